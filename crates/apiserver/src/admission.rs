@@ -1,0 +1,77 @@
+//! Admission: what stands between a decoded object and the store, in upstream's order.
+//!
+//! On a write the mutating steps come first (the namespace must be there, then the built-in
+//! plugins, then the registered hooks, whose result is decoded anew), then the validating ones.
+//! A hook is a `tower::Service` from `AdmissionRequest` to `AdmissionResponse`; the same service
+//! can be mounted as an HTTPS webhook on a cluster.
+
+mod builtin;
+mod hook;
+
+pub use hook::{Hook, HookService, Hooks, Scope};
+
+use crate::json::{Access, Object};
+use crate::status::{ApiError, GroupResource};
+use crate::verb::Call;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+/// Runs the mutating steps and returns the object as it is now.
+pub(crate) async fn mutate(
+    call: &Call,
+    operation: Operation,
+    mut object: Object,
+    old: Option<&Object>,
+    dry_run: bool,
+) -> Result<Object, ApiError> {
+    if operation == Operation::Create {
+        check_namespace(call, &object)?;
+    }
+    if call.path.subresource.is_empty() {
+        builtin::mutate(call, operation, &mut object)?;
+    }
+    hook::mutate(call, operation, object, old, dry_run).await
+}
+
+/// Runs the validating steps.
+pub(crate) async fn validate(
+    call: &Call,
+    operation: Operation,
+    object: Option<&Object>,
+    old: Option<&Object>,
+    dry_run: bool,
+) -> Result<(), ApiError> {
+    builtin::validate(call, operation, object, old)?;
+    hook::validate(call, operation, object, old, dry_run).await
+}
+
+/// Nothing is created in a namespace that is missing or on its way out.
+fn check_namespace(call: &Call, object: &Object) -> Result<(), ApiError> {
+    if !call.endpoint.resource.namespaced {
+        return Ok(());
+    }
+    let name = call.namespace();
+    let registry = call.engine.registry();
+    let namespaces = registry.resource("", "namespaces");
+    let found = namespaces.and_then(|n| n.table.get(name));
+    let of = GroupResource { group: "", resource: "namespaces" };
+    let Some(namespace) = found else { return Err(ApiError::not_found(of, name)) };
+    if !namespace.index.deleting {
+        return Ok(());
+    }
+    let why = format!(
+        "unable to create new content in namespace {name} because it is being terminated"
+    );
+    let cause = serde_json::json!({
+        "reason": "NamespaceTerminating",
+        "message": format!("namespace {name} is being terminated"),
+        "field": "metadata.namespace",
+    });
+    let object_name = object.at("metadata").text("name");
+    Err(ApiError::forbidden(call.of(), object_name, &why).with_causes(vec![cause]))
+}

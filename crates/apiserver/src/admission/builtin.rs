@@ -1,0 +1,171 @@
+//! The plugins that a Kubernetes API server runs by default and that matter for the kinds served
+//! here: ServiceAccount, DefaultTolerationSeconds, Priority, RuntimeClass, claim protection, node
+//! restriction; and, for RBAC objects, the rule that nobody grants what they do not hold.
+
+use serde_json::Value;
+use sojourn_rbac::escalation::{self, RoleWrite};
+use sojourn_rbac::{Attributes, Binding, PolicyRule};
+
+use crate::auth::node::restriction;
+use crate::json::{Access, Object, object_mut};
+use crate::kind::pod::admission as pod;
+use crate::status::ApiError;
+use crate::verb::Call;
+
+use super::Operation;
+
+const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+
+pub(super) fn mutate(
+    call: &Call,
+    operation: Operation,
+    object: &mut Object,
+) -> Result<(), ApiError> {
+    let resource = &call.endpoint.resource;
+    match (&*resource.group, &*resource.kind, operation) {
+        ("", "Pod", Operation::Create) => mutate_pod(call, object),
+        ("", "PersistentVolumeClaim", Operation::Create) => {
+            add_finalizer(object, CLAIM_PROTECTION);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn mutate_pod(call: &Call, object: &mut Object) -> Result<(), ApiError> {
+    let name = object.at("metadata").text("name").to_owned();
+    let refuse = |why: &dyn std::fmt::Display| {
+        ApiError::forbidden(call.of(), &name, &why.to_string())
+    };
+    pod::default_tolerations(object);
+    if let Some(account) = pod::service_account_name(object).map_err(|e| refuse(&e))? {
+        let namespace = call.namespace();
+        let found = call.engine.core_object("serviceaccounts", namespace, &account);
+        let Some(Value::Object(found)) = found else {
+            return Err(refuse(&format!(
+                "error looking up service account {namespace}/{account}: serviceaccount \
+                 \"{account}\" not found"
+            )));
+        };
+        let suffix = call.engine.entropy.suffix();
+        pod::admit_service_account(object, &found, &suffix).map_err(|e| refuse(&e))?;
+    }
+    pod::admit_priority(object, None).map_err(|e| refuse(&e))?;
+    pod::admit_runtime_class(object, None).map_err(|e| refuse(&e))
+}
+
+fn add_finalizer(object: &mut Object, finalizer: &str) {
+    let metadata = object_mut(object, "metadata");
+    let mut finalizers = metadata.list("finalizers").to_vec();
+    if !finalizers.iter().any(|f| f == finalizer) {
+        finalizers.push(Value::from(finalizer));
+        metadata.insert("finalizers".to_owned(), Value::Array(finalizers));
+    }
+}
+
+pub(super) fn validate(
+    call: &Call,
+    operation: Operation,
+    object: Option<&Object>,
+    old: Option<&Object>,
+) -> Result<(), ApiError> {
+    restrict_node(call, operation, object, old)?;
+    let resource = &call.endpoint.resource;
+    let Some(object) = object.filter(|_| &*resource.group == sojourn_rbac::API_GROUP) else {
+        return Ok(());
+    };
+    match &*resource.kind {
+        "Role" | "ClusterRole" => check_role(call, object, old),
+        _ => check_binding(call, object, old),
+    }
+}
+
+fn restrict_node(
+    call: &Call,
+    operation: Operation,
+    object: Option<&Object>,
+    old: Option<&Object>,
+) -> Result<(), ApiError> {
+    let body_name = object.map(|o| o.at("metadata").text("name")).unwrap_or_default();
+    let name = if call.path.name.is_empty() { body_name } else { &call.path.name };
+    let write = restriction::Write {
+        user: call.identity.user(),
+        operation: match operation {
+            Operation::Create => restriction::Operation::Create,
+            Operation::Update => restriction::Operation::Update,
+            Operation::Delete => restriction::Operation::Delete,
+        },
+        group: &call.endpoint.resource.group,
+        resource: &call.endpoint.resource.plural,
+        subresource: &call.path.subresource,
+        namespace: call.namespace(),
+        name,
+        object,
+        old,
+    };
+    let access = call.engine.access.current();
+    restriction::admit(&write, &*call.engine, &access.authorizers())
+}
+
+fn check_role(call: &Call, object: &Object, old: Option<&Object>) -> Result<(), ApiError> {
+    let unchanged = old.is_some_and(|old| {
+        old.at("rules") == object.at("rules")
+            && old.at("aggregationRule") == object.at("aggregationRule")
+    });
+    if unchanged {
+        return Ok(());
+    }
+    let rules: Vec<PolicyRule> =
+        serde_json::from_value(Value::Array(object.list("rules").to_vec()))
+            .map_err(ApiError::internal)?;
+    let aggregates = |o: &Object| !o.at("aggregationRule").is_null();
+    let write = RoleWrite {
+        user: call.identity.user(),
+        resource: &call.endpoint.resource.plural,
+        namespace: call.namespace(),
+        name: &call.path.name,
+        rules: &rules,
+        aggregates: aggregates(object) || old.is_some_and(aggregates),
+    };
+    let access = call.engine.access.current();
+    let authorizers = access.authorizers();
+    let authorize = |attributes: &Attributes<'_>| authorizers.allows(attributes);
+    escalation::check_role(&access.policy, &write, &authorize)
+        .map_err(|why| refuse(call, object, &why))
+}
+
+fn check_binding(call: &Call, object: &Object, old: Option<&Object>) -> Result<(), ApiError> {
+    let unchanged = old.is_some_and(|old| {
+        old.at("roleRef") == object.at("roleRef") && old.at("subjects") == object.at("subjects")
+    });
+    if unchanged {
+        return Ok(());
+    }
+    let binding =
+        Binding::from_value(&Value::Object(object.clone())).map_err(ApiError::internal)?;
+    let access = call.engine.access.current();
+    let authorizers = access.authorizers();
+    let authorize = |attributes: &Attributes<'_>| authorizers.allows(attributes);
+    escalation::check_binding(
+        &access.policy,
+        call.identity.user(),
+        call.namespace(),
+        &binding.role_ref,
+        &authorize,
+    )
+    .map_err(|why| match why {
+        escalation::Refusal::RoleNotFound(role) => {
+            let plural = if role.kind == "Role" { "roles" } else { "clusterroles" };
+            let of = crate::status::GroupResource {
+                group: sojourn_rbac::API_GROUP,
+                resource: plural,
+            };
+            ApiError::not_found(of, &role.name)
+        }
+        why => refuse(call, object, &why),
+    })
+}
+
+fn refuse(call: &Call, object: &Object, why: &dyn std::fmt::Display) -> ApiError {
+    ApiError::forbidden(call.of(), object.at("metadata").text("name"), &why.to_string())
+}

@@ -1,0 +1,149 @@
+//! What the server hands out when an object is written: addresses and ports for Services, selectors
+//! for Jobs.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::Ipv4Addr;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::engine::Shared;
+use crate::field::FieldError;
+use crate::json::{Access, Object};
+use crate::kind::job;
+use crate::kind::service::allocation;
+
+/// The Service network is `10.0.0.0/24`; the first address is the API's own.
+const NETWORK: [u8; 3] = [10, 0, 0];
+const FIRST_HOST: u8 = 1;
+const LAST_HOST: u8 = 254;
+/// Where `default/kubernetes` is.
+pub(crate) const API_ADDRESS: &str = "10.0.0.1";
+const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+
+impl Shared {
+    /// Completes a new object (`old` is `None`) or a changed one.
+    pub(crate) fn allocate(
+        &self,
+        kind: &str,
+        object: &mut Object,
+        old: Option<&Object>,
+    ) -> Result<(), Vec<FieldError>> {
+        match (kind, old) {
+            ("Service", old) => self.allocate_service(object, old),
+            ("Job", None) => {
+                let uid = object.at("metadata").text("uid").to_owned();
+                job::generate_selector(object, &uid);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Addresses and ports that were handed out but may not be stored yet.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    pending: HashMap<Handed, Instant>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Handed {
+    Address(String),
+    Port(i64),
+}
+
+/// A write that takes longer than this has failed.
+const PENDING: Duration = Duration::from_secs(60);
+
+impl Pool {
+    fn take(&mut self, what: Handed) -> bool {
+        let now = Instant::now();
+        self.pending.retain(|_, at| now.duration_since(*at) < PENDING);
+        if self.pending.contains_key(&what) {
+            return false;
+        }
+        self.pending.insert(what, now);
+        true
+    }
+}
+
+impl Shared {
+    fn allocate_service(
+        &self,
+        service: &mut Object,
+        old: Option<&Object>,
+    ) -> Result<(), Vec<FieldError>> {
+        match old {
+            None => allocation::begin_create(service)?,
+            Some(old) => allocation::begin_update(service, old)?,
+        }
+        let (mut addresses, mut ports) = self.services_in_use();
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let held_address = old.and_then(allocation::cluster_ip).map(str::to_owned);
+        if let Some(held) = &held_address {
+            addresses.remove(held);
+        }
+        allocation::allocate_cluster_ip(service, |wanted| match wanted {
+            Some(wanted) if Some(wanted) == held_address.as_deref() => Ok(wanted.to_owned()),
+            Some(wanted) => take_address(&mut pool, &addresses, wanted),
+            None => next_address(&mut pool, &addresses).ok_or_else(|| "range is full".to_owned()),
+        })?;
+        let held = old.map(allocation::node_ports).unwrap_or_default();
+        for port in &held {
+            ports.remove(port);
+        }
+        allocation::allocate_node_ports(service, &held, |wanted| match wanted {
+            Some(wanted) if !NODE_PORTS.contains(&wanted) => {
+                let (low, high) = (NODE_PORTS.start(), NODE_PORTS.end());
+                Err(format!("provided port is not in the valid range. The range of valid ports is {low}-{high}"))
+            }
+            Some(wanted) if ports.contains(&wanted) || !pool.take(Handed::Port(wanted)) => {
+                Err("provided port is already allocated".to_owned())
+            }
+            Some(wanted) => Ok(wanted),
+            None => NODE_PORTS
+                .into_iter()
+                .find(|port| !ports.contains(port) && pool.take(Handed::Port(*port)))
+                .ok_or_else(|| "range is full".to_owned()),
+        })
+    }
+
+    /// What the stored Services hold.
+    fn services_in_use(&self) -> (BTreeSet<String>, BTreeSet<i64>) {
+        let (mut addresses, mut ports) = (BTreeSet::new(), BTreeSet::new());
+        let Ok(table) = self.store.table("", "services") else { return (addresses, ports) };
+        for stored in table.snapshot().0.values() {
+            let service = stored.to_value();
+            addresses.extend(allocation::cluster_ip(&service).map(str::to_owned));
+            ports.extend(allocation::node_ports(&service));
+        }
+        (addresses, ports)
+    }
+}
+
+fn take_address(
+    pool: &mut Pool,
+    used: &BTreeSet<String>,
+    wanted: &str,
+) -> Result<String, String> {
+    let in_range = wanted.parse::<Ipv4Addr>().is_ok_and(|ip| {
+        let [a, b, c, host] = ip.octets();
+        [a, b, c] == NETWORK && (FIRST_HOST..=LAST_HOST).contains(&host)
+    });
+    if !in_range {
+        return Err("the provided network does not match the current range".to_owned());
+    }
+    if used.contains(wanted) || !pool.take(Handed::Address(wanted.to_owned())) {
+        return Err("provided IP is already allocated".to_owned());
+    }
+    Ok(wanted.to_owned())
+}
+
+fn next_address(pool: &mut Pool, used: &BTreeSet<String>) -> Option<String> {
+    let [a, b, c] = NETWORK;
+    (FIRST_HOST + 1..=LAST_HOST)
+        .map(|host| Ipv4Addr::new(a, b, c, host).to_string())
+        .find(|ip| !used.contains(ip) && pool.take(Handed::Address(ip.clone())))
+}

@@ -1,0 +1,192 @@
+//! Namespaces on their way out: their content is deleted, then their finalizer goes, then they do.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::engine::Shared;
+use crate::follow::{Follower, News};
+use crate::internal::{self, Edit};
+use crate::json::{Access, Object, object_mut};
+use crate::kind::namespace::FINALIZER;
+use crate::meta;
+use crate::registry::Resource;
+use crate::status::ApiError;
+use crate::store::Stored;
+use crate::verb::delete::DeleteOptions;
+
+use super::Backoff;
+
+pub(super) async fn run(engine: Arc<Shared>) {
+    let Some(namespaces) = engine.registry().resource("", "namespaces") else { return };
+    let mut follower = Follower::new(namespaces.table.clone());
+    let mut changes = engine.store.subscribe();
+    let mut ending: BTreeSet<Arc<str>> = BTreeSet::new();
+    let mut backoff = Backoff::new();
+    loop {
+        changes.mark_unchanged();
+        follower.drain(|news| match news {
+            News::Put(namespace) if namespace.index.deleting => {
+                ending.insert(namespace.key.clone());
+            }
+            News::Removed(namespace) => {
+                ending.remove(&namespace.key);
+            }
+            News::Put(_) | News::Reset => {}
+        });
+        let mut failed = false;
+        for name in ending.clone() {
+            match empty(&engine, &namespaces, &name).await {
+                Ok(true) => {
+                    ending.remove(&name);
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(namespace = &*name, message = error.message, "cannot empty it");
+                    failed = true;
+                }
+            }
+        }
+        if failed {
+            backoff.wait().await;
+            continue;
+        }
+        backoff.reset();
+        // While content with finalizers remains, any change may be the one that frees it.
+        let woken = if ending.is_empty() {
+            follower.changed().await
+        } else {
+            changes.changed().await.is_ok()
+        };
+        if !woken {
+            return;
+        }
+    }
+}
+
+/// Deletes what is in the namespace; whether it is gone.
+async fn empty(
+    engine: &Arc<Shared>,
+    namespaces: &Arc<Resource>,
+    name: &str,
+) -> Result<bool, ApiError> {
+    let Some(namespace) = namespaces.table.get(name) else { return Ok(true) };
+    let object = namespace.to_value();
+    let holds = object.at("spec").list("finalizers").iter().any(|f| f == FINALIZER);
+    if !holds {
+        return Ok(false);
+    }
+    let mut left = Left::default();
+    for resource in engine.registry().iter() {
+        // Events come last upstream only by accident of order; views share their table.
+        if !resource.namespaced || !resource.is_stored() || resource.is_view() {
+            continue;
+        }
+        for stored in content(resource, name) {
+            if !stored.index.deleting {
+                internal::delete(engine, resource, &stored.key, &DeleteOptions::default()).await?;
+            }
+        }
+        left.count(resource, name);
+    }
+    let now = meta::time(engine.clock.now());
+    let done = left.is_empty();
+    internal::edit(engine, namespaces, name, |object| {
+        let before = object.clone();
+        left.set_conditions(object, &now);
+        if done {
+            return finalize(object);
+        }
+        if *object == before { Edit::Keep } else { Edit::Put }
+    })
+    .await?;
+    Ok(done)
+}
+
+fn content(resource: &Resource, namespace: &str) -> Vec<Arc<Stored>> {
+    let (objects, _) = resource.table.snapshot();
+    crate::verb::list::range(&objects, namespace, None).cloned().collect()
+}
+
+/// Takes our finalizer off; without any other the namespace goes.
+fn finalize(object: &mut Object) -> Edit {
+    let spec = object_mut(object, "spec");
+    let mut finalizers = spec.list("finalizers").to_vec();
+    finalizers.retain(|f| f != FINALIZER);
+    if finalizers.is_empty() {
+        spec.remove("finalizers");
+    } else {
+        spec.insert("finalizers".to_owned(), Value::Array(finalizers.clone()));
+    }
+    if finalizers.is_empty() && !meta::has_finalizers(object) { Edit::Remove } else { Edit::Put }
+}
+
+/// What remains, for the namespace's conditions.
+#[derive(Default)]
+struct Left {
+    resources: Vec<String>,
+    finalizers: std::collections::BTreeMap<String, usize>,
+}
+
+impl Left {
+    fn count(&mut self, resource: &Resource, namespace: &str) {
+        let remaining = content(resource, namespace);
+        if remaining.is_empty() {
+            return;
+        }
+        let count = remaining.len();
+        self.resources.push(format!("{}. has {count} resource instances", resource.plural_dot_group()));
+        for stored in remaining {
+            let object = stored.to_value();
+            for finalizer in object.at("metadata").list("finalizers") {
+                let name = finalizer.as_str().unwrap_or_default().to_owned();
+                *self.finalizers.entry(name).or_default() += 1;
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.resources.is_empty()
+    }
+
+    fn set_conditions(&self, object: &mut Object, now: &str) {
+        let finalizers: Vec<String> = self
+            .finalizers
+            .iter()
+            .map(|(name, count)| format!("{name} in {count} resource instances"))
+            .collect();
+        let remaining = format!("Some resources are remaining: {}", self.resources.join(", "));
+        let held = format!("Some content in the namespace has finalizers remaining: {}", finalizers.join(", "));
+        let conditions = [
+            ("NamespaceDeletionDiscoveryFailure", false, "ResourcesDiscovered", "All resources successfully discovered"),
+            ("NamespaceDeletionGroupVersionParsingFailure", false, "ParsedGroupVersions", "All legacy kube types successfully parsed"),
+            ("NamespaceDeletionContentFailure", false, "ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+            if self.resources.is_empty() {
+                ("NamespaceContentRemaining", false, "ContentRemoved", "All content successfully removed")
+            } else {
+                ("NamespaceContentRemaining", true, "SomeResourcesRemain", remaining.as_str())
+            },
+            if self.finalizers.is_empty() {
+                ("NamespaceFinalizersRemaining", false, "ContentHasNoFinalizers", "All content-preserving finalizers finished")
+            } else {
+                ("NamespaceFinalizersRemaining", true, "SomeFinalizersRemain", held.as_str())
+            },
+        ];
+        let status = object_mut(object, "status");
+        let before = status.list("conditions").to_vec();
+        let listed: Vec<Value> = conditions
+            .into_iter()
+            .map(|(kind, value, reason, message)| {
+                let value = if value { "True" } else { "False" };
+                let old = before.iter().find(|c| c.text("type") == kind);
+                let since = old.filter(|c| c.text("status") == value).map_or(now, |c| c.text("lastTransitionTime"));
+                json!({
+                    "type": kind, "status": value, "reason": reason, "message": message,
+                    "lastTransitionTime": since,
+                })
+            })
+            .collect();
+        status.insert("conditions".to_owned(), Value::Array(listed));
+    }
+}

@@ -1,0 +1,112 @@
+//! Every namespace has a ServiceAccount `default` and the certificate of the API's authority.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::engine::Shared;
+use crate::follow::{Follower, News};
+use crate::internal;
+use crate::registry::{Registry, Resource};
+use crate::status::ApiError;
+
+use super::Backoff;
+
+const ROOT_CA: &str = "kube-root-ca.crt";
+
+pub(super) async fn run(engine: Arc<Shared>) {
+    let registry = engine.registry();
+    let Some(kinds) = Kinds::of(&registry) else { return };
+    let tables = [&kinds.namespaces, &kinds.accounts, &kinds.config_maps];
+    let mut followers = tables.map(|r| Follower::new(r.table.clone()));
+    let mut changes = tables.map(|r| r.table.subscribe());
+    let mut backoff = Backoff::new();
+    loop {
+        changes.iter_mut().for_each(tokio::sync::watch::Receiver::mark_unchanged);
+        let mut touched = std::collections::BTreeSet::new();
+        for (at, follower) in followers.iter_mut().enumerate() {
+            follower.drain(|news| match news {
+                News::Put(namespace) if at == 0 => {
+                    touched.insert(namespace.name().to_owned());
+                }
+                News::Removed(object) if at > 0 => {
+                    touched.insert(object.namespace().to_owned());
+                }
+                _ => {}
+            });
+        }
+        for namespace in touched {
+            while let Err(error) = furnish(&engine, &kinds, &namespace).await {
+                tracing::warn!(namespace, message = error.message, "cannot furnish a namespace");
+                backoff.wait().await;
+            }
+            backoff.reset();
+        }
+        let [a, b, c] = &mut changes;
+        let changed = tokio::select! {
+            changed = a.changed() => changed,
+            changed = b.changed() => changed,
+            changed = c.changed() => changed,
+        };
+        if changed.is_err() {
+            return;
+        }
+    }
+}
+
+struct Kinds {
+    namespaces: Arc<Resource>,
+    accounts: Arc<Resource>,
+    config_maps: Arc<Resource>,
+}
+
+impl Kinds {
+    fn of(registry: &Registry) -> Option<Self> {
+        Some(Self {
+            namespaces: registry.resource("", "namespaces")?,
+            accounts: registry.resource("", "serviceaccounts")?,
+            config_maps: registry.resource("", "configmaps")?,
+        })
+    }
+}
+
+/// Makes what the namespace lacks.
+async fn furnish(engine: &Arc<Shared>, kinds: &Kinds, namespace: &str) -> Result<(), ApiError> {
+    let active = kinds.namespaces.table.get(namespace).is_some_and(|n| !n.index.deleting);
+    if !active {
+        return Ok(());
+    }
+    let missing = |resource: &Resource, name: &str| {
+        resource.table.get(&crate::store::key(namespace, name)).is_none()
+    };
+    let account: Value =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    if missing(&kinds.accounts, "default") {
+        tolerate_ending(internal::create_if_missing(engine, &kinds.accounts, namespace, account).await)?;
+    }
+    if missing(&kinds.config_maps, ROOT_CA) {
+        let description = "Contains a CA bundle that can be used to verify the kube-apiserver when \
+                           using internal endpoints such as the internal service IP or \
+                           kubernetes.default.svc. No other usage is guaranteed across \
+                           distributions of Kubernetes clusters.";
+        let bundle = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": ROOT_CA,
+                "annotations": {"kubernetes.io/description": description},
+            },
+            "data": {"ca.crt": engine.authority.certificate_pem()},
+        });
+        tolerate_ending(internal::create_if_missing(engine, &kinds.config_maps, namespace, bundle).await)?;
+    }
+    Ok(())
+}
+
+/// A namespace that went away meanwhile needs nothing.
+fn tolerate_ending(made: Result<(), ApiError>) -> Result<(), ApiError> {
+    match made {
+        Err(error) if matches!(error.reason, "NotFound" | "Forbidden") => Ok(()),
+        made => made,
+    }
+}

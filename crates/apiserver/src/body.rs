@@ -1,0 +1,328 @@
+//! Request bodies as text: JSON read strictly, YAML turned into it.
+//!
+//! Reading goes on past repeated members, which are told by path as upstream tells them; what to do
+//! about them depends on the request's field validation. Texts that cannot be read are explained in
+//! the words of Go's parser, because clients print them and people search for them.
+
+mod syntax;
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use crate::field::go_quote;
+
+/// As many strict errors as upstream collects.
+const MAX_STRICT_ERRORS: usize = 100;
+
+/// Limits on YAML, where a short text can stand for a large value.
+const MAX_YAML_DEPTH: usize = 128;
+const MAX_YAML_NODES: usize = 1_000_000;
+const MAX_YAML_REPLAYED: usize = 100_000;
+
+/// A body, read.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Parsed {
+    pub(crate) value: Value,
+    /// `duplicate field "spec.a"` for each member that came more than once; the last one counts.
+    pub(crate) duplicates: Vec<String>,
+}
+
+/// A body that is not what it claims to be, in upstream's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ParseError {
+    #[error("{0}")]
+    Json(String),
+    #[error("{0}")]
+    Yaml(String),
+}
+
+pub(crate) fn parse_json(body: &[u8]) -> Result<Parsed, ParseError> {
+    match std::str::from_utf8(body) {
+        Ok(text) => parse_json_text(text),
+        // Go replaces bytes that are no text.
+        Err(_) => parse_json_text(&String::from_utf8_lossy(body)),
+    }
+}
+
+fn parse_json_text(text: &str) -> Result<Parsed, ParseError> {
+    let mut duplicates = Vec::new();
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let seed = Seed {
+        place: Place::Root,
+        duplicates: &mut duplicates,
+    };
+    let value = seed
+        .deserialize(&mut deserializer)
+        .and_then(|value| deserializer.end().map(|()| value))
+        .map_err(|error| {
+            let explained = syntax::explain(text.as_bytes());
+            ParseError::Json(explained.unwrap_or_else(|| error.to_string()))
+        })?;
+    Ok(Parsed { value, duplicates })
+}
+
+/// Reads YAML, and JSON too, which clients like to send under YAML's name. Of several documents the
+/// first counts; none is `null`.
+pub(crate) fn parse_yaml(body: &[u8]) -> Result<Parsed, ParseError> {
+    // What is wrong with it is told in YAML's words.
+    if body.trim_ascii_start().starts_with(b"{")
+        && let Ok(parsed) = parse_json(body)
+        && parsed.duplicates.is_empty()
+    {
+        return Ok(parsed);
+    }
+    use serde_saphyr::options::DuplicateKeyPolicy::{Error, LastWins};
+    let value = read_yaml(body, LastWins).map_err(|error| yaml_error(&error))?;
+    let duplicates = match read_yaml(body, Error) {
+        Err(error) => duplicate_key(&error).into_iter().collect(),
+        Ok(_) => Vec::new(),
+    };
+    Ok(Parsed { value, duplicates })
+}
+
+fn read_yaml(
+    mut body: &[u8],
+    duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy,
+) -> Result<Value, serde_saphyr::Error> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: MAX_YAML_DEPTH,
+            max_nodes: MAX_YAML_NODES,
+        },
+        duplicate_keys: duplicate_keys,
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: MAX_YAML_REPLAYED,
+        },
+        legacy_octal_numbers: true,
+        with_snippet: false,
+    };
+    let mut documents = serde_saphyr::read_with_options(&mut body, options);
+    documents.next().unwrap_or(Ok(Value::Null))
+}
+
+fn yaml_error(error: &serde_saphyr::Error) -> ParseError {
+    ParseError::Yaml(format!("yaml: {}", error.without_snippet()))
+}
+
+fn duplicate_key(error: &serde_saphyr::Error) -> Option<String> {
+    match error.without_snippet() {
+        serde_saphyr::Error::DuplicateMappingKey { key, location } => {
+            let (line, key) = (
+                location.line(),
+                go_quote(key.as_deref().unwrap_or_default()),
+            );
+            Some(format!(
+                "yaml: unmarshal errors:\n  line {line}: key {key} already set in map"
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// What a body says it is; empty where it says nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct TypeMeta<'a> {
+    pub(crate) api_version: &'a str,
+    pub(crate) kind: &'a str,
+}
+
+impl<'a> TypeMeta<'a> {
+    pub(crate) fn of(body: &'a Value) -> Result<Self, ParseError> {
+        let refuse = |value: &Value, of: &str| {
+            let found = match value {
+                Value::Null => "null",
+                Value::Bool(_) => "bool",
+                Value::Number(_) => "number",
+                Value::String(_) => "string",
+                Value::Array(_) => "array",
+                Value::Object(_) => "object",
+            };
+            ParseError::Json(format!("json: cannot unmarshal {found} into Go {of}"))
+        };
+        let member = |members: &'a Map<String, Value>, name: &str| match members.get(name) {
+            None | Some(Value::Null) => Ok(""),
+            Some(Value::String(text)) => Ok(text.as_str()),
+            Some(other) => Err(refuse(
+                other,
+                &format!("struct field .{name} of type string"),
+            )),
+        };
+        match body {
+            Value::Null => Ok(Self::default()),
+            Value::Object(members) => Ok(Self {
+                api_version: member(members, "apiVersion")?,
+                kind: member(members, "kind")?,
+            }),
+            other => Err(refuse(
+                other,
+                r#"value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#,
+            )),
+        }
+    }
+}
+
+/// The message of the 400 with which a body of unknown kind is refused.
+pub(crate) fn unrecognized(wanted_kind: &str, error: &ParseError, body: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    let mut summary = match body {
+        [] => "<empty>".to_owned(),
+        [b'{', ..] => String::from_utf8_lossy(&body[..body.len().min(SHOWN)]).into_owned(),
+        _ => hex::encode(&body[..body.len().min(SHOWN)]),
+    };
+    if body.len() > SHOWN {
+        summary.push_str(" ...");
+    }
+    let stage = match error {
+        ParseError::Json(_) => "couldn't get version/kind; json parse error: ",
+        ParseError::Yaml(_) => "",
+    };
+    format!(
+        "the object provided is unrecognized (must be of type {wanted_kind}): {stage}{error} \
+         ({summary})"
+    )
+}
+
+/// The strict errors of a typed body: its duplicates, but for those within unknown members, which
+/// upstream does not look into, then its unknown members.
+pub(crate) fn strict_errors(mut duplicates: Vec<String>, unknown: Vec<String>) -> Vec<String> {
+    if !unknown.is_empty() {
+        duplicates.retain(|duplicate| {
+            let Some(path) = quoted_path(duplicate, "duplicate field ") else {
+                return true;
+            };
+            !unknown
+                .iter()
+                .filter_map(|text| quoted_path(text, "unknown field "))
+                .any(|above| {
+                    path.strip_prefix(above)
+                        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+                })
+        });
+    }
+    duplicates.extend(unknown);
+    duplicates.truncate(MAX_STRICT_ERRORS);
+    duplicates
+}
+
+fn quoted_path<'a>(text: &'a str, what: &str) -> Option<&'a str> {
+    text.strip_prefix(what)?
+        .strip_prefix('"')?
+        .strip_suffix('"')
+}
+
+/// Where reading is; printed only when a member repeats.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Root,
+    Member { parent: &'a Self, name: &'a str },
+    Item { parent: &'a Self, index: usize },
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Member {
+                parent: Place::Root,
+                name,
+            } => f.write_str(name),
+            Self::Member { parent, name } => write!(f, "{parent}.{name}"),
+            Self::Item { parent, index } => write!(f, "{parent}[{index}]"),
+        }
+    }
+}
+
+/// Builds a [`Value`] as serde_json does, and notes repeated members on the way.
+struct Seed<'a> {
+    place: Place<'a>,
+    duplicates: &'a mut Vec<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        loop {
+            let place = Place::Item {
+                parent: &self.place,
+                index: list.len(),
+            };
+            let seed = Seed {
+                place,
+                duplicates: self.duplicates,
+            };
+            match items.next_element_seed(seed)? {
+                Some(item) => list.push(item),
+                None => return Ok(Value::Array(list)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            let place = Place::Member {
+                parent: &self.place,
+                name: &name,
+            };
+            if object.contains_key(&name) && self.duplicates.len() < MAX_STRICT_ERRORS {
+                let duplicate = format!("duplicate field {}", go_quote(&place.to_string()));
+                if !self.duplicates.contains(&duplicate) {
+                    self.duplicates.push(duplicate);
+                }
+            }
+            let value = members.next_value_seed(Seed {
+                place,
+                duplicates: self.duplicates,
+            })?;
+            object.insert(name, value);
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,366 @@
+//! Moments and durations.
+
+use std::fmt;
+
+use jiff::civil::{Date, DateTime};
+use jiff::SignedDuration;
+use jiff::tz::Offset;
+
+/// The years that timestamps may be in: 1 to 9999.
+const FIRST_SECOND: i64 = -62_135_596_800;
+const LAST_SECOND: i64 = 253_402_300_799;
+
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
+
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TimeError {
+    #[error("timestamp overflow")]
+    TimestampOverflow,
+    #[error("integer overflow")]
+    DurationOverflow,
+    #[error("time: invalid duration \"{0}\"")]
+    NotADuration(String),
+    #[error("unknown time zone {0}")]
+    UnknownZone(String),
+}
+
+/// A moment, with the offset it was written in; the offset shows but does not compare.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timestamp {
+    /// Nanoseconds since 1970.
+    nanos: i128,
+    offset: Offset,
+}
+
+impl Timestamp {
+    pub(super) fn from_seconds(seconds: i64) -> Result<Self, TimeError> {
+        Self { nanos: i128::from(seconds) * NANOS_PER_SECOND, offset: Offset::UTC }.checked()
+    }
+
+    fn checked(self) -> Result<Self, TimeError> {
+        if (FIRST_SECOND..=LAST_SECOND).contains(&self.seconds()) {
+            Ok(self)
+        } else {
+            Err(TimeError::TimestampOverflow)
+        }
+    }
+
+    pub(super) fn seconds(self) -> i64 {
+        i64::try_from(self.nanos.div_euclid(NANOS_PER_SECOND)).unwrap_or(i64::MAX)
+    }
+
+    pub(super) const fn nanos(self) -> i128 {
+        self.nanos
+    }
+
+    pub(super) fn plus(self, duration: i128) -> Result<Self, TimeError> {
+        Self { nanos: self.nanos + duration, ..self }.checked()
+    }
+
+    pub(super) fn since(self, earlier: Self) -> Result<i64, TimeError> {
+        i64::try_from(self.nanos - earlier.nanos).map_err(|_| TimeError::DurationOverflow)
+    }
+
+    fn civil(self, offset: Offset) -> DateTime {
+        let seconds = self.seconds() + i64::from(offset.seconds());
+        let nanos = i32::try_from(self.nanos.rem_euclid(NANOS_PER_SECOND)).unwrap_or_default();
+        EPOCH.saturating_add(SignedDuration::new(seconds, nanos))
+    }
+
+    /// The calendar and clock in a zone: `UTC`, or an offset such as `-08:00`.
+    pub(super) fn in_zone(self, zone: &str) -> Result<DateTime, TimeError> {
+        Ok(self.civil(zone_offset(zone)?))
+    }
+
+    pub(super) fn in_utc(self) -> DateTime {
+        self.civil(Offset::UTC)
+    }
+}
+
+impl PartialEq for Timestamp {
+    fn eq(&self, other: &Self) -> bool {
+        self.nanos == other.nanos
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let civil = self.civil(self.offset);
+        write!(
+            f,
+            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
+            civil.year(),
+            civil.month(),
+            civil.day(),
+            civil.hour(),
+            civil.minute(),
+            civil.second()
+        )?;
+        let nanos = civil.subsec_nanosecond();
+        if nanos != 0 {
+            write!(f, ".{}", format!("{nanos:09}").trim_end_matches('0'))?;
+        }
+        match self.offset.seconds() {
+            0 => f.write_str("Z"),
+            seconds => {
+                let sign = if seconds < 0 { '-' } else { '+' };
+                let minutes = seconds.abs() / 60;
+                write!(f, "{sign}{:02}:{:02}", minutes / 60, minutes % 60)
+            }
+        }
+    }
+}
+
+fn zone_offset(zone: &str) -> Result<Offset, TimeError> {
+    let unknown = || TimeError::UnknownZone(zone.to_owned());
+    if matches!(zone, "" | "UTC") {
+        return Ok(Offset::UTC);
+    }
+    let (hours, minutes) = zone.split_once(':').ok_or_else(unknown)?;
+    let hours_number: i32 = hours.parse().map_err(|_| unknown())?;
+    let minutes: i32 = minutes.parse().map_err(|_| unknown())?;
+    let minutes = if hours.starts_with('-') { -minutes } else { minutes };
+    let seconds = hours_number
+        .checked_mul(60)
+        .and_then(|total| total.checked_add(minutes))
+        .and_then(|total| total.checked_mul(60))
+        .ok_or_else(unknown)?;
+    Offset::from_seconds(seconds).map_err(|_| unknown())
+}
+
+/// RFC 3339, as `timestamp('…')` reads it.
+pub(super) fn parse_timestamp(text: &str) -> Option<Timestamp> {
+    read_date_time(text, true)?.checked().ok()
+}
+
+/// A string of format `date-time`: the zone may be missing, and nothing means 1970.
+pub(super) fn parse_date_time(text: &str) -> Option<Timestamp> {
+    if text.is_empty() {
+        return Timestamp::from_seconds(0).ok();
+    }
+    read_date_time(text, false)
+}
+
+/// A string of format `date`.
+pub(super) fn parse_date(text: &str) -> Option<Timestamp> {
+    let date = read_date(text)?;
+    at_offset(date.to_datetime(jiff::civil::Time::midnight()), Offset::UTC)
+}
+
+fn read_date(text: &str) -> Option<Date> {
+    let bytes = text.as_bytes();
+    if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
+        return None;
+    }
+    let month = i8::try_from(digits(text.get(5..7)?)?).ok()?;
+    let day = i8::try_from(digits(text.get(8..10)?)?).ok()?;
+    Date::new(i16::try_from(digits(text.get(..4)?)?).ok()?, month, day).ok()
+}
+
+fn digits(text: &str) -> Option<i32> {
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
+}
+
+fn read_date_time(text: &str, needs_zone: bool) -> Option<Timestamp> {
+    let date = read_date(text.get(..10)?)?;
+    let rest = text.get(10..)?.strip_prefix('T')?;
+    let bytes = rest.as_bytes();
+    if bytes.len() < 8 || bytes[2] != b':' || bytes[5] != b':' {
+        return None;
+    }
+    let part = |from: usize| -> Option<i8> { i8::try_from(digits(rest.get(from..from + 2)?)?).ok() };
+    let (hour, minute, second) = (part(0)?, part(3)?, part(6)?);
+    let mut rest = rest.get(8..)?;
+    let mut nanos = 0;
+    if let Some(fraction) = rest.strip_prefix(['.', ',']) {
+        let length = fraction.bytes().take_while(u8::is_ascii_digit).count();
+        if length == 0 {
+            return None;
+        }
+        let kept = format!("{:0<9}", &fraction[..length.min(9)]);
+        nanos = digits(&kept)?;
+        rest = &fraction[length..];
+    }
+    let time = jiff::civil::Time::new(hour, minute, second, nanos).ok()?;
+    let offset = match rest {
+        "Z" => Offset::UTC,
+        "" if !needs_zone => Offset::UTC,
+        _ => {
+            let sign = if rest.starts_with('-') { -1 } else { 1 };
+            let clock = rest.strip_prefix(['+', '-'])?;
+            let (hours, minutes) = clock.split_once(':')?;
+            if hours.len() != 2 || minutes.len() != 2 {
+                return None;
+            }
+            let (hours, minutes) = (digits(hours)?, digits(minutes)?);
+            if hours > 24 || minutes > 60 {
+                return None;
+            }
+            Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).ok()?
+        }
+    };
+    at_offset(date.to_datetime(time), offset)
+}
+
+fn at_offset(civil: DateTime, offset: Offset) -> Option<Timestamp> {
+    let nanos = civil.duration_since(EPOCH).as_nanos();
+    Some(Timestamp { nanos: nanos - i128::from(offset.seconds()) * NANOS_PER_SECOND, offset })
+}
+
+/// `1h30m`, `-1.5s`, as the Go library reads it; in nanoseconds.
+pub(super) fn parse_duration(text: &str) -> Result<i64, TimeError> {
+    let wrong = || TimeError::NotADuration(text.to_owned());
+    let (negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Ok(0);
+    }
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    let mut total: u128 = 0;
+    while !rest.is_empty() {
+        let whole_length = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let whole: u128 = match &rest[..whole_length] {
+            "" => 0,
+            number => number.parse::<u64>().map_err(|_| wrong())?.into(),
+        };
+        rest = &rest[whole_length..];
+        let mut fraction = "";
+        if let Some(after) = rest.strip_prefix('.') {
+            let length = after.bytes().take_while(u8::is_ascii_digit).count();
+            fraction = &after[..length];
+            rest = &after[length..];
+        }
+        if whole_length == 0 && fraction.is_empty() {
+            return Err(wrong());
+        }
+        let unit_length = rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(rest.len());
+        let unit = unit_nanos(&rest[..unit_length]).ok_or_else(wrong)?;
+        rest = &rest[unit_length..];
+        total += whole * u128::from(unit);
+        let mut place = unit;
+        for digit in fraction.bytes() {
+            place /= 10;
+            total += u128::from(place) * u128::from(digit - b'0');
+        }
+        if total > 1 << 63 {
+            return Err(wrong());
+        }
+    }
+    let signed = i128::try_from(total).map_err(|_| wrong())?;
+    i64::try_from(if negative { -signed } else { signed }).map_err(|_| wrong())
+}
+
+const fn unit_nanos(unit: &str) -> Option<u64> {
+    Some(match unit.as_bytes() {
+        b"ns" => 1,
+        b"us" => 1_000,
+        b"ms" => 1_000_000,
+        b"s" => 1_000_000_000,
+        b"m" => 60_000_000_000,
+        b"h" => 3_600_000_000_000,
+        // Micro sign or Greek mu, then `s`.
+        [0xc2, 0xb5, b's'] | [0xce, 0xbc, b's'] => 1_000,
+        _ => return None,
+    })
+}
+
+/// A string of format `duration`: also `2 weeks 3 days`.
+pub(super) fn parse_lenient_duration(text: &str) -> Option<i64> {
+    if let Ok(nanos) = parse_duration(text) {
+        return Some(nanos);
+    }
+    const UNITS: [(&[&str], i64); 8] = [
+        (&["ns", "nano"], 1),
+        (&["us", "µs", "micro"], 1_000),
+        (&["ms", "milli"], 1_000_000),
+        (&["s", "sec"], 1_000_000_000),
+        (&["m", "min"], 60_000_000_000),
+        (&["h", "hr", "hour"], 3_600_000_000_000),
+        (&["d", "day"], 86_400_000_000_000),
+        (&["w", "wk", "week"], 604_800_000_000_000),
+    ];
+    let mut total: i64 = 0;
+    let mut found = false;
+    let mut rest = text;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        rest = &rest[start..];
+        let length = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, after) = rest.split_at(length);
+        let word = after.trim_start();
+        let word_length =
+            word.find(|c: char| !c.is_ascii_alphabetic() && c != 'µ').unwrap_or(word.len());
+        let unit = word[..word_length].to_lowercase();
+        rest = if word_length == 0 { after } else { &word[word_length..] };
+        if unit.is_empty() {
+            continue;
+        }
+        let number: i64 = number.parse().ok()?;
+        for (names, nanos) in UNITS {
+            let matches = names.contains(&&*unit)
+                || names.last().is_some_and(|longest| unit.starts_with(longest));
+            if matches {
+                found = true;
+                total = total.wrapping_add(number.wrapping_mul(nanos));
+            }
+        }
+    }
+    found.then_some(total)
+}
+
+/// `90.5s`.
+pub(super) fn duration_text(nanos: i64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "shown with the precision of a double")]
+    let seconds = (nanos / 1_000_000_000) as f64 + (nanos % 1_000_000_000) as f64 / 1e9;
+    format!("{seconds}s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_as_go_reads_them() {
+        for (text, nanos) in [
+            ("1h", 3_600_000_000_000),
+            ("-1.5s", -1_500_000_000),
+            ("1h2m3s", 3_723_000_000_000),
+            ("100us", 100_000),
+            ("5µs", 5_000),
+            ("0", 0),
+            (".5s", 500_000_000),
+        ] {
+            assert_eq!(parse_duration(text).unwrap(), nanos, "{text}");
+        }
+        for wrong in ["", "1", "s", "1d", "1 h", "99999999999999999999h", "-", "1h."] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parse_lenient_duration("2 days 1hour"), Some(176_400_000_000_000));
+        assert_eq!(parse_lenient_duration("soon"), None);
+        assert_eq!(duration_text(90_500_000_000), "90.5s");
+    }
+
+    #[test]
+    fn timestamps_keep_their_offset_but_compare_without() {
+        let one = parse_timestamp("2020-02-29T12:00:00.5+02:00").unwrap();
+        let other = parse_timestamp("2020-02-29T10:00:00.5Z").unwrap();
+        assert_eq!(one, other);
+        assert_eq!(one.to_string(), "2020-02-29T12:00:00.5+02:00");
+        assert_eq!(other.in_zone("-08:30").unwrap().hour(), 1);
+        assert!(other.in_zone("Mars/Phobos").is_err());
+        for wrong in ["2020-02-30T00:00:00Z", "2020-01-01", "2020-01-01T00:00:00", "x"] {
+            assert!(parse_timestamp(wrong).is_none(), "{wrong}");
+        }
+        assert!(parse_date_time("2020-01-01T00:00:00").is_some());
+        assert!(parse_date("2020-01-01").is_some());
+        assert!(Timestamp::from_seconds(i64::MAX).is_err());
+    }
+}

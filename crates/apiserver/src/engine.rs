@@ -1,0 +1,249 @@
+//! The engine: opening, what every request shares, and closing.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, watch};
+
+use crate::admission::Hooks;
+use crate::allocate::Pool;
+use crate::auth::certificate::Authority;
+use crate::auth::identity::Identity;
+use crate::auth::impersonate::Impersonation;
+use crate::auth::service_account::TokenIssuer;
+use crate::auth::token::TokenTable;
+use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
+use crate::logs::LogRelay;
+use crate::metrics::Metrics;
+use crate::registry::Registry;
+use crate::status::ApiError;
+use crate::store::{OpenError, Store, WriterMode};
+use crate::view::{AccessView, RegistryView};
+
+/// How long a read waits for a version that has not been reached yet.
+const VERSION_WAIT: Duration = Duration::from_secs(3);
+
+/// Bounds on what clients may ask for at once.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Requests that are being answered; watches do not count.
+    pub in_flight: usize,
+    pub watches: usize,
+    pub body_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { in_flight: 600, watches: 10_000, body_bytes: 3 << 20 }
+    }
+}
+
+/// How an engine is opened.
+#[derive(Debug)]
+pub struct Config {
+    data: Option<PathBuf>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    inline_writes: bool,
+    pub(crate) names: Vec<String>,
+    pub(crate) hooks: Hooks,
+    pub(crate) limits: Limits,
+}
+
+impl Config {
+    /// Keeps everything in `data`, a directory that is made if it is missing.
+    pub fn at(data: impl Into<PathBuf>) -> Self {
+        Self { data: Some(data.into()), ..Self::in_memory() }
+    }
+
+    /// Keeps nothing: for tests and for trying things out.
+    pub fn in_memory() -> Self {
+        Self {
+            data: None,
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy::default()),
+            inline_writes: false,
+            names: Vec::new(),
+            hooks: Hooks::default(),
+            limits: Limits::default(),
+        }
+    }
+
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    #[must_use]
+    pub fn entropy(mut self, entropy: impl Entropy + 'static) -> Self {
+        self.entropy = Arc::new(entropy);
+        self
+    }
+
+    /// Runs the writer inside the caller. On tokio's paused clock this is a must: a runtime that
+    /// waits for a thread believes itself idle and lets time jump.
+    #[must_use]
+    pub const fn inline_writes(mut self) -> Self {
+        self.inline_writes = true;
+        self
+    }
+
+    /// Further names and addresses for the serving certificate.
+    #[must_use]
+    pub fn names(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.names.extend(names);
+        self
+    }
+
+    #[must_use]
+    pub fn hooks(mut self, hooks: Hooks) -> Self {
+        self.hooks = hooks;
+        self
+    }
+
+    #[must_use]
+    pub const fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+}
+
+/// An embedded Kubernetes API.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What every request shares.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) limits: Limits,
+    pub(crate) hooks: Hooks,
+    pub(crate) names: Vec<String>,
+    pub(crate) registry: RegistryView,
+    pub(crate) access: AccessView,
+    pub(crate) impersonation: Impersonation,
+    pub(crate) authority: Authority,
+    pub(crate) logs: LogRelay,
+    pub(crate) pool: Mutex<Pool>,
+    pub(crate) tokens: RwLock<TokenTable>,
+    pub(crate) accounts: TokenIssuer,
+    pub(crate) metrics: Metrics,
+    pub(crate) shutdown: watch::Sender<bool>,
+    pub(crate) in_flight: Arc<Semaphore>,
+    pub(crate) watches: Arc<Semaphore>,
+    pub(crate) data: Option<PathBuf>,
+}
+
+impl Engine {
+    /// Opens the store, makes what every cluster has, and starts the background work.
+    pub async fn open(config: Config) -> Result<Self, OpenError> {
+        let mode = if config.inline_writes { WriterMode::Inline } else { WriterMode::Thread };
+        let store = match &config.data {
+            Some(data) => Store::open(data, mode)?,
+            None => Store::in_memory(mode).map_err(|source| OpenError::Directory {
+                path: PathBuf::new(),
+                source,
+            })?,
+        };
+        let builtin = Registry::builtin(&store).map_err(|e| unusable(config.data.as_deref(), &e))?;
+        let accounts = crate::bootstrap::token_issuer(&store, config.data.as_deref())?;
+        let authority =
+            crate::bootstrap::authority(&store, config.data.as_deref(), config.clock.now())?;
+        let shared = Arc::new(Shared {
+            registry: RegistryView::new(builtin, &store),
+            impersonation: Impersonation::default(),
+            authority,
+            logs: LogRelay,
+            pool: Mutex::default(),
+            access: AccessView::new(&store).map_err(|e| unusable(config.data.as_deref(), &e))?,
+            store,
+            clock: config.clock,
+            entropy: config.entropy,
+            in_flight: Arc::new(Semaphore::new(config.limits.in_flight)),
+            watches: Arc::new(Semaphore::new(config.limits.watches)),
+            limits: config.limits,
+            hooks: config.hooks,
+            names: config.names,
+            tokens: RwLock::default(),
+            accounts,
+            metrics: Metrics::default(),
+            shutdown: watch::Sender::new(false),
+            data: config.data,
+        });
+        shared.registry.reindex_all(&shared.store);
+        let engine = Self { shared };
+        crate::bootstrap::run(&engine.shared)
+            .await
+            .map_err(|e| unusable(engine.shared.data.as_deref(), &e.message))?;
+        crate::background::start(&engine.shared);
+        Ok(engine)
+    }
+
+    /// Ends watches and background work, and closes the store once every write is on disk.
+    pub async fn close(&self) {
+        self.shared.shutdown.send_replace(true);
+        let shared = self.shared.clone();
+        if matches!(tokio::runtime::Handle::current().runtime_flavor(), tokio::runtime::RuntimeFlavor::MultiThread) {
+            // Joining the writer thread may take as long as a commit.
+            let closed = tokio::task::spawn_blocking(move || shared.store.close()).await;
+            if closed.is_err() {
+                tracing::error!("closing the store panicked");
+            }
+        } else {
+            shared.store.close();
+        }
+    }
+
+    /// The newest version in the store.
+    pub fn version(&self) -> u64 {
+        self.shared.store.version()
+    }
+
+    /// What somebody else who wants this data directory is told.
+    pub fn note_holder(&self, text: &str) {
+        self.shared.store.note_holder(text);
+    }
+
+    /// Lets whoever shows `token` act as `identity`. Only the token's hash is kept.
+    pub fn add_token(&self, token: &str, identity: Identity) {
+        let holder = crate::auth::token::TokenHolder { identity, expires: None };
+        let mut tokens = self.shared.tokens.write().unwrap_or_else(PoisonError::into_inner);
+        tokens.insert(crate::auth::token::TokenHash::of(token), holder);
+    }
+}
+
+impl Shared {
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        self.registry.current(self)
+    }
+
+    pub(crate) fn tokens(&self) -> RwLockReadGuard<'_, TokenTable> {
+        self.tokens.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the store has reached `version`, for a short while.
+    pub(crate) async fn wait_for_version(&self, version: u64) -> Result<(), ApiError> {
+        let deadline = tokio::time::Instant::now() + VERSION_WAIT;
+        while self.store.version() < version {
+            if tokio::time::Instant::now() >= deadline {
+                return Err(ApiError::version_too_large(version, self.store.version()));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
+}
+
+fn unusable(data: Option<&Path>, why: &dyn std::fmt::Display) -> OpenError {
+    OpenError::Damaged {
+        path: data.map(Path::to_owned).unwrap_or_default(),
+        why: why.to_string(),
+    }
+}

@@ -1,0 +1,297 @@
+//! Errors that point at a field, worded as the Kubernetes API words them.
+//!
+//! [`Path`] is a linked list of borrowed steps: walking an object allocates nothing, and the
+//! text is made only when an error is reported.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// Where in an object something is: `spec.containers[0].env[2].name`.
+#[derive(Clone, Copy, Debug)]
+pub struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step<'a> {
+    /// The object itself; upstream prints `<nil>` for it.
+    Root,
+    Field(&'a str),
+    Index(usize),
+    Key(&'a str),
+}
+
+impl<'a> Path<'a> {
+    /// The whole object.
+    pub const fn root() -> Self {
+        Self { parent: None, step: Step::Root }
+    }
+
+    /// A top-level field.
+    pub const fn new(name: &'a str) -> Self {
+        Self { parent: None, step: Step::Field(name) }
+    }
+
+    pub const fn field(&'a self, name: &'a str) -> Self {
+        Self { parent: Some(self), step: Step::Field(name) }
+    }
+
+    pub const fn index(&'a self, index: usize) -> Self {
+        Self { parent: Some(self), step: Step::Index(index) }
+    }
+
+    pub const fn key(&'a self, key: &'a str) -> Self {
+        Self { parent: Some(self), step: Step::Key(key) }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parent = self.parent.filter(|p| !matches!(p.step, Step::Root));
+        if let Some(parent) = parent {
+            write!(f, "{parent}")?;
+        }
+        match self.step {
+            Step::Root => f.write_str("<nil>"),
+            Step::Field(name) if parent.is_some() => write!(f, ".{name}"),
+            Step::Field(name) => f.write_str(name),
+            Step::Index(index) => write!(f, "[{index}]"),
+            Step::Key(key) => write!(f, "[{key}]"),
+        }
+    }
+}
+
+/// Upstream's classes of field error; the class gives both the words and the cause's reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldErrorKind {
+    NotFound,
+    Required,
+    Duplicate,
+    Invalid,
+    NotSupported,
+    Forbidden,
+    TooLong,
+    TooShort,
+    TooMany,
+    TooFew,
+    Internal,
+    TypeInvalid,
+}
+
+impl FieldErrorKind {
+    /// The machine-readable reason in `details.causes[].reason`.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::NotFound => "FieldValueNotFound",
+            Self::Required => "FieldValueRequired",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooShort => "FieldValueTooShort",
+            Self::TooMany => "FieldValueTooMany",
+            Self::TooFew => "FieldValueTooFew",
+            Self::Internal => "InternalError",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+        }
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::NotFound => "Not found",
+            Self::Required => "Required value",
+            Self::Duplicate => "Duplicate value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Forbidden => "Forbidden",
+            Self::TooLong => "Too long",
+            Self::TooShort => "Too short",
+            Self::TooMany => "Too many",
+            Self::TooFew => "Too few",
+            Self::Internal => "Internal error",
+        }
+    }
+}
+
+/// One thing that is wrong with one field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldError {
+    pub kind: FieldErrorKind,
+    pub path: String,
+    /// The offending value as it is printed, already quoted where upstream quotes it.
+    pub value: Option<String>,
+    pub detail: String,
+}
+
+impl FieldError {
+    fn at(kind: FieldErrorKind, path: &Path<'_>, value: Option<String>, detail: String) -> Self {
+        Self { kind, path: path.to_string(), value, detail }
+    }
+
+    pub fn required(path: &Path<'_>, detail: impl Into<String>) -> Self {
+        Self::at(FieldErrorKind::Required, path, None, detail.into())
+    }
+
+    pub fn invalid(path: &Path<'_>, value: &Value, detail: impl Into<String>) -> Self {
+        Self::at(FieldErrorKind::Invalid, path, Some(go_value(value)), detail.into())
+    }
+
+    /// Like [`Self::invalid`], for a value that is a string but is not at hand as JSON.
+    pub fn invalid_text(path: &Path<'_>, value: &str, detail: impl Into<String>) -> Self {
+        Self::at(FieldErrorKind::Invalid, path, Some(go_quote(value)), detail.into())
+    }
+
+    /// Like [`Self::invalid`], with the value printed exactly as given.
+    pub fn invalid_raw(path: &Path<'_>, value: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::at(FieldErrorKind::Invalid, path, Some(value.into()), detail.into())
+    }
+
+    pub fn type_invalid(path: &Path<'_>, value: &Value, detail: impl Into<String>) -> Self {
+        Self::at(FieldErrorKind::TypeInvalid, path, Some(go_value(value)), detail.into())
+    }
+
+    pub fn not_found(path: &Path<'_>, value: &Value) -> Self {
+        Self::at(FieldErrorKind::NotFound, path, Some(go_value(value)), String::new())
+    }
+
+    pub fn duplicate(path: &Path<'_>, value: &Value) -> Self {
+        Self::at(FieldErrorKind::Duplicate, path, Some(go_value(value)), String::new())
+    }
+
+    pub fn forbidden(path: &Path<'_>, detail: impl Into<String>) -> Self {
+        Self::at(FieldErrorKind::Forbidden, path, None, detail.into())
+    }
+
+    /// `Unsupported value: "x": supported values: "a", "b"`; upstream sorts the list.
+    pub fn not_supported(path: &Path<'_>, value: &Value, supported: &[&str]) -> Self {
+        let mut sorted = supported.to_vec();
+        sorted.sort_unstable();
+        let listed: Vec<String> = sorted.iter().map(|s| go_quote(s)).collect();
+        let detail = if listed.is_empty() {
+            String::new()
+        } else {
+            format!("supported values: {}", listed.join(", "))
+        };
+        Self::at(FieldErrorKind::NotSupported, path, Some(go_value(value)), detail)
+    }
+
+    pub fn too_long(path: &Path<'_>, max: usize) -> Self {
+        let unit = if max == 1 { "byte" } else { "bytes" };
+        let detail = format!("may not be more than {max} {unit}");
+        Self::at(FieldErrorKind::TooLong, path, None, detail)
+    }
+
+    pub fn too_many(path: &Path<'_>, actual: usize, max: usize) -> Self {
+        let unit = if max == 1 { "item" } else { "items" };
+        let detail = format!("must have at most {max} {unit}");
+        Self::at(FieldErrorKind::TooMany, path, Some(actual.to_string()), detail)
+    }
+
+    pub fn internal(path: &Path<'_>, detail: impl Into<String>) -> Self {
+        Self::at(FieldErrorKind::Internal, path, None, detail.into())
+    }
+
+    /// The message without the path, as it stands in `details.causes[].message`.
+    pub fn body(&self) -> String {
+        let mut text = self.kind.words().to_owned();
+        let omits_value = matches!(
+            self.kind,
+            FieldErrorKind::Required
+                | FieldErrorKind::Forbidden
+                | FieldErrorKind::TooLong
+                | FieldErrorKind::TooShort
+                | FieldErrorKind::Internal
+        );
+        if let (false, Some(value)) = (omits_value, &self.value) {
+            text.push_str(": ");
+            text.push_str(value);
+        }
+        if !self.detail.is_empty() {
+            text.push_str(": ");
+            text.push_str(&self.detail);
+        }
+        text
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.body())
+    }
+}
+
+/// A JSON value as Go's `%v`/`%q` would print it in a field error.
+pub fn go_value(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::String(text) => go_quote(text),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+    }
+}
+
+/// A string as Go's `%q` prints it.
+pub fn go_quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
+                out.push_str(&format!("\\x{:02x}", c as u32));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_read_as_upstream_prints_them() {
+        let spec = Path::new("spec");
+        let containers = spec.field("containers");
+        let first = containers.index(0);
+        assert_eq!(first.field("name").to_string(), "spec.containers[0].name");
+        let labels = Path::new("metadata");
+        let labels = labels.field("labels");
+        assert_eq!(labels.key("a/b").to_string(), "metadata.labels[a/b]");
+        let root = Path::root();
+        assert_eq!(root.to_string(), "<nil>");
+        assert_eq!(root.field("spec").to_string(), "spec");
+    }
+
+    #[test]
+    fn bodies_read_as_upstream_prints_them() {
+        let spec = Path::new("spec");
+        assert_eq!(FieldError::required(&spec, "").to_string(), "spec: Required value");
+        assert_eq!(
+            FieldError::invalid(&spec, &json!("a\"b"), "no quotes").to_string(),
+            r#"spec: Invalid value: "a\"b": no quotes"#
+        );
+        assert_eq!(
+            FieldError::not_supported(&spec, &json!("x"), &["b", "a"]).to_string(),
+            r#"spec: Unsupported value: "x": supported values: "a", "b""#
+        );
+        assert_eq!(
+            FieldError::too_long(&spec, 63).to_string(),
+            "spec: Too long: may not be more than 63 bytes"
+        );
+    }
+}

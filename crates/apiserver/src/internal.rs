@@ -1,0 +1,117 @@
+//! The server acting on its own objects: bootstrap and background work use the same verbs as
+//! clients, as the server's own identity.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use serde_json::Value;
+
+use crate::auth::identity::Identity;
+use crate::engine::Shared;
+use crate::json::Object;
+use crate::registry::{Endpoint, Resource};
+use crate::request::{Query, ResourcePath};
+use crate::status::ApiError;
+use crate::store::{Change, Expect, Operation, Stored, WriteError};
+use crate::verb::delete::{DeleteOptions, Deleted, delete_object};
+use crate::verb::{Call, FieldValidation, WriteOptions, create, write_error};
+
+/// How often an edit is tried again when others write too.
+const ATTEMPTS: usize = 64;
+
+/// A call by the server itself on an object of a resource.
+pub(crate) fn call(
+    engine: &Arc<Shared>,
+    resource: &Arc<Resource>,
+    namespace: &str,
+    name: &str,
+) -> Call {
+    let path = ResourcePath {
+        group: resource.group.to_string(),
+        version: resource.versions[0].name.to_string(),
+        namespace: namespace.to_owned(),
+        resource: resource.plural.to_string(),
+        name: name.to_owned(),
+        subresource: String::new(),
+        rest: Vec::new(),
+    };
+    let endpoint = Endpoint { resource: resource.clone(), index: 0 };
+    let headers = HeaderMap::new();
+    Call::new(engine.clone(), endpoint, path, Query::default(), headers, Identity::server())
+}
+
+/// Creates an object; one that is already there is left as it is.
+pub(crate) async fn create_if_missing(
+    engine: &Arc<Shared>,
+    resource: &Arc<Resource>,
+    namespace: &str,
+    object: Value,
+) -> Result<(), ApiError> {
+    let call = call(engine, resource, namespace, "");
+    let object = call.decode_value(object, Vec::new(), FieldValidation::Ignore)?;
+    let options = WriteOptions {
+        dry_run: false,
+        field_manager: "kube-apiserver".to_owned(),
+        validation: FieldValidation::Ignore,
+        force: None,
+    };
+    match create::create_object(&call, object, &options).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.reason == "AlreadyExists" => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Deletes an object as a client would.
+pub(crate) async fn delete(
+    engine: &Arc<Shared>,
+    resource: &Arc<Resource>,
+    key: &str,
+    options: &DeleteOptions,
+) -> Result<Option<Deleted>, ApiError> {
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+    let call = call(engine, resource, namespace, name);
+    match delete_object(&call, key, options).await {
+        Ok(deleted) => Ok(Some(deleted)),
+        Err(error) if error.code == http::StatusCode::NOT_FOUND => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What an edit makes of an object.
+pub(crate) enum Edit {
+    Keep,
+    Put,
+    Remove,
+}
+
+/// Changes an object in the store, beside validation and admission: for the server's own fields.
+pub(crate) async fn edit(
+    engine: &Arc<Shared>,
+    resource: &Arc<Resource>,
+    key: &str,
+    mut change: impl FnMut(&mut Object) -> Edit,
+) -> Result<Option<Arc<Stored>>, ApiError> {
+    let endpoint = Endpoint { resource: resource.clone(), index: 0 };
+    for _ in 0..ATTEMPTS {
+        let Some(current) = resource.table.get(key) else { return Ok(None) };
+        let mut object = endpoint.to_object(&current);
+        let change = match change(&mut object) {
+            Edit::Keep => return Ok(Some(current)),
+            Edit::Put => Change::Put(Box::new(endpoint.draft(object, engine))),
+            Edit::Remove => Change::Remove,
+        };
+        let operation = Operation {
+            table: resource.table.clone(),
+            key: current.key.clone(),
+            expect: Expect::Version(current.version),
+            change,
+        };
+        match engine.store.write(operation).await {
+            Ok(stored) => return Ok(Some(stored)),
+            Err(WriteError::Changed(_)) => {}
+            Err(error) => return Err(write_error(&error)),
+        }
+    }
+    Err(ApiError::modified(resource.of(), key))
+}

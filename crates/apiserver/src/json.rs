@@ -1,0 +1,67 @@
+//! Reading JSON objects the way Go reads structs: what is missing is the zero value.
+
+use serde_json::{Map, Value};
+
+pub type Object = Map<String, Value>;
+
+static NULL: Value = Value::Null;
+
+/// Total accessors over [`Value`]: a missing or wrongly typed member reads as its zero value.
+pub trait Access {
+    /// The member, or `null`.
+    fn at(&self, key: &str) -> &Value;
+
+    /// The member as text, or `""`.
+    fn text(&self, key: &str) -> &str {
+        self.at(key).as_str().unwrap_or_default()
+    }
+
+    /// The member as a list, or no items.
+    fn list(&self, key: &str) -> &[Value] {
+        self.at(key).as_array().map_or(&[], Vec::as_slice)
+    }
+
+    /// The member as a boolean, or `false`.
+    fn flag(&self, key: &str) -> bool {
+        self.at(key).as_bool().unwrap_or_default()
+    }
+
+    /// The member as an integer, if it is one.
+    fn int(&self, key: &str) -> Option<i64> {
+        self.at(key).as_i64()
+    }
+
+    /// The member's entries, or none.
+    fn entries(&self, key: &str) -> impl Iterator<Item = (&String, &Value)> {
+        self.at(key).as_object().into_iter().flatten()
+    }
+}
+
+impl Access for Value {
+    fn at(&self, key: &str) -> &Value {
+        self.get(key).unwrap_or(&NULL)
+    }
+}
+
+impl Access for Object {
+    fn at(&self, key: &str) -> &Value {
+        self.get(key).unwrap_or(&NULL)
+    }
+}
+
+/// The member as an object, made if it is missing or something else.
+pub fn object_mut<'a>(parent: &'a mut Object, key: &str) -> &'a mut Object {
+    let member = parent.entry(key).or_insert(Value::Null);
+    if !member.is_object() {
+        *member = Value::Object(Map::new());
+    }
+    member.as_object_mut().expect("made an object just above")
+}
+
+/// The members of an object; nothing for any other value.
+pub fn into_object(value: Value) -> Object {
+    match value {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}

@@ -1,0 +1,54 @@
+//! Request bodies by their media type: JSON, YAML, and the protobuf that kubectl sends for some
+//! commands.
+
+use bytes::Bytes;
+use http::{HeaderMap, header};
+use serde_json::Value;
+
+use crate::body::{self, Parsed};
+use crate::status::ApiError;
+use crate::typed;
+
+const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+/// Reads a body as its `Content-Type` says.
+pub(crate) fn read(headers: &HeaderMap, bytes: &Bytes) -> Result<Parsed, ApiError> {
+    let malformed = |e: body::ParseError| {
+        ApiError::bad_request(format!("couldn't get version/kind; json parse error: {e}"))
+    };
+    match media_type(headers) {
+        "" | JSON | "*/*" => body::parse_json(bytes).map_err(malformed),
+        YAML => body::parse_yaml(bytes).map_err(malformed),
+        PROTOBUF => {
+            let value = typed::decode_protobuf(bytes)
+                .map_err(|e| ApiError::bad_request(format!("cannot read the protobuf body: {e}")))?;
+            Ok(Parsed { value, duplicates: Vec::new() })
+        }
+        _ => Err(unsupported()),
+    }
+}
+
+/// The same, for options that come in the body of a delete.
+pub(crate) fn read_options(headers: &HeaderMap, bytes: &Bytes) -> Result<Value, ApiError> {
+    let mut value = read(headers, bytes)?.value;
+    let ty = typed::table().lookup("v1", "DeleteOptions");
+    if let Some(ty) = ty {
+        typed::decode(ty, &mut value, &mut Vec::new())
+            .map_err(|e| ApiError::bad_request(e.to_string()))?;
+    }
+    Ok(value)
+}
+
+fn media_type(headers: &HeaderMap) -> &str {
+    let given = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok());
+    given.unwrap_or_default().split(';').next().unwrap_or_default().trim()
+}
+
+fn unsupported() -> ApiError {
+    ApiError::unsupported_media_type(format!(
+        "the body of the request was in an unknown format - accepted media types include: {JSON}, \
+         {YAML}, {PROTOBUF}"
+    ))
+}

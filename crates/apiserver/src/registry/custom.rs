@@ -1,0 +1,202 @@
+//! Custom resources: everything that a write asks, compiled once from the definition.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::cel;
+use crate::field::{FieldError, Path};
+use crate::json::Object;
+use crate::jsonpath::JsonPath;
+use crate::kind::custom_resource_definition::{
+    Definition, PrinterColumn, ScalePaths, Scope, Version as Declared,
+};
+use crate::schema::Schema;
+use crate::store::{CommitError, Store, header};
+use crate::table::Printer;
+
+use super::builtin::api_version;
+use super::{Resource, Rules, Version};
+
+/// The rules of one custom resource, by served version.
+#[derive(Debug)]
+pub(crate) struct Custom {
+    /// In the order of [`Resource::versions`].
+    pub(crate) versions: Vec<CustomVersion>,
+    /// The uid of the definition: a definition that was deleted and made anew is another one.
+    pub(crate) uid: Box<str>,
+    /// Objects written before this version were stored under an older schema, so defaults that
+    /// came since are filled in when they are read.
+    pub(crate) schema_since: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct CustomVersion {
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) schema_json: Arc<Value>,
+    pub(crate) rules: cel::Rules,
+    pub(crate) printer: Printer,
+    pub(crate) scale: Option<ScalePaths>,
+    pub(crate) status: bool,
+    /// Without the leading dot, as clients name them.
+    pub(crate) selectable: Vec<Box<str>>,
+    selectable_paths: Vec<JsonPath>,
+}
+
+/// Why an accepted definition cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CustomError {
+    #[error("its schema does not compile: {0}")]
+    Schema(String),
+    #[error("its rules do not compile: {0}")]
+    Rules(FieldError),
+    #[error(transparent)]
+    Store(#[from] CommitError),
+}
+
+impl CustomVersion {
+    pub(crate) fn selectable_values(&self, object: &Value) -> Box<[Box<str>]> {
+        self.selectable_paths.iter().map(|path| selected(path, object)).collect()
+    }
+}
+
+/// The value of a selectable field as selectors compare it.
+fn selected(path: &JsonPath, object: &Value) -> Box<str> {
+    match path.find(object).first() {
+        Some(Value::String(text)) => text.as_str().into(),
+        Some(Value::Null) | None => "".into(),
+        Some(value) => value.to_string().into(),
+    }
+}
+
+impl Resource {
+    /// The resource that an established definition describes.
+    pub(crate) fn custom(
+        definition: &Definition,
+        uid: &str,
+        schema_since: u64,
+        store: &Store,
+    ) -> Result<Self, CustomError> {
+        let kind = &definition.names.kind;
+        let mut served: Vec<_> = definition.versions.iter().filter(|v| v.served).collect();
+        served.sort_by_key(|v| Reverse(version_priority(&v.name)));
+        let mut versions = Vec::with_capacity(served.len());
+        let mut compiled = Vec::with_capacity(served.len());
+        for version in served {
+            let api_version = api_version(&definition.group, &version.name);
+            versions.push(Version {
+                name: version.name.as_str().into(),
+                header: header(&api_version, kind).into(),
+                api_version: api_version.into(),
+                status: version.status,
+                scale: version.scale.is_some(),
+                deprecation: deprecation(version, &definition.group, kind),
+            });
+            let rules = cel::Rules::compile(&version.schema_json, &Path::root())
+                .map_err(|mut errors| CustomError::Rules(errors.swap_remove(0)))?;
+            let selectable_paths = version
+                .selectable_fields
+                .iter()
+                .filter_map(|path| JsonPath::parse(path).ok())
+                .collect();
+            compiled.push(CustomVersion {
+                schema: version.schema.clone(),
+                schema_json: version.schema_json.clone(),
+                rules,
+                printer: Printer::custom(&columns(version)),
+                scale: version.scale.clone(),
+                status: version.status,
+                selectable: version
+                    .selectable_fields
+                    .iter()
+                    .map(|path| path.strip_prefix('.').unwrap_or(path.as_str()).into())
+                    .collect(),
+                selectable_paths,
+            });
+        }
+        let storage = definition.storage().map_or("", |v| v.name.as_str());
+        let storage = api_version(&definition.group, storage);
+        let names = &definition.names;
+        let boxed = |texts: &[String]| texts.iter().map(|t| t.as_str().into()).collect();
+        Ok(Self {
+            group: definition.group.as_str().into(),
+            plural: names.plural.as_str().into(),
+            singular: names.singular.as_str().into(),
+            kind: kind.as_str().into(),
+            list_kind: names.list_kind.as_str().into(),
+            short_names: boxed(&names.short_names),
+            categories: boxed(&names.categories),
+            namespaced: definition.scope == Scope::Namespaced,
+            api_versions: versions.iter().map(|v: &Version| v.api_version.clone()).collect(),
+            versions,
+            storage_header: header(&storage, kind).into(),
+            table: store.table(&definition.group, &definition.names.plural)?,
+            rules: Rules::Custom(Arc::new(Custom {
+                versions: compiled,
+                uid: uid.into(),
+                schema_since,
+            })),
+        })
+    }
+}
+
+/// What every use of a deprecated version is told.
+fn deprecation(version: &Declared, group: &str, kind: &str) -> Option<String> {
+    version.deprecation.as_ref().map(|text| match text.as_str() {
+        "" => format!("{group}/{} {kind} is deprecated", version.name),
+        text => text.to_owned(),
+    })
+}
+
+/// The declared columns, in the form that the printer reads.
+fn columns(version: &Declared) -> Vec<Value> {
+    let column = |c: &PrinterColumn| {
+        json!({
+            "name": c.name, "type": c.kind, "format": c.format, "description": c.description,
+            "priority": c.priority, "jsonPath": c.json_path,
+        })
+    };
+    version.columns.iter().map(column).collect()
+}
+
+/// Sort key of a version name by upstream's rule: GA, then beta, then alpha, each by number;
+/// names of any other form come last, by their text.
+pub(crate) fn version_priority(name: &str) -> (u8, u64, u64, Reverse<String>) {
+    let parsed = name.strip_prefix('v').and_then(|rest| {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let major: u64 = rest[..digits].parse().ok()?;
+        let (stage, minor) = match &rest[digits..] {
+            "" => (3, 0),
+            tail => match tail.strip_prefix("beta") {
+                Some(minor) => (2, minor.parse().ok()?),
+                None => (1, tail.strip_prefix("alpha")?.parse().ok()?),
+            },
+        };
+        Some((stage, major, minor))
+    });
+    match parsed {
+        Some((stage, major, minor)) => (stage, major, minor, Reverse(String::new())),
+        None => (0, 0, 0, Reverse(name.to_owned())),
+    }
+}
+
+/// Drops what only the `status` subresource may set.
+pub(super) fn drop_status(object: &mut Object) {
+    object.remove("status");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_preferred_as_upstream_prefers_them() {
+        let mut names = ["foo1", "v1alpha1", "v11beta2", "v10", "v2", "v1beta1", "foo10", "v3beta1"];
+        names.sort_by_key(|n| Reverse(version_priority(n)));
+        assert_eq!(
+            names,
+            ["v10", "v2", "v11beta2", "v3beta1", "v1beta1", "v1alpha1", "foo1", "foo10"]
+        );
+    }
+}

@@ -1,0 +1,585 @@
+//! A resource in one of its versions: what the verbs ask of it, answered for built-in and custom
+//! kinds alike.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::apply;
+use crate::cel;
+use crate::engine::Shared;
+use crate::field::{FieldError, Path};
+use crate::json::{Access, Object, into_object};
+use crate::kind::custom_resource_definition::schemas;
+use crate::meta::{self, NameCheck};
+use crate::name;
+use crate::patch::PatchType;
+use crate::selector::field::Selectable;
+use crate::selector::{FieldSelector, SelectorError};
+use crate::shape::{ShapeId, Shapes};
+use crate::status::{ApiError, GroupResource};
+use crate::store::{Draft, Stored};
+use crate::table::{self, Printer};
+use crate::typed;
+use crate::verb::delete::{Propagation, finalizers_for};
+
+use super::builtin::Builtin;
+use super::custom::{self, CustomVersion};
+use super::{Resource, Rules, Version};
+
+/// Events are removed this long after they were last written.
+const EVENT_TTL_SECS: i64 = 3_600;
+/// Namespaces that cannot be deleted.
+const IMMORTAL_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+#[derive(Debug, Clone)]
+pub(crate) struct Endpoint {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) index: usize,
+}
+
+/// What validation found.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) errors: Vec<FieldError>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The two kinds of rules, with the version already chosen.
+enum Chosen<'a> {
+    Builtin(&'static Builtin),
+    Custom(&'a CustomVersion),
+}
+
+impl Endpoint {
+    pub(crate) fn version(&self) -> &Version {
+        &self.resource.versions[self.index]
+    }
+
+    fn rules(&self) -> Chosen<'_> {
+        match &self.resource.rules {
+            Rules::Builtin(builtin) => Chosen::Builtin(builtin),
+            Rules::Custom(custom) => Chosen::Custom(&custom.versions[self.index]),
+        }
+    }
+
+    pub(crate) fn custom(&self) -> Option<&CustomVersion> {
+        match self.rules() {
+            Chosen::Custom(version) => Some(version),
+            Chosen::Builtin(_) => None,
+        }
+    }
+
+    fn is(&self, kind: &str) -> bool {
+        matches!(self.rules(), Chosen::Builtin(b) if b.kind == kind)
+    }
+
+    // --- Reading bodies
+
+    /// Types, prunes and defaults a body. Unknown fields are removed and named in `strict`.
+    pub(crate) fn decode(
+        &self,
+        mut value: Value,
+        strict: &mut Vec<String>,
+    ) -> Result<Object, ApiError> {
+        self.check_kind(&value)?;
+        match self.rules() {
+            Chosen::Builtin(builtin) => {
+                let version = self.version();
+                let ty = typed::table().lookup(&version.api_version, builtin.kind);
+                let ty = ty.ok_or_else(|| ApiError::internal("the kind has no type table"))?;
+                typed::decode(ty, &mut value, strict).map_err(|e| self.undecodable(&e))?;
+                let mut object = into_object(value);
+                self.stamp(&mut object);
+                builtin.rules.default(&mut object);
+                Ok(object)
+            }
+            Chosen::Custom(custom) => {
+                if let Some(metadata) = value.get_mut("metadata") {
+                    typed::decode_object_meta(metadata, strict).map_err(|e| self.undecodable(&e))?;
+                }
+                let mut unknown = Vec::new();
+                custom.schema.prune(&mut value, Some(&mut unknown));
+                custom
+                    .schema
+                    .coerce_embedded(&mut value, Some(&mut unknown))
+                    .map_err(|e| self.undecodable(&e))?;
+                strict.extend(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
+                custom.schema.default(&mut value);
+                let mut object = into_object(value);
+                self.stamp(&mut object);
+                Ok(object)
+            }
+        }
+    }
+
+    fn stamp(&self, object: &mut Object) {
+        object.insert("apiVersion".to_owned(), Value::from(&*self.version().api_version));
+        object.insert("kind".to_owned(), Value::from(&*self.resource.kind));
+    }
+
+    fn undecodable(&self, why: &dyn std::fmt::Display) -> ApiError {
+        let kind = &self.resource.kind;
+        let version = &self.version().name;
+        ApiError::bad_request(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"
+        ))
+    }
+
+    /// The body must say that it is of this kind and version; built-in kinds may leave it out.
+    pub(crate) fn check_kind(&self, value: &Value) -> Result<(), ApiError> {
+        let Some(object) = value.as_object() else {
+            return Err(self.undecodable(&"the body must be an object"));
+        };
+        let builtin = matches!(self.rules(), Chosen::Builtin(_));
+        let expected = &*self.version().api_version;
+        let (api_version, kind) = (object.text("apiVersion"), object.text("kind"));
+        if kind.is_empty() && !builtin {
+            return Err(ApiError::bad_request(format!("Object 'Kind' is missing in '{value}'")));
+        }
+        if !api_version.is_empty() && api_version != expected {
+            return Err(ApiError::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API \
+                 version ({expected})"
+            )));
+        }
+        if !kind.is_empty() && *kind != *self.resource.kind {
+            let wanted = &self.resource.kind;
+            return Err(ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {wanted}): the kind in the \
+                 data ({kind}) does not match"
+            )));
+        }
+        Ok(())
+    }
+
+    // --- The life of an object
+
+    pub(crate) fn has_generation(&self) -> bool {
+        match self.rules() {
+            Chosen::Builtin(builtin) => builtin.generation,
+            Chosen::Custom(_) => true,
+        }
+    }
+
+    /// Whether an update changes what `metadata.generation` counts.
+    pub(crate) fn bumps_generation(&self, new: &Object, old: &Object) -> bool {
+        let counts_status = self.custom().is_some_and(|c| !c.status);
+        let counted = |key: &str| match key {
+            "metadata" | "apiVersion" | "kind" => false,
+            "status" => counts_status,
+            _ => true,
+        };
+        new.iter().any(|(k, v)| counted(k) && old.get(k) != Some(v))
+            || old.keys().any(|k| counted(k) && !new.contains_key(k))
+    }
+
+    pub(crate) fn prepare_create(
+        &self,
+        object: &mut Object,
+        engine: &Shared,
+    ) -> Result<(), ApiError> {
+        match self.rules() {
+            Chosen::Builtin(builtin) => {
+                // Namespaces carry their name, which may just have been generated, as a label.
+                builtin.rules.default(object);
+                builtin.rules.prepare_create(object);
+                return self.allocate(engine, object, None);
+            }
+            Chosen::Custom(custom) if custom.status => custom::drop_status(object),
+            Chosen::Custom(_) => {}
+        }
+        Ok(())
+    }
+
+    pub(crate) fn prepare_update(
+        &self,
+        new: &mut Object,
+        old: &Object,
+        engine: &Shared,
+    ) -> Result<(), ApiError> {
+        match self.rules() {
+            Chosen::Builtin(builtin) => {
+                builtin.rules.prepare_update(new, old);
+                return self.allocate(engine, new, Some(old));
+            }
+            Chosen::Custom(custom) if custom.status => {
+                crate::kind::set_or_remove(new, "status", old.get("status").cloned());
+            }
+            Chosen::Custom(_) => {}
+        }
+        Ok(())
+    }
+
+    fn allocate(
+        &self,
+        engine: &Shared,
+        object: &mut Object,
+        old: Option<&Object>,
+    ) -> Result<(), ApiError> {
+        let kind = &self.resource.kind;
+        engine.allocate(kind, object, old).map_err(|errors| {
+            let name = object.at("metadata").text("name");
+            ApiError::invalid(&self.resource.group, kind, name, &errors)
+        })
+    }
+
+    pub(crate) fn prepare_status_update(&self, new: &mut Object, old: &Object) {
+        match self.rules() {
+            Chosen::Builtin(builtin) => builtin.rules.prepare_status_update(new, old),
+            Chosen::Custom(_) => {
+                let status = new.remove("status");
+                let managed = new.at("metadata").get("managedFields").cloned();
+                let version = new.at("metadata").get("resourceVersion").cloned();
+                *new = old.clone();
+                crate::kind::set_or_remove(new, "status", status);
+                let metadata = crate::json::object_mut(new, "metadata");
+                crate::kind::set_or_remove(metadata, "managedFields", managed);
+                crate::kind::set_or_remove(metadata, "resourceVersion", version);
+            }
+        }
+    }
+
+    fn name_check(&self) -> NameCheck {
+        match self.rules() {
+            Chosen::Builtin(builtin) => builtin.name,
+            Chosen::Custom(_) => name::dns1123_subdomain,
+        }
+    }
+
+    pub(crate) fn validate(&self, object: &Object, found: &mut Findings) {
+        meta::validate(object, self.resource.namespaced, self.name_check(), &mut found.errors);
+        match self.rules() {
+            Chosen::Builtin(builtin) => {
+                builtin.rules.validate(object, &mut found.errors);
+                self.compile_rules(object, None, &mut found.errors);
+            }
+            Chosen::Custom(custom) => custom.check(object, None, found),
+        }
+    }
+
+    /// A definition whose rules do not compile is refused: rules that cannot be run protect nothing.
+    fn compile_rules(
+        &self,
+        definition: &Object,
+        old: Option<&Object>,
+        errors: &mut Vec<FieldError>,
+    ) {
+        if !self.is("CustomResourceDefinition") || !errors.is_empty() {
+            return;
+        }
+        let before: Vec<&Value> =
+            old.into_iter().flat_map(schemas).map(|(_, schema)| schema).collect();
+        for (path, schema) in schemas(definition) {
+            if before.contains(&schema) {
+                continue;
+            }
+            if let Err(refused) = cel::Rules::compile(schema, &Path::new(&path)) {
+                errors.extend(refused);
+            }
+        }
+    }
+
+    /// The rules of a kind that is only answered: it has no metadata to speak of.
+    pub(crate) fn validate_review(&self, object: &Object, errors: &mut Vec<FieldError>) {
+        if let Chosen::Builtin(builtin) = self.rules() {
+            builtin.rules.validate(object, errors);
+        }
+    }
+
+    pub(crate) fn validate_update(
+        &self,
+        new: &Object,
+        old: &Object,
+        found: &mut Findings,
+    ) {
+        match self.rules() {
+            Chosen::Builtin(builtin) => {
+                builtin.rules.validate_update(new, old, &mut found.errors);
+                self.compile_rules(new, Some(old), &mut found.errors);
+            }
+            Chosen::Custom(custom) => custom.check(new, Some(old), found),
+        }
+    }
+
+    pub(crate) fn validate_status_update(
+        &self,
+        new: &Object,
+        old: &Object,
+        found: &mut Findings,
+    ) {
+        match self.rules() {
+            Chosen::Builtin(builtin) => {
+                builtin.rules.validate_status_update(new, old, &mut found.errors);
+            }
+            Chosen::Custom(custom) => custom.check_status(new, old, found),
+        }
+    }
+
+    pub(crate) fn warnings(&self, new: &Object, old: Option<&Object>) -> Vec<String> {
+        match self.rules() {
+            Chosen::Builtin(builtin) => builtin.rules.warnings(new, old),
+            Chosen::Custom(_) => Vec::new(),
+        }
+    }
+
+    pub(crate) fn unconditional_update(&self) -> bool {
+        matches!(self.rules(), Chosen::Builtin(b) if b.unconditional_update)
+    }
+
+    pub(crate) fn create_on_update(&self) -> bool {
+        matches!(self.rules(), Chosen::Builtin(b) if b.create_on_update)
+    }
+
+    // --- Deletion
+
+    pub(crate) fn delete_returns_object(&self) -> bool {
+        matches!(self.rules(), Chosen::Builtin(b) if b.delete_returns_object)
+    }
+
+    pub(crate) fn check_delete(&self, current: &Stored) -> Result<(), ApiError> {
+        if self.is("Namespace") && IMMORTAL_NAMESPACES.contains(&current.name()) {
+            let of = GroupResource { group: "", resource: "namespaces" };
+            return Err(ApiError::forbidden(of, current.name(), "this namespace may not be deleted"));
+        }
+        Ok(())
+    }
+
+    /// The finalizers that remain when a deletion begins.
+    pub(crate) fn deletion_finalizers(
+        &self,
+        object: &Object,
+        asked: Option<Propagation>,
+    ) -> Vec<String> {
+        if self.is("Event") {
+            return finalizers_for(object, Some(Propagation::Background), false);
+        }
+        let mut finalizers = finalizers_for(object, asked, self.is("Job"));
+        if self.is("CustomResourceDefinition") && !meta::is_deleting(object) {
+            finalizers.push(crate::background::crd::CLEANUP_FINALIZER.to_owned());
+        }
+        finalizers
+    }
+
+    /// Only Pods end gracefully: their node needs time.
+    pub(crate) fn grace_seconds(&self, object: &Object, asked: Option<i64>) -> i64 {
+        if !self.is("Pod") {
+            return 0;
+        }
+        let spec = object.at("spec");
+        let asked = asked.or_else(|| spec.int("terminationGracePeriodSeconds")).unwrap_or(30);
+        // A Pod that no node runs, or that has ended, needs no grace.
+        let phase = object.at("status").text("phase");
+        if spec.text("nodeName").is_empty() || matches!(phase, "Failed" | "Succeeded") {
+            return 0;
+        }
+        if asked < 0 { 1 } else { asked }
+    }
+
+    /// What else holds an object that is being deleted.
+    pub(crate) fn holds_deletion(&self, object: &Object) -> bool {
+        self.is("Namespace") && !object.at("spec").list("finalizers").is_empty()
+    }
+
+    /// Whether an object without finalizers that is being deleted may go.
+    pub(crate) fn may_go(&self, object: &Object) -> bool {
+        !self.holds_deletion(object)
+    }
+
+    /// Namespaces show no grace period.
+    pub(crate) fn marks_grace(&self) -> bool {
+        !self.is("Namespace")
+    }
+
+    pub(crate) fn on_mark(&self, object: &mut Object) {
+        if self.is("Namespace") {
+            let status = crate::json::object_mut(object, "status");
+            status.insert("phase".to_owned(), Value::from("Terminating"));
+        }
+    }
+
+    // --- Storage
+
+    /// Serialises an object for the store, in the storage version.
+    pub(crate) fn draft(&self, mut object: Object, engine: &Shared) -> Draft {
+        let fields = self.index_fields(&object);
+        if let Chosen::Builtin(Builtin { view: Some(view), .. }) = self.rules() {
+            (view.to_storage)(&mut object);
+        }
+        let draft = Draft::new(&object, &self.resource.storage_header, fields);
+        if self.is("Event") {
+            return draft.expiring_at(engine.clock.now().as_second() + EVENT_TTL_SECS);
+        }
+        draft
+    }
+
+    fn index_fields(&self, object: &Object) -> Box<[Box<str>]> {
+        match self.rules() {
+            Chosen::Builtin(builtin) => {
+                let rules = builtin.rules;
+                let fields = rules.selectable_fields().iter();
+                fields.map(|f| rules.selectable_field(object, f).as_ref().into()).collect()
+            }
+            Chosen::Custom(custom) if custom.selectable.is_empty() => Box::new([]),
+            Chosen::Custom(custom) => custom.selectable_values(&Value::Object(object.clone())),
+        }
+    }
+
+    /// What the index should say of an object that was read back from disk.
+    pub(crate) fn reindexed(&self, stored: &Stored) -> Box<[Box<str>]> {
+        self.index_fields(&self.to_object(stored))
+    }
+
+    /// Whether the stored text can be served as it is, but for its header.
+    pub(crate) fn serves_as_stored(&self, stored: &Stored) -> bool {
+        match &self.resource.rules {
+            Rules::Builtin(builtin) => builtin.view.is_none(),
+            Rules::Custom(custom) => stored.version >= custom.schema_since,
+        }
+    }
+
+    /// The object in this version.
+    pub(crate) fn to_object(&self, stored: &Stored) -> Object {
+        let mut object = stored.to_value();
+        match self.rules() {
+            Chosen::Builtin(Builtin { view: Some(view), .. }) => (view.from_storage)(&mut object),
+            Chosen::Builtin(_) => {}
+            Chosen::Custom(custom) => {
+                if !self.serves_as_stored(stored) {
+                    let mut value = Value::Object(object);
+                    custom.schema.prune(&mut value, None);
+                    custom.schema.default(&mut value);
+                    object = into_object(value);
+                }
+            }
+        }
+        self.stamp(&mut object);
+        object
+    }
+
+    /// Built-in lists leave out `apiVersion` and `kind` of their items.
+    pub(crate) fn bare_items(&self) -> bool {
+        matches!(self.rules(), Chosen::Builtin(_))
+    }
+
+    /// A bookmark of a built-in kind shows the members that its Go type always writes.
+    pub(crate) fn shape_bookmark(&self, object: &mut Value) {
+        if let Chosen::Builtin(builtin) = self.rules()
+            && let Some(ty) = typed::table().lookup(&self.version().api_version, builtin.kind)
+            && let Err(error) = typed::decode(ty, object, &mut Vec::new())
+        {
+            tracing::error!(%error, "a bookmark does not decode");
+        }
+    }
+
+    // --- Selection and printing
+
+    pub(crate) fn selectable_fields(&self) -> Vec<Box<str>> {
+        match self.rules() {
+            Chosen::Builtin(builtin) => {
+                builtin.rules.selectable_fields().iter().map(|f| (*f).into()).collect()
+            }
+            Chosen::Custom(custom) => custom.selectable.clone(),
+        }
+    }
+
+    pub(crate) fn check_field_selector(
+        &self,
+        selector: &FieldSelector,
+    ) -> Result<(), SelectorError> {
+        match self.rules() {
+            Chosen::Builtin(builtin) => {
+                let fields = builtin.rules.selectable_fields();
+                selector.check(&Selectable::builtin(builtin.group, builtin.kind, fields))
+            }
+            Chosen::Custom(custom) => {
+                let fields: Vec<&str> = custom.selectable.iter().map(AsRef::as_ref).collect();
+                selector.check(&Selectable::custom(&fields, self.resource.namespaced))
+            }
+        }
+    }
+
+    pub(crate) fn printer(&self) -> &Printer {
+        match self.rules() {
+            Chosen::Builtin(builtin) => table::printer(builtin.group, builtin.kind),
+            Chosen::Custom(custom) => &custom.printer,
+        }
+    }
+
+    // --- Patches and field ownership
+
+    pub(crate) fn patch_types(&self) -> &'static [PatchType] {
+        match self.resource.rules {
+            Rules::Builtin(_) => &PatchType::BUILT_IN,
+            Rules::Custom(_) => &PatchType::CUSTOM,
+        }
+    }
+
+    pub(crate) fn shapes(&self) -> (&Shapes, ShapeId) {
+        match self.rules() {
+            Chosen::Builtin(builtin) => {
+                let table = typed::table();
+                let ty = table
+                    .lookup(&self.version().api_version, builtin.kind)
+                    .expect("every built-in kind has a type table");
+                (table.shapes(), table.shape(ty))
+            }
+            Chosen::Custom(custom) => custom.schema.shapes(),
+        }
+    }
+
+    pub(crate) fn apply_request<'a>(
+        &'a self,
+        manager: &'a str,
+        subresource: &'a str,
+        now: Timestamp,
+    ) -> apply::Request<'a> {
+        let (shapes, root) = self.shapes();
+        apply::Request {
+            shapes,
+            root,
+            api_version: &self.version().api_version,
+            kind: &self.resource.kind,
+            served: &self.resource.api_versions,
+            manager,
+            subresource,
+            now,
+            reset_fields: self.reset_fields(subresource),
+        }
+    }
+
+    /// Fields that a write to this subresource cannot change, so that nobody comes to own them.
+    fn reset_fields(&self, subresource: &str) -> &'static [&'static str] {
+        let custom = self.custom().is_some();
+        match subresource {
+            "status" if custom => &["metadata", "spec"],
+            "status" if self.is("Pod") => {
+                &["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"]
+            }
+            "status" => &["spec"],
+            _ if self.version().status => &["status"],
+            _ => &[],
+        }
+    }
+}
+
+impl CustomVersion {
+    fn check(&self, new: &Object, old: Option<&Object>, found: &mut Findings) {
+        let new = Value::Object(new.clone());
+        let old = old.map(|o| Value::Object(o.clone()));
+        self.schema.validate(&new, old.as_ref(), &mut found.errors);
+        // Rules may assume what the schema promises.
+        if found.errors.is_empty() && !self.rules.is_empty() {
+            self.rules.validate(&new, old.as_ref(), &mut found.errors, &mut found.warnings);
+        }
+    }
+
+    fn check_status(&self, new: &Object, old: &Object, found: &mut Findings) {
+        let (new, old) = (Value::Object(new.clone()), Value::Object(old.clone()));
+        self.schema.validate_status(&new, &old, &mut found.errors);
+        if found.errors.is_empty() && !self.rules.is_empty() {
+            self.rules.validate(&new, Some(&old), &mut found.errors, &mut found.warnings);
+        }
+    }
+}

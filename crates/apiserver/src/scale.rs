@@ -1,0 +1,159 @@
+//! The `scale` subresource of custom resources: an `autoscaling/v1` Scale that stands for three
+//! places in the object.
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{Response, StatusCode, header};
+use serde_json::{Value, json};
+
+use crate::body;
+use crate::field::{FieldError, Path};
+use crate::json::{Access, Object};
+use crate::kind::custom_resource_definition::ScalePaths;
+use crate::patch::{self, PatchType};
+use crate::request::Verb;
+use crate::respond::{self};
+use crate::status::ApiError;
+use crate::verb::update::{Replaced, own, replace, set_version};
+use crate::verb::{Call, FieldValidation, WriteOptions};
+use crate::{media, typed};
+
+const ATTEMPTS: usize = 64;
+const API_VERSION: &str = "autoscaling/v1";
+
+pub(crate) async fn answer(
+    call: &Call,
+    verb: Verb,
+    bytes: &Bytes,
+) -> Result<Response<Body>, ApiError> {
+    let Some(paths) = call.endpoint.custom().and_then(|c| c.scale.as_ref()) else {
+        return Err(ApiError::unknown_resource());
+    };
+    if verb == Verb::Get {
+        let stored = call.endpoint.resource.table.get(&call.key()).ok_or_else(|| call.not_found())?;
+        let scale = to_scale(paths, &call.endpoint.to_object(&stored))?;
+        return Ok(respond::json(StatusCode::OK, &scale));
+    }
+    let options = WriteOptions::parse(&call.query, "UpdateOptions")?;
+    let manager = options.manager(&call.headers);
+    for _ in 0..ATTEMPTS {
+        let stored = call.endpoint.resource.table.get(&call.key()).ok_or_else(|| call.not_found())?;
+        let old = call.endpoint.to_object(&stored);
+        let before = to_scale(paths, &old)?;
+        let wanted = wanted(call, verb, before, bytes, options.validation)?;
+        let given = wanted.at("metadata").text("resourceVersion");
+        if !given.is_empty() && given != stored.version.to_string() {
+            return Err(ApiError::modified(call.of(), &call.path.name));
+        }
+        let replicas = wanted.at("spec").int("replicas").unwrap_or(0);
+        if replicas < 0 {
+            let at = Path::new("spec");
+            let why = "should be a non-negative integer";
+            let error = FieldError::invalid(&at.field("replicas"), &json!(replicas), why);
+            return Err(ApiError::invalid("autoscaling", "Scale", &call.path.name, &[error]));
+        }
+        let mut new = old.clone();
+        set_at(&mut new, &paths.spec_replicas, json!(replicas));
+        set_version(&mut new, stored.version);
+        let new = own(call, new, &old, &manager);
+        match replace(call, &stored, old, new, &options).await? {
+            Replaced::Done(stored) => {
+                let scale = to_scale(paths, &call.endpoint.to_object(&stored))?;
+                return Ok(respond::json(StatusCode::OK, &scale));
+            }
+            Replaced::Changed => {}
+        }
+    }
+    Err(ApiError::modified(call.of(), &call.path.name))
+}
+
+/// The Scale that the client asks for.
+fn wanted(
+    call: &Call,
+    verb: Verb,
+    before: Value,
+    bytes: &Bytes,
+    validation: FieldValidation,
+) -> Result<Value, ApiError> {
+    let mut scale = if verb == Verb::Update {
+        media::read(&call.headers, bytes)?.value
+    } else {
+        patched(call, before, bytes)?
+    };
+    let ty = typed::table().lookup(API_VERSION, "Scale");
+    let ty = ty.ok_or_else(|| ApiError::internal("Scale has no type table"))?;
+    let mut strict = Vec::new();
+    typed::decode(ty, &mut scale, &mut strict).map_err(|e| {
+        ApiError::bad_request(format!("Scale in version \"v1\" cannot be handled as a Scale: {e}"))
+    })?;
+    call.report_strict(strict, validation)?;
+    Ok(scale)
+}
+
+fn patched(call: &Call, mut scale: Value, bytes: &Bytes) -> Result<Value, ApiError> {
+    let media = call.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok());
+    let media = media.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let by = body::parse_json(bytes).map_err(|e| ApiError::bad_request(e.to_string()))?.value;
+    let done = if media == PatchType::Json.media_type() {
+        patch::json::apply(&mut scale, &by)
+    } else if media == PatchType::Merge.media_type() {
+        patch::merge::apply(&mut scale, &by)
+    } else {
+        let accepted = [PatchType::Json, PatchType::Merge].map(|t| t.media_type()).join(", ");
+        return Err(ApiError::unsupported_media_type(format!(
+            "the body of the request was in an unknown format - accepted media types include: {accepted}"
+        )));
+    };
+    done.map_err(|e| call.patch_error(&e))?;
+    Ok(scale)
+}
+
+/// The Scale that an object shows.
+fn to_scale(paths: &ScalePaths, object: &Object) -> Result<Value, ApiError> {
+    let metadata = object.at("metadata");
+    let Some(replicas) = at(object, &paths.spec_replicas).as_i64() else {
+        return Err(ApiError::internal(format!(
+            "the spec replicas field {} does not exist",
+            crate::field::go_quote(&paths.spec_replicas)
+        )));
+    };
+    let mut kept = serde_json::Map::new();
+    for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = metadata.get(key) {
+            kept.insert(key.to_owned(), value.clone());
+        }
+    }
+    let mut scale = json!({
+        "kind": "Scale",
+        "apiVersion": API_VERSION,
+        "metadata": kept,
+        "spec": {},
+        "status": {"replicas": at(object, &paths.status_replicas).as_i64().unwrap_or(0)},
+    });
+    if replicas != 0 {
+        scale["spec"]["replicas"] = json!(replicas);
+    }
+    if let Some(path) = &paths.label_selector
+        && let Some(selector) = at(object, path).as_str().filter(|s| !s.is_empty())
+    {
+        scale["status"]["selector"] = json!(selector);
+    }
+    Ok(scale)
+}
+
+fn steps(path: &str) -> impl Iterator<Item = &str> {
+    path.split('.').filter(|step| !step.is_empty())
+}
+
+fn at<'a>(object: &'a Object, path: &str) -> &'a Value {
+    let mut steps = steps(path);
+    let first = object.at(steps.next().unwrap_or_default());
+    steps.fold(first, |value, step| value.at(step))
+}
+
+fn set_at(object: &mut Object, path: &str, value: Value) {
+    let mut steps: Vec<&str> = steps(path).collect();
+    let Some(last) = steps.pop() else { return };
+    let parent = steps.into_iter().fold(object, |parent, step| crate::json::object_mut(parent, step));
+    parent.insert(last.to_owned(), value);
+}

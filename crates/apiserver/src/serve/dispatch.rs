@@ -1,0 +1,156 @@
+//! From path and method to the code that answers.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Method, Response, StatusCode, header};
+
+use crate::auth::identity::Identity;
+use crate::engine::Shared;
+use crate::request::{Query, ResourcePath, Verb};
+use crate::status::ApiError;
+use crate::verb::{self, Call};
+use crate::{discovery, openapi, respond, review, scale, subresource};
+
+use super::authorize;
+
+pub(super) async fn dispatch(
+    engine: &Arc<Shared>,
+    parts: &Parts,
+    query: Query,
+    identity: Identity,
+    body: Bytes,
+) -> Result<Response<Body>, ApiError> {
+    match ResourcePath::parse(parts.uri.path()) {
+        Some(path) => resource(engine, parts, path, query, identity, body).await,
+        None => {
+            let path = parts.uri.path();
+            authorize::path(engine, &identity, &parts.headers, &parts.method, path)?;
+            plain(engine, parts)
+        }
+    }
+}
+
+async fn resource(
+    engine: &Arc<Shared>,
+    parts: &Parts,
+    path: ResourcePath,
+    query: Query,
+    identity: Identity,
+    body: Bytes,
+) -> Result<Response<Body>, ApiError> {
+    let named_watch = !path.name.is_empty() && query.flag("watch").unwrap_or(false);
+    let watch = query.flag("watch").unwrap_or(false);
+    let verb = match path.verb(&parts.method, watch) {
+        // `?watch` on one object is a watch of that object.
+        Some(Verb::Get) if named_watch && path.subresource.is_empty() => Verb::Watch,
+        Some(verb) => verb,
+        None => return Err(not_allowed()),
+    };
+    let identity =
+        authorize::resource(engine, identity, &parts.headers, verb, &path, &query)?;
+    let registry = engine.registry();
+    let endpoint = registry
+        .endpoint(&path.group, &path.version, &path.resource)
+        .ok_or_else(|| not_served(&path))?;
+    if endpoint.resource.namespaced && path.namespace.is_empty() && needs_namespace(verb) {
+        return Err(not_allowed());
+    }
+    if !endpoint.resource.namespaced && !path.namespace.is_empty() && path.resource != "namespaces" {
+        return Err(ApiError::unknown_resource());
+    }
+    let deprecation = endpoint.version().deprecation.clone();
+    let call = Call::new(engine.clone(), endpoint, path, query, parts.headers.clone(), identity);
+    if let Some(text) = deprecation {
+        call.warn(text);
+    }
+    if verb == Verb::Watch && call.path.subresource.is_empty() {
+        return verb::watch::watch(call);
+    }
+    let outcome = serve(&call, verb, &body).await;
+    let warnings = call.take_warnings();
+    outcome.map(|mut response| {
+        respond::warn(&mut response, &warnings);
+        response
+    })
+}
+
+async fn serve(call: &Call, verb: Verb, body: &Bytes) -> Result<Response<Body>, ApiError> {
+    if !call.path.rest.is_empty() {
+        return Err(ApiError::unknown_resource());
+    }
+    if !call.endpoint.resource.is_stored() {
+        return match verb {
+            Verb::Create if call.path.name.is_empty() => review::answer(call, body),
+            _ => Err(not_allowed()),
+        };
+    }
+    match (call.path.subresource.as_str(), verb) {
+        ("", Verb::Create) if call.path.name.is_empty() => verb::create::create(call, body).await,
+        ("", Verb::Get) => verb::read::get(call).await,
+        ("", Verb::List) => verb::list::list(call).await,
+        ("", Verb::Update) if !call.path.name.is_empty() => verb::update::update(call, body).await,
+        ("", Verb::Patch) if !call.path.name.is_empty() => verb::patch::patch(call, body).await,
+        ("", Verb::Delete) => verb::delete::delete(call, body).await,
+        ("", Verb::DeleteCollection) if call.endpoint.resource.verbs().contains(&"deletecollection") => {
+            verb::delete::delete_collection(call, body).await
+        }
+        ("status", Verb::Get | Verb::Update | Verb::Patch) if call.endpoint.version().status => {
+            match verb {
+                Verb::Get => verb::read::get(call).await,
+                Verb::Update => verb::update::update(call, body).await,
+                _ => verb::patch::patch(call, body).await,
+            }
+        }
+        ("scale", Verb::Get | Verb::Update | Verb::Patch) if call.endpoint.version().scale => {
+            scale::answer(call, verb, body).await
+        }
+        ("" | "status" | "scale", _) if call.path.subresource.is_empty() => Err(not_allowed()),
+        _ => subresource::answer(call, verb, body).await,
+    }
+}
+
+/// Paths that name no resource: discovery, OpenAPI, health, metrics, version.
+fn plain(engine: &Arc<Shared>, parts: &Parts) -> Result<Response<Body>, ApiError> {
+    if !matches!(parts.method, Method::GET | Method::HEAD) {
+        return Err(not_allowed());
+    }
+    let path = parts.uri.path();
+    match path.trim_end_matches('/') {
+        "/livez" | "/healthz" | "/readyz" => Ok(text("ok")),
+        "/metrics" => Ok(text(engine.metrics.render())),
+        "/version" => Ok(respond::json(StatusCode::OK, &discovery::version())),
+        path => match path.strip_prefix("/openapi/v3") {
+            Some(rest) => openapi::answer(engine, rest.trim_start_matches('/')),
+            None => discovery::answer(engine, path, &parts.headers),
+        },
+    }
+}
+
+fn text(body: impl Into<String>) -> Response<Body> {
+    let mut response = Response::new(Body::from(body.into()));
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, plain);
+    response
+}
+
+const fn needs_namespace(verb: Verb) -> bool {
+    matches!(verb, Verb::Create | Verb::DeleteCollection)
+}
+
+fn not_allowed() -> ApiError {
+    ApiError::method_not_allowed("the server does not allow this method on the requested resource")
+}
+
+/// A kind that is not served says so, in words that tell why.
+fn not_served(path: &ResourcePath) -> ApiError {
+    let mut error = ApiError::unknown_resource();
+    let group = if path.group.is_empty() { "core" } else { &path.group };
+    error.message = format!(
+        "the server could not find the requested resource ({}/{} {} is not served here)",
+        group, path.version, path.resource
+    );
+    error
+}

@@ -1,0 +1,177 @@
+//! The store: every object in memory, every acknowledged write on disk.
+//!
+//! Reads never touch the file. A write is acknowledged after its transaction is durable and the
+//! change is visible to every reader; in that order, so that "list, then watch" has no gap.
+
+mod lock;
+mod object;
+mod sqlite;
+mod table;
+mod writer;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub(crate) use object::{Draft, Stored, header, key};
+pub use sqlite::OpenError;
+pub(crate) use sqlite::CommitError;
+pub(crate) use table::{Event, Gone, Objects, Table};
+pub(crate) use writer::{Change, Expect, Operation, WriteError};
+
+use lock::DirectoryLock;
+use tokio::sync::watch;
+use sqlite::Database;
+use writer::{Committer, Writer};
+
+#[derive(Debug)]
+pub(crate) struct Store {
+    version: Arc<AtomicU64>,
+    tables: Mutex<HashMap<(String, String), Arc<Table>>>,
+    writer: Writer,
+    /// Moves with every commit.
+    changes: watch::Sender<u64>,
+    /// Resource ids and settings; the writer has a connection of its own.
+    registrar: Mutex<Option<Database>>,
+    lock: Mutex<Option<DirectoryLock>>,
+}
+
+/// Whether the writer has a thread of its own or runs inside the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriterMode {
+    Thread,
+    Inline,
+}
+
+impl Store {
+    /// A store that is gone when it is dropped.
+    pub(crate) fn in_memory(mode: WriterMode) -> std::io::Result<Self> {
+        let version = Arc::new(AtomicU64::new(0));
+        let committer = Committer::new(None, version.clone());
+        Ok(Self {
+            version,
+            tables: Mutex::default(),
+            changes: committer.changes(),
+            writer: start(committer, mode)?,
+            registrar: Mutex::new(None),
+            lock: Mutex::new(None),
+        })
+    }
+
+    pub(crate) fn open(directory: &Path, mode: WriterMode) -> Result<Self, OpenError> {
+        let failed = |source| OpenError::Directory { path: directory.to_owned(), source };
+        private_directory(directory).map_err(failed)?;
+        let lock = DirectoryLock::take(directory)?;
+        let mut database = Database::open(directory, mode == WriterMode::Inline)?;
+        let loaded = database.load()?;
+        let registrar = Database::open(directory, true)?;
+        let version = Arc::new(AtomicU64::new(loaded.version));
+        let tables = loaded
+            .resources
+            .into_iter()
+            .map(|(name, (id, objects))| {
+                (name, Arc::new(Table::new(id, objects, loaded.version)))
+            })
+            .collect();
+        let committer = Committer::new(Some(database), version.clone());
+        Ok(Self {
+            version,
+            tables: Mutex::new(tables),
+            changes: committer.changes(),
+            writer: start(committer, mode).map_err(failed)?,
+            registrar: Mutex::new(Some(registrar)),
+            lock: Mutex::new(Some(lock)),
+        })
+    }
+
+    /// The newest version that every reader can see.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Wakes with every commit, whatever it changed.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// The table of a resource, made when it is first asked for.
+    pub(crate) fn table(&self, group: &str, plural: &str) -> Result<Arc<Table>, CommitError> {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = (group.to_owned(), plural.to_owned());
+        if let Some(table) = tables.get(&name) {
+            return Ok(table.clone());
+        }
+        let registrar = self.registrar.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = match registrar.as_ref() {
+            Some(database) => database.resource_id(group, plural)?,
+            None => i64::try_from(tables.len()).unwrap_or(i64::MAX),
+        };
+        let table = Arc::new(Table::new(id, Objects::new(), self.version()));
+        tables.insert(name, table.clone());
+        Ok(table)
+    }
+
+    pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Compares and swaps. What comes back is the object as it is now stored; for a removal, its
+    /// last state under the removal's version.
+    pub(crate) async fn write(&self, operation: Operation) -> Result<Arc<Stored>, WriteError> {
+        self.writer.write(operation).await
+    }
+
+    pub(crate) fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, CommitError> {
+        match self.registrar.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            Some(database) => database.setting(name),
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) fn set_setting(&self, name: &str, value: &[u8]) -> Result<(), CommitError> {
+        match self.registrar.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            Some(database) => database.set_setting(name, value),
+            None => Ok(()),
+        }
+    }
+
+    /// What somebody else who wants this data directory is told.
+    pub(crate) fn note_holder(&self, text: &str) {
+        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lock) = lock.as_mut()
+            && let Err(error) = lock.note(text)
+        {
+            tracing::warn!(%error, "cannot write into the lock file");
+        }
+    }
+
+    /// Finishes what is waiting and lets go of the files.
+    pub(crate) fn close(&self) {
+        self.writer.close();
+        self.registrar.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn start(committer: Committer, mode: WriterMode) -> std::io::Result<Writer> {
+    match mode {
+        WriterMode::Thread => Writer::thread(committer),
+        WriterMode::Inline => Ok(Writer::inline(committer)),
+    }
+}
+
+fn private_directory(directory: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)
+}
+

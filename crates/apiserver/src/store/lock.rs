@@ -1,0 +1,48 @@
+//! One engine per data directory: a lock file that also says who holds it.
+
+use std::fs::{File, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+
+use super::sqlite::OpenError;
+
+const FILE: &str = "lock";
+
+/// Held for as long as the store is open; the operating system frees it however we end.
+#[derive(Debug)]
+pub(crate) struct DirectoryLock(File);
+
+impl DirectoryLock {
+    pub(crate) fn take(directory: &Path) -> Result<Self, OpenError> {
+        let path = directory.join(FILE);
+        let failed = |source| OpenError::Directory { path: directory.to_owned(), source };
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // The note is only for people: an unreadable one does not change the answer.
+                if file.read_to_string(&mut holder).is_err() || holder.trim().is_empty() {
+                    holder = "another process".to_owned();
+                }
+                let holder = holder.trim().to_owned();
+                return Err(OpenError::Locked { path: directory.to_owned(), holder });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        let mut lock = Self(file);
+        lock.note(&format!("process {}", std::process::id())).map_err(failed)?;
+        Ok(lock)
+    }
+
+    /// What the next one who comes is told.
+    pub(crate) fn note(&mut self, text: &str) -> std::io::Result<()> {
+        self.0.set_len(0)?;
+        self.0.rewind()?;
+        writeln!(self.0, "{text}")
+    }
+}

@@ -1,0 +1,353 @@
+//! The file: opening, migrating, loading, and the statements of one commit.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
+
+use super::object::{LoadError, Stored};
+use super::table::Objects;
+
+const FILE: &str = "sojourn.db";
+/// Given back to the file system when the disk is full, so that deletes can still be written.
+const RESERVE_FILE: &str = "reserve";
+const RESERVE_BYTES: u64 = 4 << 20;
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql")];
+/// Versions are reserved in blocks, so that one written but not committed is never given again.
+const VERSION_BLOCK: u64 = 10_000;
+/// The log is copied into the database once it has grown by this many pages.
+const CHECKPOINT_PAGES: i64 = 4_000;
+
+/// Why the store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("cannot use the data directory {}", path.display())]
+    Directory { path: PathBuf, source: std::io::Error },
+    #[error("{} is in use by {holder}", path.display())]
+    Locked { path: PathBuf, holder: String },
+    #[error("cannot open the database {}", path.display())]
+    Database { path: PathBuf, source: rusqlite::Error },
+    #[error(
+        "the database {} was written by a newer version of Sojourn (format {found}, this one reads up to {known}); nothing was changed",
+        path.display()
+    )]
+    Newer { path: PathBuf, found: usize, known: usize },
+    #[error("the database {} is damaged: {why}; nothing was changed", path.display())]
+    Damaged { path: PathBuf, why: String },
+}
+
+/// Why a commit did not take place.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum CommitError {
+    #[error("the disk is full")]
+    Full,
+    #[error("the database cannot be written: {0}")]
+    Unwritable(String),
+}
+
+#[derive(Debug)]
+pub(crate) struct Database {
+    connection: Connection,
+    directory: PathBuf,
+    /// Versions below this are on disk as used.
+    reserved: u64,
+    holds_reserve: bool,
+    inline_checkpoint: bool,
+}
+
+/// What one commit changes in the file.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) resource: i64,
+    pub(crate) object: Arc<Stored>,
+    pub(crate) removed: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) resources: HashMap<(String, String), (i64, Objects)>,
+    pub(crate) version: u64,
+}
+
+impl Database {
+    pub(crate) fn open(directory: &Path, inline_checkpoint: bool) -> Result<Self, OpenError> {
+        let path = directory.join(FILE);
+        let failed = |source| OpenError::Database { path: path.clone(), source };
+        private_file(&path).map_err(|source| OpenError::Directory { path: path.clone(), source })?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&path, flags).map_err(failed)?;
+        connection.busy_timeout(std::time::Duration::from_secs(5)).map_err(failed)?;
+        let found = stored_format(&connection).map_err(|e| damaged_or(&path, e))?;
+        if found > MIGRATIONS.len() {
+            return Err(OpenError::Newer { path, found, known: MIGRATIONS.len() });
+        }
+        configure(&connection, inline_checkpoint).map_err(|e| damaged_or(&path, e))?;
+        migrate(&connection, found).map_err(|e| damaged_or(&path, e))?;
+        let mut database = Self {
+            connection,
+            directory: directory.to_owned(),
+            reserved: 0,
+            holds_reserve: false,
+            inline_checkpoint,
+        };
+        database.holds_reserve = database.take_reserve();
+        Ok(database)
+    }
+
+    /// Reads everything. The next version is above all that were ever given out.
+    pub(crate) fn load(&mut self) -> Result<Loaded, OpenError> {
+        let path = self.directory.join(FILE);
+        let loaded = load(&self.connection).map_err(|e| match e {
+            LoadFailure::Sqlite(source) => damaged_or(&path, source),
+            LoadFailure::Object(why) => {
+                OpenError::Damaged { path: path.clone(), why: why.to_string() }
+            }
+        })?;
+        self.reserved = loaded.version;
+        Ok(loaded)
+    }
+
+    pub(crate) fn resource_id(&self, group: &str, plural: &str) -> Result<i64, CommitError> {
+        self.connection
+            .query_row(
+                "INSERT INTO resource (grp, plural) VALUES (?1, ?2)
+                 ON CONFLICT DO UPDATE SET grp = grp RETURNING id",
+                params![group, plural],
+                |row| row.get(0),
+            )
+            .map_err(|e| commit_error(&e))
+    }
+
+    /// Whether new content may be written. After the disk was full, that is once the reserve could
+    /// be taken again.
+    pub(crate) fn has_room(&mut self) -> bool {
+        if !self.holds_reserve {
+            self.holds_reserve = self.take_reserve();
+        }
+        self.holds_reserve
+    }
+
+    /// Writes the rows in one durable transaction.
+    pub(crate) fn commit(&mut self, rows: &[Row]) -> Result<(), CommitError> {
+        let highest = rows.iter().map(|r| r.object.version).max().unwrap_or(0);
+        let reserve = (highest >= self.reserved).then(|| highest + VERSION_BLOCK);
+        match self.try_commit(rows, reserve) {
+            Ok(()) => {
+                self.reserved = reserve.unwrap_or(self.reserved);
+                Ok(())
+            }
+            Err(error) => {
+                let error = commit_error(&error);
+                if matches!(error, CommitError::Full) {
+                    self.drop_reserve();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn try_commit(&mut self, rows: &[Row], reserve: Option<u64>) -> Result<(), rusqlite::Error> {
+        let transaction = self.connection.transaction()?;
+        {
+            let mut put = transaction.prepare_cached(
+                "INSERT INTO object (resource, key, version, expires, data)
+                 VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT (resource, key) DO UPDATE
+                 SET version = excluded.version, expires = excluded.expires, data = excluded.data",
+            )?;
+            let mut remove = transaction
+                .prepare_cached("DELETE FROM object WHERE resource = ?1 AND key = ?2")?;
+            for row in rows {
+                let object = &row.object;
+                if row.removed {
+                    remove.execute(params![row.resource, &*object.key])?;
+                } else {
+                    let version = i64::try_from(object.version).unwrap_or(i64::MAX);
+                    let expires = object.index.expires;
+                    put.execute(params![
+                        row.resource,
+                        &*object.key,
+                        version,
+                        expires,
+                        object.json()
+                    ])?;
+                }
+            }
+            if let Some(reserve) = reserve {
+                let text = reserve.to_string();
+                transaction
+                    .prepare_cached("INSERT OR REPLACE INTO setting VALUES ('version', ?1)")?
+                    .execute(params![text.as_bytes()])?;
+            }
+        }
+        transaction.commit()
+    }
+
+    pub(crate) fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, CommitError> {
+        self.connection
+            .query_row("SELECT value FROM setting WHERE name = ?1", params![name], |r| r.get(0))
+            .optional()
+            .map_err(|e| commit_error(&e))
+    }
+
+    pub(crate) fn set_setting(&self, name: &str, value: &[u8]) -> Result<(), CommitError> {
+        self.connection
+            .execute("INSERT OR REPLACE INTO setting VALUES (?1, ?2)", params![name, value])
+            .map(|_| ())
+            .map_err(|e| commit_error(&e))
+    }
+
+    /// A second connection that copies the log into the database beside the writer.
+    pub(crate) fn checkpointer(&self) -> Option<Checkpointer> {
+        if self.inline_checkpoint {
+            return None;
+        }
+        let connection = Connection::open(self.directory.join(FILE)).ok()?;
+        connection.busy_timeout(std::time::Duration::from_secs(1)).ok()?;
+        Some(Checkpointer { connection, log: self.directory.join(format!("{FILE}-wal")) })
+    }
+
+    fn take_reserve(&self) -> bool {
+        let path = self.directory.join(RESERVE_FILE);
+        if std::fs::metadata(&path).is_ok_and(|m| m.len() == RESERVE_BYTES) {
+            return true;
+        }
+        let filled = private_file(&path).and_then(|()| {
+            let zeros = vec![0_u8; usize::try_from(RESERVE_BYTES).unwrap_or(0)];
+            std::fs::write(&path, zeros)
+        });
+        if filled.is_err() {
+            self.drop_reserve_file();
+        }
+        filled.is_ok()
+    }
+
+    fn drop_reserve(&mut self) {
+        self.holds_reserve = false;
+        self.drop_reserve_file();
+    }
+
+    fn drop_reserve_file(&self) {
+        if let Err(error) = std::fs::remove_file(self.directory.join(RESERVE_FILE))
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "cannot give back the reserved disk space");
+        }
+    }
+}
+
+/// Copies the write-ahead log into the database without holding up the writer.
+#[derive(Debug)]
+pub(crate) struct Checkpointer {
+    connection: Connection,
+    log: PathBuf,
+}
+
+impl Checkpointer {
+    pub(crate) fn run_if_due(&self) {
+        let pages = std::fs::metadata(&self.log).map_or(0, |m| m.len() / 4_096);
+        if pages < CHECKPOINT_PAGES.unsigned_abs() {
+            return;
+        }
+        let copied = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        if let Err(error) = copied {
+            tracing::warn!(%error, "cannot checkpoint the write-ahead log");
+        }
+    }
+}
+
+fn configure(connection: &Connection, inline_checkpoint: bool) -> Result<(), rusqlite::Error> {
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "fullfsync", "ON")?;
+    connection.pragma_update(None, "foreign_keys", "ON")?;
+    connection.pragma_update(None, "cache_size", "-2000")?;
+    let pages = if inline_checkpoint { CHECKPOINT_PAGES } else { 0 };
+    connection.pragma_update(None, "wal_autocheckpoint", pages)
+}
+
+fn stored_format(connection: &Connection) -> Result<usize, rusqlite::Error> {
+    let format: i64 = connection.query_row("PRAGMA user_version", [], |r| r.get(0))?;
+    Ok(usize::try_from(format).unwrap_or(usize::MAX))
+}
+
+fn migrate(connection: &Connection, found: usize) -> Result<(), rusqlite::Error> {
+    for (index, script) in MIGRATIONS.iter().enumerate().skip(found) {
+        let number = index + 1;
+        connection.execute_batch(&format!(
+            "BEGIN IMMEDIATE; {script} PRAGMA user_version = {number}; COMMIT;"
+        ))?;
+    }
+    Ok(())
+}
+
+enum LoadFailure {
+    Sqlite(rusqlite::Error),
+    Object(LoadError),
+}
+
+impl From<rusqlite::Error> for LoadFailure {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+fn load(connection: &Connection) -> Result<Loaded, LoadFailure> {
+    let mark: Option<Vec<u8>> = connection
+        .query_row("SELECT value FROM setting WHERE name = 'version'", [], |r| r.get(0))
+        .optional()?;
+    let mark = mark.and_then(|m| String::from_utf8(m).ok()).and_then(|m| m.parse().ok());
+    let mut version: u64 = mark.unwrap_or(0);
+    let mut resources = HashMap::new();
+    let mut by_id = HashMap::new();
+    let mut statement = connection.prepare("SELECT id, grp, plural FROM resource")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let name: (String, String) = (row.get(1)?, row.get(2)?);
+        by_id.insert(row.get::<_, i64>(0)?, name.clone());
+        resources.insert(name, (row.get(0)?, Objects::new()));
+    }
+    let mut statement =
+        connection.prepare("SELECT resource, key, version, expires, data FROM object")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let key: String = row.get(1)?;
+        let at: i64 = row.get(2)?;
+        let data: Vec<u8> = row.get(4)?;
+        let object = Stored::load(key.into(), at.unsigned_abs(), row.get(3)?, data.into())
+            .map_err(LoadFailure::Object)?;
+        version = version.max(object.version);
+        let resource = by_id.get(&row.get::<_, i64>(0)?).and_then(|n| resources.get_mut(n));
+        if let Some((_, objects)) = resource {
+            objects.insert(object.key.clone(), Arc::new(object));
+        }
+    }
+    Ok(Loaded { resources, version })
+}
+
+fn damaged_or(path: &Path, error: rusqlite::Error) -> OpenError {
+    let path = path.to_owned();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            OpenError::Damaged { path, why: error.to_string() }
+        }
+        _ => OpenError::Database { path, source: error },
+    }
+}
+
+fn commit_error(error: &rusqlite::Error) -> CommitError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => CommitError::Full,
+        _ => CommitError::Unwritable(error.to_string()),
+    }
+}
+
+/// Makes the file if it is missing, readable by its owner alone.
+fn private_file(path: &Path) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(|_| ())
+}

@@ -1,0 +1,208 @@
+//! The verbs: one file each, all on the same [`Call`].
+
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod list;
+mod options;
+pub(crate) mod patch;
+pub(crate) mod read;
+pub(crate) mod update;
+pub(crate) mod watch;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+pub(crate) use options::{FieldValidation, WriteOptions};
+
+use crate::apply;
+use crate::auth::identity::Identity;
+use crate::media;
+use crate::patch::PatchError;
+use crate::engine::Shared;
+use crate::json::Object;
+use crate::registry::Endpoint;
+use crate::request::{Query, ResourcePath};
+use crate::status::{ApiError, GroupResource};
+use crate::store::WriteError;
+
+/// One authorised request for a resource.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) engine: Arc<Shared>,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) path: ResourcePath,
+    pub(crate) query: Query,
+    pub(crate) headers: HeaderMap,
+    pub(crate) identity: Identity,
+    warnings: Mutex<Vec<String>>,
+}
+
+/// Upstream sends no more warnings than this with one answer.
+const WARNINGS_MAX: usize = 64;
+
+impl Call {
+    pub(crate) fn new(
+        engine: Arc<Shared>,
+        endpoint: Endpoint,
+        path: ResourcePath,
+        query: Query,
+        headers: HeaderMap,
+        identity: Identity,
+    ) -> Self {
+        Self { engine, endpoint, path, query, headers, identity, warnings: Mutex::default() }
+    }
+
+    /// The same request, for a body that is written while it is sent.
+    pub(crate) fn for_stream(&self) -> Self {
+        Self::new(
+            self.engine.clone(),
+            self.endpoint.clone(),
+            self.path.clone(),
+            Query::default(),
+            HeaderMap::new(),
+            self.identity.clone(),
+        )
+    }
+
+    pub(crate) fn of(&self) -> GroupResource<'_> {
+        self.endpoint.resource.of()
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.engine.clock.now()
+    }
+
+    /// The store key of the object that the path names.
+    pub(crate) fn key(&self) -> Arc<str> {
+        crate::store::key(self.namespace(), &self.path.name)
+    }
+
+    /// The namespace of the objects; none for kinds that have none (a Namespace itself).
+    pub(crate) fn namespace(&self) -> &str {
+        if self.endpoint.resource.namespaced { &self.path.namespace } else { "" }
+    }
+
+    pub(crate) fn not_found(&self) -> ApiError {
+        ApiError::not_found(self.of(), &self.path.name)
+    }
+
+    pub(crate) fn warn(&self, text: impl Into<String>) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = text.into();
+        if warnings.len() < WARNINGS_MAX && !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Reads a request body as an object of this endpoint's kind: parsed, typed, defaulted.
+    pub(crate) fn decode_body(
+        &self,
+        bytes: &Bytes,
+        validation: FieldValidation,
+    ) -> Result<Object, ApiError> {
+        let parsed = media::read(&self.headers, bytes)?;
+        self.decode_value(parsed.value, parsed.duplicates, validation)
+    }
+
+    /// The same for a value that was made here, by a patch.
+    pub(crate) fn decode_value(
+        &self,
+        value: Value,
+        mut strict: Vec<String>,
+        validation: FieldValidation,
+    ) -> Result<Object, ApiError> {
+        let object = self.endpoint.decode(value, &mut strict)?;
+        self.report_strict(strict, validation)?;
+        Ok(object)
+    }
+
+    pub(crate) fn report_strict(
+        &self,
+        strict: Vec<String>,
+        validation: FieldValidation,
+    ) -> Result<(), ApiError> {
+        match validation {
+            FieldValidation::Ignore => Ok(()),
+            FieldValidation::Warn => {
+                for text in strict {
+                    self.warn(text);
+                }
+                Ok(())
+            }
+            FieldValidation::Strict if strict.is_empty() => Ok(()),
+            FieldValidation::Strict => {
+                let version = self.endpoint.version();
+                let texts = strict.join(", ");
+                Err(ApiError::bad_request(format!(
+                    "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {texts}",
+                    self.endpoint.resource.kind, version.name, self.endpoint.resource.kind,
+                )))
+            }
+        }
+    }
+}
+
+impl Call {
+    /// What a failed apply says to the client.
+    pub(crate) fn apply_error(&self, error: &apply::ApplyError) -> ApiError {
+        match error {
+            apply::ApplyError::Conflicts(conflicts) => {
+                let cause = |c: &apply::Conflict| {
+                    let reason = apply::CONFLICT_REASON;
+                    json!({"reason": reason, "message": c.message, "field": c.field})
+                };
+                let causes = conflicts.causes.iter().map(cause).collect();
+                ApiError::new(http::StatusCode::CONFLICT, "Conflict", error.to_string())
+                    .with_causes(causes)
+            }
+            apply::ApplyError::BadRequest(_) => ApiError::bad_request(error.to_string()),
+            apply::ApplyError::Invalid(_) => ApiError::unexplained(error.to_string()),
+        }
+    }
+
+    /// What a failed patch says to the client.
+    pub(crate) fn patch_error(&self, error: &PatchError) -> ApiError {
+        let text = error.to_string();
+        match error {
+            PatchError::BadRequest(_) => ApiError::bad_request(text),
+            PatchError::TooLarge(_) => ApiError::too_large(text),
+            PatchError::Rejected { reason } => {
+                tracing::debug!(reason, "a patch was rejected");
+                ApiError::new(http::StatusCode::UNPROCESSABLE_ENTITY, "Invalid", text)
+                    .with_details(json!({}))
+            }
+            PatchError::Failed(_) => ApiError::unexplained(text),
+        }
+    }
+}
+
+/// What a failed write says to the client.
+pub(crate) fn write_error(error: &WriteError) -> ApiError {
+    match error {
+        WriteError::Changed(_) => ApiError::internal("the object changed while it was written"),
+        WriteError::Busy => ApiError::too_many_requests(
+            "too many writes are waiting for the disk, please try again later",
+            1,
+        ),
+        WriteError::Commit(crate::store::CommitError::Full) => ApiError::new(
+            http::StatusCode::INSUFFICIENT_STORAGE,
+            "InsufficientStorage",
+            "the disk of the data directory is full: free some space, or delete objects; reads \
+             and deletes go on",
+        ),
+        WriteError::Commit(error) => ApiError::new(
+            http::StatusCode::INTERNAL_SERVER_ERROR,
+            "InternalError",
+            format!("{error}; the write did not take place, reads go on"),
+        ),
+        WriteError::Closed => ApiError::unavailable("the server is shutting down"),
+    }
+}

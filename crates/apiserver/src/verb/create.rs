@@ -1,0 +1,188 @@
+//! `create`: decode, own, admit, prepare, validate, store.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::admission::{self, Operation as Admission};
+use crate::apply;
+use crate::json::{Access, Object, object_mut};
+use crate::meta;
+use crate::registry::Findings;
+use crate::respond::{self, Form};
+use crate::status::ApiError;
+use crate::store::{Change, Expect, Operation, Stored, WriteError, key};
+
+use super::{Call, WriteOptions, write_error};
+
+/// How often a generated name is drawn anew when it is taken.
+const NAME_ATTEMPTS: usize = 8;
+/// Longest name that still leaves room for the generated suffix.
+const GENERATED_STEM_MAX: usize = 63 - 5;
+
+pub(crate) async fn create(call: &Call, body: &Bytes) -> Result<Response<Body>, ApiError> {
+    let form = Form::negotiate(&call.headers, &call.query)?;
+    let options = WriteOptions::parse(&call.query, "CreateOptions")?;
+    let object = call.decode_body(body, options.validation)?;
+    let made = create_object(call, object, &options).await?;
+    respond::object(call, StatusCode::CREATED, &made, form)
+}
+
+/// Creates `object`, which is decoded and defaulted.
+pub(crate) async fn create_object(
+    call: &Call,
+    mut object: Object,
+    options: &WriteOptions,
+) -> Result<Arc<Stored>, ApiError> {
+    let metadata = object_mut(&mut object, "metadata");
+    meta::wipe_system_fields(metadata);
+    match_namespace(call, metadata)?;
+    dedup_owners(call, metadata);
+    let manager = options.manager(&call.headers);
+    object = own(call, object, None, &manager);
+    let generated = name_is_generated(&object);
+    let mut attempt = 0;
+    loop {
+        let mut object = object.clone();
+        if generated {
+            generate_name(call, object_mut(&mut object, "metadata"));
+        }
+        match store_new(call, object, options).await {
+            Err(error) if generated && error.reason == "AlreadyExists" => {
+                attempt += 1;
+                if attempt == NAME_ATTEMPTS {
+                    return Err(error);
+                }
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Admits, prepares, validates and stores an object whose managed fields are settled.
+pub(super) async fn store_new(
+    call: &Call,
+    object: Object,
+    options: &WriteOptions,
+) -> Result<Arc<Stored>, ApiError> {
+    let endpoint = &call.endpoint;
+    let mut object =
+        admission::mutate(call, Admission::Create, object, None, options.dry_run).await?;
+    let metadata = object_mut(&mut object, "metadata");
+    meta::fill_system_fields(metadata, call.engine.entropy.uid(), call.now());
+    if endpoint.has_generation() {
+        metadata.insert("generation".to_owned(), json!(1));
+    } else {
+        metadata.remove("generation");
+    }
+    endpoint.prepare_create(&mut object, &call.engine)?;
+    let mut found = Findings::default();
+    endpoint.validate(&object, &mut found);
+    let name = object.at("metadata").text("name").to_owned();
+    if !found.errors.is_empty() {
+        return Err(ApiError::invalid(
+            &endpoint.resource.group,
+            &endpoint.resource.kind,
+            &name,
+            &found.errors,
+        ));
+    }
+    for text in endpoint.warnings(&object, None).into_iter().chain(found.warnings) {
+        call.warn(text);
+    }
+    admission::validate(call, Admission::Create, Some(&object), None, options.dry_run).await?;
+    let key = key(object.at("metadata").text("namespace"), &name);
+    let draft = endpoint.draft(object, &call.engine);
+    if options.dry_run {
+        if endpoint.resource.table.get(&key).is_some() {
+            return Err(ApiError::already_exists(call.of(), &name));
+        }
+        return Ok(Arc::new(draft.without_version(key)));
+    }
+    let operation = Operation {
+        table: endpoint.resource.table.clone(),
+        key,
+        expect: Expect::Absent,
+        change: Change::Put(Box::new(draft)),
+    };
+    call.engine.store.write(operation).await.map_err(|e| match e {
+        WriteError::Changed(_) => ApiError::already_exists(call.of(), &name),
+        e => write_error(&e),
+    })
+}
+
+/// Records who set what: the client owns every field that it sent.
+fn own(
+    call: &Call,
+    object: Object,
+    live: Option<&Value>,
+    manager: &str,
+) -> Object {
+    let mut value = Value::Object(object);
+    let request = call.endpoint.apply_request(manager, &call.path.subresource, call.now());
+    if let Err(error) = apply::update(&request, live, &mut value) {
+        // As upstream: the write goes on without a record of owners.
+        tracing::debug!(%error, "cannot record field owners");
+    }
+    crate::json::into_object(value)
+}
+
+/// The object's namespace is the request's; saying another one is an error.
+pub(super) fn match_namespace(call: &Call, metadata: &mut Object) -> Result<(), ApiError> {
+    let wanted = call.namespace();
+    let given = metadata.text("namespace");
+    if given.is_empty() {
+        if !wanted.is_empty() {
+            metadata.insert("namespace".to_owned(), json!(wanted));
+        }
+        return Ok(());
+    }
+    if given == wanted {
+        return Ok(());
+    }
+    if call.endpoint.resource.namespaced {
+        let why = "the namespace of the provided object does not match the namespace sent on the \
+                   request";
+        return Err(ApiError::bad_request(why));
+    }
+    // Upstream drops the namespace of kinds that have none.
+    metadata.remove("namespace");
+    Ok(())
+}
+
+/// Owner references with the same uid are one.
+pub(super) fn dedup_owners(call: &Call, metadata: &mut Object) {
+    let Some(Value::Array(owners)) = metadata.get_mut("ownerReferences") else { return };
+    let mut seen: Vec<Value> = Vec::with_capacity(owners.len());
+    let before = owners.len();
+    owners.retain(|owner| {
+        let fresh = !seen.contains(owner);
+        if fresh {
+            seen.push(owner.clone());
+        }
+        fresh
+    });
+    if owners.len() < before {
+        let last = seen.last().map(|o| o.text("uid").to_owned()).unwrap_or_default();
+        call.warn(format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner \
+             references in 1.20+, and may reject such requests as early as 1.24; please fix your \
+             requests; duplicate UID(s) observed: {last}"
+        ));
+    }
+}
+
+fn name_is_generated(object: &Object) -> bool {
+    let metadata = object.at("metadata");
+    metadata.text("name").is_empty() && !metadata.text("generateName").is_empty()
+}
+
+fn generate_name(call: &Call, metadata: &mut Object) {
+    let stem = metadata.text("generateName");
+    let cut = stem.floor_char_boundary(GENERATED_STEM_MAX);
+    let name = format!("{}{}", &stem[..cut], call.engine.entropy.suffix());
+    metadata.insert("name".to_owned(), json!(name));
+}

@@ -1,0 +1,345 @@
+//! `delete` and `deletecollection`: preconditions, grace, finalizers, propagation.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use crate::admission::{self, Operation as Admission};
+use crate::media;
+use crate::field::{FieldError, Path};
+use crate::json::{Access, Object, object_mut};
+use crate::meta::{self, FOREGROUND, ORPHAN};
+use crate::respond::{self, Form};
+use crate::status::{ApiError, GroupResource, object_details};
+use crate::store::{Change, Expect, Operation, Stored, WriteError};
+
+use super::options::dry_run;
+use super::{Call, list, write_error};
+
+const ATTEMPTS: usize = 64;
+/// Deletions of one `deletecollection` that run at once.
+const COLLECTION_CONCURRENCY: usize = 16;
+
+/// What the client asks of a deletion.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DeleteOptions {
+    pub(crate) dry_run: bool,
+    pub(crate) grace_seconds: Option<i64>,
+    pub(crate) uid: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) propagation: Option<Propagation>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    Orphan,
+    Background,
+    Foreground,
+}
+
+/// What became of the object.
+pub(crate) enum Deleted {
+    /// Gone; this was its last state.
+    Gone(Arc<Stored>),
+    /// Marked; finalizers or the grace period hold it.
+    Marked(Arc<Stored>),
+}
+
+pub(crate) async fn delete(call: &Call, bytes: &Bytes) -> Result<Response<Body>, ApiError> {
+    let form = Form::negotiate(&call.headers, &call.query)?;
+    let options = DeleteOptions::read(call, bytes)?;
+    match delete_object(call, &call.key(), &options).await? {
+        Deleted::Marked(stored) => respond::object(call, StatusCode::OK, &stored, form),
+        Deleted::Gone(stored) if call.endpoint.delete_returns_object() => {
+            respond::object(call, StatusCode::OK, &stored, form)
+        }
+        Deleted::Gone(stored) => {
+            let resource = &call.endpoint.resource;
+            let mut details = object_details(&resource.group, &resource.plural, stored.name());
+            details["uid"] = json!(stored.index.uid);
+            Ok(respond::json(
+                StatusCode::OK,
+                &json!({
+                    "kind": "Status", "apiVersion": "v1", "metadata": {},
+                    "status": "Success", "details": details,
+                }),
+            ))
+        }
+    }
+}
+
+pub(crate) async fn delete_collection(
+    call: &Call,
+    bytes: &Bytes,
+) -> Result<Response<Body>, ApiError> {
+    use futures::stream::{self, StreamExt, TryStreamExt};
+
+    let form = Form::negotiate(&call.headers, &call.query)?;
+    let options = DeleteOptions::read(call, bytes)?;
+    let page = list::select(call).await?;
+    let deleted: Vec<Option<Arc<Stored>>> = stream::iter(page.objects)
+        .map(|object| {
+            let options = options.clone();
+            async move {
+                match delete_object(call, &object.key, &options).await {
+                    Ok(Deleted::Gone(stored) | Deleted::Marked(stored)) => Ok(Some(stored)),
+                    Err(error) if error.code == StatusCode::NOT_FOUND => Ok(None),
+                    Err(error) => Err(error),
+                }
+            }
+        })
+        .buffered(COLLECTION_CONCURRENCY)
+        .try_collect()
+        .await?;
+    let objects = deleted.into_iter().flatten().collect();
+    respond::list(call, &list::Page { objects, ..page }, form)
+}
+
+/// Deletes one object as far as its finalizers and grace period allow.
+pub(crate) async fn delete_object(
+    call: &Call,
+    key: &str,
+    options: &DeleteOptions,
+) -> Result<Deleted, ApiError> {
+    let endpoint = &call.endpoint;
+    for _ in 0..ATTEMPTS {
+        let (_, name) = key.split_once('/').unwrap_or(("", key));
+        let current = endpoint
+            .resource
+            .table
+            .get(key)
+            .ok_or_else(|| ApiError::not_found(call.of(), name))?;
+        options.check(call, &current)?;
+        let object = endpoint.to_object(&current);
+        endpoint.check_delete(&current)?;
+        admission::validate(call, Admission::Delete, None, Some(&object), options.dry_run).await?;
+        let step = next_step(call, &current, object, options);
+        let change = match step {
+            Step::Nothing => return Ok(Deleted::Marked(current)),
+            Step::Remove => Change::Remove,
+            Step::Mark(object) => Change::Put(Box::new(endpoint.draft(object, &call.engine))),
+        };
+        if options.dry_run {
+            return Ok(match change {
+                Change::Remove => Deleted::Gone(current),
+                Change::Put(draft) => {
+                    let marked = draft.at_version(current.key.clone(), current.version);
+                    Deleted::Marked(Arc::new(marked))
+                }
+            });
+        }
+        let removes = matches!(change, Change::Remove);
+        let operation = Operation {
+            table: endpoint.resource.table.clone(),
+            key: current.key.clone(),
+            expect: Expect::Version(current.version),
+            change,
+        };
+        match call.engine.store.write(operation).await {
+            Ok(stored) if removes => return Ok(Deleted::Gone(stored)),
+            Ok(stored) => return Ok(Deleted::Marked(stored)),
+            Err(WriteError::Changed(_)) => {}
+            Err(error) => return Err(write_error(&error)),
+        }
+    }
+    Err(ApiError::modified(call.of(), &call.path.name))
+}
+
+enum Step {
+    /// It is being deleted already and nothing would change.
+    Nothing,
+    Mark(Object),
+    Remove,
+}
+
+fn next_step(call: &Call, current: &Stored, object: Object, options: &DeleteOptions) -> Step {
+    let endpoint = &call.endpoint;
+    let before = object.at("metadata").at("finalizers").clone();
+    let finalizers = endpoint.deletion_finalizers(&object, options.propagation);
+    let mut new = object;
+    let grace = endpoint.grace_seconds(&new, options.grace_seconds);
+    let pending_grace = new.at("metadata").int("deletionGracePeriodSeconds").unwrap_or(0);
+    if current.index.deleting && pending_grace > 0 {
+        // Grace may only be shortened.
+        match options.grace_seconds.map(|g| if g < 0 { 1 } else { g }) {
+            Some(0) if finalizers.is_empty() => return Step::Remove,
+            Some(asked) if asked < pending_grace => {
+                shorten_grace(&mut new, pending_grace, asked, call.now());
+                return Step::Mark(new);
+            }
+            _ => return Step::Nothing,
+        }
+    }
+    let metadata = object_mut(&mut new, "metadata");
+    if finalizers.is_empty() {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers".to_owned(), json!(finalizers));
+    }
+    let held = !finalizers.is_empty() || endpoint.holds_deletion(&new);
+    if !held && grace == 0 {
+        return Step::Remove;
+    }
+    let unchanged = before.as_array().map_or(0, Vec::len) == finalizers.len();
+    if current.index.deleting && unchanged {
+        return Step::Nothing;
+    }
+    mark(&mut new, grace, call.now(), endpoint.marks_grace());
+    endpoint.on_mark(&mut new);
+    Step::Mark(new)
+}
+
+/// Sets the deletion time; the generation moves once, when it is first set.
+fn mark(object: &mut Object, grace: i64, now: Timestamp, show_grace: bool) {
+    if !meta::is_deleting(object) {
+        let generation = meta::generation(object);
+        if generation > 0 {
+            meta::set_generation(object, generation + 1);
+        }
+        let at = now.checked_add(SignedDuration::from_secs(grace)).unwrap_or(now);
+        let metadata = object_mut(object, "metadata");
+        metadata.insert("deletionTimestamp".to_owned(), json!(meta::time(at)));
+    }
+    if show_grace {
+        let metadata = object_mut(object, "metadata");
+        metadata.insert("deletionGracePeriodSeconds".to_owned(), json!(grace));
+    }
+}
+
+fn shorten_grace(object: &mut Object, pending: i64, asked: i64, now: Timestamp) {
+    let metadata = object_mut(object, "metadata");
+    let set: Timestamp = metadata.text("deletionTimestamp").parse().unwrap_or(now);
+    let moved = set.checked_sub(SignedDuration::from_secs(pending - asked)).unwrap_or(now);
+    let (at, asked) = if moved < now { (now, asked.min(1)) } else { (moved, asked) };
+    metadata.insert("deletionTimestamp".to_owned(), json!(meta::time(at)));
+    metadata.insert("deletionGracePeriodSeconds".to_owned(), json!(asked));
+}
+
+impl DeleteOptions {
+    /// From the body or, if there is none, from the query; never merged.
+    fn read(call: &Call, bytes: &Bytes) -> Result<Self, ApiError> {
+        let mut errors = Vec::new();
+        let options = if bytes.is_empty() {
+            Self::from_query(call, &mut errors)?
+        } else {
+            let parsed = media::read_options(&call.headers, bytes)?;
+            Self::from_value(&parsed, &mut errors)
+        };
+        if errors.is_empty() {
+            Ok(options)
+        } else {
+            Err(ApiError::invalid("meta.k8s.io", "DeleteOptions", "", &errors))
+        }
+    }
+
+    fn from_query(call: &Call, errors: &mut Vec<FieldError>) -> Result<Self, ApiError> {
+        let query = &call.query;
+        Ok(Self {
+            dry_run: dry_run(query.all("dryRun"), errors),
+            grace_seconds: query.int("gracePeriodSeconds")?,
+            uid: query.get("preconditions.uid").map(str::to_owned),
+            version: query.get("preconditions.resourceVersion").map(str::to_owned),
+            propagation: propagation(
+                query.get("propagationPolicy"),
+                query.flag("orphanDependents"),
+                errors,
+            ),
+        })
+    }
+
+    fn from_value(value: &Value, errors: &mut Vec<FieldError>) -> Self {
+        let runs = value.list("dryRun").iter().filter_map(Value::as_str);
+        let preconditions = value.at("preconditions");
+        let text = |key: &str| preconditions.get(key).and_then(Value::as_str).map(str::to_owned);
+        Self {
+            dry_run: dry_run(runs, errors),
+            grace_seconds: value.int("gracePeriodSeconds"),
+            uid: text("uid"),
+            version: text("resourceVersion"),
+            propagation: propagation(
+                value.get("propagationPolicy").and_then(Value::as_str),
+                value.get("orphanDependents").and_then(Value::as_bool),
+                errors,
+            ),
+        }
+    }
+
+    fn check(&self, call: &Call, current: &Stored) -> Result<(), ApiError> {
+        let resource = &call.endpoint.resource;
+        // Upstream names the kind here, not the resource.
+        let of = GroupResource { group: &resource.group, resource: &resource.kind };
+        if let Some(uid) = self.uid.as_deref().filter(|uid| *uid != &*current.index.uid) {
+            let why = format!(
+                "the UID in the precondition ({uid}) does not match the UID in record ({}). The \
+                 object might have been deleted and then recreated",
+                current.index.uid
+            );
+            return Err(ApiError::conflict(of, current.name(), &why));
+        }
+        let version = current.version.to_string();
+        if let Some(asked) = self.version.as_deref().filter(|asked| *asked != version) {
+            let why = format!(
+                "the ResourceVersion in the precondition ({asked}) does not match the \
+                 ResourceVersion in record ({version}). The object might have been modified"
+            );
+            return Err(ApiError::conflict(of, current.name(), &why));
+        }
+        Ok(())
+    }
+}
+
+fn propagation(
+    policy: Option<&str>,
+    orphan: Option<bool>,
+    errors: &mut Vec<FieldError>,
+) -> Option<Propagation> {
+    let path = Path::new("propagationPolicy");
+    if let (Some(policy), Some(_)) = (policy, orphan) {
+        let why = "orphanDependents and deletionPropagation cannot be both set";
+        errors.push(FieldError::invalid(&path, &json!(policy), why));
+    }
+    match (policy, orphan) {
+        (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
+        (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
+        (Some("Foreground"), _) => Some(Propagation::Foreground),
+        (Some(other), _) => {
+            let supported = ["Background", "Foreground", "Orphan"];
+            errors.push(FieldError::not_supported(&path, &json!(other), &supported));
+            None
+        }
+        (None, None) => None,
+    }
+}
+
+/// The finalizers that a deletion leaves on the object.
+pub(crate) fn finalizers_for(
+    object: &Object,
+    asked: Option<Propagation>,
+    orphan_by_default: bool,
+) -> Vec<String> {
+    let present: Vec<&str> =
+        object.at("metadata").list("finalizers").iter().filter_map(Value::as_str).collect();
+    let policy = asked.unwrap_or_else(|| {
+        if present.contains(&ORPHAN) {
+            Propagation::Orphan
+        } else if present.contains(&FOREGROUND) {
+            Propagation::Foreground
+        } else if orphan_by_default {
+            Propagation::Orphan
+        } else {
+            Propagation::Background
+        }
+    });
+    let kept = present.iter().filter(|f| ![ORPHAN, FOREGROUND].contains(f));
+    let mut finalizers: Vec<String> = kept.map(|f| (*f).to_owned()).collect();
+    match policy {
+        Propagation::Orphan => finalizers.push(ORPHAN.to_owned()),
+        Propagation::Foreground => finalizers.push(FOREGROUND.to_owned()),
+        Propagation::Background => {}
+    }
+    finalizers
+}

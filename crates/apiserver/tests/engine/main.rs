@@ -1,0 +1,3 @@
+//! The engine through its Rust interface: opening, clients in process, virtual time, durability.
+
+mod quiet;

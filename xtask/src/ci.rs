@@ -1,0 +1,383 @@
+//! `cargo xtask ci`: everything that must hold before a change goes in, in one command.
+//!
+//! Steps run in order, the quick ones first. The first that fails ends the run; the table at the
+//! end shows what passed, how long it took, and what was not reached.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::process::{cargo, read, run as start, say};
+use crate::{test, tidy};
+
+struct Step {
+    name: &'static str,
+    action: Action,
+}
+
+#[derive(Clone, Copy)]
+enum Action {
+    Format,
+    Lint,
+    Tidy,
+    Alone,
+    Test,
+    KubeEnv,
+    Kube(Suite),
+}
+
+/// Tests of one target that need a real control plane.
+#[derive(Clone, Copy)]
+struct Suite {
+    package: &'static str,
+    target: &'static str,
+    /// What the names of those tests start with.
+    filter: &'static str,
+}
+
+const STEPS: [Step; 7] = [
+    Step {
+        name: "fmt",
+        action: Action::Format,
+    },
+    Step {
+        name: "tidy",
+        action: Action::Tidy,
+    },
+    Step {
+        name: "clippy",
+        action: Action::Lint,
+    },
+    Step {
+        name: "alone",
+        action: Action::Alone,
+    },
+    Step {
+        name: "test",
+        action: Action::Test,
+    },
+    Step {
+        name: "kube-env",
+        action: Action::KubeEnv,
+    },
+    Step {
+        name: "kube-conformance",
+        action: Action::Kube(Suite {
+            package: "sojourn-apiserver",
+            target: "conformance",
+            filter: "real_",
+        }),
+    },
+];
+
+/// Runs the steps, but for those that `--skip` names.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<()> {
+    let skipped = skipped(arguments)?;
+    let mut machine = Machine { root, assets: None };
+    let rows = perform(&STEPS, &skipped, |action| machine.perform(action));
+    say(&summary(&rows));
+    match rows
+        .iter()
+        .find(|row| matches!(row.outcome, Outcome::Failed(_)))
+    {
+        Some(row) => bail!("ci: `{}` failed", row.name),
+        None => Ok(()),
+    }
+}
+
+/// The steps that the command line leaves out: `--skip test`, `--skip=test`, `--skip fmt,tidy`.
+fn skipped(arguments: &[String]) -> Result<Vec<&str>> {
+    let mut skipped = Vec::new();
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let names = match argument.strip_prefix("--skip") {
+            Some("") => arguments
+                .next()
+                .context("--skip needs the name of a step")?
+                .as_str(),
+            Some(names) if names.starts_with('=') => &names[1..],
+            _ => {
+                bail!("`{argument}` is not known here; usage: cargo xtask ci [--skip STEP[,STEP]]…")
+            }
+        };
+        skipped.extend(names.split(','));
+    }
+    for name in &skipped {
+        if STEPS.iter().all(|step| step.name != *name) {
+            let known: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+            bail!(
+                "there is no step `{name}`; the steps are {}",
+                known.join(", ")
+            );
+        }
+    }
+    Ok(skipped)
+}
+
+struct Row {
+    name: &'static str,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    Passed(Duration),
+    Failed(Duration),
+    Skipped,
+    NotRun,
+}
+
+fn perform(
+    steps: &[Step],
+    skipped: &[&str],
+    mut action: impl FnMut(Action) -> Result<()>,
+) -> Vec<Row> {
+    let mut failed = false;
+    let mut rows = Vec::new();
+    for step in steps {
+        let outcome = if skipped.contains(&step.name) {
+            Outcome::Skipped
+        } else if failed {
+            Outcome::NotRun
+        } else {
+            say(&format!("\n== {} ==", step.name));
+            let started = Instant::now();
+            match action(step.action) {
+                Ok(()) => Outcome::Passed(started.elapsed()),
+                Err(error) => {
+                    failed = true;
+                    say(&format!("{}: {error:#}", step.name));
+                    Outcome::Failed(started.elapsed())
+                }
+            }
+        };
+        rows.push(Row {
+            name: step.name,
+            outcome,
+        });
+    }
+    rows
+}
+
+fn summary(rows: &[Row]) -> String {
+    let width = rows
+        .iter()
+        .map(|row| row.name.len())
+        .max()
+        .unwrap_or_default();
+    let mut table = String::new();
+    for row in rows {
+        let (word, took) = match row.outcome {
+            Outcome::Passed(took) => ("passed", Some(took)),
+            Outcome::Failed(took) => ("FAILED", Some(took)),
+            Outcome::Skipped => ("skipped", None),
+            Outcome::NotRun => ("not run", None),
+        };
+        let took = took
+            .map(|took| format!("{:8.1} s", took.as_secs_f64()))
+            .unwrap_or_default();
+        let line = format!("{:width$}  {word:7}{took}", row.name);
+        let _ = write!(table, "\n{}", line.trim_end());
+    }
+    table
+}
+
+/// What the steps work on, and what earlier ones leave for later ones.
+struct Machine<'a> {
+    root: &'a Path,
+    /// Where the binaries of the control plane are, once known.
+    assets: Option<PathBuf>,
+}
+
+impl Machine<'_> {
+    fn perform(&mut self, action: Action) -> Result<()> {
+        match action {
+            Action::Format => start(cargo(self.root).args(["fmt", "--all", "--check"])),
+            Action::Tidy => tidy::run(self.root),
+            Action::Lint => start(
+                cargo(self.root)
+                    .args(["clippy", "--workspace", "--all-targets"])
+                    .args(["--", "--deny", "warnings"]),
+            ),
+            Action::Alone => self.check_alone(),
+            Action::Test => test::all(self.root),
+            Action::KubeEnv => {
+                let task = ["run", "--quiet", "--package", "xtask", "--", "kube-env"];
+                self.assets = Some(assets(&read(cargo(self.root).args(task))?)?);
+                Ok(())
+            }
+            Action::Kube(suite) => self.test_with_kube(suite),
+        }
+    }
+
+    /// Each crate by itself: built together, one gets the features that another asked for, which
+    /// hides that it does not ask for what it uses.
+    fn check_alone(&self) -> Result<()> {
+        for package in tidy::packages() {
+            start(cargo(self.root).args(["check", "--quiet", "--package", package]))?;
+        }
+        Ok(())
+    }
+
+    fn test_with_kube(&self, suite: Suite) -> Result<()> {
+        let assets = match &self.assets {
+            Some(assets) => assets.clone(),
+            None => std::env::var_os("KUBEBUILDER_ASSETS")
+                .context("without the step kube-env, $KUBEBUILDER_ASSETS must say where they are")?
+                .into(),
+        };
+        let test = |more: &[&str]| {
+            let mut command = cargo(self.root);
+            command.args([
+                "test",
+                "--package",
+                suite.package,
+                "--test",
+                suite.target,
+                "--",
+            ]);
+            command.arg(suite.filter).args(more);
+            command
+                .env("KUBEBUILDER_ASSETS", &assets)
+                .env("SOJOURN_REQUIRE_KUBE", "1");
+            command
+        };
+        // A filter that matches nothing passes; a renamed test would go unnoticed.
+        if !names_a_test(&read(&mut test(&["--list"]))?) {
+            bail!(
+                "no test of `{}` has `{}` in its name",
+                suite.target,
+                suite.filter
+            );
+        }
+        start(&mut test(&[]))
+    }
+}
+
+/// The folder of binaries, which is what `kube-env` prints last.
+fn assets(printed: &str) -> Result<PathBuf> {
+    let folder = Path::new(printed.lines().next_back().unwrap_or_default().trim());
+    if !folder.join("kube-apiserver").is_file() {
+        bail!(
+            "kube-env printed `{}`, where no kube-apiserver is",
+            folder.display()
+        );
+    }
+    Ok(folder.to_owned())
+}
+
+/// Whether `--list` of the test harness listed any.
+fn names_a_test(listed: &str) -> bool {
+    listed.lines().any(|line| line.ends_with(": test"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THREE: [Step; 3] = [
+        Step {
+            name: "fmt",
+            action: Action::Format,
+        },
+        Step {
+            name: "tidy",
+            action: Action::Tidy,
+        },
+        Step {
+            name: "kube-env",
+            action: Action::KubeEnv,
+        },
+    ];
+
+    fn words(rows: &[Row]) -> Vec<String> {
+        let table = summary(rows);
+        table
+            .lines()
+            .skip(1)
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect()
+    }
+
+    #[test]
+    fn the_first_failure_ends_the_run_and_the_rest_is_listed() {
+        let mut ran = 0;
+        let rows = perform(&THREE, &[], |action| {
+            ran += 1;
+            if matches!(action, Action::Tidy) {
+                bail!("untidy")
+            } else {
+                Ok(())
+            }
+        });
+        assert_eq!(ran, 2);
+        assert_eq!(
+            words(&rows),
+            ["fmt passed 0.0 s", "tidy FAILED 0.0 s", "kube-env not run"]
+        );
+    }
+
+    #[test]
+    fn skipped_steps_are_listed_as_such_and_not_run() {
+        let mut ran = 0;
+        let rows = perform(&THREE, &["tidy"], |_| {
+            ran += 1;
+            Ok(())
+        });
+        assert_eq!(ran, 2);
+        assert_eq!(
+            words(&rows),
+            ["fmt passed 0.0 s", "tidy skipped", "kube-env passed 0.0 s"]
+        );
+    }
+
+    #[test]
+    fn the_summary_is_a_table() {
+        let rows = [
+            Row {
+                name: "test",
+                outcome: Outcome::Passed(Duration::from_millis(123_450)),
+            },
+            Row {
+                name: "kube-env",
+                outcome: Outcome::NotRun,
+            },
+        ];
+        assert_eq!(
+            summary(&rows),
+            "\ntest      passed    123.5 s\nkube-env  not run"
+        );
+    }
+
+    #[test]
+    fn skipping_takes_known_names_in_either_form() {
+        let arguments = |typed: &str| typed.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(skipped(&[]).expect("nothing"), Vec::<&str>::new());
+        let typed = arguments("--skip test --skip=fmt,tidy");
+        assert_eq!(
+            skipped(&typed).expect("all are known"),
+            ["test", "fmt", "tidy"]
+        );
+        for (typed, expected) in [
+            ("--skip", "--skip needs the name of a step"),
+            (
+                "--skip lint",
+                "there is no step `lint`; the steps are fmt, tidy, clippy",
+            ),
+            ("--skipping", "`--skipping` is not known here"),
+            ("test", "`test` is not known here"),
+        ] {
+            let error = skipped(&arguments(typed)).expect_err("refused").to_string();
+            assert!(error.starts_with(expected), "{typed}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_suite_without_tests_is_noticed() {
+        assert!(names_a_test(
+            "real_server_answers: test\n\n1 test, 0 benchmarks\n"
+        ));
+        assert!(!names_a_test("\n0 tests, 0 benchmarks\n"));
+    }
+}

@@ -1,0 +1,110 @@
+//! The C compiler, which the bundled SQLite and ring are compiled with.
+//!
+//! Rust links with it as well, so where xtask could be built it is nearly always there: this is for
+//! machines with another linker, and for a `CC` that names nothing.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Result, bail};
+
+use crate::process::{run, say};
+
+const HINT: &str = "install one: `apt-get install build-essential` (Debian, Ubuntu), `dnf install gcc` \
+                    (Fedora), `apk add build-base` (Alpine) or `xcode-select --install` (macOS)";
+
+/// Makes sure that there is a C compiler, by installing it where that is ours to do.
+pub(crate) fn ensure() -> Result<()> {
+    let chosen = std::env::var("CC").ok().filter(|name| !name.is_empty());
+    let present = answers(chosen.as_deref().unwrap_or("cc"), "--version");
+    match remedy(
+        present,
+        chosen,
+        is_root() && answers("apt-get", "--version"),
+    ) {
+        Remedy::Nothing => Ok(()),
+        Remedy::Install => {
+            say("no C compiler; installing build-essential");
+            run(Command::new("apt-get").arg("update"))?;
+            run(Command::new("apt-get")
+                .args(["install", "--yes", "build-essential"])
+                .env("DEBIAN_FRONTEND", "noninteractive"))
+        }
+        Remedy::Explain(problem) => bail!("{problem}; {HINT}"),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Remedy {
+    Nothing,
+    Install,
+    Explain(String),
+}
+
+fn remedy(present: bool, chosen: Option<String>, may_install: bool) -> Remedy {
+    match (present, chosen) {
+        (true, _) => Remedy::Nothing,
+        (false, Some(name)) => {
+            Remedy::Explain(format!("the C compiler `{name}` of $CC does not run"))
+        }
+        (false, None) if may_install => Remedy::Install,
+        (false, None) => {
+            Remedy::Explain("SQLite is compiled from C, and there is no `cc`".to_owned())
+        }
+    }
+}
+
+fn answers(program: &str, argument: &str) -> bool {
+    // `CC` may be a launcher with arguments: "ccache gcc".
+    let mut words = program.split_whitespace();
+    let Some(first) = words.next() else {
+        return false;
+    };
+    let mut command = Command::new(first);
+    command
+        .args(words)
+        .arg(argument)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    id.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn installs_only_where_nothing_was_chosen_and_it_may() {
+        let clang = || Some("clang".to_owned());
+        assert_eq!(remedy(true, None, true), Remedy::Nothing);
+        assert_eq!(remedy(true, clang(), false), Remedy::Nothing);
+        assert_eq!(remedy(false, None, true), Remedy::Install);
+        let explained = |chosen, may_install| match remedy(false, chosen, may_install) {
+            Remedy::Explain(problem) => problem,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            explained(clang(), true),
+            "the C compiler `clang` of $CC does not run"
+        );
+        assert_eq!(
+            explained(None, false),
+            "SQLite is compiled from C, and there is no `cc`"
+        );
+    }
+
+    #[test]
+    fn a_program_answers_if_it_runs() {
+        assert!(answers("true", "--version"));
+        assert!(
+            answers("env true", "--version"),
+            "a launcher with its program"
+        );
+        assert!(!answers("no-such-program", "--version"));
+        assert!(!answers("", "--version"));
+    }
+}

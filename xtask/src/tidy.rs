@@ -1,0 +1,160 @@
+//! `cargo xtask tidy`: the rules of the house that no compiler knows.
+//!
+//! | check          | refuses                                                                     |
+//! |----------------|-----------------------------------------------------------------------------|
+//! | `edge`         | a dependency that the table of crates does not have                         |
+//! | `length`       | Rust files over 800 lines (1500 for tests)                                  |
+//! | `source`       | `todo!`, `#[ignore]`, silenced lints without reason, names like `utils`     |
+//! | `machine_path` | absolute paths of somebody's machine, in any text                           |
+
+mod edge;
+mod length;
+mod machine_path;
+mod mask;
+mod source;
+
+pub(crate) use self::edge::packages;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::process::{self, say};
+
+/// One thing to change, and where.
+struct Finding {
+    path: PathBuf,
+    line: usize,
+    severity: Severity,
+    text: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Severity {
+    Error,
+    Warning,
+}
+
+impl Finding {
+    fn error(path: &Path, line: usize, text: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            line,
+            severity: Severity::Error,
+            text: text.into(),
+        }
+    }
+
+    fn warning(path: &Path, line: usize, text: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            ..Self::error(path, line, text)
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}:{}: {}: {}",
+            self.path.display(),
+            self.line,
+            self.severity,
+            self.text
+        )
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        })
+    }
+}
+
+/// Checks the workspace; an error when anything but a warning was found.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let mut findings = edge::check(root)?;
+    let files = files(root)?;
+    for path in &files {
+        if let Some(text) = text(&root.join(path))? {
+            findings.extend(check_file(path, &text));
+        }
+    }
+    findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
+    for finding in &findings {
+        say(&finding.to_string());
+    }
+    let errors = findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Error)
+        .count();
+    if errors > 0 {
+        bail!("tidy: {errors} to mend");
+    }
+    say(&format!(
+        "tidy: {} files, {} warnings",
+        files.len(),
+        findings.len()
+    ));
+    Ok(())
+}
+
+fn check_file(path: &Path, text: &str) -> Vec<Finding> {
+    let mut findings = machine_path::check(path, text);
+    if path.extension().is_some_and(|extension| extension == "rs") {
+        findings.extend(length::check(path, text));
+        findings.extend(source::check(path, text));
+    }
+    findings
+}
+
+/// The files of the repository, those about to be committed included, from its root.
+fn files(root: &Path) -> Result<Vec<PathBuf>> {
+    let listed = process::read(
+        Command::new("git")
+            .args([
+                "ls-files",
+                "-z",
+                "--cached",
+                "--others",
+                "--exclude-standard",
+            ])
+            .current_dir(root),
+    )?;
+    Ok(listed.split_terminator('\0').map(PathBuf::from).collect())
+}
+
+/// The file's text; nothing if it is not text, or was deleted and the index does not know it yet.
+fn text(path: &Path) -> Result<Option<String>> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(String::from_utf8(bytes).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rust_files_get_every_check_and_others_the_one_for_text() {
+        let text = concat!("dbg!(1); // ", "/root", "/x\n");
+        let found: Vec<_> = check_file(Path::new("src/lab.rs"), text)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!(
+            found[1],
+            "src/lab.rs:1: error: `dbg!`; take it out, or make it a tracing event"
+        );
+        assert_eq!(check_file(Path::new("notes.md"), text).len(), 1);
+    }
+}
