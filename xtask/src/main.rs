@@ -2,6 +2,8 @@
 
 mod ci;
 mod compiler;
+mod conformance;
+mod kube_env;
 mod process;
 mod test;
 mod tidy;
@@ -18,6 +20,10 @@ usage: cargo xtask TASK
   test                     build and run every test that needs nothing but a C compiler
   ci [--skip STEP[,STEP]]  everything that must hold before a change goes in
   tidy                     the rules of the house: crate edges, file sizes, names, leftovers
+  kube-env                 builds a real Kubernetes control plane, once; prints where it is
+  conformance [FILTER]     the embedded API server and a real one give the recorded answers
+  conformance record [FILTER]
+                           records the answers of the real one anew
 ";
 
 fn main() -> ExitCode {
@@ -49,6 +55,17 @@ fn perform(task: &str, rest: &[String]) -> Option<Result<()>> {
         ("test", []) => test::all(&root),
         ("ci", rest) => ci::run(&root, rest),
         ("tidy", []) => tidy::run(&root),
+        ("kube-env", []) => kube_env::run(),
+        ("conformance", rest) => {
+            let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
+            match rest.as_slice() {
+                [] => conformance::check(&root, None),
+                ["record"] => conformance::record(&root, None),
+                ["record", filter] => conformance::record(&root, Some(filter)),
+                [filter] => conformance::check(&root, Some(filter)),
+                _ => return None,
+            }
+        }
         _ => return None,
     })
 }

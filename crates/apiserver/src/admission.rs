@@ -33,7 +33,7 @@ pub(crate) async fn mutate(
         check_namespace(call, &object)?;
     }
     if call.path.subresource.is_empty() {
-        builtin::mutate(call, operation, &mut object)?;
+        builtin::mutate(call, operation, &mut object, old)?;
     }
     hook::mutate(call, operation, object, old, dry_run).await
 }

@@ -1,5 +1,5 @@
-//! What the server hands out when an object is written: addresses and ports for Services, selectors
-//! for Jobs.
+//! What the server hands out when an object is written: the addresses and ports of
+//! Services.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
@@ -11,7 +11,6 @@ use tokio::time::Instant;
 use crate::engine::Shared;
 use crate::field::FieldError;
 use crate::json::{Access, Object};
-use crate::kind::job;
 use crate::kind::service::allocation;
 
 /// The Service network is `10.0.0.0/24`; the first address is the API's own.
@@ -32,11 +31,6 @@ impl Shared {
     ) -> Result<(), Vec<FieldError>> {
         match (kind, old) {
             ("Service", old) => self.allocate_service(object, old),
-            ("Job", None) => {
-                let uid = object.at("metadata").text("uid").to_owned();
-                job::generate_selector(object, &uid);
-                Ok(())
-            }
             _ => Ok(()),
         }
     }

@@ -44,7 +44,7 @@ async fn make_all(engine: &Arc<Shared>, objects: Vec<Value>) -> Result<(), ApiEr
             if resource.table.get(&key).is_some() {
                 return Ok(());
             }
-            internal::create_if_missing(engine, &resource, &namespace, object).await
+            internal::create_if_missing(engine, &resource, &namespace, object, internal::SERVER).await
         })
     });
     // All at once, so that they share commits.

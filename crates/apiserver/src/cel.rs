@@ -43,6 +43,9 @@ use serde_json::Value;
 
 use crate::field::{FieldError, Path};
 
+/// Only what is used of it takes memory.
+const COMPILER_STACK_BYTES: usize = 64 << 20;
+
 /// The compiled rules of one version of a custom resource.
 #[derive(Debug, Default)]
 pub(crate) struct Rules(Option<Box<rules::Compiled>>);
@@ -54,7 +57,19 @@ impl Rules {
         if !rules::has_rules(schema) {
             return Ok(Self::default());
         }
-        Ok(Self(Some(Box::new(rules::compile(schema, path)?))))
+        // Compilation walks trees recursively, several times over. It is rare, and a thread of its
+        // own has stack to spare for the deepest expression that is accepted.
+        let compiled = std::thread::scope(|scope| {
+            std::thread::Builder::new()
+                .stack_size(COMPILER_STACK_BYTES)
+                .spawn_scoped(scope, || rules::compile(schema, path))
+                .map_err(|error| error.to_string())
+                .and_then(|thread| thread.join().map_err(|_| "the compiler failed".to_owned()))
+        });
+        match compiled {
+            Ok(compiled) => Ok(Self(Some(Box::new(compiled?)))),
+            Err(problem) => Err(vec![FieldError::internal(path, problem)]),
+        }
     }
 
     /// Whether there is nothing to validate.

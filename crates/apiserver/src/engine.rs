@@ -185,9 +185,14 @@ impl Engine {
         Ok(engine)
     }
 
+    /// Ends watches and background work, which would not end by themselves; other requests go on.
+    pub fn end_watches(&self) {
+        self.shared.shutdown.send_replace(true);
+    }
+
     /// Ends watches and background work, and closes the store once every write is on disk.
     pub async fn close(&self) {
-        self.shared.shutdown.send_replace(true);
+        self.end_watches();
         let shared = self.shared.clone();
         if matches!(tokio::runtime::Handle::current().runtime_flavor(), tokio::runtime::RuntimeFlavor::MultiThread) {
             // Joining the writer thread may take as long as a commit.

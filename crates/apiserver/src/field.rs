@@ -165,11 +165,9 @@ impl FieldError {
         Self::at(FieldErrorKind::Forbidden, path, None, detail.into())
     }
 
-    /// `Unsupported value: "x": supported values: "a", "b"`; upstream sorts the list.
+    /// `Unsupported value: "x": supported values: "a", "b"`, in the order given.
     pub fn not_supported(path: &Path<'_>, value: &Value, supported: &[&str]) -> Self {
-        let mut sorted = supported.to_vec();
-        sorted.sort_unstable();
-        let listed: Vec<String> = sorted.iter().map(|s| go_quote(s)).collect();
+        let listed: Vec<String> = supported.iter().map(|s| go_quote(s)).collect();
         let detail = if listed.is_empty() {
             String::new()
         } else {
@@ -286,7 +284,7 @@ mod tests {
             r#"spec: Invalid value: "a\"b": no quotes"#
         );
         assert_eq!(
-            FieldError::not_supported(&spec, &json!("x"), &["b", "a"]).to_string(),
+            FieldError::not_supported(&spec, &json!("x"), &["a", "b"]).to_string(),
             r#"spec: Unsupported value: "x": supported values: "a", "b""#
         );
         assert_eq!(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use serde_json::Value;
 
+use crate::apply;
 use crate::auth::identity::Identity;
 use crate::engine::Shared;
 use crate::json::Object;
@@ -34,6 +35,7 @@ pub(crate) fn call(
         name: name.to_owned(),
         subresource: String::new(),
         rest: Vec::new(),
+        legacy_watch: false,
     };
     let endpoint = Endpoint { resource: resource.clone(), index: 0 };
     let headers = HeaderMap::new();
@@ -46,12 +48,13 @@ pub(crate) async fn create_if_missing(
     resource: &Arc<Resource>,
     namespace: &str,
     object: Value,
+    manager: &str,
 ) -> Result<(), ApiError> {
     let call = call(engine, resource, namespace, "");
     let object = call.decode_value(object, Vec::new(), FieldValidation::Ignore)?;
     let options = WriteOptions {
         dry_run: false,
-        field_manager: "kube-apiserver".to_owned(),
+        field_manager: manager.to_owned(),
         validation: FieldValidation::Ignore,
         force: None,
     };
@@ -85,11 +88,23 @@ pub(crate) enum Edit {
     Remove,
 }
 
+/// Who an edit is recorded for in `managedFields`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Editor {
+    pub(crate) manager: &'static str,
+    pub(crate) subresource: &'static str,
+}
+
+/// What upstream's controllers call themselves.
+pub(crate) const CONTROLLERS: &str = "kube-controller-manager";
+pub(crate) const SERVER: &str = "kube-apiserver";
+
 /// Changes an object in the store, beside validation and admission: for the server's own fields.
 pub(crate) async fn edit(
     engine: &Arc<Shared>,
     resource: &Arc<Resource>,
     key: &str,
+    editor: Editor,
     mut change: impl FnMut(&mut Object) -> Edit,
 ) -> Result<Option<Arc<Stored>>, ApiError> {
     let endpoint = Endpoint { resource: resource.clone(), index: 0 };
@@ -98,7 +113,17 @@ pub(crate) async fn edit(
         let mut object = endpoint.to_object(&current);
         let change = match change(&mut object) {
             Edit::Keep => return Ok(Some(current)),
-            Edit::Put => Change::Put(Box::new(endpoint.draft(object, engine))),
+            Edit::Put => {
+                let live = Value::Object(endpoint.to_object(&current));
+                let Editor { manager, subresource } = editor;
+                let request = endpoint.apply_request(manager, subresource, engine.clock.now());
+                let mut value = Value::Object(object);
+                if let Err(error) = apply::update(&request, Some(&live), &mut value) {
+                    tracing::debug!(%error, "cannot record field owners");
+                }
+                let object = crate::json::into_object(value);
+                Change::Put(Box::new(endpoint.draft(object, engine)))
+            }
             Edit::Remove => Change::Remove,
         };
         let operation = Operation {

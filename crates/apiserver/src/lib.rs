@@ -20,6 +20,7 @@ mod allocate;
 mod apply;
 pub mod auth;
 mod background;
+mod backup;
 mod body;
 mod bootstrap;
 mod cel;
@@ -59,6 +60,7 @@ mod verb;
 mod view;
 
 pub use admission::{Hook, HookService, Hooks, Scope};
+pub use backup::{BackupError, backup};
 pub use clock::{Clock, Entropy, SeededEntropy, SystemClock, SystemEntropy, TokioClock};
 pub use engine::{Config, Engine, Limits};
 pub use serve::listener::{ServeError, Server};

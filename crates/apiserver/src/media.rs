@@ -6,6 +6,7 @@ use http::{HeaderMap, header};
 use serde_json::Value;
 
 use crate::body::{self, Parsed};
+use crate::json::Access;
 use crate::status::ApiError;
 use crate::typed;
 
@@ -14,13 +15,16 @@ const YAML: &str = "application/yaml";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// Reads a body as its `Content-Type` says.
-pub(crate) fn read(headers: &HeaderMap, bytes: &Bytes) -> Result<Parsed, ApiError> {
-    let malformed = |e: body::ParseError| {
-        ApiError::bad_request(format!("couldn't get version/kind; json parse error: {e}"))
+pub(crate) fn read(headers: &HeaderMap, bytes: &Bytes, kind: &str) -> Result<Parsed, ApiError> {
+    let malformed =
+        |e: body::ParseError| ApiError::bad_request(body::unrecognized(kind, &e, bytes));
+    let checked = |parsed: Parsed| match body::TypeMeta::of(&parsed.value) {
+        Ok(_) => Ok(parsed),
+        Err(error) => Err(malformed(error)),
     };
     match media_type(headers) {
-        "" | JSON | "*/*" => body::parse_json(bytes).map_err(malformed),
-        YAML => body::parse_yaml(bytes).map_err(malformed),
+        "" | JSON | "*/*" => body::parse_json(bytes).map_err(malformed).and_then(checked),
+        YAML => body::parse_yaml(bytes).map_err(malformed).and_then(checked),
         PROTOBUF => {
             let value = typed::decode_protobuf(bytes)
                 .map_err(|e| ApiError::bad_request(format!("cannot read the protobuf body: {e}")))?;
@@ -32,7 +36,14 @@ pub(crate) fn read(headers: &HeaderMap, bytes: &Bytes) -> Result<Parsed, ApiErro
 
 /// The same, for options that come in the body of a delete.
 pub(crate) fn read_options(headers: &HeaderMap, bytes: &Bytes) -> Result<Value, ApiError> {
-    let mut value = read(headers, bytes)?.value;
+    let mut value = read(headers, bytes, "DeleteOptions")?.value;
+    let (api_version, kind) = (value.text("apiVersion"), value.text("kind"));
+    if !matches!(kind, "" | "DeleteOptions") {
+        return Err(ApiError::bad_request(format!(
+            "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \
+             \"pkg/runtime/scheme.go:111\""
+        )));
+    }
     let ty = typed::table().lookup("v1", "DeleteOptions");
     if let Some(ty) = ty {
         typed::decode(ty, &mut value, &mut Vec::new())

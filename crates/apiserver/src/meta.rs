@@ -29,8 +29,6 @@ pub(crate) fn wipe_system_fields(metadata: &mut Object) {
         "deletionGracePeriodSeconds",
         "selfLink",
         "uid",
-        "generation",
-        "resourceVersion",
     ] {
         metadata.remove(key);
     }
@@ -201,11 +199,14 @@ fn texts(values: &[Value]) -> impl Iterator<Item = &str> {
 pub(crate) fn carry_over(new: &mut Object, old: &Object) {
     let old = old.at("metadata");
     let new = object_mut(new, "metadata");
-    for key in ["creationTimestamp", "generation", "deletionTimestamp"] {
-        match old.get(key) {
-            Some(value) => new.insert(key.to_owned(), value.clone()),
-            None => new.remove(key),
-        };
+    match old.get("generation") {
+        Some(value) => new.insert("generation".to_owned(), value.clone()),
+        None => new.remove("generation"),
+    };
+    for key in ["creationTimestamp", "deletionTimestamp"] {
+        if let Some(value) = old.get(key) {
+            new.insert(key.to_owned(), value.clone());
+        }
     }
     for key in ["uid", "deletionGracePeriodSeconds"] {
         if let (None, Some(value)) = (new.get(key), old.get(key)) {

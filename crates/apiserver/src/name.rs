@@ -26,10 +26,7 @@ pub(crate) fn pattern_text(message: &str, pattern: &str, examples: &[&str]) -> S
         return format!("{message} (regex used for validation is '{pattern}')");
     }
     let shown: Vec<String> = examples.iter().map(|e| format!("'{e}', ")).collect();
-    format!(
-        "{message} (e.g. {}regex used for validation is '{pattern}')",
-        shown.join(" or ")
-    )
+    format!("{message} (e.g. {}regex used for validation is '{pattern}')", shown.join(" or "))
 }
 
 /// RFC 1123 label: names of containers, namespaces, ports.
@@ -188,19 +185,13 @@ mod tests {
         assert_eq!(dns1123_label("").len(), 1);
         assert!(dns1123_subdomain("a.b-c.1").is_empty());
         assert_eq!(dns1123_subdomain("a..b").len(), 1);
-        assert_eq!(
-            dns1123_subdomain(&"a".repeat(254)),
-            ["must be no more than 253 characters"]
-        );
+        assert_eq!(dns1123_subdomain(&"a".repeat(254)), ["must be no more than 253 characters"]);
         assert!(!dns1035_label("1a").is_empty());
         assert!(qualified_name("example.com/My_Name").is_empty());
         assert_eq!(qualified_name("a/b/c").len(), 1);
         assert_eq!(qualified_name("/b"), ["prefix part must be non-empty"]);
         assert!(label_value("").is_empty());
         assert_eq!(label_value("-").len(), 1);
-        assert_eq!(
-            path_segment("a/b%"),
-            ["may not contain '/'", "may not contain '%'"]
-        );
+        assert_eq!(path_segment("a/b%"), ["may not contain '/'", "may not contain '%'"]);
     }
 }

@@ -49,13 +49,8 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    pub const ZERO: Self = Self {
-        negative: false,
-        digits: 0,
-        scale: 0,
-        format: Format::DecimalSi,
-        text: None,
-    };
+    pub const ZERO: Self =
+        Self { negative: false, digits: 0, scale: 0, format: Format::DecimalSi, text: None };
 
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         if text.is_empty() {
@@ -165,11 +160,7 @@ impl Quantity {
     /// The sum; it keeps this quantity's notation, or the other's if this is zero.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
-        let format = if self.is_zero() {
-            other.format
-        } else {
-            self.format
-        };
+        let format = if self.is_zero() { other.format } else { self.format };
         let scale = self.scale.min(other.scale);
         let (a, b) = (self.aligned(scale), other.aligned(scale));
         let (negative, digits) = if self.negative == other.negative {
@@ -179,13 +170,7 @@ impl Quantity {
         } else {
             (other.negative, b - a)
         };
-        Self {
-            negative,
-            digits,
-            scale,
-            format,
-            text: None,
-        }
+        Self { negative, digits, scale, format, text: None }
     }
 
     fn aligned(&self, scale: i64) -> u128 {
@@ -200,9 +185,7 @@ impl Quantity {
             return self.digits.checked_mul(power_of_ten(self.scale)?);
         }
         let divisor = power_of_ten(-self.scale)?;
-        self.digits
-            .is_multiple_of(divisor)
-            .then(|| self.digits / divisor)
+        self.digits.is_multiple_of(divisor).then(|| self.digits / divisor)
     }
 
     fn rescale_up(&mut self, scale: i64) {
@@ -235,11 +218,7 @@ impl Ord for Quantity {
             _ => {}
         }
         let ordering = compare_magnitudes(self, other);
-        if self.is_negative() {
-            ordering.reverse()
-        } else {
-            ordering
-        }
+        if self.is_negative() { ordering.reverse() } else { ordering }
     }
 }
 
@@ -295,12 +274,7 @@ impl<'a> Parts<'a> {
         if !split_while(rest, |b| b.is_ascii_digit()).1.is_empty() {
             return Err(QuantityError::Format);
         }
-        Ok(Self {
-            negative,
-            num: if num.is_empty() { "0" } else { num },
-            denom,
-            suffix,
-        })
+        Ok(Self { negative, num: if num.is_empty() { "0" } else { num }, denom, suffix })
     }
 
     /// The common case: few digits, no rounding. Only here is the given spelling kept.
@@ -342,13 +316,8 @@ impl<'a> Parts<'a> {
     ) -> Result<Quantity, QuantityError> {
         let exponent = i64::from(exponent);
         let places = i64::try_from(self.denom.len()).map_err(|_| QuantityError::Numeric)?;
-        let mut quantity = Quantity {
-            negative: self.negative,
-            digits: 0,
-            scale: 0,
-            format,
-            text: None,
-        };
+        let mut quantity =
+            Quantity { negative: self.negative, digits: 0, scale: 0, format, text: None };
         if base == 10 {
             // Digits finer than the finest unit only say whether to round up.
             let all: String = [self.num, self.denom].concat();
@@ -372,16 +341,9 @@ impl<'a> Parts<'a> {
         // At most 18 places matter: 2^60 of them still fit, and finer ones only round up.
         let (places, cut) = self.denom.split_at(self.denom.len().min(FAST_DIGITS));
         let overflow = self.num.len() > 19;
-        let whole: u128 = if overflow {
-            MAX_BINARY
-        } else {
-            self.num.parse().unwrap_or(MAX_BINARY)
-        };
-        let fraction: u128 = if places.is_empty() {
-            0
-        } else {
-            places.parse().unwrap_or(0)
-        };
+        let whole: u128 =
+            if overflow { MAX_BINARY } else { self.num.parse().unwrap_or(MAX_BINARY) };
+        let fraction: u128 = if places.is_empty() { 0 } else { places.parse().unwrap_or(0) };
         let unit = power_of_ten(i64::try_from(places.len()).unwrap_or(0)).unwrap_or(1);
         let sticky = cut.bytes().any(|b| b != b'0');
         let whole = whole.saturating_mul(1 << exponent);
@@ -404,9 +366,7 @@ impl<'a> Parts<'a> {
     fn digits(&self) -> Option<u128> {
         let mut value = 0u128;
         for byte in self.num.bytes().chain(self.denom.bytes()) {
-            value = value
-                .checked_mul(10)?
-                .checked_add(u128::from(byte - b'0'))?;
+            value = value.checked_mul(10)?.checked_add(u128::from(byte - b'0'))?;
         }
         Some(value)
     }
@@ -440,11 +400,7 @@ fn interpret(suffix: &str) -> Option<(u8, i32, Format)> {
         "Ei" => binary(60),
         _ => {
             let exponent = suffix.strip_prefix(['e', 'E'])?;
-            Some((
-                10,
-                i32::try_from(exponent.parse::<i64>().ok()?).ok()?,
-                Format::DecimalExponent,
-            ))
+            Some((10, i32::try_from(exponent.parse::<i64>().ok()?).ok()?, Format::DecimalExponent))
         }
     }
 }

@@ -15,6 +15,8 @@ pub(crate) use builtin::Builtin;
 pub(crate) use custom::Custom;
 pub(crate) use endpoint::{Endpoint, Findings};
 
+use serde_json::Value;
+
 use crate::store::{CommitError, Store, Table};
 
 /// One served resource with all its versions.
@@ -34,6 +36,8 @@ pub(crate) struct Resource {
     /// `{"apiVersion":"…","kind":"…",` of the version that is stored.
     pub(crate) storage_header: Box<str>,
     pub(crate) table: Arc<Table>,
+    /// What an object that nobody filled in shows; built-in kinds only.
+    pub(crate) zero: Option<Value>,
     pub(crate) rules: Rules,
 }
 

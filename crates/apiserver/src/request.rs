@@ -43,6 +43,7 @@ pub(crate) struct ResourcePath {
     pub(crate) subresource: String,
     /// What follows the subresource; no subresource that is served here has any.
     pub(crate) rest: Vec<String>,
+    pub(crate) legacy_watch: bool,
 }
 
 impl ResourcePath {
@@ -58,6 +59,11 @@ impl ResourcePath {
         };
         let version = parts.next()?;
         let mut parts: Vec<String> = parts.collect();
+        // `/api/v1/watch/…` is how watches were once asked for.
+        let legacy_watch = parts.first().is_some_and(|p| p == "watch") && parts.len() > 1;
+        if legacy_watch {
+            parts.remove(0);
+        }
         if parts.is_empty() {
             return None;
         }
@@ -79,6 +85,7 @@ impl ResourcePath {
             name: parts.next().unwrap_or_default(),
             subresource: parts.next().unwrap_or_default(),
             rest: parts.collect(),
+            legacy_watch,
         })
     }
 

@@ -29,8 +29,7 @@ pub(crate) enum Form {
     Partial { version: MetaVersion },
 }
 
-const ACCEPTED: &str =
-    "application/json, application/yaml, application/vnd.kubernetes.protobuf, application/cbor";
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 impl Form {
     pub(crate) fn negotiate(headers: &HeaderMap, query: &Query) -> Result<Self, ApiError> {
@@ -38,7 +37,17 @@ impl Form {
         let form = accept
             .split(',')
             .find_map(|clause| Self::of_clause(clause.trim()))
-            .ok_or_else(|| ApiError::not_acceptable(ACCEPTED))?;
+            .ok_or_else(|| {
+                if accept.contains("as=") {
+                    return ApiError::not_acceptable(format!(
+                        "only the following media types are accepted: {ACCEPTED}"
+                    ));
+                }
+                ApiError::not_acceptable(format!(
+                    "406: Not Acceptable\n\nAvailable representations: {ACCEPTED}"
+                ))
+                .with_details(serde_json::json!({}))
+            })?;
         Ok(match form {
             Self::Table { version, .. } => {
                 let include = Include::parse(query.text("includeObject"));
@@ -51,7 +60,7 @@ impl Form {
     fn of_clause(clause: &str) -> Option<Self> {
         let mut parts = clause.split(';').map(str::trim);
         let media = parts.next()?;
-        if !matches!(media, "application/json" | "*/*" | "application/*" | "") {
+        if !matches!(media, "application/json" | "*/*" | "") {
             return None;
         }
         let parameters: Vec<(&str, &str)> = parts.filter_map(|p| p.split_once('=')).collect();
@@ -177,11 +186,13 @@ pub(crate) fn list(call: &Call, page: &Page, form: Form) -> Result<Response<Body
         Form::Json => open_list(
             &call.endpoint.resource.list_kind,
             &call.endpoint.version().api_version,
+            // Lists of custom kinds show it even when there is nothing to continue.
+            !call.endpoint.bare_items(),
             page,
             &mut out,
         ),
         Form::Partial { version } => {
-            open_list("PartialObjectMetadataList", version.api_version(), page, &mut out);
+            open_list("PartialObjectMetadataList", version.api_version(), false, page, &mut out);
         }
     }
     for (index, object) in page.objects.iter().enumerate() {
@@ -197,10 +208,16 @@ pub(crate) fn list(call: &Call, page: &Page, form: Form) -> Result<Response<Body
     Ok(bytes(StatusCode::OK, out))
 }
 
-fn open_list(kind: &str, api_version: &str, page: &Page, out: &mut Vec<u8>) {
+fn open_list(
+    kind: &str,
+    api_version: &str,
+    shows_continue: bool,
+    page: &Page,
+    out: &mut Vec<u8>,
+) {
     let mut metadata = serde_json::json!({"resourceVersion": page.version.to_string()});
-    if let Some(next) = &page.next {
-        metadata["continue"] = Value::from(next.as_str());
+    if page.next.is_some() || shows_continue {
+        metadata["continue"] = Value::from(page.next.as_deref().unwrap_or_default());
     }
     if let Some(remaining) = page.remaining {
         metadata["remainingItemCount"] = Value::from(remaining);
@@ -215,7 +232,8 @@ fn open_list(kind: &str, api_version: &str, page: &Page, out: &mut Vec<u8>) {
 fn streamed(call: &Call, page: &Page) -> Response<Body> {
     let mut first = Vec::with_capacity(CHUNK);
     let kind = &call.endpoint.resource.list_kind;
-    open_list(kind, &call.endpoint.version().api_version, page, &mut first);
+    let api_version = &call.endpoint.version().api_version;
+    open_list(kind, api_version, !call.endpoint.bare_items(), page, &mut first);
     let endpoint = call.for_stream();
     let objects = page.objects.clone();
     let pieces = futures::stream::unfold(Some((first, 0)), move |state| {

@@ -76,7 +76,7 @@ fn wanted(
     validation: FieldValidation,
 ) -> Result<Value, ApiError> {
     let mut scale = if verb == Verb::Update {
-        media::read(&call.headers, bytes)?.value
+        media::read(&call.headers, bytes, "Scale")?.value
     } else {
         patched(call, before, bytes)?
     };

@@ -128,11 +128,7 @@ impl Schema {
     pub(crate) fn compile(schema: &Value) -> Result<Self, CompileError> {
         let root = Node::compile_resource(schema)?;
         let (shapes, root_shape) = shapes::build(&root);
-        Ok(Self {
-            root,
-            shapes,
-            root_shape,
-        })
+        Ok(Self { root, shapes, root_shape })
     }
 
     /// Drops what the schema does not declare, and nulls that may not be null and have no default.

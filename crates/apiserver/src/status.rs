@@ -24,6 +24,9 @@ impl std::fmt::Display for GroupResource<'_> {
     }
 }
 
+/// Not a reason that clients see: the answer is a plain page instead of a Status.
+const PLAIN_PAGE: &str = "PlainPage";
+
 /// Why a request was refused.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiError {
@@ -54,6 +57,11 @@ impl ApiError {
     pub(crate) fn unknown_resource() -> Self {
         let message = "the server could not find the requested resource";
         Self::new(StatusCode::NOT_FOUND, "NotFound", message).with(json!({}))
+    }
+
+    /// Upstream's router answers some paths with a plain page.
+    pub(crate) fn page_not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, PLAIN_PAGE, "404 page not found\n")
     }
 
     pub(crate) fn already_exists(resource: GroupResource<'_>, name: &str) -> Self {
@@ -145,9 +153,7 @@ impl ApiError {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
-    pub(crate) fn not_acceptable(accepted: &str) -> Self {
-        let message =
-            format!("only the following media types are accepted: {accepted}");
+    pub(crate) fn not_acceptable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
@@ -217,6 +223,13 @@ impl ApiError {
     }
 
     pub(crate) fn into_response(self) -> Response<Body> {
+        if self.reason == PLAIN_PAGE {
+            let mut response = Response::new(Body::from(self.message));
+            *response.status_mut() = self.code;
+            let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+            response.headers_mut().insert(header::CONTENT_TYPE, plain);
+            return response;
+        }
         let mut response = Response::new(Body::from(self.to_value().to_string()));
         *response.status_mut() = self.code;
         let headers = response.headers_mut();

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use object::{Draft, Stored, header, key};
 pub use sqlite::OpenError;
-pub(crate) use sqlite::CommitError;
+pub(crate) use sqlite::{CommitError, FILE as DATABASE_FILE};
 pub(crate) use table::{Event, Gone, Objects, Table};
 pub(crate) use writer::{Change, Expect, Operation, WriteError};
 

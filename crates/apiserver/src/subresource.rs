@@ -43,7 +43,7 @@ fn decode(
     kind: &str,
     validation: FieldValidation,
 ) -> Result<Object, ApiError> {
-    let mut parsed = media::read(&call.headers, body)?;
+    let mut parsed = media::read(&call.headers, body, kind)?;
     let ty = typed::table().lookup(api_version, kind);
     let ty = ty.ok_or_else(|| ApiError::internal(format!("{kind} has no type table")))?;
     let mut strict = std::mem::take(&mut parsed.duplicates);

@@ -86,6 +86,17 @@ impl Call {
         if self.endpoint.resource.namespaced { &self.path.namespace } else { "" }
     }
 
+    /// Where upstream would keep the object; its precondition errors name the place.
+    pub(crate) fn registry_key(&self) -> String {
+        let resource = &self.endpoint.resource;
+        let group = if self.endpoint.custom().is_some() {
+            format!("{}/", resource.group)
+        } else {
+            String::new()
+        };
+        format!("/registry/{group}{}/{}", resource.plural, self.key())
+    }
+
     pub(crate) fn not_found(&self) -> ApiError {
         ApiError::not_found(self.of(), &self.path.name)
     }
@@ -108,7 +119,8 @@ impl Call {
         bytes: &Bytes,
         validation: FieldValidation,
     ) -> Result<Object, ApiError> {
-        let parsed = media::read(&self.headers, bytes)?;
+        let kind = &self.endpoint.resource.kind;
+        let parsed = media::read(&self.headers, bytes, kind)?;
         self.decode_value(parsed.value, parsed.duplicates, validation)
     }
 

@@ -1,2 +1,28 @@
-//! The one binary.
-fn main() {}
+//! The one binary: reads the command line, runs the command, and says how it ended.
+
+mod args;
+mod commands;
+mod exit;
+mod log;
+mod printer;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::Args;
+use crate::exit::{Exit, Failure};
+use crate::printer::Printer;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let printer = Printer::for_stderr();
+    let done = std::panic::catch_unwind(|| commands::run(args, printer));
+    match done.unwrap_or_else(|_| Err(Failure::panicked())) {
+        Ok(()) => Exit::Ok.into(),
+        Err(failure) => {
+            printer.failure(&failure);
+            failure.exit.into()
+        }
+    }
+}

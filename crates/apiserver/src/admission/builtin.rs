@@ -7,25 +7,36 @@ use sojourn_rbac::escalation::{self, RoleWrite};
 use sojourn_rbac::{Attributes, Binding, PolicyRule};
 
 use crate::auth::node::restriction;
-use crate::json::{Access, Object, object_mut};
+use crate::json::{Access, Object};
 use crate::kind::pod::admission as pod;
+use crate::kind::{node, persistent_volume_claim};
 use crate::status::ApiError;
 use crate::verb::Call;
 
 use super::Operation;
 
-const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
-
 pub(super) fn mutate(
     call: &Call,
     operation: Operation,
     object: &mut Object,
+    old: Option<&Object>,
 ) -> Result<(), ApiError> {
     let resource = &call.endpoint.resource;
     match (&*resource.group, &*resource.kind, operation) {
         ("", "Pod", Operation::Create) => mutate_pod(call, object),
+        ("", "Pod", Operation::Update) => {
+            pod::default_tolerations(object);
+            if let Some(old) = old {
+                pod::keep_priority(object, old);
+            }
+            Ok(())
+        }
         ("", "PersistentVolumeClaim", Operation::Create) => {
-            add_finalizer(object, CLAIM_PROTECTION);
+            persistent_volume_claim::protect(object);
+            Ok(())
+        }
+        ("", "Node", Operation::Create) => {
+            node::taint_not_ready(object);
             Ok(())
         }
         _ => Ok(()),
@@ -37,7 +48,6 @@ fn mutate_pod(call: &Call, object: &mut Object) -> Result<(), ApiError> {
     let refuse = |why: &dyn std::fmt::Display| {
         ApiError::forbidden(call.of(), &name, &why.to_string())
     };
-    pod::default_tolerations(object);
     if let Some(account) = pod::service_account_name(object).map_err(|e| refuse(&e))? {
         let namespace = call.namespace();
         let found = call.engine.core_object("serviceaccounts", namespace, &account);
@@ -51,16 +61,8 @@ fn mutate_pod(call: &Call, object: &mut Object) -> Result<(), ApiError> {
         pod::admit_service_account(object, &found, &suffix).map_err(|e| refuse(&e))?;
     }
     pod::admit_priority(object, None).map_err(|e| refuse(&e))?;
+    pod::default_tolerations(object);
     pod::admit_runtime_class(object, None).map_err(|e| refuse(&e))
-}
-
-fn add_finalizer(object: &mut Object, finalizer: &str) {
-    let metadata = object_mut(object, "metadata");
-    let mut finalizers = metadata.list("finalizers").to_vec();
-    if !finalizers.iter().any(|f| f == finalizer) {
-        finalizers.push(Value::from(finalizer));
-        metadata.insert("finalizers".to_owned(), Value::Array(finalizers));
-    }
 }
 
 pub(super) fn validate(

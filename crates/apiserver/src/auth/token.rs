@@ -28,6 +28,12 @@ impl Token {
         Self(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes)))
     }
 
+    /// A token that was made here before, by its text.
+    pub fn recognize(text: &str) -> Option<Self> {
+        let random = URL_SAFE_NO_PAD.decode(text.strip_prefix(PREFIX)?).ok()?;
+        (random.len() == RANDOM_BYTES).then(|| Self(text.to_owned()))
+    }
+
     /// The text that the client sends.
     pub fn reveal(&self) -> &str {
         &self.0
@@ -159,6 +165,9 @@ mod tests {
         assert_eq!(a.reveal().len(), PREFIX.len() + 43);
         assert!(a.reveal().starts_with("sojourn_"));
         assert_eq!(format!("{a:?}"), "Token(…)");
+        assert_eq!(Token::recognize(a.reveal()), Some(a));
+        assert_eq!(Token::recognize("sojourn_short"), None);
+        assert_eq!(Token::recognize("password"), None);
     }
 
     #[test]

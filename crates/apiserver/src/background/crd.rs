@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::engine::Shared;
-use crate::internal::{self, Edit};
+use crate::internal::{self, Edit, Editor, SERVER};
 use crate::json::{Access, Object, object_mut};
 use crate::kind::custom_resource_definition::{
     TakenNames, accept_names, establish, is_condition_true,
@@ -17,6 +17,8 @@ use crate::status::ApiError;
 use crate::verb::delete::DeleteOptions;
 
 use super::Backoff;
+
+const BY: Editor = Editor { manager: SERVER, subresource: "status" };
 
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
@@ -61,7 +63,7 @@ async fn settle(engine: &Arc<Shared>, definitions: &Arc<Resource>) -> Result<boo
             continue;
         }
         let now = meta::time(engine.clock.now());
-        internal::edit(engine, definitions, &stored.key, |definition| {
+        internal::edit(engine, definitions, &stored.key, BY, |definition| {
             let taken = taken_names(definitions, definition);
             // Names first; what they allow is then established in the same write.
             let named = accept_names(definition, &taken, &now);
@@ -122,7 +124,7 @@ async fn clean_up(
         left = resource.table.len();
     }
     let now = meta::time(engine.clock.now());
-    internal::edit(engine, definitions, key, |definition| {
+    internal::edit(engine, definitions, key, BY, |definition| {
         if left > 0 {
             return set_terminating(definition, &now);
         }

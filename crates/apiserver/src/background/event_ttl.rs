@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use crate::engine::Shared;
 use crate::follow::{Follower, News};
-use crate::internal::{self, Edit};
+use crate::internal::{self, CONTROLLERS, Edit, Editor};
 use crate::registry::Resource;
 use crate::store::Stored;
 
 use super::Backoff;
+
+const BY: Editor = Editor { manager: CONTROLLERS, subresource: "" };
 
 pub(super) async fn run(engine: Arc<Shared>) {
     let Some(events) = engine.registry().resource("", "events") else { return };
@@ -79,7 +81,7 @@ async fn expire(
     if !still_due {
         return Ok(());
     }
-    let removed = internal::edit(engine, events, key, |_| Edit::Remove).await;
+    let removed = internal::edit(engine, events, key, BY, |_| Edit::Remove).await;
     removed.map(|_| ()).map_err(|error| {
         tracing::warn!(key, message = error.message, "cannot remove an expired event");
     })

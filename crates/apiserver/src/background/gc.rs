@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::engine::Shared;
 use crate::follow::{Follower, News};
-use crate::internal::{self, Edit};
+use crate::internal::{self, CONTROLLERS, Edit, Editor};
 use crate::json::{Access, Object, object_mut};
 use crate::meta::{self, FOREGROUND, ORPHAN};
 use crate::registry::{Registry, Resource};
@@ -23,6 +23,8 @@ use crate::verb::delete::{DeleteOptions, Propagation};
 
 use super::Backoff;
 use graph::{Graph, Place};
+
+const BY: Editor = Editor { manager: CONTROLLERS, subresource: "" };
 
 pub(super) async fn run(engine: Arc<Shared>) {
     let mut collector = Collector::new(engine.clone());
@@ -147,12 +149,20 @@ impl Collector {
         let mut blocked = false;
         for place in self.graph.dependents(&stored.index.uid) {
             blocked |= self.blocks(&place, &stored.index.uid);
-            self.enqueue(place);
+            // One that is being deleted already comes by itself when it changes.
+            if !self.is_deleting(&place) {
+                self.enqueue(place);
+            }
         }
         if blocked {
             return Ok(());
         }
         self.drop_finalizer(resource, &stored.key, FOREGROUND).await
+    }
+
+    fn is_deleting(&self, place: &Place) -> bool {
+        let resource = self.engine.registry().by_table(place.table);
+        resource.and_then(|r| r.table.get(&place.key)).is_some_and(|o| o.index.deleting)
     }
 
     /// Whether a dependent holds up its owner's deletion.
@@ -191,7 +201,12 @@ impl Collector {
         if present > 0 {
             return self.strip_owners(&place, &gone).await;
         }
-        let has_dependents = !self.graph.dependents(&stored.index.uid).is_empty();
+        let dependents = self.graph.dependents(&stored.index.uid);
+        let has_dependents = !dependents.is_empty();
+        if waiting > 0 && dependents.iter().any(|d| self.is_deleting(d)) {
+            // Owner and owned wait for each other: this one lets go of its owners.
+            self.unblock_owners(&place).await?;
+        }
         let has = |name: &str| object.at("metadata").list("finalizers").iter().any(|f| f == name);
         let propagation = if waiting > 0 && has_dependents {
             Propagation::Foreground
@@ -216,7 +231,7 @@ impl Collector {
 
     async fn strip_owners(&self, place: &Place, gone: &[Box<str>]) -> Result<(), ApiError> {
         let Some(resource) = self.engine.registry().by_table(place.table) else { return Ok(()) };
-        internal::edit(&self.engine, &resource, &place.key, |object| {
+        internal::edit(&self.engine, &resource, &place.key, BY, |object| {
             let metadata = object_mut(object, "metadata");
             let mut owners = metadata.list("ownerReferences").to_vec();
             let before = owners.len();
@@ -235,13 +250,32 @@ impl Collector {
         .map(|_| ())
     }
 
+    /// Takes away the blocking of its owners' deletion.
+    async fn unblock_owners(&self, place: &Place) -> Result<(), ApiError> {
+        let Some(resource) = self.engine.registry().by_table(place.table) else { return Ok(()) };
+        internal::edit(&self.engine, &resource, &place.key, BY, |object| {
+            let metadata = object_mut(object, "metadata");
+            let Some(Value::Array(owners)) = metadata.get_mut("ownerReferences") else {
+                return Edit::Keep;
+            };
+            for owner in owners.iter_mut().filter_map(Value::as_object_mut) {
+                if owner.flag("blockOwnerDeletion") {
+                    owner.insert("blockOwnerDeletion".to_owned(), Value::Bool(false));
+                }
+            }
+            Edit::Put
+        })
+        .await
+        .map(|_| ())
+    }
+
     async fn drop_finalizer(
         &self,
         resource: &Arc<Resource>,
         key: &str,
         finalizer: &str,
     ) -> Result<(), ApiError> {
-        internal::edit(&self.engine, resource, key, |object| {
+        internal::edit(&self.engine, resource, key, BY, |object| {
             let metadata = object_mut(object, "metadata");
             let mut finalizers = metadata.list("finalizers").to_vec();
             finalizers.retain(|f| f != finalizer);

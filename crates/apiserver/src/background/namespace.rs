@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::engine::Shared;
 use crate::follow::{Follower, News};
-use crate::internal::{self, Edit};
+use crate::internal::{self, CONTROLLERS, Edit, Editor};
 use crate::json::{Access, Object, object_mut};
 use crate::kind::namespace::FINALIZER;
 use crate::meta;
@@ -17,6 +17,8 @@ use crate::store::Stored;
 use crate::verb::delete::DeleteOptions;
 
 use super::Backoff;
+
+const BY: Editor = Editor { manager: CONTROLLERS, subresource: "status" };
 
 pub(super) async fn run(engine: Arc<Shared>) {
     let Some(namespaces) = engine.registry().resource("", "namespaces") else { return };
@@ -92,7 +94,7 @@ async fn empty(
     }
     let now = meta::time(engine.clock.now());
     let done = left.is_empty();
-    internal::edit(engine, namespaces, name, |object| {
+    internal::edit(engine, namespaces, name, BY, |object| {
         let before = object.clone();
         left.set_conditions(object, &now);
         if done {
@@ -136,7 +138,7 @@ impl Left {
             return;
         }
         let count = remaining.len();
-        self.resources.push(format!("{}. has {count} resource instances", resource.plural_dot_group()));
+        self.resources.push(format!("{} has {count} resource instances", resource.plural_dot_group()));
         for stored in remaining {
             let object = stored.to_value();
             for finalizer in object.at("metadata").list("finalizers") {

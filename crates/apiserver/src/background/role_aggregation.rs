@@ -5,10 +5,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::engine::Shared;
-use crate::internal::{self, Edit};
+use crate::internal::{self, Edit, Editor};
 use crate::status::ApiError;
 
 use super::Backoff;
+
+const BY: Editor = Editor { manager: "clusterrole-aggregation-controller", subresource: "" };
 
 pub(super) async fn run(engine: Arc<Shared>) {
     let registry = engine.registry();
@@ -47,7 +49,7 @@ async fn bring_up_to_date(
             .collect()
     };
     for (name, rules) in stale {
-        internal::edit(engine, roles, &name, |role| {
+        internal::edit(engine, roles, &name, BY, |role| {
             role.insert("rules".to_owned(), rules.clone());
             Edit::Put
         })

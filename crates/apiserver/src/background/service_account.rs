@@ -82,7 +82,7 @@ async fn furnish(engine: &Arc<Shared>, kinds: &Kinds, namespace: &str) -> Result
     let account: Value =
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     if missing(&kinds.accounts, "default") {
-        tolerate_ending(internal::create_if_missing(engine, &kinds.accounts, namespace, account).await)?;
+        make(engine, &kinds.accounts, namespace, account).await?;
     }
     if missing(&kinds.config_maps, ROOT_CA) {
         let description = "Contains a CA bundle that can be used to verify the kube-apiserver when \
@@ -98,14 +98,20 @@ async fn furnish(engine: &Arc<Shared>, kinds: &Kinds, namespace: &str) -> Result
             },
             "data": {"ca.crt": engine.authority.certificate_pem()},
         });
-        tolerate_ending(internal::create_if_missing(engine, &kinds.config_maps, namespace, bundle).await)?;
+        make(engine, &kinds.config_maps, namespace, bundle).await?;
     }
     Ok(())
 }
 
-/// A namespace that went away meanwhile needs nothing.
-fn tolerate_ending(made: Result<(), ApiError>) -> Result<(), ApiError> {
-    match made {
+/// Creates an object; a namespace that went away meanwhile needs nothing.
+async fn make(
+    engine: &Arc<Shared>,
+    resource: &Arc<Resource>,
+    namespace: &str,
+    object: Value,
+) -> Result<(), ApiError> {
+    let by = internal::CONTROLLERS;
+    match internal::create_if_missing(engine, resource, namespace, object, by).await {
         Err(error) if matches!(error.reason, "NotFound" | "Forbidden") => Ok(()),
         made => made,
     }

@@ -16,12 +16,19 @@ pub(super) struct Expr {
 pub(super) enum ExprKind {
     Literal(Literal),
     Ident(String),
-    Select { operand: Box<Expr>, field: String, test_only: bool },
+    Select {
+        operand: Box<Expr>,
+        field: String,
+        test_only: bool,
+    },
     Call(Call),
     List(Vec<Element>),
     Map(Vec<Entry>),
     /// `Name{field: value}`: no type of ours can be made this way, so it never checks.
-    Struct { name: String, values: Vec<Expr> },
+    Struct {
+        name: String,
+        values: Vec<Expr>,
+    },
     Fold(Box<Fold>),
     /// Stands where the source was wrong; a report goes with it.
     Broken,

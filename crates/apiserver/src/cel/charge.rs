@@ -37,8 +37,12 @@ pub(super) enum Charge {
     Flatten,
     /// Every pair of elements of the argument at this position.
     SelfPairs(usize),
-    ContainsIp { parses: bool },
-    ContainsCidr { parses: bool },
+    ContainsIp {
+        parses: bool,
+    },
+    ContainsCidr {
+        parses: bool,
+    },
     NamedFormat,
 }
 
@@ -78,8 +82,14 @@ impl Charge {
             "starts_with_string" | "ends_with_string" | "string_to_bytes" | "bytes_to_string"
             | "strings_quote" | "string_format" => Self::Length(1),
             "in_list" => Self::Membership,
-            "less_string" | "greater_string" | "less_equals_string" | "greater_equals_string"
-            | "less_bytes" | "greater_bytes" | "less_equals_bytes" | "greater_equals_bytes"
+            "less_string"
+            | "greater_string"
+            | "less_equals_string"
+            | "greater_equals_string"
+            | "less_bytes"
+            | "greater_bytes"
+            | "less_equals_bytes"
+            | "greater_equals_bytes"
             | "not_equals" => Self::Shorter,
             "add_string" | "add_bytes" => Self::Both,
             "matches_string" => Self::Pattern,

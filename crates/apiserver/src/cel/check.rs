@@ -128,7 +128,7 @@ impl<'s> Checker<'_, 's> {
         }
         let named = functions::named_type(name)?;
         self.named_types[id] = Some(name.to_owned());
-        Some(Type::Type(Rc::new(named)))
+        Some(Type::Kind(Rc::new(named)))
     }
 
     fn check_select(&mut self, expr: &mut Expr) -> Type<'s> {

@@ -29,17 +29,11 @@ impl Range {
     }
 
     const fn plus(self, other: Self) -> Self {
-        Self {
-            min: self.min.saturating_add(other.min),
-            max: self.max.saturating_add(other.max),
-        }
+        Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
     }
 
     const fn times(self, other: Self) -> Self {
-        Self {
-            min: self.min.saturating_mul(other.min),
-            max: self.max.saturating_mul(other.max),
-        }
+        Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
     fn scaled(self, factor: f64) -> Self {
@@ -219,8 +213,7 @@ impl<'s> Estimator<'_, 's> {
                 if is_member {
                     sum = sum.plus(Range::ONE);
                 }
-                self.places[expr.id] =
-                    self.step(self.place_of(operand), PathStep::Field(field));
+                self.places[expr.id] = self.step(self.place_of(operand), PathStep::Field(field));
                 sum
             }
             ExprKind::Call(call) => self.call_cost(expr, call),
@@ -258,7 +251,13 @@ impl<'s> Estimator<'_, 's> {
         }
     }
 
-    fn push(&mut self, name: &str, place: Place<'s>, size: Option<Range>, entry: Option<EntrySize>) {
+    fn push(
+        &mut self,
+        name: &str,
+        place: Place<'s>,
+        size: Option<Range>,
+        entry: Option<EntrySize>,
+    ) {
         self.locals.push(Local { name: name.to_owned(), place, size, entry });
     }
 
@@ -455,9 +454,8 @@ impl<'s> Estimator<'_, 's> {
                 let target = target?;
                 match self.element_size(target) {
                     Some(element) => {
-                        let each = element.map_or(Range::ONE, |size| {
-                            Range::ONE.plus(per_character(size))
-                        });
+                        let each =
+                            element.map_or(Range::ONE, |size| Range::ONE.plus(per_character(size)));
                         (self.size(target).times(each), None)
                     }
                     None => (per_character(self.size(target)), None),
@@ -524,11 +522,32 @@ impl<'s> Estimator<'_, 's> {
                 let text = per_character(self.size(first?));
                 (text.scaled(FORMAT_PATTERN * PER_PATTERN_CHARACTER), None)
             }
-            "masked" | "prefixLength" | "family" | "isUnspecified" | "isLoopback"
-            | "isLinkLocalMulticast" | "isLinkLocalUnicast" | "isGlobalUnicast"
-            | "format.named" | "sign" | "asInteger" | "isInteger" | "asApproximateFloat"
-            | "isGreaterThan" | "isLessThan" | "compareTo" | "add" | "sub" | "major" | "minor"
-            | "patch" | "getScheme" | "getHostname" | "getHost" | "getPort" | "getEscapedPath"
+            "masked"
+            | "prefixLength"
+            | "family"
+            | "isUnspecified"
+            | "isLoopback"
+            | "isLinkLocalMulticast"
+            | "isLinkLocalUnicast"
+            | "isGlobalUnicast"
+            | "format.named"
+            | "sign"
+            | "asInteger"
+            | "isInteger"
+            | "asApproximateFloat"
+            | "isGreaterThan"
+            | "isLessThan"
+            | "compareTo"
+            | "add"
+            | "sub"
+            | "major"
+            | "minor"
+            | "patch"
+            | "getScheme"
+            | "getHostname"
+            | "getHost"
+            | "getPort"
+            | "getEscapedPath"
             | "getQuery" => (Range::ONE, None),
             "_==_" => return self.library_equality(call),
             _ => return None,
@@ -573,9 +592,7 @@ impl<'s> Estimator<'_, 's> {
     fn sized_element(&self, list: &Expr) -> Range {
         match self.place_of(list) {
             Place::Pathless => Range::UNKNOWN,
-            place => {
-                Self::size_at(self.step(place, PathStep::Element)).unwrap_or(Range::UNKNOWN)
-            }
+            place => Self::size_at(self.step(place, PathStep::Element)).unwrap_or(Range::UNKNOWN),
         }
     }
 
@@ -625,9 +642,16 @@ impl<'s> Estimator<'_, 's> {
                 (cost, Some(size))
             }
             (
-                "less_string" | "greater_string" | "less_equals_string" | "greater_equals_string"
-                | "less_bytes" | "greater_bytes" | "less_equals_bytes" | "greater_equals_bytes"
-                | "equals" | "not_equals",
+                "less_string"
+                | "greater_string"
+                | "less_equals_string"
+                | "greater_equals_string"
+                | "less_bytes"
+                | "greater_bytes"
+                | "less_equals_bytes"
+                | "greater_equals_bytes"
+                | "equals"
+                | "not_equals",
                 [left, right],
             ) => {
                 let shorter = self.size(left).max.min(self.size(right).max);
@@ -647,7 +671,7 @@ fn joint(a: Option<EntrySize>, b: Option<EntrySize>) -> Option<EntrySize> {
 /// The first type parameter of a list, map or optional.
 fn parameter<'t, 's>(t: &'t Type<'s>) -> Option<&'t Type<'s>> {
     match t {
-        Type::List(inner) | Type::Optional(inner) | Type::Type(inner) => Some(inner),
+        Type::List(inner) | Type::Optional(inner) | Type::Kind(inner) => Some(inner),
         Type::Map(map) => Some(&map.0),
         _ => None,
     }
@@ -655,12 +679,9 @@ fn parameter<'t, 's>(t: &'t Type<'s>) -> Option<&'t Type<'s>> {
 
 fn is_scalar(t: &Type<'_>) -> bool {
     match t {
-        Type::Bool
-        | Type::Double
-        | Type::Duration
-        | Type::Int
-        | Type::Timestamp
-        | Type::Uint => true,
+        Type::Bool | Type::Double | Type::Duration | Type::Int | Type::Timestamp | Type::Uint => {
+            true
+        }
         Type::Optional(inner) => is_scalar(inner),
         _ => false,
     }
@@ -704,4 +725,3 @@ fn replaced_size(text: Range, old: Range, new: Range) -> Range {
     let count = Range { min: count_min, max: count_max };
     count.times(new).plus(Range { min: kept_min, max: kept_max })
 }
-

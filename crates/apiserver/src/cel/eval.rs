@@ -11,7 +11,7 @@ use super::operators;
 use super::pattern;
 use super::plan::{Access, AccessKind, FoldPlan, PatternKind, Step};
 use super::time::TimeError;
-use super::value::{OwnedList, Text, Val};
+use super::value::{OwnedList, Val};
 
 /// The cost one evaluation may have.
 pub(super) const CALL_LIMIT: u64 = 1_000_000;
@@ -345,9 +345,9 @@ impl<'a> Evaluation<'a> {
         }
         let Some(map) = range.as_map() else { return Err(Fault::no_such_overload()) };
         for key in map.keys() {
-            let member = fold.two_variables.then(|| {
-                map.find(&key).and_then(|found| found.ok_or(Fault::Plain("no such key")))
-            });
+            let member = fold
+                .two_variables
+                .then(|| map.find(&key).and_then(|found| found.ok_or(Fault::Plain("no such key"))));
             if !self.turn(fold, base, Ok(key), member)? {
                 break;
             }
@@ -416,7 +416,7 @@ impl<'a> Evaluation<'a> {
         if Rc::get_mut(&mut map).is_none() {
             self.meter.work(map.len())?;
         }
-        maps::insert(Rc::make_mut(&mut map), args)?;
+        maps::insert(Rc::make_mut(&mut map), &args)?;
         Ok(Val::Map(map))
     }
 
@@ -508,9 +508,4 @@ fn position(index: &Val<'_>) -> Result<Option<usize>, Fault> {
         }
         other => Err(Fault::new(format!("unsupported index value {} in list", other.shown()))),
     }
-}
-
-/// Text as a value that shares the data where it can.
-pub(super) fn text_value<'a>(text: &Text<'a>) -> Val<'a> {
-    Val::Text(text.clone())
 }

@@ -32,9 +32,7 @@ impl Clause {
             Self::Fixed(_) => "fixed-point clause can only be used on doubles",
             Self::Scientific(_) => "scientific clause can only be used on doubles",
             Self::Binary => "only integers and bools can be formatted as binary",
-            Self::Hex { .. } => {
-                "only integers, byte buffers, and strings can be formatted as hex"
-            }
+            Self::Hex { .. } => "only integers, byte buffers, and strings can be formatted as hex",
             Self::Octal => "octal clause can only be used on integers",
         };
         format!("{what}, was given {type_name}")
@@ -219,7 +217,7 @@ fn fixed(number: f64, precision: usize) -> String {
     format!("{sign}{grouped}{point}{fraction}")
 }
 
-/// `1.052032 × 10⁰³`.
+/// `1.052032×10⁰³`.
 fn scientific(number: f64) -> String {
     const SUPERSCRIPTS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
     if let Some(special) = not_finite(number) {
@@ -228,7 +226,7 @@ fn scientific(number: f64) -> String {
     let plain = format!("{number:.6e}");
     let (mantissa, exponent) = plain.split_once('e').unwrap_or((&plain, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
-    let mut shown = format!("{mantissa} × 10");
+    let mut shown = format!("{mantissa}×10");
     if exponent < 0 {
         shown.push('⁻');
     }
@@ -290,7 +288,7 @@ mod tests {
         for (clause, value, expected) in [
             (Clause::Fixed(Some(2)), Val::Double(-1_234_567.891), "-1,234,567.89"),
             (Clause::Fixed(None), Val::Double(0.5), "0.500000"),
-            (Clause::Scientific(None), Val::Double(1052.032), "1.052032 × 10⁰³"),
+            (Clause::Scientific(None), Val::Double(1052.032), "1.052032×10⁰³"),
             (Clause::Hex { upper: true }, Val::Int(-255), "-FF"),
             (Clause::Hex { upper: false }, Val::Text("Hi".into()), "4869"),
             (Clause::Binary, Val::Bool(true), "1"),

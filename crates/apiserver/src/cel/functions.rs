@@ -47,7 +47,7 @@ pub(super) fn named_type<'s>(name: &str) -> Option<Type<'s>> {
         "null_type" => Type::Null,
         "string" => Type::Text,
         "timestamp" | "google.protobuf.Timestamp" => Type::Timestamp,
-        "type" => Type::Type(Rc::new(Type::Dyn)),
+        "type" => Type::Kind(Rc::new(Type::Dyn)),
         "uint" => Type::Uint,
         "optional_type" => Type::optional(Type::Dyn),
         "net.IP" => Type::Library("net.IP"),
@@ -58,10 +58,7 @@ pub(super) fn named_type<'s>(name: &str) -> Option<Type<'s>> {
 
 impl Overload {
     /// The argument and result types, with fresh unknowns for the parameters.
-    pub(super) fn instantiate<'s>(
-        &self,
-        unknowns: &mut Unknowns<'s>,
-    ) -> (Vec<Type<'s>>, Type<'s>) {
+    pub(super) fn instantiate<'s>(&self, unknowns: &mut Unknowns<'s>) -> (Vec<Type<'s>>, Type<'s>) {
         let mut parameters = Vec::new();
         let args = self.args.iter().map(|arg| arg.instantiate(&mut parameters, unknowns)).collect();
         let result = self.result.instantiate(&mut parameters, unknowns);
@@ -83,7 +80,7 @@ impl Pattern {
                 value.instantiate(parameters, unknowns),
             ),
             Self::Optional(inner) => Type::optional(inner.instantiate(parameters, unknowns)),
-            Self::Type(inner) => Type::Type(Rc::new(inner.instantiate(parameters, unknowns))),
+            Self::Type(inner) => Type::Kind(Rc::new(inner.instantiate(parameters, unknowns))),
             Self::Parameter(letter) => {
                 if let Some((_, known)) = parameters.iter().find(|(l, _)| l == letter) {
                     return known.clone();
@@ -97,9 +94,8 @@ impl Pattern {
 
     /// Reads `map(string,list(A))`.
     fn read(text: &'static str) -> Self {
-        let inner = |prefix: &str| -> Option<&'static str> {
-            text.strip_prefix(prefix)?.strip_suffix(')')
-        };
+        let inner =
+            |prefix: &str| -> Option<&'static str> { text.strip_prefix(prefix)?.strip_suffix(')') };
         if let Some(element) = inner("list(") {
             return Self::List(Box::new(Self::read(element)));
         }

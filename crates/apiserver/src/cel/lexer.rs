@@ -225,7 +225,8 @@ pub(super) fn unquote(text: &str, is_bytes: bool) -> Result<Vec<u8>, &'static st
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let raw = text.starts_with(['r', 'R']);
     let quoted = text.trim_start_matches(['r', 'R']);
-    let is_triple = quoted.len() >= 6 && (quoted.starts_with("'''") || quoted.starts_with("\"\"\""));
+    let is_triple =
+        quoted.len() >= 6 && (quoted.starts_with("'''") || quoted.starts_with("\"\"\""));
     let width = if is_triple { 3 } else { 1 };
     let body = quoted.get(width..quoted.len().saturating_sub(width)).ok_or(BAD)?;
     if raw || !body.contains('\\') {
@@ -309,7 +310,10 @@ mod tests {
 
     #[test]
     fn strings_end_where_their_quotes_say() {
-        assert_eq!(kinds(r#"r'\' b"x\"y""#), [(Token::Text, r"r'\'"), (Token::Bytes, r#"b"x\"y""#)]);
+        assert_eq!(
+            kinds(r#"r'\' b"x\"y""#),
+            [(Token::Text, r"r'\'"), (Token::Bytes, r#"b"x\"y""#)]
+        );
         assert_eq!(kinds("'''a'b\n''' ''"), [(Token::Text, "'''a'b\n'''"), (Token::Text, "''")]);
     }
 

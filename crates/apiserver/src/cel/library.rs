@@ -144,7 +144,9 @@ fn pair<'v, 'a>(args: &'v [Val<'a>]) -> Result<[&'v Val<'a>; 2], Fault> {
 }
 
 /// The arguments where the first is text.
-fn text_first<'v, 'a>(args: &'v [Val<'a>]) -> Result<(&'v super::value::Text<'a>, &'v [Val<'a>]), Fault> {
+fn text_first<'v, 'a>(
+    args: &'v [Val<'a>],
+) -> Result<(&'v super::value::Text<'a>, &'v [Val<'a>]), Fault> {
     match args {
         [Val::Text(text), rest @ ..] => Ok((text, rest)),
         _ => Err(Fault::no_such_overload()),

@@ -127,7 +127,11 @@ impl Validator<'_, '_> {
             (_, Type::Dyn) => true,
             (Clause::Text, found) => !matches!(
                 found,
-                Type::Error | Type::Optional(_) | Type::Object(..) | Type::Library(_) | Type::Var(_)
+                Type::Error
+                    | Type::Optional(_)
+                    | Type::Object(..)
+                    | Type::Library(_)
+                    | Type::Var(_)
             ),
             (Clause::Decimal | Clause::Octal, found) => matches!(found, Type::Int | Type::Uint),
             (Clause::Fixed(_) | Clause::Scientific(_), found) => {

@@ -262,7 +262,8 @@ impl Build<'_, '_> {
     }
 
     fn sort_by(&mut self, target: Expr, args: Vec<Expr>) -> Expanded {
-        if matches!(target.kind, ExprKind::Literal(_) | ExprKind::Map(_) | ExprKind::Struct { .. }) {
+        if matches!(target.kind, ExprKind::Literal(_) | ExprKind::Map(_) | ExprKind::Struct { .. })
+        {
             let message = "sortBy can only be applied to a list, identifier, comprehension, call \
                            or select expression";
             return Ok(Expansion::Misused { node: target.id, message: message.into() });
@@ -273,8 +274,7 @@ impl Build<'_, '_> {
             other => return Ok(other),
         };
         let input = self.ident(SORT_INPUT)?;
-        let sorted =
-            self.parser.call(self.at, "@sortByAssociatedKeys", Some(input), vec![keys])?;
+        let sorted = self.parser.call(self.at, "@sortByAssociatedKeys", Some(input), vec![keys])?;
         Ok(Expansion::Expanded(self.bind(SORT_INPUT, target, sorted)?))
     }
 }

@@ -20,7 +20,9 @@ fn no_overload<T>() -> Result<T, Fault> {
 
 pub(super) fn add<'a>(left: &Val<'a>, right: &Val<'a>, meter: &mut Meter) -> Evaluated<'a> {
     Ok(match (left, right) {
-        (Val::Int(a), Val::Int(b)) => Val::Int(a.checked_add(*b).ok_or(Fault::Plain(INT_OVERFLOW))?),
+        (Val::Int(a), Val::Int(b)) => {
+            Val::Int(a.checked_add(*b).ok_or(Fault::Plain(INT_OVERFLOW))?)
+        }
         (Val::Uint(a), Val::Uint(b)) => {
             Val::Uint(a.checked_add(*b).ok_or(Fault::Plain(UINT_OVERFLOW))?)
         }
@@ -87,9 +89,7 @@ fn concatenate<'a>(a: &List<'_, 'a>, b: &List<'_, 'a>, meter: &mut Meter) -> Eva
 /// A text that is the same for equal scalars and only for those.
 fn identity(value: &Val<'_>) -> String {
     match value {
-        Val::JsonMap(map, _) => {
-            Value::Object((*map).clone()).to_string()
-        }
+        Val::JsonMap(map, _) => Value::Object((*map).clone()).to_string(),
         Val::JsonList(items, _) => Value::Array(items.to_vec()).to_string(),
         other => format!("{}:{}", other.type_name(), other.shown()),
     }
@@ -113,7 +113,9 @@ fn key_identity(value: &Val<'_>, keys: &[String]) -> String {
 
 pub(super) fn subtract<'a>(left: &Val<'a>, right: &Val<'a>) -> Evaluated<'a> {
     Ok(match (left, right) {
-        (Val::Int(a), Val::Int(b)) => Val::Int(a.checked_sub(*b).ok_or(Fault::Plain(INT_OVERFLOW))?),
+        (Val::Int(a), Val::Int(b)) => {
+            Val::Int(a.checked_sub(*b).ok_or(Fault::Plain(INT_OVERFLOW))?)
+        }
         (Val::Uint(a), Val::Uint(b)) => {
             Val::Uint(a.checked_sub(*b).ok_or(Fault::Plain(UINT_OVERFLOW))?)
         }
@@ -131,7 +133,9 @@ pub(super) fn subtract<'a>(left: &Val<'a>, right: &Val<'a>) -> Evaluated<'a> {
 
 pub(super) fn multiply<'a>(left: &Val<'a>, right: &Val<'a>) -> Evaluated<'a> {
     Ok(match (left, right) {
-        (Val::Int(a), Val::Int(b)) => Val::Int(a.checked_mul(*b).ok_or(Fault::Plain(INT_OVERFLOW))?),
+        (Val::Int(a), Val::Int(b)) => {
+            Val::Int(a.checked_mul(*b).ok_or(Fault::Plain(INT_OVERFLOW))?)
+        }
         (Val::Uint(a), Val::Uint(b)) => {
             Val::Uint(a.checked_mul(*b).ok_or(Fault::Plain(UINT_OVERFLOW))?)
         }
@@ -145,7 +149,9 @@ pub(super) fn divide<'a>(left: &Val<'a>, right: &Val<'a>) -> Evaluated<'a> {
         (Val::Int(_), Val::Int(0)) | (Val::Uint(_), Val::Uint(0)) => {
             return Err(Fault::Plain("division by zero"));
         }
-        (Val::Int(a), Val::Int(b)) => Val::Int(a.checked_div(*b).ok_or(Fault::Plain(INT_OVERFLOW))?),
+        (Val::Int(a), Val::Int(b)) => {
+            Val::Int(a.checked_div(*b).ok_or(Fault::Plain(INT_OVERFLOW))?)
+        }
         (Val::Uint(a), Val::Uint(b)) => Val::Uint(a / b),
         (Val::Double(a), Val::Double(b)) => Val::Double(a / b),
         _ => return no_overload(),
@@ -157,7 +163,9 @@ pub(super) fn modulo<'a>(left: &Val<'a>, right: &Val<'a>) -> Evaluated<'a> {
         (Val::Int(_), Val::Int(0)) | (Val::Uint(_), Val::Uint(0)) => {
             return Err(Fault::Plain("modulus by zero"));
         }
-        (Val::Int(a), Val::Int(b)) => Val::Int(a.checked_rem(*b).ok_or(Fault::Plain(INT_OVERFLOW))?),
+        (Val::Int(a), Val::Int(b)) => {
+            Val::Int(a.checked_rem(*b).ok_or(Fault::Plain(INT_OVERFLOW))?)
+        }
         (Val::Uint(a), Val::Uint(b)) => Val::Uint(a % b),
         _ => return no_overload(),
     })
@@ -180,7 +188,11 @@ pub(super) fn compare(left: &Val<'_>, right: &Val<'_>) -> Result<Ordering, Fault
         (Val::Bytes(a), Val::Bytes(b)) => a.cmp(b),
         (Val::Timestamp(a), Val::Timestamp(b)) => a.nanos().cmp(&b.nanos()),
         (Val::Duration(a), Val::Duration(b)) => a.cmp(b),
-        _ => return compare_numbers(left, right).ok_or_else(Fault::no_such_overload)?.ok_or(UNORDERED),
+        _ => {
+            return compare_numbers(left, right)
+                .ok_or_else(Fault::no_such_overload)?
+                .ok_or(UNORDERED);
+        }
     })
 }
 

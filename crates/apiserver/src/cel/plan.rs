@@ -28,11 +28,26 @@ pub(super) enum Constant {
 pub(super) enum Step {
     Constant(Constant),
     /// Reading a variable costs one unit, except in a branch of a conditional.
-    SelfValue { cost: u64 },
-    OldSelf { cost: u64 },
-    Local { slot: usize, cost: u64 },
-    Field { operand: Box<Self>, field: String, mode: Access },
-    Index { operand: Box<Self>, index: Box<Self>, mode: Access },
+    SelfValue {
+        cost: u64,
+    },
+    OldSelf {
+        cost: u64,
+    },
+    Local {
+        slot: usize,
+        cost: u64,
+    },
+    Field {
+        operand: Box<Self>,
+        field: String,
+        mode: Access,
+    },
+    Index {
+        operand: Box<Self>,
+        index: Box<Self>,
+        mode: Access,
+    },
     And(Vec<Self>),
     Or(Vec<Self>),
     Conditional(Box<[Self; 3]>),
@@ -40,14 +55,37 @@ pub(super) enum Step {
     Map(Vec<(Self, Self, bool)>),
     Fold(Box<FoldPlan>),
     /// `@result + [element]`, done in place.
-    Append { slot: usize, element: Box<Self>, list_cost: u64 },
+    Append {
+        slot: usize,
+        element: Box<Self>,
+        list_cost: u64,
+    },
     /// `cel.@mapInsert(@result, …)`, done in place.
-    Insert { slot: usize, args: Vec<Self> },
-    InConstants { needle: Box<Self>, haystack: Vec<Constant> },
-    OptionalOr { left: Box<Self>, right: Box<Self>, unwraps: bool },
+    Insert {
+        slot: usize,
+        args: Vec<Self>,
+    },
+    InConstants {
+        needle: Box<Self>,
+        haystack: Vec<Constant>,
+    },
+    OptionalOr {
+        left: Box<Self>,
+        right: Box<Self>,
+        unwraps: bool,
+    },
     NotStrictlyFalse(Box<Self>),
-    Pattern { kind: PatternKind, compiled: Option<Regex>, charge: Charge, args: Vec<Self> },
-    Call { native: Native, charge: Charge, args: Vec<Self> },
+    Pattern {
+        kind: PatternKind,
+        compiled: Option<Regex>,
+        charge: Charge,
+        args: Vec<Self>,
+    },
+    Call {
+        native: Native,
+        charge: Charge,
+        args: Vec<Self>,
+    },
 }
 
 /// How a member is reached.
@@ -131,10 +169,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    fn steps<'e>(
-        &mut self,
-        exprs: impl IntoIterator<Item = &'e Expr>,
-    ) -> Result<Vec<Step>, Fault> {
+    fn steps<'e>(&mut self, exprs: impl IntoIterator<Item = &'e Expr>) -> Result<Vec<Step>, Fault> {
         exprs.into_iter().map(|expr| self.step(expr)).collect()
     }
 
@@ -166,7 +201,11 @@ impl Planner<'_, '_> {
                 let mut mode = access(&operand, kind);
                 // An index that is itself read by name has been paid for.
                 mode.cost -= u64::from(is_by_name(&index));
-                return Ok(Step::Index { operand: Box::new(operand), index: Box::new(index), mode });
+                return Ok(Step::Index {
+                    operand: Box::new(operand),
+                    index: Box::new(index),
+                    mode,
+                });
             }
             "@not_strictly_false" => {
                 let [value] = take(args)?;
@@ -182,7 +221,7 @@ impl Planner<'_, '_> {
                 });
             }
             "@in" if overload == "in_list" => match constant_list(&args) {
-                Some(haystack) if haystack.is_empty() => {
+                Some([]) => {
                     return Ok(Step::Constant(Constant::Literal(Literal::Bool(false))));
                 }
                 Some(haystack) if haystack.iter().all(is_hashable) => {
@@ -310,9 +349,7 @@ fn free(branch: Step) -> Step {
 /// Turns a step that copies the accumulator to add to it into one that adds in place.
 fn in_place(step: Step, slot: usize, expr: &Expr) -> Step {
     let ExprKind::Call(call) = &expr.kind else { return step };
-    let accumulates = |arg: Option<&Expr>| {
-        matches!(arg.map(|a| &a.kind), Some(ExprKind::Ident(name)) if name == super::ast::ACCUMULATOR)
-    };
+    let accumulates = |arg: Option<&Expr>| matches!(arg.map(|a| &a.kind), Some(ExprKind::Ident(name)) if name == super::ast::ACCUMULATOR);
     match (&*call.function, step) {
         ("_?_:_", Step::Conditional(branches)) => {
             let [condition, yes, no] = *branches;
@@ -325,7 +362,9 @@ fn in_place(step: Step, slot: usize, expr: &Expr) -> Step {
         ("_+_", Step::Call { native, charge, mut args }) => {
             let appends = accumulates(call.args.first()) && args.len() == 2;
             match args.pop() {
-                Some(Step::List(mut elements)) if appends && elements.len() == 1 && !elements[0].1 => {
+                Some(Step::List(mut elements))
+                    if appends && elements.len() == 1 && !elements[0].1 =>
+                {
                     let element = Box::new(elements.remove(0).0);
                     Step::Append { slot, element, list_cost: super::charge::LIST }
                 }

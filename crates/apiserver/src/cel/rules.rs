@@ -62,7 +62,7 @@ pub(super) struct Compiled {
 impl Compiled {
     /// Whether any rule applies at this place or below.
     pub(super) fn concerns(&self, node: &Node) -> bool {
-        self.before[node.ordinal] < self.before[node.last_ordinal() + 1]
+        self.before[node.ordinal] < self.before[node.last + 1]
     }
 }
 
@@ -81,7 +81,7 @@ pub(super) fn has_rules(schema: &Value) -> bool {
 
 pub(super) fn compile(schema: &Value, path: &Path<'_>) -> Result<Compiled, Vec<FieldError>> {
     let root = Node::resource(schema);
-    let count = root.last_ordinal() + 1;
+    let count = root.last + 1;
     let mut compiler = Compiler {
         rules: std::iter::repeat_with(Vec::new).take(count).collect(),
         schema_errors: Vec::new(),
@@ -128,7 +128,7 @@ impl<'s, 'p> Place<'s, 'p> {
         schema: &'s Value,
         node: &'s Node,
         uncorrelatable: Option<&'p Path<'p>>,
-    ) -> Place<'s, 'p> {
+    ) -> Self {
         let multiplier = match self.schema.text("type") {
             "object" if !self.schema.at("additionalProperties").is_null() => {
                 bound(self.schema.at("maxProperties"))
@@ -138,7 +138,7 @@ impl<'s, 'p> Place<'s, 'p> {
         };
         let cardinality =
             self.cardinality.zip(multiplier).map(|(own, times)| own.saturating_mul(times));
-        Place { schema, node, cardinality, uncorrelatable, depth: self.depth + 1 }
+        Self { schema, node, cardinality, uncorrelatable, depth: self.depth + 1 }
     }
 }
 
@@ -266,14 +266,11 @@ impl Compiler {
         let program = compile(rule.text("rule"), &Type::Bool);
         // Nothing more is said about a rule whose expression is wrong.
         let message_program = match (&program, rule.text("messageExpression")) {
-            (Ok(_), expression) if !expression.is_empty() => {
-                Some(compile(expression, &Type::Text))
-            }
+            (Ok(_), expression) if !expression.is_empty() => Some(compile(expression, &Type::Text)),
             _ => None,
         };
-        let occurrences = place
-            .cardinality
-            .unwrap_or_else(|| MAX_REQUEST_BYTES / (place.node.min_size + 1));
+        let occurrences =
+            place.cardinality.unwrap_or_else(|| MAX_REQUEST_BYTES / (place.node.min_size + 1));
         let rule_path = path.field("rule");
         let highest = program.as_ref().map_or(0, |program| program.highest_cost);
         self.observe_cost(&rule_path, highest.saturating_mul(occurrences), "estimated rule cost");
@@ -352,8 +349,7 @@ impl Compiler {
                     .to_owned(),
             });
         }
-        let name =
-            "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        let name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
         let detail = over_budget(name, self.total_cost, SCHEMA_COST_LIMIT);
         self.rule_errors.push(FieldError::forbidden(path, detail));
     }
@@ -416,8 +412,8 @@ fn compile_expression(
         let name = if matches!(wanted, Type::Bool) { "bool" } else { "string" };
         return Err(Failure::ResultType(name));
     }
-    let step = plan::plan(&tree.root, &checked)
-        .map_err(|fault| Failure::Program(fault.to_string()))?;
+    let step =
+        plan::plan(&tree.root, &checked).map_err(|fault| Failure::Program(fault.to_string()))?;
     let highest_cost = estimate::highest_cost(&tree.root, &checked, node);
     Ok(Program { step, uses_old_self: checked.uses_old_self, highest_cost })
 }

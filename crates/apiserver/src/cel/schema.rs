@@ -25,16 +25,27 @@ pub(super) struct Node {
     pub(super) min_size: u64,
     /// Whether expressions can see values of this place at all.
     pub(super) exposed: bool,
+    /// Not declared, but there in every resource.
+    pub(super) is_implied: bool,
     /// The number of the place within its schema.
     pub(super) ordinal: usize,
+    /// The highest number below this place, itself included.
+    pub(super) last: usize,
 }
 
 #[derive(Debug)]
 pub(super) enum Shape {
     IntOrString,
-    Object { properties: BTreeMap<String, Node> },
-    Map { values: Box<Node> },
-    List { items: Box<Node>, kind: ListKind },
+    Object {
+        properties: BTreeMap<String, Node>,
+    },
+    Map {
+        values: Box<Node>,
+    },
+    List {
+        items: Box<Node>,
+        kind: ListKind,
+    },
     Text(Format),
     Number,
     Integer,
@@ -82,17 +93,7 @@ impl Node {
             Shape::Map { values: inner } | Shape::List { items: inner, .. } => inner.number(next),
             _ => {}
         }
-    }
-
-    /// The highest number below this place, itself included.
-    pub(super) fn last_ordinal(&self) -> usize {
-        match &self.shape {
-            Shape::Object { properties } => {
-                properties.values().next_back().map_or(self.ordinal, Self::last_ordinal)
-            }
-            Shape::Map { values: inner } | Shape::List { items: inner, .. } => inner.last_ordinal(),
-            _ => self.ordinal,
-        }
+        self.last = *next - 1;
     }
 
     fn build(schema: &Value, is_resource: bool) -> Self {
@@ -105,7 +106,9 @@ impl Node {
             max_elements,
             min_size,
             exposed: true,
+            is_implied: false,
             ordinal: 0,
+            last: 0,
         };
         if schema.flag("x-kubernetes-int-or-string") {
             let longest = bounded_length(schema).unwrap_or(MAX_REQUEST_BYTES - 2);
@@ -150,7 +153,17 @@ impl Node {
         } else {
             Shape::Opaque
         };
-        Self { shape, nullable, type_name, max_elements, min_size: 2, exposed, ordinal: 0 }
+        Self {
+            shape,
+            nullable,
+            type_name,
+            max_elements,
+            min_size: 2,
+            exposed,
+            is_implied: false,
+            ordinal: 0,
+            last: 0,
+        }
     }
 
     fn object(schema: &Value, nullable: bool, type_name: String, is_resource: bool) -> Self {
@@ -164,7 +177,17 @@ impl Node {
             };
             let exposed = value.exposed;
             let shape = Shape::Map { values: Box::new(value) };
-            return Self { shape, nullable, type_name, max_elements, min_size: 2, exposed, ordinal: 0 };
+            return Self {
+                shape,
+                nullable,
+                type_name,
+                max_elements,
+                min_size: 2,
+                exposed,
+                is_implied: false,
+                ordinal: 0,
+                last: 0,
+            };
         }
         let required: Vec<&str> =
             schema.list("required").iter().filter_map(Value::as_str).collect();
@@ -182,7 +205,17 @@ impl Node {
             add_resource_fields(schema, &mut properties);
         }
         let shape = Shape::Object { properties };
-        Self { shape, nullable, type_name, max_elements: 0, min_size, exposed: true, ordinal: 0 }
+        Self {
+            shape,
+            nullable,
+            type_name,
+            max_elements: 0,
+            min_size,
+            exposed: true,
+            is_implied: false,
+            ordinal: 0,
+            last: 0,
+        }
     }
 
     /// The type of values here; objects are named after `path`.
@@ -230,7 +263,10 @@ fn add_resource_fields(schema: &Value, properties: &mut BTreeMap<String, Node>) 
     if complete {
         return;
     }
-    let text = || Node::build(&serde_json::json!({"type": "string"}), false);
+    let text = || {
+        let plain = Node::build(&serde_json::json!({"type": "string"}), false);
+        Node { is_implied: true, ..plain }
+    };
     properties.insert("kind".to_owned(), text());
     properties.insert("apiVersion".to_owned(), text());
     let names = ["name", "generateName"].map(|name| (name.to_owned(), text()));
@@ -241,7 +277,9 @@ fn add_resource_fields(schema: &Value, properties: &mut BTreeMap<String, Node>) 
         max_elements: 0,
         min_size: 2,
         exposed: true,
+        is_implied: true,
         ordinal: 0,
+        last: 0,
     };
     properties.insert("metadata".to_owned(), metadata);
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use jiff::civil::{Date, DateTime};
 use jiff::SignedDuration;
+use jiff::civil::{Date, DateTime};
 use jiff::tz::Offset;
 
 /// The years that timestamps may be in: 1 to 9999.
@@ -173,7 +173,8 @@ fn read_date_time(text: &str, needs_zone: bool) -> Option<Timestamp> {
     if bytes.len() < 8 || bytes[2] != b':' || bytes[5] != b':' {
         return None;
     }
-    let part = |from: usize| -> Option<i8> { i8::try_from(digits(rest.get(from..from + 2)?)?).ok() };
+    let part =
+        |from: usize| -> Option<i8> { i8::try_from(digits(rest.get(from..from + 2)?)?).ok() };
     let (hour, minute, second) = (part(0)?, part(3)?, part(6)?);
     let mut rest = rest.get(8..)?;
     let mut nanos = 0;

@@ -28,7 +28,7 @@ pub(super) enum Type<'s> {
     Map(Rc<(Self, Self)>),
     Optional(Rc<Self>),
     /// The type of a type.
-    Type(Rc<Self>),
+    Kind(Rc<Self>),
     Object(Rc<str>, &'s Node),
     /// A value of a library: an address, a quantity, a URL and so on.
     Library(&'static str),
@@ -75,7 +75,7 @@ impl<'s> Type<'s> {
         match (self, other) {
             (Self::List(a), Self::List(b))
             | (Self::Optional(a), Self::Optional(b))
-            | (Self::Type(a), Self::Type(b)) => a.same(b),
+            | (Self::Kind(a), Self::Kind(b)) => a.same(b),
             (Self::Map(a), Self::Map(b)) => a.0.same(&b.0) && a.1.same(&b.1),
             (Self::Object(a, _), Self::Object(b, _)) => a == b,
             (Self::Library(a), Self::Library(b)) => a == b,
@@ -94,7 +94,7 @@ impl<'s> Type<'s> {
             (Self::Map(a), Self::Map(b)) => {
                 a.0.is_equal_or_less_specific(&b.0) && a.1.is_equal_or_less_specific(&b.1)
             }
-            (Self::Type(_), Self::Type(_)) => true,
+            (Self::Kind(_), Self::Kind(_)) => true,
             _ => self.same(other),
         }
     }
@@ -113,7 +113,7 @@ impl<'s> Type<'s> {
             }
             *left -= 1;
             match t {
-                Type::List(inner) | Type::Optional(inner) | Type::Type(inner) => weigh(inner, left),
+                Type::List(inner) | Type::Optional(inner) | Type::Kind(inner) => weigh(inner, left),
                 Type::Map(map) => {
                     weigh(&map.0, left);
                     weigh(&map.1, left);
@@ -132,7 +132,7 @@ impl<'s> Type<'s> {
             Self::List(_) => "list".to_owned(),
             Self::Map(_) => "map".to_owned(),
             Self::Optional(_) => "optional_type".to_owned(),
-            Self::Type(_) => "type".to_owned(),
+            Self::Kind(_) => "type".to_owned(),
             Self::Null => "null_type".to_owned(),
             Self::Timestamp => "google.protobuf.Timestamp".to_owned(),
             Self::Duration => "google.protobuf.Duration".to_owned(),
@@ -158,7 +158,7 @@ impl fmt::Display for Type<'_> {
             Self::List(element) => write!(f, "list({element})"),
             Self::Map(map) => write!(f, "map({}, {})", map.0, map.1),
             Self::Optional(inner) => write!(f, "optional_type({inner})"),
-            Self::Type(inner) => write!(f, "type({inner})"),
+            Self::Kind(inner) => write!(f, "type({inner})"),
             Self::Object(name, _) => f.write_str(name),
             Self::Library(name) => f.write_str(name),
             Self::Var(index) => write!(f, "_var{index}"),
@@ -216,7 +216,7 @@ impl<'s> Unknowns<'s> {
         }
         match (t1, t2) {
             (Type::Null, other) | (other, Type::Null) => other.is_nullable(),
-            (Type::Type(_), Type::Type(_)) => true,
+            (Type::Kind(_), Type::Kind(_)) => true,
             (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => {
                 self.assignable(a, b)
             }
@@ -258,7 +258,7 @@ impl<'s> Unknowns<'s> {
                 *other == var
                     || self.bound[*other].as_ref().is_some_and(|bound| self.mentions(bound, var))
             }
-            Type::List(inner) | Type::Optional(inner) | Type::Type(inner) => {
+            Type::List(inner) | Type::Optional(inner) | Type::Kind(inner) => {
                 self.mentions(inner, var)
             }
             Type::Map(map) => self.mentions(&map.0, var) || self.mentions(&map.1, var),
@@ -285,7 +285,7 @@ impl<'s> Unknowns<'s> {
             },
             Type::List(inner) => Type::list(self.filled(inner, to_dyn)),
             Type::Optional(inner) => Type::optional(self.filled(inner, to_dyn)),
-            Type::Type(inner) => Type::Type(Rc::new(self.filled(inner, to_dyn))),
+            Type::Kind(inner) => Type::Kind(Rc::new(self.filled(inner, to_dyn))),
             Type::Map(map) => Type::map(self.filled(&map.0, to_dyn), self.filled(&map.1, to_dyn)),
             _ => t.clone(),
         }

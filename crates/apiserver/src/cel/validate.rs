@@ -46,7 +46,7 @@ struct Pair<'a> {
 /// counts.
 struct Correlation<'a, 'p> {
     pair: Option<Pair<'a>>,
-    parent: Option<&'p Correlation<'a, 'p>>,
+    parent: Option<&'p Self>,
     same: Cell<Option<bool>>,
 }
 
@@ -84,7 +84,9 @@ fn unchanged(new: &Value, old: &Value, node: &Node) -> bool {
                 && new.iter().all(|(key, value)| {
                     // What the schema does not describe cannot be told to be the same.
                     match (old.get(key), properties.get(key)) {
-                        (Some(before), Some(node)) => unchanged(value, before, node),
+                        (Some(before), Some(node)) if !node.is_implied => {
+                            unchanged(value, before, node)
+                        }
                         _ => false,
                     }
                 })
@@ -180,10 +182,11 @@ impl<'a> Run<'a, '_> {
                         }
                         _ => None,
                     };
-                    let pair = correlation
-                        .pair
-                        .and(earlier)
-                        .map(|old| Pair { new: value, old, node: items });
+                    let pair = correlation.pair.and(earlier).map(|old| Pair {
+                        new: value,
+                        old,
+                        node: items,
+                    });
                     let below =
                         Correlation { pair, parent: Some(correlation), same: Cell::new(None) };
                     self.visit(items, value, earlier, &path.index(index), &below)?;
@@ -247,8 +250,7 @@ impl<'a> Run<'a, '_> {
         if let Some(fault) = failure {
             return self.report_fault(&fault, rule, node, path);
         }
-        let own_message =
-            if rule.message.is_empty() { &rule.source } else { &rule.message };
+        let own_message = if rule.message.is_empty() { &rule.source } else { &rule.message };
         let at = reported_path(path, &rule.field_path);
         let mut detail = match rule.message.is_empty() {
             true => format!("failed rule: {own_message}"),
@@ -262,7 +264,11 @@ impl<'a> Run<'a, '_> {
                 let detail = "messageExpression evaluation failed due to running out of cost \
                               budget, no further validation rules will be run";
                 let value = crate::field::go_quote(&node.type_name);
-                self.add(rule, correlation, error(FieldErrorKind::Invalid, at, Some(value), detail));
+                self.add(
+                    rule,
+                    correlation,
+                    error(FieldErrorKind::Invalid, at, Some(value), detail),
+                );
                 return Err(Exhausted);
             }
             self.budget -= cost;

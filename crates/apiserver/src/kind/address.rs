@@ -19,11 +19,7 @@ pub(crate) fn ip(errors: &mut Errors, path: &Path<'_>, value: &str, existing: &[
         return;
     }
     match value.parse::<IpAddr>() {
-        Err(_) => errors.push(FieldError::invalid_text(
-            path,
-            value,
-            "must not have leading 0s",
-        )),
+        Err(_) => errors.push(FieldError::invalid_text(path, value, "must not have leading 0s")),
         Ok(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_some() => {
             let detail = "must not be an IPv4-mapped IPv6 address";
             errors.push(FieldError::invalid_text(path, value, detail));
@@ -34,10 +30,7 @@ pub(crate) fn ip(errors: &mut Errors, path: &Path<'_>, value: &str, existing: &[
 
 /// Checks a CIDR; one that is among `existing` is left alone.
 pub(crate) fn cidr(errors: &mut Errors, path: &Path<'_>, value: &str, existing: &[Value]) {
-    if existing
-        .iter()
-        .any(|old| old.as_str().map(str::trim) == Some(value))
-    {
+    if existing.iter().any(|old| old.as_str().map(str::trim) == Some(value)) {
         return;
     }
     let Some(sloppy) = Cidr::parse(value) else {
@@ -127,16 +120,9 @@ pub(crate) fn parse(value: &str) -> Option<IpAddr> {
             return None;
         }
         let digits = part.trim_start_matches('0');
-        *octet = if digits.is_empty() {
-            0
-        } else {
-            digits.parse().ok()?
-        };
+        *octet = if digits.is_empty() { 0 } else { digits.parse().ok()? };
     }
-    parts
-        .next()
-        .is_none()
-        .then_some(IpAddr::V4(Ipv4Addr::from(octets)))
+    parts.next().is_none().then_some(IpAddr::V4(Ipv4Addr::from(octets)))
 }
 
 /// Whether these addresses are of both families. `None`: one is not an address.
@@ -190,31 +176,18 @@ impl Cidr {
             return None;
         }
         let strict = address.parse::<IpAddr>().is_ok() && (prefix == "0" || prefix == digits);
-        let prefix = if mapped {
-            length.saturating_sub(96)
-        } else {
-            length
-        };
-        Some(Self {
-            address: parsed,
-            prefix,
-            strict,
-            mapped,
-        })
+        let prefix = if mapped { length.saturating_sub(96) } else { length };
+        Some(Self { address: parsed, prefix, strict, mapped })
     }
 
     fn masked(&self) -> IpAddr {
         match self.address {
             IpAddr::V4(v4) => {
-                let mask = u32::MAX
-                    .checked_shl(32 - u32::from(self.prefix))
-                    .unwrap_or(0);
+                let mask = u32::MAX.checked_shl(32 - u32::from(self.prefix)).unwrap_or(0);
                 IpAddr::V4(Ipv4Addr::from(u32::from(v4) & mask))
             }
             IpAddr::V6(v6) => {
-                let mask = u128::MAX
-                    .checked_shl(128 - u32::from(self.prefix))
-                    .unwrap_or(0);
+                let mask = u128::MAX.checked_shl(128 - u32::from(self.prefix)).unwrap_or(0);
                 IpAddr::V6(Ipv6Addr::from(u128::from(v6) & mask))
             }
         }
@@ -236,10 +209,7 @@ mod tests {
         assert!(ip_texts("10.0.0.1").is_empty());
         assert!(ip_texts("::1").is_empty());
         assert_eq!(ip_texts("010.0.0.1"), ["must not have leading 0s"]);
-        assert_eq!(
-            ip_texts("::ffff:1.2.3.4"),
-            ["must not be an IPv4-mapped IPv6 address"]
-        );
+        assert_eq!(ip_texts("::ffff:1.2.3.4"), ["must not be an IPv4-mapped IPv6 address"]);
         assert_eq!(
             ip_texts("1.2.3"),
             ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
@@ -250,12 +220,7 @@ mod tests {
     #[test]
     fn what_was_there_may_stay() {
         let mut errors = Vec::new();
-        ip(
-            &mut errors,
-            &Path::new("ip"),
-            "010.0.0.1",
-            &["010.0.0.1".into()],
-        );
+        ip(&mut errors, &Path::new("ip"), "010.0.0.1", &["010.0.0.1".into()]);
         assert!(errors.is_empty());
     }
 
@@ -269,14 +234,8 @@ mod tests {
         assert!(texts("10.0.0.0/8").is_empty());
         assert!(texts("fd00::/64").is_empty());
         assert!(texts("0.0.0.0/0").is_empty());
-        assert_eq!(
-            texts("10.0.0.1/8"),
-            ["must not have bits set beyond the prefix length"]
-        );
-        assert_eq!(
-            texts("10.0.0.0/08"),
-            ["must not have leading 0s in IP or prefix length"]
-        );
+        assert_eq!(texts("10.0.0.1/8"), ["must not have bits set beyond the prefix length"]);
+        assert_eq!(texts("10.0.0.0/08"), ["must not have leading 0s in IP or prefix length"]);
         assert_eq!(texts("10.0.0.0/33").len(), 1);
         assert_eq!(texts("10.0.0.0/").len(), 1);
         assert_eq!(texts("10.0.0.0").len(), 1);
@@ -300,10 +259,7 @@ mod tests {
     #[test]
     fn families() {
         assert_eq!(is_dual_stack(["1.2.3.4", "::1"].into_iter()), Some(true));
-        assert_eq!(
-            is_dual_stack(["1.2.3.4", "5.6.7.8"].into_iter()),
-            Some(false)
-        );
+        assert_eq!(is_dual_stack(["1.2.3.4", "5.6.7.8"].into_iter()), Some(false));
         assert_eq!(is_dual_stack(["x"].into_iter()), None);
     }
 }

@@ -36,9 +36,7 @@ pub(crate) struct CustomResourceDefinition;
 /// The distinct schemas of a definition, each with the path that errors about it begin with:
 /// `spec.validation.openAPIV3Schema` where all versions agree.
 pub(crate) fn schemas(obj: &Object) -> Vec<(String, &Value)> {
-    obj.at("spec")
-        .as_object()
-        .map_or_else(Vec::new, |spec| Hoisted::new(spec).schemas())
+    obj.at("spec").as_object().map_or_else(Vec::new, |spec| Hoisted::new(spec).schemas())
 }
 
 impl Kind for CustomResourceDefinition {
@@ -67,10 +65,7 @@ impl Kind for CustomResourceDefinition {
     fn prepare_create(&self, obj: &mut Object) {
         // The members that Go always writes are there from the start.
         let mut status = Map::new();
-        status.insert(
-            "acceptedNames".to_owned(),
-            json!({"plural": "", "kind": ""}),
-        );
+        status.insert("acceptedNames".to_owned(), json!({"plural": "", "kind": ""}));
         status.insert("conditions".to_owned(), Value::Null);
         let stored = storage_version(obj).map(|version| json!([version]));
         status.insert("storedVersions".to_owned(), stored.unwrap_or_default());
@@ -121,10 +116,7 @@ impl Kind for CustomResourceDefinition {
 /// The name of the version that is stored, if one is marked.
 fn storage_version(obj: &Object) -> Option<String> {
     let versions = obj.at("spec").list("versions");
-    versions
-        .iter()
-        .find(|v| v.flag("storage"))
-        .map(|v| v.text("name").to_owned())
+    versions.iter().find(|v| v.flag("storage")).map(|v| v.text("name").to_owned())
 }
 
 fn validate_name(obj: &Object, errors: &mut Vec<FieldError>) {
@@ -134,11 +126,7 @@ fn validate_name(obj: &Object, errors: &mut Vec<FieldError>) {
     if name != wanted {
         let metadata = Path::new("metadata");
         let detail = "must be spec.names.plural+\".\"+spec.group";
-        errors.push(FieldError::invalid_text(
-            &metadata.field("name"),
-            name,
-            detail,
-        ));
+        errors.push(FieldError::invalid_text(&metadata.field("name"), name, detail));
     }
 }
 
@@ -151,11 +139,7 @@ fn validate_content(new: &Object, old: Option<&Object>, errors: &mut Vec<FieldEr
     }
     let status = Path::new("status");
     let new_status = new.at("status");
-    spec::names(
-        new_status.at("acceptedNames"),
-        &status.field("acceptedNames"),
-        errors,
-    );
+    spec::names(new_status.at("acceptedNames"), &status.field("acceptedNames"), errors);
     stored_versions(new, &status.field("storedVersions"), errors);
     approval::validate(new, old, errors);
     let preserve = spec.at("preserveUnknownFields");
@@ -163,11 +147,7 @@ fn validate_content(new: &Object, old: Option<&Object>, errors: &mut Vec<FieldEr
         let path = Path::new("spec");
         let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in \
                       spec.versions[*].schema instead";
-        errors.push(FieldError::invalid(
-            &path.field("preserveUnknownFields"),
-            preserve,
-            detail,
-        ));
+        errors.push(FieldError::invalid(&path.field("preserveUnknownFields"), preserve, detail));
     }
 }
 
@@ -184,27 +164,11 @@ fn immutable_members(new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
         }
     };
     if is_condition_true(old, "Established") {
-        check(
-            path.field("scope"),
-            new_spec.text("scope"),
-            old_spec.text("scope"),
-        );
-        check(
-            names.field("kind"),
-            new_names.text("kind"),
-            old_names.text("kind"),
-        );
+        check(path.field("scope"), new_spec.text("scope"), old_spec.text("scope"));
+        check(names.field("kind"), new_names.text("kind"), old_names.text("kind"));
     }
-    check(
-        path.field("group"),
-        new_spec.text("group"),
-        old_spec.text("group"),
-    );
-    check(
-        names.field("plural"),
-        new_names.text("plural"),
-        old_names.text("plural"),
-    );
+    check(path.field("group"), new_spec.text("group"), old_spec.text("group"));
+    check(names.field("plural"), new_names.text("plural"), old_names.text("plural"));
 }
 
 /// Versions that objects may be stored in must stay declared.
@@ -212,11 +176,7 @@ fn stored_versions(obj: &Object, path: &Path<'_>, errors: &mut Vec<FieldError>) 
     let all = obj.at("status").at("storedVersions");
     let stored = obj.at("status").list("storedVersions");
     if stored.is_empty() {
-        errors.push(FieldError::invalid(
-            path,
-            all,
-            "must have at least one stored version",
-        ));
+        errors.push(FieldError::invalid(path, all, "must have at least one stored version"));
         return;
     }
     let versions = obj.at("spec").list("versions");

@@ -63,11 +63,7 @@ pub(crate) fn invalid_unprinted(path: &Path<'_>, detail: impl Into<String>) -> F
 
 /// One error for each text that a grammar gave.
 pub(crate) fn push_texts(errors: &mut Errors, path: &Path<'_>, value: &str, texts: Vec<String>) {
-    errors.extend(
-        texts
-            .into_iter()
-            .map(|text| FieldError::invalid_text(path, value, text)),
-    );
+    errors.extend(texts.into_iter().map(|text| FieldError::invalid_text(path, value, text)));
 }
 
 /// The value must be one of `supported`.
@@ -147,10 +143,7 @@ pub(crate) fn env_name(name: &str) -> Vec<String> {
     if name.is_empty() {
         texts.push("environment variable name must be non-empty".to_owned());
     }
-    if !name
-        .bytes()
-        .all(|b| (b == b' ' || b.is_ascii_graphic()) && b != b'=')
-    {
+    if !name.bytes().all(|b| (b == b' ' || b.is_ascii_graphic()) && b != b'=') {
         texts.push(
             "a valid environment variable name must consist only of printable ASCII characters \
              other than '='"
@@ -184,11 +177,7 @@ pub(crate) fn config_key(key: &str) -> Vec<String> {
 }
 
 pub(crate) fn http_header(header: &str) -> Vec<String> {
-    if !header.is_empty()
-        && header
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'-')
-    {
+    if !header.is_empty() && header.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
         return Vec::new();
     }
     vec![name::pattern_text(
@@ -227,11 +216,7 @@ pub(crate) fn search_domain(domain: &str) -> Vec<String> {
 
 pub(crate) fn no_backsteps(errors: &mut Errors, path: &Path<'_>, target: &str) {
     if has_backstep(target) {
-        errors.push(FieldError::invalid_text(
-            path,
-            target,
-            "must not contain '..'",
-        ));
+        errors.push(FieldError::invalid_text(path, target, "must not contain '..'"));
     }
 }
 
@@ -242,11 +227,7 @@ pub(crate) fn has_backstep(target: &str) -> bool {
 /// A relative path that stays below where it starts.
 pub(crate) fn descending_path(errors: &mut Errors, path: &Path<'_>, target: &str) {
     if target.starts_with('/') {
-        errors.push(FieldError::invalid_text(
-            path,
-            target,
-            "must be a relative path",
-        ));
+        errors.push(FieldError::invalid_text(path, target, "must be a relative path"));
     }
     no_backsteps(errors, path, target);
 }
@@ -255,11 +236,7 @@ pub(crate) fn descending_path(errors: &mut Errors, path: &Path<'_>, target: &str
 pub(crate) fn unreserved_path(errors: &mut Errors, path: &Path<'_>, target: &str) {
     descending_path(errors, path, target);
     if target.starts_with("..") && !target.starts_with("../") {
-        errors.push(FieldError::invalid_text(
-            path,
-            target,
-            "must not start with '..'",
-        ));
+        errors.push(FieldError::invalid_text(path, target, "must not start with '..'"));
     }
 }
 
@@ -273,11 +250,7 @@ pub(crate) fn labels(errors: &mut Errors, path: &Path<'_>, labels: &Value) {
 }
 
 pub(crate) fn label_selector(errors: &mut Errors, path: &Path<'_>, selector: &Value) {
-    labels(
-        errors,
-        &path.field("matchLabels"),
-        selector.at("matchLabels"),
-    );
+    labels(errors, &path.field("matchLabels"), selector.at("matchLabels"));
     let expressions = path.field("matchExpressions");
     for (i, expression) in selector.list("matchExpressions").iter().enumerate() {
         selector_requirement(errors, &expressions.index(i), expression);
@@ -292,12 +265,7 @@ fn selector_requirement(errors: &mut Errors, path: &Path<'_>, requirement: &Valu
     let values_path = path.field("values");
     for (i, value) in values.iter().enumerate() {
         let value = value.as_str().unwrap_or_default();
-        push_texts(
-            errors,
-            &values_path.index(i),
-            value,
-            name::label_value(value),
-        );
+        push_texts(errors, &values_path.index(i), value, name::label_value(value));
     }
 }
 

@@ -38,21 +38,13 @@ impl Kind for Job {
             spec.insert("completions".to_owned(), 1.into());
         }
         default::default_value(spec, "parallelism", 1);
-        let retries = if spec.at("backoffLimitPerIndex").is_null() {
-            6
-        } else {
-            i32::MAX
-        };
+        let retries = if spec.at("backoffLimitPerIndex").is_null() { 6 } else { i32::MAX };
         default::default_value(spec, "backoffLimit", retries);
         default::default_value(spec, "completionMode", "NonIndexed");
         default::default_value(spec, "suspend", false);
         default::default_value(spec, "manualSelector", false);
         let failed = !spec.at("podFailurePolicy").is_null();
-        let replacement = if failed {
-            "Failed"
-        } else {
-            "TerminatingOrFailed"
-        };
+        let replacement = if failed { "Failed" } else { "TerminatingOrFailed" };
         default::default_value(spec, "podReplacementPolicy", replacement);
         failure_policy::default(spec);
         default::template(object_mut(spec, "template"));
@@ -102,11 +94,7 @@ impl Kind for Job {
                 let metadata = Path::new("metadata");
                 let detail =
                     format!("will not able to create pod with invalid DNS label: {hostname}");
-                errors.push(FieldError::invalid_text(
-                    &metadata.field("name"),
-                    job,
-                    detail,
-                ));
+                errors.push(FieldError::invalid_text(&metadata.field("name"), job, detail));
             }
         }
     }
@@ -153,11 +141,7 @@ impl Kind for Job {
             );
         }
         let path = Path::new("spec");
-        out.extend(warning::warnings(
-            &path.field("template"),
-            spec.at("template"),
-            true,
-        ));
+        out.extend(warning::warnings(&path.field("template"), spec.at("template"), true));
         out
     }
 
@@ -167,12 +151,9 @@ impl Kind for Job {
 
     fn selectable_field<'a>(&self, obj: &'a Object, label: &str) -> Cow<'a, str> {
         match label {
-            "status.successful" => Cow::Owned(
-                obj.at("status")
-                    .int("succeeded")
-                    .unwrap_or_default()
-                    .to_string(),
-            ),
+            "status.successful" => {
+                Cow::Owned(obj.at("status").int("succeeded").unwrap_or_default().to_string())
+            }
             _ => Cow::Borrowed(""),
         }
     }
@@ -184,10 +165,7 @@ pub(crate) fn generate_selector(job: &mut Object, uid: &str) {
     let name = job.at("metadata").at("name").clone();
     let spec = object_mut(job, "spec");
     if !spec.flag("manualSelector") {
-        let labels = object_mut(
-            object_mut(object_mut(spec, "template"), "metadata"),
-            "labels",
-        );
+        let labels = object_mut(object_mut(object_mut(spec, "template"), "metadata"), "labels");
         for key in [OLD_JOB_NAME, JOB_NAME] {
             labels.entry(key).or_insert_with(|| name.clone());
         }
@@ -221,12 +199,8 @@ fn generated_selector(errors: &mut Errors, job: &Object) {
         errors.push(FieldError::required(&path.field("uid"), ""));
     }
     let (uid, name) = (metadata.text("uid"), metadata.text("name"));
-    let expected = [
-        (OLD_CONTROLLER_UID, uid),
-        (OLD_JOB_NAME, name),
-        (CONTROLLER_UID, uid),
-        (JOB_NAME, name),
-    ];
+    let expected =
+        [(OLD_CONTROLLER_UID, uid), (OLD_JOB_NAME, name), (CONTROLLER_UID, uid), (JOB_NAME, name)];
     let path = Path::new("spec");
     let template = path.field("template");
     let at = template.field("metadata");
@@ -237,26 +211,16 @@ fn generated_selector(errors: &mut Errors, job: &Object) {
         match labels.get(key).and_then(Value::as_str) {
             None => errors.push(FieldError::required(&at.key(key), detail)),
             Some(actual) if actual != value => {
-                errors.push(FieldError::invalid_raw(
-                    &at.key(key),
-                    go_value(labels),
-                    detail,
-                ));
+                errors.push(FieldError::invalid_raw(&at.key(key), go_value(labels), detail));
             }
             Some(_) => {}
         }
     }
-    let expected: Value = expected
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), Value::from(value)))
-        .collect();
+    let expected: Value =
+        expected.into_iter().map(|(key, value)| (key.to_owned(), Value::from(value))).collect();
     if selector_matches(selector, &expected) == Some(false) {
         let detail = "`selector` not auto-generated";
-        errors.push(FieldError::invalid(
-            &path.field("selector"),
-            selector,
-            detail,
-        ));
+        errors.push(FieldError::invalid(&path.field("selector"), selector, detail));
     }
 }
 
@@ -275,10 +239,7 @@ fn validate_spec(errors: &mut Errors, spec: &Value) {
     }
     if !spec.at("maxFailedIndexes").is_null() && spec.at("backoffLimitPerIndex").is_null() {
         let at = path.field("backoffLimitPerIndex");
-        errors.push(FieldError::required(
-            &at,
-            "when maxFailedIndexes is specified",
-        ));
+        errors.push(FieldError::required(&at, "when maxFailedIndexes is specified"));
     }
     if let Some(manager) = spec.at("managedBy").as_str() {
         let at = path.field("managedBy");
@@ -298,11 +259,7 @@ fn validate_spec(errors: &mut Errors, spec: &Value) {
             success_policy::validate(errors, &at, spec);
         } else {
             let shown = internal::compact(internal::SUCCESS_POLICY, success);
-            errors.push(FieldError::invalid_raw(
-                &at,
-                shown,
-                "requires indexed completion mode",
-            ));
+            errors.push(FieldError::invalid_raw(&at, shown, "requires indexed completion mode"));
         }
     }
     if let Some(policy) = spec.at("podReplacementPolicy").as_str() {
@@ -311,12 +268,7 @@ fn validate_spec(errors: &mut Errors, spec: &Value) {
         } else {
             &["Failed"]
         };
-        one_of(
-            errors,
-            &path.field("podReplacementPolicy"),
-            policy,
-            supported,
-        );
+        one_of(errors, &path.field("podReplacementPolicy"), policy, supported);
     }
     let template_path = path.field("template");
     template::validate(errors, &template_path, spec.at("template"));
@@ -331,10 +283,7 @@ fn completion_mode(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
         errors.push(unsupported(&at, mode, &["NonIndexed", INDEXED]));
     }
     let (completions, parallelism) = (spec.int("completions"), spec.int("parallelism"));
-    let (per_index, most) = (
-        spec.int("backoffLimitPerIndex"),
-        spec.int("maxFailedIndexes"),
-    );
+    let (per_index, most) = (spec.int("backoffLimitPerIndex"), spec.int("maxFailedIndexes"));
     let parallel = path.field("parallelism");
     let failed = path.field("maxFailedIndexes");
     let most_of =
@@ -349,13 +298,7 @@ fn completion_mode(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
             let detail = "when completion mode is Indexed";
             errors.push(FieldError::required(&path.field("completions"), detail));
         }
-        most_of(
-            errors,
-            &parallel,
-            parallelism,
-            MANY,
-            " when completion mode is Indexed",
-        );
+        most_of(errors, &parallel, parallelism, MANY, " when completion mode is Indexed");
         if let (Some(completions), Some(most)) = (completions, most)
             && most > completions
         {
@@ -373,17 +316,10 @@ fn completion_mode(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
             most_of(errors, &failed, most, FEW, when);
         }
     } else if matches!(mode, "" | "NonIndexed") {
-        for (member, value) in [
-            ("backoffLimitPerIndex", per_index),
-            ("maxFailedIndexes", most),
-        ] {
+        for (member, value) in [("backoffLimitPerIndex", per_index), ("maxFailedIndexes", most)] {
             if let Some(value) = value {
                 let detail = "requires indexed completion mode";
-                errors.push(FieldError::invalid(
-                    &path.field(member),
-                    &value.into(),
-                    detail,
-                ));
+                errors.push(FieldError::invalid(&path.field(member), &value.into(), detail));
             }
         }
     }
@@ -450,12 +386,7 @@ fn changes(errors: &mut Errors, new: &Object, old: &Object) {
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));
     completions(errors, &path.field("completions"), spec, old_spec);
     let same = |errors: &mut Errors, member: &str| {
-        immutable(
-            errors,
-            &path.field(member),
-            spec.at(member),
-            old_spec.at(member),
-        );
+        immutable(errors, &path.field(member), spec.at(member), old_spec.at(member));
     };
     same(errors, "selector");
     template_change(errors, &path, new, old);
@@ -507,11 +438,7 @@ fn template_change(errors: &mut Errors, path: &Path<'_>, new: &Object, old: &Obj
         if template != old_template {
             let shown = internal::compact(internal::POD_TEMPLATE, template);
             let detail = super::grammar::IMMUTABLE;
-            errors.push(FieldError::invalid_raw(
-                &path.field("template"),
-                shown,
-                detail,
-            ));
+            errors.push(FieldError::invalid_raw(&path.field("template"), shown, detail));
         }
         return;
     }
@@ -539,11 +466,7 @@ fn template_change(errors: &mut Errors, path: &Path<'_>, new: &Object, old: &Obj
     if *spec != allowed {
         let at = path.field("template");
         let shown = internal::compact(internal::POD_SPEC, spec);
-        errors.push(FieldError::invalid_raw(
-            &at.field("spec"),
-            shown,
-            super::grammar::IMMUTABLE,
-        ));
+        errors.push(FieldError::invalid_raw(&at.field("spec"), shown, super::grammar::IMMUTABLE));
     }
 }
 

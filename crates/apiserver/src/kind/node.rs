@@ -26,10 +26,9 @@ impl Kind for Node {
         if let Some(status) = obj.get_mut("status").and_then(Value::as_object_mut) {
             resource::round_list(status, "capacity");
             resource::round_list(status, "allocatable");
-            if let (true, Some(capacity)) = (
-                status.at("allocatable").is_null(),
-                status.get("capacity").cloned(),
-            ) {
+            if let (true, Some(capacity)) =
+                (status.at("allocatable").is_null(), status.get("capacity").cloned())
+            {
                 status.insert("allocatable".to_owned(), capacity);
             }
         }
@@ -65,21 +64,13 @@ impl Kind for Node {
     fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
         let metadata = Path::new("metadata");
         // Upstream looks for taints in the metadata.
-        taints(
-            errors,
-            &metadata.field("taints"),
-            obj.at("spec").list("taints"),
-        );
+        taints(errors, &metadata.field("taints"), obj.at("spec").list("taints"));
         resources(errors, obj);
         let swap = obj.at("status").at("nodeInfo").at("swap").int("capacity");
         if let Some(swap) = swap.filter(|swap| *swap <= 0) {
             let at = metadata.field("nodeSwapStatus");
             let detail = "must be greater than zero";
-            errors.push(FieldError::invalid(
-                &at.field("capacity"),
-                &swap.into(),
-                detail,
-            ));
+            errors.push(FieldError::invalid(&at.field("capacity"), &swap.into(), detail));
         }
         declared_features(errors, obj);
         pod_cidrs(errors, obj);
@@ -98,10 +89,7 @@ impl Kind for Node {
         let mut out = Vec::new();
         let spec = Path::new("spec");
         if !new.at("spec").at("configSource").is_null() {
-            out.push(format!(
-                "{}: the feature is removed",
-                spec.field("configSource")
-            ));
+            out.push(format!("{}: the feature is removed", spec.field("configSource")));
         }
         if !new.at("spec").text("externalID").is_empty() {
             let text = "this field is deprecated, and is unused by Kubernetes";
@@ -188,21 +176,12 @@ fn taints(errors: &mut Errors, path: &Path<'_>, taints: &[Value]) {
         push_texts(errors, &at.field("key"), key, name::qualified_name(key));
         let texts = name::label_value(value);
         if !texts.is_empty() {
-            errors.push(FieldError::invalid_text(
-                &at.field("value"),
-                value,
-                texts.join(";"),
-            ));
+            errors.push(FieldError::invalid_text(&at.field("value"), value, texts.join(";")));
         }
         if effect.is_empty() {
             errors.push(FieldError::required(&at.field("effect"), ""));
         } else {
-            one_of(
-                errors,
-                &at.field("effect"),
-                effect,
-                &scheduling::TAINT_EFFECTS,
-            );
+            one_of(errors, &at.field("effect"), effect, &scheduling::TAINT_EFFECTS);
         }
         if !seen.insert((key, effect)) {
             let mut error = FieldError::duplicate(&at, &Value::Null);
@@ -273,22 +252,14 @@ fn pod_cidrs(errors: &mut Errors, node: &Object) {
     let path = spec.field("podCIDRs");
     let cidrs = node.at("spec").list("podCIDRs");
     for (i, cidr) in cidrs.iter().enumerate() {
-        address::cidr(
-            errors,
-            &path.index(i),
-            cidr.as_str().unwrap_or_default(),
-            &[],
-        );
+        address::cidr(errors, &path.index(i), cidr.as_str().unwrap_or_default(), &[]);
     }
     if cidrs.len() < 2 {
         return;
     }
     let texts = || cidrs.iter().map(|cidr| cidr.as_str().unwrap_or_default());
     let dual = address::is_dual_stack_cidr(texts());
-    if let Some((i, bad)) = texts()
-        .enumerate()
-        .find(|(_, cidr)| !address::is_cidr(cidr))
-    {
+    if let Some((i, bad)) = texts().enumerate().find(|(_, cidr)| !address::is_cidr(cidr)) {
         let detail = format!(
             "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{i}]: <nil> \
              (invalid CIDR address: {bad})"
@@ -297,11 +268,7 @@ fn pod_cidrs(errors: &mut Errors, node: &Object) {
     }
     if dual != Some(true) || cidrs.len() > 2 {
         let detail = "may specify no more than one CIDR for each IP family";
-        errors.push(FieldError::invalid(
-            &path,
-            node.at("spec").at("podCIDRs"),
-            detail,
-        ));
+        errors.push(FieldError::invalid(&path, node.at("spec").at("podCIDRs"), detail));
     }
 }
 
@@ -324,11 +291,7 @@ fn changes(errors: &mut Errors, new: &Object, old: &Object) {
     let (cidrs, old_cidrs) = (spec.list("podCIDRs"), old_spec.list("podCIDRs"));
     if !old_cidrs.is_empty() {
         let changed = if cidrs.len() == old_cidrs.len() {
-            cidrs
-                .iter()
-                .zip(old_cidrs)
-                .filter(|(new, old)| new != old)
-                .count()
+            cidrs.iter().zip(old_cidrs).filter(|(new, old)| new != old).count()
         } else {
             1
         };
@@ -345,10 +308,7 @@ fn changes(errors: &mut Errors, new: &Object, old: &Object) {
     let metadata = Path::new("metadata");
     taints(errors, &metadata.field("taints"), spec.list("taints"));
     if spec.text("externalID") != old_spec.text("externalID") {
-        errors.push(FieldError::forbidden(
-            &path.field("externalID"),
-            "may not be updated",
-        ));
+        errors.push(FieldError::forbidden(&path.field("externalID"), "may not be updated"));
     }
 }
 

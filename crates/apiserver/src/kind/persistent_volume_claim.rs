@@ -12,12 +12,8 @@ use crate::json::{Access, Object, object_mut};
 use crate::name;
 use crate::quantity::Quantity;
 
-const ACCESS_MODES: [&str; 4] = [
-    "ReadOnlyMany",
-    "ReadWriteMany",
-    "ReadWriteOnce",
-    "ReadWriteOncePod",
-];
+const ACCESS_MODES: [&str; 4] =
+    ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const RESIZE_STATES: [&str; 5] = [
     "ControllerResizeInProgress",
     "ControllerResizeInfeasible",
@@ -69,12 +65,7 @@ impl Kind for PersistentVolumeClaim {
 
     fn warnings(&self, new: &Object, _old: Option<&Object>) -> Vec<String> {
         let mut out = Vec::new();
-        if new
-            .at("metadata")
-            .at("annotations")
-            .get(CLASS_ANNOTATION)
-            .is_some()
-        {
+        if new.at("metadata").at("annotations").get(CLASS_ANNOTATION).is_some() {
             let metadata = Path::new("metadata");
             let annotations = metadata.field("annotations");
             out.push(format!(
@@ -106,11 +97,7 @@ pub(crate) fn default_storage_class(claim: &mut Object, class: &str) {
 }
 
 fn has_class(claim: &Object) -> bool {
-    claim
-        .at("metadata")
-        .at("annotations")
-        .get(CLASS_ANNOTATION)
-        .is_some()
+    claim.at("metadata").at("annotations").get(CLASS_ANNOTATION).is_some()
         || !claim.at("spec").at("storageClassName").is_null()
 }
 
@@ -155,13 +142,7 @@ fn class_of(claim: &Object) -> &str {
 }
 
 fn storage(claim: &Object) -> Quantity {
-    quantity(
-        claim
-            .at("spec")
-            .at("resources")
-            .at("requests")
-            .at("storage"),
-    )
+    quantity(claim.at("spec").at("resources").at("requests").at("storage"))
 }
 
 /// `dataSource` and `dataSourceRef` say the same; a source that only newer clusters know is
@@ -218,10 +199,7 @@ fn validate_spec(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     let modes_path = path.field("accessModes");
     let modes = spec.list("accessModes");
     if modes.is_empty() {
-        errors.push(FieldError::required(
-            &modes_path,
-            "at least 1 access mode is required",
-        ));
+        errors.push(FieldError::required(&modes_path, "at least 1 access mode is required"));
     }
     label_selector(errors, &path.field("selector"), spec.at("selector"));
     let (mut exclusive, mut shared) = (false, false);
@@ -249,12 +227,7 @@ fn validate_spec(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     for member in ["storageClassName", "volumeAttributesClassName"] {
         let class = spec.text(member);
         if !class.is_empty() {
-            push_texts(
-                errors,
-                &path.field(member),
-                class,
-                name::dns1123_subdomain(class),
-            );
+            push_texts(errors, &path.field(member), class, name::dns1123_subdomain(class));
         }
         if member == "storageClassName" {
             volume_mode_and_sources(errors, path, spec);
@@ -264,12 +237,7 @@ fn validate_spec(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
 
 fn volume_mode_and_sources(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     if let Some(mode) = spec.at("volumeMode").as_str() {
-        one_of(
-            errors,
-            &path.field("volumeMode"),
-            mode,
-            &["Block", "Filesystem"],
-        );
+        one_of(errors, &path.field("volumeMode"), mode, &["Block", "Filesystem"]);
     }
     let (source, reference) = (spec.at("dataSource"), spec.at("dataSourceRef"));
     for member in ["dataSource", "dataSourceRef"] {
@@ -285,9 +253,7 @@ fn volume_mode_and_sources(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     if !reference.text("namespace").is_empty() {
         mismatch("may not be specified when dataSourceRef.namespace is specified");
     } else if !reference.is_null() {
-        let same = ["apiGroup", "kind", "name"]
-            .iter()
-            .all(|m| source.at(m) == reference.at(m));
+        let same = ["apiGroup", "kind", "name"].iter().all(|m| source.at(m) == reference.at(m));
         if !same {
             mismatch("must match dataSourceRef");
         }
@@ -306,21 +272,11 @@ fn data_source(errors: &mut Errors, path: &Path<'_>, source: &Value) {
         errors.push(FieldError::invalid_text(path, kind, detail));
     }
     if !group.is_empty() {
-        push_texts(
-            errors,
-            &path.field("apiGroup"),
-            group,
-            name::dns1123_subdomain(group),
-        );
+        push_texts(errors, &path.field("apiGroup"), group, name::dns1123_subdomain(group));
     }
     let namespace = source.text("namespace");
     if !namespace.is_empty() {
-        push_texts(
-            errors,
-            &path.field("namespace"),
-            namespace,
-            name::dns1123_label(namespace),
-        );
+        push_texts(errors, &path.field("namespace"), namespace, name::dns1123_label(namespace));
     }
 }
 
@@ -330,10 +286,7 @@ fn changes(errors: &mut Errors, new: &Object, old: &Object) {
         class.and_then(Value::as_str).map(str::to_owned)
     };
     let (new_spec, old_spec) = (new.at("spec"), old.at("spec"));
-    let (new_class, old_class) = (
-        new_spec.at("storageClassName"),
-        old_spec.at("storageClassName"),
-    );
+    let (new_class, old_class) = (new_spec.at("storageClassName"), old_spec.at("storageClassName"));
     let (new_annotation, old_annotation) = (annotation(new), annotation(old));
     let mut munged = new_spec.clone();
     let mut restored: Vec<&str> = Vec::new();
@@ -344,26 +297,18 @@ fn changes(errors: &mut Errors, new: &Object, old: &Object) {
     if upgraded {
         restored.push("storageClassName");
     } else {
-        let (new_text, old_text) = (
-            new_annotation.unwrap_or_default(),
-            old_annotation.clone().unwrap_or_default(),
-        );
+        let (new_text, old_text) =
+            (new_annotation.unwrap_or_default(), old_annotation.clone().unwrap_or_default());
         if new_text != old_text {
             let metadata = Path::new("metadata");
             let annotations = metadata.field("annotations");
             let at = annotations.field(CLASS_ANNOTATION);
-            errors.push(FieldError::invalid_text(
-                &at,
-                &new_text,
-                super::grammar::IMMUTABLE,
-            ));
+            errors.push(FieldError::invalid_text(&at, &new_text, super::grammar::IMMUTABLE));
         }
         // A class may be chosen later, if none was.
         let chosen = !new_class.is_null()
             && old_class.is_null()
-            && old_annotation
-                .as_deref()
-                .is_none_or(|old| new_class.as_str() == Some(old));
+            && old_annotation.as_deref().is_none_or(|old| new_class.as_str() == Some(old));
         if chosen {
             restored.push("storageClassName");
         }
@@ -376,25 +321,17 @@ fn changes(errors: &mut Errors, new: &Object, old: &Object) {
         for member in restored {
             set_or_remove(spec, member, old_spec.get(member).cloned());
         }
-        let requests = spec
-            .get_mut("resources")
-            .and_then(|r| r.get_mut("requests"));
+        let requests = spec.get_mut("resources").and_then(|r| r.get_mut("requests"));
         if let Some(requests) = requests.and_then(Value::as_object_mut).filter(|_| bound) {
-            let old = old_spec
-                .at("resources")
-                .at("requests")
-                .get("storage")
-                .cloned();
+            let old = old_spec.at("resources").at("requests").get("storage").cloned();
             set_or_remove(requests, "storage", old);
         }
     }
     let path = Path::new("spec");
     // A claim's volume can be named by whoever binds it; upstream puts that into the old one.
     let mut old_munged = old_spec.clone();
-    if let (true, Some(old)) = (
-        old_spec.text("volumeName").is_empty(),
-        old_munged.as_object_mut(),
-    ) {
+    if let (true, Some(old)) = (old_spec.text("volumeName").is_empty(), old_munged.as_object_mut())
+    {
         set_or_remove(old, "volumeName", new_spec.get("volumeName").cloned());
     }
     if munged != old_munged {
@@ -467,11 +404,7 @@ fn validate_status(errors: &mut Errors, claim: &Object) {
 fn basic_amount(errors: &mut Errors, path: &Path<'_>, amount: &Value) {
     let value = quantity(amount).value();
     if value < 0 {
-        errors.push(FieldError::invalid(
-            path,
-            &value.into(),
-            "must be a valid resource quantity",
-        ));
+        errors.push(FieldError::invalid(path, &value.into(), "must be a valid resource quantity"));
     }
 }
 
@@ -494,10 +427,7 @@ pub(crate) fn spec_warnings(path: &Path<'_>, spec: &Value) -> Vec<String> {
         let amount = quantity(spec.at("resources").at(member).at("storage"));
         if amount.has_fraction() {
             let at = resources.field(member);
-            out.push(warning::fraction_text(
-                &at.key("storage"),
-                &amount.canonical(),
-            ));
+            out.push(warning::fraction_text(&at.key("storage"), &amount.canonical()));
         }
     }
     out

@@ -56,10 +56,7 @@ impl Kind for Pod {
     fn prepare_create(&self, obj: &mut Object) {
         object_mut(obj, "metadata").insert("generation".to_owned(), 1.into());
         let class = resource::qos_class(obj.at("spec"));
-        obj.insert(
-            "status".to_owned(),
-            json!({"phase": "Pending", "qosClass": class}),
-        );
+        obj.insert("status".to_owned(), json!({"phase": "Pending", "qosClass": class}));
         if let Some(spec) = obj.get_mut("spec").and_then(Value::as_object_mut) {
             template::drop_disabled(spec);
         }
@@ -181,10 +178,7 @@ fn tokens_without_account(errors: &mut Vec<FieldError>, path: &Path<'_>, spec: &
             if !source.at("serviceAccountToken").is_null() {
                 let at = sources.index(i);
                 let detail = "must not be specified when serviceAccountName is not set";
-                errors.push(FieldError::forbidden(
-                    &at.field("serviceAccountToken"),
-                    detail,
-                ));
+                errors.push(FieldError::forbidden(&at.field("serviceAccountToken"), detail));
             }
         }
     }
@@ -218,10 +212,7 @@ fn merge_label_keys(obj: &mut Object) {
             continue;
         };
         for weighted in items_mut(terms, scheduling::PREFERRED) {
-            if let Some(term) = weighted
-                .get_mut("podAffinityTerm")
-                .and_then(Value::as_object_mut)
-            {
+            if let Some(term) = weighted.get_mut("podAffinityTerm").and_then(Value::as_object_mut) {
                 merge_into_selector(term, &labels);
             }
         }
@@ -247,9 +238,7 @@ fn merge_into_selector(term: &mut Object, labels: &Value) {
     }
     let selector = term.get_mut("labelSelector").and_then(Value::as_object_mut);
     if let Some(selector) = selector.filter(|_| !merged.is_empty()) {
-        let expressions = selector
-            .entry("matchExpressions")
-            .or_insert_with(|| json!([]));
+        let expressions = selector.entry("matchExpressions").or_insert_with(|| json!([]));
         if let Some(expressions) = expressions.as_array_mut() {
             expressions.append(&mut merged);
         }
@@ -260,33 +249,20 @@ fn merge_into_selector(term: &mut Object, labels: &Value) {
 fn app_armor_fields(obj: &mut Object) {
     let annotations = obj.at("metadata").at("annotations").clone();
     let has_any = annotations.as_object().is_some_and(|annotations| {
-        annotations
-            .keys()
-            .any(|key| key.starts_with(annotation::APP_ARMOR))
+        annotations.keys().any(|key| key.starts_with(annotation::APP_ARMOR))
     });
     if !has_any || obj.at("spec").at("os").text("name") == "windows" {
         return;
     }
-    let of_pod = obj
-        .at("spec")
-        .at("securityContext")
-        .at("appArmorProfile")
-        .clone();
+    let of_pod = obj.at("spec").at("securityContext").at("appArmorProfile").clone();
     let Some(spec) = obj.get_mut("spec").and_then(Value::as_object_mut) else {
         return;
     };
     for list in ["initContainers", "containers", "ephemeralContainers"] {
         for container in items_mut(spec, list) {
             let key = format!("{}{}", annotation::APP_ARMOR, container.text("name"));
-            let profile = annotations
-                .at(&key)
-                .as_str()
-                .and_then(annotation::app_armor_field);
-            if !container
-                .at("securityContext")
-                .at("appArmorProfile")
-                .is_null()
-            {
+            let profile = annotations.at(&key).as_str().and_then(annotation::app_armor_field);
+            if !container.at("securityContext").at("appArmorProfile").is_null() {
                 continue;
             }
             if let Some(profile) = profile.filter(|profile| *profile != of_pod) {

@@ -45,19 +45,11 @@ mod tests {
 
     #[test]
     fn creates_are_answered_as_the_real_server_answers_them() {
-        run_creates(
-            &PodTemplate,
-            include_str!("fixtures/pod_template.json"),
-            |_, _| Ok(()),
-        );
+        run_creates(&PodTemplate, include_str!("fixtures/pod_template.json"), |_, _| Ok(()));
     }
 
     #[test]
     fn updates_are_answered_as_the_real_server_answers_them() {
-        run_updates(
-            &PodTemplate,
-            include_str!("fixtures/pod_template_update.json"),
-            |_, _| Ok(()),
-        );
+        run_updates(&PodTemplate, include_str!("fixtures/pod_template_update.json"), |_, _| Ok(()));
     }
 }

@@ -97,10 +97,7 @@ impl Kind for Service {
             && new.at("spec").int(port) != old.at("spec").int(port)
         {
             let path = Path::new("spec");
-            errors.push(FieldError::forbidden(
-                &path.field(port),
-                "field is immutable",
-            ));
+            errors.push(FieldError::forbidden(&path.field(port), "field is immutable"));
         }
         validate_any(errors, new, Some(old));
     }
@@ -144,16 +141,10 @@ fn default_ports(spec: &mut Object) {
 }
 
 fn default_ingress_modes(obj: &mut Object) {
-    let balancer = obj
-        .get_mut("status")
-        .and_then(|status| status.get_mut("loadBalancer"));
+    let balancer = obj.get_mut("status").and_then(|status| status.get_mut("loadBalancer"));
     let ingress = balancer.and_then(|balancer| balancer.get_mut("ingress"));
     let ingress = ingress.and_then(Value::as_array_mut);
-    for item in ingress
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_object_mut)
-    {
+    for item in ingress.into_iter().flatten().filter_map(Value::as_object_mut) {
         if !item.text("ip").is_empty() {
             default::default_value(item, "ipMode", "VIP");
         }
@@ -177,6 +168,11 @@ fn needs_cluster_ip(spec: &impl Access) -> bool {
     spec.text("type") != "ExternalName"
 }
 
+fn has_node_ports(spec: &impl Access) -> bool {
+    matches!(spec.text("type"), "NodePort" | "LoadBalancer")
+}
+
+/// Whether every port without a node port gets one.
 fn needs_node_port(spec: &impl Access) -> bool {
     let allocates = spec.at("allocateLoadBalancerNodePorts").as_bool() != Some(false);
     match spec.text("type") {
@@ -208,17 +204,13 @@ fn drop_type_dependent(new: &mut Object, old: &Object) {
         }
     }
     let node_ports = |spec: &Value| -> HashSet<i64> {
-        let ports = spec
-            .list("ports")
-            .iter()
-            .filter_map(|port| port.int("nodePort"));
+        let ports = spec.list("ports").iter().filter_map(|port| port.int("nodePort"));
         ports.filter(|port| *port != 0).collect()
     };
     let new_ports: Value = spec.get("ports").cloned().unwrap_or_default();
-    if needs_node_port(old_spec)
-        && !needs_node_port(spec)
-        && node_ports(&json!({ "ports": new_ports })) == node_ports(old_spec)
-    {
+    // Ports may have come and gone, as long as no new node port is asked for.
+    let nothing_new = node_ports(&json!({ "ports": new_ports })).is_subset(&node_ports(old_spec));
+    if has_node_ports(old_spec) && !has_node_ports(spec) && nothing_new {
         let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
         for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
             port.remove("nodePort");
@@ -250,19 +242,12 @@ fn validate_any(errors: &mut Errors, service: &Object, old: Option<&Object>) {
     let annotations = service.at("metadata").at("annotations");
     let metadata = Path::new("metadata");
     let annotations_path = metadata.field("annotations");
-    let (hints, mode) = (
-        annotations.get(TOPOLOGY_HINTS),
-        annotations.get(TOPOLOGY_MODE),
-    );
+    let (hints, mode) = (annotations.get(TOPOLOGY_HINTS), annotations.get(TOPOLOGY_MODE));
     if let (Some(hints), Some(mode)) = (hints, mode)
         && hints != mode
     {
         let detail = format!("must match annotations[{TOPOLOGY_HINTS}] when both are specified");
-        errors.push(FieldError::invalid(
-            &annotations_path.key(TOPOLOGY_MODE),
-            mode,
-            detail,
-        ));
+        errors.push(FieldError::invalid(&annotations_path.key(TOPOLOGY_MODE), mode, detail));
     }
     let spec = service.at("spec");
     let path = Path::new("spec");
@@ -284,13 +269,7 @@ fn validate_any(errors: &mut Errors, service: &Object, old: Option<&Object>) {
     }
     let mut names = HashSet::new();
     for (i, port) in ports.iter().enumerate() {
-        validate_port(
-            errors,
-            &ports_path.index(i),
-            port,
-            ports.len() > 1,
-            &mut names,
-        );
+        validate_port(errors, &ports_path.index(i), port, ports.len() > 1, &mut names);
     }
     labels(errors, &path.field("selector"), spec.at("selector"));
     session_affinity(errors, &path, spec);
@@ -318,10 +297,7 @@ fn validate_any(errors: &mut Errors, service: &Object, old: Option<&Object>) {
         errors.push(FieldError::forbidden(&at, ONLY_LOAD_BALANCER));
     }
     if allocates.is_null() && kind == "LoadBalancer" {
-        errors.push(FieldError::required(
-            &Path::new("allocateLoadBalancerNodePorts"),
-            "",
-        ));
+        errors.push(FieldError::required(&Path::new("allocateLoadBalancerNodePorts"), ""));
     }
     load_balancer_class(errors, service, None);
     traffic_policies(errors, &path, spec);
@@ -360,23 +336,14 @@ fn validate_port<'a>(
     } else if named {
         errors.push(FieldError::required(&path.field("name"), ""));
     }
-    port_number(
-        errors,
-        &path.field("port"),
-        port.int("port").unwrap_or_default(),
-    );
+    port_number(errors, &path.field("port"), port.int("port").unwrap_or_default());
     match port.text("protocol") {
         "" => errors.push(FieldError::required(&path.field("protocol"), "")),
         protocol => one_of(errors, &path.field("protocol"), protocol, &PROTOCOLS),
     }
     port_number_or_name(errors, &path.field("targetPort"), port.at("targetPort"));
     if let Some(protocol) = port.at("appProtocol").as_str() {
-        push_texts(
-            errors,
-            &path.field("appProtocol"),
-            protocol,
-            name::qualified_name(protocol),
-        );
+        push_texts(errors, &path.field("appProtocol"), protocol, name::qualified_name(protocol));
     }
 }
 
@@ -386,10 +353,7 @@ fn duplicate_ports(errors: &mut Errors, path: &Path<'_>, ports: &[Value]) {
         let node_port = port.int("nodePort").unwrap_or_default();
         if node_port != 0 && !node_ports.insert((port.text("protocol"), node_port)) {
             let at = path.index(i);
-            errors.push(FieldError::duplicate(
-                &at.field("nodePort"),
-                &node_port.into(),
-            ));
+            errors.push(FieldError::duplicate(&at.field("nodePort"), &node_port.into()));
         }
     }
     for (i, port) in ports.iter().enumerate() {
@@ -408,28 +372,16 @@ fn session_affinity(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     if affinity.is_empty() {
         errors.push(FieldError::required(&path.field("sessionAffinity"), ""));
     } else {
-        one_of(
-            errors,
-            &path.field("sessionAffinity"),
-            affinity,
-            &["ClientIP", "None"],
-        );
+        one_of(errors, &path.field("sessionAffinity"), affinity, &["ClientIP", "None"]);
     }
     let config = path.field("sessionAffinityConfig");
     if affinity == "ClientIP" {
-        let timeout = spec
-            .at("sessionAffinityConfig")
-            .at("clientIP")
-            .int("timeoutSeconds");
+        let timeout = spec.at("sessionAffinityConfig").at("clientIP").int("timeoutSeconds");
         let timeout = timeout.unwrap_or_default();
         if timeout <= 0 || timeout > LONGEST_AFFINITY {
             let at = config.field("clientIP");
             let detail = format!("must be greater than 0 and less than {LONGEST_AFFINITY}");
-            errors.push(FieldError::invalid(
-                &at.field("timeoutSeconds"),
-                &timeout.into(),
-                detail,
-            ));
+            errors.push(FieldError::invalid(&at.field("timeoutSeconds"), &timeout.into(), detail));
         }
     }
 }
@@ -445,9 +397,7 @@ fn source_ranges(errors: &mut Errors, service: &Object, old: Option<&Object>) {
         if !balanced {
             errors.push(FieldError::forbidden(&at, ONLY_LOAD_BALANCER));
         }
-        let existing = old.map_or(&[][..], |old| {
-            old.at("spec").list("loadBalancerSourceRanges")
-        });
+        let existing = old.map_or(&[][..], |old| old.at("spec").list("loadBalancerSourceRanges"));
         for (i, range) in ranges.iter().enumerate() {
             let range = range.as_str().unwrap_or_default().trim();
             address::cidr(errors, &at.index(i), range, existing);
@@ -464,9 +414,7 @@ fn source_ranges(errors: &mut Errors, service: &Object, old: Option<&Object>) {
     if !balanced {
         errors.push(FieldError::forbidden(&at, ONLY_LOAD_BALANCER));
     }
-    let before = old.map_or("", |old| {
-        old.at("metadata").at("annotations").text(SOURCE_RANGES)
-    });
+    let before = old.map_or("", |old| old.at("metadata").at("annotations").text(SOURCE_RANGES));
     if (old.is_none() || before != text) && !text.trim().is_empty() {
         for range in text.trim().split(',') {
             address::cidr(errors, &at, range.trim(), &[]);

@@ -68,18 +68,10 @@ fn changes(old: &[&str], new: &[&str]) -> Vec<Block> {
     let mut blocks = Vec::new();
     for (a, b, length) in Matcher::new(old, new).blocks() {
         if i < a || j < b {
-            blocks.push(Block {
-                same: false,
-                old: (i, a),
-                new: (j, b),
-            });
+            blocks.push(Block { same: false, old: (i, a), new: (j, b) });
         }
         if length > 0 {
-            blocks.push(Block {
-                same: true,
-                old: (a, a + length),
-                new: (b, b + length),
-            });
+            blocks.push(Block { same: true, old: (a, a + length), new: (b, b + length) });
         }
         (i, j) = (a + length, b + length);
     }
@@ -193,11 +185,7 @@ impl<'a> Matcher<'a> {
                 if j >= new_end {
                     break;
                 }
-                let before = if j == 0 {
-                    0
-                } else {
-                    lengths.get(&(j - 1)).copied().unwrap_or(0)
-                };
+                let before = if j == 0 { 0 } else { lengths.get(&(j - 1)).copied().unwrap_or(0) };
                 let length = before + 1;
                 next.insert(j, length);
                 if length > best.2 {
@@ -231,10 +219,7 @@ mod tests {
     fn what_changed_with_three_lines_around_it() {
         let old = "a\nb\nc\nd\ne\nf\ng";
         assert_eq!(diff(old, old), "");
-        assert_eq!(
-            diff(old, "a\nb\nc\nd\ne\nF\ng"),
-            "@@ -3,5 +3,5 @@\n c\n d\n e\n-f\n+F\n g\n"
-        );
+        assert_eq!(diff(old, "a\nb\nc\nd\ne\nF\ng"), "@@ -3,5 +3,5 @@\n c\n d\n e\n-f\n+F\n g\n");
         assert_eq!(diff("a", "b"), "@@ -1 +1 @@\n-a\n+b\n");
     }
 

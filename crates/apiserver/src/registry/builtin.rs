@@ -1,10 +1,13 @@
 //! The built-in kinds, one row each.
 
+use serde_json::Value;
+
 use crate::json::Object;
 use crate::kind::{self, Kind};
 use crate::meta::NameCheck;
 use crate::name;
 use crate::store::{CommitError, Store, header};
+use crate::typed;
 
 use super::{Resource, Rules, Version};
 
@@ -31,6 +34,8 @@ pub(crate) struct Builtin {
     pub(crate) create_on_update: bool,
     /// Whether DELETE answers with the object instead of a Status.
     pub(crate) delete_returns_object: bool,
+    /// Whether a delete that names no policy leaves dependents alone.
+    pub(crate) orphans_by_default: bool,
     /// A view of another resource's objects.
     pub(crate) view: Option<View>,
 }
@@ -82,6 +87,7 @@ const PLAIN: Builtin = Builtin {
     unconditional_update: true,
     create_on_update: false,
     delete_returns_object: false,
+    orphans_by_default: false,
     view: None,
 };
 
@@ -257,6 +263,7 @@ static BUILTINS: &[Builtin] = &[
         subresources: &[status("Job")],
         rules: &kind::job::Job,
         generation: true,
+        orphans_by_default: true,
         ..PLAIN
     },
     Builtin {
@@ -398,7 +405,7 @@ impl Builtin {
         };
         let version = Version {
             name: self.version.into(),
-            api_version: api_version.into(),
+            api_version: api_version.as_str().into(),
             header: own_header.into(),
             status: self.subresources.iter().any(|s| s.name == "status"),
             scale: false,
@@ -417,9 +424,18 @@ impl Builtin {
             versions: vec![version],
             storage_header: storage_header.into(),
             table,
+            zero: zero(&api_version, self.kind),
             rules: Rules::Builtin(self),
         })
     }
+}
+
+/// What Go's encoder writes for an object of the kind that was never filled in.
+fn zero(api_version: &str, kind: &str) -> Option<Value> {
+    let mut value = Value::Object(Object::new());
+    let ty = typed::table().lookup(api_version, kind)?;
+    typed::decode(ty, &mut value, &mut Vec::new()).ok()?;
+    Some(value)
 }
 
 pub(crate) fn api_version(group: &str, version: &str) -> String {

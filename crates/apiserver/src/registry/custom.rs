@@ -132,6 +132,7 @@ impl Resource {
             versions,
             storage_header: header(&storage, kind).into(),
             table: store.table(&definition.group, &definition.names.plural)?,
+            zero: None,
             rules: Rules::Custom(Arc::new(Custom {
                 versions: compiled,
                 uid: uid.into(),

@@ -84,8 +84,17 @@ impl Endpoint {
         strict: &mut Vec<String>,
     ) -> Result<Object, ApiError> {
         self.check_kind(&value)?;
+        if value.is_null() {
+            value = Value::Object(Object::new());
+        }
         match self.rules() {
             Chosen::Builtin(builtin) => {
+                // An empty list of owners is gone after decoding, but it means: forget them.
+                let forgets = value
+                    .at("metadata")
+                    .at("managedFields")
+                    .as_array()
+                    .is_some_and(Vec::is_empty);
                 let version = self.version();
                 let ty = typed::table().lookup(&version.api_version, builtin.kind);
                 let ty = ty.ok_or_else(|| ApiError::internal("the kind has no type table"))?;
@@ -93,6 +102,10 @@ impl Endpoint {
                 let mut object = into_object(value);
                 self.stamp(&mut object);
                 builtin.rules.default(&mut object);
+                if forgets {
+                    let metadata = crate::json::object_mut(&mut object, "metadata");
+                    metadata.insert("managedFields".to_owned(), Value::Array(Vec::new()));
+                }
                 Ok(object)
             }
             Chosen::Custom(custom) => {
@@ -107,9 +120,7 @@ impl Endpoint {
                     .map_err(|e| self.undecodable(&e))?;
                 strict.extend(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
                 custom.schema.default(&mut value);
-                let mut object = into_object(value);
-                self.stamp(&mut object);
-                Ok(object)
+                Ok(into_object(value))
             }
         }
     }
@@ -129,29 +140,54 @@ impl Endpoint {
 
     /// The body must say that it is of this kind and version; built-in kinds may leave it out.
     pub(crate) fn check_kind(&self, value: &Value) -> Result<(), ApiError> {
-        let Some(object) = value.as_object() else {
-            return Err(self.undecodable(&"the body must be an object"));
-        };
-        let builtin = matches!(self.rules(), Chosen::Builtin(_));
         let expected = &*self.version().api_version;
-        let (api_version, kind) = (object.text("apiVersion"), object.text("kind"));
-        if kind.is_empty() && !builtin {
-            return Err(ApiError::bad_request(format!("Object 'Kind' is missing in '{value}'")));
-        }
-        if !api_version.is_empty() && api_version != expected {
+        let (api_version, kind) = (value.text("apiVersion"), value.text("kind"));
+        let Chosen::Builtin(builtin) = self.rules() else {
+            // Another kind is found by validation, as upstream finds it.
+            if kind.is_empty() {
+                let why = format!("Object 'Kind' is missing in '{value}'");
+                return Err(ApiError::bad_request(why));
+            }
+            if api_version == expected {
+                return Ok(());
+            }
             return Err(ApiError::bad_request(format!(
                 "the API version in the data ({api_version}) does not match the expected API \
                  version ({expected})"
             )));
+        };
+        let api_version = if api_version.is_empty() { expected } else { api_version };
+        let kind = if kind.is_empty() { builtin.kind } else { kind };
+        if (api_version, kind) == (expected, builtin.kind) {
+            return Ok(());
         }
-        if !kind.is_empty() && *kind != *self.resource.kind {
-            let wanted = &self.resource.kind;
-            return Err(ApiError::bad_request(format!(
-                "the object provided is unrecognized (must be of type {wanted}): the kind in the \
-                 data ({kind}) does not match"
-            )));
+        let version = api_version.rsplit_once('/').map_or(api_version, |(_, version)| version);
+        let why = if typed::table().lookup(api_version, kind).is_some() {
+            let internal = |group: &str| match group.split('.').next().unwrap_or_default() {
+                "" => "core".to_owned(),
+                first => first.to_owned(),
+            };
+            let to = internal(builtin.group);
+            format!("converting ({version}.{kind}) to ({to}.{}): unknown conversion", builtin.kind)
+        } else {
+            format!(
+                "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \
+                 \"pkg/runtime/scheme.go:111\""
+            )
+        };
+        Err(ApiError::bad_request(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {}: {why}",
+            builtin.kind
+        )))
+    }
+
+    /// A custom object must say that it is of its kind.
+    fn validate_kind(&self, object: &Object, errors: &mut Vec<FieldError>) {
+        let kind = object.text("kind");
+        if *kind != *self.resource.kind {
+            let why = format!("must be {}", self.resource.kind);
+            errors.push(FieldError::invalid_text(&Path::new("kind"), kind, why));
         }
-        Ok(())
     }
 
     // --- The life of an object
@@ -184,8 +220,8 @@ impl Endpoint {
             Chosen::Builtin(builtin) => {
                 // Namespaces carry their name, which may just have been generated, as a label.
                 builtin.rules.default(object);
+                self.allocate(engine, object, None)?;
                 builtin.rules.prepare_create(object);
-                return self.allocate(engine, object, None);
             }
             Chosen::Custom(custom) if custom.status => custom::drop_status(object),
             Chosen::Custom(_) => {}
@@ -201,8 +237,8 @@ impl Endpoint {
     ) -> Result<(), ApiError> {
         match self.rules() {
             Chosen::Builtin(builtin) => {
+                self.allocate(engine, new, Some(old))?;
                 builtin.rules.prepare_update(new, old);
-                return self.allocate(engine, new, Some(old));
             }
             Chosen::Custom(custom) if custom.status => {
                 crate::kind::set_or_remove(new, "status", old.get("status").cloned());
@@ -255,7 +291,10 @@ impl Endpoint {
                 builtin.rules.validate(object, &mut found.errors);
                 self.compile_rules(object, None, &mut found.errors);
             }
-            Chosen::Custom(custom) => custom.check(object, None, found),
+            Chosen::Custom(custom) => {
+                self.validate_kind(object, &mut found.errors);
+                custom.check(object, None, found);
+            }
         }
     }
 
@@ -299,7 +338,10 @@ impl Endpoint {
                 builtin.rules.validate_update(new, old, &mut found.errors);
                 self.compile_rules(new, Some(old), &mut found.errors);
             }
-            Chosen::Custom(custom) => custom.check(new, Some(old), found),
+            Chosen::Custom(custom) => {
+                self.validate_kind(new, &mut found.errors);
+                custom.check(new, Some(old), found);
+            }
         }
     }
 
@@ -355,11 +397,25 @@ impl Endpoint {
         if self.is("Event") {
             return finalizers_for(object, Some(Propagation::Background), false);
         }
-        let mut finalizers = finalizers_for(object, asked, self.is("Job"));
+        let mut finalizers = finalizers_for(object, asked, self.orphans_by_default());
         if self.is("CustomResourceDefinition") && !meta::is_deleting(object) {
             finalizers.push(crate::background::crd::CLEANUP_FINALIZER.to_owned());
         }
         finalizers
+    }
+
+    pub(crate) fn orphans_by_default(&self) -> bool {
+        matches!(self.rules(), Chosen::Builtin(b) if b.orphans_by_default)
+    }
+
+    /// What an object that nobody filled in shows.
+    pub(crate) fn zero(&self) -> Option<&Value> {
+        self.resource.zero.as_ref()
+    }
+
+    /// Whether a deletion is always first marked, even when it needs no time.
+    pub(crate) fn is_graceful(&self) -> bool {
+        self.is("Pod")
     }
 
     /// Only Pods end gracefully: their node needs time.

@@ -51,13 +51,7 @@ pub(super) struct Finding {
 impl Finding {
     fn new(kind: FieldErrorKind, place: &Place<'_>, value: String, message: String) -> Self {
         let place = Some(place.to_string());
-        Self {
-            kind,
-            place,
-            value: Some(value),
-            detail: message.clone(),
-            message,
-        }
+        Self { kind, place, value: Some(value), detail: message.clone(), message }
     }
 
     fn invalid(place: &Place<'_>, value: &Value, message: String) -> Self {
@@ -72,20 +66,11 @@ impl Finding {
     pub(super) fn unplaced(message: String) -> Self {
         let value = Some(go_quote(""));
         let detail = message.clone();
-        Self {
-            kind: FieldErrorKind::Invalid,
-            place: None,
-            value,
-            detail,
-            message,
-        }
+        Self { kind: FieldErrorKind::Invalid, place: None, value, detail, message }
     }
 
     fn wrong_type(place: &Place<'_>, wanted: &str, found: &str) -> Self {
-        let message = format!(
-            "{place} in body must be of type {wanted}: {}",
-            go_quote(found)
-        );
+        let message = format!("{place} in body must be of type {wanted}: {}", go_quote(found));
         Self::new(FieldErrorKind::TypeInvalid, place, go_quote(found), message)
     }
 
@@ -93,13 +78,7 @@ impl Finding {
         let message = format!("{place}.{name} in body is required");
         let place = Some(Place::Entry(place, name).to_string());
         let detail = String::new();
-        Self {
-            kind: FieldErrorKind::Required,
-            place,
-            value: None,
-            detail,
-            message,
-        }
+        Self { kind: FieldErrorKind::Required, place, value: None, detail, message }
     }
 
     fn unsupported(place: &Place<'_>, value: &Value, allowed: &[Value]) -> Self {
@@ -109,12 +88,7 @@ impl Finding {
             .collect();
         let message = format!("{place} in body should be one of {}", listed.join(" "));
         let detail = format!("supported values: {}", listed.join(", "));
-        let finding = Self::new(
-            FieldErrorKind::NotSupported,
-            place,
-            go_shown(value),
-            message,
-        );
+        let finding = Self::new(FieldErrorKind::NotSupported, place, go_shown(value), message);
         Self { detail, ..finding }
     }
 
@@ -130,29 +104,18 @@ impl Finding {
         let message = format!("{place} in body should be at most {most} chars long");
         let unit = if most == 1 { "byte" } else { "bytes" };
         let detail = format!("may not be more than {most} {unit}");
-        Self {
-            detail,
-            ..Self::new(FieldErrorKind::TooLong, place, String::new(), message)
-        }
+        Self { detail, ..Self::new(FieldErrorKind::TooLong, place, String::new(), message) }
     }
 
     fn into_error(self, prefix: Option<&str>) -> FieldError {
-        let place = self
-            .place
-            .as_deref()
-            .map(|p| p.strip_prefix('.').unwrap_or(p));
+        let place = self.place.as_deref().map(|p| p.strip_prefix('.').unwrap_or(p));
         let path = match (prefix, place.filter(|p| !p.is_empty())) {
             (None, None) => Path::root().to_string(),
             (None, Some(place)) => place.to_owned(),
             (Some(prefix), None) => prefix.to_owned(),
             (Some(prefix), Some(place)) => format!("{prefix}.{place}"),
         };
-        FieldError {
-            kind: self.kind,
-            path,
-            value: self.value,
-            detail: self.detail,
-        }
+        FieldError { kind: self.kind, path, value: self.value, detail: self.detail }
     }
 }
 
@@ -165,10 +128,7 @@ struct Sink<'s> {
 
 impl Sink<'_> {
     const fn quiet() -> Self {
-        Self {
-            findings: None,
-            failed: false,
-        }
+        Self { findings: None, failed: false }
     }
 
     fn report(&mut self, finding: impl FnOnce() -> Finding) {
@@ -189,18 +149,11 @@ pub(super) fn validate(
     errors: &mut Vec<FieldError>,
 ) {
     let mut findings = Vec::new();
-    let mut sink = Sink {
-        findings: Some(&mut findings),
-        failed: false,
-    };
+    let mut sink = Sink { findings: Some(&mut findings), failed: false };
     check(node, new, old, &Place::Root, &mut sink);
     let mut seen = HashSet::new();
     findings.retain(|finding| seen.insert(finding.message.clone()));
-    errors.extend(
-        findings
-            .into_iter()
-            .map(|finding| finding.into_error(prefix)),
-    );
+    errors.extend(findings.into_iter().map(|finding| finding.into_error(prefix)));
 }
 
 /// Returns how many single checks matched: the branch of an `anyOf` that matched most is the one
@@ -317,11 +270,7 @@ fn check_text(
         && !regex.is_match(text)
     {
         sink.report(|| {
-            Finding::invalid(
-                place,
-                value,
-                format!("{place} in body should match '{pattern}'"),
-            )
+            Finding::invalid(place, value, format!("{place} in body should match '{pattern}'"))
         });
     }
     match &limits.format {
@@ -471,9 +420,7 @@ fn check_branches(
             sink.report(|| {
                 let none = if valid == 0 { ". None validated" } else { "" };
                 let place = quoted();
-                Finding::unplaced(format!(
-                    "{place} must validate all the schemas (allOf){none}"
-                ))
+                Finding::unplaced(format!("{place} must validate all the schemas (allOf){none}"))
             });
         }
     }
@@ -504,11 +451,7 @@ fn try_branches<'n>(
     place: &Place<'_>,
     stop_at_first: bool,
 ) -> Tried<'n> {
-    let mut tried = Tried {
-        valid: 0,
-        best: None,
-        shown_matches: 0,
-    };
+    let mut tried = Tried { valid: 0, best: None, shown_matches: 0 };
     for branch in branches {
         let mut quiet = Sink::quiet();
         let matches = check(branch, value, None, place, &mut quiet);
@@ -550,10 +493,7 @@ fn is_allowed(value: &Value, allowed: &Value) -> bool {
         (Some(Number::Int(value)), None) => allowed.as_str().is_some_and(|allowed| {
             let code = u32::try_from(value).ok().and_then(char::from_u32);
             let mut buffer = [0_u8; 4];
-            *allowed
-                == *code
-                    .unwrap_or(char::REPLACEMENT_CHARACTER)
-                    .encode_utf8(&mut buffer)
+            *allowed == *code.unwrap_or(char::REPLACEMENT_CHARACTER).encode_utf8(&mut buffer)
         }),
         _ => value == allowed,
     }

@@ -61,16 +61,12 @@ impl Node {
             embedded: schema.flag("x-kubernetes-embedded-resource"),
             atomic_map: schema.text("x-kubernetes-map-type") == "atomic",
             list: list_kind(schema),
-            default: schema
-                .get("default")
-                .filter(|d| !d.is_null())
-                .map(as_stored),
+            default: schema.get("default").filter(|d| !d.is_null()).map(as_stored),
             limits: limits(schema, reading)?,
             ..Self::default()
         };
         for (name, property) in schema.entries("properties") {
-            node.properties
-                .insert(name.as_str().into(), below(property)?);
+            node.properties.insert(name.as_str().into(), below(property)?);
         }
         node.additional = match schema.at("additionalProperties") {
             Value::Bool(true) => Additional::Allowed,
@@ -81,22 +77,12 @@ impl Node {
         if let items @ Value::Object(_) = schema.at("items") {
             node.items = Some(Box::new(below(items)?));
         }
-        let list = |key: &str| {
-            schema
-                .list(key)
-                .iter()
-                .map(below)
-                .collect::<Result<Vec<_>, _>>()
-        };
+        let list = |key: &str| schema.list(key).iter().map(below).collect::<Result<Vec<_>, _>>();
         let branches = Branches {
             all_of: list("allOf")?,
             any_of: list("anyOf")?,
             one_of: list("oneOf")?,
-            not: schema
-                .at("not")
-                .is_object()
-                .then(|| below(schema.at("not")))
-                .transpose()?,
+            not: schema.at("not").is_object().then(|| below(schema.at("not"))).transpose()?,
         };
         let some = !branches.all_of.is_empty()
             || !branches.any_of.is_empty()
@@ -117,12 +103,7 @@ impl Node {
             Additional::Schema(node) => Some(&**node),
             Additional::Undeclared | Additional::Allowed | Additional::Denied => None,
         };
-        for child in self
-            .properties
-            .values()
-            .chain(additional)
-            .chain(self.items.as_deref())
-        {
+        for child in self.properties.values().chain(additional).chain(self.items.as_deref()) {
             holds.defaults |= child.holds.defaults;
             holds.embedded |= child.holds.embedded;
             holds.keyed_lists |= child.holds.keyed_lists;
@@ -154,12 +135,7 @@ fn list_kind(schema: &Value) -> Option<ListKind> {
         "set" => ListKind::Set,
         "map" => {
             let keys = schema.list("x-kubernetes-list-map-keys");
-            ListKind::Map(
-                keys.iter()
-                    .filter_map(Value::as_str)
-                    .map(Into::into)
-                    .collect(),
-            )
+            ListKind::Map(keys.iter().filter_map(Value::as_str).map(Into::into).collect())
         }
         "atomic" => ListKind::Atomic,
         _ => return None,
@@ -222,9 +198,7 @@ fn as_stored(value: &Value) -> Value {
         },
         Value::Array(items) => items.iter().map(as_stored).collect(),
         Value::Object(members) => {
-            let members = members
-                .iter()
-                .map(|(key, value)| (key.clone(), as_stored(value)));
+            let members = members.iter().map(|(key, value)| (key.clone(), as_stored(value)));
             Value::Object(members.collect())
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),

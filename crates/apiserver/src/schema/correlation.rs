@@ -27,11 +27,9 @@ pub(super) fn equal(node: &Node, new: &Value, old: &Value) -> bool {
             };
             let counterparts = Counterparts::new(keys, old_items);
             new_items.len() == old_items.len()
-                && new_items.iter().all(|new| {
-                    counterparts
-                        .of(new)
-                        .is_some_and(|old| equal(item, new, old))
-                })
+                && new_items
+                    .iter()
+                    .all(|new| counterparts.of(new).is_some_and(|old| equal(item, new, old)))
         }
         _ => new == old,
     }

@@ -32,9 +32,9 @@ pub(super) fn default(node: &Node, value: &mut Value) {
             for (name, property) in node.properties.iter().filter(|(_, p)| p.holds.defaults) {
                 let member = match (members.get_mut(&**name), &property.default) {
                     (None, None) => continue,
-                    (None, Some(default)) => members
-                        .entry(String::from(&**name))
-                        .or_insert_with(|| default.clone()),
+                    (None, Some(default)) => {
+                        members.entry(String::from(&**name)).or_insert_with(|| default.clone())
+                    }
                     (Some(member), Some(default)) if member.is_null() && !property.nullable => {
                         member.clone_from(default);
                         member

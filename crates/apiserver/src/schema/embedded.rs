@@ -81,11 +81,7 @@ fn coerce_resource(
     for key in ["apiVersion", "kind"] {
         if let Some(value) = members.get(key).filter(|v| !v.is_string()) {
             let at = path.field(key);
-            return Err(FieldError::invalid_raw(
-                &at,
-                go_shown(value),
-                "must be a string",
-            ));
+            return Err(FieldError::invalid_raw(&at, go_shown(value), "must be a string"));
         }
     }
     let Some(metadata) = members.get_mut("metadata") else {
@@ -96,19 +92,11 @@ fn coerce_resource(
     match object_meta::decode(metadata, &mut unknown_members) {
         Ok(decoded) => *metadata = Value::Object(decoded),
         Err(problem) => {
-            return Err(FieldError::invalid_raw(
-                &at,
-                go_shown(metadata),
-                problem.to_string(),
-            ));
+            return Err(FieldError::invalid_raw(&at, go_shown(metadata), problem.to_string()));
         }
     }
     if let Some(unknown) = unknown {
-        unknown.extend(
-            unknown_members
-                .into_iter()
-                .map(|member| format!("{at}.{member}")),
-        );
+        unknown.extend(unknown_members.into_iter().map(|member| format!("{at}.{member}")));
     }
     Ok(())
 }
@@ -175,9 +163,7 @@ fn validate_resource(members: &Map<String, Value>, path: &Path<'_>, errors: &mut
                 let problems = name::dns1035_label(&text.to_lowercase());
                 if !problems.is_empty() {
                     let problems = problems.join(",");
-                    refuse(format!(
-                        "may have mixed case, but should otherwise match: {problems}"
-                    ));
+                    refuse(format!("may have mixed case, but should otherwise match: {problems}"));
                 }
             }
             ("apiVersion" | "kind", _) => refuse("must be a string".to_owned()),

@@ -161,9 +161,7 @@ static SSN: LazyLock<Regex> = LazyLock::new(|| fixed("^[0-9]{3}[- ]?[0-9]{2}[- ]
 static RGB_COLOR: LazyLock<Regex> = LazyLock::new(|| {
     const SPACE: &str = r"[\t\n\x0C\r ]*";
     const LEVEL: &str = "(?:0|[1-9][0-9]?|1[0-9][0-9]?|2[0-4][0-9]|25[0-5])";
-    fixed(&format!(
-        r"^rgb\({SPACE}{LEVEL}{SPACE},{SPACE}{LEVEL}{SPACE},{SPACE}{LEVEL}{SPACE}\)$"
-    ))
+    fixed(&format!(r"^rgb\({SPACE}{LEVEL}{SPACE},{SPACE}{LEVEL}{SPACE},{SPACE}{LEVEL}{SPACE}\)$"))
 });
 
 static CREDIT_CARD: LazyLock<Regex> = LazyLock::new(|| {
@@ -181,10 +179,7 @@ fn uuid_digits(text: &str) -> Option<[u8; 32]> {
         if matches!(at, 8 | 12 | 16 | 20) {
             rest.next_if_eq(&b'-');
         }
-        *place = rest
-            .next()
-            .filter(u8::is_ascii_hexdigit)?
-            .to_ascii_lowercase();
+        *place = rest.next().filter(u8::is_ascii_hexdigit)?.to_ascii_lowercase();
     }
     rest.next().is_none().then_some(digits)
 }
@@ -195,9 +190,7 @@ const fn is_rfc_variant(digit: u8) -> bool {
 
 /// The characters of an ISBN without its spaces and dashes.
 fn isbn_digits(text: &str) -> Vec<u8> {
-    text.bytes()
-        .filter(|b| !matches!(b, b'-' | b'\t' | b'\n' | 0xc | b'\r' | b' '))
-        .collect()
+    text.bytes().filter(|b| !matches!(b, b'-' | b'\t' | b'\n' | 0xc | b'\r' | b' ')).collect()
 }
 
 fn is_isbn10(text: &str) -> bool {
@@ -208,15 +201,8 @@ fn is_isbn10(text: &str) -> bool {
     if !body.iter().all(u8::is_ascii_digit) || !(check.is_ascii_digit() || *check == b'X') {
         return false;
     }
-    let check = if *check == b'X' {
-        10
-    } else {
-        u32::from(check - b'0')
-    };
-    let sum: u32 = (1..)
-        .zip(body)
-        .map(|(at, d)| at * u32::from(d - b'0'))
-        .sum();
+    let check = if *check == b'X' { 10 } else { u32::from(check - b'0') };
+    let sum: u32 = (1..).zip(body).map(|(at, d)| at * u32::from(d - b'0')).sum();
     (sum + 10 * check).is_multiple_of(11)
 }
 
@@ -226,10 +212,7 @@ fn is_isbn13(text: &str) -> bool {
         return false;
     }
     let weights = [1, 3].into_iter().cycle();
-    let sum: u32 = weights
-        .zip(&digits[..12])
-        .map(|(w, d)| w * u32::from(d - b'0'))
-        .sum();
+    let sum: u32 = weights.zip(&digits[..12]).map(|(w, d)| w * u32::from(d - b'0')).sum();
     u32::from(digits[12] - b'0') == (10 - sum % 10) % 10
 }
 
@@ -259,10 +242,7 @@ fn is_hex_color(text: &str) -> bool {
 
 /// Standard alphabet, padded, and not empty.
 fn is_base64(text: &str) -> bool {
-    let body = text
-        .strip_suffix("==")
-        .or_else(|| text.strip_suffix('='))
-        .unwrap_or(text);
+    let body = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
     let in_alphabet = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
     !text.is_empty() && text.len().is_multiple_of(4) && body.bytes().all(in_alphabet)
 }

@@ -45,11 +45,7 @@ fn go_number(float: f64) -> String {
     }
     let text = format!("{float:e}");
     // Go writes the sign of a positive exponent.
-    if text.contains("e-") {
-        text
-    } else {
-        text.replacen('e', "e+", 1)
-    }
+    if text.contains("e-") { text } else { text.replacen('e', "e+", 1) }
 }
 
 fn escape_html(text: &str) -> String {

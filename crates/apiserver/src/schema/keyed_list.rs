@@ -52,9 +52,7 @@ pub(super) fn validate(node: &Node, value: &Value, path: &Path<'_>, errors: &mut
 }
 
 fn validate_map(keys: &[Box<str>], items: &[Value], path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    let odd = items
-        .iter()
-        .position(|item| !item.is_object() && !item.is_null());
+    let odd = items.iter().position(|item| !item.is_object() && !item.is_null());
     if let Some(index) = odd {
         let detail = "must be an object for an array of list-type map";
         let shown = go_shown(&items[index]);
@@ -63,9 +61,7 @@ fn validate_map(keys: &[Box<str>], items: &[Value], path: &Path<'_>, errors: &mu
     }
     let repeated = match keys {
         [key] => repeated(items, |item| item.get(&**key)),
-        keys => repeated(items, |item| {
-            keys.iter().map(|key| item.get(&**key)).collect::<Vec<_>>()
-        }),
+        keys => repeated(items, |item| keys.iter().map(|key| item.get(&**key)).collect::<Vec<_>>()),
     };
     for index in repeated {
         let present = keys.iter().filter_map(|key| {

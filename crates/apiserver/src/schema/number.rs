@@ -15,16 +15,10 @@ pub(super) enum Number {
 impl Number {
     pub(super) fn of(value: &Value) -> Option<Self> {
         let number = value.as_number()?;
-        number
-            .as_i64()
-            .map(Self::Int)
-            .or_else(|| number.as_f64().map(Self::Float))
+        number.as_i64().map(Self::Int).or_else(|| number.as_f64().map(Self::Float))
     }
 
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "upstream compares through float64 too"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "upstream compares through float64 too")]
     const fn as_f64(self) -> f64 {
         match self {
             Self::Int(int) => int as f64,
@@ -159,9 +153,7 @@ impl NumberLimits {
             Some(Format::Double) => "with format double",
             _ => "(default format)",
         };
-        Finding::unplaced(format!(
-            "{what} value must be of type {type_name} {format} in {place}"
-        ))
+        Finding::unplaced(format!("{what} value must be of type {type_name} {format} in {place}"))
     }
 
     /// A bound that is itself out of the type's range is reported, and then compared as a float.
@@ -195,16 +187,8 @@ impl NumberLimits {
             }
             value => {
                 let value = value.as_f64();
-                let quotient = if factor < 1.0 {
-                    1.0 / factor * value
-                } else {
-                    value / factor
-                };
-                (
-                    Number::Float(factor),
-                    factor > 0.0,
-                    is_json_integer(quotient),
-                )
+                let quotient = if factor < 1.0 { 1.0 / factor * value } else { value / factor };
+                (Number::Float(factor), factor > 0.0, is_json_integer(quotient))
             }
         };
         let shown = shown.text();
@@ -232,11 +216,8 @@ impl NumberLimits {
         let native = self.bound_fits(minimum, "Minimum boundary", place, report);
         let (bound, below, equal) = compare(value, minimum, native);
         if below || (equal && self.exclusive_minimum) {
-            let relation = if self.exclusive_minimum {
-                "greater than"
-            } else {
-                "greater than or equal to"
-            };
+            let relation =
+                if self.exclusive_minimum { "greater than" } else { "greater than or equal to" };
             report(&|| {
                 let text = format!("{place} in body should be {relation} {}", bound.text());
                 Finding::invalid_raw(place, value.text(), text)
@@ -255,11 +236,8 @@ impl NumberLimits {
         let (bound, below, equal) = compare(value, maximum, native);
         let above = !below && !equal;
         if above || (equal && self.exclusive_maximum) {
-            let relation = if self.exclusive_maximum {
-                "less than"
-            } else {
-                "less than or equal to"
-            };
+            let relation =
+                if self.exclusive_maximum { "less than" } else { "less than or equal to" };
             report(&|| {
                 let text = format!("{place} in body should be {relation} {}", bound.text());
                 Finding::invalid_raw(place, value.text(), text)

@@ -20,10 +20,7 @@ pub(crate) struct PatternError {
 
 impl PatternError {
     fn new(problem: &'static str, fragment: &str) -> Self {
-        Self {
-            problem,
-            fragment: fragment.to_owned(),
-        }
+        Self { problem, fragment: fragment.to_owned() }
     }
 }
 
@@ -67,11 +64,7 @@ struct Group {
 
 impl Group {
     const fn new() -> Self {
-        Self {
-            operand: false,
-            last_repeat: 1,
-            most_repeat: 1,
-        }
+        Self { operand: false, last_repeat: 1, most_repeat: 1 }
     }
 }
 
@@ -85,12 +78,7 @@ struct Translator<'p> {
 impl<'p> Translator<'p> {
     fn new(whole: &'p str) -> Self {
         let out = String::with_capacity(whole.len() + 16);
-        Self {
-            whole,
-            rest: whole,
-            out,
-            groups: vec![Group::new()],
-        }
+        Self { whole, rest: whole, out, groups: vec![Group::new()] }
     }
 
     fn run(mut self) -> Result<String, PatternError> {
@@ -206,17 +194,11 @@ impl<'p> Translator<'p> {
         }
         if let Some(last) = last_repetition {
             let shown = &last[..last.len() - self.rest.len()];
-            return Err(PatternError::new(
-                "invalid nested repetition operator",
-                shown,
-            ));
+            return Err(PatternError::new("invalid nested repetition operator", shown));
         }
         let shown = &before[..before.len() - self.rest.len()];
         let Some(group) = self.groups.last_mut().filter(|g| g.operand) else {
-            return Err(PatternError::new(
-                "missing argument to repetition operator",
-                shown,
-            ));
+            return Err(PatternError::new("missing argument to repetition operator", shown));
         };
         if let Some((min, max)) = bounds {
             let count = max.unwrap_or(min);
@@ -234,10 +216,7 @@ impl<'p> Translator<'p> {
     /// `(?:`, `(?P<name>`, `(?<name>`, `(?flags)` and `(?flags:`.
     fn perl_group(&mut self) -> Result<(), PatternError> {
         let start = self.rest;
-        let name_at = ["(?P<", "(?<"]
-            .into_iter()
-            .find(|p| start.starts_with(p))
-            .map(str::len);
+        let name_at = ["(?P<", "(?<"].into_iter().find(|p| start.starts_with(p)).map(str::len);
         if let Some(name_at) = name_at {
             let Some(end) = start.find('>') else {
                 return Err(PatternError::new("invalid named capture", start));
@@ -285,8 +264,7 @@ impl<'p> Translator<'p> {
             }
             Some(c @ ('b' | 'B')) => {
                 self.advance(2);
-                self.out
-                    .push_str(if c == 'b' { r"(?-u:\b)" } else { r"(?-u:\B)" });
+                self.out.push_str(if c == 'b' { r"(?-u:\b)" } else { r"(?-u:\B)" });
             }
             Some('Q') => {
                 let (quoted, rest) = start[2..].split_once(r"\E").unwrap_or((&start[2..], ""));
@@ -347,8 +325,7 @@ impl<'p> Translator<'p> {
                 }
             }
             let (low, high) = (u32::from(low), u32::from(high));
-            self.out
-                .push_str(&format!("\\x{{{low:x}}}-\\x{{{high:x}}}"));
+            self.out.push_str(&format!("\\x{{{low:x}}}-\\x{{{high:x}}}"));
         }
         self.advance(1);
         self.out.push(']');
@@ -480,19 +457,14 @@ fn unicode_class(start: &str) -> Result<(String, usize), PatternError> {
 /// One escaped character, and how long its spelling was.
 fn escaped_char(start: &str) -> Result<(char, usize), PatternError> {
     let Some(c) = start[1..].chars().next() else {
-        return Err(PatternError::new(
-            "trailing backslash at end of expression",
-            "",
-        ));
+        return Err(PatternError::new("trailing backslash at end of expression", ""));
     };
     let bad = |length: usize| PatternError::new(BAD_ESCAPE, &start[..length.min(start.len())]);
     let plain = |c: char| Ok((c, 2));
     match c {
         '0'..='7' => {
-            let digits: String = start[1..]
-                .chars()
-                .take_while(|d| ('0'..='7').contains(d))
-                .collect();
+            let digits: String =
+                start[1..].chars().take_while(|d| ('0'..='7').contains(d)).collect();
             // A single digit other than zero would be a back-reference, which RE2 has not.
             if c != '0' && digits.len() == 1 {
                 return Err(bad(2));
@@ -516,9 +488,7 @@ fn escaped_char(start: &str) -> Result<(char, usize), PatternError> {
 /// `\x7F` and `\x{10FFFF}`.
 fn escaped_hex(start: &str) -> Result<(char, usize), PatternError> {
     let bad = |length: usize| {
-        let length = (0..=length.min(start.len()))
-            .rev()
-            .find(|l| start.is_char_boundary(*l));
+        let length = (0..=length.min(start.len())).rev().find(|l| start.is_char_boundary(*l));
         PatternError::new(BAD_ESCAPE, &start[..length.unwrap_or_default()])
     };
     let digits = &start[2..];
@@ -526,13 +496,8 @@ fn escaped_hex(start: &str) -> Result<(char, usize), PatternError> {
         let Some(pair) = digits.get(..2) else {
             return Err(bad(start.len()));
         };
-        let code = u32::from_str_radix(pair, 16)
-            .ok()
-            .filter(|_| !pair.starts_with('+'));
-        return code
-            .and_then(char::from_u32)
-            .map(|c| (c, 4))
-            .ok_or_else(|| bad(4));
+        let code = u32::from_str_radix(pair, 16).ok().filter(|_| !pair.starts_with('+'));
+        return code.and_then(char::from_u32).map(|c| (c, 4)).ok_or_else(|| bad(4));
     };
     let mut code = 0_u32;
     for (at, c) in braced.char_indices() {

@@ -10,10 +10,7 @@ use super::{Additional, Node};
 const RESOURCE_MEMBERS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 pub(super) fn prune(node: &Node, value: &mut Value, unknown: Option<&mut Vec<String>>) {
-    let mut record = Record {
-        unknown,
-        path: String::new(),
-    };
+    let mut record = Record { unknown, path: String::new() };
     let start = record.unknown.as_ref().map_or(0, |u| u.len());
     prune_value(Some(node), value, &mut record);
     if let Some(unknown) = record.unknown {

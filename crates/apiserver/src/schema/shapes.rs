@@ -11,13 +11,7 @@ pub(super) fn build(root: &Node) -> (Shapes, ShapeId) {
     let scalar = shapes.push(Shape::Scalar);
     let any = shapes.push(Shape::Any);
     let metadata = metadata_shape(&mut shapes);
-    let root_shape = Builder {
-        shapes: &mut shapes,
-        scalar,
-        any,
-        metadata,
-    }
-    .shape(root);
+    let root_shape = Builder { shapes: &mut shapes, scalar, any, metadata }.shape(root);
     (shapes, root_shape)
 }
 
@@ -26,36 +20,17 @@ pub(super) fn build(root: &Node) -> (Shapes, ShapeId) {
 fn metadata_shape(shapes: &mut Shapes) -> ShapeId {
     let scalar = shapes.push(Shape::Scalar);
     let any = shapes.push(Shape::Any);
-    let text_map = shapes.push(Shape::Map {
-        fields: BTreeMap::new(),
-        rest: Some(scalar),
-        atomic: false,
-    });
-    let finalizers = shapes.push(Shape::List {
-        item: scalar,
-        kind: ListKind::Set,
-    });
-    let owner_names = [
-        "apiVersion",
-        "blockOwnerDeletion",
-        "controller",
-        "kind",
-        "name",
-        "uid",
-    ];
+    let text_map =
+        shapes.push(Shape::Map { fields: BTreeMap::new(), rest: Some(scalar), atomic: false });
+    let finalizers = shapes.push(Shape::List { item: scalar, kind: ListKind::Set });
+    let owner_names = ["apiVersion", "blockOwnerDeletion", "controller", "kind", "name", "uid"];
     let owner = shapes.push(Shape::Map {
         fields: owner_names.map(|name| (name.into(), field(scalar))).into(),
         rest: None,
         atomic: true,
     });
-    let owners = shapes.push(Shape::List {
-        item: owner,
-        kind: ListKind::Map(vec!["uid".into()]),
-    });
-    let managed = shapes.push(Shape::List {
-        item: any,
-        kind: ListKind::Atomic,
-    });
+    let owners = shapes.push(Shape::List { item: owner, kind: ListKind::Map(vec!["uid".into()]) });
+    let managed = shapes.push(Shape::List { item: any, kind: ListKind::Atomic });
     let mut fields: BTreeMap<Box<str>, Field> = [
         "creationTimestamp",
         "deletionGracePeriodSeconds",
@@ -75,20 +50,11 @@ fn metadata_shape(shapes: &mut Shapes) -> ShapeId {
     fields.insert("finalizers".into(), field(finalizers));
     fields.insert("ownerReferences".into(), field(owners));
     fields.insert("managedFields".into(), field(managed));
-    shapes.push(Shape::Map {
-        fields,
-        rest: None,
-        atomic: false,
-    })
+    shapes.push(Shape::Map { fields, rest: None, atomic: false })
 }
 
 fn field(shape: ShapeId) -> Field {
-    Field {
-        shape,
-        default: None,
-        always_present: false,
-        patch: PatchStrategy::default(),
-    }
+    Field { shape, default: None, always_present: false, patch: PatchStrategy::default() }
 }
 
 struct Builder<'s> {
@@ -102,10 +68,7 @@ impl Builder<'_> {
     fn shape(&mut self, node: &Node) -> ShapeId {
         match node.types {
             Types::One(Type::Array) => {
-                let item = node
-                    .items
-                    .as_deref()
-                    .map_or(self.any, |item| self.shape(item));
+                let item = node.items.as_deref().map_or(self.any, |item| self.shape(item));
                 let kind = node.list.clone().unwrap_or(ListKind::Atomic);
                 self.shapes.push(Shape::List { item, kind })
             }
@@ -121,13 +84,7 @@ impl Builder<'_> {
         for (name, property) in &node.properties {
             let shape = self.shape(property);
             let default = property.default.clone();
-            fields.insert(
-                name.clone(),
-                Field {
-                    default,
-                    ..field(shape)
-                },
-            );
+            fields.insert(name.clone(), Field { default, ..field(shape) });
         }
         if node.embedded {
             fields.insert("apiVersion".into(), field(self.scalar));
@@ -140,10 +97,6 @@ impl Builder<'_> {
             _ if node.preserve_unknown => Some(self.any),
             Additional::Undeclared | Additional::Denied => None,
         };
-        self.shapes.push(Shape::Map {
-            fields,
-            rest,
-            atomic: node.atomic_map,
-        })
+        self.shapes.push(Shape::Map { fields, rest, atomic: node.atomic_map })
     }
 }

@@ -27,10 +27,8 @@ fn read(schema: &Schema, mut object: Value) -> Result<Value, FieldError> {
 
 /// Errors as the server lists them, sorted, since upstream's order changes from call to call.
 fn listed(errors: &[FieldError]) -> Vec<[String; 3]> {
-    let mut listed: Vec<_> = errors
-        .iter()
-        .map(|e| [e.kind.reason().to_owned(), e.path.clone(), e.body()])
-        .collect();
+    let mut listed: Vec<_> =
+        errors.iter().map(|e| [e.kind.reason().to_owned(), e.path.clone(), e.body()]).collect();
     listed.sort();
     listed
 }
@@ -48,9 +46,7 @@ fn create_is_refused_as_recorded() {
             Ok(object) => object,
             Err(error) => {
                 assert_eq!(case.int("code"), Some(400), "{name}: {error}");
-                let [[_, _, message]] = &expected(case)[..] else {
-                    panic!("{name}")
-                };
+                let [[_, _, message]] = &expected(case)[..] else { panic!("{name}") };
                 let shown =
                     format!("Thing in version \"v1\" cannot be handled as a Thing: {error}");
                 assert_eq!(&shown, message, "{name}");
@@ -71,23 +67,15 @@ fn bodies_are_pruned_and_defaulted_as_recorded() {
         let mut object = resource(case.at("spec"));
         let mut unknown = Vec::new();
         schema.prune(&mut object, Some(&mut unknown));
-        schema
-            .coerce_embedded(&mut object, Some(&mut unknown))
-            .unwrap();
+        schema.coerce_embedded(&mut object, Some(&mut unknown)).unwrap();
         schema.default(&mut object);
         // Go writes a whole float without its fraction; that is the encoder's business.
         let written = object.at("spec").to_string().replace(".0", "");
         assert_eq!(written, case.at("result").to_string(), "{name}");
-        let shown: Vec<String> = unknown
-            .iter()
-            .map(|path| format!("unknown field \"{path}\""))
-            .collect();
+        let shown: Vec<String> =
+            unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
         let strict = case.text("strict").split_once("strict decoding error: ");
-        assert_eq!(
-            shown.join(", "),
-            strict.map_or("", |(_, fields)| fields),
-            "{name}"
-        );
+        assert_eq!(shown.join(", "), strict.map_or("", |(_, fields)| fields), "{name}");
     }
 }
 
@@ -166,28 +154,15 @@ fn shapes_follow_the_extensions() {
     assert_eq!(list("set").1, ListKind::Set);
     assert_eq!(list("map").1, ListKind::Map(vec!["k".into()]));
     assert_eq!(field(list("map").0, "k").default, Some(json!("d")));
-    assert!(matches!(
-        shapes.get(field(spec, "whole").shape),
-        Shape::Map { atomic: true, .. }
-    ));
+    assert!(matches!(shapes.get(field(spec, "whole").shape), Shape::Map { atomic: true, .. }));
     assert!(matches!(shapes.get(field(spec, "open").shape), Shape::Any));
-    assert!(matches!(
-        shapes.get(field(spec, "quantity").shape),
-        Shape::Scalar
-    ));
+    assert!(matches!(shapes.get(field(spec, "quantity").shape), Shape::Scalar));
     let metadata = field(root, "metadata").shape;
     let owners = field(metadata, "ownerReferences").shape;
     assert!(matches!(shapes.get(owners),
         Shape::List { kind: ListKind::Map(keys), .. } if **keys == ["uid".into()]));
     let labels = field(metadata, "labels").shape;
-    assert!(matches!(
-        shapes.get(labels),
-        Shape::Map {
-            rest: Some(_),
-            atomic: false,
-            ..
-        }
-    ));
+    assert!(matches!(shapes.get(labels), Shape::Map { rest: Some(_), atomic: false, .. }));
 }
 
 #[test]

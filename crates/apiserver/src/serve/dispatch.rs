@@ -41,8 +41,8 @@ async fn resource(
     identity: Identity,
     body: Bytes,
 ) -> Result<Response<Body>, ApiError> {
-    let named_watch = !path.name.is_empty() && query.flag("watch").unwrap_or(false);
-    let watch = query.flag("watch").unwrap_or(false);
+    let watch = path.legacy_watch || query.flag("watch").unwrap_or(false);
+    let named_watch = !path.name.is_empty() && watch;
     let verb = match path.verb(&parts.method, watch) {
         // `?watch` on one object is a watch of that object.
         Some(Verb::Get) if named_watch && path.subresource.is_empty() => Verb::Watch,
@@ -55,8 +55,9 @@ async fn resource(
     let endpoint = registry
         .endpoint(&path.group, &path.version, &path.resource)
         .ok_or_else(|| not_served(&path))?;
-    if endpoint.resource.namespaced && path.namespace.is_empty() && needs_namespace(verb) {
-        return Err(not_allowed());
+    let misses_namespace = endpoint.resource.namespaced && path.namespace.is_empty();
+    if misses_namespace && (!path.name.is_empty() || needs_namespace(verb)) {
+        return Err(ApiError::page_not_found());
     }
     if !endpoint.resource.namespaced && !path.namespace.is_empty() && path.resource != "namespaces" {
         return Err(ApiError::unknown_resource());
@@ -107,7 +108,9 @@ async fn serve(call: &Call, verb: Verb, body: &Bytes) -> Result<Response<Body>, 
         ("scale", Verb::Get | Verb::Update | Verb::Patch) if call.endpoint.version().scale => {
             scale::answer(call, verb, body).await
         }
-        ("" | "status" | "scale", _) if call.path.subresource.is_empty() => Err(not_allowed()),
+        ("", _) => Err(not_allowed()),
+        ("status" | "scale", _) if call.endpoint.custom().is_some() => custom_refusal(call, verb),
+        ("status", _) if call.endpoint.version().status => Err(not_allowed()),
         _ => subresource::answer(call, verb, body).await,
     }
 }
@@ -127,6 +130,20 @@ fn plain(engine: &Arc<Shared>, parts: &Parts) -> Result<Response<Body>, ApiError
             None => discovery::answer(engine, path, &parts.headers),
         },
     }
+}
+
+/// A subresource that a custom kind does not have, or a verb that the subresource does not.
+fn custom_refusal(call: &Call, verb: Verb) -> Result<Response<Body>, ApiError> {
+    let version = call.endpoint.version();
+    let served = if call.path.subresource == "status" { version.status } else { version.scale };
+    if !served {
+        return Err(call.not_found());
+    }
+    let resource = &call.endpoint.resource;
+    let (verb, of) = (verb.as_str(), call.of());
+    let message = format!("{verb} is not supported on resources of kind \"{of}\"");
+    let details = crate::status::object_details(&resource.group, &resource.plural, "");
+    Err(ApiError::method_not_allowed(&message).with_details(details))
 }
 
 fn text(body: impl Into<String>) -> Response<Body> {

@@ -9,7 +9,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use super::object::{LoadError, Stored};
 use super::table::Objects;
 
-const FILE: &str = "sojourn.db";
+pub(crate) const FILE: &str = "sojourn.db";
 /// Given back to the file system when the disk is full, so that deletes can still be written.
 const RESERVE_FILE: &str = "reserve";
 const RESERVE_BYTES: u64 = 4 << 20;

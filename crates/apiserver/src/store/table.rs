@@ -127,6 +127,11 @@ impl Table {
         self.write().snapshots.clear();
     }
 
+    /// The oldest version from which changes can still be followed.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.read().ring_from
+    }
+
     /// Up to `limit` changes after `version`.
     pub(crate) fn events_after(&self, version: u64, limit: usize) -> Result<Vec<Arc<Event>>, Gone> {
         let state = self.read();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::shape::{self, ListKind, PatchStrategy, Shape, ShapeId, Shapes};
-use crate::typed::table::{Node, Opaque, Struct, TypeId, TypeTable, note};
+use crate::typed::table::{Node, Opaque, Struct, TypeId, TypeTable, note, Omit};
 
 /// The shapes of all types, with the shape of each type where nothing overrides it.
 #[derive(Debug)]
@@ -93,7 +93,13 @@ impl ShapeIndex {
             let shape = self.field(table, field.ty, field.notes);
             let default = note(field.notes, "default")
                 .and_then(|default| serde_json::from_str::<Value>(default).ok());
-            let always_present = matches!(table.node(field.ty), Node::Struct(_));
+            // What Go always writes, and structs that it leaves out only when they are empty.
+            let by_value = matches!(table.node(field.ty), Node::Struct(_));
+            let always_present = match field.omit {
+                Omit::Never => true,
+                Omit::Empty => by_value,
+                _ => false,
+            };
             let patch = patch_strategy(field.notes);
             fields.insert(
                 Box::from(field.name),

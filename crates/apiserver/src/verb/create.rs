@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::admission::{self, Operation as Admission};
 use crate::apply;
 use crate::json::{Access, Object, object_mut};
+use crate::kind::pod::admission::mark_gated;
 use crate::meta;
 use crate::registry::Findings;
 use crate::respond::{self, Form};
@@ -42,7 +43,7 @@ pub(crate) async fn create_object(
     match_namespace(call, metadata)?;
     dedup_owners(call, metadata);
     let manager = options.manager(&call.headers);
-    object = own(call, object, None, &manager);
+    object = own(call, object, &manager);
     let generated = name_is_generated(&object);
     let mut attempt = 0;
     loop {
@@ -75,10 +76,11 @@ pub(super) async fn store_new(
     meta::fill_system_fields(metadata, call.engine.entropy.uid(), call.now());
     if endpoint.has_generation() {
         metadata.insert("generation".to_owned(), json!(1));
-    } else {
-        metadata.remove("generation");
     }
     endpoint.prepare_create(&mut object, &call.engine)?;
+    if &*endpoint.resource.kind == "Pod" {
+        mark_gated(&mut object, &meta::time(call.now()));
+    }
     let mut found = Findings::default();
     endpoint.validate(&object, &mut found);
     let name = object.at("metadata").text("name").to_owned();
@@ -94,6 +96,10 @@ pub(super) async fn store_new(
         call.warn(text);
     }
     admission::validate(call, Admission::Create, Some(&object), None, options.dry_run).await?;
+    if !object.at("metadata").text("resourceVersion").is_empty() {
+        let why = "resourceVersion should not be set on objects to be created";
+        return Err(ApiError::unexplained(why));
+    }
     let key = key(object.at("metadata").text("namespace"), &name);
     let draft = endpoint.draft(object, &call.engine);
     if options.dry_run {
@@ -109,20 +115,22 @@ pub(super) async fn store_new(
         change: Change::Put(Box::new(draft)),
     };
     call.engine.store.write(operation).await.map_err(|e| match e {
+        WriteError::Changed(Some(current)) if current.index.deleting => {
+            let mut error = ApiError::already_exists(call.of(), &name);
+            error.message = format!("object is being deleted: {}", error.message);
+            error
+        }
         WriteError::Changed(_) => ApiError::already_exists(call.of(), &name),
         e => write_error(&e),
     })
 }
 
 /// Records who set what: the client owns every field that it sent.
-fn own(
-    call: &Call,
-    object: Object,
-    live: Option<&Value>,
-    manager: &str,
-) -> Object {
+fn own(call: &Call, object: Object, manager: &str) -> Object {
     let mut value = Value::Object(object);
     let request = call.endpoint.apply_request(manager, &call.path.subresource, call.now());
+    // As upstream: what a new object of the kind shows anyway is not the client's doing.
+    let live = call.endpoint.zero();
     if let Err(error) = apply::update(&request, live, &mut value) {
         // As upstream: the write goes on without a record of owners.
         tracing::debug!(%error, "cannot record field owners");

@@ -52,6 +52,13 @@ pub(crate) enum Deleted {
 pub(crate) async fn delete(call: &Call, bytes: &Bytes) -> Result<Response<Body>, ApiError> {
     let form = Form::negotiate(&call.headers, &call.query)?;
     let options = DeleteOptions::read(call, bytes)?;
+    if call.endpoint.orphans_by_default() && options.propagation.is_none() {
+        call.warn(
+            "child pods are preserved by default when jobs are deleted; set \
+             propagationPolicy=Background to remove them or set propagationPolicy=Orphan to \
+             suppress this warning",
+        );
+    }
     match delete_object(call, &call.key(), &options).await? {
         Deleted::Marked(stored) => respond::object(call, StatusCode::OK, &stored, form),
         Deleted::Gone(stored) if call.endpoint.delete_returns_object() => {
@@ -118,6 +125,7 @@ pub(crate) async fn delete_object(
         endpoint.check_delete(&current)?;
         admission::validate(call, Admission::Delete, None, Some(&object), options.dry_run).await?;
         let step = next_step(call, &current, object, options);
+        let ends = matches!(&step, Step::Mark(object) if is_free(call, object));
         let change = match step {
             Step::Nothing => return Ok(Deleted::Marked(current)),
             Step::Remove => Change::Remove,
@@ -141,6 +149,8 @@ pub(crate) async fn delete_object(
         };
         match call.engine.store.write(operation).await {
             Ok(stored) if removes => return Ok(Deleted::Gone(stored)),
+            // Marked, and nothing holds it: the next round removes it.
+            Ok(_) if ends => {}
             Ok(stored) => return Ok(Deleted::Marked(stored)),
             Err(WriteError::Changed(_)) => {}
             Err(error) => return Err(write_error(&error)),
@@ -166,7 +176,6 @@ fn next_step(call: &Call, current: &Stored, object: Object, options: &DeleteOpti
     if current.index.deleting && pending_grace > 0 {
         // Grace may only be shortened.
         match options.grace_seconds.map(|g| if g < 0 { 1 } else { g }) {
-            Some(0) if finalizers.is_empty() => return Step::Remove,
             Some(asked) if asked < pending_grace => {
                 shorten_grace(&mut new, pending_grace, asked, call.now());
                 return Step::Mark(new);
@@ -181,7 +190,8 @@ fn next_step(call: &Call, current: &Stored, object: Object, options: &DeleteOpti
         metadata.insert("finalizers".to_owned(), json!(finalizers));
     }
     let held = !finalizers.is_empty() || endpoint.holds_deletion(&new);
-    if !held && grace == 0 {
+    let marked_first = endpoint.is_graceful() && !current.index.deleting;
+    if !held && grace == 0 && !marked_first {
         return Step::Remove;
     }
     let unchanged = before.as_array().map_or(0, Vec::len) == finalizers.len();
@@ -191,6 +201,13 @@ fn next_step(call: &Call, current: &Stored, object: Object, options: &DeleteOpti
     mark(&mut new, grace, call.now(), endpoint.marks_grace());
     endpoint.on_mark(&mut new);
     Step::Mark(new)
+}
+
+/// Whether a marked object has nothing left to wait for.
+fn is_free(call: &Call, object: &Object) -> bool {
+    !meta::has_finalizers(object)
+        && !call.endpoint.holds_deletion(object)
+        && object.at("metadata").int("deletionGracePeriodSeconds").unwrap_or(0) == 0
 }
 
 /// Sets the deletion time; the generation moves once, when it is first set.
@@ -307,7 +324,7 @@ fn propagation(
         (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
         (Some("Foreground"), _) => Some(Propagation::Foreground),
         (Some(other), _) => {
-            let supported = ["Background", "Foreground", "Orphan"];
+            let supported = ["Foreground", "Background", "Orphan", "nil"];
             errors.push(FieldError::not_supported(&path, &json!(other), &supported));
             None
         }

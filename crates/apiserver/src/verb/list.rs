@@ -62,9 +62,6 @@ pub(crate) async fn select(call: &Call) -> Result<Page, ApiError> {
         return Ok(cut(call, &objects, version, None, limit, &selection, left));
     }
     let token = Token::decode(token)?;
-    if !token.start.starts_with(&prefix(call.namespace())) {
-        return Err(ApiError::bad_request("continue key is not valid: the key is outside the list"));
-    }
     if token.version == 0 {
         // The client chose to go on with whatever is there now.
         let (objects, version) = snapshot(call, Match::Newest).await?;
@@ -72,6 +69,10 @@ pub(crate) async fn select(call: &Call) -> Result<Page, ApiError> {
         return Ok(cut(call, &objects, version, Some(&token.start), limit, &selection, left));
     }
     let objects = table.snapshot_at(token.version).map_err(|Gone| token.expired())?;
+    if !token.start.starts_with(&prefix(call.namespace())) {
+        let why = "invalid continue token: continue key is not valid: it is of another list";
+        return Err(ApiError::bad_request(why));
+    }
     Ok(cut(call, &objects, token.version, Some(&token.start), limit, &selection, token.left))
 }
 
@@ -83,9 +84,7 @@ async fn snapshot(call: &Call, matching: Match) -> Result<(Objects, u64), ApiErr
             engine.wait_for_version(version).await?;
             let objects =
                 call.endpoint.resource.table.snapshot_at(version).map_err(|Gone| {
-                    ApiError::expired(format!(
-                        "The resourceVersion for the provided list is too old: {version}"
-                    ))
+                    ApiError::expired("The resourceVersion for the provided list is too old.")
                 })?;
             Ok((objects, version))
         }
@@ -195,7 +194,9 @@ impl VersionRule {
         if !errors.is_empty() {
             return Err(ApiError::invalid("meta.k8s.io", "ListOptions", "", &errors));
         }
-        let parsed = parse_version(version)?;
+        let parsed = parse_version(version).map_err(|error| {
+            ApiError::bad_request(format!("invalid resource version: {}", error.message))
+        })?;
         if !query.text("continue").is_empty() && parsed.is_some_and(|v| v != 0) {
             return Err(ApiError::bad_request(
                 "specifying resource version is not allowed when using continue",
@@ -223,7 +224,7 @@ pub(super) fn parse_version(text: &str) -> Result<Option<u64>, ApiError> {
             "strconv.ParseUint: parsing {}: invalid syntax",
             crate::field::go_quote(text)
         );
-        ApiError::invalid("", "", "", &[FieldError::invalid_text(&at, text, why)])
+        ApiError::unexplained(FieldError::invalid_text(&at, text, why).to_string())
     })
 }
 
@@ -235,6 +236,7 @@ struct Token {
     /// The last key of the page before.
     start: String,
     /// Objects that are still to come, where that is known.
+    #[serde(default)]
     left: Option<u64>,
 }
 
@@ -246,9 +248,13 @@ impl Token {
 
     fn decode(text: &str) -> Result<Self, ApiError> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(text.trim_end_matches('='));
-        bytes.ok().and_then(|b| serde_json::from_slice(&b).ok()).ok_or_else(|| {
-            ApiError::bad_request("continue key is not valid: it was not given out by this server")
-        })
+        let invalid = |why: &dyn std::fmt::Display| {
+            let text = format!("invalid continue token: continue key is not valid: {why}");
+            ApiError::bad_request(text)
+        };
+        let bytes = bytes.map_err(|error| invalid(&error))?;
+        let parsed = crate::body::parse_json(&bytes).map_err(|error| invalid(&error))?;
+        serde_json::from_value(parsed.value).map_err(|error| invalid(&error))
     }
 
     /// The version is gone; the client may go on with the newest state instead.

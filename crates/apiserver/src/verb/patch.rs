@@ -16,7 +16,7 @@ use crate::respond::{self, Form};
 use crate::status::ApiError;
 use crate::store::Stored;
 
-use super::update::{Replaced, given_version, own, replace, set_version};
+use super::update::{Replaced, check_name, given_version, own, replace, set_version};
 use super::{Call, FieldValidation, WriteOptions, create};
 
 /// How often a patch is applied anew when others write too.
@@ -30,7 +30,10 @@ pub(crate) async fn patch(call: &Call, bytes: &Bytes) -> Result<Response<Body>, 
     if kind == PatchType::Apply {
         return apply_patch(call, bytes, &options, form).await;
     }
-    let parsed = body::parse_json(bytes).map_err(|e| ApiError::bad_request(e.to_string()))?;
+    let parsed = body::parse_json(bytes).map_err(|e| match kind {
+        PatchType::Strategic => ApiError::bad_request(e.to_string()),
+        _ => ApiError::bad_request(format!("error decoding patch: {e}")),
+    })?;
     let manager = options.manager(&call.headers);
     for _ in 0..ATTEMPTS {
         let table = &call.endpoint.resource.table;
@@ -38,7 +41,14 @@ pub(crate) async fn patch(call: &Call, bytes: &Bytes) -> Result<Response<Body>, 
         let old = call.endpoint.to_object(&current);
         let mut patched = Value::Object(old.clone());
         run(call, kind, &mut patched, &parsed.value)?;
-        let new = call.decode_value(patched, parsed.duplicates.clone(), options.validation)?;
+        let mut strict = parsed.duplicates.clone();
+        if kind == PatchType::Json {
+            strict.extend(patch::json::unknown_fields(&parsed.value));
+        }
+        let shown = patched.clone();
+        let new = call.decode_value(patched, strict, options.validation).map_err(|error| {
+            undecodable(call, kind, &shown, &parsed.value, error)
+        })?;
         check_identity(call, &old, &new)?;
         let asked = given_version(&new)?;
         if asked.is_some_and(|v| v != current.version) {
@@ -63,8 +73,25 @@ async fn apply_patch(
     form: Form,
 ) -> Result<Response<Body>, ApiError> {
     let parsed = body::parse_yaml(bytes)
-        .map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
-    call.endpoint.check_kind(&parsed.value)?;
+        .map_err(|e| {
+            let why = format!("error decoding YAML: error converting YAML to JSON: {e}");
+            ApiError::bad_request(why)
+        })?;
+    if parsed.value.is_array() {
+        return Err(ApiError::bad_request(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot \
+             unmarshal array into Go value of type map[string]interface {}",
+        ));
+    }
+    if let (FieldValidation::Strict, Some(first)) = (options.validation, parsed.duplicates.first())
+    {
+        return Err(ApiError::bad_request(format!(
+            "error strict decoding YAML: error converting YAML to JSON: {first}"
+        )));
+    }
+    if options.validation == FieldValidation::Warn {
+        parsed.duplicates.iter().for_each(|text| call.warn(text.clone()));
+    }
     let config = parsed.value;
     let force = options.force.unwrap_or(false);
     for _ in 0..ATTEMPTS {
@@ -115,22 +142,21 @@ async fn apply_new(
     if !call.path.subresource.is_empty() {
         return Err(call.not_found());
     }
-    let metadata = config.at("metadata");
-    if !metadata.text("resourceVersion").is_empty() {
-        return Err(ApiError::modified(call.of(), &call.path.name));
-    }
-    if !metadata.text("uid").is_empty() {
-        let why = format!(
-            "uid mismatch: the provided object specified uid {}, and no existing object was found",
-            metadata.text("uid")
-        );
-        return Err(ApiError::conflict(call.of(), &call.path.name, &why));
-    }
     call.authorize("create").await?;
     let merged = merge(call, None, config, force, options)?;
     let mut new = call.decode_value(merged, Vec::new(), FieldValidation::Ignore)?;
+    check_name(call, &new)?;
+    let uid = new.at("metadata").at("uid");
+    if uid.is_string() {
+        let at = Path::new("metadata");
+        let error = FieldError::invalid(&at.field("uid"), uid, "field is immutable");
+        let resource = &call.endpoint.resource;
+        let errors = [error.clone(), error];
+        return Err(ApiError::invalid(&resource.group, &resource.kind, &call.path.name, &errors));
+    }
     let metadata = crate::json::object_mut(&mut new, "metadata");
     crate::meta::wipe_system_fields(metadata);
+    metadata.remove("resourceVersion");
     create::match_namespace(call, metadata)?;
     match create::store_new(call, new, options).await {
         Ok(stored) => Ok(Replaced::Done(stored)),
@@ -170,6 +196,10 @@ fn patch_type(call: &Call) -> Result<PatchType, ApiError> {
     let media = given.split(';').next().unwrap_or_default().trim();
     let supported = call.endpoint.patch_types();
     supported.iter().copied().find(|t| t.media_type() == media).ok_or_else(|| {
+        if PatchType::BUILT_IN.iter().all(|known| known.media_type() != media) {
+            return ApiError::unsupported_media_type("415: Unsupported Media Type")
+                .with_details(serde_json::json!({}));
+        }
         let listed: Vec<&str> = supported.iter().map(|t| t.media_type()).collect();
         ApiError::unsupported_media_type(format!(
             "the body of the request was in an unknown format - accepted media types include: {}",
@@ -195,6 +225,26 @@ fn check_options(kind: PatchType, options: &WriteOptions) -> Result<(), ApiError
     Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", &errors))
 }
 
+/// A patch whose result is no object of the kind, as upstream reports it.
+fn undecodable(
+    call: &Call,
+    kind: PatchType,
+    patched: &Value,
+    by: &Value,
+    error: ApiError,
+) -> ApiError {
+    let shown = match kind {
+        PatchType::Strategic => patch::go_text(by),
+        PatchType::Json | PatchType::Merge | PatchType::Apply => patched.to_string(),
+    };
+    let (name, resource) = (&call.endpoint.version().name, &call.endpoint.resource);
+    let kind = &resource.kind;
+    let prefix = format!("{kind} in version \"{name}\" cannot be handled as a {kind}: ");
+    let why = error.message.strip_prefix(&prefix).unwrap_or(&error.message);
+    let error = FieldError::invalid_text(&Path::new("patch"), &shown, why);
+    ApiError::invalid("", "", "", &[error])
+}
+
 /// A patch may not turn the object into another one.
 fn check_identity(call: &Call, old: &Object, new: &Object) -> Result<(), ApiError> {
     let (old, new) = (old.at("metadata"), new.at("metadata"));
@@ -208,14 +258,6 @@ fn check_identity(call: &Call, old: &Object, new: &Object) -> Result<(), ApiErro
         let why = "the namespace of the provided object does not match the namespace sent on the \
                    request";
         return Err(ApiError::bad_request(why));
-    }
-    if !new.text("uid").is_empty() && new.text("uid") != old.text("uid") {
-        let why = format!(
-            "Precondition failed: UID in precondition: {}, UID in object meta: {}",
-            new.text("uid"),
-            old.text("uid")
-        );
-        return Err(ApiError::conflict(call.of(), url, &why));
     }
     Ok(())
 }

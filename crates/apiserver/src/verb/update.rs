@@ -104,6 +104,9 @@ pub(crate) async fn replace(
     }
     let mut found = Findings::default();
     meta::validate_update(&new, &old, &mut found.errors);
+    // Upstream checks metadata for every kind and once more with the kind's own rules.
+    let twice = found.errors.clone();
+    found.errors.extend(twice);
     match call.path.subresource.as_str() {
         "status" => endpoint.validate_status_update(&new, &old, &mut found),
         "finalize" => namespace::validate_finalize(&new, &mut found.errors),
@@ -133,19 +136,26 @@ async fn store(
         && !meta::has_finalizers(&new)
         && old.at("metadata").int("deletionGracePeriodSeconds").unwrap_or(0) == 0
         && endpoint.may_go(&new);
+    let mut last_words = None;
     let change = if finished {
+        // The answer is the object as this write would have left it.
+        object_mut(&mut new, "metadata").remove("resourceVersion");
+        let draft = endpoint.draft(new, &call.engine);
+        let shown = Arc::new(draft.at_version(current.key.clone(), current.version));
+        if options.dry_run {
+            return Ok(Replaced::Done(shown));
+        }
+        last_words = Some(shown);
         Change::Remove
-    } else if is_same(old, &new) {
+    } else if apply::is_noop(old, &new) {
         return Ok(Replaced::Done(current.clone()));
     } else {
         object_mut(&mut new, "metadata").remove("resourceVersion");
         Change::Put(Box::new(endpoint.draft(new, &call.engine)))
     };
-    if options.dry_run {
-        return Ok(Replaced::Done(match change {
-            Change::Put(draft) => Arc::new(draft.at_version(current.key.clone(), current.version)),
-            Change::Remove => current.clone(),
-        }));
+    if let (true, Change::Put(draft)) = (options.dry_run, &change) {
+        let shown = draft.at_version(current.key.clone(), current.version);
+        return Ok(Replaced::Done(Arc::new(shown)));
     }
     let operation = Operation {
         table: endpoint.resource.table.clone(),
@@ -154,7 +164,7 @@ async fn store(
         change,
     };
     match call.engine.store.write(operation).await {
-        Ok(stored) => Ok(Replaced::Done(stored)),
+        Ok(stored) => Ok(Replaced::Done(last_words.unwrap_or(stored))),
         Err(WriteError::Changed(_)) => Ok(Replaced::Changed),
         Err(error) => Err(write_error(&error)),
     }
@@ -177,41 +187,15 @@ pub(crate) fn own(
     crate::json::into_object(value)
 }
 
-/// Whether nothing changed but the version and the times in managed fields: such a write is
-/// acknowledged without being made.
-fn is_same(old: &Object, new: &Object) -> bool {
-    let others = |o: &Object| o.iter().filter(|(k, _)| *k != "metadata").count();
-    if others(old) != others(new) {
-        return false;
-    }
-    let same_rest =
-        new.iter().filter(|(k, _)| *k != "metadata").all(|(k, v)| old.get(k) == Some(v));
-    if !same_rest {
-        return false;
-    }
-    let settled = |o: &Object| {
-        let mut metadata = o.at("metadata").clone();
-        if let Some(metadata) = metadata.as_object_mut() {
-            metadata.remove("resourceVersion");
-            if let Some(Value::Array(entries)) = metadata.get_mut("managedFields") {
-                for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
-                    entry.remove("time");
-                }
-            }
-        }
-        metadata
-    };
-    settled(old) == settled(new)
-}
-
-fn check_name(call: &Call, object: &Object) -> Result<(), ApiError> {
+pub(super) fn check_name(call: &Call, object: &Object) -> Result<(), ApiError> {
     let name = object.at("metadata").text("name");
     if name == call.path.name {
         return Ok(());
     }
     if name.is_empty() {
+        let path = &call.path.name;
         return Err(ApiError::bad_request(format!(
-            "the name of the object ({name} based on URL) was undeterminable: name must be provided",
+            "the name of the object ({path} based on URL) was undeterminable: name must be provided",
         )));
     }
     let path = &call.path.name;
@@ -227,7 +211,9 @@ fn check_uid(call: &Call, object: &Object, current: &Stored) -> Result<(), ApiEr
         return Ok(());
     }
     let why = format!(
-        "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+        call.registry_key(),
         current.index.uid
     );
     Err(ApiError::conflict(call.of(), &call.path.name, &why))
@@ -238,13 +224,8 @@ pub(super) fn given_version(object: &Object) -> Result<Option<u64>, ApiError> {
     match object.at("metadata").text("resourceVersion") {
         "" | "0" => Ok(None),
         text => text.parse().map(Some).map_err(|_| {
-            let at = Path::new("metadata");
-            let error = FieldError::invalid_text(
-                &at.field("resourceVersion"),
-                text,
-                format!("strconv.ParseUint: parsing {}: invalid syntax", crate::field::go_quote(text)),
-            );
-            ApiError::invalid("", "", "", &[error])
+            let quoted = crate::field::go_quote(text);
+            ApiError::unexplained(format!("strconv.ParseUint: parsing {quoted}: invalid syntax"))
         }),
     }
 }

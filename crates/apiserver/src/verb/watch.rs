@@ -74,11 +74,9 @@ impl Start {
         let at = Path::new("resourceVersionMatch");
         match initial {
             Some(_) if matching != "NotOlderThan" => {
-                if matching.is_empty() {
-                    let why = "sendInitialEvents requires setting resourceVersionMatch to \
-                               NotOlderThan";
-                    errors.push(FieldError::forbidden(&at, why));
-                } else {
+                let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+                errors.push(FieldError::forbidden(&at, why));
+                if !matching.is_empty() {
                     let supported = ["NotOlderThan"];
                     errors.push(FieldError::not_supported(&at, &json!(matching), &supported));
                 }
@@ -165,7 +163,10 @@ impl Watcher {
         self.last = version;
         match start {
             Start::Now => {}
-            Start::Everything => self.queue_initial(&objects),
+            Start::Everything => {
+                self.queue_initial(&objects);
+                self.announce = self.bookmarks;
+            }
             Start::EverythingThenBookmark(asked) if asked <= version => {
                 self.queue_initial(&objects);
                 self.announce = self.bookmarks;
@@ -212,9 +213,9 @@ impl Watcher {
             self.changes.mark_unchanged();
             match self.call.endpoint.resource.table.events_after(self.last, BATCH) {
                 Err(Gone) => {
-                    let last = self.last;
-                    self.failed =
-                        Some(ApiError::expired(format!("too old resource version: {last}")));
+                    let (last, oldest) = (self.last, self.call.endpoint.resource.table.oldest());
+                    let why = format!("too old resource version: {last} ({oldest})");
+                    self.failed = Some(ApiError::expired(why));
                     continue;
                 }
                 Ok(events) if events.is_empty() => self.last = self.last.max(current),

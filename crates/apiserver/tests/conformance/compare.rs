@@ -66,7 +66,9 @@ impl Report {
         self.scenarios += 1;
         let Some(recorded) = recorded else {
             self.different += got.len();
-            self.write(format_args!("{scenario}: not recorded yet (cargo xtask conformance record)"));
+            self.write(format_args!(
+                "{scenario}: not recorded yet (cargo xtask conformance record)"
+            ));
             return;
         };
         let mut got_by_label: BTreeMap<&str, &Value> =
@@ -76,7 +78,9 @@ impl Report {
                 Some(record) => self.add_step(scenario, label, expected, record),
                 None => {
                     self.different += 1;
-                    self.write(format_args!("{scenario} / {label}: recorded, but not in the scenario"));
+                    self.write(format_args!(
+                        "{scenario} / {label}: recorded, but not in the scenario"
+                    ));
                 }
             }
         }
@@ -153,7 +157,11 @@ impl Report {
         }
         let summary = self.summary();
         println!("{summary}");
-        assert!(self.different == 0, "answers differ from the real server's\n\n{}\n{summary}", self.text);
+        assert!(
+            self.different == 0,
+            "answers differ from the real server's\n\n{}\n{summary}",
+            self.text
+        );
     }
 }
 

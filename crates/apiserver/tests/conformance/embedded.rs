@@ -41,7 +41,9 @@ impl Embedded {
     pub(crate) async fn over_tls(&self) -> TlsTarget {
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server = self.0.serve_tls(any_port).await.expect("a port on loopback");
-        TlsTarget::connect(server.address(), server.authority_pem().as_bytes()).await.expect("it answers")
+        TlsTarget::connect(server.address(), server.authority_pem().as_bytes())
+            .await
+            .expect("it answers")
     }
 }
 

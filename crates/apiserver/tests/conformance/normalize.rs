@@ -8,8 +8,9 @@
 //! - the random end of a generated name becomes `<suffix1>`, …;
 //! - addresses, ports, continue tokens, signed tokens and certificates get a name each.
 //!
-//! Three things have no promised order and are sorted: `managedFields` (upstream goes by time, which
-//! has whole seconds), `details.causes`, and the same errors listed in the Status' message.
+//! Some things have no promised order and are sorted: `managedFields` (upstream goes by time, which
+//! has whole seconds), `details.causes` and the same errors listed in the Status' message, and the
+//! rules of a SelfSubjectRulesReview.
 
 mod pattern;
 
@@ -28,9 +29,9 @@ pub(crate) fn normalize(records: &mut [Value], kept: &[Value]) {
         sort_unordered(record);
         seen.collect(record);
     }
-    let mut texts = BTreeSet::new();
-    kept.iter().for_each(|value| collect_texts(value, &mut texts));
-    seen.versions.retain(|version| texts.contains(version.to_string().as_str()));
+    let mut compared = BTreeSet::new();
+    kept.iter().for_each(|value| collect_compared(value, &mut compared));
+    seen.versions.retain(|version| compared.contains(version));
     let mut rewriter = Rewriter {
         versions: seen.versions.into_iter().collect(),
         generated: seen.generated,
@@ -42,13 +43,21 @@ pub(crate) fn normalize(records: &mut [Value], kept: &[Value]) {
     }
 }
 
-fn collect_texts<'a>(value: &'a Value, texts: &mut BTreeSet<&'a str>) {
+/// The versions of objects in what is compared: whole objects, or the version picked by itself.
+fn collect_compared(value: &Value, versions: &mut BTreeSet<u64>) {
     match value {
-        Value::String(text) => {
-            texts.insert(text);
+        Value::Array(elements) => {
+            elements.iter().for_each(|element| collect_compared(element, versions));
         }
-        Value::Array(elements) => elements.iter().for_each(|element| collect_texts(element, texts)),
-        Value::Object(members) => members.values().for_each(|member| collect_texts(member, texts)),
+        Value::Object(members) => {
+            for (key, member) in members {
+                let of_object = key == "resourceVersion" && is_object_metadata(members);
+                if of_object || key.ends_with("/resourceVersion") {
+                    versions.extend(version(member));
+                }
+                collect_compared(member, versions);
+            }
+        }
         _ => {}
     }
 }
@@ -195,6 +204,11 @@ fn sort_unordered(value: &mut Value) {
                     ["operation", "manager", "subresource", "apiVersion"]
                         .map(|key| entry[key].as_str().unwrap_or_default().to_owned())
                 });
+            }
+            for key in ["resourceRules", "nonResourceRules"] {
+                if let Some(Value::Array(rules)) = members.get_mut(key) {
+                    rules.sort_by_key(Value::to_string);
+                }
             }
             if members.get("kind").is_some_and(|kind| kind == "Status") {
                 sort_causes(members);

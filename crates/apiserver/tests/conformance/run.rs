@@ -75,8 +75,7 @@ impl Runner<'_> {
     async fn prepare(&mut self, scenario: &Scenario) {
         let ns = scenario.namespace();
         let core = format!("/api/v1/namespaces/{ns}");
-        let namespace =
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns}});
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns}});
         self.must("POST", "/api/v1/namespaces", Some(&namespace)).await;
         self.await_ok(&format!("{core}/serviceaccounts/default")).await;
         self.await_ok(&format!("{core}/configmaps/kube-root-ca.crt")).await;

@@ -109,7 +109,8 @@ impl Answers {
     /// scenario is gone.
     pub(crate) fn record(&self) {
         for (topic, answers) in &self.topics {
-            let mut recorded = if self.whole { Default::default() } else { transcript::load(topic) };
+            let mut recorded =
+                if self.whole { Default::default() } else { transcript::load(topic) };
             for answered in answers {
                 recorded.insert(answered.scenario.clone(), answered.records.clone());
             }

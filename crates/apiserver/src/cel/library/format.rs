@@ -49,7 +49,7 @@ static FORMATS: [NamedFormat; 13] = [
     },
     NamedFormat {
         name: "uuid",
-        pattern_size: 59,
+        pattern_size: 71,
         problems: |text| unless(is_uuid(text), "does not match the UUID format"),
     },
     NamedFormat {
@@ -62,12 +62,12 @@ static FORMATS: [NamedFormat; 13] = [
     },
     NamedFormat {
         name: "date",
-        pattern_size: 77,
+        pattern_size: 71,
         problems: |text| unless(time::parse_date(text).is_some(), "invalid date"),
     },
     NamedFormat {
         name: "datetime",
-        pattern_size: 77,
+        pattern_size: 71,
         problems: |text| unless(is_date_time(text), "invalid datetime"),
     },
 ];

@@ -44,11 +44,11 @@ pub(super) fn native(function: &str) -> Option<Native> {
         },
         "sort" => |args, meter| {
             let items = items(only(args)?)?;
-            sort_by(items.clone(), &items, meter)
+            sort_by(&items, &items, meter)
         },
         "@sortByAssociatedKeys" => |args, meter| {
             let [list, keys] = pair(args)?;
-            sort_by(items(list)?, &items(keys)?, meter)
+            sort_by(&items(list)?, &items(keys)?, meter)
         },
         "reverse" => |args, _| {
             let mut items = items(only(args)?)?;
@@ -186,7 +186,7 @@ fn flatten<'a>(
     Ok(())
 }
 
-fn sort_by<'a>(items: Vec<Val<'a>>, keys: &[Val<'a>], meter: &mut Meter) -> Evaluated<'a> {
+fn sort_by<'a>(items: &[Val<'a>], keys: &[Val<'a>], meter: &mut Meter) -> Evaluated<'a> {
     if items.len() != keys.len() {
         return Err(Fault::new(format!(
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys \

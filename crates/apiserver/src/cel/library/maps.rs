@@ -19,11 +19,8 @@ fn unsupported(key: &Val<'_>) -> Fault {
 }
 
 /// Adds a key and a value, or all entries of another map; a key must not be there already.
-pub(in super::super) fn insert<'a>(
-    map: &mut OwnedMap<'a>,
-    args: Vec<Val<'a>>,
-) -> Result<(), Fault> {
-    let entries = match &args[..] {
+pub(in super::super) fn insert<'a>(map: &mut OwnedMap<'a>, args: &[Val<'a>]) -> Result<(), Fault> {
+    let entries = match args {
         [key, value] => vec![(key.clone(), value.clone())],
         [more] => {
             let more = more.as_map().ok_or_else(Fault::no_such_overload)?;
@@ -50,6 +47,6 @@ pub(super) fn insert_into<'a>(args: &[Val<'a>], meter: &mut Meter) -> Evaluated<
     let [Val::Map(map), rest @ ..] = args else { return Err(Fault::no_such_overload()) };
     meter.work(map.len())?;
     let mut map = (**map).clone();
-    insert(&mut map, rest.to_vec())?;
+    insert(&mut map, rest)?;
     Ok(Val::Map(Rc::new(map)))
 }

@@ -122,14 +122,12 @@ pub(super) fn native(function: &str) -> Option<Native> {
             let text = text_first(args)?.0;
             Ok(Val::Bool(parse_ip(text)?.to_string() == **text))
         },
-        "family" => |args, _| {
-            of_ip(args, |ip| Val::Int(if ip.is_ipv4() { 4 } else { 6 }))
-        },
+        "family" => |args, _| of_ip(args, |ip| Val::Int(if ip.is_ipv4() { 4 } else { 6 })),
         "isUnspecified" => |args, _| of_ip(args, |ip| Val::Bool(ip.is_unspecified())),
         "isLoopback" => |args, _| of_ip(args, |ip| Val::Bool(ip.is_loopback())),
-        "isLinkLocalMulticast" => |args, _| {
-            of_ip(args, |ip| Val::Bool(is_link_local_multicast(ip)))
-        },
+        "isLinkLocalMulticast" => {
+            |args, _| of_ip(args, |ip| Val::Bool(is_link_local_multicast(ip)))
+        }
         "isLinkLocalUnicast" => |args, _| of_ip(args, |ip| Val::Bool(is_link_local_unicast(ip))),
         "isGlobalUnicast" => |args, _| of_ip(args, |ip| Val::Bool(is_global_unicast(ip))),
         "cidr" => |args, _| Ok(Val::Cidr(Cidr::parse(text_first(args)?.0)?)),

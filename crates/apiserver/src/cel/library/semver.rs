@@ -166,9 +166,8 @@ mod tests {
     fn versions_are_ordered_by_precedence() {
         let ordered =
             ["1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-2", "1.0.0", "1.2.0"];
-        let order = |a: &str, b: &str| {
-            Semver::parse(a).unwrap().compare(&Semver::parse(b).unwrap())
-        };
+        let order =
+            |a: &str, b: &str| Semver::parse(a).unwrap().compare(&Semver::parse(b).unwrap());
         assert_eq!(order(ordered[0], ordered[1]), Ordering::Less);
         assert_eq!(order(ordered[1], ordered[2]), Ordering::Less);
         assert_eq!(order(ordered[3], ordered[0]), Ordering::Less);

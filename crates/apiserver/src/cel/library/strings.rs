@@ -210,7 +210,13 @@ pub(super) fn index_of<'a>(args: &[Val<'a>], meter: &mut Meter, last: bool) -> E
     }
     let offset = match offset {
         None if last && text.len() < part.len() => return Ok(Val::Int(-1)),
-        None => if last { length - 1 } else { 0 },
+        None => {
+            if last {
+                length - 1
+            } else {
+                0
+            }
+        }
         Some(offset) if offset < 0 => return Err(out_of_range(offset)),
         Some(offset) => offset,
     };

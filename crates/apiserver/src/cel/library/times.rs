@@ -13,15 +13,15 @@ pub(super) fn native(function: &str) -> Option<Native> {
         "getDayOfYear" => |args, _| part(args, |t| i64::from(t.day_of_year()) - 1, None),
         "getDayOfMonth" => |args, _| part(args, |t| i64::from(t.day()) - 1, None),
         "getDate" => |args, _| part(args, |t| t.day().into(), None),
-        "getDayOfWeek" => |args, _| {
-            part(args, |t| t.weekday().to_sunday_zero_offset().into(), None)
-        },
+        "getDayOfWeek" => {
+            |args, _| part(args, |t| t.weekday().to_sunday_zero_offset().into(), None)
+        }
         "getHours" => |args, _| part(args, |t| t.hour().into(), Some(3_600_000_000_000)),
         "getMinutes" => |args, _| part(args, |t| t.minute().into(), Some(60_000_000_000)),
         "getSeconds" => |args, _| part(args, |t| t.second().into(), Some(1_000_000_000)),
-        "getMilliseconds" => |args, _| {
-            part(args, |t| i64::from(t.subsec_nanosecond()) / 1_000_000, Some(1_000_000))
-        },
+        "getMilliseconds" => {
+            |args, _| part(args, |t| i64::from(t.subsec_nanosecond()) / 1_000_000, Some(1_000_000))
+        }
         _ => return None,
     };
     Some(found)

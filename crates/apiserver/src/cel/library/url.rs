@@ -164,12 +164,12 @@ fn host_of(authority: &str) -> Result<String, String> {
     }
 }
 
-/// The first `%` that two hex digits do not follow.
+/// The first `%` that two hex digits do not follow, with what follows instead.
 fn bad_escape(text: &str) -> Option<&str> {
     text.match_indices('%').find_map(|(at, _)| {
-        let escape: &str = &text[at..text.len().min(at + 3)];
-        let fine = escape.len() == 3 && escape.bytes().skip(1).all(|b| b.is_ascii_hexdigit());
-        (!fine).then(|| text.get(at..at + 3).unwrap_or(&text[at..]))
+        let rest = &text[at..];
+        let digits = rest.bytes().skip(1).take(2).filter(u8::is_ascii_hexdigit).count();
+        (digits < 2).then(|| rest.get(..3).unwrap_or(rest))
     })
 }
 
@@ -233,7 +233,14 @@ mod tests {
     #[test]
     fn parts_are_found() {
         for (text, scheme, host, hostname, port, path) in [
-            ("https://example.com:80/a b", "https", "example.com:80", "example.com", "80", "/a%20b"),
+            (
+                "https://example.com:80/a b",
+                "https",
+                "example.com:80",
+                "example.com",
+                "80",
+                "/a%20b",
+            ),
             ("https://[::1]:80/", "https", "[::1]:80", "::1", "80", "/"),
             ("https://[::1]/", "https", "[::1]", "::1", "", "/"),
             ("/path#x", "", "", "", "", "/path"),

@@ -34,9 +34,7 @@ fn annotation(obj: &Object) -> &str {
 pub(super) fn validate(new: &Object, old: Option<&Object>, errors: &mut Vec<FieldError>) {
     let group = new.at("spec").text("group");
     let is_community = ["k8s.io", "kubernetes.io"].into_iter().any(|domain| {
-        group
-            .strip_suffix(domain)
-            .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     });
     let state = Approval::of(new);
     if !is_community || old.is_some_and(|old| Approval::of(old) == state) {

@@ -7,10 +7,7 @@ use crate::schema::{Node, go_shown};
 
 /// Checks all defaults in a structural schema.
 pub(super) fn validate(root: &Node, path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    let resource = Resource {
-        node: root,
-        steps: None,
-    };
+    let resource = Resource { node: root, steps: None };
     walk(root, &resource, false, path, errors);
 }
 
@@ -40,9 +37,7 @@ impl Resource<'_> {
         }
         if let Some(members) = value.as_object_mut() {
             members.entry("kind").or_insert_with(|| "Validation".into());
-            members
-                .entry("apiVersion")
-                .or_insert_with(|| "validation/v1".into());
+            members.entry("apiVersion").or_insert_with(|| "validation/v1".into());
         }
         value
     }
@@ -56,11 +51,8 @@ fn walk(
     errors: &mut Vec<FieldError>,
 ) {
     let own = Resource { node, steps: None };
-    let (resource, inside_meta) = if node.is_resource() {
-        (&own, false)
-    } else {
-        (resource, inside_meta)
-    };
+    let (resource, inside_meta) =
+        if node.is_resource() { (&own, false) } else { (resource, inside_meta) };
     if let Some(default) = node.default_value() {
         let at = path.field("default");
         if inside_meta {
@@ -70,34 +62,16 @@ fn walk(
         }
     }
     if let Some(item) = node.item() {
-        let step = Step {
-            before: resource.steps,
-            name: None,
-        };
-        let inner = Resource {
-            node: resource.node,
-            steps: Some(&step),
-        };
+        let step = Step { before: resource.steps, name: None };
+        let inner = Resource { node: resource.node, steps: Some(&step) };
         walk(item, &inner, inside_meta, &path.field("items"), errors);
     }
     let properties = path.field("properties");
     for (name, property) in node.declared() {
         let of_resource = node.is_resource() && matches!(name, "metadata" | "apiVersion" | "kind");
-        let step = Step {
-            before: resource.steps,
-            name: Some(name),
-        };
-        let inner = Resource {
-            node: resource.node,
-            steps: Some(&step),
-        };
-        walk(
-            property,
-            &inner,
-            inside_meta || of_resource,
-            &properties.key(name),
-            errors,
-        );
+        let step = Step { before: resource.steps, name: Some(name) };
+        let inner = Resource { node: resource.node, steps: Some(&step) };
+        walk(property, &inner, inside_meta || of_resource, &properties.key(name), errors);
     }
 }
 
@@ -138,9 +112,7 @@ fn check_in_metadata(
         return;
     }
     let mut problems = Vec::new();
-    resource
-        .node
-        .validate_resources(&object, &Path::root(), &mut problems);
+    resource.node.validate_resources(&object, &Path::root(), &mut problems);
     match &problems[..] {
         [] => node.validate_value(default, at, errors),
         [one] => errors.push(refuse(&one.to_string())),

@@ -83,11 +83,7 @@ pub(crate) enum DefinitionError {
     #[error("version {version} of {definition} has no schema")]
     NoSchema { definition: String, version: String },
     #[error("the schema of version {version} of {definition} does not compile")]
-    Schema {
-        definition: String,
-        version: String,
-        source: CompileError,
-    },
+    Schema { definition: String, version: String, source: CompileError },
 }
 
 impl Definition {
@@ -103,19 +99,10 @@ impl Definition {
         let mut versions: Vec<Version> = Vec::new();
         for version in spec.list("versions") {
             let parsed = Version::parse(version, &versions, &name)?;
-            versions.push(Version {
-                deprecation: deprecation(version, spec),
-                ..parsed
-            });
+            versions.push(Version { deprecation: deprecation(version, spec), ..parsed });
         }
         let group = spec.text("group").to_owned();
-        Ok(Self {
-            name,
-            group,
-            names: Names::parse(spec.at("names")),
-            scope,
-            versions,
-        })
+        Ok(Self { name, group, names: Names::parse(spec.at("names")), scope, versions })
     }
 
     /// The version by its name, if it is served.
@@ -160,18 +147,12 @@ fn deprecation(version: &Value, spec: &Value) -> Option<String> {
         .map(|v| v.text("name"))
         .filter(|candidate| Precedence::of(candidate) > Precedence::of(name))
         .max_by_key(|candidate| Precedence::of(candidate));
-    let advice = better
-        .map(|b| format!("; use {group}/{b} {kind}"))
-        .unwrap_or_default();
+    let advice = better.map(|b| format!("; use {group}/{b} {kind}")).unwrap_or_default();
     Some(format!("{group}/{name} {kind} is deprecated{advice}"))
 }
 
 fn texts(values: &[Value]) -> Vec<String> {
-    values
-        .iter()
-        .filter_map(Value::as_str)
-        .map(str::to_owned)
-        .collect()
+    values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 impl Version {
@@ -183,20 +164,13 @@ impl Version {
             Some(other) => (Arc::clone(&other.schema), Arc::clone(&other.schema_json)),
             None if !json.is_object() => {
                 let definition = definition.to_owned();
-                return Err(DefinitionError::NoSchema {
-                    definition,
-                    version: name,
-                });
+                return Err(DefinitionError::NoSchema { definition, version: name });
             }
             None => match Schema::compile(json) {
                 Ok(schema) => (Arc::new(schema), Arc::new(json.clone())),
                 Err(source) => {
                     let definition = definition.to_owned();
-                    return Err(DefinitionError::Schema {
-                        definition,
-                        version: name,
-                        source,
-                    });
+                    return Err(DefinitionError::Schema { definition, version: name, source });
                 }
             },
         };
@@ -216,9 +190,7 @@ impl Version {
                 .iter()
                 .map(PrinterColumn::parse)
                 .collect(),
-            selectable_fields: fields
-                .map(|field| field.text("jsonPath").to_owned())
-                .collect(),
+            selectable_fields: fields.map(|field| field.text("jsonPath").to_owned()).collect(),
         })
     }
 }

@@ -34,10 +34,7 @@ pub(super) fn resolve<'s>(
     schema: &'s Value,
     array_notation: bool,
 ) -> Result<Found<'s>, FieldPathError> {
-    let mut found = Found {
-        steps: Vec::new(),
-        schema,
-    };
+    let mut found = Found { steps: Vec::new(), schema };
     let mut rest = path;
     while !rest.is_empty() {
         match take_token(&mut rest) {
@@ -76,10 +73,8 @@ pub(super) fn resolve<'s>(
 impl Found<'_> {
     fn enter(&mut self, name: String) -> Result<(), FieldPathError> {
         const NOTHING: &Value = &Value::Null;
-        let properties = self
-            .schema
-            .get("properties")
-            .filter(|p| p.as_object().is_some_and(|p| !p.is_empty()));
+        let properties =
+            self.schema.get("properties").filter(|p| p.as_object().is_some_and(|p| !p.is_empty()));
         self.schema = match (properties, self.schema.at("additionalProperties")) {
             (Some(properties), _) => properties.get(&name).ok_or(FieldPathError::NoSuchField)?,
             (None, Value::Null) => return Err(FieldPathError::NoSuchField),

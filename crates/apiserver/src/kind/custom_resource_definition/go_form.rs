@@ -66,37 +66,23 @@ static SCHEMA: [Member; 43] = [
     ("AnyOf", "anyOf", Form::SchemaList),
     ("Not", "not", Form::Schema),
     ("Properties", "properties", Form::SchemaMap),
-    (
-        "AdditionalProperties",
-        "additionalProperties",
-        Form::SchemaOrBool,
-    ),
+    ("AdditionalProperties", "additionalProperties", Form::SchemaOrBool),
     ("PatternProperties", "patternProperties", Form::SchemaMap),
     ("Dependencies", "dependencies", Form::Dependencies),
     ("AdditionalItems", "additionalItems", Form::SchemaOrBool),
     ("Definitions", "definitions", Form::SchemaMap),
     ("ExternalDocs", "externalDocs", Form::Struct(&EXTERNAL_DOCS)),
     ("Example", "example", Form::Raw),
-    (
-        "XPreserveUnknownFields",
-        "x-kubernetes-preserve-unknown-fields",
-        Form::Raw,
-    ),
-    (
-        "XEmbeddedResource",
-        "x-kubernetes-embedded-resource",
-        Form::Flag,
-    ),
+    ("XPreserveUnknownFields", "x-kubernetes-preserve-unknown-fields", Form::Raw),
+    ("XEmbeddedResource", "x-kubernetes-embedded-resource", Form::Flag),
     ("XIntOrString", "x-kubernetes-int-or-string", Form::Flag),
     ("XListMapKeys", "x-kubernetes-list-map-keys", Form::Raw),
     ("XListType", "x-kubernetes-list-type", Form::Raw),
     ("XMapType", "x-kubernetes-map-type", Form::Raw),
 ];
 
-static EXTERNAL_DOCS: [Member; 2] = [
-    ("Description", "description", Form::Text),
-    ("URL", "url", Form::Text),
-];
+static EXTERNAL_DOCS: [Member; 2] =
+    [("Description", "description", Form::Text), ("URL", "url", Form::Text)];
 
 static RULE: [Member; 6] = [
     ("Rule", "rule", Form::Text),
@@ -116,10 +102,8 @@ static COLUMN: [Member; 6] = [
     ("JSONPath", "jsonPath", Form::Text),
 ];
 
-static SUBRESOURCES: [Member; 2] = [
-    ("Status", "status", Form::Struct(&[])),
-    ("Scale", "scale", Form::Struct(&SCALE)),
-];
+static SUBRESOURCES: [Member; 2] =
+    [("Status", "status", Form::Struct(&[])), ("Scale", "scale", Form::Struct(&SCALE))];
 
 static SCALE: [Member; 3] = [
     ("SpecReplicasPath", "specReplicasPath", Form::Text),
@@ -163,21 +147,9 @@ pub(super) fn versions(spec: &Hoisted<'_>) -> String {
         write_members(&mut out, version, &VERSION);
         let shared = [
             ("Schema", Shared::Schema, Form::Struct(&VALIDATION)),
-            (
-                "Subresources",
-                Shared::Subresources,
-                Form::Struct(&SUBRESOURCES),
-            ),
-            (
-                "AdditionalPrinterColumns",
-                Shared::Columns,
-                Form::StructList(&COLUMN),
-            ),
-            (
-                "SelectableFields",
-                Shared::SelectableFields,
-                Form::StructList(&SELECTABLE_FIELD),
-            ),
+            ("Subresources", Shared::Subresources, Form::Struct(&SUBRESOURCES)),
+            ("AdditionalPrinterColumns", Shared::Columns, Form::StructList(&COLUMN)),
+            ("SelectableFields", Shared::SelectableFields, Form::StructList(&SELECTABLE_FIELD)),
         ];
         for (name, shared, form) in shared {
             out.push_str(&format!(",\"{name}\":"));
@@ -193,11 +165,7 @@ fn write_schema(out: &mut String, schema: &Value) {
     out.push('{');
     write_members(out, schema, &SCHEMA);
     out.push_str(",\"XValidations\":");
-    write_value(
-        out,
-        schema.at("x-kubernetes-validations"),
-        Form::StructList(&RULE),
-    );
+    write_value(out, schema.at("x-kubernetes-validations"), Form::StructList(&RULE));
     out.push('}');
 }
 
@@ -244,11 +212,7 @@ fn write_value(out: &mut String, value: &Value, form: Form) {
         (Form::Dependencies, value) => write_map(out, value, |out, dependency| {
             let list = dependency.is_array();
             out.push_str("{\"Schema\":");
-            write_value(
-                out,
-                if list { &Value::Null } else { dependency },
-                Form::Schema,
-            );
+            write_value(out, if list { &Value::Null } else { dependency }, Form::Schema);
             out.push_str(",\"Property\":");
             write_value(out, if list { dependency } else { &Value::Null }, Form::Raw);
             out.push('}');

@@ -53,20 +53,10 @@ impl<'s> Hoisted<'s> {
         let agreed = |shared: Shared| {
             let member = shared.member();
             let mut values = versions.iter().map(|version| version.at(member));
-            values
-                .next()
-                .is_some_and(|first| values.all(|value| value == first))
+            values.next().is_some_and(|first| values.all(|value| value == first))
         };
-        let all = [
-            Shared::Schema,
-            Shared::Subresources,
-            Shared::Columns,
-            Shared::SelectableFields,
-        ];
-        Self {
-            versions,
-            shared: all.map(agreed),
-        }
+        let all = [Shared::Schema, Shared::Subresources, Shared::Columns, Shared::SelectableFields];
+        Self { versions, shared: all.map(agreed) }
     }
 
     /// The member at the top of the spec; null if versions differ or have none.
@@ -81,11 +71,7 @@ impl<'s> Hoisted<'s> {
     /// The member of one version; null if it moved to the top.
     pub(super) fn of_version(&self, shared: Shared, version: &'s Value) -> &'s Value {
         const NOTHING: &Value = &Value::Null;
-        if self.shared[shared.slot()] {
-            NOTHING
-        } else {
-            version.at(shared.member())
-        }
+        if self.shared[shared.slot()] { NOTHING } else { version.at(shared.member()) }
     }
 
     /// The distinct schemas, each with the path that errors about it begin with.
@@ -98,10 +84,7 @@ impl<'s> Hoisted<'s> {
         versions
             .filter_map(|(index, version)| {
                 let schema = of(self.of_version(Shared::Schema, version))?;
-                Some((
-                    format!("spec.versions[{index}].schema.openAPIV3Schema"),
-                    schema,
-                ))
+                Some((format!("spec.versions[{index}].schema.openAPIV3Schema"), schema))
             })
             .collect()
     }

@@ -27,10 +27,8 @@ impl TakenNames {
         let names = definition.at("status").at("acceptedNames");
         let short_names = names.list("shortNames").iter().filter_map(Value::as_str);
         let singles = ["plural", "singular"].map(|member| names.text(member));
-        self.resources
-            .extend(short_names.chain(singles).map(str::to_owned));
-        self.kinds
-            .extend(["kind", "listKind"].map(|member| names.text(member).to_owned()));
+        self.resources.extend(short_names.chain(singles).map(str::to_owned));
+        self.kinds.extend(["kind", "listKind"].map(|member| names.text(member).to_owned()));
     }
 }
 
@@ -56,11 +54,7 @@ pub(crate) fn accept_names(definition: &Object, taken: &TakenNames, now: &str) -
             None => set_or_remove(&mut names, member, requested.get(member).cloned()),
         }
     }
-    set_or_remove(
-        &mut names,
-        "categories",
-        requested.get("categories").cloned(),
-    );
+    set_or_remove(&mut names, "categories", requested.get("categories").cloned());
     let names = Value::Object(names);
 
     let naming = match &conflict {
@@ -108,19 +102,13 @@ pub(crate) fn is_condition_true(definition: &Object, kind: &str) -> bool {
 }
 
 fn find_condition<'d>(definition: &'d Object, kind: &str) -> Option<&'d Value> {
-    definition
-        .at("status")
-        .list("conditions")
-        .iter()
-        .find(|c| c.text("type") == kind)
+    definition.at("status").list("conditions").iter().find(|c| c.text("type") == kind)
 }
 
 /// What is wrong with taking a name, or a list of them, beyond those already held.
 fn clashes(requested: &Value, held: &Value, pool: &HashSet<String>) -> Option<String> {
     fn each(names: &Value) -> &[Value] {
-        names
-            .as_array()
-            .map_or(std::slice::from_ref(names), Vec::as_slice)
+        names.as_array().map_or(std::slice::from_ref(names), Vec::as_slice)
     }
     let in_use: Vec<String> = each(requested)
         .iter()
@@ -137,12 +125,8 @@ fn clashes(requested: &Value, held: &Value, pool: &HashSet<String>) -> Option<St
 }
 
 fn same_names(requested: &Value, accepted: &Value) -> bool {
-    ["plural", "singular", "kind", "listKind"]
-        .iter()
-        .all(|m| requested.text(m) == accepted.text(m))
-        && ["shortNames", "categories"]
-            .iter()
-            .all(|m| requested.list(m) == accepted.list(m))
+    ["plural", "singular", "kind", "listKind"].iter().all(|m| requested.text(m) == accepted.text(m))
+        && ["shortNames", "categories"].iter().all(|m| requested.list(m) == accepted.list(m))
 }
 
 struct Condition<'a> {
@@ -154,12 +138,7 @@ struct Condition<'a> {
 
 impl<'a> Condition<'a> {
     const fn new(kind: &'a str, is_true: bool, reason: &'a str, message: &'a str) -> Self {
-        Self {
-            kind,
-            is_true,
-            reason,
-            message,
-        }
+        Self { kind, is_true, reason, message }
     }
 
     const fn status(&self) -> &'static str {
@@ -187,9 +166,7 @@ fn set_condition(status: &mut Value, condition: &Condition<'_>, now: &str) {
     let Some(conditions) = conditions.as_array_mut() else {
         return;
     };
-    let existing = conditions
-        .iter_mut()
-        .find(|c| c.text("type") == condition.kind);
+    let existing = conditions.iter_mut().find(|c| c.text("type") == condition.kind);
     let mut fresh = json!({
         "type": condition.kind,
         "status": condition.status(),

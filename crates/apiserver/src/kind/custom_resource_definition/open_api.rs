@@ -18,17 +18,11 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    pub(super) const ROOT: Self = Self {
-        is_root: true,
-        no_defaults: None,
-        inside_resource_meta: false,
-    };
+    pub(super) const ROOT: Self =
+        Self { is_root: true, no_defaults: None, inside_resource_meta: false };
 
     const fn below(self) -> Self {
-        Self {
-            is_root: false,
-            ..self
-        }
+        Self { is_root: false, ..self }
     }
 }
 
@@ -49,11 +43,7 @@ pub(super) fn validate(
     below(schema, context, path, errors);
     if schema.at("x-kubernetes-preserve-unknown-fields") == &Value::Bool(false) {
         let at = path.field("x-kubernetes-preserve-unknown-fields");
-        errors.push(FieldError::invalid(
-            &at,
-            &Value::Bool(false),
-            "must be true or undefined",
-        ));
+        errors.push(FieldError::invalid(&at, &Value::Bool(false), "must be true or undefined"));
     }
     composition(schema, path, errors);
     list_map(schema, path, errors);
@@ -66,53 +56,30 @@ fn members(schema: &Value, context: Context<'_>, path: &Path<'_>, errors: &mut V
     const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
     let schema_type = schema.text("type");
     if !schema_type.is_empty() && !TYPES.contains(&schema_type) {
-        errors.push(not_supported(
-            &path.field("type"),
-            schema.at("type"),
-            &TYPES,
-        ));
+        errors.push(not_supported(&path.field("type"), schema.at("type"), &TYPES));
     }
     let mut forbid = |member: &str, detail: &str| {
         errors.push(FieldError::forbidden(&path.field(member), detail));
     };
-    if let Some(reason) = context
-        .no_defaults
-        .filter(|_| !schema.at("default").is_null())
-    {
+    if let Some(reason) = context.no_defaults.filter(|_| !schema.at("default").is_null()) {
         forbid("default", &format!("must not be set {reason}"));
     }
     if !schema.text("id").is_empty() {
         forbid("id", "id is not supported");
     }
-    for member in [
-        "additionalItems",
-        "patternProperties",
-        "definitions",
-        "dependencies",
-        "$ref",
-    ] {
+    for member in ["additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
         if !schema.at(member).is_null() {
             forbid(member, &format!("{member} is not supported"));
         }
     }
     if schema_type == "null" {
-        forbid(
-            "type",
-            "type cannot be set to null, use nullable as an alternative",
-        );
+        forbid("type", "type cannot be set to null, use nullable as an alternative");
     }
-    if schema
-        .at("items")
-        .as_array()
-        .is_some_and(|items| !items.is_empty())
-    {
+    if schema.at("items").as_array().is_some_and(|items| !items.is_empty()) {
         forbid("items", "items must be a schema object and not an array");
     }
     if context.inside_resource_meta && schema.flag("x-kubernetes-embedded-resource") {
-        forbid(
-            "x-kubernetes-embedded-resource",
-            "must not be used inside of resource meta",
-        );
+        forbid("x-kubernetes-embedded-resource", "must not be used inside of resource meta");
     }
 }
 
@@ -276,11 +243,7 @@ fn list_map(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
         }
         _ => {
             let detail = "must only have a single schema if x-kubernetes-list-type is map";
-            errors.push(FieldError::invalid_raw(
-                &items_path,
-                go_form::items(items),
-                detail,
-            ));
+            errors.push(FieldError::invalid_raw(&items_path, go_form::items(items), detail));
         }
     }
 }
@@ -321,12 +284,8 @@ fn list_items(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
 
 /// The shape of `x-kubernetes-validations`.
 fn rules(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    const REASONS: [&str; 4] = [
-        "FieldValueDuplicate",
-        "FieldValueForbidden",
-        "FieldValueInvalid",
-        "FieldValueRequired",
-    ];
+    const REASONS: [&str; 4] =
+        ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
     let has_breaks = |text: &str| text.contains(['\n', '\r']);
     let rules_path = path.field("x-kubernetes-validations");
     for (index, rule) in schema.list("x-kubernetes-validations").iter().enumerate() {
@@ -335,10 +294,7 @@ fn rules(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
         let trimmed = message.trim();
         let message_path = path.field("message");
         if text.is_empty() {
-            errors.push(FieldError::required(
-                &path.field("rule"),
-                "rule is not specified",
-            ));
+            errors.push(FieldError::required(&path.field("rule"), "rule is not specified"));
         } else if !message.is_empty() && trimmed.is_empty() {
             let detail = "must be non-empty if specified";
             errors.push(FieldError::invalid_text(&message_path, message, detail));
@@ -352,10 +308,7 @@ fn rules(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
         let expression = rule.text("messageExpression");
         if !expression.is_empty() && expression.trim().is_empty() {
             let detail = "messageExpression must be non-empty if specified";
-            errors.push(FieldError::required(
-                &path.field("messageExpression"),
-                detail,
-            ));
+            errors.push(FieldError::required(&path.field("messageExpression"), detail));
         }
         if let Some(reason) = rule.get("reason")
             && !REASONS.contains(&reason.as_str().unwrap_or_default())
@@ -364,11 +317,7 @@ fn rules(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
         }
         let field_path = rule.text("fieldPath");
         let mut refuse = |detail: &str| {
-            errors.push(FieldError::invalid_text(
-                &path.field("fieldPath"),
-                field_path,
-                detail,
-            ));
+            errors.push(FieldError::invalid_text(&path.field("fieldPath"), field_path, detail));
         };
         if field_path.is_empty() {
             continue;

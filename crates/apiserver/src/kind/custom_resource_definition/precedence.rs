@@ -7,11 +7,7 @@ use std::cmp::Reverse;
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Precedence<'n> {
     Other(Reverse<&'n str>),
-    Version {
-        stability: Stability,
-        major: u64,
-        minor: u64,
-    },
+    Version { stability: Stability, major: u64, minor: u64 },
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,9 +25,7 @@ impl<'n> Precedence<'n> {
     /// `v1`, `v2beta1`, `v3alpha2`.
     fn parse(name: &str) -> Option<Self> {
         let rest = name.strip_prefix('v')?;
-        let end = rest
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(rest.len());
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let (major, suffix) = rest.split_at(end);
         let (stability, minor) = match suffix {
             "" => (Stability::Stable, "0"),
@@ -44,11 +38,7 @@ impl<'n> Precedence<'n> {
             let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
             plain.then(|| digits.parse().ok()).flatten()
         };
-        Some(Self::Version {
-            stability,
-            major: number(major)?,
-            minor: number(minor)?,
-        })
+        Some(Self::Version { stability, major: number(major)?, minor: number(minor)? })
     }
 }
 
@@ -58,21 +48,9 @@ mod tests {
 
     #[test]
     fn versions_rank_as_upstream_ranks_them() {
-        let ranked = [
-            "foo10",
-            "foo1",
-            "v3alpha1",
-            "v11alpha2",
-            "v3beta1",
-            "v12beta1",
-            "v1",
-            "v10",
-        ];
+        let ranked = ["foo10", "foo1", "v3alpha1", "v11alpha2", "v3beta1", "v12beta1", "v1", "v10"];
         for pair in ranked.windows(2) {
-            assert!(
-                Precedence::of(pair[0]) < Precedence::of(pair[1]),
-                "{pair:?}"
-            );
+            assert!(Precedence::of(pair[0]) < Precedence::of(pair[1]), "{pair:?}");
         }
     }
 }

@@ -67,11 +67,7 @@ fn scope(spec: &Object, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     match spec.text("scope") {
         "" => errors.push(FieldError::required(path, "")),
         "Cluster" | "Namespaced" => {}
-        _ => errors.push(not_supported(
-            path,
-            spec.at("scope"),
-            &["Cluster", "Namespaced"],
-        )),
+        _ => errors.push(not_supported(path, spec.at("scope"), &["Cluster", "Namespaced"])),
     }
 }
 
@@ -80,11 +76,7 @@ fn require_schemas(spec: &Hoisted<'_>, path: &Path<'_>, errors: &mut Vec<FieldEr
         return;
     }
     for (index, version) in spec.versions.iter().enumerate() {
-        if !spec
-            .of_version(Shared::Schema, version)
-            .at("openAPIV3Schema")
-            .is_object()
-        {
+        if !spec.of_version(Shared::Schema, version).at("openAPIV3Schema").is_object() {
             let at = path.index(index);
             let at = at.field("schema");
             errors.push(FieldError::required(&at.field("openAPIV3Schema"), ""));
@@ -115,10 +107,7 @@ fn validate_version(
         errors,
     );
     let selectable = spec.of_version(Shared::SelectableFields, version);
-    if selectable
-        .as_array()
-        .is_some_and(|fields| !fields.is_empty())
-    {
+    if selectable.as_array().is_some_and(|fields| !fields.is_empty()) {
         let at = path.field("selectableFields");
         if schema.is_object() {
             let schema_path = path.field("schema");
@@ -135,30 +124,16 @@ fn validate_version(
 /// What moved to the top of the spec because all versions agree on it.
 fn shared_members(spec: &Hoisted<'_>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     let schema = spec.top(Shared::Schema).at("openAPIV3Schema");
-    let has_status = spec
-        .versions
-        .iter()
-        .any(|v| v.at("subresources").at("status").is_object());
+    let has_status = spec.versions.iter().any(|v| v.at("subresources").at("status").is_object());
     if schema.is_object() {
         let at = path.field(Shared::Schema.top_name());
         validate_schema(schema, has_status, &at, errors);
     }
     let subresources = spec.top(Shared::Subresources);
-    scale(
-        subresources.at("scale"),
-        &path.field(Shared::Subresources.top_name()),
-        errors,
-    );
-    columns(
-        spec.top(Shared::Columns),
-        &path.field(Shared::Columns.top_name()),
-        errors,
-    );
+    scale(subresources.at("scale"), &path.field(Shared::Subresources.top_name()), errors);
+    columns(spec.top(Shared::Columns), &path.field(Shared::Columns.top_name()), errors);
     let selectable = spec.top(Shared::SelectableFields);
-    if selectable
-        .as_array()
-        .is_some_and(|fields| !fields.is_empty())
-    {
+    if selectable.as_array().is_some_and(|fields| !fields.is_empty()) {
         let at = path.field(Shared::SelectableFields.top_name());
         if spec.top(Shared::Schema).is_null() {
             let detail = "may only be set when validations.schema is included";
@@ -174,11 +149,7 @@ fn shared_members(spec: &Hoisted<'_>, path: &Path<'_>, errors: &mut Vec<FieldErr
 fn versions(spec: &Hoisted<'_>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     let unique: BTreeSet<&str> = spec.versions.iter().map(|v| v.text("name")).collect();
     let mut refuse = |detail: &str| {
-        errors.push(FieldError::invalid_raw(
-            path,
-            go_form::versions(spec),
-            detail,
-        ));
+        errors.push(FieldError::invalid_raw(path, go_form::versions(spec), detail));
     };
     if unique.len() != spec.versions.len() {
         refuse("must contain unique version names");
@@ -212,12 +183,9 @@ fn required_names(names: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) 
 /// Names that are given must be well formed; `status.acceptedNames` is held to this too.
 pub(super) fn names(names: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     const MIXED: &str = "may have mixed case, but should otherwise match: ";
-    for (member, preface) in [
-        ("plural", ""),
-        ("singular", ""),
-        ("kind", MIXED),
-        ("listKind", MIXED),
-    ] {
+    for (member, preface) in
+        [("plural", ""), ("singular", ""), ("kind", MIXED), ("listKind", MIXED)]
+    {
         let value = names.text(member);
         if !value.is_empty() {
             dns1035(value, &path.field(member), preface, errors);
@@ -226,23 +194,14 @@ pub(super) fn names(names: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>
     let listed = |member: &str, errors: &mut Vec<FieldError>| {
         let at = path.field(member);
         for (index, value) in names.list(member).iter().enumerate() {
-            dns1035(
-                value.as_str().unwrap_or_default(),
-                &at.index(index),
-                "",
-                errors,
-            );
+            dns1035(value.as_str().unwrap_or_default(), &at.index(index), "", errors);
         }
     };
     listed("shortNames", errors);
     let kind = names.text("kind");
     if !kind.is_empty() && kind == names.text("listKind") {
         let detail = "kind and listKind may not be the same";
-        errors.push(FieldError::invalid_text(
-            &path.field("listKind"),
-            kind,
-            detail,
-        ));
+        errors.push(FieldError::invalid_text(&path.field("listKind"), kind, detail));
     }
     listed("categories", errors);
 }
@@ -284,18 +243,8 @@ fn scale(scale: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
         return;
     }
     for (member, required, roots, detail) in [
-        (
-            "specReplicasPath",
-            true,
-            &[".spec."][..],
-            "should be a json path under .spec",
-        ),
-        (
-            "statusReplicasPath",
-            true,
-            &[".status."][..],
-            "should be a json path under .status",
-        ),
+        ("specReplicasPath", true, &[".spec."][..], "should be a json path under .spec"),
+        ("statusReplicasPath", true, &[".status."][..], "should be a json path under .status"),
         (
             "labelSelectorPath",
             false,
@@ -338,11 +287,7 @@ fn columns(columns: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
         }
         if !format.is_empty() && !listed(FORMATS, format) {
             let detail = format!("must be one of {FORMATS}");
-            errors.push(FieldError::invalid_text(
-                &path.field("format"),
-                format,
-                detail,
-            ));
+            errors.push(FieldError::invalid_text(&path.field("format"), format, detail));
         }
         let json_path = column.text("jsonPath");
         let at = path.field("JSONPath");
@@ -363,11 +308,7 @@ fn selectable_fields(
 ) {
     // Upstream does not survive the lookup in a schema that it cannot read; here nothing is found.
     let unsupported = structural::unsupported(schema);
-    let schema = if unsupported.is_some() {
-        &Value::Null
-    } else {
-        schema
-    };
+    let schema = if unsupported.is_some() { &Value::Null } else { schema };
     errors.extend(unsupported.map(|p| FieldError::invalid_text(schema_path, "", p)));
     let mut seen = BTreeSet::new();
     for (index, field) in fields.as_array().into_iter().flatten().enumerate() {
@@ -400,11 +341,7 @@ fn selectable_fields(
         }
     }
     if seen.len() > MAX_SELECTABLE_FIELDS {
-        errors.push(FieldError::too_many(
-            path,
-            seen.len(),
-            MAX_SELECTABLE_FIELDS,
-        ));
+        errors.push(FieldError::too_many(path, seen.len(), MAX_SELECTABLE_FIELDS));
     }
 }
 
@@ -420,9 +357,7 @@ fn is_allowed_at_root(member: &str) -> bool {
         "x-kubernetes-validations" => "XValidations",
         other => other,
     };
-    ALLOWED_AT_ROOT
-        .split(' ')
-        .any(|allowed| allowed.eq_ignore_ascii_case(go_name))
+    ALLOWED_AT_ROOT.split(' ').any(|allowed| allowed.eq_ignore_ascii_case(go_name))
 }
 
 fn validate_schema(
@@ -434,11 +369,7 @@ fn validate_schema(
     let path = &holder.field("openAPIV3Schema");
     let known = errors.len();
     if !is_within(schema, MAX_JSON_DEPTH) {
-        errors.push(FieldError::invalid_text(
-            path,
-            "",
-            CompileError::TooDeep.to_string(),
-        ));
+        errors.push(FieldError::invalid_text(path, "", CompileError::TooDeep.to_string()));
         return;
     }
     if has_status {
@@ -484,17 +415,11 @@ fn status_root(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     let schema_type = schema.text("type");
     let odd_type = !schema_type.is_empty() && schema_type != "object";
     // Upstream stops at the first member it refuses, and these come before the type.
-    let before_type = ["id", "$schema", "$ref"]
-        .iter()
-        .any(|m| !schema.text(m).is_empty());
+    let before_type = ["id", "$schema", "$ref"].iter().any(|m| !schema.text(m).is_empty());
     if odd_type && !before_type {
         let detail = "only \"object\" is allowed as the type at the root of the schema if the \
                       status subresource is enabled";
-        errors.push(FieldError::invalid_text(
-            &path.field("type"),
-            schema_type,
-            detail,
-        ));
+        errors.push(FieldError::invalid_text(&path.field("type"), schema_type, detail));
         return;
     }
     let mut members = schema.as_object().into_iter().flatten();
@@ -503,11 +428,7 @@ fn status_root(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
             "only [{ALLOWED_AT_ROOT}] fields are allowed at the root of the schema if the status \
              subresource is enabled"
         );
-        errors.push(FieldError::invalid_raw(
-            path,
-            go_form::schema(schema),
-            detail,
-        ));
+        errors.push(FieldError::invalid_raw(path, go_form::schema(schema), detail));
     }
 }
 
@@ -526,24 +447,14 @@ fn conversion(conversion: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>)
             errors.push(FieldError::forbidden(&at, detail));
             return;
         }
-        _ => errors.push(not_supported(
-            &at,
-            conversion.at("strategy"),
-            &["None", "Webhook"],
-        )),
+        _ => errors.push(not_supported(&at, conversion.at("strategy"), &["None", "Webhook"])),
     }
     let webhook = conversion.at("webhook");
     let detail = "should not be set when strategy is not set to Webhook";
     if !webhook.at("clientConfig").is_null() {
-        errors.push(FieldError::forbidden(
-            &path.field("webhookClientConfig"),
-            detail,
-        ));
+        errors.push(FieldError::forbidden(&path.field("webhookClientConfig"), detail));
     }
     if !webhook.list("conversionReviewVersions").is_empty() {
-        errors.push(FieldError::forbidden(
-            &path.field("conversionReviewVersions"),
-            detail,
-        ));
+        errors.push(FieldError::forbidden(&path.field("conversionReviewVersions"), detail));
     }
 }

@@ -38,11 +38,7 @@ pub(super) fn unsupported(schema: &Value) -> Option<String> {
             "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined";
         return Some(text.to_owned());
     }
-    if schema
-        .at("items")
-        .as_array()
-        .is_some_and(|items| !items.is_empty())
-    {
+    if schema.at("items").as_array().is_some_and(|items| !items.is_empty()) {
         return Some("OpenAPIV3Schema 'items' must be a schema, but is an array".to_owned());
     }
     children(schema).find_map(unsupported)
@@ -50,17 +46,10 @@ pub(super) fn unsupported(schema: &Value) -> Option<String> {
 
 /// All schemas directly below one.
 pub(super) fn children(schema: &Value) -> impl Iterator<Item = &Value> {
-    let single = ["items", "additionalProperties", "not"]
-        .into_iter()
-        .map(|m| schema.at(m));
-    let listed = ["allOf", "anyOf", "oneOf", "items"]
-        .into_iter()
-        .flat_map(|m| schema.list(m));
+    let single = ["items", "additionalProperties", "not"].into_iter().map(|m| schema.at(m));
+    let listed = ["allOf", "anyOf", "oneOf", "items"].into_iter().flat_map(|m| schema.list(m));
     let properties = schema.entries("properties").map(|(_, property)| property);
-    single
-        .chain(listed)
-        .chain(properties)
-        .filter(|child| child.is_object())
+    single.chain(listed).chain(properties).filter(|child| child.is_object())
 }
 
 /// Whether Go would see nothing there.
@@ -87,18 +76,10 @@ fn invariants(schema: &Value, level: Level, path: &Path<'_>, errors: &mut Vec<Fi
     let schema_type = schema.text("type");
     let type_path = path.field("type");
     if schema_type == "array" && !schema.at("items").is_object() {
-        errors.push(FieldError::required(
-            &path.field("items"),
-            "must be specified",
-        ));
+        errors.push(FieldError::required(&path.field("items"), "must be specified"));
     }
     if schema.at("items").is_object() {
-        invariants(
-            schema.at("items"),
-            Level::Item,
-            &path.field("items"),
-            errors,
-        );
+        invariants(schema.at("items"), Level::Item, &path.field("items"), errors);
     }
     let properties = path.field("properties");
     for (name, property) in schema.entries("properties") {
@@ -108,10 +89,7 @@ fn invariants(schema: &Value, level: Level, path: &Path<'_>, errors: &mut Vec<Fi
     let additional = schema.at("additionalProperties");
     if !additional.is_null() {
         if level == Level::Root {
-            errors.push(FieldError::forbidden(
-                &additional_path,
-                "must not be used at the root",
-            ));
+            errors.push(FieldError::forbidden(&additional_path, "must not be used at the root"));
         }
         if additional.is_object() {
             invariants(additional, Level::Field, &additional_path, errors);
@@ -127,11 +105,7 @@ fn invariants(schema: &Value, level: Level, path: &Path<'_>, errors: &mut Vec<Fi
         ] {
             if set {
                 let detail = "must be false if x-kubernetes-int-or-string is true";
-                errors.push(FieldError::invalid(
-                    &path.field(name),
-                    &Value::Bool(true),
-                    detail,
-                ));
+                errors.push(FieldError::invalid(&path.field(name), &Value::Bool(true), detail));
             }
         }
     }
@@ -183,11 +157,7 @@ fn resource_members(schema: &Value, level: Level, path: &Path<'_>, errors: &mut 
         if is_resource && property.is_object() && property.text("type") != "string" {
             let at = properties_path.key(name);
             let at = at.field("type");
-            errors.push(FieldError::invalid_text(
-                &at,
-                property.text("type"),
-                "must be string",
-            ));
+            errors.push(FieldError::invalid_text(&at, property.text("type"), "must be string"));
         }
     }
     let Some(metadata) = properties.get("metadata").filter(|m| m.is_object()) else {
@@ -196,11 +166,7 @@ fn resource_members(schema: &Value, level: Level, path: &Path<'_>, errors: &mut 
     let metadata_path = properties_path.key("metadata");
     if is_resource && metadata.text("type") != "object" {
         let at = metadata_path.field("type");
-        errors.push(FieldError::invalid_text(
-            &at,
-            metadata.text("type"),
-            "must be object",
-        ));
+        errors.push(FieldError::invalid_text(&at, metadata.text("type"), "must be object"));
     }
     if level == Level::Root && !restricts_only_names(metadata) {
         let detail = "must not specify anything other than name and generateName, but metadata is \
@@ -214,9 +180,9 @@ fn restricts_only_names(metadata: &Value) -> bool {
     members.all(|(key, value)| match key.as_str() {
         // A default is refused elsewhere.
         "type" | "default" => true,
-        "properties" => metadata
-            .entries("properties")
-            .all(|(k, _)| k == "name" || k == "generateName"),
+        "properties" => {
+            metadata.entries("properties").all(|(k, _)| k == "name" || k == "generateName")
+        }
         _ => is_zero(value),
     })
 }
@@ -253,30 +219,17 @@ fn value_validation(
         let at = path.field(member);
         for (index, branch) in schema.list(member).iter().enumerate() {
             let any_of = member == "allOf" && index == 0 && skip.first_all_of_any_of;
-            let skip = Skip {
-                any_of,
-                ..Skip::default()
-            };
+            let skip = Skip { any_of, ..Skip::default() };
             nested(branch, skip, level, &at.index(index), errors);
         }
     }
     if schema.at("not").is_object() {
-        nested(
-            schema.at("not"),
-            Skip::default(),
-            level,
-            &path.field("not"),
-            errors,
-        );
+        nested(schema.at("not"), Skip::default(), level, &path.field("not"), errors);
     }
     let text = schema.text("pattern");
     if let Some(problem) = pattern::compile(text).err().filter(|_| !text.is_empty()) {
         let detail = format!("must be a valid regular expression, but isn't: {problem}");
-        errors.push(FieldError::invalid_text(
-            &path.field("pattern"),
-            text,
-            detail,
-        ));
+        errors.push(FieldError::invalid_text(&path.field("pattern"), text, detail));
     }
 }
 
@@ -287,23 +240,11 @@ fn nested(schema: &Value, skip: Skip, level: Level, path: &Path<'_>, errors: &mu
     const UNDEFINED: &str = "must be undefined to be structural";
     value_validation(schema, skip, level, path, errors);
     if schema.at("items").is_object() {
-        nested(
-            schema.at("items"),
-            Skip::default(),
-            level,
-            &path.field("items"),
-            errors,
-        );
+        nested(schema.at("items"), Skip::default(), level, &path.field("items"), errors);
     }
     let properties = path.field("properties");
     for (name, property) in schema.entries("properties") {
-        nested(
-            property,
-            Skip::default(),
-            Level::Field,
-            &properties.key(name),
-            errors,
-        );
+        nested(property, Skip::default(), Level::Field, &properties.key(name), errors);
     }
     for (member, detail) in [
         ("type", EMPTY),
@@ -333,10 +274,7 @@ fn nested(schema: &Value, skip: Skip, level: Level, path: &Path<'_>, errors: &mu
     }
     if schema.at("properties").get("metadata").is_some() {
         let at = properties.key("metadata");
-        errors.push(FieldError::forbidden(
-            &at,
-            "must not be specified in a nested context",
-        ));
+        errors.push(FieldError::forbidden(&at, "must not be specified in a nested context"));
     }
 }
 
@@ -350,13 +288,7 @@ fn complete(
     errors: &mut Vec<FieldError>,
 ) {
     if branch.at("not").is_object() {
-        complete_nested(
-            branch.at("not"),
-            schema,
-            schema_path,
-            &branch_path.field("not"),
-            errors,
-        );
+        complete_nested(branch.at("not"), schema, schema_path, &branch_path.field("not"), errors);
     }
     for member in ["allOf", "anyOf", "oneOf"] {
         let at = branch_path.field(member);
@@ -386,10 +318,7 @@ fn complete_nested(
         let (at, from) = (schema_path.field("items"), branch_path.field("items"));
         complete_nested(branch.at("items"), items, &at, &from, errors);
     }
-    let (at, from) = (
-        schema_path.field("properties"),
-        branch_path.field("properties"),
-    );
+    let (at, from) = (schema_path.field("properties"), branch_path.field("properties"));
     for (name, property) in branch.entries("properties") {
         let (at, from) = (at.key(name), from.key(name));
         match schema.at("properties").get(name) {

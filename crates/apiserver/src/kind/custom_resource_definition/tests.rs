@@ -13,10 +13,8 @@ static RECORDED: LazyLock<Value> =
 
 /// Errors as the server lists them, sorted, since upstream's order changes from call to call.
 fn listed(errors: &[FieldError]) -> Vec<[String; 3]> {
-    let mut listed: Vec<_> = errors
-        .iter()
-        .map(|e| [e.kind.reason().to_owned(), e.path.clone(), e.body()])
-        .collect();
+    let mut listed: Vec<_> =
+        errors.iter().map(|e| [e.kind.reason().to_owned(), e.path.clone(), e.body()]).collect();
     listed.sort();
     listed
 }
@@ -101,9 +99,7 @@ fn conversion_webhooks_are_refused() {
         "conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://example.com"}}});
     let mut errors = Vec::new();
     CustomResourceDefinition.validate(&obj, &mut errors);
-    let [error] = &errors[..] else {
-        panic!("{errors:?}")
-    };
+    let [error] = &errors[..] else { panic!("{errors:?}") };
     assert_eq!(error.path, "spec.conversion.strategy");
     assert_eq!(error.kind.reason(), "FieldValueForbidden");
 }
@@ -197,22 +193,10 @@ fn taken_names_are_refused_as_recorded() {
     taken.add(&holder);
     taken.add(&obj);
     let status = accept_names(&obj, &taken, NOW).unwrap();
-    assert_eq!(
-        status["acceptedNames"],
-        json!({"plural": "zangs", "kind": ""})
-    );
-    let conflict = condition(
-        "NamesAccepted",
-        "False",
-        "ListKindConflict",
-        "\"ZingList\" is already in use",
-    );
-    let waiting = condition(
-        "Established",
-        "False",
-        "NotAccepted",
-        "not all names are accepted",
-    );
+    assert_eq!(status["acceptedNames"], json!({"plural": "zangs", "kind": ""}));
+    let conflict =
+        condition("NamesAccepted", "False", "ListKindConflict", "\"ZingList\" is already in use");
+    let waiting = condition("Established", "False", "NotAccepted", "not all names are accepted");
     assert_eq!(status["conditions"], json!([conflict, waiting]));
 
     obj.insert("status".to_owned(), status);
@@ -266,14 +250,9 @@ fn definitions_are_read_into_their_typed_form() {
         },
     }))
     .unwrap();
-    assert_eq!(
-        (parsed.group.as_str(), parsed.scope),
-        ("example.com", Scope::Cluster)
-    );
+    assert_eq!((parsed.group.as_str(), parsed.scope), ("example.com", Scope::Cluster));
     assert_eq!(parsed.names.short_names, ["zg"]);
-    let [first, second] = &parsed.versions[..] else {
-        panic!()
-    };
+    let [first, second] = &parsed.versions[..] else { panic!() };
     assert!(std::sync::Arc::ptr_eq(&first.schema, &second.schema));
     assert!(!first.status && second.status);
     assert_eq!(second.deprecation.as_deref(), Some("use v3"));
@@ -296,9 +275,7 @@ fn too_deep_a_schema_is_refused() {
     obj["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = deep;
     let mut errors = Vec::new();
     CustomResourceDefinition.validate(&obj, &mut errors);
-    let [error] = &errors[..] else {
-        panic!("{} errors", errors.len())
-    };
+    let [error] = &errors[..] else { panic!("{} errors", errors.len()) };
     assert!(error.detail.contains("levels deep"), "{error}");
 }
 

@@ -18,18 +18,10 @@ const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 const OPERATORS: [&str; 2] = ["In", "NotIn"];
 
 pub(super) fn default(spec: &mut Object) {
-    let rules = spec
-        .get_mut("podFailurePolicy")
-        .and_then(|policy| policy.get_mut("rules"));
+    let rules = spec.get_mut("podFailurePolicy").and_then(|policy| policy.get_mut("rules"));
     for rule in rules.and_then(Value::as_array_mut).into_iter().flatten() {
-        let patterns = rule
-            .get_mut("onPodConditions")
-            .and_then(Value::as_array_mut);
-        for pattern in patterns
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_object_mut)
-        {
+        let patterns = rule.get_mut("onPodConditions").and_then(Value::as_array_mut);
+        for pattern in patterns.into_iter().flatten().filter_map(Value::as_object_mut) {
             default_text(pattern, "status", "True");
         }
     }
@@ -42,10 +34,7 @@ pub(super) fn validate(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
         errors.push(FieldError::too_many(&at, rules.len(), MOST_RULES));
     }
     let pod = spec.at("template").at("spec");
-    let containers = pod
-        .list("containers")
-        .iter()
-        .chain(pod.list("initContainers"));
+    let containers = pod.list("containers").iter().chain(pod.list("initContainers"));
     let containers: HashSet<&str> = containers.map(|container| container.text("name")).collect();
     let per_index = !spec.at("backoffLimitPerIndex").is_null();
     for (i, rule) in rules.iter().enumerate() {
@@ -136,11 +125,7 @@ fn exit_codes(
         let code = value.as_i64().unwrap_or_default();
         let at = at.index(i);
         if operator == "In" && code == 0 {
-            errors.push(FieldError::invalid(
-                &at,
-                value,
-                "must not be 0 for the In operator",
-            ));
+            errors.push(FieldError::invalid(&at, value, "must not be 0 for the In operator"));
         }
         if !seen.insert(code) {
             errors.push(FieldError::duplicate(&at, value));
@@ -149,10 +134,6 @@ fn exit_codes(
         last = code;
     }
     if !ordered {
-        errors.push(FieldError::invalid(
-            &at,
-            requirement.at("values"),
-            "must be ordered",
-        ));
+        errors.push(FieldError::invalid(&at, requirement.at("values"), "must be ordered"));
     }
 }

@@ -39,9 +39,7 @@ pub(super) fn count(list: &str, completions: i64) -> Result<i64, IndexError> {
 fn parse(interval: &str, completions: i64) -> Result<(i64, i64), IndexError> {
     let number = |text: &str| {
         // Go takes a plus sign too.
-        let parsed: i64 = text
-            .parse()
-            .map_err(|_| IndexError::NotNumber(text.to_owned()))?;
+        let parsed: i64 = text.parse().map_err(|_| IndexError::NotNumber(text.to_owned()))?;
         if parsed >= completions {
             return Err(IndexError::TooLarge(text.to_owned()));
         }
@@ -66,9 +64,7 @@ fn parse(interval: &str, completions: i64) -> Result<(i64, i64), IndexError> {
 /// The first index that is in both lists. Parts that cannot be read are passed over.
 pub(super) fn overlap(one: &str, other: &str, completions: i64) -> Option<i64> {
     let intervals = |list: &str| -> Vec<(i64, i64)> {
-        list.split(',')
-            .filter_map(|interval| parse(interval, completions).ok())
-            .collect()
+        list.split(',').filter_map(|interval| parse(interval, completions).ok()).collect()
     };
     let (one, other) = (intervals(one), intervals(other));
     let (mut i, mut j) = (0, 0);

@@ -15,9 +15,7 @@ use crate::json::{Access, Object};
 
 pub(super) fn has_condition(job: &Object, kind: &str, status: &str) -> bool {
     let conditions = job.at("status").list("conditions");
-    conditions
-        .iter()
-        .any(|c| c.text("type") == kind && c.text("status") == status)
+    conditions.iter().any(|c| c.text("type") == kind && c.text("status") == status)
 }
 
 /// What is said about a Job by its conditions.
@@ -116,19 +114,11 @@ fn times_and_outcome(
         }
     }
     if changed("startTime") || changed("completionTime") {
-        let time = |value: &Value| {
-            value
-                .as_str()
-                .and_then(|text| text.parse::<Timestamp>().ok())
-        };
+        let time = |value: &Value| value.as_str().and_then(|text| text.parse::<Timestamp>().ok());
         if let (Some(start), Some(end_time)) = (time(status.at("startTime")), time(end))
             && end_time < start
         {
-            errors.push(FieldError::invalid(
-                &at,
-                end,
-                "must be equal to or after `startTime`",
-            ));
+            errors.push(FieldError::invalid(&at, end, "must be equal to or after `startTime`"));
         }
     }
     let failing = now.failed != before.failed || changed("failedIndexes");
@@ -156,11 +146,7 @@ fn finished(errors: &mut Errors, new: &Object, old: &Object, now: &Outcome, befo
     let active = number(status, "active");
     if changed("active") && active > 0 {
         let detail = "active>0 is invalid for finished job";
-        errors.push(FieldError::invalid(
-            &path.field("active"),
-            &active.into(),
-            detail,
-        ));
+        errors.push(FieldError::invalid(&path.field("active"), &active.into(), detail));
     }
     let nothing_to_do = spec.flag("suspend") && spec.int("completions") == Some(0);
     if changed("startTime") && !nothing_to_do && status.at("startTime").is_null() {
@@ -175,16 +161,9 @@ fn finished(errors: &mut Errors, new: &Object, old: &Object, now: &Outcome, befo
             Value::Null => "null".to_owned(),
             list => list.to_string(),
         };
-        let shown = format!(
-            r#"{{"Succeeded":{},"Failed":{}}}"#,
-            texts("succeeded"),
-            texts("failed")
-        );
-        errors.push(FieldError::invalid_raw(
-            &at,
-            shown,
-            "must be empty for finished job",
-        ));
+        let shown =
+            format!(r#"{{"Succeeded":{},"Failed":{}}}"#, texts("succeeded"), texts("failed"));
+        errors.push(FieldError::invalid_raw(&at, shown, "must be empty for finished job"));
     }
 }
 
@@ -239,22 +218,12 @@ fn running(errors: &mut Errors, new: &Object, old: &Object, now: &Outcome, befor
     let just = now.finished() != before.finished();
     if (just || changed("terminating")) && now.finished() && terminating > 0 {
         let detail = "terminating>0 is invalid for finished job";
-        errors.push(FieldError::invalid(
-            &path.field("terminating"),
-            &terminating.into(),
-            detail,
-        ));
+        errors.push(FieldError::invalid(&path.field("terminating"), &terminating.into(), detail));
     }
-    let ready = status
-        .int("ready")
-        .filter(|ready| *ready > number(status, "active"));
+    let ready = status.int("ready").filter(|ready| *ready > number(status, "active"));
     if let Some(ready) = ready.filter(|_| changed("ready") || changed("active")) {
         let detail = "cannot set more ready pods than active";
-        errors.push(FieldError::invalid(
-            &path.field("ready"),
-            &ready.into(),
-            detail,
-        ));
+        errors.push(FieldError::invalid(&path.field("ready"), &ready.into(), detail));
     }
 }
 
@@ -303,20 +272,12 @@ fn steps(errors: &mut Errors, new: &Object, old: &Object, now: &Outcome, before:
         let value = number(status, member);
         if !free && value < number(old_status, member) {
             let detail = format!("cannot decrease the {member} counter");
-            errors.push(FieldError::invalid(
-                &path.field(member),
-                &value.into(),
-                detail,
-            ));
+            errors.push(FieldError::invalid(&path.field(member), &value.into(), detail));
         }
     }
     let (end, old_end) = (status.at("completionTime"), old_status.at("completionTime"));
     if !end.is_null() && !old_end.is_null() && end != old_end {
-        errors.push(FieldError::invalid(
-            &path.field("completionTime"),
-            end,
-            "field is immutable",
-        ));
+        errors.push(FieldError::invalid(&path.field("completionTime"), end, "field is immutable"));
     }
     let (start, old_start) = (status.at("startTime"), old_status.at("startTime"));
     let resuming =

@@ -27,10 +27,7 @@ pub(super) fn validate(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
 }
 
 fn validate_rule(errors: &mut Errors, path: &Path<'_>, rule: &Value, completions: i64) {
-    let (indexes, count) = (
-        rule.at("succeededIndexes").as_str(),
-        rule.int("succeededCount"),
-    );
+    let (indexes, count) = (rule.at("succeededIndexes").as_str(), rule.int("succeededCount"));
     if indexes.is_none() && count.is_none() {
         let detail = "at least one of succeededCount or succeededIndexes must be specified";
         errors.push(FieldError::required(path, detail));

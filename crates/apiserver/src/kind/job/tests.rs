@@ -8,9 +8,7 @@ fn creates_are_answered_as_the_real_server_answers_them() {
 
 #[test]
 fn updates_are_answered_as_the_real_server_answers_them() {
-    run_updates(&Job, include_str!("../fixtures/job_update.json"), |_, _| {
-        Ok(())
-    });
+    run_updates(&Job, include_str!("../fixtures/job_update.json"), |_, _| Ok(()));
 }
 
 #[test]
@@ -22,10 +20,7 @@ fn a_job_with_labels_keeps_just_those() {
     let mut job = job.as_object().cloned().unwrap_or_default();
     generate_selector(&mut job, "u");
     assert_eq!(job["metadata"]["labels"], json!({"app": "x"}));
-    assert_eq!(
-        job["spec"]["selector"],
-        json!({"matchLabels": {CONTROLLER_UID: "u"}})
-    );
+    assert_eq!(job["spec"]["selector"], json!({"matchLabels": {CONTROLLER_UID: "u"}}));
     assert_eq!(
         job["spec"]["template"]["metadata"]["labels"],
         json!({
@@ -39,8 +34,5 @@ fn successes_can_be_selected_by() {
     let job = json!({"status": {"succeeded": 2}});
     let job = job.as_object().cloned().unwrap_or_default();
     assert_eq!(Job.selectable_field(&job, "status.successful"), "2");
-    assert_eq!(
-        Job.selectable_field(&Object::new(), "status.successful"),
-        "0"
-    );
+    assert_eq!(Job.selectable_field(&Object::new(), "status.successful"), "0");
 }

@@ -11,11 +11,7 @@ fn creates_are_answered_as_the_real_server_answers_them() {
 
 #[test]
 fn updates_are_answered_as_the_real_server_answers_them() {
-    run_updates(
-        &Node,
-        include_str!("../fixtures/node_update.json"),
-        |_, _| Ok(()),
-    );
+    run_updates(&Node, include_str!("../fixtures/node_update.json"), |_, _| Ok(()));
 }
 
 #[test]
@@ -23,8 +19,5 @@ fn cordoned_nodes_can_be_selected() {
     let node = json!({"spec": {"unschedulable": true}});
     let node = node.as_object().cloned().unwrap_or_default();
     assert_eq!(Node.selectable_field(&node, "spec.unschedulable"), "true");
-    assert_eq!(
-        Node.selectable_field(&Object::new(), "spec.unschedulable"),
-        "false"
-    );
+    assert_eq!(Node.selectable_field(&Object::new(), "spec.unschedulable"), "false");
 }

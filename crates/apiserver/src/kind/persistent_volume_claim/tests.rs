@@ -14,14 +14,12 @@ fn creates_are_answered_as_the_real_server_answers_them() {
 #[test]
 fn updates_are_answered_as_the_real_server_answers_them() {
     let cases = include_str!("../fixtures/persistent_volume_claim_update.json");
-    run_updates(
-        &PersistentVolumeClaim,
-        cases,
-        |new, old| match admit_resize(new, old, |_| false) {
+    run_updates(&PersistentVolumeClaim, cases, |new, old| {
+        match admit_resize(new, old, |_| false) {
             Err(ResizeRefusal::NotExpandable) => Err(ResizeRefusal::NotExpandable.to_string()),
             _ => Ok(()),
-        },
-    );
+        }
+    });
 }
 
 #[test]
@@ -36,15 +34,9 @@ fn growing() {
     let (small, large) = (claim("1Gi", "Bound"), claim("2Gi", "Bound"));
     assert_eq!(admit_resize(&large, &small, |class| class == "c"), Ok(()));
     assert_eq!(admit_resize(&small, &large, |_| false), Ok(()));
-    assert_eq!(
-        admit_resize(&large, &small, |_| false),
-        Err(ResizeRefusal::NotExpandable)
-    );
+    assert_eq!(admit_resize(&large, &small, |_| false), Err(ResizeRefusal::NotExpandable));
     let pending = claim("1Gi", "Pending");
-    assert_eq!(
-        admit_resize(&large, &pending, |_| true),
-        Err(ResizeRefusal::NotBound)
-    );
+    assert_eq!(admit_resize(&large, &pending, |_| true), Err(ResizeRefusal::NotBound));
 }
 
 #[test]

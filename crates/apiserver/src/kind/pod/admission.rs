@@ -16,14 +16,9 @@ const TOKEN_MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// One hour and a bit: clients of old tokens are told apart by it.
 const TOKEN_SECONDS: i64 = 3607;
 const ENFORCE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
-const TOPOLOGY_LABELS: [&str; 2] = [
-    "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone",
-];
-const EVICTING_TAINTS: [&str; 2] = [
-    "node.kubernetes.io/not-ready",
-    "node.kubernetes.io/unreachable",
-];
+const TOPOLOGY_LABELS: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
+const EVICTING_TAINTS: [&str; 2] =
+    ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
@@ -57,11 +52,7 @@ pub(crate) enum Refusal {
         "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {class}; \
          pod.spec.nodeSelector[{key}] = {pod}"
     )]
-    NodeSelector {
-        key: String,
-        class: String,
-        pod: String,
-    },
+    NodeSelector { key: String, class: String, pod: String },
 }
 
 /// The service account that the Pod runs as, `default` if it names none; the caller looks it up.
@@ -91,36 +82,21 @@ fn validate_mirror(pod: &Object) -> Result<(), Refusal> {
     let mut secret = !spec.list("imagePullSecrets").is_empty();
     secret |= spec.list("volumes").iter().any(|volume| {
         !volume.at("secret").is_null()
-            || volume
-                .at("projected")
-                .list("sources")
-                .iter()
-                .any(|s| !s.at("secret").is_null())
+            || volume.at("projected").list("sources").iter().any(|s| !s.at("secret").is_null())
     });
     super::each_container(spec, &crate::field::Path::root(), |container, _| {
-        secret |= container
-            .list("env")
-            .iter()
-            .any(|v| !v.at("valueFrom").at("secretKeyRef").is_null());
-        secret |= container
-            .list("envFrom")
-            .iter()
-            .any(|source| !source.at("secretRef").is_null());
+        secret |=
+            container.list("env").iter().any(|v| !v.at("valueFrom").at("secretKeyRef").is_null());
+        secret |= container.list("envFrom").iter().any(|source| !source.at("secretRef").is_null());
     });
     if secret {
         return Err(Refusal::MirrorSecret);
     }
     let token = spec.list("volumes").iter().any(|volume| {
         let sources = volume.at("projected").list("sources");
-        sources
-            .iter()
-            .any(|source| !source.at("serviceAccountToken").is_null())
+        sources.iter().any(|source| !source.at("serviceAccountToken").is_null())
     });
-    if token {
-        Err(Refusal::MirrorToken)
-    } else {
-        Ok(())
-    }
+    if token { Err(Refusal::MirrorToken) } else { Ok(()) }
 }
 
 /// Mounts the account's token into every container, under a volume whose name ends in `suffix`,
@@ -140,16 +116,10 @@ pub(crate) fn admit_service_account(
     }
     let secrets = account.list("imagePullSecrets");
     if spec.list("imagePullSecrets").is_empty() && !secrets.is_empty() {
-        let secrets: Value = secrets
-            .iter()
-            .map(|s| json!({"name": s.text("name")}))
-            .collect();
+        let secrets: Value = secrets.iter().map(|s| json!({"name": s.text("name")})).collect();
         spec.insert("imagePullSecrets".to_owned(), secrets);
     }
-    let enforced = account
-        .at("metadata")
-        .at("annotations")
-        .text(ENFORCE_SECRETS);
+    let enforced = account.at("metadata").at("annotations").text(ENFORCE_SECRETS);
     if matches!(enforced, "1" | "t" | "T" | "true" | "TRUE" | "True") {
         limit_secrets(spec, account)?;
     }
@@ -157,28 +127,16 @@ pub(crate) fn admit_service_account(
 }
 
 fn mount_token(spec: &mut Object, suffix: &str) {
-    let mut names = spec
-        .list("volumes")
-        .iter()
-        .map(|volume| volume.text("name"));
-    let existing = names
-        .find(|name| name.starts_with(TOKEN_VOLUME))
-        .map(str::to_owned);
+    let mut names = spec.list("volumes").iter().map(|volume| volume.text("name"));
+    let existing = names.find(|name| name.starts_with(TOKEN_VOLUME)).map(str::to_owned);
     let has_volume = existing.is_some();
     let name = existing.unwrap_or_else(|| format!("{TOKEN_VOLUME}{suffix}"));
     let mut mounted = false;
     for list in ["initContainers", "containers"] {
         let containers = spec.get_mut(list).and_then(Value::as_array_mut);
-        for container in containers
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_object_mut)
-        {
+        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
             let mounts = container.list("volumeMounts");
-            if mounts
-                .iter()
-                .any(|mount| mount.text("mountPath") == TOKEN_MOUNT)
-            {
+            if mounts.iter().any(|mount| mount.text("mountPath") == TOKEN_MOUNT) {
                 continue;
             }
             push(
@@ -190,11 +148,7 @@ fn mount_token(spec: &mut Object, suffix: &str) {
         }
     }
     if mounted && !has_volume {
-        push(
-            spec,
-            "volumes",
-            json!({"name": name, "projected": token_source()}),
-        );
+        push(spec, "volumes", json!({"name": name, "projected": token_source()}));
     }
 }
 
@@ -216,9 +170,7 @@ fn token_source() -> Value {
 }
 
 fn push(parent: &mut Object, key: &str, item: Value) {
-    let list = parent
-        .entry(key)
-        .or_insert_with(|| Value::Array(Vec::new()));
+    let list = parent.entry(key).or_insert_with(|| Value::Array(Vec::new()));
     if let Some(list) = list.as_array_mut() {
         list.push(item);
     }
@@ -228,10 +180,7 @@ fn push(parent: &mut Object, key: &str, item: Value) {
 fn limit_secrets(spec: &Object, account: &Object) -> Result<(), Refusal> {
     let account_name = account.at("metadata").text("name");
     let listed = |member: &str, name: &str| {
-        account
-            .list(member)
-            .iter()
-            .any(|secret| secret.text("name") == name)
+        account.list(member).iter().any(|secret| secret.text("name") == name)
     };
     let refuse = |what: String, kind: &str| {
         Err(Refusal::SecretNotMountable(format!(
@@ -243,16 +192,10 @@ fn limit_secrets(spec: &Object, account: &Object) -> Result<(), Refusal> {
         let secret = volume.at("secret");
         let name = secret.text("secretName");
         if !secret.is_null() && !listed("secrets", name) {
-            return refuse(
-                format!("volume with secret.secretName=\"{name}\""),
-                "secret",
-            );
+            return refuse(format!("volume with secret.secretName=\"{name}\""), "secret");
         }
     }
-    for (list, word) in [
-        ("initContainers", "init container"),
-        ("containers", "container"),
-    ] {
+    for (list, word) in [("initContainers", "init container"), ("containers", "container")] {
         for container in spec.list(list) {
             let of = format!("{word} {}", container.text("name"));
             for var in container.list("env") {
@@ -278,10 +221,7 @@ fn limit_secrets(spec: &Object, account: &Object) -> Result<(), Refusal> {
     for (i, secret) in spec.list("imagePullSecrets").iter().enumerate() {
         let name = secret.text("name");
         if !listed("imagePullSecrets", name) {
-            return refuse(
-                format!("imagePullSecrets[{i}].name=\"{name}\""),
-                "imagePullSecret",
-            );
+            return refuse(format!("imagePullSecrets[{i}].name=\"{name}\""), "imagePullSecret");
         }
     }
     Ok(())
@@ -312,10 +252,7 @@ pub(crate) fn admit_priority(pod: &mut Object, class: Option<&Object>) -> Result
     let name = spec.text("priorityClassName").to_owned();
     let (computed, policy) = match (class, name.as_str()) {
         (Some(class), _) => {
-            spec.insert(
-                "priorityClassName".to_owned(),
-                class.at("metadata").at("name").clone(),
-            );
+            spec.insert("priorityClassName".to_owned(), class.at("metadata").at("name").clone());
             let policy = class.at("preemptionPolicy").as_str().map(str::to_owned);
             (class.int("value").unwrap_or_default(), policy)
         }
@@ -332,15 +269,9 @@ pub(crate) fn admit_priority(pod: &mut Object, class: Option<&Object>) -> Result
     }
     spec.insert("priority".to_owned(), computed.into());
     if let Some(policy) = policy {
-        let given = spec
-            .at("preemptionPolicy")
-            .as_str()
-            .filter(|given| *given != policy);
+        let given = spec.at("preemptionPolicy").as_str().filter(|given| *given != policy);
         if let Some(given) = given {
-            return Err(Refusal::Preemption {
-                given: given.to_owned(),
-                computed: policy,
-            });
+            return Err(Refusal::Preemption { given: given.to_owned(), computed: policy });
         }
         spec.insert("preemptionPolicy".to_owned(), policy.into());
     }
@@ -420,9 +351,7 @@ fn merge_tolerations(first: &[Value], second: &[Value]) -> Vec<Value> {
     let mut merged: Vec<Value> = Vec::new();
     for (i, toleration) in all.iter().enumerate() {
         let covered = merged.iter().any(|other| covers(other, toleration))
-            || all[i + 1..]
-                .iter()
-                .any(|other| other != toleration && covers(other, toleration));
+            || all[i + 1..].iter().any(|other| other != toleration && covers(other, toleration));
         if !covered {
             merged.push((*toleration).clone());
         }
@@ -445,9 +374,7 @@ fn covers(outer: &Value, inner: &Value) -> bool {
     }
     if effect == "NoExecute"
         && let Some(most) = outer.int("tolerationSeconds")
-        && inner
-            .int("tolerationSeconds")
-            .is_none_or(|seconds| seconds > most)
+        && inner.int("tolerationSeconds").is_none_or(|seconds| seconds > most)
     {
         return false;
     }
@@ -502,9 +429,7 @@ mod tests {
             {"name": "c", "env": [{"name": "V", "valueFrom": {"secretKeyRef": {"name": "other"}}}]},
         ]}}));
         assert_eq!(
-            admit_service_account(&mut pod, &account, "x")
-                .expect_err("refused")
-                .to_string(),
+            admit_service_account(&mut pod, &account, "x").expect_err("refused").to_string(),
             "container c with envVar V referencing secret.secretName=\"other\" is not allowed \
              because service account a does not reference that secret"
         );

@@ -28,11 +28,7 @@ pub(super) fn validate(errors: &mut Errors, path: &Path<'_>, annotations: &Value
     let cost = annotations.text(DELETION_COST);
     if annotations.contains_key(DELETION_COST) && !is_deletion_cost(cost) {
         let at = path.key(DELETION_COST);
-        errors.push(FieldError::invalid_text(
-            &at,
-            cost,
-            "must be a 32bit integer",
-        ));
+        errors.push(FieldError::invalid_text(&at, cost, "must be a 32bit integer"));
     }
     for (key, value) in annotations {
         let value = value.as_str().unwrap_or_default();
@@ -46,11 +42,7 @@ pub(super) fn validate(errors: &mut Errors, path: &Path<'_>, annotations: &Value
                 found |= c.text("name") == container;
             });
             if !found {
-                errors.push(FieldError::invalid_text(
-                    &at,
-                    container,
-                    "container not found",
-                ));
+                errors.push(FieldError::invalid_text(&at, container, "container not found"));
             }
             let known = matches!(value, "" | "runtime/default" | "unconfined")
                 || value.starts_with("localhost/");
@@ -66,11 +58,7 @@ pub(super) fn validate(errors: &mut Errors, path: &Path<'_>, annotations: &Value
 /// The rules of an update: some annotations can only be set when the Pod is created.
 pub(super) fn validate_update(errors: &mut Errors, path: &Path<'_>, new: &Object, old: &Object) {
     let of = |pod: &Object| {
-        pod.at("metadata")
-            .at("annotations")
-            .as_object()
-            .cloned()
-            .unwrap_or_default()
+        pod.at("metadata").at("annotations").as_object().cloned().unwrap_or_default()
     };
     let (new_ones, old_ones) = (of(new), of(old));
     for (key, value) in &old_ones {
@@ -81,12 +69,7 @@ pub(super) fn validate_update(errors: &mut Errors, path: &Path<'_>, new: &Object
     for key in new_ones.keys().filter(|key| !old_ones.contains_key(*key)) {
         fixed(errors, path, key, "add");
     }
-    validate(
-        errors,
-        path,
-        new.at("metadata").at("annotations"),
-        new.at("spec"),
-    );
+    validate(errors, path, new.at("metadata").at("annotations"), new.at("spec"));
 }
 
 fn fixed(errors: &mut Errors, path: &Path<'_>, key: &str, verb: &str) {
@@ -97,10 +80,7 @@ fn fixed(errors: &mut Errors, path: &Path<'_>, key: &str, verb: &str) {
     } else {
         return;
     };
-    errors.push(FieldError::forbidden(
-        &path.key(key),
-        format!("may not {verb} {what}"),
-    ));
+    errors.push(FieldError::forbidden(&path.key(key), format!("may not {verb} {what}")));
 }
 
 fn tolerations(errors: &mut Errors, path: &Path<'_>, text: &str) {
@@ -110,11 +90,7 @@ fn tolerations(errors: &mut Errors, path: &Path<'_>, text: &str) {
     match serde_json::from_str::<Vec<Value>>(text) {
         Ok(list) => scheduling::tolerations(errors, &path.field(TOLERATIONS), &list),
         Err(error) => {
-            errors.push(FieldError::invalid_text(
-                path,
-                TOLERATIONS,
-                error.to_string(),
-            ));
+            errors.push(FieldError::invalid_text(path, TOLERATIONS, error.to_string()));
         }
     }
 }
@@ -156,13 +132,7 @@ pub(super) fn validate_profiles(errors: &mut Errors, path: &Path<'_>, pod: &impl
         if let Some(annotation) = annotations.get(&key).and_then(Value::as_str) {
             let at = path.field("securityContext");
             let profile = container.at("securityContext").at("seccompProfile");
-            profiles_match(
-                errors,
-                &at.field("seccompProfile"),
-                "seccomp",
-                annotation,
-                profile,
-            );
+            profiles_match(errors, &at.field("seccompProfile"), "seccomp", annotation, profile);
         }
     });
     if spec.at("os").text("name") == "windows" {
@@ -175,13 +145,7 @@ pub(super) fn validate_profiles(errors: &mut Errors, path: &Path<'_>, pod: &impl
             let of_pod = spec.at("securityContext").at("appArmorProfile");
             let profile = if own.is_null() { of_pod } else { own };
             let at = path.field("securityContext");
-            profiles_match(
-                errors,
-                &at.field("appArmorProfile"),
-                "apparmor",
-                annotation,
-                profile,
-            );
+            profiles_match(errors, &at.field("appArmorProfile"), "apparmor", annotation, profile);
         }
     });
 }
@@ -203,10 +167,7 @@ fn profiles_match(
             Some(file) => {
                 if profile.at("localhostProfile").as_str() != Some(file) {
                     let detail = format!("{what} profile in annotation and field must match");
-                    errors.push(FieldError::forbidden(
-                        &path.field("localhostProfile"),
-                        detail,
-                    ));
+                    errors.push(FieldError::forbidden(&path.field("localhostProfile"), detail));
                 }
                 true
             }
@@ -225,9 +186,7 @@ pub(super) fn app_armor_field(annotation: &str) -> Option<Value> {
         "unconfined" => Some(serde_json::json!({"type": "Unconfined"})),
         "runtime/default" => Some(serde_json::json!({"type": "RuntimeDefault"})),
         _ => {
-            let file = annotation
-                .strip_prefix("localhost/")
-                .filter(|file| !file.is_empty())?;
+            let file = annotation.strip_prefix("localhost/").filter(|file| !file.is_empty())?;
             Some(serde_json::json!({"type": "Localhost", "localhostProfile": file}))
         }
     }

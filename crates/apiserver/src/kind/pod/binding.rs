@@ -40,48 +40,32 @@ pub(crate) fn bind(pod: &mut Object, binding: &Object, now: &str) -> Result<(), 
     }
     let spec = object_mut(pod, "spec");
     if !spec.text("nodeName").is_empty() {
-        return Err(BindError::AlreadyBound {
-            name,
-            node: spec.text("nodeName").to_owned(),
-        });
+        return Err(BindError::AlreadyBound { name, node: spec.text("nodeName").to_owned() });
     }
     if !spec.list("schedulingGates").is_empty() {
         return Err(BindError::Gated(name));
     }
-    spec.insert(
-        "nodeName".to_owned(),
-        binding.at("target").text("name").into(),
-    );
+    spec.insert("nodeName".to_owned(), binding.at("target").text("name").into());
     for member in ["annotations", "labels"] {
         let given = binding.at("metadata").at(member).as_object();
         if let Some(given) = given.filter(|given| !given.is_empty()) {
-            let given = given
-                .iter()
-                .map(|(key, value)| (key.clone(), value.clone()));
+            let given = given.iter().map(|(key, value)| (key.clone(), value.clone()));
             object_mut(object_mut(pod, "metadata"), member).extend(given);
         }
     }
     let status = object_mut(pod, "status");
     status.remove("nominatedNodeName");
-    set_condition(
-        status,
-        json!({"type": "PodScheduled", "status": "True"}),
-        now,
-    );
+    set_condition(status, json!({"type": "PodScheduled", "status": "True"}), now);
     Ok(())
 }
 
 /// Adds or replaces the condition of a type. Its time moves only when its status does.
 pub(super) fn set_condition(status: &mut Object, mut condition: Value, now: &str) {
-    let conditions = status
-        .entry("conditions")
-        .or_insert_with(|| Value::Array(Vec::new()));
+    let conditions = status.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
     let Some(conditions) = conditions.as_array_mut() else {
         return;
     };
-    let old = conditions
-        .iter_mut()
-        .find(|old| old.text("type") == condition.text("type"));
+    let old = conditions.iter_mut().find(|old| old.text("type") == condition.text("type"));
     let time = match &old {
         Some(old) if old.text("status") == condition.text("status") => {
             old.at("lastTransitionTime").clone()
@@ -134,10 +118,7 @@ mod tests {
             })
         );
         let again = bind(&mut pod, &binding, "2026-01-01T00:00:00Z").expect_err("refused");
-        assert_eq!(
-            again.to_string(),
-            r#"pod p is already assigned to node "n1""#
-        );
+        assert_eq!(again.to_string(), r#"pod p is already assigned to node "n1""#);
     }
 
     #[test]
@@ -146,17 +127,11 @@ mod tests {
         let mut gated = pod();
         object_mut(&mut gated, "spec").insert("schedulingGates".into(), json!([{"name": "a"}]));
         let error = bind(&mut gated, &binding, "").expect_err("refused");
-        assert_eq!(
-            error.to_string(),
-            "pod p has non-empty .spec.schedulingGates"
-        );
+        assert_eq!(error.to_string(), "pod p has non-empty .spec.schedulingGates");
         let mut going = pod();
         object_mut(&mut going, "metadata").insert("deletionTimestamp".into(), json!("x"));
         let error = bind(&mut going, &binding, "").expect_err("refused");
-        assert_eq!(
-            error.to_string(),
-            "pod p is being deleted, cannot be assigned to a host"
-        );
+        assert_eq!(error.to_string(), "pod p is being deleted, cannot be assigned to a host");
     }
 
     #[test]

@@ -33,10 +33,7 @@ pub(super) fn validate_regular(
         let at = path.index(i);
         validate_any(errors, &at, container, context);
         if !names.insert(container.text("name")) {
-            errors.push(FieldError::duplicate(
-                &at.field("name"),
-                container.at("name"),
-            ));
+            errors.push(FieldError::duplicate(&at.field("name"), container.at("name")));
         }
         hooks_and_probes(errors, &at, container, context);
         restart_policy(errors, &at, container);
@@ -51,10 +48,7 @@ pub(super) fn validate_init(
     regular: &[Value],
     context: &Context<'_>,
 ) {
-    let mut names: HashSet<&str> = regular
-        .iter()
-        .map(|container| container.text("name"))
-        .collect();
+    let mut names: HashSet<&str> = regular.iter().map(|container| container.text("name")).collect();
     for (i, container) in containers.iter().enumerate() {
         let at = path.index(i);
         validate_any(errors, &at, container, context);
@@ -71,12 +65,7 @@ pub(super) fn validate_init(
         if sidecar {
             hooks_and_probes(errors, &at, container, context);
         } else {
-            for member in [
-                "lifecycle",
-                "livenessProbe",
-                "readinessProbe",
-                "startupProbe",
-            ] {
+            for member in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
                 if !container.at(member).is_null() {
                     let detail = "may not be set for init containers without restartPolicy=Always";
                     errors.push(FieldError::forbidden(&at.field(member), detail));
@@ -152,11 +141,7 @@ pub(super) fn image_spaces(errors: &mut Errors, path: &Path<'_>, container: &Val
     let image = container.text("image");
     if image.trim().len() != image.len() {
         let detail = "must not have leading or trailing whitespace";
-        errors.push(FieldError::invalid_text(
-            &path.field("image"),
-            image,
-            detail,
-        ));
+        errors.push(FieldError::invalid_text(&path.field("image"), image, detail));
     }
 }
 
@@ -173,23 +158,14 @@ fn validate_any(errors: &mut Errors, path: &Path<'_>, container: &Value, context
     let policy_path = path.field("terminationMessagePolicy");
     match container.text("terminationMessagePolicy") {
         "" => errors.push(FieldError::required(&policy_path, "")),
-        policy => one_of(
-            errors,
-            &policy_path,
-            policy,
-            &["File", "FallbackToLogsOnError"],
-        ),
+        policy => one_of(errors, &policy_path, policy, &["File", "FallbackToLogsOnError"]),
     }
     ports(errors, &path.field("ports"), container.list("ports"));
     env(errors, &path.field("env"), container.list("env"));
     env_from(errors, &path.field("envFrom"), container.list("envFrom"));
     volume_mounts(errors, &path.field("volumeMounts"), container, context);
     volume_devices(errors, &path.field("volumeDevices"), container, context);
-    pull_policy(
-        errors,
-        &path.field("imagePullPolicy"),
-        container.text("imagePullPolicy"),
-    );
+    pull_policy(errors, &path.field("imagePullPolicy"), container.text("imagePullPolicy"));
     resource::validate_requirements(
         errors,
         &path.field("resources"),
@@ -198,19 +174,9 @@ fn validate_any(errors: &mut Errors, path: &Path<'_>, container: &Value, context
         &context.claims,
     );
     let policies = container.list("resizePolicy");
-    resize_policy(
-        errors,
-        &path.field("resizePolicy"),
-        policies,
-        context.restart_policy,
-    );
+    resize_policy(errors, &path.field("resizePolicy"), policies, context.restart_policy);
     let at = path.field("securityContext");
-    security::validate_container(
-        errors,
-        &at,
-        container.at("securityContext"),
-        context.host_users,
-    );
+    security::validate_container(errors, &at, container.at("securityContext"), context.host_users);
 }
 
 fn hooks_and_probes(
@@ -307,13 +273,7 @@ fn value_from(errors: &mut Errors, path: &Path<'_>, var: &Value) {
         return;
     }
     let mut found = 0;
-    for kind in [
-        "fieldRef",
-        "resourceFieldRef",
-        "configMapKeyRef",
-        "secretKeyRef",
-        "fileKeyRef",
-    ] {
+    for kind in ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"] {
         let reference = source.at(kind);
         if reference.is_null() {
             continue;
@@ -342,12 +302,7 @@ fn value_from(errors: &mut Errors, path: &Path<'_>, var: &Value) {
 
 fn key_selector(errors: &mut Errors, path: &Path<'_>, reference: &Value) {
     let (name, key) = (reference.text("name"), reference.text("key"));
-    push_texts(
-        errors,
-        &path.field("name"),
-        name,
-        name::dns1123_subdomain(name),
-    );
+    push_texts(errors, &path.field("name"), name, name::dns1123_subdomain(name));
     if key.is_empty() {
         errors.push(FieldError::required(&path.field("key"), ""));
     } else {
@@ -363,12 +318,7 @@ fn file_key(errors: &mut Errors, path: &Path<'_>, reference: &Value) {
     match reference.text("volumeName") {
         "" => errors.push(FieldError::required(&path.field("volumeName"), "")),
         volume => {
-            push_texts(
-                errors,
-                &path.field("volumeName"),
-                volume,
-                name::dns1123_label(volume),
-            );
+            push_texts(errors, &path.field("volumeName"), volume, name::dns1123_label(volume));
         }
     }
     match reference.text("path") {
@@ -437,11 +387,7 @@ fn volume_mounts(errors: &mut Errors, path: &Path<'_>, container: &Value, contex
             errors.push(FieldError::required(&at.field("mountPath"), ""));
         }
         if !paths.insert(target) {
-            errors.push(FieldError::invalid_text(
-                &at.field("mountPath"),
-                target,
-                "must be unique",
-            ));
+            errors.push(FieldError::invalid_text(&at.field("mountPath"), target, "must be unique"));
         }
         if devices.contains_key(name) {
             let detail = "must not already exist in volumeDevices";
@@ -449,11 +395,7 @@ fn volume_mounts(errors: &mut Errors, path: &Path<'_>, container: &Value, contex
         }
         if devices.values().any(|device| *device == target) {
             let detail = "must not already exist as a path in volumeDevices";
-            errors.push(FieldError::invalid_text(
-                &at.field("mountPath"),
-                target,
-                detail,
-            ));
+            errors.push(FieldError::invalid_text(&at.field("mountPath"), target, detail));
         }
         let (sub_path, expression) = (mount.text("subPath"), mount.text("subPathExpr"));
         if !sub_path.is_empty() {
@@ -462,11 +404,7 @@ fn volume_mounts(errors: &mut Errors, path: &Path<'_>, container: &Value, contex
         if !expression.is_empty() {
             if !sub_path.is_empty() {
                 let detail = "subPathExpr and subPath are mutually exclusive";
-                errors.push(FieldError::invalid_text(
-                    &at.field("subPathExpr"),
-                    expression,
-                    detail,
-                ));
+                errors.push(FieldError::invalid_text(&at.field("subPathExpr"), expression, detail));
             }
             descending_path(errors, &path.field("subPathExpr"), expression);
         }
@@ -480,12 +418,7 @@ fn propagation(errors: &mut Errors, path: &Path<'_>, mount: &Value, container: &
         return;
     };
     let at = path.field("mountPropagation");
-    one_of(
-        errors,
-        &at,
-        mode,
-        &["Bidirectional", "HostToContainer", "None"],
-    );
+    one_of(errors, &at, mode, &["Bidirectional", "HostToContainer", "None"]);
     if mode == "Bidirectional" && !container.at("securityContext").flag("privileged") {
         let detail = "Bidirectional mount propagation is available only to privileged containers";
         errors.push(FieldError::forbidden(&at, detail));
@@ -538,11 +471,7 @@ fn volume_devices(errors: &mut Errors, path: &Path<'_>, container: &Value, conte
             errors.push(FieldError::required(&target_path, ""));
         }
         if paths.contains(target) {
-            errors.push(FieldError::invalid_text(
-                &target_path,
-                target,
-                "must be unique",
-            ));
+            errors.push(FieldError::invalid_text(&target_path, target, "must be unique"));
         }
         if has_backstep(target) {
             let detail = "can not contain backsteps ('..')";
@@ -565,10 +494,7 @@ fn volume_devices(errors: &mut Errors, path: &Path<'_>, container: &Value, conte
 }
 
 fn by_name<'a>(items: &'a [Value], member: &str) -> HashMap<&'a str, &'a str> {
-    items
-        .iter()
-        .map(|item| (item.text("name"), item.text(member)))
-        .collect()
+    items.iter().map(|item| (item.text("name"), item.text(member))).collect()
 }
 
 fn resize_policy(errors: &mut Errors, path: &Path<'_>, policies: &[Value], pod_policy: &str) {
@@ -578,10 +504,9 @@ fn resize_policy(errors: &mut Errors, path: &Path<'_>, policies: &[Value], pod_p
         if !seen.insert(resource) {
             errors.push(FieldError::duplicate(&path.index(i), &resource.into()));
         }
-        for (value, supported) in [
-            (resource, ["cpu", "memory"]),
-            (restart, ["NotRequired", "RestartContainer"]),
-        ] {
+        for (value, supported) in
+            [(resource, ["cpu", "memory"]), (restart, ["NotRequired", "RestartContainer"])]
+        {
             if value.is_empty() {
                 errors.push(FieldError::required(path, ""));
             } else {
@@ -620,12 +545,7 @@ fn restart_policy(errors: &mut Errors, path: &Path<'_>, container: &Value) {
             errors.push(FieldError::required(&at, "must be specified"));
             continue;
         }
-        one_of(
-            errors,
-            &at.field("operator"),
-            codes.text("operator"),
-            &["In", "NotIn"],
-        );
+        one_of(errors, &at.field("operator"), codes.text("operator"), &["In", "NotIn"]);
         let values = codes.list("values").len();
         if values > 255 {
             errors.push(FieldError::too_many(&at.field("values"), values, 255));

@@ -11,11 +11,8 @@ use crate::json::{Access, Object, object_mut};
 
 const CONTAINER_LISTS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
-const STATUS_LISTS: [&str; 3] = [
-    "containerStatuses",
-    "initContainerStatuses",
-    "ephemeralContainerStatuses",
-];
+const STATUS_LISTS: [&str; 3] =
+    ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
 /// 0644, as JSON has no octal.
 const FILE_MODE: i64 = 0o644;
 
@@ -33,10 +30,7 @@ pub(crate) fn pod(obj: &mut Object) {
                 each_object(spec, list, host_ports);
             }
         }
-        if spec
-            .int("terminationGracePeriodSeconds")
-            .is_some_and(|period| period < 0)
-        {
+        if spec.int("terminationGracePeriodSeconds").is_some_and(|period| period < 0) {
             spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
         }
         pod_spec(spec);
@@ -110,10 +104,7 @@ fn container(container: &mut Object) {
             probe_numbers(probe);
         }
     }
-    if let Some(lifecycle) = container
-        .get_mut("lifecycle")
-        .and_then(Value::as_object_mut)
-    {
+    if let Some(lifecycle) = container.get_mut("lifecycle").and_then(Value::as_object_mut) {
         for hook in ["postStart", "preStop"] {
             if let Some(handler) = lifecycle.get_mut(hook).and_then(Value::as_object_mut) {
                 http_get(handler);
@@ -151,18 +142,13 @@ fn field_refs(source: &mut Object) {
     if let Some(field) = source.get_mut("fieldRef").and_then(Value::as_object_mut) {
         default_text(field, "apiVersion", "v1");
     }
-    if let Some(resource) = source
-        .get_mut("resourceFieldRef")
-        .and_then(Value::as_object_mut)
-    {
+    if let Some(resource) = source.get_mut("resourceFieldRef").and_then(Value::as_object_mut) {
         default_value(resource, "divisor", "0");
     }
 }
 
 fn volume(volume: &mut Object) {
-    let has_source = volume
-        .iter()
-        .any(|(key, value)| key != "name" && !value.is_null());
+    let has_source = volume.iter().any(|(key, value)| key != "name" && !value.is_null());
     if !has_source {
         volume.insert("emptyDir".to_owned(), json!({}));
         return;
@@ -192,9 +178,8 @@ fn volume_source(kind: &str, source: &mut Object) {
             default_text(source, "pullPolicy", policy);
         }
         "ephemeral" => {
-            if let Some(template) = source
-                .get_mut("volumeClaimTemplate")
-                .and_then(Value::as_object_mut)
+            if let Some(template) =
+                source.get_mut("volumeClaimTemplate").and_then(Value::as_object_mut)
             {
                 claim_spec(object_mut(template, "spec"));
             }
@@ -223,10 +208,7 @@ fn projection(source: &mut Object) {
     if let Some(downward) = source.get_mut("downwardAPI").and_then(Value::as_object_mut) {
         each_object(downward, "items", field_refs);
     }
-    if let Some(token) = source
-        .get_mut("serviceAccountToken")
-        .and_then(Value::as_object_mut)
-    {
+    if let Some(token) = source.get_mut("serviceAccountToken").and_then(Value::as_object_mut) {
         default_value(token, "expirationSeconds", 3600);
     }
 }
@@ -262,18 +244,11 @@ fn pod_status(status: &mut Object) {
     // The list is the truth, but an older client that sets only the single address wins.
     let ip = status.text("podIP");
     if ip.is_empty() {
-        let first = status
-            .list("podIPs")
-            .first()
-            .map(|first| first.text("ip").to_owned());
+        let first = status.list("podIPs").first().map(|first| first.text("ip").to_owned());
         if let Some(first) = first {
             status.insert("podIP".to_owned(), first.into());
         }
-    } else if status
-        .list("podIPs")
-        .first()
-        .is_none_or(|first| first.text("ip") != ip)
-    {
+    } else if status.list("podIPs").first().is_none_or(|first| first.text("ip") != ip) {
         let list = json!([{"ip": ip}]);
         status.insert("podIPs".to_owned(), list);
     }
@@ -296,9 +271,7 @@ fn round_requirements(parent: &mut Object, key: &str) {
 
 /// Annotations of Kubernetes 1.7 and before; no reader is left, and every write drops them.
 fn drop_init_container_annotations(obj: &mut Object) {
-    let annotations = obj
-        .get_mut("metadata")
-        .and_then(|metadata| metadata.get_mut("annotations"));
+    let annotations = obj.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"));
     if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
         for stage in ["alpha", "beta"] {
             for what in ["init-containers", "init-container-statuses"] {

@@ -54,9 +54,8 @@ const RESOURCES: [&str; 6] = [
     "requests.memory",
 ];
 const HUGE_PAGES: [&str; 2] = ["limits.hugepages-", "requests.hugepages-"];
-const BYTE_DIVISORS: [&str; 13] = [
-    "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
-];
+const BYTE_DIVISORS: [&str; 13] =
+    ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 
 /// A file of a downward API volume. The path given is the volume's, as upstream prints no index.
 pub(super) fn validate_file(errors: &mut Errors, path: &Path<'_>, file: &Value) {
@@ -115,16 +114,10 @@ pub(super) fn validate_field(
             push_texts(errors, path, key, name::qualified_name(key));
         }
         Some(_) => {
-            errors.push(unknown(&format!(
-                "field label does not support subscript: {field}"
-            )));
+            errors.push(unknown(&format!("field label does not support subscript: {field}")));
         }
         None => {
-            let field = if field == "spec.host" {
-                "spec.nodeName"
-            } else {
-                field
-            };
+            let field = if field == "spec.host" { "spec.nodeName" } else { field };
             if !KNOWN_FIELDS.contains(&field) {
                 errors.push(unknown(&format!("field label not supported: {field}")));
             } else if !supported.contains(&field) {
@@ -164,11 +157,7 @@ pub(super) fn validate_resource(
         "limits.cpu" | "requests.cpu" => {
             if divisor != "1" && divisor != "1m" {
                 let detail = "only divisor's values 1m and 1 are supported with the cpu resource";
-                errors.push(FieldError::invalid_text(
-                    &path.field("divisor"),
-                    resource,
-                    detail,
-                ));
+                errors.push(FieldError::invalid_text(&path.field("divisor"), resource, detail));
             }
             return;
         }
@@ -182,10 +171,6 @@ pub(super) fn validate_resource(
             "only divisor's values {} are supported with the {what} resource",
             BYTE_DIVISORS.join(", ")
         );
-        errors.push(FieldError::invalid_text(
-            &path.field("divisor"),
-            resource,
-            detail,
-        ));
+        errors.push(FieldError::invalid_text(&path.field("divisor"), resource, detail));
     }
 }

@@ -32,13 +32,7 @@ pub(crate) fn run_creates(kind: &dyn Kind, cases: &str, admit: Admit) {
         let warnings = kind.warnings(&obj, None);
         check(&mut failed, case, &outcome, obj, &errors, &warnings);
     }
-    assert!(
-        failed.is_empty(),
-        "{} of {}:\n{}",
-        failed.len(),
-        cases.len(),
-        failed.join("\n")
-    );
+    assert!(failed.is_empty(), "{} of {}:\n{}", failed.len(), cases.len(), failed.join("\n"));
 }
 
 pub(crate) fn run_updates(kind: &dyn Kind, cases: &str, admit: AdmitUpdate) {
@@ -58,20 +52,10 @@ pub(crate) fn run_updates(kind: &dyn Kind, cases: &str, admit: AdmitUpdate) {
                 kind.validate_update(&new, &old, &mut errors);
             })
         };
-        let warnings = if status {
-            Vec::new()
-        } else {
-            kind.warnings(&new, Some(&old))
-        };
+        let warnings = if status { Vec::new() } else { kind.warnings(&new, Some(&old)) };
         check(&mut failed, case, &outcome, new, &errors, &warnings);
     }
-    assert!(
-        failed.is_empty(),
-        "{} of {}:\n{}",
-        failed.len(),
-        cases.len(),
-        failed.join("\n")
-    );
+    assert!(failed.is_empty(), "{} of {}:\n{}", failed.len(), cases.len(), failed.join("\n"));
 }
 
 /// Decodes and defaults, and sees that defaulting again changes nothing.
@@ -98,16 +82,11 @@ fn check(
     let mut differ = |what: &str, expected: &str, actual: &str| {
         if expected != actual {
             let name = case.text("name");
-            failed.push(format!(
-                "== {name}: {what}\n  want {expected}\n  have {actual}"
-            ));
+            failed.push(format!("== {name}: {what}\n  want {expected}\n  have {actual}"));
         }
     };
     if let Err(refusal) = outcome {
-        let (_, expected) = case
-            .text("message")
-            .split_once(" is forbidden: ")
-            .unwrap_or_default();
+        let (_, expected) = case.text("message").split_once(" is forbidden: ").unwrap_or_default();
         return differ("refusal", expected, refusal);
     }
     let mut actual: Vec<String> = errors.iter().map(shown).collect();
@@ -115,12 +94,7 @@ fn check(
         .list("causes")
         .iter()
         .map(|cause| {
-            format!(
-                "{} {}: {}",
-                cause.text("reason"),
-                cause.text("field"),
-                cause.text("message")
-            )
+            format!("{} {}: {}", cause.text("reason"), cause.text("field"), cause.text("message"))
         })
         .collect();
     // Where upstream walks a map, the order is a matter of chance.
@@ -137,25 +111,13 @@ fn check(
     if stored.at("metadata").at("uid").is_null() {
         metadata.remove("uid");
     }
-    differ(
-        "object",
-        &stored.to_string(),
-        &Value::Object(obj).to_string(),
-    );
+    differ("object", &stored.to_string(), &Value::Object(obj).to_string());
     let mut warnings = warnings.to_vec();
-    let mut told: Vec<String> = case
-        .list("warnings")
-        .iter()
-        .filter_map(Value::as_str)
-        .map(str::to_owned)
-        .collect();
+    let mut told: Vec<String> =
+        case.list("warnings").iter().filter_map(Value::as_str).map(str::to_owned).collect();
     warnings.sort_unstable();
     told.sort_unstable();
-    differ(
-        "warnings",
-        &json!(told).to_string(),
-        &json!(warnings).to_string(),
-    );
+    differ("warnings", &json!(told).to_string(), &json!(warnings).to_string());
 }
 
 fn shown(error: &FieldError) -> String {

@@ -4,11 +4,7 @@ const LONGEST_NAME: usize = 255;
 
 /// The pull policy of an image that names none: a moving tag is always pulled.
 pub(crate) fn default_pull_policy(image: &str) -> &'static str {
-    if tag(image) == Some("latest") {
-        "Always"
-    } else {
-        "IfNotPresent"
-    }
+    if tag(image) == Some("latest") { "Always" } else { "IfNotPresent" }
 }
 
 /// The tag of a well-formed reference, `latest` if it has neither tag nor digest.
@@ -60,9 +56,7 @@ fn is_domain(domain: &str) -> bool {
         Some((host, port)) if !port.contains(']') => (host, Some(port)),
         _ => (domain, None),
     };
-    let bracketed = host
-        .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'));
+    let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let host_is_good = match bracketed {
         Some(v6) => !v6.is_empty() && v6.bytes().all(|b| b.is_ascii_hexdigit() || b == b':'),
         None => host.split('.').all(|label| {
@@ -70,9 +64,7 @@ fn is_domain(domain: &str) -> bool {
             let bytes = label.as_bytes();
             edge(bytes.first())
                 && edge(bytes.last())
-                && bytes
-                    .iter()
-                    .all(|b| b.is_ascii_alphanumeric() || *b == b'-')
+                && bytes.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-')
         }),
     };
     let digits = |port: &str| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
@@ -102,10 +94,7 @@ fn is_digest(digest: &str) -> bool {
     let Some((algorithm, hex)) = digest.split_once(':') else {
         return false;
     };
-    algorithm
-        .bytes()
-        .next()
-        .is_some_and(|b| b.is_ascii_alphabetic())
+    algorithm.bytes().next().is_some_and(|b| b.is_ascii_alphabetic())
         && algorithm.split(['-', '_', '+', '.']).all(|part| {
             part.bytes().next().is_some_and(|b| b.is_ascii_alphabetic())
                 && part.bytes().all(|b| b.is_ascii_alphanumeric())

@@ -31,33 +31,22 @@ pub(crate) const SUCCESS_POLICY: &str = "SuccessPolicy";
 pub(crate) const POD_FAILURE_POLICY: &str = "PodFailurePolicy";
 
 /// These stand in a Pod's spec, and in the unversioned type's security context.
-const MOVED: [&str; 5] = [
-    "hostNetwork",
-    "hostPID",
-    "hostIPC",
-    "shareProcessNamespace",
-    "hostUsers",
-];
+const MOVED: [&str; 5] =
+    ["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"];
 
 /// How deep types nest is fixed by the table; this only guards against a wrong table.
 const DEEPEST: usize = 32;
 
 /// On one line.
 pub(crate) fn compact(type_name: &str, value: &Value) -> String {
-    let mut writer = Writer {
-        out: String::new(),
-        indented: false,
-    };
+    let mut writer = Writer { out: String::new(), indented: false };
     writer.structure(type_name, &moved(type_name, value), 0);
     writer.out
 }
 
 /// A list, on one line.
 pub(crate) fn compact_list(type_name: &str, items: &[Value]) -> String {
-    let mut writer = Writer {
-        out: String::new(),
-        indented: false,
-    };
+    let mut writer = Writer { out: String::new(), indented: false };
     writer.list(type_name, items, 0);
     writer.out
 }
@@ -65,10 +54,7 @@ pub(crate) fn compact_list(type_name: &str, items: &[Value]) -> String {
 /// What has changed, as a unified diff of indented JSON.
 pub(crate) fn diff(type_name: &str, old: &Value, new: &Value) -> String {
     let pretty = |value: &Value| {
-        let mut writer = Writer {
-            out: String::new(),
-            indented: true,
-        };
+        let mut writer = Writer { out: String::new(), indented: true };
         writer.structure(type_name, &moved(type_name, value), 0);
         writer.out
     };
@@ -109,22 +95,14 @@ fn parse_line((name, members): (&'static str, &'static str)) -> (&'static str, V
             None => (names, small_initial(names)),
         };
         let omit_empty = code.ends_with('?');
-        Member {
-            go_name,
-            json_name,
-            code: code.trim_end_matches('?'),
-            omit_empty,
-        }
+        Member { go_name, json_name, code: code.trim_end_matches('?'), omit_empty }
     });
     (name, members.collect())
 }
 
 fn small_initial(name: &str) -> String {
     let mut chars = name.chars();
-    chars
-        .next()
-        .map(|c| c.to_lowercase().chain(chars).collect())
-        .unwrap_or_default()
+    chars.next().map(|c| c.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
 
 fn moved(type_name: &str, value: &Value) -> Value {
@@ -135,9 +113,8 @@ fn moved(type_name: &str, value: &Value) -> Value {
         _ => None,
     };
     if let Some(spec) = spec.and_then(Value::as_object_mut) {
-        let taken = MOVED
-            .into_iter()
-            .filter_map(|name| Some((name.to_owned(), spec.remove(name)?)));
+        let taken =
+            MOVED.into_iter().filter_map(|name| Some((name.to_owned(), spec.remove(name)?)));
         let taken: Map<String, Value> = taken.collect();
         let context = spec.entry("securityContext").or_insert(Value::Null);
         if !context.is_object() {
@@ -209,8 +186,7 @@ impl Writer {
                 {
                     self.structure(type_name, value, depth);
                 } else if let (Some(type_name), Some(items)) = (
-                    code.strip_prefix('[')
-                        .and_then(|code| code.strip_suffix(']')),
+                    code.strip_prefix('[').and_then(|code| code.strip_suffix(']')),
                     value.as_array(),
                 ) {
                     self.list(type_name, items, depth);
@@ -307,10 +283,7 @@ mod tests {
     fn every_type_that_is_referred_to_is_there() {
         let types = types();
         for member in types.values().flatten() {
-            let name = member
-                .code
-                .trim_start_matches(['+', '=', '*', '['])
-                .trim_end_matches(']');
+            let name = member.code.trim_start_matches(['+', '=', '*', '[']).trim_end_matches(']');
             let name = name.split('@').next().unwrap_or_default();
             assert!(name.len() < 2 || types.contains_key(name), "{name}");
         }
@@ -327,10 +300,7 @@ mod tests {
             r#"{"Name":"","Protocol":"TCP","AppProtocol":null,"Port":1,"TargetPort":0,"NodePort":0}"#
         );
         assert_eq!(
-            compact(
-                SECCOMP_PROFILE,
-                &json!({"type": "<&>", "localhostProfile": "x"})
-            ),
+            compact(SECCOMP_PROFILE, &json!({"type": "<&>", "localhostProfile": "x"})),
             r#"{"Type":"\u003c\u0026\u003e","LocalhostProfile":"x"}"#
         );
     }

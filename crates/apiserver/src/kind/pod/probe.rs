@@ -45,11 +45,7 @@ pub(super) fn validate(errors: &mut Errors, path: &Path<'_>, probe: &Value, purp
     let grace = probe.int("terminationGracePeriodSeconds");
     let grace_path = path.field("terminationGracePeriodSeconds");
     if let Some(grace) = grace.filter(|grace| *grace <= 0) {
-        errors.push(FieldError::invalid(
-            &grace_path,
-            &grace.into(),
-            "must be greater than 0",
-        ));
+        errors.push(FieldError::invalid(&grace_path, &grace.into(), "must be greater than 0"));
     }
     if purpose == Purpose::Readiness {
         if let Some(grace) = grace {
@@ -102,11 +98,7 @@ fn handler(errors: &mut Errors, path: &Path<'_>, handler: &Value, grace: Option<
             "httpGet" => http_get(errors, &at, action),
             "tcpSocket" => port_number_or_name(errors, &at.field("port"), action.at("port")),
             "grpc" => {
-                port_number(
-                    errors,
-                    &at.field("port"),
-                    action.int("port").unwrap_or_default(),
-                );
+                port_number(errors, &at.field("port"), action.int("port").unwrap_or_default());
             }
             _ => {
                 let seconds = action.int("seconds").unwrap_or_default();
@@ -129,19 +121,9 @@ fn http_get(errors: &mut Errors, path: &Path<'_>, action: &Value) {
         errors.push(FieldError::required(&path.field("path"), ""));
     }
     port_number_or_name(errors, &path.field("port"), action.at("port"));
-    one_of(
-        errors,
-        &path.field("scheme"),
-        action.text("scheme"),
-        &["HTTP", "HTTPS"],
-    );
+    one_of(errors, &path.field("scheme"), action.text("scheme"), &["HTTP", "HTTPS"]);
     for header in action.list("httpHeaders") {
         let header = header.text("name");
-        push_texts(
-            errors,
-            &path.field("httpHeaders"),
-            header,
-            http_header(header),
-        );
+        push_texts(errors, &path.field("httpHeaders"), header, http_header(header));
     }
 }

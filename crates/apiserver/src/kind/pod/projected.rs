@@ -14,11 +14,7 @@ const DUPLICATE: &str = "conflicting duplicate paths";
 const SHORTEST_TOKEN: i64 = 600;
 
 pub(super) fn validate(errors: &mut Errors, path: &Path<'_>, source: &Value) {
-    file_mode(
-        errors,
-        &path.field("defaultMode"),
-        source.int("defaultMode"),
-    );
+    file_mode(errors, &path.field("defaultMode"), source.int("defaultMode"));
     let mut taken: HashSet<&str> = HashSet::new();
     let sources = path.field("sources");
     for (i, projection) in source.list("sources").iter().enumerate() {
@@ -72,19 +68,11 @@ fn token_projection(errors: &mut Errors, volume: &Path<'_>, at: &Path<'_>, token
     let expiration_path = at.field("expirationSeconds");
     if expiration < SHORTEST_TOKEN {
         let detail = "may not specify a duration less than 10 minutes";
-        errors.push(FieldError::invalid(
-            &expiration_path,
-            &expiration.into(),
-            detail,
-        ));
+        errors.push(FieldError::invalid(&expiration_path, &expiration.into(), detail));
     }
     if expiration > 1 << 32 {
         let detail = "may not specify a duration larger than 2^32 seconds";
-        errors.push(FieldError::invalid(
-            &expiration_path,
-            &expiration.into(),
-            detail,
-        ));
+        errors.push(FieldError::invalid(&expiration_path, &expiration.into(), detail));
     }
     // Upstream puts the token's path right under the volume.
     let target = token.text("path");

@@ -116,17 +116,9 @@ pub(super) fn validate_requirements(
         huge_pages |= name.starts_with(HUGE_PAGES);
     }
     if huge_pages && !compute {
-        errors.push(FieldError::forbidden(
-            path,
-            "HugePages require cpu or memory",
-        ));
+        errors.push(FieldError::forbidden(path, "HugePages require cpu or memory"));
     }
-    claims(
-        errors,
-        &path.field("claims"),
-        requirements.list("claims"),
-        pod_claims,
-    );
+    claims(errors, &path.field("claims"), requirements.list("claims"), pod_claims);
 }
 
 fn validate_amount(errors: &mut Errors, path: &Path<'_>, name: &str, amount: &Value, scope: Scope) {
@@ -139,18 +131,10 @@ fn validate_amount(errors: &mut Errors, path: &Path<'_>, name: &str, amount: &Va
 pub(crate) fn quantity_value(errors: &mut Errors, path: &Path<'_>, name: &str, amount: &Value) {
     let amount = quantity(amount);
     if amount.is_negative() {
-        errors.push(FieldError::invalid_text(
-            path,
-            &amount.canonical(),
-            NEGATIVE,
-        ));
+        errors.push(FieldError::invalid_text(path, &amount.canonical(), NEGATIVE));
     }
     if (COUNTED.contains(&name) || is_extended(name)) && amount.has_fraction() {
-        errors.push(FieldError::invalid_text(
-            path,
-            &amount.canonical(),
-            "must be an integer",
-        ));
+        errors.push(FieldError::invalid_text(path, &amount.canonical(), "must be an integer"));
     }
 }
 
@@ -228,12 +212,7 @@ fn claims(errors: &mut Errors, path: &Path<'_>, claims: &[Value], pod_claims: &[
             errors.push(FieldError::duplicate(&at, &name.into()));
         } else {
             if !request.is_empty() {
-                push_texts(
-                    errors,
-                    &at.field("request"),
-                    request,
-                    name::dns1123_label(request),
-                );
+                push_texts(errors, &at.field("request"), request, name::dns1123_label(request));
             }
             if seen.contains(&(name, request)) {
                 let key = format!("{name}/{request}");
@@ -274,10 +253,7 @@ pub(super) fn validate_pod_level(
     }
     let path = spec_path.field("resources");
     if spec.at("os").text("name") == "windows" {
-        errors.push(FieldError::forbidden(
-            &path,
-            "may not be set for a windows pod",
-        ));
+        errors.push(FieldError::forbidden(&path, "may not be set for a windows pod"));
         return;
     }
     if !resources.at("claims").is_null() {
@@ -295,11 +271,7 @@ pub(super) fn validate_pod_level(
                 let detail = format!(
                     "must be greater than or equal to aggregate container {which} of {sum}"
                 );
-                errors.push(FieldError::invalid_text(
-                    &lists.key(name),
-                    &given.canonical(),
-                    detail,
-                ));
+                errors.push(FieldError::invalid_text(&lists.key(name), &given.canonical(), detail));
             }
         }
     }
@@ -347,10 +319,7 @@ fn aggregate<'a>(spec: &'a impl Access, which: &str) -> Amounts<'a> {
 
 fn amounts<'a>(container: &'a Value, which: &str) -> Amounts<'a> {
     let list = container.at("resources").at(which).as_object();
-    list.into_iter()
-        .flatten()
-        .map(|(name, amount)| (name.as_str(), quantity(amount)))
-        .collect()
+    list.into_iter().flatten().map(|(name, amount)| (name.as_str(), quantity(amount))).collect()
 }
 
 fn add<'a>(total: &mut Amounts<'a>, more: Amounts<'a>) {
@@ -374,12 +343,7 @@ fn raise<'a>(total: &mut Amounts<'a>, other: Amounts<'a>) {
 /// Fills a Pod's own `resources` where they are given in part.
 pub(super) fn default_pod_level(spec: &mut Object) {
     let resources = spec.at("resources");
-    let has = |which: &str| {
-        resources
-            .at(which)
-            .as_object()
-            .is_some_and(|list| !list.is_empty())
-    };
+    let has = |which: &str| resources.at(which).as_object().is_some_and(|list| !list.is_empty());
     let (limited, requested) = (has("limits"), has("requests"));
     if !limited && !requested {
         return;
@@ -426,11 +390,7 @@ pub(super) fn qos_class(spec: &Value) -> &'static str {
         let limited = pod_level.entries("limits").next().is_some();
         guaranteed = !limited || limits.len() == COMPUTE.len();
     } else {
-        for container in spec
-            .list("containers")
-            .iter()
-            .chain(spec.list("initContainers"))
-        {
+        for container in spec.list("containers").iter().chain(spec.list("initContainers")) {
             let limited = positive_compute(container, "limits");
             guaranteed &= limited.len() == COMPUTE.len();
             add(&mut requests, positive_compute(container, "requests"));

@@ -30,21 +30,13 @@ pub(super) fn tolerations(errors: &mut Errors, path: &Path<'_>, tolerations: &[V
         }
         if !toleration.at("tolerationSeconds").is_null() && effect != "NoExecute" {
             let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-            errors.push(FieldError::invalid_text(
-                &at.field("effect"),
-                effect,
-                detail,
-            ));
+            errors.push(FieldError::invalid_text(&at.field("effect"), effect, detail));
         }
         match operator {
             "Equal" | "" => {
                 let texts = name::label_value(value);
                 if !texts.is_empty() {
-                    errors.push(FieldError::invalid_text(
-                        &operator_path,
-                        value,
-                        texts.join(";"),
-                    ));
+                    errors.push(FieldError::invalid_text(&operator_path, value, texts.join(";")));
                 }
             }
             "Exists" if !value.is_empty() => {
@@ -65,11 +57,7 @@ pub(super) fn tolerations(errors: &mut Errors, path: &Path<'_>, tolerations: &[V
 }
 
 pub(super) fn affinity(errors: &mut Errors, path: &Path<'_>, affinity: &Value) {
-    node_affinity(
-        errors,
-        &path.field("nodeAffinity"),
-        affinity.at("nodeAffinity"),
-    );
+    node_affinity(errors, &path.field("nodeAffinity"), affinity.at("nodeAffinity"));
     for kind in ["podAffinity", "podAntiAffinity"] {
         let at = path.field(kind);
         let required = at.field(REQUIRED);
@@ -112,11 +100,7 @@ fn node_affinity(errors: &mut Errors, path: &Path<'_>, affinity: &Value) {
 fn weight(errors: &mut Errors, path: &Path<'_>, weighted: &Value) {
     let weight = weighted.int("weight").unwrap_or_default();
     if !(1..=100).contains(&weight) {
-        errors.push(FieldError::invalid(
-            path,
-            &weight.into(),
-            "must be in the range 1-100",
-        ));
+        errors.push(FieldError::invalid(path, &weight.into(), "must be in the range 1-100"));
     }
 }
 
@@ -141,12 +125,7 @@ fn node_selector_term(errors: &mut Errors, path: &Path<'_>, term: &Value, check_
             let values_path = at.field("values");
             for (i, value) in values.iter().enumerate() {
                 let value = value.as_str().unwrap_or_default();
-                push_texts(
-                    errors,
-                    &values_path.index(i),
-                    value,
-                    name::label_value(value),
-                );
+                push_texts(errors, &values_path.index(i), value, name::label_value(value));
             }
         }
     }
@@ -168,11 +147,7 @@ fn node_field(errors: &mut Errors, path: &Path<'_>, requirement: &Value) {
         "In" | "NotIn" => {}
         other => {
             let detail = "not a valid selector operator";
-            errors.push(FieldError::invalid_text(
-                &path.field("operator"),
-                other,
-                detail,
-            ));
+            errors.push(FieldError::invalid_text(&path.field("operator"), other, detail));
         }
     }
     let key = requirement.text("key");
@@ -183,23 +158,14 @@ fn node_field(errors: &mut Errors, path: &Path<'_>, requirement: &Value) {
     }
     for (i, value) in values.iter().enumerate() {
         let value = value.as_str().unwrap_or_default();
-        push_texts(
-            errors,
-            &values_path.index(i),
-            value,
-            name::dns1123_subdomain(value),
-        );
+        push_texts(errors, &values_path.index(i), value, name::dns1123_subdomain(value));
     }
 }
 
 fn pod_affinity_term(errors: &mut Errors, path: &Path<'_>, term: &Value) {
     let selector = term.at("labelSelector");
     label_selector(errors, &path.field("labelSelector"), selector);
-    label_selector(
-        errors,
-        &path.field("namespaceSelector"),
-        term.at("namespaceSelector"),
-    );
+    label_selector(errors, &path.field("namespaceSelector"), term.at("namespaceSelector"));
     for namespace in term.list("namespaces") {
         let namespace = namespace.as_str().unwrap_or_default();
         let texts = name::dns1123_label(namespace);
@@ -234,10 +200,8 @@ fn label_keys(errors: &mut Errors, path: &Path<'_>, term: &Value, selector: &Val
         }
     }
     let keys = term.list("matchLabelKeys");
-    let mut selected: HashSet<&str> = selector
-        .entries("matchLabels")
-        .map(|(key, _)| key.as_str())
-        .collect();
+    let mut selected: HashSet<&str> =
+        selector.entries("matchLabels").map(|(key, _)| key.as_str()).collect();
     for expression in selector.list("matchExpressions") {
         let key = expression.text("key");
         if let Some(i) = keys.iter().rposition(|listed| listed.as_str() == Some(key))
@@ -263,29 +227,14 @@ pub(super) fn topology_spread(errors: &mut Errors, path: &Path<'_>, constraints:
         let skew = constraint.int("maxSkew").unwrap_or_default();
         if skew <= 0 {
             let detail = "must be greater than zero";
-            errors.push(FieldError::invalid(
-                &at.field("maxSkew"),
-                &skew.into(),
-                detail,
-            ));
+            errors.push(FieldError::invalid(&at.field("maxSkew"), &skew.into(), detail));
         }
-        let (key, action) = (
-            constraint.text("topologyKey"),
-            constraint.text("whenUnsatisfiable"),
-        );
+        let (key, action) = (constraint.text("topologyKey"), constraint.text("whenUnsatisfiable"));
         if key.is_empty() {
-            errors.push(FieldError::required(
-                &at.field("topologyKey"),
-                "can not be empty",
-            ));
+            errors.push(FieldError::required(&at.field("topologyKey"), "can not be empty"));
         }
         let action_path = at.field("whenUnsatisfiable");
-        one_of(
-            errors,
-            &action_path,
-            action,
-            &["DoNotSchedule", "ScheduleAnyway"],
-        );
+        one_of(errors, &action_path, action, &["DoNotSchedule", "ScheduleAnyway"]);
         let repeated = constraints[i + 1..].iter().any(|later| {
             later.text("topologyKey") == key && later.text("whenUnsatisfiable") == action
         });
@@ -310,11 +259,7 @@ pub(super) fn topology_spread(errors: &mut Errors, path: &Path<'_>, constraints:
 
 fn min_domains(errors: &mut Errors, path: &Path<'_>, domains: i64, action: &str) {
     if domains <= 0 {
-        errors.push(FieldError::invalid(
-            path,
-            &domains.into(),
-            "must be greater than zero",
-        ));
+        errors.push(FieldError::invalid(path, &domains.into(), "must be greater than zero"));
     }
     if action != "DoNotSchedule" {
         let detail =

@@ -29,46 +29,19 @@ pub(super) fn validate_pod(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
         let at = path.field("shareProcessNamespace");
         errors.push(FieldError::invalid(&at, &true.into(), detail));
     }
-    sysctls(
-        errors,
-        &path.field("sysctls"),
-        context.list("sysctls"),
-        spec,
-    );
+    sysctls(errors, &path.field("sysctls"), context.list("sysctls"), spec);
     if let Some(policy) = context.at("fsGroupChangePolicy").as_str() {
         let at = path.field("fsGroupChangePolicy");
         one_of(errors, &at, policy, &["Always", "OnRootMismatch"]);
     }
-    seccomp(
-        errors,
-        &path.field("seccompProfile"),
-        context.at("seccompProfile"),
-    );
-    windows_options(
-        errors,
-        &path.field("windowsOptions"),
-        context.at("windowsOptions"),
-    );
-    app_armor(
-        errors,
-        &path.field("appArmorProfile"),
-        context.at("appArmorProfile"),
-    );
+    seccomp(errors, &path.field("seccompProfile"), context.at("seccompProfile"));
+    windows_options(errors, &path.field("windowsOptions"), context.at("windowsOptions"));
+    app_armor(errors, &path.field("appArmorProfile"), context.at("appArmorProfile"));
     if let Some(policy) = context.at("supplementalGroupsPolicy").as_str() {
-        one_of(
-            errors,
-            &path.field("supplementalGroupsPolicy"),
-            policy,
-            &["Merge", "Strict"],
-        );
+        one_of(errors, &path.field("supplementalGroupsPolicy"), policy, &["Merge", "Strict"]);
     }
     if let Some(policy) = context.at("seLinuxChangePolicy").as_str() {
-        one_of(
-            errors,
-            &path.field("seLinuxChangePolicy"),
-            policy,
-            &["MountOption", "Recursive"],
-        );
+        one_of(errors, &path.field("seLinuxChangePolicy"), policy, &["MountOption", "Recursive"]);
     }
 }
 
@@ -96,11 +69,7 @@ pub(super) fn validate_container(
             errors.push(FieldError::invalid_text(&at, proc_mount, detail));
         }
     }
-    seccomp(
-        errors,
-        &path.field("seccompProfile"),
-        context.at("seccompProfile"),
-    );
+    seccomp(errors, &path.field("seccompProfile"), context.at("seccompProfile"));
     if context.at("allowPrivilegeEscalation").as_bool() == Some(false) {
         let mut contradiction = |other: &str| {
             let detail = format!("cannot set `allowPrivilegeEscalation` to false and {other}");
@@ -116,16 +85,8 @@ pub(super) fn validate_container(
             }
         }
     }
-    windows_options(
-        errors,
-        &path.field("windowsOptions"),
-        context.at("windowsOptions"),
-    );
-    app_armor(
-        errors,
-        &path.field("appArmorProfile"),
-        context.at("appArmorProfile"),
-    );
+    windows_options(errors, &path.field("windowsOptions"), context.at("windowsOptions"));
+    app_armor(errors, &path.field("appArmorProfile"), context.at("appArmorProfile"));
 }
 
 fn sysctls(errors: &mut Errors, path: &Path<'_>, sysctls: &[Value], spec: &Value) {
@@ -173,9 +134,7 @@ fn is_sysctl(name: &str) -> bool {
 fn sysctl_namespace(name: &str) -> (bool, bool) {
     let name = name.replace('/', ".");
     let ipc = name == "kernel.sem"
-        || ["kernel.shm", "kernel.msg", "fs.mqueue."]
-            .iter()
-            .any(|prefix| name.starts_with(prefix));
+        || ["kernel.shm", "kernel.msg", "fs.mqueue."].iter().any(|prefix| name.starts_with(prefix));
     (name.starts_with("net."), ipc)
 }
 
@@ -303,9 +262,9 @@ fn windows_user(name: &str) -> Vec<&'static str> {
     if !user.is_empty() && user.chars().all(|c| matches!(c, '.' | ' ')) {
         texts.push("runAsUserName's User cannot contain only periods or spaces");
     }
-    if user.contains([
-        '"', '/', '\\', ':', ';', '|', '=', ',', '+', '*', '?', '<', '>', '@', '[', ']',
-    ]) {
+    if user
+        .contains(['"', '/', '\\', ':', ';', '|', '=', ',', '+', '*', '?', '<', '>', '@', '[', ']'])
+    {
         texts.push(
             r#"runAsUserName's User cannot contain the following characters: "/\:;|=,+*?<>@[]"#,
         );
@@ -327,9 +286,7 @@ fn is_windows_domain(domain: &str) -> bool {
         bytes.len() <= 63
             && edge(bytes.first())
             && edge(bytes.last())
-            && bytes
-                .iter()
-                .all(|b| b.is_ascii_alphanumeric() || *b == b'-')
+            && bytes.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-')
     })
 }
 
@@ -382,11 +339,7 @@ pub(super) fn validate_os(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     let context = spec.at("securityContext");
     if windows {
         for (member, in_context) in NOT_ON_WINDOWS {
-            let (holder, at) = if in_context {
-                (context, &context_path)
-            } else {
-                (spec, path)
-            };
+            let (holder, at) = if in_context { (context, &context_path) } else { (spec, path) };
             let value = holder.at(member);
             if !value.is_null() && value != &Value::Bool(false) || is_false_but_set(member, value) {
                 let detail = "cannot be set for a windows pod";
@@ -395,10 +348,7 @@ pub(super) fn validate_os(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
         }
     } else if !context.at("windowsOptions").is_null() {
         let detail = "windows options cannot be set for a linux pod";
-        errors.push(FieldError::forbidden(
-            &context_path.field("windowsOptions"),
-            detail,
-        ));
+        errors.push(FieldError::forbidden(&context_path.field("windowsOptions"), detail));
     }
     super::each_container(spec, path, |container, path| {
         let context = container.at("securityContext");
@@ -426,11 +376,9 @@ fn is_false_but_set(member: &str, value: &Value) -> bool {
 pub(super) fn validate_host_users(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     let detail = "when `hostUsers` is false";
     // Two of the paths are capitalised upstream, and clients see them so.
-    for (member, shown) in [
-        ("hostNetwork", "hostNetwork"),
-        ("hostPID", "HostPID"),
-        ("hostIPC", "HostIPC"),
-    ] {
+    for (member, shown) in
+        [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")]
+    {
         if spec.flag(member) {
             errors.push(FieldError::forbidden(&path.field(shown), detail));
         }
@@ -445,11 +393,7 @@ pub(super) fn validate_host_users(errors: &mut Errors, path: &Path<'_>, spec: &V
 /// Host process containers are privileged, which this API server allows nobody to be.
 pub(super) fn validate_host_process(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     let wanted = |holder: &Value| {
-        holder
-            .at("securityContext")
-            .at("windowsOptions")
-            .at("hostProcess")
-            .as_bool()
+        holder.at("securityContext").at("windowsOptions").at("hostProcess").as_bool()
     };
     let of_pod = wanted(spec);
     let (mut all, mut host) = (0, 0);
@@ -464,11 +408,7 @@ pub(super) fn validate_host_process(errors: &mut Errors, path: &Path<'_>, spec: 
             let detail = format!(
                 "pod hostProcess value must be identical if both are specified, was {of_pod}"
             );
-            errors.push(FieldError::invalid(
-                &at.field("hostProcess"),
-                &own.into(),
-                detail,
-            ));
+            errors.push(FieldError::invalid(&at.field("hostProcess"), &own.into(), detail));
         }
         if own.or(of_pod) == Some(true) {
             host += 1;
@@ -484,11 +424,7 @@ pub(super) fn validate_host_process(errors: &mut Errors, path: &Path<'_>, spec: 
     }
     if !spec.flag("hostNetwork") {
         let detail = "hostNetwork must be true if pod contains any hostProcess containers";
-        errors.push(FieldError::invalid(
-            &path.field("hostNetwork"),
-            &false.into(),
-            detail,
-        ));
+        errors.push(FieldError::invalid(&path.field("hostNetwork"), &false.into(), detail));
     }
     let detail = "hostProcess containers are disallowed by cluster policy";
     errors.push(FieldError::forbidden(path, detail));

@@ -29,19 +29,13 @@ pub(crate) enum Owner<'a> {
 pub(crate) fn validate(errors: &mut Errors, path: &Path<'_>, spec: &Value, owner: Owner<'_>) {
     let grace = spec.int("terminationGracePeriodSeconds");
     if grace.is_none() {
-        errors.push(FieldError::required(
-            &path.field("terminationGracePeriodSeconds"),
-            "",
-        ));
+        errors.push(FieldError::required(&path.field("terminationGracePeriodSeconds"), ""));
     }
     let (pod_name, is_pod, mirror) = match owner {
         Owner::Pod { name, mirror } => (name, true, mirror),
         Owner::Template => ("", false, false),
     };
-    let claims = spec
-        .list("resourceClaims")
-        .iter()
-        .map(|claim| claim.text("name"));
+    let claims = spec.list("resourceClaims").iter().map(|claim| claim.text("name"));
     let mut context = Context {
         pod_name,
         is_pod,
@@ -53,29 +47,14 @@ pub(crate) fn validate(errors: &mut Errors, path: &Path<'_>, spec: &Value, owner
     };
     let volumes = spec.list("volumes");
     context.volumes = volume::validate(errors, &path.field("volumes"), volumes, &context);
-    resource_claims(
-        errors,
-        &path.field("resourceClaims"),
-        spec.list("resourceClaims"),
-        mirror,
-    );
+    resource_claims(errors, &path.field("resourceClaims"), spec.list("resourceClaims"), mirror);
     containers(errors, path, spec, &context);
     resource::validate_pod_level(errors, spec, path, &context.claims);
     if spec.flag("hostNetwork") {
         host_network_ports(errors, &path.field("containers"), spec, is_pod);
     }
-    policy(
-        errors,
-        &path.field("restartPolicy"),
-        context.restart_policy,
-        &RESTART_POLICIES,
-    );
-    policy(
-        errors,
-        &path.field("dnsPolicy"),
-        spec.text("dnsPolicy"),
-        &DNS_POLICIES,
-    );
+    policy(errors, &path.field("restartPolicy"), context.restart_policy, &RESTART_POLICIES);
+    policy(errors, &path.field("dnsPolicy"), spec.text("dnsPolicy"), &DNS_POLICIES);
     labels(errors, &path.field("nodeSelector"), spec.at("nodeSelector"));
     security::validate_pod(errors, &path.field("securityContext"), spec);
     scheduling::affinity(errors, &path.field("affinity"), spec.at("affinity"));
@@ -89,11 +68,7 @@ pub(crate) fn validate(errors: &mut Errors, path: &Path<'_>, spec: &Value, owner
     let gates = spec.list("schedulingGates");
     scheduling::scheduling_gates(errors, &path.field("schedulingGates"), gates);
     let constraints = spec.list("topologySpreadConstraints");
-    scheduling::topology_spread(
-        errors,
-        &path.field("topologySpreadConstraints"),
-        constraints,
-    );
+    scheduling::topology_spread(errors, &path.field("topologySpreadConstraints"), constraints);
     security::validate_host_process(errors, path, spec);
     if !context.host_users {
         security::validate_host_users(errors, path, spec);
@@ -114,20 +89,11 @@ fn containers(errors: &mut Errors, path: &Path<'_>, spec: &Value, context: &Cont
     let regular = spec.list("containers");
     let init = spec.list("initContainers");
     container::validate_regular(errors, &path.field("containers"), regular, context);
-    container::validate_init(
-        errors,
-        &path.field("initContainers"),
-        init,
-        regular,
-        context,
-    );
+    container::validate_init(errors, &path.field("initContainers"), init, regular, context);
     let ephemeral = spec.list("ephemeralContainers");
     if !ephemeral.is_empty() {
-        let others: Vec<&str> = regular
-            .iter()
-            .chain(init)
-            .map(|other| other.text("name"))
-            .collect();
+        let others: Vec<&str> =
+            regular.iter().chain(init).map(|other| other.text("name")).collect();
         let at = path.field("ephemeralContainers");
         container::validate_ephemeral(errors, &at, ephemeral, &others, context);
     }
@@ -160,10 +126,7 @@ fn resource_claims(errors: &mut Errors, path: &Path<'_>, claims: &[Value], mirro
             seen.push(name);
         }
         let sources = ["resourceClaimName", "resourceClaimTemplateName"];
-        let given = sources
-            .iter()
-            .filter(|source| !claim.at(source).is_null())
-            .count();
+        let given = sources.iter().filter(|source| !claim.at(source).is_null()).count();
         let detail = match given {
             0 => "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
             2 => {
@@ -177,12 +140,7 @@ fn resource_claims(errors: &mut Errors, path: &Path<'_>, claims: &[Value], mirro
         }
         for source in sources {
             if let Some(name) = claim.at(source).as_str() {
-                push_texts(
-                    errors,
-                    &at.field(source),
-                    name,
-                    name::dns1123_subdomain(name),
-                );
+                push_texts(errors, &at.field(source), name, name::dns1123_subdomain(name));
             }
         }
     }
@@ -198,11 +156,7 @@ fn host_network_ports(errors: &mut Errors, path: &Path<'_>, spec: &Value, is_pod
             if (is_pod || host != 0) && host != inner {
                 let at = ports.index(i);
                 let detail = "must match `containerPort` when `hostNetwork` is true";
-                errors.push(FieldError::invalid(
-                    &at.field("hostPort"),
-                    &host.into(),
-                    detail,
-                ));
+                errors.push(FieldError::invalid(&at.field("hostPort"), &host.into(), detail));
             }
         }
     }
@@ -224,55 +178,30 @@ fn dns_config(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     }
     if servers.len() > MOST_NAMESERVERS {
         let detail = format!("must not have more than {MOST_NAMESERVERS} nameservers");
-        errors.push(FieldError::invalid(
-            &servers_path,
-            config.at("nameservers"),
-            detail,
-        ));
+        errors.push(FieldError::invalid(&servers_path, config.at("nameservers"), detail));
     }
     for (i, server) in servers.iter().enumerate() {
-        address::ip(
-            errors,
-            &servers_path.index(i),
-            server.as_str().unwrap_or_default(),
-            &[],
-        );
+        address::ip(errors, &servers_path.index(i), server.as_str().unwrap_or_default(), &[]);
     }
     let searches = config.list("searches");
     let searches_path = path.field("searches");
     if searches.len() > MOST_SEARCHES {
         let detail = format!("must not have more than {MOST_SEARCHES} search paths");
-        errors.push(FieldError::invalid(
-            &searches_path,
-            config.at("searches"),
-            detail,
-        ));
+        errors.push(FieldError::invalid(&searches_path, config.at("searches"), detail));
     }
-    let letters: usize = searches
-        .iter()
-        .map(|s| s.as_str().unwrap_or_default().len() + 1)
-        .sum();
+    let letters: usize = searches.iter().map(|s| s.as_str().unwrap_or_default().len() + 1).sum();
     if letters.saturating_sub(1) > LONGEST_SEARCHES {
         let detail = format!(
             "must not have more than {LONGEST_SEARCHES} characters (including spaces) in the \
              search list"
         );
-        errors.push(FieldError::invalid(
-            &searches_path,
-            config.at("searches"),
-            detail,
-        ));
+        errors.push(FieldError::invalid(&searches_path, config.at("searches"), detail));
     }
     for (i, search) in searches.iter().enumerate() {
         let search = search.as_str().unwrap_or_default();
         if search != "." {
             let search = search.strip_suffix('.').unwrap_or(search);
-            push_texts(
-                errors,
-                &searches_path.index(i),
-                search,
-                search_domain(search),
-            );
+            push_texts(errors, &searches_path.index(i), search, search_domain(search));
         }
     }
     let options = path.field("options");
@@ -305,12 +234,7 @@ fn names(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     for member in ["serviceAccountName", "nodeName"] {
         let name = spec.text(member);
         if !name.is_empty() {
-            push_texts(
-                errors,
-                &path.field(member),
-                name,
-                name::dns1123_subdomain(name),
-            );
+            push_texts(errors, &path.field(member), name, name::dns1123_subdomain(name));
         }
     }
     if let Some(deadline) = spec.int("activeDeadlineSeconds")
@@ -335,12 +259,7 @@ fn host_aliases(errors: &mut Errors, path: &Path<'_>, aliases: &[Value]) {
         let hostnames = at.field("hostnames");
         for (i, hostname) in alias.list("hostnames").iter().enumerate() {
             let hostname = hostname.as_str().unwrap_or_default();
-            push_texts(
-                errors,
-                &hostnames.index(i),
-                hostname,
-                name::dns1123_subdomain(hostname),
-            );
+            push_texts(errors, &hostnames.index(i), hostname, name::dns1123_subdomain(hostname));
         }
     }
 }
@@ -348,20 +267,10 @@ fn host_aliases(errors: &mut Errors, path: &Path<'_>, aliases: &[Value]) {
 fn class_names(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     let class = spec.text("priorityClassName");
     if !class.is_empty() {
-        push_texts(
-            errors,
-            &path.field("priorityClassName"),
-            class,
-            name::dns1123_subdomain(class),
-        );
+        push_texts(errors, &path.field("priorityClassName"), class, name::dns1123_subdomain(class));
     }
     if let Some(class) = spec.at("runtimeClassName").as_str() {
-        push_texts(
-            errors,
-            &path.field("runtimeClassName"),
-            class,
-            name::dns1123_subdomain(class),
-        );
+        push_texts(errors, &path.field("runtimeClassName"), class, name::dns1123_subdomain(class));
     }
     let at = path.field("preemptionPolicy");
     match spec.at("preemptionPolicy").as_str() {
@@ -395,10 +304,7 @@ fn file_key_volumes(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
             let at = at.field(source);
             let at = at.field("fileKeyRef");
             let at = at.field("volumeName");
-            let volume = spec
-                .list("volumes")
-                .iter()
-                .rfind(|volume| volume.text("name") == name);
+            let volume = spec.list("volumes").iter().rfind(|volume| volume.text("name") == name);
             match volume {
                 None => errors.push(FieldError::not_found(&at, &name.into())),
                 Some(volume) if volume.at("emptyDir").is_null() => {

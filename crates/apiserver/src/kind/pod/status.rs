@@ -46,17 +46,10 @@ fn keep_observed_generations(status: &mut Object, old: &Value) {
     let mut before: HashMap<&str, Vec<i64>> = HashMap::new();
     for condition in old.list("conditions").iter().rev() {
         let generation = condition.int(MEMBER).unwrap_or_default();
-        before
-            .entry(condition.text("type"))
-            .or_default()
-            .push(generation);
+        before.entry(condition.text("type")).or_default().push(generation);
     }
     let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
-    for condition in conditions
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_object_mut)
-    {
+    for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
         let generation = before.get_mut(condition.text("type")).and_then(Vec::pop);
         keep(condition, generation);
     }
@@ -69,9 +62,7 @@ pub(super) fn validate(errors: &mut Errors, new: &Object, old: &Object) {
     let (status, old_status) = (new.at("status"), old.at("status"));
     conditions(errors, &path.field("conditions"), status.list("conditions"));
     nominated_node(errors, &path.field("nominatedNodeName"), new, old);
-    if let Some(generation) = status
-        .int("observedGeneration")
-        .filter(|generation| *generation < 0)
+    if let Some(generation) = status.int("observedGeneration").filter(|generation| *generation < 0)
     {
         let at = path.field("observedGeneration");
         let detail = "must be a non-negative integer";
@@ -79,11 +70,7 @@ pub(super) fn validate(errors: &mut Errors, new: &Object, old: &Object) {
     }
     if status.text("qosClass") != old_status.text("qosClass") {
         let at = path.field("qosClass");
-        errors.push(FieldError::invalid_text(
-            &at,
-            status.text("qosClass"),
-            IMMUTABLE,
-        ));
+        errors.push(FieldError::invalid_text(&at, status.text("qosClass"), IMMUTABLE));
     }
     let spec = old.at("spec");
     for (statuses, containers) in [
@@ -100,11 +87,7 @@ pub(super) fn validate(errors: &mut Errors, new: &Object, old: &Object) {
     }
     pod_ips(errors, &path.field("podIPs"), status, old_status);
     host_ips(errors, &path.field("hostIPs"), status, old_status);
-    for statuses in [
-        "containerStatuses",
-        "initContainerStatuses",
-        "ephemeralContainerStatuses",
-    ] {
+    for statuses in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
         users(errors, &path.field(statuses), status.list(statuses));
     }
 }
@@ -163,30 +146,20 @@ fn transitions(
 }
 
 fn may_restart(spec: &Value, containers: &[Value], name: &str, code: i64) -> bool {
-    let all_at_once = spec
-        .list("initContainers")
-        .iter()
-        .chain(spec.list("containers"))
-        .any(|c| {
-            c.list("restartPolicyRules")
-                .iter()
-                .any(|rule| rule.text("action") == "RestartAllContainers")
-        });
+    let all_at_once = spec.list("initContainers").iter().chain(spec.list("containers")).any(|c| {
+        c.list("restartPolicyRules")
+            .iter()
+            .any(|rule| rule.text("action") == "RestartAllContainers")
+    });
     if all_at_once {
         return true;
     }
-    let Some(container) = containers
-        .iter()
-        .find(|container| container.text("name") == name)
-    else {
+    let Some(container) = containers.iter().find(|container| container.text("name") == name) else {
         return false;
     };
     let matching = container.list("restartPolicyRules").iter().find(|rule| {
         let codes = rule.at("exitCodes");
-        let listed = codes
-            .list("values")
-            .iter()
-            .any(|value| value.as_i64() == Some(code));
+        let listed = codes.list("values").iter().any(|value| value.as_i64() == Some(code));
         match codes.text("operator") {
             "In" => listed,
             "NotIn" => !listed,
@@ -220,11 +193,7 @@ fn host_ips(errors: &mut Errors, path: &Path<'_>, status: &Value, old: &Value) {
     if status.text("hostIP") != first.text("ip") {
         let at = path.index(0);
         let detail = "must be equal to `hostIP`";
-        errors.push(FieldError::invalid_text(
-            &at.field("ip"),
-            first.text("ip"),
-            detail,
-        ));
+        errors.push(FieldError::invalid_text(&at.field("ip"), first.text("ip"), detail));
     }
     let existing = texts(old.list("hostIPs"), "ip");
     addresses(errors, path, list, &existing);
@@ -243,10 +212,8 @@ fn addresses(errors: &mut Errors, path: &Path<'_>, list: &[Value], existing: &[V
     }
     let dual = address::is_dual_stack(list.iter().map(|item| item.text("ip")));
     if dual.is_none() {
-        let bad = list
-            .iter()
-            .enumerate()
-            .find(|(_, item)| address::parse(item.text("ip")).is_none());
+        let bad =
+            list.iter().enumerate().find(|(_, item)| address::parse(item.text("ip")).is_none());
         let (i, text) = bad.map_or((0, ""), |(i, item)| (i, item.text("ip")));
         let detail = format!("failed to check for dual stack with error:invalid IP[{i}]: {text}");
         errors.push(FieldError::internal(path, detail));

@@ -13,22 +13,13 @@ const LONGEST_ANNOTATIONS: usize = 256 * 1024;
 
 pub(crate) fn validate(errors: &mut Errors, path: &Path<'_>, template: &Value) {
     // Upstream leaves `metadata` out of these paths.
-    labels(
-        errors,
-        &path.field("labels"),
-        template.at("metadata").at("labels"),
-    );
+    labels(errors, &path.field("labels"), template.at("metadata").at("labels"));
     let at = path.field("annotations");
     let annotations = template.at("metadata").at("annotations");
     validate_annotations(errors, &at, annotations);
     annotation::validate(errors, &at, annotations, template.at("spec"));
     let spec_path = path.field("spec");
-    spec::validate(
-        errors,
-        &spec_path,
-        template.at("spec"),
-        spec::Owner::Template,
-    );
+    spec::validate(errors, &spec_path, template.at("spec"), spec::Owner::Template);
     annotation::validate_profiles(errors, &spec_path, template);
     if !template.at("spec").list("ephemeralContainers").is_empty() {
         let at = spec_path.field("ephemeralContainers");
@@ -54,9 +45,7 @@ pub(crate) fn drop_disabled(spec: &mut Object) {
     spec.remove("schedulingGroup");
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         for container in super::items_mut(spec, list) {
-            let lifecycle = container
-                .get_mut("lifecycle")
-                .and_then(Value::as_object_mut);
+            let lifecycle = container.get_mut("lifecycle").and_then(Value::as_object_mut);
             let emptied = lifecycle.is_some_and(|lifecycle| {
                 lifecycle.remove("stopSignal").is_some() && lifecycle.is_empty()
             });
@@ -67,10 +56,7 @@ pub(crate) fn drop_disabled(spec: &mut Object) {
     }
     for volume in super::items_mut(spec, "volumes") {
         let projected = volume.get_mut("projected").and_then(Value::as_object_mut);
-        for source in projected
-            .into_iter()
-            .flat_map(|volume| super::items_mut(volume, "sources"))
-        {
+        for source in projected.into_iter().flat_map(|volume| super::items_mut(volume, "sources")) {
             source.remove("clusterTrustBundle");
             source.remove("podCertificate");
         }

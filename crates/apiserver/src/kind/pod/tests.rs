@@ -36,15 +36,11 @@ fn creates_are_answered_as_the_real_server_answers_them() {
 
 #[test]
 fn updates_are_answered_as_the_real_server_answers_them() {
-    run_updates(
-        &Pod,
-        include_str!("../fixtures/pod_update.json"),
-        |new, old| {
-            admission::default_tolerations(new);
-            admission::keep_priority(new, old);
-            Ok(())
-        },
-    );
+    run_updates(&Pod, include_str!("../fixtures/pod_update.json"), |new, old| {
+        admission::default_tolerations(new);
+        admission::keep_priority(new, old);
+        Ok(())
+    });
 }
 
 /// A Pod, with the step that needs a clock.
@@ -88,24 +84,12 @@ fn fields_to_select_by() {
 /// Whatever a body holds, nothing panics.
 #[test]
 fn odd_objects_do_no_harm() {
-    let kinds = [
-        json!(null),
-        json!(1),
-        json!("x"),
-        json!([]),
-        json!({}),
-        json!([1, "x", {}, []]),
-    ];
+    let kinds = [json!(null), json!(1), json!("x"), json!([]), json!({}), json!([1, "x", {}, []])];
     for part in ["metadata", "spec", "status"] {
         for odd in &kinds {
             let mut pod = Object::new();
             pod.insert(part.to_owned(), odd.clone());
-            for list in [
-                "containers",
-                "volumes",
-                "tolerations",
-                "topologySpreadConstraints",
-            ] {
+            for list in ["containers", "volumes", "tolerations", "topologySpreadConstraints"] {
                 let mut pod = pod.clone();
                 pod.insert("spec".to_owned(), json!({ list: odd, "resources": odd }));
                 Pod.default(&mut pod);

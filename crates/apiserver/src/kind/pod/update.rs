@@ -76,9 +76,7 @@ fn deadline(errors: &mut Errors, path: &Path<'_>, new: &Value, old: &Value) -> b
 
 fn tolerations(errors: &mut Errors, path: &Path<'_>, new: &Value, old: &Value) {
     let same = |a: &Value, b: &Value| {
-        ["key", "operator", "value", "effect"]
-            .iter()
-            .all(|member| a.text(member) == b.text(member))
+        ["key", "operator", "value", "effect"].iter().all(|member| a.text(member) == b.text(member))
     };
     let kept = |old: &Value| new.list("tolerations").iter().any(|new| same(old, new));
     if !old.list("tolerations").iter().all(kept) {
@@ -91,10 +89,7 @@ fn tolerations(errors: &mut Errors, path: &Path<'_>, new: &Value, old: &Value) {
 fn gates(errors: &mut Errors, path: &Path<'_>, new: &Value, old: &Value) {
     for (i, gate) in new.list("schedulingGates").iter().enumerate() {
         let name = gate.text("name");
-        let known = old
-            .list("schedulingGates")
-            .iter()
-            .any(|gate| gate.text("name") == name);
+        let known = old.list("schedulingGates").iter().any(|gate| gate.text("name") == name);
         if !known {
             let at = path.index(i);
             let detail =
@@ -146,9 +141,7 @@ fn with_changes_allowed<'a>(
 
 fn node_selector(errors: &mut Errors, path: &Path<'_>, new: &Value, old: &Value) {
     let selector = new.at("nodeSelector");
-    let kept = old
-        .entries("nodeSelector")
-        .all(|(key, value)| selector.get(key) == Some(value));
+    let kept = old.entries("nodeSelector").all(|(key, value)| selector.get(key) == Some(value));
     if !kept {
         let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
         errors.push(FieldError::invalid_raw(path, go_value(selector), detail));
@@ -168,10 +161,7 @@ fn gated_affinity(errors: &mut Errors, path: &Path<'_>, spec: &mut Object, old: 
     match spec.get_mut("affinity").and_then(Value::as_object_mut) {
         None => {
             if let Some(restored) = restored {
-                spec.insert(
-                    "affinity".to_owned(),
-                    serde_json::json!({ "nodeAffinity": restored }),
-                );
+                spec.insert("affinity".to_owned(), serde_json::json!({ "nodeAffinity": restored }));
             }
         }
         Some(affinity) => {

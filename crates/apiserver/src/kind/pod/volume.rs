@@ -76,9 +76,7 @@ pub(super) fn validate<'a>(
     let mut good: HashMap<&str, &Value> = HashMap::new();
     let mut created_claims = Vec::new();
     if !context.pod_name.is_empty() {
-        let ephemeral = volumes
-            .iter()
-            .filter(|volume| !volume.at("ephemeral").is_null());
+        let ephemeral = volumes.iter().filter(|volume| !volume.at("ephemeral").is_null());
         created_claims.extend(
             ephemeral.map(|volume| format!("{}-{}", context.pod_name, volume.text("name"))),
         );
@@ -104,11 +102,7 @@ pub(super) fn validate<'a>(
         if created_claims.iter().any(|created| created == claim) {
             let source = at.field("persistentVolumeClaim");
             let detail = "must not reference a PVC that gets created for an ephemeral volume";
-            errors.push(FieldError::invalid_text(
-                &source.field("claimName"),
-                claim,
-                detail,
-            ));
+            errors.push(FieldError::invalid_text(&source.field("claimName"), claim, detail));
         }
     }
     good
@@ -133,11 +127,7 @@ fn validate_source(errors: &mut Errors, path: &Path<'_>, volume: &Value, context
             continue;
         }
         found = true;
-        let shown = if kind == "gcePersistentDisk" {
-            "persistentDisk"
-        } else {
-            kind
-        };
+        let shown = if kind == "gcePersistentDisk" { "persistentDisk" } else { kind };
         validate_kind(errors, &path.field(shown), kind, source, context);
         if kind == "ephemeral" {
             created_claim_name(errors, path, volume.text("name"), context);
@@ -189,11 +179,7 @@ fn validate_kind(
             let target = source.text("path");
             if !target.starts_with('/') {
                 let detail = "must be an absolute path";
-                errors.push(FieldError::invalid_text(
-                    &path.field("path"),
-                    target,
-                    detail,
-                ));
+                errors.push(FieldError::invalid_text(&path.field("path"), target, detail));
             }
         }
         "iscsi" => iscsi(errors, path, source),
@@ -205,11 +191,7 @@ fn validate_kind(
         "azureDisk" => azure_disk(errors, path, source),
         "storageos" => storage_os(errors, path, source),
         "downwardAPI" => {
-            file_mode(
-                errors,
-                &path.field("defaultMode"),
-                source.int("defaultMode"),
-            );
+            file_mode(errors, &path.field("defaultMode"), source.int("defaultMode"));
             for file in source.list("items") {
                 // Upstream gives no index here.
                 downward::validate_file(errors, path, file);
@@ -244,11 +226,7 @@ fn created_claim_name(errors: &mut Errors, path: &Path<'_>, volume: &str, contex
     let claim = format!("{}-{volume}", context.pod_name);
     for text in name::dns1123_subdomain(&claim) {
         let detail = format!("PVC name {}: {text}", go_quote(&claim));
-        errors.push(FieldError::invalid_text(
-            &path.field("name"),
-            volume,
-            detail,
-        ));
+        errors.push(FieldError::invalid_text(&path.field("name"), volume, detail));
     }
 }
 
@@ -277,11 +255,7 @@ fn key_volume(errors: &mut Errors, path: &Path<'_>, source: &Value, name_member:
     if source.text(name_member).is_empty() {
         errors.push(FieldError::required(&path.field(name_member), ""));
     }
-    file_mode(
-        errors,
-        &path.field("defaultMode"),
-        source.int("defaultMode"),
-    );
+    file_mode(errors, &path.field("defaultMode"), source.int("defaultMode"));
     let items = path.field("items");
     for (i, item) in source.list("items").iter().enumerate() {
         key_to_path(errors, &items.index(i), item);
@@ -309,12 +283,7 @@ fn csi(errors: &mut Errors, path: &Path<'_>, source: &Value) {
         if driver.len() > name::LABEL_MAX {
             errors.push(FieldError::too_long(&at, name::LABEL_MAX));
         }
-        push_texts(
-            errors,
-            &at,
-            driver,
-            name::dns1123_subdomain(&driver.to_lowercase()),
-        );
+        push_texts(errors, &at, driver, name::dns1123_subdomain(&driver.to_lowercase()));
     }
     let secret = source.at("nodePublishSecretRef");
     if secret.is_null() {
@@ -347,12 +316,7 @@ fn iscsi(errors: &mut Errors, path: &Path<'_>, source: &Value) {
         iscsi_name(errors, &path.field("iqn"), iqn);
     }
     let lun = source.int("lun").unwrap_or_default();
-    byte(
-        errors,
-        &path.field("lun"),
-        lun,
-        "must be between 0 and 255, inclusive",
-    );
+    byte(errors, &path.field("lun"), lun, "must be between 0 and 255, inclusive");
     let authenticated = source.flag("chapAuthDiscovery") || source.flag("chapAuthSession");
     if authenticated && source.at("secretRef").is_null() {
         errors.push(FieldError::required(&path.field("secretRef"), ""));
@@ -398,12 +362,9 @@ fn is_iqn(rest: &str) -> bool {
         return false;
     };
     let forbidden = |c: char| matches!(c, ',' | ';' | '*' | '&' | '$' | '|') || c.is_whitespace();
-    date.split_once('-')
-        .is_some_and(|(year, month)| digits(year, 4) && digits(month, 2))
+    date.split_once('-').is_some_and(|(year, month)| digits(year, 4) && digits(month, 2))
         && !authority.is_empty()
-        && authority
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'))
+        && authority.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'))
         && !name.is_empty()
         && !name.contains(forbidden)
 }
@@ -426,12 +387,7 @@ fn fibre_channel(errors: &mut Errors, path: &Path<'_>, source: &Value) {
                 "lun is required if targetWWNs is specified",
             )),
             Some(lun) => {
-                byte(
-                    errors,
-                    &path.field("lun"),
-                    lun,
-                    "must be between 0 and 255, inclusive",
-                );
+                byte(errors, &path.field("lun"), lun, "must be between 0 and 255, inclusive");
             }
         }
     }
@@ -449,11 +405,7 @@ fn flocker(errors: &mut Errors, path: &Path<'_>, source: &Value) {
     }
     if dataset.contains('/') {
         let at = path.field("datasetName");
-        errors.push(FieldError::invalid_text(
-            &at,
-            dataset,
-            "must not contain '/'",
-        ));
+        errors.push(FieldError::invalid_text(&at, dataset, "must not contain '/'"));
     }
 }
 
@@ -490,9 +442,7 @@ fn flex(errors: &mut Errors, path: &Path<'_>, source: &Value) {
     }
     let options = path.field("options");
     for (key, _) in source.entries("options") {
-        let namespace = key
-            .split_once('/')
-            .map_or(key.as_str(), |(namespace, _)| namespace);
+        let namespace = key.split_once('/').map_or(key.as_str(), |(namespace, _)| namespace);
         let normalized = format!(".{}", namespace.to_lowercase());
         if normalized.ends_with(".kubernetes.io") || normalized.ends_with(".k8s.io") {
             let detail = "kubernetes.io and k8s.io namespaces are reserved";
@@ -512,29 +462,12 @@ fn azure_disk(errors: &mut Errors, path: &Path<'_>, source: &Value) {
     }
     let (uri, kind) = (source.text("diskURI"), source.text("kind"));
     let caching = source.text("cachingMode");
-    one_of(
-        errors,
-        &path.field("cachingMode"),
-        caching,
-        &["None", "ReadOnly", "ReadWrite"],
-    );
-    one_of(
-        errors,
-        &path.field("kind"),
-        kind,
-        &["Dedicated", "Managed", "Shared"],
-    );
-    let (prefix, example) = if kind == "Managed" {
-        ("/subscriptions/", MANAGED)
-    } else {
-        ("https://", BLOB)
-    };
+    one_of(errors, &path.field("cachingMode"), caching, &["None", "ReadOnly", "ReadWrite"]);
+    one_of(errors, &path.field("kind"), kind, &["Dedicated", "Managed", "Shared"]);
+    let (prefix, example) =
+        if kind == "Managed" { ("/subscriptions/", MANAGED) } else { ("https://", BLOB) };
     if !uri.starts_with(prefix) {
-        errors.push(super::super::grammar::unsupported(
-            &path.field("diskURI"),
-            uri,
-            &[example],
-        ));
+        errors.push(super::super::grammar::unsupported(&path.field("diskURI"), uri, &[example]));
     }
 }
 
@@ -543,12 +476,7 @@ fn storage_os(errors: &mut Errors, path: &Path<'_>, source: &Value) {
     if volume.is_empty() {
         errors.push(FieldError::required(&path.field("volumeName"), ""));
     } else {
-        push_texts(
-            errors,
-            &path.field("volumeName"),
-            volume,
-            name::dns1123_label(volume),
-        );
+        push_texts(errors, &path.field("volumeName"), volume, name::dns1123_label(volume));
     }
     let namespace = source.text("volumeNamespace");
     if !namespace.is_empty() {

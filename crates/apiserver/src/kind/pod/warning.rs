@@ -14,14 +14,8 @@ use crate::json::Access;
 use crate::name;
 
 const NODE_LABELS: [(&str, &str); 8] = [
-    (
-        "beta.kubernetes.io/arch",
-        r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#,
-    ),
-    (
-        "beta.kubernetes.io/os",
-        r#"deprecated since v1.14; use "kubernetes.io/os" instead"#,
-    ),
+    ("beta.kubernetes.io/arch", r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#),
+    ("beta.kubernetes.io/os", r#"deprecated since v1.14; use "kubernetes.io/os" instead"#),
     (
         "failure-domain.beta.kubernetes.io/region",
         r#"deprecated since v1.17; use "topology.kubernetes.io/region" instead"#,
@@ -39,10 +33,7 @@ const NODE_LABELS: [(&str, &str); 8] = [
         "scheduler.alpha.kubernetes.io/preferAvoidPods",
         "deprecated since v1.22; use Taints and Tolerations instead",
     ),
-    (
-        "node-role.kubernetes.io/master",
-        r#"use "node-role.kubernetes.io/control-plane" instead"#,
-    ),
+    ("node-role.kubernetes.io/master", r#"use "node-role.kubernetes.io/control-plane" instead"#),
 ];
 const ANNOTATIONS: [(&str, &str); 3] = [
     (
@@ -64,46 +55,14 @@ const VOLUMES: [(&str, &str, &str); 9] = [
         "photonPersistentDisk",
         "deprecated in v1.11, non-functional in v1.16+",
     ),
-    (
-        "gitRepo",
-        "gitRepo",
-        "deprecated in v1.11, and disabled by default in v1.33+",
-    ),
-    (
-        "scaleIO",
-        "scaleIO",
-        "deprecated in v1.16, non-functional in v1.22+",
-    ),
-    (
-        "flocker",
-        "flocker",
-        "deprecated in v1.22, non-functional in v1.25+",
-    ),
-    (
-        "storageos",
-        "storageOS",
-        "deprecated in v1.22, non-functional in v1.25+",
-    ),
-    (
-        "quobyte",
-        "quobyte",
-        "deprecated in v1.22, non-functional in v1.25+",
-    ),
-    (
-        "glusterfs",
-        "glusterfs",
-        "deprecated in v1.25, non-functional in v1.26+",
-    ),
-    (
-        "cephfs",
-        "cephfs",
-        "deprecated in v1.28, non-functional in v1.31+",
-    ),
-    (
-        "rbd",
-        "rbd",
-        "deprecated in v1.28, non-functional in v1.31+",
-    ),
+    ("gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
+    ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    ("storageos", "storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+    ("quobyte", "quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
@@ -154,19 +113,9 @@ pub(crate) fn warnings(root: &Path<'_>, pod: &impl Access, is_template: bool) ->
         }
     }
     fractions(&mut out, &spec_path.field("overhead"), spec.at("overhead"));
-    seccomp(
-        &mut out,
-        &annotations_path,
-        annotations,
-        spec,
-        annotation::SECCOMP_POD,
-    );
+    seccomp(&mut out, &annotations_path, annotations, spec, annotation::SECCOMP_POD);
     each_container(spec, &spec_path, |container, path| {
-        let key = format!(
-            "{}{}",
-            annotation::SECCOMP_CONTAINER,
-            container.text("name")
-        );
+        let key = format!("{}{}", annotation::SECCOMP_CONTAINER, container.text("name"));
         seccomp(&mut out, &annotations_path, annotations, container, &key);
         if is_template {
             app_armor(&mut out, &annotations_path, annotations, spec, container);
@@ -182,10 +131,7 @@ pub(crate) fn warnings(root: &Path<'_>, pod: &impl Access, is_template: bool) ->
         hidden_variables(&mut out, &path.field("env"), container.list("env"));
     });
     ports(&mut out, &spec_path, spec);
-    if spec
-        .int("terminationGracePeriodSeconds")
-        .is_some_and(|period| period < 0)
-    {
+    if spec.int("terminationGracePeriodSeconds").is_some_and(|period| period < 0) {
         out.push(format!(
             "{}: must be >= 0; negative values are invalid and will be treated as 1",
             spec_path.field("terminationGracePeriodSeconds")
@@ -198,10 +144,7 @@ pub(crate) fn warnings(root: &Path<'_>, pod: &impl Access, is_template: bool) ->
 
 /// What to say about a label of a node that has a newer name.
 pub(crate) fn deprecated_node_label(key: &str) -> Option<&'static str> {
-    NODE_LABELS
-        .iter()
-        .find(|(label, _)| *label == key)
-        .map(|(_, text)| *text)
+    NODE_LABELS.iter().find(|(label, _)| *label == key).map(|(_, text)| *text)
 }
 
 fn node_labels(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
@@ -216,23 +159,13 @@ fn node_labels(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
     let at = at.field("nodeAffinity");
     let required = at.field(REQUIRED);
     let terms = required.field("nodeSelectorTerms");
-    for (i, term) in affinity
-        .at(REQUIRED)
-        .list("nodeSelectorTerms")
-        .iter()
-        .enumerate()
-    {
+    for (i, term) in affinity.at(REQUIRED).list("nodeSelectorTerms").iter().enumerate() {
         selector_term(out, &terms.index(i), term, false);
     }
     let preferred = at.field(PREFERRED);
     for (i, weighted) in affinity.list(PREFERRED).iter().enumerate() {
         let at = preferred.index(i);
-        selector_term(
-            out,
-            &at.field("preference"),
-            weighted.at("preference"),
-            true,
-        );
+        selector_term(out, &at.field("preference"), weighted.at("preference"), true);
     }
 }
 
@@ -297,11 +230,7 @@ fn app_armor(
     let Some(value) = annotations.get(&key).and_then(Value::as_str) else {
         return;
     };
-    if !container
-        .at("securityContext")
-        .at("appArmorProfile")
-        .is_null()
-    {
+    if !container.at("securityContext").at("appArmorProfile").is_null() {
         return;
     }
     let of_pod = spec.at("securityContext").at("appArmorProfile");
@@ -361,10 +290,7 @@ fn ports(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
         let ports = path.field("ports");
         for (i, port) in container.list("ports").iter().enumerate() {
             let at = ports.index(i).to_string();
-            let (ip, host) = (
-                port.text("hostIP"),
-                port.int("hostPort").unwrap_or_default(),
-            );
+            let (ip, host) = (port.text("hostIP"), port.int("hostPort").unwrap_or_default());
             let number = port.int("containerPort").unwrap_or_default();
             if !ip.is_empty() && host == 0 {
                 out.push(format!(
@@ -381,9 +307,7 @@ fn ports(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
                 if ip == other_ip && host == other_host {
                     out.push(format!("{at}: duplicate port definition with {other_path}"));
                 } else if host == 0 || other_host == 0 {
-                    out.push(format!(
-                        "{at}: overlapping port definition with {other_path}"
-                    ));
+                    out.push(format!("{at}: overlapping port definition with {other_path}"));
                 } else if host == other_host && ip.is_empty() != other_ip.is_empty() {
                     out.push(format!(
                         "{at}: dangerously ambiguous port definition with {other_path}"
@@ -435,10 +359,7 @@ fn addresses(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
     let dns = path.field("dnsConfig");
     let servers = dns.field("nameservers");
     for (i, server) in spec.at("dnsConfig").list("nameservers").iter().enumerate() {
-        out.extend(address::ip_warning(
-            &servers.index(i),
-            server.as_str().unwrap_or_default(),
-        ));
+        out.extend(address::ip_warning(&servers.index(i), server.as_str().unwrap_or_default()));
     }
     let aliases = path.field("hostAliases");
     for (i, alias) in spec.list("hostAliases").iter().enumerate() {
@@ -472,15 +393,11 @@ fn overlapping_paths(out: &mut Vec<String>, volume: &Value) {
     let mut seen = Vec::new();
     for source in volume.at("projected").list("sources") {
         if source.as_object().is_some_and(serde_json::Map::is_empty) {
-            out.push(format!(
-                "volume {volume_name} (Projected) has no sources provided"
-            ));
+            out.push(format!("volume {volume_name} (Projected) has no sources provided"));
         }
         for (path, from) in projected_paths(source) {
             for overlap in overlaps(&mut seen, path, from) {
-                out.push(format!(
-                    "volume {volume_name} (Projected): overlapping paths: {overlap}"
-                ));
+                out.push(format!("volume {volume_name} (Projected): overlapping paths: {overlap}"));
             }
         }
     }
@@ -488,11 +405,7 @@ fn overlapping_paths(out: &mut Vec<String>, volume: &Value) {
 
 fn projected_paths(source: &Value) -> Vec<(&str, String)> {
     let keys = |kind: &str, word: &str| {
-        let items = source
-            .at(kind)
-            .list("items")
-            .iter()
-            .map(|item| item.text("path"));
+        let items = source.at(kind).list("items").iter().map(|item| item.text("path"));
         let from = format!("{word} {}", go_quote(source.at(kind).text("name")));
         items.map(|path| (path, from.clone())).collect::<Vec<_>>()
     };
@@ -507,11 +420,7 @@ fn projected_paths(source: &Value) -> Vec<(&str, String)> {
         let paths = downward.iter().map(|item| item.text("path"));
         return paths.map(|path| (path, "DownwardAPI".to_owned())).collect();
     }
-    match source
-        .at("serviceAccountToken")
-        .get("path")
-        .and_then(Value::as_str)
-    {
+    match source.at("serviceAccountToken").get("path").and_then(Value::as_str) {
         Some(path) => vec![(path, "ServiceAccountToken".to_owned())],
         None => Vec::new(),
     }
@@ -524,9 +433,7 @@ fn overlaps<'a>(seen: &mut Vec<(&'a str, String)>, path: &'a str, from: String) 
         from => format!("{} ({from})", go_quote(path)),
     };
     let below = |inner: &str, outer: &str| {
-        inner
-            .strip_prefix(outer)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     let this = (path, from);
     let mut found = Vec::new();

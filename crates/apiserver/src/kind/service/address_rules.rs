@@ -29,20 +29,12 @@ pub(super) fn cluster_ips(errors: &mut Errors, service: &Object, old: Option<&Ob
     } else if list.is_empty() {
         errors.push(FieldError::required(&at, ""));
     } else if list[0].as_str() != Some(single) {
-        errors.push(FieldError::invalid(
-            &at,
-            shown,
-            "first value must match `clusterIP`",
-        ));
+        errors.push(FieldError::invalid(&at, shown, "first value must match `clusterIP`"));
     }
     families(errors, &path, spec);
     let existing = old.map_or(&[][..], |old| old.at("spec").list("clusterIPs"));
     let before = errors.len();
-    for (i, ip) in list
-        .iter()
-        .map(|ip| ip.as_str().unwrap_or_default())
-        .enumerate()
-    {
+    for (i, ip) in list.iter().map(|ip| ip.as_str().unwrap_or_default()).enumerate() {
         if i == 0 && ip == "None" {
             if list.len() > 1 {
                 let detail = "'None' must be the first and only value";
@@ -54,11 +46,7 @@ pub(super) fn cluster_ips(errors: &mut Errors, service: &Object, old: Option<&Ob
     }
     let invalid = errors.len() > before;
     if list.len() > 2 {
-        errors.push(FieldError::invalid(
-            &at,
-            shown,
-            "may only hold up to 2 values",
-        ));
+        errors.push(FieldError::invalid(&at, shown, "may only hold up to 2 values"));
     }
     if invalid {
         return;
@@ -130,26 +118,13 @@ pub(super) fn external_ips(
             errors.push(FieldError::invalid_text(&at, ip, detail));
         }
         let checks = [
-            (
-                parsed.is_loopback(),
-                "in the loopback range (127.0.0.0/8, ::1/128)",
-            ),
-            (
-                link_local,
-                "in the link-local range (169.254.0.0/16, fe80::/10)",
-            ),
-            (
-                link_local_multicast,
-                "in the link-local multicast range (224.0.0.0/24, ff02::/10)",
-            ),
+            (parsed.is_loopback(), "in the loopback range (127.0.0.0/8, ::1/128)"),
+            (link_local, "in the link-local range (169.254.0.0/16, fe80::/10)"),
+            (link_local_multicast, "in the link-local multicast range (224.0.0.0/24, ff02::/10)"),
         ];
         for (bad, what) in checks {
             if bad {
-                errors.push(FieldError::invalid_text(
-                    &at,
-                    ip,
-                    format!("may not be {what}"),
-                ));
+                errors.push(FieldError::invalid_text(&at, ip, format!("may not be {what}")));
             }
         }
     }
@@ -213,36 +188,20 @@ pub(super) fn fixed_families(errors: &mut Errors, new: &Object, old: &Object) {
     let (families, old_families) = (spec.list("ipFamilies"), old_spec.list("ipFamilies"));
     let detail = "may not change once set";
     if families.len() == old_families.len() {
-        for _ in families
-            .iter()
-            .zip(old_families)
-            .filter(|(new, old)| new != old)
-        {
-            errors.push(FieldError::invalid(
-                &at.index(0),
-                spec.at("ipFamilies"),
-                detail,
-            ));
+        for _ in families.iter().zip(old_families).filter(|(new, old)| new != old) {
+            errors.push(FieldError::invalid(&at.index(0), spec.at("ipFamilies"), detail));
         }
         return;
     }
     if let (Some(family), Some(old_family)) = (families.first(), old_families.first())
         && family != old_family
     {
-        errors.push(FieldError::invalid(
-            &at.index(0),
-            spec.at("clusterIPs"),
-            detail,
-        ));
+        errors.push(FieldError::invalid(&at.index(0), spec.at("clusterIPs"), detail));
     }
     if old_families.len() > families.len() {
         if spec.list("clusterIPs").is_empty() {
             let detail = "primary ipFamily can not be unset";
-            errors.push(FieldError::invalid(
-                &at.index(0),
-                spec.at("ipFamilies"),
-                detail,
-            ));
+            errors.push(FieldError::invalid(&at.index(0), spec.at("ipFamilies"), detail));
         }
         if families.len() == 1 {
             released(errors, &path, spec, "ipFamily");
@@ -254,10 +213,6 @@ fn released(errors: &mut Errors, path: &Path<'_>, spec: &Value, what: &str) {
     let policy = spec.at("ipFamilyPolicy");
     if policy.as_str() != Some("SingleStack") {
         let detail = format!("must be set to 'SingleStack' when releasing the secondary {what}");
-        errors.push(FieldError::invalid(
-            &path.field("ipFamilyPolicy"),
-            policy,
-            detail,
-        ));
+        errors.push(FieldError::invalid(&path.field("ipFamilyPolicy"), policy, detail));
     }
 }

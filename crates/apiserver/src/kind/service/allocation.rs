@@ -46,13 +46,9 @@ fn keep_allocated(spec: &mut Object, old: &Value) {
         }
     }
     if needs_node_port(old) && needs_node_port(spec) {
-        let used = |spec: &dyn Fn() -> Vec<i64>| spec().into_iter().collect::<BTreeSet<_>>();
-        let old_ports = || node_port_numbers(old.list("ports"));
         let new_ports = node_port_numbers(spec.list("ports"));
-        let taken: BTreeSet<i64> = used(&old_ports)
-            .into_iter()
-            .filter(|port| new_ports.contains(port))
-            .collect();
+        let mut taken = node_port_numbers(old.list("ports"));
+        taken.retain(|port| new_ports.contains(port));
         let by_name: HashMap<&str, i64> = old
             .list("ports")
             .iter()
@@ -105,10 +101,7 @@ fn init_families(service: &mut Object, old: Option<&Object>) -> Result<(), Error
     let old_spec = old.map_or(&Value::Null, |old| old.at("spec"));
     let spec = object_mut(service, "spec");
     let selectorless = spec.text("clusterIP") == "None"
-        && spec
-            .at("selector")
-            .as_object()
-            .is_none_or(serde_json::Map::is_empty);
+        && spec.at("selector").as_object().is_none_or(serde_json::Map::is_empty);
     if spec.at("ipFamilyPolicy").is_null() {
         let policy = match old_spec.text("ipFamilyPolicy") {
             "" if selectorless => "RequireDualStack",
@@ -124,6 +117,9 @@ fn init_families(service: &mut Object, old: Option<&Object>) -> Result<(), Error
         return Err(errors);
     }
     let spec = object_mut(service, "spec");
+    if old.is_some() {
+        release_second(&mut errors, spec, old_spec);
+    }
     check_policy(&mut errors, spec);
     families_of_ips(&mut errors, spec);
     if !errors.is_empty() {
@@ -138,11 +134,7 @@ fn init_families(service: &mut Object, old: Option<&Object>) -> Result<(), Error
         }
         if spec.list("ipFamilies").len() < 2 && policy != "SingleStack" {
             let first = spec.list("ipFamilies")[0].as_str().unwrap_or_default();
-            let second = if first == FAMILY {
-                OTHER_FAMILY
-            } else {
-                FAMILY
-            };
+            let second = if first == FAMILY { OTHER_FAMILY } else { FAMILY };
             let both = json!([first, second]);
             spec.insert("ipFamilies".to_owned(), both);
         }
@@ -150,11 +142,7 @@ fn init_families(service: &mut Object, old: Option<&Object>) -> Result<(), Error
     }
     if policy == "RequireDualStack" {
         let detail = "this cluster is not configured for dual-stack services";
-        errors.push(FieldError::invalid_text(
-            &path.field("ipFamilyPolicy"),
-            &policy,
-            detail,
-        ));
+        errors.push(FieldError::invalid_text(&path.field("ipFamilyPolicy"), &policy, detail));
     }
     let at = path.field("ipFamilies");
     for (i, family) in spec.list("ipFamilies").iter().enumerate() {
@@ -173,6 +161,24 @@ fn init_families(service: &mut Object, old: Option<&Object>) -> Result<(), Error
         spec.insert("ipFamilies".to_owned(), json!([FAMILY]));
     }
     Ok(())
+}
+
+/// What only two families need goes when the policy says one, and not otherwise.
+fn release_second(errors: &mut Errors, spec: &mut Object, old: &Value) {
+    let path = Path::new("spec");
+    let policy = spec.at("ipFamilyPolicy").clone();
+    for (member, what) in [("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")] {
+        let (new, old) = (spec.list(member), old.list(member));
+        if policy.as_str() == Some("SingleStack") {
+            if new == old && new.len() > 1 {
+                let first = json!([new[0]]);
+                spec.insert(member.to_owned(), first);
+            }
+        } else if !new.is_empty() && new.len() < old.len() {
+            let detail = format!("must be 'SingleStack' to release the secondary {what}");
+            errors.push(FieldError::invalid(&path.field("ipFamilyPolicy"), &policy, detail));
+        }
+    }
 }
 
 fn check_policy(errors: &mut Errors, spec: &Object) {
@@ -206,11 +212,7 @@ fn families_of_ips(errors: &mut Errors, spec: &mut Object) {
         }
         if ip.contains(':') {
             let detail = format!("{OTHER_FAMILY} is not configured on this cluster");
-            errors.push(FieldError::invalid(
-                &at.index(i),
-                spec.at("clusterIPs"),
-                detail,
-            ));
+            errors.push(FieldError::invalid(&at.index(i), spec.at("clusterIPs"), detail));
         } else {
             families.push(FAMILY.into());
         }
@@ -244,11 +246,7 @@ pub(crate) fn allocate_cluster_ip(
                 None => format!("failed to allocate IP: {why}"),
             };
             let shown = spec.at("clusterIPs");
-            Err(vec![FieldError::invalid(
-                &path.field("clusterIPs"),
-                shown,
-                detail,
-            )])
+            Err(vec![FieldError::invalid(&path.field("clusterIPs"), shown, detail)])
         }
     }
 }
@@ -284,20 +282,13 @@ pub(crate) fn allocate_node_ports(
         let mut given: HashMap<i64, i64> = HashMap::new();
         let ports_path = path.field("ports");
         let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
-        for (i, port) in ports
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_object_mut)
-            .enumerate()
-        {
+        for (i, port) in ports.into_iter().flatten().filter_map(Value::as_object_mut).enumerate() {
             let number = port.int("port").unwrap_or_default();
             let own = port.int("nodePort").unwrap_or_default();
             if own == 0 && !automatic {
                 continue;
             }
-            let of_number = asked
-                .iter()
-                .find(|(port, node)| *port == number && *node != 0);
+            let of_number = asked.iter().find(|(port, node)| *port == number && *node != 0);
             let wanted = match (given.get(&number), own) {
                 (Some(shared), 0) => {
                     port.insert("nodePort".to_owned(), (*shared).into());
@@ -323,11 +314,7 @@ pub(crate) fn allocate_node_ports(
         let got = match wanted {
             Some(wanted) if held.contains(&wanted) => wanted,
             wanted => allocate(wanted).map_err(|why| {
-                refused(
-                    &path.field("healthCheckNodePort"),
-                    wanted.unwrap_or_default(),
-                    why,
-                )
+                refused(&path.field("healthCheckNodePort"), wanted.unwrap_or_default(), why)
             })?,
         };
         spec.insert("healthCheckNodePort".to_owned(), got.into());
@@ -339,16 +326,9 @@ pub(crate) fn allocate_node_ports(
 pub(crate) fn node_ports(service: &Object) -> BTreeSet<i64> {
     let spec = service.at("spec");
     let health = spec.int("healthCheckNodePort").filter(|port| *port != 0);
-    node_port_numbers(spec.list("ports"))
-        .into_iter()
-        .chain(health)
-        .collect()
+    node_port_numbers(spec.list("ports")).into_iter().chain(health).collect()
 }
 
 fn node_port_numbers(ports: &[Value]) -> Vec<i64> {
-    ports
-        .iter()
-        .filter_map(|port| port.int("nodePort"))
-        .filter(|port| *port != 0)
-        .collect()
+    ports.iter().filter_map(|port| port.int("nodePort")).filter(|port| *port != 0).collect()
 }

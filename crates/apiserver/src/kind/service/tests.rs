@@ -17,17 +17,13 @@ impl Kind for Allocated {
     }
 
     fn prepare_create(&self, obj: &mut Object) {
-        let errors = begin_create(obj)
-            .err()
-            .or_else(|| pools(obj, &BTreeSet::new()).err());
+        let errors = begin_create(obj).err().or_else(|| pools(obj, &BTreeSet::new()).err());
         set_or_remove(obj, "errors", errors.map(|errors| shown(&errors)));
         Service.prepare_create(obj);
     }
 
     fn prepare_update(&self, new: &mut Object, old: &Object) {
-        let errors = begin_update(new, old)
-            .err()
-            .or_else(|| pools(new, &node_ports(old)).err());
+        let errors = begin_update(new, old).err().or_else(|| pools(new, &node_ports(old)).err());
         set_or_remove(new, "errors", errors.map(|errors| shown(&errors)));
         Service.prepare_update(new, old);
     }
@@ -75,10 +71,7 @@ fn pools(service: &mut Object, held: &BTreeSet<i64>) -> Result<(), Errors> {
 }
 
 fn shown(errors: &Errors) -> Value {
-    errors
-        .iter()
-        .map(|e| json!([e.path, e.value, e.detail]))
-        .collect()
+    errors.iter().map(|e| json!([e.path, e.value, e.detail])).collect()
 }
 
 fn refused(obj: &Object, errors: &mut Vec<FieldError>) -> bool {
@@ -107,20 +100,12 @@ fn refused(obj: &Object, errors: &mut Vec<FieldError>) -> bool {
 
 #[test]
 fn creates_are_answered_as_the_real_server_answers_them() {
-    run_creates(
-        &Allocated,
-        include_str!("../fixtures/service.json"),
-        |_, _| Ok(()),
-    );
+    run_creates(&Allocated, include_str!("../fixtures/service.json"), |_, _| Ok(()));
 }
 
 #[test]
 fn updates_are_answered_as_the_real_server_answers_them() {
-    run_updates(
-        &Allocated,
-        include_str!("../fixtures/service_update.json"),
-        |_, _| Ok(()),
-    );
+    run_updates(&Allocated, include_str!("../fixtures/service_update.json"), |_, _| Ok(()));
 }
 
 #[test]
@@ -135,10 +120,7 @@ fn one_node_port_serves_both_protocols() {
         Ok(next)
     })
     .expect("ports enough");
-    let ports: Vec<Option<i64>> = service["spec"]
-        .list("ports")
-        .iter()
-        .map(|port| port.int("nodePort"))
-        .collect();
+    let ports: Vec<Option<i64>> =
+        service["spec"].list("ports").iter().map(|port| port.int("nodePort")).collect();
     assert_eq!(ports, [Some(30001), Some(30001), Some(30002)]);
 }

@@ -10,12 +10,7 @@ pub(super) fn warnings(service: &Object) -> Vec<String> {
     let spec = service.at("spec");
     let path = Path::new("spec");
     let kind = spec.text("type");
-    if service
-        .at("metadata")
-        .at("annotations")
-        .get(TOPOLOGY_HINTS)
-        .is_some()
-    {
+    if service.at("metadata").at("annotations").get(TOPOLOGY_HINTS).is_some() {
         out.push(format!(
             "annotation {TOPOLOGY_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead"
         ));
@@ -23,10 +18,7 @@ pub(super) fn warnings(service: &Object) -> Vec<String> {
     let check = |out: &mut Vec<String>, member: &str| {
         let at = path.field(member);
         for (i, ip) in spec.list(member).iter().enumerate() {
-            out.extend(address::ip_warning(
-                &at.index(i),
-                ip.as_str().unwrap_or_default(),
-            ));
+            out.extend(address::ip_warning(&at.index(i), ip.as_str().unwrap_or_default()));
         }
     };
     let ip = spec.text("clusterIP");
@@ -53,16 +45,10 @@ pub(super) fn warnings(service: &Object) -> Vec<String> {
                 .to_owned(),
         );
     }
-    out.extend(address::ip_warning(
-        &path.field("loadBalancerIP"),
-        spec.text("loadBalancerIP"),
-    ));
+    out.extend(address::ip_warning(&path.field("loadBalancerIP"), spec.text("loadBalancerIP")));
     let at = path.field("loadBalancerSourceRanges");
     for (i, range) in spec.list("loadBalancerSourceRanges").iter().enumerate() {
-        out.extend(address::cidr_warnings(
-            &at.index(i),
-            range.as_str().unwrap_or_default(),
-        ));
+        out.extend(address::cidr_warnings(&at.index(i), range.as_str().unwrap_or_default()));
     }
     if kind == "ExternalName" && outside {
         out.push(r#"spec.externalIPs is ignored when spec.type is "ExternalName""#.to_owned());

@@ -14,11 +14,7 @@ pub(super) enum DecodeError {
     #[error("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta")]
     NotAnObject { found: String },
     #[error("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}")]
-    WrongType {
-        found: String,
-        field: String,
-        wanted: String,
-    },
+    WrongType { found: String, field: String, wanted: String },
     #[error(
         "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\""
     )]
@@ -29,11 +25,9 @@ impl DecodeError {
     /// Go shows a number that is no integer.
     fn with_number(self, number: &Value) -> Self {
         match self {
-            Self::WrongType { field, wanted, .. } => Self::WrongType {
-                found: format!("number {}", go_json(number)),
-                field,
-                wanted,
-            },
+            Self::WrongType { field, wanted, .. } => {
+                Self::WrongType { found: format!("number {}", go_json(number)), field, wanted }
+            }
             other => other,
         }
     }
@@ -65,19 +59,11 @@ struct Member {
 }
 
 const fn member(name: &'static str, kind: Kind) -> Member {
-    Member {
-        name,
-        kind,
-        always: false,
-    }
+    Member { name, kind, always: false }
 }
 
 const fn always(name: &'static str, kind: Kind) -> Member {
-    Member {
-        name,
-        kind,
-        always: true,
-    }
+    Member { name, kind, always: true }
 }
 
 const TEXT: Kind = Kind::Text("string");
@@ -96,15 +82,9 @@ static OBJECT_META: [Member; 15] = [
     member("deletionGracePeriodSeconds", Kind::OptionalInt),
     member("labels", Kind::TextMap),
     member("annotations", Kind::TextMap),
-    member(
-        "ownerReferences",
-        Kind::Structs("OwnerReference", &OWNER_REFERENCE),
-    ),
+    member("ownerReferences", Kind::Structs("OwnerReference", &OWNER_REFERENCE)),
     member("finalizers", Kind::TextList),
-    member(
-        "managedFields",
-        Kind::Structs("ManagedFieldsEntry", &MANAGED_FIELDS_ENTRY),
-    ),
+    member("managedFields", Kind::Structs("ManagedFieldsEntry", &MANAGED_FIELDS_ENTRY)),
 ];
 
 static OWNER_REFERENCE: [Member; 6] = [
@@ -135,9 +115,7 @@ pub(super) fn decode(
     match metadata {
         Value::Null => Ok(Map::new()),
         Value::Object(members) => decode_struct(members, &OBJECT_META, &Place::ROOT, unknown),
-        other => Err(DecodeError::NotAnObject {
-            found: go_kind(other),
-        }),
+        other => Err(DecodeError::NotAnObject { found: go_kind(other) }),
     }
 }
 
@@ -149,19 +127,12 @@ struct Place {
 }
 
 impl Place {
-    const ROOT: Self = Self {
-        path: String::new(),
-        struct_name: "ObjectMeta",
-        fields: String::new(),
-    };
+    const ROOT: Self =
+        Self { path: String::new(), struct_name: "ObjectMeta", fields: String::new() };
 
     fn wrong_type(&self, name: &str, found: &Value, wanted: impl Into<String>) -> DecodeError {
         let field = format!("{}.{}{name}", self.struct_name, self.fields);
-        DecodeError::WrongType {
-            found: go_kind(found),
-            field,
-            wanted: wanted.into(),
-        }
+        DecodeError::WrongType { found: go_kind(found), field, wanted: wanted.into() }
     }
 }
 
@@ -183,9 +154,7 @@ fn decode_struct(
         }
     }
     for member in table.iter().filter(|m| m.always) {
-        decoded
-            .entry(member.name)
-            .or_insert_with(|| Value::String(String::new()));
+        decoded.entry(member.name).or_insert_with(|| Value::String(String::new()));
     }
     Ok(decoded)
 }
@@ -223,16 +192,12 @@ fn decode_member(
         }
         (Kind::Int | Kind::OptionalInt, other) => return Err(wrong(other, "int64")),
         (Kind::Time, Value::String(text)) => match text.parse::<jiff::Timestamp>() {
-            Ok(time) => Some(Value::String(
-                time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            )),
+            Ok(time) => Some(Value::String(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())),
             Err(_) => return Err(DecodeError::BadTime { text: text.clone() }),
         },
         (Kind::Time, other) => return Err(wrong(other, "string")),
         (Kind::TextMap, Value::Object(members)) => {
-            let entries = members
-                .iter()
-                .map(|(k, v)| Ok((k.clone(), text(v, "string")?)));
+            let entries = members.iter().map(|(k, v)| Ok((k.clone(), text(v, "string")?)));
             let decoded = entries.collect::<Result<Map<_, _>, _>>()?;
             (!decoded.is_empty()).then_some(Value::Object(decoded))
         }
@@ -251,14 +216,8 @@ fn decode_member(
                 };
                 let path = format!("{}{}[{index}].", place.path, member.name);
                 let fields = format!("{}{}.", place.fields, member.name);
-                let inner = Place {
-                    path,
-                    struct_name,
-                    fields,
-                };
-                decoded.push(Value::Object(decode_struct(
-                    members, table, &inner, unknown,
-                )?));
+                let inner = Place { path, struct_name, fields };
+                decoded.push(Value::Object(decode_struct(members, table, &inner, unknown)?));
             }
             (!decoded.is_empty()).then_some(Value::Array(decoded))
         }
@@ -291,28 +250,16 @@ pub(super) fn validate(
     errors: &mut Vec<FieldError>,
 ) {
     let mut refuse = |at: &Path<'_>, value: &str, details: Vec<String>| {
-        errors.extend(
-            details
-                .into_iter()
-                .map(|d| FieldError::invalid_text(at, value, d)),
-        );
+        errors.extend(details.into_iter().map(|d| FieldError::invalid_text(at, value, d)));
     };
     let generate_name = metadata.text("generateName");
     let mut prefix_problems = name::path_segment(generate_name);
     prefix_problems.retain(|p| !p.starts_with("may not be"));
     refuse(&path.field("generateName"), generate_name, prefix_problems);
-    refuse(
-        &path.field("name"),
-        metadata.text("name"),
-        name::path_segment(metadata.text("name")),
-    );
+    refuse(&path.field("name"), metadata.text("name"), name::path_segment(metadata.text("name")));
     let namespace = metadata.text("namespace");
     if !namespace.is_empty() {
-        refuse(
-            &path.field("namespace"),
-            namespace,
-            name::dns1123_label(namespace),
-        );
+        refuse(&path.field("namespace"), namespace, name::dns1123_label(namespace));
     }
     let labels = path.field("labels");
     for (key, value) in metadata.entries("labels") {
@@ -333,43 +280,26 @@ pub(super) fn validate(
     if size > ANNOTATIONS_MAX {
         errors.push(FieldError::too_long(&annotations, ANNOTATIONS_MAX));
     }
-    if metadata
-        .int("generation")
-        .is_some_and(|generation| generation < 0)
-    {
+    if metadata.int("generation").is_some_and(|generation| generation < 0) {
         let at = path.field("generation");
         let detail = "must be greater than or equal to 0";
         errors.push(FieldError::invalid(&at, metadata.at("generation"), detail));
     }
-    validate_owners(
-        metadata.at("ownerReferences"),
-        &path.field("ownerReferences"),
-        errors,
-    );
+    validate_owners(metadata.at("ownerReferences"), &path.field("ownerReferences"), errors);
 }
 
 fn validate_owners(owners: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     let mut controller: Option<String> = None;
     for owner in owners.as_array().into_iter().flatten() {
         let api_version = owner.text("apiVersion");
-        let version = api_version
-            .split_once('/')
-            .map_or(api_version, |(_, version)| version);
+        let version = api_version.split_once('/').map_or(api_version, |(_, version)| version);
         if version.is_empty() {
             let at = path.field("apiVersion");
-            errors.push(FieldError::invalid_text(
-                &at,
-                api_version,
-                "version must not be empty",
-            ));
+            errors.push(FieldError::invalid_text(&at, api_version, "version must not be empty"));
         }
         for key in ["kind", "name", "uid"] {
             if owner.text(key).is_empty() {
-                errors.push(FieldError::invalid_text(
-                    &path.field(key),
-                    "",
-                    "must not be empty",
-                ));
+                errors.push(FieldError::invalid_text(&path.field(key), "", "must not be empty"));
             }
         }
         if owner.flag("controller") {

@@ -35,12 +35,7 @@ fn is_sloppy_dotted(text: &str) -> bool {
     for part in text.split('.') {
         parts += 1;
         let digits = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        if !digits
-            || !part
-                .trim_start_matches('0')
-                .parse::<u32>()
-                .map_or(true, |n| n <= 255)
-        {
+        if !digits || !part.trim_start_matches('0').parse::<u32>().map_or(true, |n| n <= 255) {
             return false;
         }
         if part.trim_start_matches('0').len() > 3 {
@@ -107,9 +102,8 @@ pub(super) fn is_request_uri(text: &str) -> bool {
         // An opaque URI (`mailto:a`) needs a scheme.
         return !scheme.is_empty();
     }
-    let authority = path
-        .strip_prefix("//")
-        .filter(|_| !scheme.is_empty() || !path.starts_with("///"));
+    let authority =
+        path.strip_prefix("//").filter(|_| !scheme.is_empty() || !path.starts_with("///"));
     let Some(authority) = authority else {
         return has_good_escapes(path);
     };
@@ -157,9 +151,7 @@ fn is_authority(authority: &str) -> bool {
         let Some((inside, port)) = bracketed.rsplit_once(']') else {
             return false;
         };
-        let address = inside
-            .split_once("%25")
-            .map_or(inside, |(address, _)| address);
+        let address = inside.split_once("%25").map_or(inside, |(address, _)| address);
         return is_port(port) && address.parse::<Ipv6Addr>().is_ok();
     }
     let (name, port) = match host.rfind(':') {
@@ -187,9 +179,7 @@ fn is_port(text: &str) -> bool {
 
 fn has_good_escapes(text: &str) -> bool {
     text.match_indices('%').all(|(at, _)| {
-        text.as_bytes()
-            .get(at + 1..at + 3)
-            .is_some_and(|h| h.iter().all(u8::is_ascii_hexdigit))
+        text.as_bytes().get(at + 1..at + 3).is_some_and(|h| h.iter().all(u8::is_ascii_hexdigit))
     })
 }
 
@@ -237,11 +227,7 @@ fn is_address_spec(text: &str) -> bool {
         return false;
     };
     let (local, domain) = (&text[..at], &text[at + 1..]);
-    let local_good = if local.starts_with('"') {
-        is_quoted(local)
-    } else {
-        is_dot_atom(local)
-    };
+    let local_good = if local.starts_with('"') { is_quoted(local) } else { is_dot_atom(local) };
     let domain_good = match domain.strip_prefix('[').and_then(|d| d.strip_suffix(']')) {
         Some(literal) => {
             let literal = literal.strip_prefix("IPv6:").unwrap_or(literal);
@@ -275,8 +261,7 @@ fn is_atom_char(c: char) -> bool {
 }
 
 fn is_dot_atom(text: &str) -> bool {
-    text.split('.')
-        .all(|atom| !atom.is_empty() && atom.chars().all(is_atom_char))
+    text.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atom_char))
 }
 
 /// A display name: words and quoted strings; dots are tolerated inside words.
@@ -284,6 +269,5 @@ fn is_phrase(text: &str) -> bool {
     if text.starts_with('"') && text.len() > 1 {
         return is_quoted(text);
     }
-    text.split([' ', '\t'])
-        .all(|word| word.chars().all(|c| c == '.' || is_atom_char(c)))
+    text.split([' ', '\t']).all(|word| word.chars().all(|c| c == '.' || is_atom_char(c)))
 }

@@ -84,17 +84,13 @@ fn is_go_duration(text: &str) -> bool {
     let mut rest = unsigned;
     let mut total = 0_u128;
     while !rest.is_empty() {
-        let number_end = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(rest.len());
+        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (number, tail) = rest.split_at(number_end);
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
             return false;
         }
-        let unit_end = tail
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(tail.len());
+        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
         let (unit, next) = tail.split_at(unit_end);
         let scale: u128 = match unit {
             "ns" => 1,
@@ -105,11 +101,7 @@ fn is_go_duration(text: &str) -> bool {
             "h" => 3_600_000_000_000,
             _ => return false,
         };
-        let whole = if whole.is_empty() {
-            Ok(0)
-        } else {
-            whole.parse::<u64>()
-        };
+        let whole = if whole.is_empty() { Ok(0) } else { whole.parse::<u64>() };
         let Ok(whole) = whole else { return false };
         total += u128::from(whole) * scale;
         if total > 1 << 63 {
@@ -143,9 +135,7 @@ fn is_scala_duration(text: &str) -> bool {
     let mut rest = text;
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
         let from = &rest[start..];
-        let digits_end = from
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(from.len());
+        let digits_end = from.find(|c: char| !c.is_ascii_digit()).unwrap_or(from.len());
         let (digits, tail) = from.split_at(digits_end);
         let tail = tail.trim_start_matches(['\t', '\n', '\u{c}', '\r', ' ']);
         let unit_end = tail.find(|c| !is_unit_letter(c)).unwrap_or(tail.len());

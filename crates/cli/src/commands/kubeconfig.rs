@@ -1,0 +1,194 @@
+//! The kubeconfig that `sojourn up` hands out: the one place where the administrator's token is kept
+//! in the clear, so it is for its owner's eyes only.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde_json::Value;
+use sojourn_apiserver::auth::kubeconfig::{Credential, Kubeconfig};
+use sojourn_apiserver::auth::token::Token;
+use sojourn_apiserver::{Entropy, SystemEntropy};
+
+use crate::exit::Failure;
+
+const FILE: &str = "kubeconfig";
+/// What the cluster, the user and the context are called.
+const NAME: &str = "sojourn";
+
+/// A kubeconfig in a folder of its own choosing, and what it held before.
+#[derive(Debug)]
+pub(super) struct KubeconfigFile {
+    path: PathBuf,
+    token: Token,
+    namespace: Option<String>,
+    /// A folder that was made for the file alone, and goes with it.
+    temporary: Option<PathBuf>,
+}
+
+impl KubeconfigFile {
+    /// The file in `data`. Clients that have a copy of it go on working after a restart, so its
+    /// token stays; so does the namespace that the user set with `kubectl config`.
+    pub(super) fn in_folder(data: &Path) -> Self {
+        let path = data.join(FILE);
+        let (token, namespace) = std::fs::read_to_string(&path).map_or((None, None), |text| {
+            let kept = read(&text);
+            if kept.0.is_none() {
+                tracing::warn!(path = %path.display(), "no token of ours in it; it gets a new one");
+            }
+            kept
+        });
+        let token = token.unwrap_or_else(|| Token::generate(&SystemEntropy::default()));
+        Self { path, token, namespace, temporary: None }
+    }
+
+    /// A file that is gone when this is dropped.
+    pub(super) fn temporary() -> Result<Self, Failure> {
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let parent = runtime.filter(|path| path.is_dir()).unwrap_or_else(std::env::temp_dir);
+        let entropy = SystemEntropy::default();
+        // The name cannot be guessed, so nobody can be there first.
+        let folder = parent.join(format!("sojourn-{}", entropy.uid()));
+        private_folder(&folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))
+            .map_err(|error| {
+                let advice = "The kubeconfig goes there. Set XDG_RUNTIME_DIR or TMPDIR to a folder \
+                              that can be written.";
+                Failure::unavailable(error, advice)
+            })?;
+        let path = folder.join(FILE);
+        let token = Token::generate(&entropy);
+        Ok(Self { path, token, namespace: None, temporary: Some(folder) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) const fn token(&self) -> &Token {
+        &self.token
+    }
+
+    /// Writes the file, whole or not at all.
+    pub(super) fn write(&self, server: &str, authority_pem: &str) -> Result<(), Failure> {
+        let config = Kubeconfig {
+            name: NAME,
+            server,
+            authority_pem,
+            credential: Credential::Token(&self.token),
+            namespace: self.namespace.as_deref(),
+        };
+        replace(&self.path, config.render().as_bytes())
+            .with_context(|| format!("cannot write the kubeconfig {}", self.path.display()))
+            .map_err(|error| {
+                Failure::unavailable(error, "See that the folder can be written and has room.")
+            })
+    }
+}
+
+impl Drop for KubeconfigFile {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.temporary
+            && let Err(error) = std::fs::remove_dir_all(folder)
+        {
+            tracing::warn!(%error, folder = %folder.display(), "cannot remove the temporary folder");
+        }
+    }
+}
+
+/// Our token and the context's namespace, as far as the text has them. kubectl writes the file anew
+/// as YAML when it changes something, with the rest as it was.
+fn read(text: &str) -> (Option<Token>, Option<String>) {
+    let Ok(config) = serde_saphyr::from_str::<Value>(text) else { return (None, None) };
+    let named = |list: &str| {
+        let entries = config[list].as_array().into_iter().flatten();
+        entries.into_iter().find(|entry| entry["name"] == NAME).cloned().unwrap_or_default()
+    };
+    let token = named("users")["user"]["token"].as_str().and_then(Token::recognize);
+    let namespace = named("contexts")["context"]["namespace"].as_str().map(str::to_owned);
+    (token, namespace)
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let fresh = path.with_extension(format!("new-{}", std::process::id()));
+    let written = private_file(&fresh).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&fresh, path)
+    });
+    if written.is_err() {
+        // What counts is the first error; a file that was never made cannot be removed.
+        drop(std::fs::remove_file(&fresh));
+    }
+    written
+}
+
+fn private_file(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+fn private_folder(path: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rendered(token: &Token, namespace: Option<&str>) -> String {
+        Kubeconfig {
+            name: NAME,
+            server: "https://127.0.0.1:7443",
+            authority_pem: "ca",
+            credential: Credential::Token(token),
+            namespace,
+        }
+        .render()
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let token = Token::generate(&SystemEntropy::default());
+        let text = rendered(&token, Some("lab"));
+        assert_eq!(read(&text), (Some(token), Some("lab".to_owned())));
+    }
+
+    #[test]
+    fn what_kubectl_rewrote_is_read_too() {
+        let token = Token::generate(&SystemEntropy::default());
+        let text = format!(
+            "apiVersion: v1\ncontexts:\n- context:\n    cluster: sojourn\n    namespace: lab\n    \
+             user: sojourn\n  name: sojourn\nkind: Config\nusers:\n- name: other\n  user:\n    \
+             token: x\n- name: sojourn\n  user:\n    token: {}\n",
+            token.reveal()
+        );
+        assert_eq!(read(&text), (Some(token), Some("lab".to_owned())));
+    }
+
+    #[test]
+    fn anything_else_gives_a_new_token() {
+        for text in
+            ["", "[]", "{", "users: 3", r#"{"users":[{"name":"sojourn","user":{"token":"x"}}]}"#]
+        {
+            assert_eq!(read(text), (None, None), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_temporary_file_takes_its_folder_with_it() {
+        let file = KubeconfigFile::temporary().expect("a folder");
+        file.write("https://127.0.0.1:1", "ca").expect("written");
+        let folder = file.path().parent().expect("a folder").to_owned();
+        assert!(file.path().is_file());
+        drop(file);
+        assert!(!folder.exists());
+    }
+}
