@@ -31,6 +31,7 @@ pub(crate) async fn mutate(
 ) -> Result<Object, ApiError> {
     if operation == Operation::Create {
         check_namespace(call, &object)?;
+        check_definition(call, &object)?;
     }
     if call.path.subresource.is_empty() {
         builtin::mutate(call, operation, &mut object, old)?;
@@ -48,6 +49,23 @@ pub(crate) async fn validate(
 ) -> Result<(), ApiError> {
     builtin::validate(call, operation, object, old)?;
     hook::validate(call, operation, object, old, dry_run).await
+}
+
+/// Nothing is created of a kind that is on its way out.
+fn check_definition(call: &Call, object: &Object) -> Result<(), ApiError> {
+    let resource = &call.endpoint.resource;
+    if call.endpoint.custom().is_none() {
+        return Ok(());
+    }
+    let registry = call.engine.registry();
+    let definitions = registry.resource("apiextensions.k8s.io", "customresourcedefinitions");
+    let name = format!("{}.{}", resource.plural, resource.group);
+    let ending = definitions.and_then(|d| d.table.get(&name)).is_none_or(|d| d.index.deleting);
+    if !ending {
+        return Ok(());
+    }
+    let why = "create not allowed while custom resource definition is terminating";
+    Err(ApiError::forbidden(call.of(), object.at("metadata").text("name"), why))
 }
 
 /// Nothing is created in a namespace that is missing or on its way out.

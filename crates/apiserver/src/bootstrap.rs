@@ -17,7 +17,7 @@ use crate::status::ApiError;
 use crate::store::{OpenError, Store};
 use crate::typed;
 
-pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
 const KEY_SETTING: &str = "service-account-key";
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 

@@ -12,7 +12,7 @@ use crate::registry::{Registry, Resource, Rules, Version};
 use crate::respond;
 use crate::status::ApiError;
 
-const AGGREGATED: [&str; 2] = ["v2", "v2beta1"];
+const AGGREGATED: &str = "v2";
 
 /// What `/version` says.
 pub(crate) fn version() -> Value {
@@ -80,7 +80,7 @@ pub(crate) fn answer(
 }
 
 fn unknown_path() -> ApiError {
-    ApiError::unknown_resource()
+    ApiError::page_not_found()
 }
 
 fn group_value(group: &str, versions: &[&str], whole: bool) -> Value {
@@ -202,7 +202,9 @@ fn subresources(resource: &Resource, version: &Version) -> Vec<&'static Subresou
 /// Tells clients when the stored form of a resource changes.
 fn storage_hash(resource: &Resource) -> String {
     use base64::Engine as _;
-    let digest = ring::digest::digest(&ring::digest::SHA256, resource.storage_header.as_bytes());
+    let (group, version) = &resource.storage;
+    let kind = format!("{group}/{version}/{}", resource.kind);
+    let digest = ring::digest::digest(&ring::digest::SHA256, kind.as_bytes());
     base64::prelude::BASE64_STANDARD.encode(&digest.as_ref()[..8])
 }
 
@@ -215,9 +217,7 @@ fn aggregated(headers: &HeaderMap) -> Option<&'static str> {
         let offered = parts.first() == Some(&"application/json")
             && has("g=apidiscovery.k8s.io")
             && has("as=APIGroupDiscoveryList");
-        offered
-            .then(|| AGGREGATED.into_iter().find(|v| parts.contains(&format!("v={v}").as_str())))
-            .flatten()
+        (offered && has("v=v2")).then_some(AGGREGATED)
     })
 }
 
@@ -262,7 +262,7 @@ fn aggregated_group(registry: &Registry, group: &str, versions: &[&str]) -> Valu
             json!({"version": version, "resources": listed, "freshness": "Current"})
         })
         .collect();
-    let mut value = json!({"metadata": {"creationTimestamp": null}, "versions": versions});
+    let mut value = json!({"metadata": {}, "versions": versions});
     if !group.is_empty() {
         value["metadata"]["name"] = json!(group);
     }
@@ -275,6 +275,9 @@ fn aggregated_resource(
     group: &str,
     version: &str,
 ) -> Value {
+    // Upstream names group and version here for custom kinds only.
+    let builtin = matches!(resource.rules, Rules::Builtin(_));
+    let (group, version) = if builtin { ("", "") } else { (group, version) };
     let mut entry = json!({
         "resource": resource.plural,
         "responseKind": {"group": group, "version": version, "kind": resource.kind},

@@ -65,3 +65,24 @@ pub fn into_object(value: Value) -> Object {
         _ => Map::new(),
     }
 }
+
+/// Writes whole numbers as Go does: `1.0` and `1e3` become `1` and `1000`.
+pub(crate) fn settle_numbers(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(settle_numbers),
+        Value::Object(members) => members.values_mut().for_each(settle_numbers),
+        Value::Number(number) => {
+            /// Above this, a float no longer tells neighbouring integers apart.
+            const EXACT: f64 = 9_007_199_254_740_992.0;
+            if let Some(float) = number.as_f64().filter(|_| number.is_f64())
+                && float.fract() == 0.0
+                && float.abs() <= EXACT
+            {
+                #[expect(clippy::cast_possible_truncation, reason = "whole and within 2^53")]
+                let whole = float as i64;
+                *value = whole.into();
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}

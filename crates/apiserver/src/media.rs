@@ -27,7 +27,7 @@ pub(crate) fn read(headers: &HeaderMap, bytes: &Bytes, kind: &str) -> Result<Par
         YAML => body::parse_yaml(bytes).map_err(malformed).and_then(checked),
         PROTOBUF => {
             let value = typed::decode_protobuf(bytes)
-                .map_err(|e| ApiError::bad_request(format!("cannot read the protobuf body: {e}")))?;
+                .map_err(|e| malformed(body::ParseError::Yaml(e.to_string())))?;
             Ok(Parsed { value, duplicates: Vec::new() })
         }
         _ => Err(unsupported()),

@@ -108,7 +108,10 @@ fn validate_owners(metadata: &Value, path: &Path<'_>, errors: &mut Vec<FieldErro
     let mut controller: Option<String> = None;
     for owner in metadata.list("ownerReferences") {
         let api_version = owner.text("apiVersion");
-        let version = api_version.rsplit_once('/').map_or(api_version, |(_, v)| v);
+        let version = match api_version.split('/').collect::<Vec<_>>().as_slice() {
+            [version] | [_, version] => version,
+            _ => "",
+        };
         let empty = [
             ("apiVersion", version, "version must not be empty"),
             ("kind", owner.text("kind"), "must not be empty"),
@@ -154,6 +157,19 @@ fn validate_finalizers(metadata: &Value, path: &Path<'_>, errors: &mut Vec<Field
     if has(FOREGROUND) && has(ORPHAN) {
         let why = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
         errors.push(FieldError::invalid(path, metadata.at("finalizers"), why));
+    }
+}
+
+/// Built-in kinds also want finalizers to be standard ones, or somebody's.
+pub(crate) fn validate_finalizer_names(object: &Object, errors: &mut Vec<FieldError>) {
+    let path = Path::new("metadata");
+    let path = path.field("finalizers");
+    for (i, finalizer) in object.at("metadata").list("finalizers").iter().enumerate() {
+        let name = finalizer.as_str().unwrap_or_default();
+        if !name.contains('/') && ![ORPHAN, FOREGROUND, "kubernetes"].contains(&name) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid_text(&path.index(i), name, why));
+        }
     }
 }
 

@@ -33,6 +33,8 @@ pub(crate) struct Resource {
     pub(crate) versions: Vec<Version>,
     /// Every `apiVersion` in which its objects can be read.
     pub(crate) api_versions: Vec<Box<str>>,
+    /// Group and version in which objects are stored.
+    pub(crate) storage: (Box<str>, Box<str>),
     /// `{"apiVersion":"…","kind":"…",` of the version that is stored.
     pub(crate) storage_header: Box<str>,
     pub(crate) table: Arc<Table>,

@@ -94,9 +94,9 @@ impl ResourcePath {
         let collection = self.name.is_empty();
         Some(match (method.as_str(), collection) {
             ("POST", _) => Verb::Create,
-            ("GET" | "HEAD", true) if watch => Verb::Watch,
-            ("GET" | "HEAD", true) => Verb::List,
-            ("GET" | "HEAD", false) => Verb::Get,
+            ("GET", true) if watch => Verb::Watch,
+            ("GET", true) => Verb::List,
+            ("GET", false) => Verb::Get,
             ("PUT", _) => Verb::Update,
             ("PATCH", _) => Verb::Patch,
             ("DELETE", true) => Verb::DeleteCollection,

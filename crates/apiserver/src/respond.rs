@@ -26,7 +26,7 @@ pub(crate) enum Form {
     Json,
     Table { version: MetaVersion, include: Include },
     /// `PartialObjectMetadata`: metadata alone.
-    Partial { version: MetaVersion },
+    Partial { version: MetaVersion, list: bool },
 }
 
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -76,7 +76,8 @@ impl Form {
         };
         match wanted {
             "Table" => Some(Self::Table { version, include: Include::Metadata }),
-            "PartialObjectMetadata" | "PartialObjectMetadataList" => Some(Self::Partial { version }),
+            "PartialObjectMetadata" => Some(Self::Partial { version, list: false }),
+            "PartialObjectMetadataList" => Some(Self::Partial { version, list: true }),
             _ => None,
         }
     }
@@ -105,7 +106,14 @@ pub(crate) fn object(
     let mut out = Vec::with_capacity(stored.json().len() + 64);
     match form {
         Form::Json => write_object(call, stored, &mut out),
-        Form::Partial { version } => write_partial(stored, version, &mut out)?,
+        Form::Partial { list: true, .. } => {
+            return Err(ApiError::not_acceptable(format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list \
+                 ({})",
+                call.endpoint.go_type()
+            )));
+        }
+        Form::Partial { version, .. } => write_partial(stored, version, &mut out)?,
         Form::Table { version, include } => {
             let object = call.endpoint.to_object(stored);
             let view = View { version, include, headers: true, now: call.now() };
@@ -191,7 +199,13 @@ pub(crate) fn list(call: &Call, page: &Page, form: Form) -> Result<Response<Body
             page,
             &mut out,
         ),
-        Form::Partial { version } => {
+        Form::Partial { list: false, .. } => {
+            return Err(ApiError::not_acceptable(format!(
+                "you requested PartialObjectMetadata, but the requested object is a list ({}List)",
+                call.endpoint.go_type()
+            )));
+        }
+        Form::Partial { version, .. } => {
             open_list("PartialObjectMetadataList", version.api_version(), false, page, &mut out);
         }
     }
@@ -200,7 +214,7 @@ pub(crate) fn list(call: &Call, page: &Page, form: Form) -> Result<Response<Body
             out.push(b',');
         }
         match form {
-            Form::Partial { version } => write_partial(object, version, &mut out)?,
+            Form::Partial { version, .. } => write_partial(object, version, &mut out)?,
             _ => write_item(call, object, &mut out),
         }
     }

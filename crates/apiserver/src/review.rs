@@ -6,6 +6,7 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use sojourn_rbac::{Attributes, User};
 
+use crate::apply;
 use crate::auth::authenticate::Authenticator;
 use crate::auth::authorize::Authorizer;
 use crate::field::FieldError;
@@ -13,6 +14,7 @@ use crate::json::{Access, Object, object_mut};
 use crate::kind::review::missing_subject;
 use crate::respond;
 use crate::status::ApiError;
+use crate::typed;
 use crate::verb::{Call, WriteOptions};
 
 pub(crate) fn answer(call: &Call, body: &Bytes) -> Result<Response<Body>, ApiError> {
@@ -41,12 +43,42 @@ pub(crate) fn answer(call: &Call, body: &Bytes) -> Result<Response<Body>, ApiErr
         }
         other => return Err(ApiError::internal(format!("{other} is not a review"))),
     };
+    let version = &call.endpoint.version().api_version;
+    let owners = owners(call, &review, version, &kind, &options);
     review.insert("status".to_owned(), status);
     let metadata = object_mut(&mut review, "metadata");
     if &*kind == "SelfSubjectReview" {
         metadata.insert("creationTimestamp".to_owned(), json!(crate::meta::time(call.now())));
     }
+    crate::kind::set_or_remove(metadata, "managedFields", owners);
     Ok(respond::json(StatusCode::CREATED, &Value::Object(review)))
+}
+
+/// The `managedFields` that an object which is only answered shows.
+pub(crate) fn owners(
+    call: &Call,
+    object: &Object,
+    api_version: &str,
+    kind: &str,
+    options: &WriteOptions,
+) -> Option<Value> {
+    let table = typed::table();
+    let root = table.shape(table.lookup(api_version, kind)?);
+    let manager = options.manager(&call.headers);
+    let request = apply::Request {
+        shapes: table.shapes(),
+        root,
+        api_version,
+        kind,
+        served: &[api_version.into()],
+        manager: &manager,
+        subresource: &call.path.subresource,
+        now: call.now(),
+        reset_fields: &["status"],
+    };
+    let mut value = Value::Object(object.clone());
+    apply::update(&request, None, &mut value).ok()?;
+    Some(value.at("metadata").at("managedFields").clone()).filter(Value::is_array)
 }
 
 fn token_review(call: &Call, review: &Object) -> Result<Value, ApiError> {

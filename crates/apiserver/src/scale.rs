@@ -11,6 +11,7 @@ use crate::field::{FieldError, Path};
 use crate::json::{Access, Object};
 use crate::kind::custom_resource_definition::ScalePaths;
 use crate::patch::{self, PatchType};
+use crate::registry::Findings;
 use crate::request::Verb;
 use crate::respond::{self};
 use crate::status::ApiError;
@@ -46,16 +47,19 @@ pub(crate) async fn answer(
             return Err(ApiError::modified(call.of(), &call.path.name));
         }
         let replicas = wanted.at("spec").int("replicas").unwrap_or(0);
-        if replicas < 0 {
-            let at = Path::new("spec");
-            let why = "should be a non-negative integer";
-            let error = FieldError::invalid(&at.field("replicas"), &json!(replicas), why);
-            return Err(ApiError::invalid("autoscaling", "Scale", &call.path.name, &[error]));
-        }
         let mut new = old.clone();
         set_at(&mut new, &paths.spec_replicas, json!(replicas));
         set_version(&mut new, stored.version);
-        let new = own(call, new, &old, &manager);
+        if replicas < 0 {
+            let at = Path::new(&paths.spec_replicas);
+            let why = "should be a non-negative integer";
+            let mut found = Findings::default();
+            found.errors.push(FieldError::invalid(&at, &json!(replicas), why));
+            call.endpoint.validate_update(&new, &old, &mut found);
+            return Err(call.endpoint.invalid(&new, &call.path.name, &found.errors));
+        }
+        let mut new = own(call, new, &old, &manager);
+        drop_scale_time(&mut new);
         match replace(call, &stored, old, new, &options).await? {
             Replaced::Done(stored) => {
                 let scale = to_scale(paths, &call.endpoint.to_object(&stored))?;
@@ -65,6 +69,17 @@ pub(crate) async fn answer(
         }
     }
     Err(ApiError::modified(call.of(), &call.path.name))
+}
+
+/// Upstream keeps no time with what is owned through this subresource.
+fn drop_scale_time(object: &mut Object) {
+    let metadata = crate::json::object_mut(object, "metadata");
+    let Some(Value::Array(entries)) = metadata.get_mut("managedFields") else { return };
+    for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+        if entry.text("subresource") == "scale" {
+            entry.remove("time");
+        }
+    }
 }
 
 /// The Scale that the client asks for.
@@ -80,6 +95,11 @@ fn wanted(
     } else {
         patched(call, before, bytes)?
     };
+    if !matches!((scale.text("apiVersion"), scale.text("kind")), ("" | API_VERSION, "" | "Scale")) {
+        return Err(ApiError::bad_request(
+            "no kind is registered for the type v1.Scale in scheme \"pkg/runtime/scheme.go:111\"",
+        ));
+    }
     let ty = typed::table().lookup(API_VERSION, "Scale");
     let ty = ty.ok_or_else(|| ApiError::internal("Scale has no type table"))?;
     let mut strict = Vec::new();

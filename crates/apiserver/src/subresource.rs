@@ -16,7 +16,7 @@ use crate::respond;
 use crate::status::{ApiError, GroupResource};
 use crate::store::{Change, Expect, Operation, WriteError};
 use crate::verb::{Call, FieldValidation, WriteOptions, update, write_error};
-use crate::{kind, media, typed};
+use crate::{kind, media, review, typed};
 
 const ATTEMPTS: usize = 64;
 
@@ -31,6 +31,11 @@ pub(crate) async fn answer(
         ("", "pods", "binding", Verb::Create) => bind(call, body).await,
         ("", "pods", "log", Verb::Get) => call.engine.logs.relay(call).await,
         ("", "serviceaccounts", "token", Verb::Create) => token(call, body),
+        ("", "namespaces", "finalize", _)
+        | ("", "pods", "binding" | "log", _)
+        | ("", "serviceaccounts", "token", _) => Err(ApiError::method_not_allowed(
+            "the server does not allow this method on the requested resource",
+        )),
         _ => Err(ApiError::unknown_resource()),
     }
 }
@@ -106,6 +111,7 @@ fn token(call: &Call, body: &Bytes) -> Result<Response<Body>, ApiError> {
     let api_version = "authentication.k8s.io/v1";
     let mut request = decode(call, body, api_version, "TokenRequest", options.validation)?;
     kind::review::TokenRequest.default(&mut request);
+    let owners = review::owners(call, &request, api_version, "TokenRequest", &options);
     let issued = call.engine.accounts.issue(
         &request,
         call.namespace(),
@@ -114,7 +120,11 @@ fn token(call: &Call, body: &Bytes) -> Result<Response<Body>, ApiError> {
         call.now(),
         &*call.engine.entropy,
     )?;
-    Ok(respond::json(StatusCode::CREATED, &issued.answer))
+    let mut answer = issued.answer;
+    if let Some(owners) = owners {
+        answer["metadata"]["managedFields"] = owners;
+    }
+    Ok(respond::json(StatusCode::CREATED, &answer))
 }
 
 /// What tokens and nodes ask of the store.

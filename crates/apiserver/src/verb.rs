@@ -19,11 +19,12 @@ use serde_json::{Value, json};
 pub(crate) use options::{FieldValidation, WriteOptions};
 
 use crate::apply;
+use crate::body;
 use crate::auth::identity::Identity;
 use crate::media;
 use crate::patch::PatchError;
 use crate::engine::Shared;
-use crate::json::Object;
+use crate::json::{Access, Object};
 use crate::registry::Endpoint;
 use crate::request::{Query, ResourcePath};
 use crate::status::{ApiError, GroupResource};
@@ -121,6 +122,11 @@ impl Call {
     ) -> Result<Object, ApiError> {
         let kind = &self.endpoint.resource.kind;
         let parsed = media::read(&self.headers, bytes, kind)?;
+        if self.endpoint.custom().is_some() && parsed.value.text("kind").is_empty() {
+            let text = format!("Object 'Kind' is missing in '{}'", parsed.value);
+            let why = body::ParseError::Yaml(text);
+            return Err(ApiError::bad_request(body::unrecognized(kind, &why, bytes)));
+        }
         self.decode_value(parsed.value, parsed.duplicates, validation)
     }
 

@@ -110,11 +110,7 @@ fn restrict_node(
 }
 
 fn check_role(call: &Call, object: &Object, old: Option<&Object>) -> Result<(), ApiError> {
-    let unchanged = old.is_some_and(|old| {
-        old.at("rules") == object.at("rules")
-            && old.at("aggregationRule") == object.at("aggregationRule")
-    });
-    if unchanged {
+    if only_collection_fields_change(object, old) {
         return Ok(());
     }
     let rules: Vec<PolicyRule> =
@@ -137,10 +133,7 @@ fn check_role(call: &Call, object: &Object, old: Option<&Object>) -> Result<(), 
 }
 
 fn check_binding(call: &Call, object: &Object, old: Option<&Object>) -> Result<(), ApiError> {
-    let unchanged = old.is_some_and(|old| {
-        old.at("roleRef") == object.at("roleRef") && old.at("subjects") == object.at("subjects")
-    });
-    if unchanged {
+    if only_collection_fields_change(object, old) {
         return Ok(());
     }
     let binding =
@@ -156,15 +149,17 @@ fn check_binding(call: &Call, object: &Object, old: Option<&Object>) -> Result<(
         &authorize,
     )
     .map_err(|why| match why {
-        escalation::Refusal::RoleNotFound(role) => {
-            let plural = if role.kind == "Role" { "roles" } else { "clusterroles" };
-            let of = crate::status::GroupResource {
-                group: sojourn_rbac::API_GROUP,
-                resource: plural,
-            };
-            ApiError::not_found(of, &role.name)
-        }
+        // Upstream names the binding's resource, not the role's.
+        escalation::Refusal::RoleNotFound(role) => ApiError::not_found(call.of(), &role.name),
         why => refuse(call, object, &why),
+    })
+}
+
+/// Garbage collection may take owners and finalizers off whatever it grants.
+fn only_collection_fields_change(new: &Object, old: Option<&Object>) -> bool {
+    old.is_some_and(|old| {
+        let (new, old) = (Value::Object(new.clone()), Value::Object(old.clone()));
+        escalation::changes_only_collection_fields(&new, &old)
     })
 }
 

@@ -422,6 +422,10 @@ impl Builtin {
             namespaced: self.namespaced,
             api_versions: vec![version.api_version.clone()],
             versions: vec![version],
+            storage: match &self.view {
+                Some(view) => (view.group.into(), view.version.into()),
+                None => (self.group.into(), self.version.into()),
+            },
             storage_header: storage_header.into(),
             table,
             zero: zero(&api_version, self.kind),

@@ -29,6 +29,8 @@ pub(crate) struct Custom {
     /// Objects written before this version were stored under an older schema, so defaults that
     /// came since are filled in when they are read.
     pub(crate) schema_since: u64,
+    /// What is written is pruned to what the stored version declares.
+    pub(crate) storage_schema: Option<Arc<Schema>>,
 }
 
 #[derive(Debug)]
@@ -63,7 +65,7 @@ impl CustomVersion {
 
 /// The value of a selectable field as selectors compare it.
 fn selected(path: &JsonPath, object: &Value) -> Box<str> {
-    match path.find(object).first() {
+    match path.find(object).first().copied() {
         Some(Value::String(text)) => text.as_str().into(),
         Some(Value::Null) | None => "".into(),
         Some(value) => value.to_string().into(),
@@ -115,8 +117,9 @@ impl Resource {
                 selectable_paths,
             });
         }
-        let storage = definition.storage().map_or("", |v| v.name.as_str());
-        let storage = api_version(&definition.group, storage);
+        let storage_version = definition.storage().map_or("", |v| v.name.as_str());
+        let storage = api_version(&definition.group, storage_version);
+        let storage_schema = definition.storage().map(|v| v.schema.clone());
         let names = &definition.names;
         let boxed = |texts: &[String]| texts.iter().map(|t| t.as_str().into()).collect();
         Ok(Self {
@@ -130,6 +133,7 @@ impl Resource {
             namespaced: definition.scope == Scope::Namespaced,
             api_versions: versions.iter().map(|v: &Version| v.api_version.clone()).collect(),
             versions,
+            storage: (definition.group.as_str().into(), storage_version.into()),
             storage_header: header(&storage, kind).into(),
             table: store.table(&definition.group, &definition.names.plural)?,
             zero: None,
@@ -137,6 +141,7 @@ impl Resource {
                 versions: compiled,
                 uid: uid.into(),
                 schema_since,
+                storage_schema,
             })),
         })
     }

@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::apply;
 use crate::cel;
 use crate::engine::Shared;
-use crate::field::{FieldError, Path};
-use crate::json::{Access, Object, into_object};
+use crate::field::{FieldError, FieldErrorKind, Path};
+use crate::json::{Access, Object, into_object, settle_numbers};
 use crate::kind::custom_resource_definition::schemas;
 use crate::meta::{self, NameCheck};
 use crate::name;
@@ -25,7 +25,7 @@ use crate::typed;
 use crate::verb::delete::{Propagation, finalizers_for};
 
 use super::builtin::Builtin;
-use super::custom::{self, CustomVersion};
+use super::custom::{self, Custom, CustomVersion};
 use super::{Resource, Rules, Version};
 
 /// Events are removed this long after they were last written.
@@ -120,9 +120,24 @@ impl Endpoint {
                     .map_err(|e| self.undecodable(&e))?;
                 strict.extend(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
                 custom.schema.default(&mut value);
+                settle_numbers(&mut value);
                 Ok(into_object(value))
             }
         }
+    }
+
+    /// Completes the outcome of an apply. A custom kind's nulls are what the client said, and are
+    /// left for validation to find.
+    pub(crate) fn decode_applied(&self, value: Value) -> Result<Object, ApiError> {
+        let Chosen::Custom(custom) = self.rules() else {
+            return self.decode(value, &mut Vec::new());
+        };
+        let mut value = value;
+        if let Some(metadata) = value.get_mut("metadata") {
+            typed::decode_object_meta(metadata, &mut Vec::new()).map_err(|e| self.undecodable(&e))?;
+        }
+        custom.schema.default(&mut value);
+        Ok(into_object(value))
     }
 
     fn stamp(&self, object: &mut Object) {
@@ -163,11 +178,7 @@ impl Endpoint {
         }
         let version = api_version.rsplit_once('/').map_or(api_version, |(_, version)| version);
         let why = if typed::table().lookup(api_version, kind).is_some() {
-            let internal = |group: &str| match group.split('.').next().unwrap_or_default() {
-                "" => "core".to_owned(),
-                first => first.to_owned(),
-            };
-            let to = internal(builtin.group);
+            let to = internal_name(builtin.group);
             format!("converting ({version}.{kind}) to ({to}.{}): unknown conversion", builtin.kind)
         } else {
             format!(
@@ -254,10 +265,8 @@ impl Endpoint {
         object: &mut Object,
         old: Option<&Object>,
     ) -> Result<(), ApiError> {
-        let kind = &self.resource.kind;
-        engine.allocate(kind, object, old).map_err(|errors| {
-            let name = object.at("metadata").text("name");
-            ApiError::invalid(&self.resource.group, kind, name, &errors)
+        engine.allocate(&self.resource.kind, object, old).map_err(|errors| {
+            self.invalid(object, object.at("metadata").text("name"), &errors)
         })
     }
 
@@ -288,6 +297,9 @@ impl Endpoint {
         meta::validate(object, self.resource.namespaced, self.name_check(), &mut found.errors);
         match self.rules() {
             Chosen::Builtin(builtin) => {
+                if !self.is("CustomResourceDefinition") {
+                    meta::validate_finalizer_names(object, &mut found.errors);
+                }
                 builtin.rules.validate(object, &mut found.errors);
                 self.compile_rules(object, None, &mut found.errors);
             }
@@ -335,6 +347,9 @@ impl Endpoint {
     ) {
         match self.rules() {
             Chosen::Builtin(builtin) => {
+                if !self.is("CustomResourceDefinition") {
+                    meta::validate_finalizer_names(new, &mut found.errors);
+                }
                 builtin.rules.validate_update(new, old, &mut found.errors);
                 self.compile_rules(new, Some(old), &mut found.errors);
             }
@@ -443,6 +458,27 @@ impl Endpoint {
         !self.holds_deletion(object)
     }
 
+    /// Whether the start of a deletion counts as a change of what is wanted.
+    pub(crate) fn deletion_bumps_generation(&self) -> bool {
+        !self.is("CustomResourceDefinition")
+    }
+
+    /// The 422 for an object of this kind.
+    pub(crate) fn invalid(&self, object: &Object, name: &str, errors: &[FieldError]) -> ApiError {
+        match self.rules() {
+            // A view's objects are validated as what they are stored as.
+            Chosen::Builtin(Builtin { view: Some(view), kind, .. }) => {
+                ApiError::invalid(view.group, kind, name, errors)
+            }
+            Chosen::Builtin(builtin) => {
+                ApiError::invalid(builtin.group, builtin.kind, name, errors)
+            }
+            Chosen::Custom(_) => {
+                ApiError::invalid(&self.resource.group, object.text("kind"), name, errors)
+            }
+        }
+    }
+
     /// Namespaces show no grace period.
     pub(crate) fn marks_grace(&self) -> bool {
         !self.is("Namespace")
@@ -462,6 +498,13 @@ impl Endpoint {
         let fields = self.index_fields(&object);
         if let Chosen::Builtin(Builtin { view: Some(view), .. }) = self.rules() {
             (view.to_storage)(&mut object);
+        }
+        if let Rules::Custom(custom) = &self.resource.rules
+            && let Some(schema) = custom.storage_schema.as_ref().filter(|_| !self.same_schema(custom))
+        {
+            let mut value = Value::Object(object);
+            schema.prune(&mut value, None);
+            object = into_object(value);
         }
         let draft = Draft::new(&object, &self.resource.storage_header, fields);
         if self.is("Event") {
@@ -491,8 +534,18 @@ impl Endpoint {
     pub(crate) fn serves_as_stored(&self, stored: &Stored) -> bool {
         match &self.resource.rules {
             Rules::Builtin(builtin) => builtin.view.is_none(),
-            Rules::Custom(custom) => stored.version >= custom.schema_since,
+            Rules::Custom(custom) => {
+                stored.version >= custom.schema_since
+                    && (self.same_schema(custom)
+                        || stored.json().starts_with(self.version().header.as_bytes()))
+            }
         }
+    }
+
+    /// Whether this version declares what the stored version declares.
+    fn same_schema(&self, custom: &Custom) -> bool {
+        let stored = custom.storage_schema.as_ref();
+        stored.is_some_and(|stored| Arc::ptr_eq(stored, &custom.versions[self.index].schema))
     }
 
     /// The object in this version.
@@ -512,6 +565,14 @@ impl Endpoint {
         }
         self.stamp(&mut object);
         object
+    }
+
+    /// What Go calls an object of this kind inside the server.
+    pub(crate) fn go_type(&self) -> String {
+        match self.rules() {
+            Chosen::Builtin(builtin) => format!("*{}.{}", internal_name(builtin.group), builtin.kind),
+            Chosen::Custom(_) => "*unstructured.Unstructured".to_owned(),
+        }
     }
 
     /// Built-in lists leave out `apiVersion` and `kind` of their items.
@@ -620,13 +681,21 @@ impl Endpoint {
     }
 }
 
+/// The Go package of a group's internal types.
+fn internal_name(group: &str) -> &str {
+    match group.split('.').next().unwrap_or_default() {
+        "" => "core",
+        first => first,
+    }
+}
+
 impl CustomVersion {
     fn check(&self, new: &Object, old: Option<&Object>, found: &mut Findings) {
         let new = Value::Object(new.clone());
         let old = old.map(|o| Value::Object(o.clone()));
         self.schema.validate(&new, old.as_ref(), &mut found.errors);
         // Rules may assume what the schema promises.
-        if found.errors.is_empty() && !self.rules.is_empty() {
+        if !self.rules.is_empty() && !blocks_rules(found) {
             self.rules.validate(&new, old.as_ref(), &mut found.errors, &mut found.warnings);
         }
     }
@@ -634,8 +703,29 @@ impl CustomVersion {
     fn check_status(&self, new: &Object, old: &Object, found: &mut Findings) {
         let (new, old) = (Value::Object(new.clone()), Value::Object(old.clone()));
         self.schema.validate_status(&new, &old, &mut found.errors);
-        if found.errors.is_empty() && !self.rules.is_empty() {
+        if !self.rules.is_empty() && !blocks_rules(found) {
             self.rules.validate(&new, Some(&old), &mut found.errors, &mut found.warnings);
         }
     }
+}
+
+/// Whether the object is too broken for its rules to be run; that is an error of its own.
+fn blocks_rules(found: &mut Findings) -> bool {
+    let blocks = |error: &FieldError| {
+        matches!(
+            error.kind,
+            FieldErrorKind::NotSupported
+                | FieldErrorKind::Required
+                | FieldErrorKind::TooLong
+                | FieldErrorKind::TooMany
+                | FieldErrorKind::TypeInvalid
+        )
+    };
+    let blocked = found.errors.iter().any(blocks);
+    if blocked {
+        let why = "some validation rules were not checked because the object was invalid; \
+                   correct the existing errors to complete validation";
+        found.errors.push(FieldError::invalid(&Path::root(), &Value::Null, why));
+    }
+    blocked
 }

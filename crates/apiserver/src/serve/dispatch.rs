@@ -1,5 +1,6 @@
 //! From path and method to the code that answers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -9,6 +10,7 @@ use http::{HeaderValue, Method, Response, StatusCode, header};
 
 use crate::auth::identity::Identity;
 use crate::engine::Shared;
+use crate::registry::Resource;
 use crate::request::{Query, ResourcePath, Verb};
 use crate::status::ApiError;
 use crate::verb::{self, Call};
@@ -43,18 +45,21 @@ async fn resource(
 ) -> Result<Response<Body>, ApiError> {
     let watch = path.legacy_watch || query.flag("watch").unwrap_or(false);
     let named_watch = !path.name.is_empty() && watch;
+    let registry = engine.registry();
+    let endpoint = registry.endpoint(&path.group, &path.version, &path.resource);
     let verb = match path.verb(&parts.method, watch) {
         // `?watch` on one object is a watch of that object.
         Some(Verb::Get) if named_watch && path.subresource.is_empty() => Verb::Watch,
         Some(verb) => verb,
-        None => return Err(not_allowed()),
+        None => {
+            let custom = endpoint.as_ref().filter(|e| e.custom().is_some());
+            return Err(custom.map_or_else(not_allowed, |e| unsupported(&e.resource, "")));
+        }
     };
     let identity =
         authorize::resource(engine, identity, &parts.headers, verb, &path, &query)?;
-    let registry = engine.registry();
-    let endpoint = registry
-        .endpoint(&path.group, &path.version, &path.resource)
-        .ok_or_else(|| not_served(&path))?;
+    let endpoint = endpoint
+        .ok_or_else(|| not_served(&path, &registry.groups()))?;
     let misses_namespace = endpoint.resource.namespaced && path.namespace.is_empty();
     if misses_namespace && (!path.name.is_empty() || needs_namespace(verb)) {
         return Err(ApiError::page_not_found());
@@ -89,7 +94,10 @@ async fn serve(call: &Call, verb: Verb, body: &Bytes) -> Result<Response<Body>, 
         };
     }
     match (call.path.subresource.as_str(), verb) {
-        ("", Verb::Create) if call.path.name.is_empty() => verb::create::create(call, body).await,
+        // Upstream takes a POST to a custom object's own path for one to its collection.
+        ("", Verb::Create) if call.path.name.is_empty() || call.endpoint.custom().is_some() => {
+            verb::create::create(call, body).await
+        }
         ("", Verb::Get) => verb::read::get(call).await,
         ("", Verb::List) => verb::list::list(call).await,
         ("", Verb::Update) if !call.path.name.is_empty() => verb::update::update(call, body).await,
@@ -107,6 +115,12 @@ async fn serve(call: &Call, verb: Verb, body: &Bytes) -> Result<Response<Body>, 
         }
         ("scale", Verb::Get | Verb::Update | Verb::Patch) if call.endpoint.version().scale => {
             scale::answer(call, verb, body).await
+        }
+        ("", Verb::Update | Verb::Patch) if call.endpoint.custom().is_some() => {
+            if verb == Verb::Patch {
+                verb::patch::patch_type(call)?;
+            }
+            Err(ApiError::bad_request("name must be provided"))
         }
         ("", _) => Err(not_allowed()),
         ("status" | "scale", _) if call.endpoint.custom().is_some() => custom_refusal(call, verb),
@@ -139,11 +153,15 @@ fn custom_refusal(call: &Call, verb: Verb) -> Result<Response<Body>, ApiError> {
     if !served {
         return Err(call.not_found());
     }
-    let resource = &call.endpoint.resource;
-    let (verb, of) = (verb.as_str(), call.of());
+    Err(unsupported(&call.endpoint.resource, verb.as_str()))
+}
+
+/// How upstream refuses a verb on a custom resource.
+fn unsupported(resource: &Resource, verb: &str) -> ApiError {
+    let of = resource.of();
     let message = format!("{verb} is not supported on resources of kind \"{of}\"");
     let details = crate::status::object_details(&resource.group, &resource.plural, "");
-    Err(ApiError::method_not_allowed(&message).with_details(details))
+    ApiError::method_not_allowed(&message).with_details(details)
 }
 
 fn text(body: impl Into<String>) -> Response<Body> {
@@ -161,13 +179,32 @@ fn not_allowed() -> ApiError {
     ApiError::method_not_allowed("the server does not allow this method on the requested resource")
 }
 
-/// A kind that is not served says so, in words that tell why.
-fn not_served(path: &ResourcePath) -> ApiError {
+/// Kinds of a Kubernetes cluster in groups that are otherwise served here.
+const LEFT_OUT: [&str; 9] = [
+    "bindings",
+    "componentstatuses",
+    "cronjobs",
+    "endpoints",
+    "limitranges",
+    "leasecandidates",
+    "persistentvolumes",
+    "replicationcontrollers",
+    "resourcequotas",
+];
+
+/// A kind of Kubernetes' own that is not served says so; what nobody knows is nowhere to be found.
+fn not_served(path: &ResourcePath, groups: &BTreeMap<&str, Vec<&str>>) -> ApiError {
+    let group = path.group.as_str();
+    let upstream = !group.contains('.') || group.ends_with(".k8s.io");
+    let served = groups.contains_key(group);
+    if !upstream || (!served && group.ends_with(".x-k8s.io")) {
+        return ApiError::page_not_found();
+    }
     let mut error = ApiError::unknown_resource();
-    let group = if path.group.is_empty() { "core" } else { &path.group };
-    error.message = format!(
-        "the server could not find the requested resource ({}/{} {} is not served here)",
-        group, path.version, path.resource
-    );
+    if !served || LEFT_OUT.contains(&path.resource.as_str()) {
+        let group = if group.is_empty() { "core" } else { group };
+        let (version, resource) = (&path.version, &path.resource);
+        error.message.push_str(&format!(" ({group}/{version} {resource} is not served here)"));
+    }
     error
 }

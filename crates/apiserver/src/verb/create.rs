@@ -85,12 +85,7 @@ pub(super) async fn store_new(
     endpoint.validate(&object, &mut found);
     let name = object.at("metadata").text("name").to_owned();
     if !found.errors.is_empty() {
-        return Err(ApiError::invalid(
-            &endpoint.resource.group,
-            &endpoint.resource.kind,
-            &name,
-            &found.errors,
-        ));
+        return Err(endpoint.invalid(&object, &name, &found.errors));
     }
     for text in endpoint.warnings(&object, None).into_iter().chain(found.warnings) {
         call.warn(text);

@@ -198,7 +198,8 @@ fn next_step(call: &Call, current: &Stored, object: Object, options: &DeleteOpti
     if current.index.deleting && unchanged {
         return Step::Nothing;
     }
-    mark(&mut new, grace, call.now(), endpoint.marks_grace());
+    let bumps = endpoint.deletion_bumps_generation();
+    mark(&mut new, grace, call.now(), endpoint.marks_grace(), bumps);
     endpoint.on_mark(&mut new);
     Step::Mark(new)
 }
@@ -211,10 +212,10 @@ fn is_free(call: &Call, object: &Object) -> bool {
 }
 
 /// Sets the deletion time; the generation moves once, when it is first set.
-fn mark(object: &mut Object, grace: i64, now: Timestamp, show_grace: bool) {
+fn mark(object: &mut Object, grace: i64, now: Timestamp, show_grace: bool, bumps: bool) {
     if !meta::is_deleting(object) {
         let generation = meta::generation(object);
-        if generation > 0 {
+        if generation > 0 && bumps {
             meta::set_generation(object, generation + 1);
         }
         let at = now.checked_add(SignedDuration::from_secs(grace)).unwrap_or(now);

@@ -127,7 +127,7 @@ async fn apply_to(
     }
     let live = Value::Object(old.clone());
     let merged = merge(call, Some(&live), config, force, options)?;
-    let mut new = call.decode_value(merged, Vec::new(), FieldValidation::Ignore)?;
+    let mut new = call.endpoint.decode_applied(merged)?;
     check_identity(call, &old, &new)?;
     set_version(&mut new, current.version);
     replace(call, current, old, new, options).await
@@ -144,7 +144,7 @@ async fn apply_new(
     }
     call.authorize("create").await?;
     let merged = merge(call, None, config, force, options)?;
-    let mut new = call.decode_value(merged, Vec::new(), FieldValidation::Ignore)?;
+    let mut new = call.endpoint.decode_applied(merged)?;
     check_name(call, &new)?;
     let uid = new.at("metadata").at("uid");
     if uid.is_string() {
@@ -190,13 +190,13 @@ fn run(call: &Call, kind: PatchType, target: &mut Value, by: &Value) -> Result<(
     outcome.map_err(|error| call.patch_error(&error))
 }
 
-fn patch_type(call: &Call) -> Result<PatchType, ApiError> {
+pub(crate) fn patch_type(call: &Call) -> Result<PatchType, ApiError> {
     let given = call.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok());
     let given = given.unwrap_or_default();
     let media = given.split(';').next().unwrap_or_default().trim();
     let supported = call.endpoint.patch_types();
     supported.iter().copied().find(|t| t.media_type() == media).ok_or_else(|| {
-        if PatchType::BUILT_IN.iter().all(|known| known.media_type() != media) {
+        if call.endpoint.custom().is_none() && PatchType::BUILT_IN.iter().all(|known| known.media_type() != media) {
             return ApiError::unsupported_media_type("415: Unsupported Media Type")
                 .with_details(serde_json::json!({}));
         }

@@ -113,9 +113,7 @@ pub(crate) async fn replace(
         _ => endpoint.validate_update(&new, &old, &mut found),
     }
     if !found.errors.is_empty() {
-        let resource = &endpoint.resource;
-        let name = current.name();
-        return Err(ApiError::invalid(&resource.group, &resource.kind, name, &found.errors));
+        return Err(endpoint.invalid(&new, current.name(), &found.errors));
     }
     for text in endpoint.warnings(&new, Some(&old)).into_iter().chain(found.warnings) {
         call.warn(text);

@@ -289,7 +289,7 @@ impl Watcher {
                 respond::write_object(&self.call, object, out);
                 Ok(())
             }
-            Form::Partial { version } => respond::write_partial(object, version, out),
+            Form::Partial { version, .. } => respond::write_partial(object, version, out),
             Form::Table { .. } => {
                 let object = self.call.endpoint.to_object(object);
                 self.write_table(out, &object);
@@ -329,7 +329,7 @@ impl Watcher {
         open_event(out, "BOOKMARK");
         match self.form {
             Form::Json => out.extend_from_slice(object.to_string().as_bytes()),
-            Form::Partial { version } => {
+            Form::Partial { version, .. } => {
                 let object = crate::json::into_object(object);
                 table::partial_metadata(&object, version, out);
             }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, Request, header};
 use http_body_util::BodyExt;
@@ -251,15 +253,19 @@ impl Runner<'_> {
             builder = builder.header(name, self.variables.fill(value));
         }
         let own_type = step.headers.keys().any(|name| name.eq_ignore_ascii_case("content-type"));
-        let payload = match (body, &step.raw) {
-            (Some(body), _) => Some(self.variables.fill_value(body).to_string()),
-            (None, raw) => raw.as_deref().map(|raw| self.variables.fill(raw)),
+        let payload: Option<Bytes> = match (body, &step.raw, &step.base64) {
+            (Some(body), ..) => Some(self.variables.fill_value(body).to_string().into()),
+            (None, Some(raw), _) => Some(self.variables.fill(raw).into()),
+            (None, None, Some(text)) => {
+                Some(BASE64_STANDARD.decode(text).expect("a scenario's base64 is valid").into())
+            }
+            (None, None, None) => None,
         };
         if payload.is_some() && !own_type {
             let media_type = step.patch.map_or("application/json", |patch| patch.media_type());
             builder = builder.header(header::CONTENT_TYPE, media_type);
         }
-        builder.body(payload.unwrap_or_default().into()).expect("a scenario's request is valid")
+        builder.body(payload.unwrap_or_default()).expect("a scenario's request is valid")
     }
 
     async fn exchange(&self, request: Request<Bytes>) -> Read {

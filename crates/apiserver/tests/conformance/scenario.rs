@@ -66,6 +66,9 @@ pub(crate) struct Step {
     /// Sent as it is.
     #[serde(default)]
     pub(crate) raw: Option<String>,
+    /// Sent decoded.
+    #[serde(default)]
+    pub(crate) base64: Option<String>,
     /// Runs the step once per element, with `${item}`.
     #[serde(default)]
     pub(crate) each: Vec<String>,
@@ -175,6 +178,10 @@ impl Step {
 
     /// Whether the fields fit together; a mistake in a scenario must not look like an answer.
     fn check(&self) -> Result<(), &'static str> {
+        let bodies = [self.body.is_some(), self.raw.is_some(), self.base64.is_some()]
+            .into_iter()
+            .filter(|given| *given)
+            .count();
         match (&self.request, &self.events) {
             (Some(_), Some(_)) => Err("`do` and `events` in one step"),
             (None, None) => Err("neither `do` nor `events`"),
@@ -182,7 +189,7 @@ impl Step {
                 Err("`events` takes only `count`, `until`, `pick` and `capture`")
             }
             (Some(_), None) if self.count.is_some() => Err("`count` belongs to `events`"),
-            _ if self.body.is_some() && self.raw.is_some() => Err("both `body` and `raw`"),
+            _ if bodies > 1 => Err("more than one of `body`, `raw` and `base64`"),
             _ if self.watch.is_some() && self.until.is_some() => Err("`until` on a watch"),
             _ => Ok(()),
         }

@@ -4,18 +4,22 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use sojourn_apiserver::OpenError;
 
 use crate::exit::{Exit, Failure};
 
-/// The folder that was asked for, or else the user's own.
+/// The folder that was asked for, or else the user's own; absolute, since people will paste it.
 pub(super) fn directory(asked: Option<PathBuf>) -> Result<PathBuf, Failure> {
-    asked.or_else(|| default_directory(|name: &str| std::env::var_os(name))).ok_or_else(|| {
+    let directory = asked.or_else(|| default_directory(|name: &str| std::env::var_os(name)));
+    let directory = directory.ok_or_else(|| {
         let error =
             anyhow!("cannot tell where to keep data: neither XDG_DATA_HOME nor HOME is set");
         Failure::new(Exit::Usage, error, "Say where: --data DIR.")
-    })
+    })?;
+    std::path::absolute(&directory)
+        .with_context(|| format!("cannot tell where {} is", directory.display()))
+        .map_err(|error| Failure::new(Exit::Usage, error, "Say where: --data DIR."))
 }
 
 /// Where the XDG base directory specification puts a user's data.

@@ -31,7 +31,8 @@ pub(super) fn run(up: Up, printer: Printer) -> Result<(), Failure> {
 }
 
 async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure> {
-    let data = if up.in_memory { None } else { Some(data::directory(up.data)?) };
+    let in_memory = up.in_memory;
+    let data = if in_memory { None } else { Some(data::directory(up.data)?) };
     let config = data.clone().map_or_else(Config::in_memory, Config::at).names(up.tls_san);
     let engine = Engine::open(config).await.map_err(open_failure)?;
     let server = engine.serve_tls(up.listen).await.map_err(serve_failure)?;
@@ -51,7 +52,11 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
     signals.wanted().await;
     printer.line("Stopping: open requests may end; Ctrl-C again stops at once.");
     tokio::select! {
-        () = stop(engine, server) => printer.line("Stopped. Everything acknowledged is on disk."),
+        () = stop(engine, server) => printer.line(if in_memory {
+            "Stopped. Nothing is kept."
+        } else {
+            "Stopped. Everything that was acknowledged is on disk."
+        }),
         () = signals.wanted() => printer.line("Stopped at once."),
     }
     Ok(())

@@ -1,0 +1,14 @@
+//! The binary as people use it: started, stopped, killed, and put into trouble.
+//!
+//! | variable of the environment | meaning                                              |
+//! |-----------------------------|------------------------------------------------------|
+//! | `SOJOURN_CRASH_ROUNDS`      | how often the server is killed under load (3)        |
+
+mod backup;
+mod client;
+mod crash;
+mod disk;
+mod folder;
+mod process;
+mod refusal;
+mod up;

@@ -1,0 +1,164 @@
+//! The binary as a child process. Every wait has a bound, and is on something that happens.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long anything may take on a slow and busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a command that has ended left.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs `sojourn` to its end.
+pub(crate) fn sojourn<A: AsRef<OsStr>>(args: &[A]) -> Ended {
+    Running::start(command(args)).ended()
+}
+
+/// `sojourn` with these arguments, untouched by the settings of whoever runs the tests.
+pub(crate) fn command<A: AsRef<OsStr>>(args: &[A]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sojourn"));
+    command.args(args).env_remove("SOJOURN_LOG").env_remove("NO_COLOR");
+    command
+}
+
+/// A child process whose output is collected. It is killed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    stdout: Arc<Collected>,
+    stderr: Arc<Collected>,
+}
+
+/// The lines so far, and whether there will be more.
+#[derive(Debug, Default)]
+struct Collected {
+    state: Mutex<(Vec<String>, bool)>,
+    changed: Condvar,
+}
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the command starts");
+        let stdout = Collected::from(child.stdout.take().expect("piped"));
+        let stderr = Collected::from(child.stderr.take().expect("piped"));
+        Self { child, stdout, stderr }
+    }
+
+    /// `sojourn up` on any free port, with these further arguments, once it is ready.
+    pub(crate) fn up<A: AsRef<OsStr>>(args: &[A]) -> Self {
+        let up = ["up", "--listen", "127.0.0.1:0"].map(OsStr::new);
+        let args: Vec<&OsStr> = up.into_iter().chain(args.iter().map(AsRef::as_ref)).collect();
+        let running = Self::start(command(&args));
+        running.ready();
+        running
+    }
+
+    /// `sojourn up` on this data folder.
+    pub(crate) fn up_on(data: &Path) -> Self {
+        Self::up(&[OsStr::new("--data"), data.as_os_str()])
+    }
+
+    /// Waits until the server says that it can be used.
+    pub(crate) fn ready(&self) {
+        self.stderr_line("Ctrl-C stops it.");
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for a line of stderr that contains `text`.
+    pub(crate) fn stderr_line(&self, text: &str) -> String {
+        let found = self
+            .stderr
+            .wait_until(|lines, _| lines.iter().find(|line| line.contains(text)).cloned());
+        found.unwrap_or_else(|| panic!("no `{text}` in:\n{}", self.stderr.text()))
+    }
+
+    /// What `sojourn up` wrote after a label, such as `kubeconfig`.
+    pub(crate) fn field(&self, label: &str) -> String {
+        let line = self.stderr_line(&format!("  {label} "));
+        line.trim_start().trim_start_matches(label).trim().to_owned()
+    }
+
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.field("kubeconfig").into()
+    }
+
+    /// Sends a signal by its name, as `INT`.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.id().to_string()).status();
+        assert!(sent.expect("kill is there").success(), "SIG{name} cannot be sent");
+    }
+
+    /// Ends it as a crash would, with no chance to do anything.
+    pub(crate) fn crash(mut self) {
+        self.child.kill().expect("it is running");
+        self.child.wait().expect("it is ours");
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) fn ended(mut self) -> Ended {
+        // Both pipes close when the process is gone, so this cannot miss any output.
+        for output in [&self.stdout, &self.stderr] {
+            let closed = output.wait_until(|_, closed| closed.then_some(()));
+            closed.unwrap_or_else(|| panic!("it does not end; stderr:\n{}", self.stderr.text()));
+        }
+        let status = self.child.wait().expect("it is ours");
+        Ended { code: status.code(), stdout: self.stdout.text(), stderr: self.stderr.text() }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended already where the test got that far.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Collected {
+    fn from(pipe: impl Read + Send + 'static) -> Arc<Self> {
+        let collected = Arc::new(Self::default());
+        let writer = collected.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(pipe).lines() {
+                let Ok(line) = line else { break };
+                writer.state.lock().expect("no panic inside").0.push(line);
+                writer.changed.notify_all();
+            }
+            writer.state.lock().expect("no panic inside").1 = true;
+            writer.changed.notify_all();
+        });
+        collected
+    }
+
+    /// Asks again with every line; stops when there will be no more, or after `PATIENCE`.
+    fn wait_until<T>(&self, ask: impl Fn(&[String], bool) -> Option<T>) -> Option<T> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut state = self.state.lock().expect("no panic inside");
+        loop {
+            let (lines, closed) = &*state;
+            let answer = ask(lines, *closed);
+            let left = deadline.saturating_duration_since(Instant::now());
+            if answer.is_some() || *closed || left.is_zero() {
+                return answer;
+            }
+            state = self.changed.wait_timeout(state, left).expect("no panic inside").0;
+        }
+    }
+
+    fn text(&self) -> String {
+        self.state.lock().expect("no panic inside").0.join("\n")
+    }
+}

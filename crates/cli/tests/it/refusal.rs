@@ -1,0 +1,149 @@
+//! What cannot work is refused: with the reason, what to do, the right exit code, and nothing lost.
+
+use std::io::{Seek, SeekFrom, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::folder::Folder;
+use crate::process::{Ended, Running, command, sojourn};
+
+fn up_on(data: &Path) -> Ended {
+    let mut up = command(&["up", "--listen", "127.0.0.1:0", "--data"]);
+    up.arg(data);
+    Running::start(up).ended()
+}
+
+/// Checks the exit code and that stderr has all of these.
+fn refused(ended: &Ended, code: i32, parts: &[&str]) {
+    assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+    for part in parts {
+        assert!(ended.stderr.contains(part), "no `{part}` in:\n{}", ended.stderr);
+    }
+    assert_eq!(ended.stdout, "");
+}
+
+#[test]
+fn a_second_server_is_told_who_holds_the_data() {
+    let folder = Folder::new();
+    let server = Running::up_on(folder.path());
+    let holder = format!("process {}, serving {}", server.id(), server.field("API"));
+    let data = folder.path().display().to_string();
+    refused(&up_on(folder.path()), 3, &[&data, &holder, "--data DIR"]);
+}
+
+#[test]
+fn a_busy_port_is_named() {
+    let folder = Folder::new();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("bound").to_string();
+    let data = folder.path().display().to_string();
+    let ended = sojourn(&["up", "--data", &data, "--listen", &address]);
+    let reason = format!("cannot listen on {address}: Address already in use");
+    refused(&ended, 3, &[&reason, "--listen 127.0.0.1:0"]);
+    // Nothing holds the data any more.
+    Running::up_on(folder.path());
+}
+
+#[test]
+fn an_address_of_another_machine_is_named() {
+    let ended = sojourn(&["up", "--in-memory", "--listen", "192.0.2.1:7443"]);
+    refused(&ended, 3, &["cannot listen on 192.0.2.1:7443", "--listen ADDR"]);
+}
+
+#[test]
+fn a_folder_that_cannot_be_used_is_named() {
+    let folder = Folder::new();
+    let file = folder.join("file");
+    std::fs::write(&file, "mine").expect("written");
+    refused(&up_on(&file), 3, &[&file.display().to_string(), "--data DIR"]);
+    refused(&up_on(&file.join("data")), 3, &[&file.display().to_string(), "--data DIR"]);
+    assert_eq!(std::fs::read_to_string(&file).expect("still there"), "mine");
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_is_named() {
+    let folder = Folder::new();
+    let data = folder.join("data");
+    std::fs::create_dir(&data).expect("a folder");
+    std::fs::set_permissions(&data, PermissionsExt::from_mode(0o500)).expect("ours");
+    if std::fs::write(data.join("probe"), "").is_ok() {
+        println!("skipped: the superuser may write everywhere");
+        return;
+    }
+    refused(&up_on(&data), 3, &[&data.display().to_string(), "Permission denied", "--data DIR"]);
+}
+
+#[test]
+fn a_damaged_database_is_left_as_it_is() {
+    let folder = Folder::new();
+    let database = folder.join("sojourn.db");
+    let garbage = b"this is no database, and was none ".repeat(200);
+    std::fs::write(&database, &garbage).expect("written");
+    let ended = up_on(folder.path());
+    let named = format!("the database {} is damaged", database.display());
+    refused(&ended, 3, &[&named, "nothing was changed", "backup"]);
+    assert_eq!(std::fs::read(&database).expect("still there"), garbage);
+}
+
+#[test]
+fn a_database_that_was_cut_short_is_refused() {
+    let folder = Folder::new();
+    let server = Running::up_on(folder.path());
+    server.signal("INT");
+    server.ended();
+    let database = folder.join("sojourn.db");
+    let whole = std::fs::read(&database).expect("a database");
+    let half = &whole[..whole.len() / 2];
+    std::fs::write(&database, half).expect("written");
+    refused(&up_on(folder.path()), 3, &["is damaged", "backup"]);
+    assert_eq!(std::fs::read(&database).expect("still there"), half);
+}
+
+#[test]
+fn a_newer_database_is_left_as_it_is() {
+    let folder = Folder::new();
+    let server = Running::up_on(folder.path());
+    server.signal("INT");
+    server.ended();
+    let database = folder.join("sojourn.db");
+    let mut file = std::fs::File::options().write(true).open(&database).expect("a database");
+    // Where SQLite's header keeps the format number that an application gave.
+    file.seek(SeekFrom::Start(60)).expect("a file");
+    file.write_all(&999_u32.to_be_bytes()).expect("written");
+    drop(file);
+    let before = std::fs::read(&database).expect("a database");
+    let ended = up_on(folder.path());
+    refused(
+        &ended,
+        3,
+        &["was written by a newer version of Sojourn (format 999", "nothing was changed"],
+    );
+    assert_eq!(std::fs::read(&database).expect("still there"), before);
+}
+
+#[test]
+fn wrong_usage_is_told_from_everything_else() {
+    for typed in [
+        &["up", "--listen", "nonsense"][..],
+        &["up", "--in-memory", "--data", "x"],
+        &["down"],
+        &["backup"],
+        &[],
+    ] {
+        let ended = sojourn(typed);
+        assert_eq!(ended.code, Some(2), "{typed:?}: {}", ended.stderr);
+        assert_eq!(ended.stdout, "");
+        assert!(
+            ended.stderr.contains("--help") || ended.stderr.contains("Usage:"),
+            "{typed:?}: {}",
+            ended.stderr
+        );
+    }
+    let mut up = command(&["up", "--in-memory"]);
+    up.env("SOJOURN_LOG", "a=b=c");
+    refused(&Running::start(up).ended(), 2, &["SOJOURN_LOG=a=b=c"]);
+    let mut up = command(&["up"]);
+    up.env_remove("HOME").env_remove("XDG_DATA_HOME");
+    refused(&Running::start(up).ended(), 2, &["--data DIR"]);
+}

@@ -1,0 +1,152 @@
+//! `sojourn up`, when all goes well.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::client;
+use crate::folder::Folder;
+use crate::process::{Running, command, sojourn};
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+}
+
+fn token(kubeconfig: &Path) -> String {
+    let text = std::fs::read_to_string(kubeconfig).expect("a kubeconfig");
+    let config: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    config["users"][0]["user"]["token"].as_str().expect("a token").to_owned()
+}
+
+#[tokio::test]
+async fn it_says_where_things_are_and_serves() {
+    let folder = Folder::new();
+    let data = folder.join("data");
+    let server = Running::up_on(&data);
+    assert_eq!(server.field("data"), data.display().to_string());
+    assert_eq!(server.kubeconfig(), data.join("kubeconfig"));
+    assert!(server.field("API").starts_with("https://127.0.0.1:"));
+    server.stderr_line(&format!("export KUBECONFIG={}", data.join("kubeconfig").display()));
+
+    let api = client::config_maps(&server.kubeconfig()).await;
+    client::create(&api, "one", "1").await.expect("created");
+    assert_eq!(client::names(&api).await, ["one"]);
+
+    server.signal("INT");
+    let ended = server.ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.stdout, "");
+    assert!(ended.stderr.contains("Stopped. Everything that was acknowledged is on disk."));
+}
+
+#[tokio::test]
+async fn a_restart_keeps_objects_and_credentials() {
+    let folder = Folder::new();
+    let server = Running::up_on(folder.path());
+    let kubeconfig = server.kubeconfig();
+    let api = client::config_maps(&kubeconfig).await;
+    client::create(&api, "kept", "1").await.expect("created");
+    let before = token(&kubeconfig);
+    server.signal("TERM");
+    let ended = server.ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+
+    let server = Running::up_on(folder.path());
+    assert_eq!(token(&kubeconfig), before);
+    let api = client::config_maps(&server.kubeconfig()).await;
+    assert_eq!(client::names(&api).await, ["kept"]);
+}
+
+#[test]
+fn secrets_are_for_their_owner_only() {
+    let folder = Folder::new();
+    let data = folder.join("data");
+    let mut up = command(&["up", "--listen", "127.0.0.1:0", "--data"]);
+    up.arg(&data).env("SOJOURN_LOG", "trace");
+    let server = Running::start(up);
+    server.ready();
+    assert_eq!(mode(&data), 0o700);
+    for file in std::fs::read_dir(&data).expect("a folder") {
+        let file = file.expect("an entry").path();
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+    let token = token(&server.kubeconfig());
+    let command_line = std::fs::read(format!("/proc/{}/cmdline", server.id())).unwrap_or_default();
+    assert!(!String::from_utf8_lossy(&command_line).contains(&token));
+    server.signal("INT");
+    let ended = server.ended();
+    assert!(!ended.stderr.contains(&token) && !ended.stdout.contains(&token));
+}
+
+#[tokio::test]
+async fn in_memory_leaves_nothing_behind() {
+    let folder = Folder::new();
+    let mut up = command(&["up", "--listen", "127.0.0.1:0", "--in-memory"]);
+    up.env("XDG_RUNTIME_DIR", folder.path()).env("HOME", folder.join("home"));
+    let server = Running::start(up);
+    server.ready();
+    let kubeconfig = server.kubeconfig();
+    assert!(kubeconfig.starts_with(folder.path()));
+    assert_eq!(mode(&kubeconfig), 0o600);
+    let api = client::config_maps(&kubeconfig).await;
+    client::create(&api, "gone", "1").await.expect("created");
+    server.signal("INT");
+    assert_eq!(server.ended().code, Some(0));
+    let left = std::fs::read_dir(folder.path()).expect("a folder").count();
+    assert_eq!(left, 0, "files were left");
+}
+
+#[test]
+fn data_goes_into_the_users_own_folder() {
+    let folder = Folder::new();
+    let mut up = command(&["up", "--listen", "127.0.0.1:0"]);
+    up.env("XDG_DATA_HOME", folder.path());
+    let server = Running::start(up);
+    server.ready();
+    assert_eq!(server.kubeconfig(), folder.join("sojourn/kubeconfig"));
+}
+
+#[tokio::test]
+async fn an_open_watch_does_not_hold_up_the_end() {
+    let folder = Folder::new();
+    let server = Running::up_on(folder.path());
+    let api = client::config_maps(&server.kubeconfig()).await;
+    let watch = api.watch(&kube::api::WatchParams::default(), "0").await.expect("a watch");
+    let started = std::time::Instant::now();
+    server.signal("INT");
+    let ended = server.ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    // The drain gives up after 10 s.
+    assert!(started.elapsed().as_secs() < 8, "it waited for the watch");
+    drop(watch);
+}
+
+#[test]
+fn addresses_that_others_can_reach_are_warned_about() {
+    let mut up = command(&["up", "--listen", "0.0.0.0:0", "--in-memory", "--tls-san", "lab.test"]);
+    up.env("NO_COLOR", "1");
+    let server = Running::start(up);
+    server.ready();
+    assert!(server.field("API").starts_with("https://127.0.0.1:"));
+    server.stderr_line("warning: 0.0.0.0:");
+}
+
+#[test]
+fn requests_are_logged_when_asked_for() {
+    let mut up = command(&["up", "--listen", "127.0.0.1:0", "--in-memory"]);
+    up.env("SOJOURN_LOG", "debug");
+    let server = Running::start(up);
+    server.ready();
+    let connected = tokio::runtime::Runtime::new()
+        .expect("a runtime")
+        .block_on(async { client::connect(&server.kubeconfig()).await.apiserver_version().await });
+    assert_eq!(connected.expect("an answer").major, "1");
+    server.stderr_line("http.path=\"/version\"");
+}
+
+#[test]
+fn the_version_is_data() {
+    let ended = sojourn(&["--version"]);
+    assert_eq!(ended.code, Some(0));
+    assert_eq!(ended.stdout, format!("sojourn {}", env!("CARGO_PKG_VERSION")));
+    assert_eq!(ended.stderr, "");
+}
