@@ -1,5 +1,6 @@
 //! Developer tasks, as `cargo xtask TASK`.
 
+mod bench;
 mod ci;
 mod compiler;
 mod conformance;
@@ -24,6 +25,8 @@ usage: cargo xtask TASK
   conformance [FILTER]     the embedded API server and a real one give the recorded answers
   conformance record [FILTER]
                            records the answers of the real one anew
+  bench engine [--quick] [--alone]
+                           measures the embedded API server beside a real one (or alone)
 ";
 
 fn main() -> ExitCode {
@@ -56,6 +59,7 @@ fn perform(task: &str, rest: &[String]) -> Option<Result<()>> {
         ("ci", rest) => ci::run(&root, rest),
         ("tidy", []) => tidy::run(&root),
         ("kube-env", []) => kube_env::run(),
+        ("bench", [what, rest @ ..]) if what == "engine" => bench::engine(&root, rest),
         ("conformance", rest) => {
             let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
             match rest.as_slice() {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use http::{Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 
 use crate::engine::Shared;
@@ -21,7 +21,10 @@ use crate::typed::{self, openapi};
 pub(crate) fn answer(engine: &Arc<Shared>, rest: &str) -> Result<Response<Body>, ApiError> {
     let registry = engine.registry();
     if rest.is_empty() {
-        return Ok(respond::json(StatusCode::OK, &index(&registry)));
+        let mut response = respond::json(StatusCode::OK, &index(&registry));
+        let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+        response.headers_mut().insert(header::CONTENT_TYPE, plain);
+        return Ok(response);
     }
     let parts: Vec<&str> = rest.split('/').collect();
     let (group, version) = match parts.as_slice() {

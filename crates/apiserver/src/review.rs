@@ -50,7 +50,12 @@ pub(crate) fn answer(call: &Call, body: &Bytes) -> Result<Response<Body>, ApiErr
     if &*kind == "SelfSubjectReview" {
         metadata.insert("creationTimestamp".to_owned(), json!(crate::meta::time(call.now())));
     }
-    crate::kind::set_or_remove(metadata, "managedFields", owners);
+    if &*kind == "SelfSubjectRulesReview" {
+        // Upstream answers this one as if the question had been left empty.
+        review.insert("spec".to_owned(), json!({}));
+    } else {
+        crate::kind::set_or_remove(metadata, "managedFields", owners);
+    }
     Ok(respond::json(StatusCode::CREATED, &Value::Object(review)))
 }
 
@@ -77,7 +82,9 @@ pub(crate) fn owners(
         reset_fields: &["status"],
     };
     let mut value = Value::Object(object.clone());
-    apply::update(&request, None, &mut value).ok()?;
+    let mut zero = Value::Object(Object::new());
+    typed::decode(table.lookup(api_version, kind)?, &mut zero, &mut Vec::new()).ok()?;
+    apply::update(&request, Some(&zero), &mut value).ok()?;
     Some(value.at("metadata").at("managedFields").clone()).filter(Value::is_array)
 }
 

@@ -557,8 +557,8 @@ impl Endpoint {
             Chosen::Custom(custom) => {
                 if !self.serves_as_stored(stored) {
                     let mut value = Value::Object(object);
+                    self.bring_up_to_date(stored, &mut value);
                     custom.schema.prune(&mut value, None);
-                    custom.schema.default(&mut value);
                     object = into_object(value);
                 }
             }
@@ -572,6 +572,17 @@ impl Endpoint {
         match self.rules() {
             Chosen::Builtin(builtin) => format!("*{}.{}", internal_name(builtin.group), builtin.kind),
             Chosen::Custom(_) => "*unstructured.Unstructured".to_owned(),
+        }
+    }
+
+    /// Fills in defaults that the stored version declared after the object was written.
+    fn bring_up_to_date(&self, stored: &Stored, value: &mut Value) {
+        if let Rules::Custom(custom) = &self.resource.rules
+            && stored.version < custom.schema_since
+            && let Some(schema) = &custom.storage_schema
+        {
+            schema.prune(value, None);
+            schema.default(value);
         }
     }
 

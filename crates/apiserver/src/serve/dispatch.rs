@@ -62,7 +62,8 @@ async fn resource(
         .ok_or_else(|| not_served(&path, &registry.groups()))?;
     let misses_namespace = endpoint.resource.namespaced && path.namespace.is_empty();
     if misses_namespace && (!path.name.is_empty() || needs_namespace(verb)) {
-        return Err(ApiError::page_not_found());
+        let custom = endpoint.custom().is_some();
+        return Err(if custom { ApiError::page_not_found() } else { not_allowed() });
     }
     if !endpoint.resource.namespaced && !path.namespace.is_empty() && path.resource != "namespaces" {
         return Err(ApiError::unknown_resource());

@@ -88,22 +88,21 @@ pub(crate) async fn delete_collection(
     let form = Form::negotiate(&call.headers, &call.query)?;
     let options = DeleteOptions::read(call, bytes)?;
     let page = list::select(call).await?;
-    let deleted: Vec<Option<Arc<Stored>>> = stream::iter(page.objects)
-        .map(|object| {
-            let options = options.clone();
-            async move {
-                match delete_object(call, &object.key, &options).await {
-                    Ok(Deleted::Gone(stored) | Deleted::Marked(stored)) => Ok(Some(stored)),
-                    Err(error) if error.code == StatusCode::NOT_FOUND => Ok(None),
-                    Err(error) => Err(error),
-                }
+    let keys: Vec<Arc<str>> = page.objects.iter().map(|object| object.key.clone()).collect();
+    let options = &options;
+    stream::iter(keys)
+        .map(|key| async move {
+            match delete_object(call, &key, options).await {
+                Ok(_) => Ok(()),
+                Err(error) if error.code == StatusCode::NOT_FOUND => Ok(()),
+                Err(error) => Err(error),
             }
         })
         .buffered(COLLECTION_CONCURRENCY)
-        .try_collect()
+        .try_collect::<Vec<()>>()
         .await?;
-    let objects = deleted.into_iter().flatten().collect();
-    respond::list(call, &list::Page { objects, ..page }, form)
+    // As upstream: the objects as they were found.
+    respond::list(call, &page, form)
 }
 
 /// Deletes one object as far as its finalizers and grace period allow.

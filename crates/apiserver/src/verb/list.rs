@@ -49,7 +49,9 @@ pub(crate) async fn list(call: &Call) -> Result<Response<Body>, ApiError> {
 
 /// The objects that the request's selectors, version and page ask for.
 pub(crate) async fn select(call: &Call) -> Result<Page, ApiError> {
-    let limit = call.query.int("limit")?.filter(|l| *l > 0);
+    // As upstream: whoever takes any state there is gets all of it.
+    let any = call.query.text("resourceVersion") == "0" && call.query.text("continue").is_empty();
+    let limit = call.query.int("limit")?.filter(|l| *l > 0 && !any);
     let limit = limit.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX));
     let token = call.query.text("continue");
     let rule = VersionRule::for_list(&call.query, limit != usize::MAX)?;

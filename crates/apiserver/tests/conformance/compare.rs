@@ -141,9 +141,9 @@ impl Report {
         )
     }
 
-    /// Panics if anything differs that may not. With `whole`, all scenarios were run, so that every
-    /// allowed difference must have been seen.
-    pub(crate) fn finish(mut self, whole: bool) {
+    /// The summary; panics if anything differs that may not. With `whole`, all scenarios were run, so
+    /// that every allowed difference must have been seen.
+    pub(crate) fn finish(mut self, whole: bool) -> String {
         if whole {
             for (number, entry) in std::mem::take(&mut self.allowed).iter().enumerate() {
                 if !self.used.contains(&number) {
@@ -156,12 +156,12 @@ impl Report {
             }
         }
         let summary = self.summary();
-        println!("{summary}");
         assert!(
             self.different == 0,
             "answers differ from the real server's\n\n{}\n{summary}",
             self.text
         );
+        summary
     }
 }
 

@@ -98,7 +98,7 @@ impl ControlPlane {
         plane.spawn(
             Command::new(assets.join("kube-controller-manager"))
                 .arg("--kubeconfig")
-                .arg(plane.path("kubeconfig"))
+                .arg(plane.kubeconfig())
                 .arg("--service-account-private-key-file")
                 .arg(&key)
                 .arg("--root-ca-file")
@@ -118,6 +118,11 @@ impl ControlPlane {
     pub(crate) async fn target(&self) -> Result<TlsTarget, BoxError> {
         let ca = std::fs::read(self.path("certs/apiserver.crt"))?;
         Ok(TlsTarget::connect(self.address, &ca).await?.with_patience(PATIENCE))
+    }
+
+    /// The administrator's.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.path("kubeconfig")
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -195,7 +200,7 @@ impl ControlPlane {
             "users": [{"name": "c", "user": {"token": identity::ADMIN.token}}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
         });
-        write_secret(&self.path("kubeconfig"), &config.to_string())
+        write_secret(&self.kubeconfig(), &config.to_string())
     }
 }
 

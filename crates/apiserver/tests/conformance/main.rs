@@ -27,20 +27,43 @@ mod transcript;
 mod variable;
 mod watch;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::control_plane::ControlPlane;
 use crate::embedded::Embedded;
 use crate::suite::Suite;
 
+#[test]
+fn scenarios_and_transcripts_name_the_same() {
+    let written: BTreeMap<String, BTreeSet<String>> = scenario::load()
+        .into_iter()
+        .map(|topic| {
+            let names = topic.scenarios.into_iter().map(|scenario| scenario.name).collect();
+            (topic.name, names)
+        })
+        .collect();
+    let recorded: BTreeMap<String, BTreeSet<String>> = transcript::topics()
+        .into_iter()
+        .map(|topic| {
+            let names = transcript::load(&topic).into_keys().collect();
+            (topic, names)
+        })
+        .collect();
+    assert_eq!(written, recorded, "cargo xtask conformance record");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_in_process_gives_the_recorded_answers() {
     let engine = Embedded::start().await;
-    Suite::load().run(engine.in_process()).await.compare(compare::allowed());
+    let answers = Suite::load().run(engine.in_process()).await;
+    println!("{}", answers.compare(compare::allowed()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_over_tls_gives_the_recorded_answers() {
     let engine = Embedded::start().await;
-    Suite::load().run(engine.over_tls().await).await.compare(compare::allowed());
+    let answers = Suite::load().run(engine.over_tls().await).await;
+    println!("{}", answers.compare(compare::allowed()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,9 +78,6 @@ async fn real_server_gives_the_recorded_answers() {
     let target = plane.target().await.expect("the control plane answers");
     let answers = Suite::load().run(target).await;
     answers.must_be_as_written();
-    if set("SOJOURN_CONFORMANCE_RECORD") {
-        answers.record();
-    } else {
-        answers.compare(Vec::new());
-    }
+    let recording = set("SOJOURN_CONFORMANCE_RECORD");
+    println!("{}", if recording { answers.record() } else { answers.compare(Vec::new()) });
 }

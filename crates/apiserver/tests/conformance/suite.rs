@@ -91,7 +91,8 @@ impl Answers {
         assert!(problems.is_empty(), "scenarios are wrong:\n{}", problems.join("\n"));
     }
 
-    pub(crate) fn compare(&self, allowed: Vec<Allowed>) {
+    /// Says how many answers were equal; panics if any differs that may not.
+    pub(crate) fn compare(&self, allowed: Vec<Allowed>) -> String {
         let mut report = Report::new(allowed);
         for (topic, answers) in &self.topics {
             let recorded = transcript::load(topic);
@@ -102,12 +103,12 @@ impl Answers {
                 report.add(scenario, recorded.get(scenario), records);
             }
         }
-        report.finish(self.whole);
+        report.finish(self.whole)
     }
 
     /// Writes the transcripts of the scenarios that were run; the others' stay, except those whose
     /// scenario is gone.
-    pub(crate) fn record(&self) {
+    pub(crate) fn record(&self) -> String {
         for (topic, answers) in &self.topics {
             let mut recorded =
                 if self.whole { Default::default() } else { transcript::load(topic) };
@@ -117,6 +118,6 @@ impl Answers {
             transcript::save(topic, &recorded);
         }
         let scenarios = self.topics.iter().map(|(_, answers)| answers.len()).sum::<usize>();
-        println!("recorded {scenarios} scenarios");
+        format!("recorded {scenarios} scenarios")
     }
 }

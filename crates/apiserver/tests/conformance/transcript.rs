@@ -47,6 +47,16 @@ fn path(topic: &str) -> PathBuf {
     scenario::directory().join("transcripts").join(format!("{topic}.json"))
 }
 
+/// The topics that have a transcript.
+pub(crate) fn topics() -> Vec<String> {
+    std::fs::read_dir(scenario::directory().join("transcripts"))
+        .expect("the transcripts are beside this file")
+        .map(|entry| entry.expect("readable directory").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
+        .collect()
+}
+
 /// The recorded steps of a topic by scenario; empty if it was never recorded.
 pub(crate) fn load(topic: &str) -> BTreeMap<String, Records> {
     let Ok(text) = std::fs::read_to_string(path(topic)) else { return BTreeMap::new() };

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use http_body_util::BodyExt as _;
-use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -157,11 +156,4 @@ async fn follow(mut body: Body, arrived: mpsc::UnboundedSender<()>) {
             }
         }
     }
-}
-
-/// The version that a server says it is.
-pub(crate) async fn version(client: &Client) -> Result<String> {
-    let version = client.json(Call::get("/version")).await?;
-    let text = version["gitVersion"].as_str().or_else(|| version.as_str());
-    text.map(str::to_owned).with_context(|| format!("no version: {}", Value::from(version.clone())))
 }

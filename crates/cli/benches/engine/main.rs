@@ -1,1 +1,145 @@
-fn main() {}
+//! Benchmarks of the embedded engine beside a real kube-apiserver with etcd, in one run:
+//! `cargo xtask bench engine`.
+//!
+//! Both get the same requests from the same client, by an account that RBAC binds, and both sync
+//! every write to disk. They are measured in turns, each time started anew, so that whatever else
+//! the machine does meets both. Without `KUBEBUILDER_ASSETS` only the engine is measured.
+
+mod client;
+mod document;
+mod kubernetes;
+mod load;
+mod machine;
+mod measure;
+mod plan;
+mod process;
+mod report;
+mod server;
+mod workload;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+use crate::document::Document;
+use crate::machine::Machine;
+use crate::plan::{Plan, Wanted};
+use crate::report::{Column, Report};
+use crate::server::Server;
+
+fn main() -> Result<()> {
+    let Some(wanted) = plan::wanted(std::env::args().skip(1))? else { return Ok(()) };
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(run(wanted))
+}
+
+async fn run(wanted: Wanted) -> Result<()> {
+    let document = wanted.into.map(Document::open).transpose()?;
+    let assets = kubernetes::assets();
+    if assets.is_none() {
+        say("$KUBEBUILDER_ASSETS is not set: there is no real server to compare with");
+    }
+    let scratch = Scratch::make()?;
+    let mut machine = Machine::look(scratch.path())?;
+    let mut report = Report::default();
+    let plan = &wanted.plan;
+    for number in 1..=plan.rounds {
+        say(&format!("round {number} of {}", plan.rounds));
+        round(&scratch, assets.as_deref(), plan, &mut report).await?;
+        machine.note_load();
+    }
+    say(&format!("with {} objects", plan.many));
+    with_many(&scratch, assets.as_deref(), plan, &mut report).await?;
+    machine.note_load();
+
+    let text = format!("{machine}\n\n{}", report.tables());
+    print(&text);
+    document.map_or(Ok(()), |document| document.write(&text))
+}
+
+/// Each server once, started on an empty folder.
+async fn round(
+    scratch: &Scratch,
+    assets: Option<&Path>,
+    plan: &Plan,
+    report: &mut Report,
+) -> Result<()> {
+    let folder = scratch.folder()?;
+    measure::in_process(&folder, plan, report).await.context("in process")?;
+
+    let folder = scratch.folder()?;
+    let server = Server::sojourn(&folder).await?;
+    measure::fresh(&server, Column::Sojourn, plan, report).await.context("sojourn up")?;
+    server.processes.stop().await?;
+
+    let Some(assets) = assets else { return Ok(()) };
+    let folder = scratch.folder()?;
+    let server = Server::kubernetes(assets, &folder).await?;
+    measure::fresh(&server, Column::Kubernetes, plan, report).await.context("kube-apiserver")?;
+    server.processes.stop().await
+}
+
+/// Each server once, with many objects, and started again with them.
+async fn with_many(
+    scratch: &Scratch,
+    assets: Option<&Path>,
+    plan: &Plan,
+    report: &mut Report,
+) -> Result<()> {
+    let folder = scratch.folder()?;
+    let start = async || Server::sojourn(&folder).await;
+    let server = start().await?;
+    measure::with_many(server, start, Column::Sojourn, plan, report).await?;
+
+    let Some(assets) = assets else { return Ok(()) };
+    let folder = scratch.folder()?;
+    let start = async || Server::kubernetes(assets, &folder).await;
+    let server = start().await?;
+    measure::with_many(server, start, Column::Kubernetes, plan, report).await
+}
+
+/// Where the servers keep their data: on the disk that the build is on, since a folder for
+/// temporary files may be memory. It is gone at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn make() -> Result<Self> {
+        let path =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("engine-{}", std::process::id()));
+        std::fs::create_dir_all(&path)
+            .with_context(|| format!("cannot create {}", path.display()))?;
+        Ok(Self(path))
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// An empty folder, in place of the last one.
+    fn folder(&self) -> Result<PathBuf> {
+        let folder = self.0.join("server");
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder)?;
+        }
+        std::fs::create_dir(&folder)?;
+        Ok(folder)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Files that are left in the build's folder harm nobody.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// One line for the person who waits.
+#[expect(clippy::print_stderr, reason = "a benchmark has a person to talk to, and no log")]
+fn say(line: &str) {
+    eprintln!("{line}");
+}
+
+#[expect(clippy::print_stdout, reason = "the tables are what a benchmark is run for")]
+fn print(text: &str) {
+    println!("{text}");
+}

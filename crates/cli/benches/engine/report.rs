@@ -102,9 +102,8 @@ impl Report {
         }
         for section in sections {
             let rows = self.rows.iter().filter(|row| row.figure.section == section);
-            let lines: Vec<[String; 6]> = std::iter::once(heading(section))
-                .chain(rows.map(Row::line))
-                .collect();
+            let lines: Vec<[String; 6]> =
+                std::iter::once(heading(section)).chain(rows.map(Row::line)).collect();
             align(&lines, &mut text);
         }
         text
@@ -182,13 +181,11 @@ impl Row {
             }
             Goal::Times { tls, in_process } => {
                 let reaches = |column, goal| self.times_better(column).map(|times| times >= goal);
-                let met = match (
-                    reaches(Column::Sojourn, tls),
-                    reaches(Column::InProcess, in_process),
-                ) {
-                    (Some(tls), Some(in_process)) => Some(tls && in_process),
-                    _ => None,
-                };
+                let met =
+                    match (reaches(Column::Sojourn, tls), reaches(Column::InProcess, in_process)) {
+                        (Some(tls), Some(in_process)) => Some(tls && in_process),
+                        _ => None,
+                    };
                 format!("{tls} times; in process {in_process}{}", met_or_not(met))
             }
         }

@@ -46,8 +46,13 @@ struct Collected {
 }
 
 impl Running {
-    pub(crate) fn start(mut command: Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    pub(crate) fn start(command: Command) -> Self {
+        Self::start_reading(command, Stdio::null())
+    }
+
+    /// The same, with something on stdin.
+    pub(crate) fn start_reading(mut command: Command, stdin: Stdio) -> Self {
+        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the command starts");
         let stdout = Collected::from(child.stdout.take().expect("piped"));
         let stderr = Collected::from(child.stderr.take().expect("piped"));

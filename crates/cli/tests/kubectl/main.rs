@@ -1,0 +1,72 @@
+//! kubectl, the real one: everyday commands print the same on the embedded engine as on a real
+//! cluster.
+//!
+//! `commands.yaml` says what is run, in order, and in which files the manifests are; `allowed.yaml`
+//! says which commands may differ, and why. Both ends start empty and see the same commands, so
+//! whatever differs, but for ages, uids, versions and addresses, comes from the engine.
+//!
+//! | variable of the environment | meaning                                                         |
+//! |-----------------------------|-----------------------------------------------------------------|
+//! | `KUBEBUILDER_ASSETS`        | folder of kubectl, kube-apiserver, etcd, kube-controller-manager |
+//! | `SOJOURN_REQUIRE_KUBE`      | `1`: fail rather than skip without those                        |
+
+#[path = "../../../apiserver/tests/conformance/control_plane.rs"]
+#[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
+mod control_plane;
+#[path = "../it/folder.rs"]
+mod folder;
+#[path = "../../../apiserver/tests/conformance/identity.rs"]
+#[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
+mod identity;
+mod normalize;
+#[path = "../it/process.rs"]
+#[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
+mod process;
+mod side;
+mod table;
+#[path = "../../../apiserver/tests/conformance/target.rs"]
+#[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
+mod target;
+
+use crate::control_plane::ControlPlane;
+use crate::process::Running;
+use crate::side::Side;
+use crate::table::Table;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_kubectl_prints_the_same_on_both() {
+    let Some(assets) = ControlPlane::assets() else {
+        let required = std::env::var("SOJOURN_REQUIRE_KUBE").is_ok_and(|value| value == "1");
+        assert!(!required, "KUBEBUILDER_ASSETS is not set");
+        println!("skipped: KUBEBUILDER_ASSETS is not set (cargo xtask kube-env)");
+        return;
+    };
+    let table = Table::load();
+    let plane = ControlPlane::start(&assets).await.expect("the control plane starts");
+    let server = Running::up(&["--in-memory"]);
+    let kubectl = assets.join("kubectl");
+    let real = Side::new(&kubectl, &plane.kubeconfig(), &table);
+    let ours = Side::new(&kubectl, &server.kubeconfig(), &table);
+
+    let mut different = 0;
+    let mut unneeded = table.allowed();
+    for command in &table.commands {
+        let (expected, found) = std::thread::scope(|scope| {
+            let expected = scope.spawn(|| real.run(command));
+            let found = ours.run(command);
+            (expected.join().expect("no panic"), found)
+        });
+        if expected == found {
+            continue;
+        }
+        let before = unneeded.len();
+        unneeded.retain(|allowed| allowed.run != command.run);
+        if unneeded.len() == before {
+            different += 1;
+            println!("\nkubectl {}\n{}", command.run, expected.difference(&found));
+        }
+    }
+    println!("{} commands, {different} different", table.commands.len());
+    assert_eq!(different, 0, "kubectl prints something else on the embedded engine");
+    assert!(unneeded.is_empty(), "no longer different: {unneeded:#?}");
+}
