@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use crate::process::{cargo, read, run as start, say};
-use crate::{test, tidy};
+use crate::{kube_env, test, tidy};
 
 struct Step {
     name: &'static str,
@@ -38,30 +38,12 @@ struct Suite {
 }
 
 const STEPS: [Step; 7] = [
-    Step {
-        name: "fmt",
-        action: Action::Format,
-    },
-    Step {
-        name: "tidy",
-        action: Action::Tidy,
-    },
-    Step {
-        name: "clippy",
-        action: Action::Lint,
-    },
-    Step {
-        name: "alone",
-        action: Action::Alone,
-    },
-    Step {
-        name: "test",
-        action: Action::Test,
-    },
-    Step {
-        name: "kube-env",
-        action: Action::KubeEnv,
-    },
+    Step { name: "fmt", action: Action::Format },
+    Step { name: "tidy", action: Action::Tidy },
+    Step { name: "clippy", action: Action::Lint },
+    Step { name: "alone", action: Action::Alone },
+    Step { name: "test", action: Action::Test },
+    Step { name: "kube-env", action: Action::KubeEnv },
     Step {
         name: "kube-conformance",
         action: Action::Kube(Suite {
@@ -78,10 +60,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<()> {
     let mut machine = Machine { root, assets: None };
     let rows = perform(&STEPS, &skipped, |action| machine.perform(action));
     say(&summary(&rows));
-    match rows
-        .iter()
-        .find(|row| matches!(row.outcome, Outcome::Failed(_)))
-    {
+    match rows.iter().find(|row| matches!(row.outcome, Outcome::Failed(_))) {
         Some(row) => bail!("ci: `{}` failed", row.name),
         None => Ok(()),
     }
@@ -93,10 +72,7 @@ fn skipped(arguments: &[String]) -> Result<Vec<&str>> {
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         let names = match argument.strip_prefix("--skip") {
-            Some("") => arguments
-                .next()
-                .context("--skip needs the name of a step")?
-                .as_str(),
+            Some("") => arguments.next().context("--skip needs the name of a step")?.as_str(),
             Some(names) if names.starts_with('=') => &names[1..],
             _ => {
                 bail!("`{argument}` is not known here; usage: cargo xtask ci [--skip STEP[,STEP]]…")
@@ -107,10 +83,7 @@ fn skipped(arguments: &[String]) -> Result<Vec<&str>> {
     for name in &skipped {
         if STEPS.iter().all(|step| step.name != *name) {
             let known: Vec<_> = STEPS.iter().map(|step| step.name).collect();
-            bail!(
-                "there is no step `{name}`; the steps are {}",
-                known.join(", ")
-            );
+            bail!("there is no step `{name}`; the steps are {}", known.join(", "));
         }
     }
     Ok(skipped)
@@ -152,20 +125,13 @@ fn perform(
                 }
             }
         };
-        rows.push(Row {
-            name: step.name,
-            outcome,
-        });
+        rows.push(Row { name: step.name, outcome });
     }
     rows
 }
 
 fn summary(rows: &[Row]) -> String {
-    let width = rows
-        .iter()
-        .map(|row| row.name.len())
-        .max()
-        .unwrap_or_default();
+    let width = rows.iter().map(|row| row.name.len()).max().unwrap_or_default();
     let mut table = String::new();
     for row in rows {
         let (word, took) = match row.outcome {
@@ -174,9 +140,7 @@ fn summary(rows: &[Row]) -> String {
             Outcome::Skipped => ("skipped", None),
             Outcome::NotRun => ("not run", None),
         };
-        let took = took
-            .map(|took| format!("{:8.1} s", took.as_secs_f64()))
-            .unwrap_or_default();
+        let took = took.map(|took| format!("{:8.1} s", took.as_secs_f64())).unwrap_or_default();
         let line = format!("{:width$}  {word:7}{took}", row.name);
         let _ = write!(table, "\n{}", line.trim_end());
     }
@@ -203,8 +167,7 @@ impl Machine<'_> {
             Action::Alone => self.check_alone(),
             Action::Test => test::all(self.root),
             Action::KubeEnv => {
-                let task = ["run", "--quiet", "--package", "xtask", "--", "kube-env"];
-                self.assets = Some(assets(&read(cargo(self.root).args(task))?)?);
+                self.assets = Some(kube_env::ensure()?);
                 Ok(())
             }
             Action::Kube(suite) => self.test_with_kube(suite),
@@ -229,42 +192,17 @@ impl Machine<'_> {
         };
         let test = |more: &[&str]| {
             let mut command = cargo(self.root);
-            command.args([
-                "test",
-                "--package",
-                suite.package,
-                "--test",
-                suite.target,
-                "--",
-            ]);
+            command.args(["test", "--package", suite.package, "--test", suite.target, "--"]);
             command.arg(suite.filter).args(more);
-            command
-                .env("KUBEBUILDER_ASSETS", &assets)
-                .env("SOJOURN_REQUIRE_KUBE", "1");
+            command.env("KUBEBUILDER_ASSETS", &assets).env("SOJOURN_REQUIRE_KUBE", "1");
             command
         };
         // A filter that matches nothing passes; a renamed test would go unnoticed.
         if !names_a_test(&read(&mut test(&["--list"]))?) {
-            bail!(
-                "no test of `{}` has `{}` in its name",
-                suite.target,
-                suite.filter
-            );
+            bail!("no test of `{}` has `{}` in its name", suite.target, suite.filter);
         }
         start(&mut test(&[]))
     }
-}
-
-/// The folder of binaries, which is what `kube-env` prints last.
-fn assets(printed: &str) -> Result<PathBuf> {
-    let folder = Path::new(printed.lines().next_back().unwrap_or_default().trim());
-    if !folder.join("kube-apiserver").is_file() {
-        bail!(
-            "kube-env printed `{}`, where no kube-apiserver is",
-            folder.display()
-        );
-    }
-    Ok(folder.to_owned())
 }
 
 /// Whether `--list` of the test harness listed any.
@@ -277,18 +215,9 @@ mod tests {
     use super::*;
 
     const THREE: [Step; 3] = [
-        Step {
-            name: "fmt",
-            action: Action::Format,
-        },
-        Step {
-            name: "tidy",
-            action: Action::Tidy,
-        },
-        Step {
-            name: "kube-env",
-            action: Action::KubeEnv,
-        },
+        Step { name: "fmt", action: Action::Format },
+        Step { name: "tidy", action: Action::Tidy },
+        Step { name: "kube-env", action: Action::KubeEnv },
     ];
 
     fn words(rows: &[Row]) -> Vec<String> {
@@ -305,17 +234,10 @@ mod tests {
         let mut ran = 0;
         let rows = perform(&THREE, &[], |action| {
             ran += 1;
-            if matches!(action, Action::Tidy) {
-                bail!("untidy")
-            } else {
-                Ok(())
-            }
+            if matches!(action, Action::Tidy) { bail!("untidy") } else { Ok(()) }
         });
         assert_eq!(ran, 2);
-        assert_eq!(
-            words(&rows),
-            ["fmt passed 0.0 s", "tidy FAILED 0.0 s", "kube-env not run"]
-        );
+        assert_eq!(words(&rows), ["fmt passed 0.0 s", "tidy FAILED 0.0 s", "kube-env not run"]);
     }
 
     #[test]
@@ -326,28 +248,16 @@ mod tests {
             Ok(())
         });
         assert_eq!(ran, 2);
-        assert_eq!(
-            words(&rows),
-            ["fmt passed 0.0 s", "tidy skipped", "kube-env passed 0.0 s"]
-        );
+        assert_eq!(words(&rows), ["fmt passed 0.0 s", "tidy skipped", "kube-env passed 0.0 s"]);
     }
 
     #[test]
     fn the_summary_is_a_table() {
         let rows = [
-            Row {
-                name: "test",
-                outcome: Outcome::Passed(Duration::from_millis(123_450)),
-            },
-            Row {
-                name: "kube-env",
-                outcome: Outcome::NotRun,
-            },
+            Row { name: "test", outcome: Outcome::Passed(Duration::from_millis(123_450)) },
+            Row { name: "kube-env", outcome: Outcome::NotRun },
         ];
-        assert_eq!(
-            summary(&rows),
-            "\ntest      passed    123.5 s\nkube-env  not run"
-        );
+        assert_eq!(summary(&rows), "\ntest      passed    123.5 s\nkube-env  not run");
     }
 
     #[test]
@@ -355,16 +265,10 @@ mod tests {
         let arguments = |typed: &str| typed.split(' ').map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(skipped(&[]).expect("nothing"), Vec::<&str>::new());
         let typed = arguments("--skip test --skip=fmt,tidy");
-        assert_eq!(
-            skipped(&typed).expect("all are known"),
-            ["test", "fmt", "tidy"]
-        );
+        assert_eq!(skipped(&typed).expect("all are known"), ["test", "fmt", "tidy"]);
         for (typed, expected) in [
             ("--skip", "--skip needs the name of a step"),
-            (
-                "--skip lint",
-                "there is no step `lint`; the steps are fmt, tidy, clippy",
-            ),
+            ("--skip lint", "there is no step `lint`; the steps are fmt, tidy, clippy"),
             ("--skipping", "`--skipping` is not known here"),
             ("test", "`test` is not known here"),
         ] {
@@ -375,9 +279,7 @@ mod tests {
 
     #[test]
     fn a_suite_without_tests_is_noticed() {
-        assert!(names_a_test(
-            "real_server_answers: test\n\n1 test, 0 benchmarks\n"
-        ));
+        assert!(names_a_test("real_server_answers: test\n\n1 test, 0 benchmarks\n"));
         assert!(!names_a_test("\n0 tests, 0 benchmarks\n"));
     }
 }

@@ -16,11 +16,7 @@ const HINT: &str = "install one: `apt-get install build-essential` (Debian, Ubun
 pub(crate) fn ensure() -> Result<()> {
     let chosen = std::env::var("CC").ok().filter(|name| !name.is_empty());
     let present = answers(chosen.as_deref().unwrap_or("cc"), "--version");
-    match remedy(
-        present,
-        chosen,
-        is_root() && answers("apt-get", "--version"),
-    ) {
+    match remedy(present, chosen, is_root() && answers("apt-get", "--version")) {
         Remedy::Nothing => Ok(()),
         Remedy::Install => {
             say("no C compiler; installing build-essential");
@@ -60,11 +56,7 @@ fn answers(program: &str, argument: &str) -> bool {
         return false;
     };
     let mut command = Command::new(first);
-    command
-        .args(words)
-        .arg(argument)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    command.args(words).arg(argument).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
@@ -87,23 +79,14 @@ mod tests {
             Remedy::Explain(problem) => problem,
             other => panic!("{other:?}"),
         };
-        assert_eq!(
-            explained(clang(), true),
-            "the C compiler `clang` of $CC does not run"
-        );
-        assert_eq!(
-            explained(None, false),
-            "SQLite is compiled from C, and there is no `cc`"
-        );
+        assert_eq!(explained(clang(), true), "the C compiler `clang` of $CC does not run");
+        assert_eq!(explained(None, false), "SQLite is compiled from C, and there is no `cc`");
     }
 
     #[test]
     fn a_program_answers_if_it_runs() {
         assert!(answers("true", "--version"));
-        assert!(
-            answers("env true", "--version"),
-            "a launcher with its program"
-        );
+        assert!(answers("env true", "--version"), "a launcher with its program");
         assert!(!answers("no-such-program", "--version"));
         assert!(!answers("", "--version"));
     }

@@ -11,9 +11,7 @@ pub(crate) fn workspace_root() -> Result<PathBuf> {
     let mut locate = cargo_anywhere();
     let manifest = read(locate.args(["locate-project", "--workspace", "--message-format=plain"]))
         .context("no Cargo workspace here; run this from within the repository")?;
-    let folder = Path::new(manifest.trim())
-        .parent()
-        .context("a manifest is in a folder")?;
+    let folder = Path::new(manifest.trim()).parent().context("a manifest is in a folder")?;
     Ok(folder.to_owned())
 }
 
@@ -48,9 +46,7 @@ fn describes_this_package(variable: &OsStr) -> bool {
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let shown = shown(command);
     say(&format!("$ {shown}"));
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start `{shown}`"))?;
+    let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
     if !status.success() {
         bail!("`{shown}` failed: {status}");
     }
@@ -72,10 +68,7 @@ pub(crate) fn read(command: &mut Command) -> Result<String> {
 }
 
 /// One line for the person who waits.
-#[expect(
-    clippy::print_stderr,
-    reason = "tasks have people to talk to, and no log"
-)]
+#[expect(clippy::print_stderr, reason = "tasks have people to talk to, and no log")]
 pub(crate) fn say(line: &str) {
     eprintln!("{line}");
 }
@@ -83,19 +76,11 @@ pub(crate) fn say(line: &str) {
 /// The command as one would type it, with the variables that were set for it.
 fn shown(command: &Command) -> String {
     let set = command.get_envs().filter_map(|(name, value)| {
-        Some(format!(
-            "{}={}",
-            name.to_string_lossy(),
-            value?.to_string_lossy()
-        ))
+        Some(format!("{}={}", name.to_string_lossy(), value?.to_string_lossy()))
     });
-    let program = Path::new(command.get_program())
-        .file_name()
-        .unwrap_or_default();
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
     let typed = std::iter::once(program).chain(command.get_args());
-    set.chain(typed.map(|word| word.to_string_lossy().into_owned()))
-        .collect::<Vec<_>>()
-        .join(" ")
+    set.chain(typed.map(|word| word.to_string_lossy().into_owned())).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -113,33 +98,21 @@ mod tests {
             ("CARGO", false),
             ("PATH", false),
         ] {
-            assert_eq!(
-                describes_this_package(OsStr::new(variable)),
-                expected,
-                "{variable}"
-            );
+            assert_eq!(describes_this_package(OsStr::new(variable)), expected, "{variable}");
         }
     }
 
     #[test]
     fn a_command_is_shown_as_typed() {
         let mut command = Command::new("/opt/bin/cargo");
-        command
-            .args(["test", "--workspace"])
-            .env("ANSWER", "42")
-            .env_remove("OTHER");
+        command.args(["test", "--workspace"]).env("ANSWER", "42").env_remove("OTHER");
         assert_eq!(shown(&command), "ANSWER=42 cargo test --workspace");
     }
 
     #[test]
     fn a_failing_program_is_named_in_the_error() {
         let error = run(Command::new("false").arg("x")).expect_err("false fails");
-        assert!(
-            error
-                .to_string()
-                .starts_with("`false x` failed: exit status: 1"),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with("`false x` failed: exit status: 1"), "{error}");
         let error = read(&mut Command::new("no-such-program")).expect_err("there is none");
         assert_eq!(error.to_string(), "cannot start `no-such-program`");
     }

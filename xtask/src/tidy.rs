@@ -39,32 +39,17 @@ enum Severity {
 
 impl Finding {
     fn error(path: &Path, line: usize, text: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            severity: Severity::Error,
-            text: text.into(),
-        }
+        Self { path: path.to_owned(), line, severity: Severity::Error, text: text.into() }
     }
 
     fn warning(path: &Path, line: usize, text: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Warning,
-            ..Self::error(path, line, text)
-        }
+        Self { severity: Severity::Warning, ..Self::error(path, line, text) }
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}:{}: {}: {}",
-            self.path.display(),
-            self.line,
-            self.severity,
-            self.text
-        )
+        write!(f, "{}:{}: {}: {}", self.path.display(), self.line, self.severity, self.text)
     }
 }
 
@@ -90,18 +75,11 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     for finding in &findings {
         say(&finding.to_string());
     }
-    let errors = findings
-        .iter()
-        .filter(|finding| finding.severity == Severity::Error)
-        .count();
+    let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
     if errors > 0 {
         bail!("tidy: {errors} to mend");
     }
-    say(&format!(
-        "tidy: {} files, {} warnings",
-        files.len(),
-        findings.len()
-    ));
+    say(&format!("tidy: {} files, {} warnings", files.len(), findings.len()));
     Ok(())
 }
 
@@ -118,13 +96,7 @@ fn check_file(path: &Path, text: &str) -> Vec<Finding> {
 fn files(root: &Path) -> Result<Vec<PathBuf>> {
     let listed = process::read(
         Command::new("git")
-            .args([
-                "ls-files",
-                "-z",
-                "--cached",
-                "--others",
-                "--exclude-standard",
-            ])
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
             .current_dir(root),
     )?;
     Ok(listed.split_terminator('\0').map(PathBuf::from).collect())
@@ -146,10 +118,8 @@ mod tests {
     #[test]
     fn rust_files_get_every_check_and_others_the_one_for_text() {
         let text = concat!("dbg!(1); // ", "/root", "/x\n");
-        let found: Vec<_> = check_file(Path::new("src/lab.rs"), text)
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let found: Vec<_> =
+            check_file(Path::new("src/lab.rs"), text).iter().map(ToString::to_string).collect();
         assert_eq!(found.len(), 2, "{found:?}");
         assert_eq!(
             found[1],

@@ -82,9 +82,8 @@ fn check_namespace(call: &Call, object: &Object) -> Result<(), ApiError> {
     if !namespace.index.deleting {
         return Ok(());
     }
-    let why = format!(
-        "unable to create new content in namespace {name} because it is being terminated"
-    );
+    let why =
+        format!("unable to create new content in namespace {name} because it is being terminated");
     let cause = serde_json::json!({
         "reason": "NamespaceTerminating",
         "message": format!("namespace {name} is being terminated"),

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::engine::Shared;
 use crate::field::FieldError;
-use crate::json::{Access, Object};
+use crate::json::Object;
 use crate::kind::service::allocation;
 
 /// The Service network is `10.0.0.0/24`; the first address is the API's own.
@@ -91,7 +91,9 @@ impl Shared {
         allocation::allocate_node_ports(service, &held, |wanted| match wanted {
             Some(wanted) if !NODE_PORTS.contains(&wanted) => {
                 let (low, high) = (NODE_PORTS.start(), NODE_PORTS.end());
-                Err(format!("provided port is not in the valid range. The range of valid ports is {low}-{high}"))
+                Err(format!(
+                    "provided port is not in the valid range. The range of valid ports is {low}-{high}"
+                ))
             }
             Some(wanted) if ports.contains(&wanted) || !pool.take(Handed::Port(wanted)) => {
                 Err("provided port is already allocated".to_owned())
@@ -117,11 +119,7 @@ impl Shared {
     }
 }
 
-fn take_address(
-    pool: &mut Pool,
-    used: &BTreeSet<String>,
-    wanted: &str,
-) -> Result<String, String> {
+fn take_address(pool: &mut Pool, used: &BTreeSet<String>, wanted: &str) -> Result<String, String> {
     let in_range = wanted.parse::<Ipv4Addr>().is_ok_and(|ip| {
         let [a, b, c, host] = ip.octets();
         [a, b, c] == NETWORK && (FIRST_HOST..=LAST_HOST).contains(&host)

@@ -98,12 +98,7 @@ pub(crate) fn update(
         return Ok(());
     }
     request
-        .record_update(
-            live.unwrap_or(empty_map()),
-            new,
-            &mut entries,
-            request.manager,
-        )
+        .record_update(live.unwrap_or(empty_map()), new, &mut entries, request.manager)
         .map_err(|error| ManagedFieldsError(error.to_string()))?;
     put_managed_fields(new, entries);
     Ok(())
@@ -128,18 +123,12 @@ pub(crate) fn apply(
     })?;
     if entries.is_empty() {
         let (live, manager) = (&object, BEFORE_FIRST_APPLY);
-        request
-            .record_update(empty_map(), live, &mut entries, manager)
-            .map_err(|error| {
-                ApplyError::Invalid(format!(
-                    "failed to create manager for existing fields: {error}"
-                ))
-            })?;
+        request.record_update(empty_map(), live, &mut entries, manager).map_err(|error| {
+            ApplyError::Invalid(format!("failed to create manager for existing fields: {error}"))
+        })?;
     }
-    let Applied {
-        entries,
-        mut conflicts,
-    } = request.apply_to(live, &mut object, config, entries)?;
+    let Applied { entries, mut conflicts } =
+        request.apply_to(live, &mut object, config, entries)?;
     let is_kubectl = request.manager == last_applied::KUBECTL;
     if !force && !conflicts.is_empty() {
         if is_kubectl {
@@ -172,32 +161,19 @@ struct Applied {
 
 impl Request<'_> {
     fn identity<'b>(&'b self, manager: &'b str, operation: Operation) -> Identity<'b> {
-        let manager = if manager.is_empty() {
-            "unknown"
-        } else {
-            manager
-        };
+        let manager = if manager.is_empty() { "unknown" } else { manager };
         let (api_version, subresource) = (self.api_version, self.subresource);
-        Identity {
-            manager,
-            operation,
-            api_version,
-            subresource,
-        }
+        Identity { manager, operation, api_version, subresource }
     }
 
     fn check_config(&self, config: &Value) -> Result<(), ApplyError> {
         let (api_version, kind) = (config.text("apiVersion"), config.text("kind"));
         if (api_version, kind) != (self.api_version, self.kind) {
             let given = go_group_version_kind(api_version, kind);
-            return Err(ApplyError::BadRequest(format!(
-                "invalid object type: {given}"
-            )));
+            return Err(ApplyError::BadRequest(format!("invalid object type: {given}")));
         }
         if config.at("metadata").at(MANAGED_FIELDS).is_array() {
-            return Err(ApplyError::BadRequest(
-                "metadata.managedFields must be nil".to_owned(),
-            ));
+            return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
         }
         validate::validate(self.shapes, self.root, config).map_err(|errors| {
             let metadata = config.at("metadata");
@@ -213,11 +189,7 @@ impl Request<'_> {
     /// Drops entries that cannot be understood any more and adapts those written under another
     /// shape.
     fn bring_up_to_date(&self, entries: &mut Entries) {
-        entries.retain(|entry| {
-            self.served
-                .iter()
-                .any(|version| **version == *entry.api_version())
-        });
+        entries.retain(|entry| self.served.iter().any(|version| **version == *entry.api_version()));
         for entry in entries.iter_mut() {
             reconcile::reconcile(self.shapes, self.root, &mut entry.fields);
         }
@@ -380,10 +352,7 @@ fn asks_for_reset(sent: &Value) -> bool {
 }
 
 fn take_managed_fields(object: &mut Value) -> Option<Value> {
-    object
-        .get_mut("metadata")?
-        .as_object_mut()?
-        .remove(MANAGED_FIELDS)
+    object.get_mut("metadata")?.as_object_mut()?.remove(MANAGED_FIELDS)
 }
 
 fn put_managed_fields(object: &mut Value, entries: Entries) {

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use crate::engine::Shared;
 
-
 /// Starts every loop; they end with the engine.
 pub(crate) fn start(engine: &Arc<Shared>) {
     supervise("garbage collection", engine, gc::run(engine.clone()));

@@ -49,10 +49,7 @@ pub(crate) fn parse_json(body: &[u8]) -> Result<Parsed, ParseError> {
 fn parse_json_text(text: &str) -> Result<Parsed, ParseError> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let seed = Seed {
-        place: Place::Root,
-        duplicates: &mut duplicates,
-    };
+    let seed = Seed { place: Place::Root, duplicates: &mut duplicates };
     let value = seed
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value))
@@ -109,13 +106,8 @@ fn yaml_error(error: &serde_saphyr::Error) -> ParseError {
 fn duplicate_key(error: &serde_saphyr::Error) -> Option<String> {
     match error.without_snippet() {
         serde_saphyr::Error::DuplicateMappingKey { key, location } => {
-            let (line, key) = (
-                location.line(),
-                go_quote(key.as_deref().unwrap_or_default()),
-            );
-            Some(format!(
-                "yaml: unmarshal errors:\n  line {line}: key {key} already set in map"
-            ))
+            let (line, key) = (location.line(), go_quote(key.as_deref().unwrap_or_default()));
+            Some(format!("yaml: unmarshal errors:\n  line {line}: key {key} already set in map"))
         }
         _ => None,
     }
@@ -144,10 +136,7 @@ impl<'a> TypeMeta<'a> {
         let member = |members: &'a Map<String, Value>, name: &str| match members.get(name) {
             None | Some(Value::Null) => Ok(""),
             Some(Value::String(text)) => Ok(text.as_str()),
-            Some(other) => Err(refuse(
-                other,
-                &format!("struct field .{name} of type string"),
-            )),
+            Some(other) => Err(refuse(other, &format!("struct field .{name} of type string"))),
         };
         match body {
             Value::Null => Ok(Self::default()),
@@ -192,13 +181,10 @@ pub(crate) fn strict_errors(mut duplicates: Vec<String>, unknown: Vec<String>) -
             let Some(path) = quoted_path(duplicate, "duplicate field ") else {
                 return true;
             };
-            !unknown
-                .iter()
-                .filter_map(|text| quoted_path(text, "unknown field "))
-                .any(|above| {
-                    path.strip_prefix(above)
-                        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-                })
+            !unknown.iter().filter_map(|text| quoted_path(text, "unknown field ")).any(|above| {
+                path.strip_prefix(above)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+            })
         });
     }
     duplicates.extend(unknown);
@@ -207,9 +193,7 @@ pub(crate) fn strict_errors(mut duplicates: Vec<String>, unknown: Vec<String>) -
 }
 
 fn quoted_path<'a>(text: &'a str, what: &str) -> Option<&'a str> {
-    text.strip_prefix(what)?
-        .strip_prefix('"')?
-        .strip_suffix('"')
+    text.strip_prefix(what)?.strip_prefix('"')?.strip_suffix('"')
 }
 
 /// Where reading is; printed only when a member repeats.
@@ -224,10 +208,7 @@ impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
-            Self::Member {
-                parent: Place::Root,
-                name,
-            } => f.write_str(name),
+            Self::Member { parent: Place::Root, name } => f.write_str(name),
             Self::Member { parent, name } => write!(f, "{parent}.{name}"),
             Self::Item { parent, index } => write!(f, "{parent}[{index}]"),
         }
@@ -286,14 +267,8 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         loop {
-            let place = Place::Item {
-                parent: &self.place,
-                index: list.len(),
-            };
-            let seed = Seed {
-                place,
-                duplicates: self.duplicates,
-            };
+            let place = Place::Item { parent: &self.place, index: list.len() };
+            let seed = Seed { place, duplicates: self.duplicates };
             match items.next_element_seed(seed)? {
                 Some(item) => list.push(item),
                 None => return Ok(Value::Array(list)),
@@ -304,20 +279,14 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
         while let Some(name) = members.next_key::<String>()? {
-            let place = Place::Member {
-                parent: &self.place,
-                name: &name,
-            };
+            let place = Place::Member { parent: &self.place, name: &name };
             if object.contains_key(&name) && self.duplicates.len() < MAX_STRICT_ERRORS {
                 let duplicate = format!("duplicate field {}", go_quote(&place.to_string()));
                 if !self.duplicates.contains(&duplicate) {
                     self.duplicates.push(duplicate);
                 }
             }
-            let value = members.next_value_seed(Seed {
-                place,
-                duplicates: self.duplicates,
-            })?;
+            let value = members.next_value_seed(Seed { place, duplicates: self.duplicates })?;
             object.insert(name, value);
         }
         Ok(Value::Object(object))

@@ -23,9 +23,8 @@ const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-no
 
 /// Makes what is missing.
 pub(crate) async fn run(engine: &Arc<Shared>) -> Result<(), ApiError> {
-    let namespaces = NAMESPACES.map(|name| {
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    });
+    let namespaces = NAMESPACES
+        .map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
     make_all(engine, namespaces.to_vec()).await?;
     let list: Value = serde_json::from_str(typed::BOOTSTRAP_RBAC).map_err(ApiError::internal)?;
     let items = list.get("items").and_then(Value::as_array).or(list.as_array());
@@ -44,7 +43,8 @@ async fn make_all(engine: &Arc<Shared>, objects: Vec<Value>) -> Result<(), ApiEr
             if resource.table.get(&key).is_some() {
                 return Ok(());
             }
-            internal::create_if_missing(engine, &resource, &namespace, object, internal::SERVER).await
+            internal::create_if_missing(engine, &resource, &namespace, object, internal::SERVER)
+                .await
         })
     });
     // All at once, so that they share commits.
@@ -111,10 +111,8 @@ pub(crate) fn authority(
     }
     let authority = Authority::generate("sojourn", now).map_err(|e| failed(&e))?;
     let certified = authority.certified();
-    let kept = [
-        (AUTHORITY_CERTIFICATE, &certified.certificate_pem),
-        (AUTHORITY_KEY, &certified.key_pem),
-    ];
+    let kept =
+        [(AUTHORITY_CERTIFICATE, &certified.certificate_pem), (AUTHORITY_KEY, &certified.key_pem)];
     for (name, value) in kept {
         store.set_setting(name, value.as_bytes()).map_err(|e| failed(&e))?;
     }

@@ -73,7 +73,9 @@ pub(crate) fn answer(
         ["apis", group, version] => {
             resources(&registry, group, version).ok_or_else(unknown_path)?
         }
-        [] => json!({"paths": ["/api", "/apis", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]}),
+        [] => {
+            json!({"paths": ["/api", "/apis", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]})
+        }
         _ => return Err(unknown_path()),
     };
     Ok(respond::json(StatusCode::OK, &body))
@@ -84,9 +86,8 @@ fn unknown_path() -> ApiError {
 }
 
 fn group_value(group: &str, versions: &[&str], whole: bool) -> Value {
-    let entry = |version: &str| {
-        json!({"groupVersion": api_version(group, version), "version": version})
-    };
+    let entry =
+        |version: &str| json!({"groupVersion": api_version(group, version), "version": version});
     let mut value = json!({
         "name": group,
         "versions": versions.iter().map(|v| entry(v)).collect::<Vec<_>>(),
@@ -104,7 +105,8 @@ fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let mut listed = Vec::new();
     for (resource, served) in in_group_version(registry, group, version) {
         listed.push(plain_entry(resource));
-        listed.extend(subresources(resource, served).iter().map(|s| plain_subresource(resource, s)));
+        listed
+            .extend(subresources(resource, served).iter().map(|s| plain_subresource(resource, s)));
     }
     if listed.is_empty() {
         return None;
@@ -237,14 +239,14 @@ fn aggregated_list(registry: &Registry, version: &str, core: bool) -> Response<B
     let text = body.to_string();
     let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
     let mut response = respond::bytes(StatusCode::OK, text);
-    let media = format!(
-        "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
-    );
+    let media =
+        format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
     let headers = response.headers_mut();
     if let Ok(value) = HeaderValue::from_str(&media) {
         headers.insert(header::CONTENT_TYPE, value);
     }
-    if let Ok(value) = HeaderValue::from_str(&format!("\"{}\"", hex::encode_upper(digest.as_ref()))) {
+    if let Ok(value) = HeaderValue::from_str(&format!("\"{}\"", hex::encode_upper(digest.as_ref())))
+    {
         headers.insert(header::ETAG, value);
     }
     headers.insert(header::VARY, HeaderValue::from_static("Accept"));
@@ -269,12 +271,7 @@ fn aggregated_group(registry: &Registry, group: &str, versions: &[&str]) -> Valu
     value
 }
 
-fn aggregated_resource(
-    resource: &Resource,
-    served: &Version,
-    group: &str,
-    version: &str,
-) -> Value {
+fn aggregated_resource(resource: &Resource, served: &Version, group: &str, version: &str) -> Value {
     // Upstream names group and version here for custom kinds only.
     let builtin = matches!(resource.rules, Rules::Builtin(_));
     let (group, version) = if builtin { ("", "") } else { (group, version) };

@@ -146,12 +146,11 @@ impl Engine {
         let mode = if config.inline_writes { WriterMode::Inline } else { WriterMode::Thread };
         let store = match &config.data {
             Some(data) => Store::open(data, mode)?,
-            None => Store::in_memory(mode).map_err(|source| OpenError::Directory {
-                path: PathBuf::new(),
-                source,
-            })?,
+            None => Store::in_memory(mode)
+                .map_err(|source| OpenError::Directory { path: PathBuf::new(), source })?,
         };
-        let builtin = Registry::builtin(&store).map_err(|e| unusable(config.data.as_deref(), &e))?;
+        let builtin =
+            Registry::builtin(&store).map_err(|e| unusable(config.data.as_deref(), &e))?;
         let accounts = crate::bootstrap::token_issuer(&store, config.data.as_deref())?;
         let authority =
             crate::bootstrap::authority(&store, config.data.as_deref(), config.clock.now())?;
@@ -194,7 +193,10 @@ impl Engine {
     pub async fn close(&self) {
         self.end_watches();
         let shared = self.shared.clone();
-        if matches!(tokio::runtime::Handle::current().runtime_flavor(), tokio::runtime::RuntimeFlavor::MultiThread) {
+        if matches!(
+            tokio::runtime::Handle::current().runtime_flavor(),
+            tokio::runtime::RuntimeFlavor::MultiThread
+        ) {
             // Joining the writer thread may take as long as a commit.
             let closed = tokio::task::spawn_blocking(move || shared.store.close()).await;
             if closed.is_err() {
@@ -243,12 +245,8 @@ impl Shared {
         }
         Ok(())
     }
-
 }
 
 fn unusable(data: Option<&Path>, why: &dyn std::fmt::Display) -> OpenError {
-    OpenError::Damaged {
-        path: data.map(Path::to_owned).unwrap_or_default(),
-        why: why.to_string(),
-    }
+    OpenError::Damaged { path: data.map(Path::to_owned).unwrap_or_default(), why: why.to_string() }
 }

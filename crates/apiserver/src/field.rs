@@ -9,8 +9,8 @@ use serde_json::Value;
 
 /// Where in an object something is: `spec.containers[0].env[2].name`.
 #[derive(Clone, Copy, Debug)]
-pub struct Path<'a> {
-    parent: Option<&'a Path<'a>>,
+pub(crate) struct Path<'a> {
+    parent: Option<&'a Self>,
     step: Step<'a>,
 }
 
@@ -25,24 +25,24 @@ enum Step<'a> {
 
 impl<'a> Path<'a> {
     /// The whole object.
-    pub const fn root() -> Self {
+    pub(crate) const fn root() -> Self {
         Self { parent: None, step: Step::Root }
     }
 
     /// A top-level field.
-    pub const fn new(name: &'a str) -> Self {
+    pub(crate) const fn new(name: &'a str) -> Self {
         Self { parent: None, step: Step::Field(name) }
     }
 
-    pub const fn field(&'a self, name: &'a str) -> Self {
+    pub(crate) const fn field(&'a self, name: &'a str) -> Self {
         Self { parent: Some(self), step: Step::Field(name) }
     }
 
-    pub const fn index(&'a self, index: usize) -> Self {
+    pub(crate) const fn index(&'a self, index: usize) -> Self {
         Self { parent: Some(self), step: Step::Index(index) }
     }
 
-    pub const fn key(&'a self, key: &'a str) -> Self {
+    pub(crate) const fn key(&'a self, key: &'a str) -> Self {
         Self { parent: Some(self), step: Step::Key(key) }
     }
 }
@@ -65,7 +65,7 @@ impl fmt::Display for Path<'_> {
 
 /// Upstream's classes of field error; the class gives both the words and the cause's reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldErrorKind {
+pub(crate) enum FieldErrorKind {
     NotFound,
     Required,
     Duplicate,
@@ -73,16 +73,14 @@ pub enum FieldErrorKind {
     NotSupported,
     Forbidden,
     TooLong,
-    TooShort,
     TooMany,
-    TooFew,
     Internal,
     TypeInvalid,
 }
 
 impl FieldErrorKind {
     /// The machine-readable reason in `details.causes[].reason`.
-    pub const fn reason(self) -> &'static str {
+    pub(crate) const fn reason(self) -> &'static str {
         match self {
             Self::NotFound => "FieldValueNotFound",
             Self::Required => "FieldValueRequired",
@@ -91,9 +89,7 @@ impl FieldErrorKind {
             Self::NotSupported => "FieldValueNotSupported",
             Self::Forbidden => "FieldValueForbidden",
             Self::TooLong => "FieldValueTooLong",
-            Self::TooShort => "FieldValueTooShort",
             Self::TooMany => "FieldValueTooMany",
-            Self::TooFew => "FieldValueTooFew",
             Self::Internal => "InternalError",
             Self::TypeInvalid => "FieldValueTypeInvalid",
         }
@@ -108,9 +104,7 @@ impl FieldErrorKind {
             Self::NotSupported => "Unsupported value",
             Self::Forbidden => "Forbidden",
             Self::TooLong => "Too long",
-            Self::TooShort => "Too short",
             Self::TooMany => "Too many",
-            Self::TooFew => "Too few",
             Self::Internal => "Internal error",
         }
     }
@@ -118,7 +112,7 @@ impl FieldErrorKind {
 
 /// One thing that is wrong with one field.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FieldError {
+pub(crate) struct FieldError {
     pub kind: FieldErrorKind,
     pub path: String,
     /// The offending value as it is printed, already quoted where upstream quotes it.
@@ -131,42 +125,42 @@ impl FieldError {
         Self { kind, path: path.to_string(), value, detail }
     }
 
-    pub fn required(path: &Path<'_>, detail: impl Into<String>) -> Self {
+    pub(crate) fn required(path: &Path<'_>, detail: impl Into<String>) -> Self {
         Self::at(FieldErrorKind::Required, path, None, detail.into())
     }
 
-    pub fn invalid(path: &Path<'_>, value: &Value, detail: impl Into<String>) -> Self {
+    pub(crate) fn invalid(path: &Path<'_>, value: &Value, detail: impl Into<String>) -> Self {
         Self::at(FieldErrorKind::Invalid, path, Some(go_value(value)), detail.into())
     }
 
     /// Like [`Self::invalid`], for a value that is a string but is not at hand as JSON.
-    pub fn invalid_text(path: &Path<'_>, value: &str, detail: impl Into<String>) -> Self {
+    pub(crate) fn invalid_text(path: &Path<'_>, value: &str, detail: impl Into<String>) -> Self {
         Self::at(FieldErrorKind::Invalid, path, Some(go_quote(value)), detail.into())
     }
 
     /// Like [`Self::invalid`], with the value printed exactly as given.
-    pub fn invalid_raw(path: &Path<'_>, value: impl Into<String>, detail: impl Into<String>) -> Self {
+    pub(crate) fn invalid_raw(
+        path: &Path<'_>,
+        value: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
         Self::at(FieldErrorKind::Invalid, path, Some(value.into()), detail.into())
     }
 
-    pub fn type_invalid(path: &Path<'_>, value: &Value, detail: impl Into<String>) -> Self {
-        Self::at(FieldErrorKind::TypeInvalid, path, Some(go_value(value)), detail.into())
-    }
-
-    pub fn not_found(path: &Path<'_>, value: &Value) -> Self {
+    pub(crate) fn not_found(path: &Path<'_>, value: &Value) -> Self {
         Self::at(FieldErrorKind::NotFound, path, Some(go_value(value)), String::new())
     }
 
-    pub fn duplicate(path: &Path<'_>, value: &Value) -> Self {
+    pub(crate) fn duplicate(path: &Path<'_>, value: &Value) -> Self {
         Self::at(FieldErrorKind::Duplicate, path, Some(go_value(value)), String::new())
     }
 
-    pub fn forbidden(path: &Path<'_>, detail: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(path: &Path<'_>, detail: impl Into<String>) -> Self {
         Self::at(FieldErrorKind::Forbidden, path, None, detail.into())
     }
 
     /// `Unsupported value: "x": supported values: "a", "b"`, in the order given.
-    pub fn not_supported(path: &Path<'_>, value: &Value, supported: &[&str]) -> Self {
+    pub(crate) fn not_supported(path: &Path<'_>, value: &Value, supported: &[&str]) -> Self {
         let listed: Vec<String> = supported.iter().map(|s| go_quote(s)).collect();
         let detail = if listed.is_empty() {
             String::new()
@@ -176,31 +170,30 @@ impl FieldError {
         Self::at(FieldErrorKind::NotSupported, path, Some(go_value(value)), detail)
     }
 
-    pub fn too_long(path: &Path<'_>, max: usize) -> Self {
+    pub(crate) fn too_long(path: &Path<'_>, max: usize) -> Self {
         let unit = if max == 1 { "byte" } else { "bytes" };
         let detail = format!("may not be more than {max} {unit}");
         Self::at(FieldErrorKind::TooLong, path, None, detail)
     }
 
-    pub fn too_many(path: &Path<'_>, actual: usize, max: usize) -> Self {
+    pub(crate) fn too_many(path: &Path<'_>, actual: usize, max: usize) -> Self {
         let unit = if max == 1 { "item" } else { "items" };
         let detail = format!("must have at most {max} {unit}");
         Self::at(FieldErrorKind::TooMany, path, Some(actual.to_string()), detail)
     }
 
-    pub fn internal(path: &Path<'_>, detail: impl Into<String>) -> Self {
+    pub(crate) fn internal(path: &Path<'_>, detail: impl Into<String>) -> Self {
         Self::at(FieldErrorKind::Internal, path, None, detail.into())
     }
 
     /// The message without the path, as it stands in `details.causes[].message`.
-    pub fn body(&self) -> String {
+    pub(crate) fn body(&self) -> String {
         let mut text = self.kind.words().to_owned();
         let omits_value = matches!(
             self.kind,
             FieldErrorKind::Required
                 | FieldErrorKind::Forbidden
                 | FieldErrorKind::TooLong
-                | FieldErrorKind::TooShort
                 | FieldErrorKind::Internal
         );
         if let (false, Some(value)) = (omits_value, &self.value) {
@@ -222,7 +215,7 @@ impl fmt::Display for FieldError {
 }
 
 /// A JSON value as Go's `%v`/`%q` would print it in a field error.
-pub fn go_value(value: &Value) -> String {
+pub(crate) fn go_value(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::String(text) => go_quote(text),
@@ -231,7 +224,7 @@ pub fn go_value(value: &Value) -> String {
 }
 
 /// A string as Go's `%q` prints it.
-pub fn go_quote(text: &str) -> String {
+pub(crate) fn go_quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {

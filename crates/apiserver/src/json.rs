@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value};
 
-pub type Object = Map<String, Value>;
+pub(crate) type Object = Map<String, Value>;
 
 static NULL: Value = Value::Null;
 
 /// Total accessors over [`Value`]: a missing or wrongly typed member reads as its zero value.
-pub trait Access {
+pub(crate) trait Access {
     /// The member, or `null`.
     fn at(&self, key: &str) -> &Value;
 
@@ -50,7 +50,7 @@ impl Access for Object {
 }
 
 /// The member as an object, made if it is missing or something else.
-pub fn object_mut<'a>(parent: &'a mut Object, key: &str) -> &'a mut Object {
+pub(crate) fn object_mut<'a>(parent: &'a mut Object, key: &str) -> &'a mut Object {
     let member = parent.entry(key).or_insert(Value::Null);
     if !member.is_object() {
         *member = Value::Object(Map::new());
@@ -59,7 +59,7 @@ pub fn object_mut<'a>(parent: &'a mut Object, key: &str) -> &'a mut Object {
 }
 
 /// The members of an object; nothing for any other value.
-pub fn into_object(value: Value) -> Object {
+pub(crate) fn into_object(value: Value) -> Object {
     match value {
         Value::Object(object) => object,
         _ => Map::new(),

@@ -112,9 +112,7 @@ enum Item<'a> {
 impl JsonPath {
     /// Compiles a path as it stands in a CRD, without the braces of a template.
     pub(crate) fn parse(path: &str) -> Result<Self, JsonPathError> {
-        Ok(Self {
-            steps: parse::path(path)?,
-        })
+        Ok(Self { steps: parse::path(path)? })
     }
 
     /// The first value that the path finds. A `null` found is a value.
@@ -138,17 +136,6 @@ impl JsonPath {
     pub(crate) fn find<'a>(&'a self, root: &'a Value) -> Vec<&'a Value> {
         let found = walk(vec![Item::Value(root)], &self.steps).unwrap_or_default();
         found.into_iter().filter_map(Item::value).collect()
-    }
-}
-
-/// What is wrong with a path where only `.a.b` paths are expected, or nothing.
-pub(crate) fn simple_path_fault(path: &str) -> Option<&'static str> {
-    if path.is_empty() {
-        Some("must not be empty")
-    } else if !path.starts_with('.') {
-        Some("must be a simple json path starting with .")
-    } else {
-        None
     }
 }
 
@@ -196,21 +183,14 @@ impl<'a> Item<'a> {
 }
 
 fn walk<'a>(input: Vec<Item<'a>>, steps: &'a [Step]) -> Result<Vec<Item<'a>>, Inapplicable> {
-    steps
-        .iter()
-        .try_fold(input, |items, step| take(&items, step))
+    steps.iter().try_fold(input, |items, step| take(&items, step))
 }
 
 fn take<'a>(input: &[Item<'a>], step: &'a Step) -> Result<Vec<Item<'a>>, Inapplicable> {
     let mut out = Vec::new();
     match step {
         Step::Field(name) => {
-            out.extend(
-                input
-                    .iter()
-                    .filter_map(|item| item.member(name))
-                    .map(Item::Value),
-            );
+            out.extend(input.iter().filter_map(|item| item.member(name)).map(Item::Value));
         }
         Step::Wildcard => input.iter().for_each(|item| item.children(&mut out)),
         Step::Recursive => input.iter().for_each(|item| item.descend(&mut out)),
@@ -268,10 +248,7 @@ impl Slice {
         };
         let step = match self.step {
             None => 1,
-            Some(step) => usize::try_from(step)
-                .ok()
-                .filter(|s| *s > 0)
-                .ok_or(Inapplicable)?,
+            Some(step) => usize::try_from(step).ok().filter(|s| *s > 0).ok_or(Inapplicable)?,
         };
         Ok(list[range].iter().step_by(step))
     }

@@ -9,7 +9,6 @@ mod grammar;
 pub(crate) mod job;
 pub(crate) mod lease;
 pub(crate) mod namespace;
-pub(crate) mod naming;
 pub(crate) mod node;
 pub(crate) mod persistent_volume_claim;
 pub(crate) mod pod;
@@ -29,7 +28,7 @@ use crate::json::Object;
 /// The rules of one built-in kind. Objects arrive decoded by type (see `typed`): members that the
 /// type table knows have the right JSON type, empty optional members are gone, unknown ones too.
 /// Object metadata is validated by the caller; these rules speak of the rest.
-pub trait Kind: Send + Sync {
+pub(crate) trait Kind: Send + Sync {
     /// Fills in upstream's defaults. Runs on every body that is decoded, so it must be idempotent.
     fn default(&self, _obj: &mut Object) {}
 

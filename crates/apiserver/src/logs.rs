@@ -13,14 +13,13 @@ pub(crate) struct LogRelay;
 
 impl LogRelay {
     pub(crate) async fn relay(&self, call: &Call) -> Result<Response<Body>, ApiError> {
-        let stored = call.endpoint.resource.table.get(&call.key()).ok_or_else(|| call.not_found())?;
+        let stored =
+            call.endpoint.resource.table.get(&call.key()).ok_or_else(|| call.not_found())?;
         let pod = call.endpoint.to_object(&stored);
         let node = pod.at("spec").text("nodeName");
         if node.is_empty() {
             let name = stored.name();
-            return Err(ApiError::bad_request(format!(
-                "pod {name} does not have a host assigned"
-            )));
+            return Err(ApiError::bad_request(format!("pod {name} does not have a host assigned")));
         }
         Err(ApiError::unavailable(format!("the node {node} cannot be asked for logs")))
     }

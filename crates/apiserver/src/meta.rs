@@ -23,13 +23,9 @@ pub(crate) fn time(at: Timestamp) -> String {
 
 /// Drops what only the server may set, before a create.
 pub(crate) fn wipe_system_fields(metadata: &mut Object) {
-    for key in [
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "selfLink",
-        "uid",
-    ] {
+    for key in
+        ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"]
+    {
         metadata.remove(key);
     }
 }
@@ -47,10 +43,9 @@ pub(crate) fn validate(
     let generate = metadata.text("generateName");
     if !generate.is_empty() {
         // A suffix follows, so a trailing dash is fine.
-        let checked = generate.strip_suffix('-').map_or_else(
-            || generate.to_owned(),
-            |stem| format!("{stem}a"),
-        );
+        let checked = generate
+            .strip_suffix('-')
+            .map_or_else(|| generate.to_owned(), |stem| format!("{stem}a"));
         let at = path.field("generateName");
         for text in check_name(&checked) {
             errors.push(FieldError::invalid_text(&at, generate, text));
@@ -233,7 +228,7 @@ pub(crate) fn carry_over(new: &mut Object, old: &Object) {
 }
 
 /// Sets what the server owns on a new object.
-pub(crate) fn fill_system_fields(metadata: &mut Object, uid: String, now: Timestamp) {
+pub(crate) fn fill_system_fields(metadata: &mut Object, uid: &str, now: Timestamp) {
     metadata.insert("creationTimestamp".to_owned(), json!(time(now)));
     metadata.insert("uid".to_owned(), json!(uid));
 }
@@ -286,9 +281,8 @@ mod tests {
     #[test]
     fn finalizers_cannot_be_added_while_deleting() {
         let old = object(json!({"metadata": {"deletionTimestamp": "t", "finalizers": ["a/b"]}}));
-        let new = object(
-            json!({"metadata": {"deletionTimestamp": "t", "finalizers": ["a/b", "c/d"]}}),
-        );
+        let new =
+            object(json!({"metadata": {"deletionTimestamp": "t", "finalizers": ["a/b", "c/d"]}}));
         let mut errors = Vec::new();
         validate_update(&new, &old, &mut errors);
         assert_eq!(

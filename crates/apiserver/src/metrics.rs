@@ -41,8 +41,7 @@ impl Metrics {
     pub(crate) fn observe(&self, method: &Method, resource: &str, code: u16, took: Duration) {
         // Resources come from paths that clients choose: only answers keep the label bounded.
         let known = if code == 404 { "" } else { resource };
-        let labels =
-            RequestLabels { verb: method.to_string(), resource: known.to_owned(), code };
+        let labels = RequestLabels { verb: method.to_string(), resource: known.to_owned(), code };
         self.requests.get_or_create(&labels).inc();
         self.duration.observe(took.as_secs_f64());
     }

@@ -126,10 +126,7 @@ fn custom_schemas(
     let mut own = schema.clone();
     if let Some(own) = own.as_object_mut() {
         let properties = crate::json::object_mut(own, "properties");
-        let described = [
-            ("apiVersion", API_VERSION_TEXT),
-            ("kind", KIND_TEXT),
-        ];
+        let described = [("apiVersion", API_VERSION_TEXT), ("kind", KIND_TEXT)];
         for (key, text) in described {
             properties.insert(key.to_owned(), json!({"type": "string", "description": text}));
         }
@@ -214,16 +211,8 @@ fn add_paths(resource: &Resource, version: &str, model: &str, paths: &mut Map<St
 /// Query parameters of writes; kubectl looks for them before it trusts the server to validate.
 const WRITE_PARAMETERS: [&str; 3] = ["dryRun", "fieldManager", "fieldValidation"];
 
-fn operation(
-    resource: &Resource,
-    version: &str,
-    model: &str,
-    method: &str,
-    action: &str,
-) -> Value {
-    let parameter = |name: &str| {
-        json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}})
-    };
+fn operation(resource: &Resource, version: &str, model: &str, method: &str, action: &str) -> Value {
+    let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
     let mut parameters = Vec::new();
     if matches!(method, "post" | "put" | "patch") {
         parameters.extend(WRITE_PARAMETERS.map(parameter));
@@ -233,7 +222,13 @@ fn operation(
         parameters.push(json!({"name": "force", "in": "query", "schema": schema}));
     }
     if action == "list" {
-        let names = ["continue", "fieldSelector", "labelSelector", "resourceVersion", "resourceVersionMatch"];
+        let names = [
+            "continue",
+            "fieldSelector",
+            "labelSelector",
+            "resourceVersion",
+            "resourceVersionMatch",
+        ];
         parameters.extend(names.map(parameter));
     }
     let schema = json!({"$ref": format!("#/components/schemas/{model}")});

@@ -18,7 +18,7 @@ const MAX_DIGITS: usize = 36;
 const MAX_BINARY: u128 = i64::MAX as u128;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum QuantityError {
+pub(crate) enum QuantityError {
     #[error(
         "quantities must match the regular expression \
          '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -39,7 +39,7 @@ enum Format {
 
 /// `digits * 10^scale`, with the notation that it was written in.
 #[derive(Clone, Debug)]
-pub struct Quantity {
+pub(crate) struct Quantity {
     negative: bool,
     digits: u128,
     scale: i64,
@@ -49,10 +49,10 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    pub const ZERO: Self =
+    pub(crate) const ZERO: Self =
         Self { negative: false, digits: 0, scale: 0, format: Format::DecimalSi, text: None };
 
-    pub fn parse(text: &str) -> Result<Self, QuantityError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, QuantityError> {
         if text.is_empty() {
             return Err(QuantityError::Format);
         }
@@ -65,7 +65,7 @@ impl Quantity {
     }
 
     /// The spelling that the API gives back.
-    pub fn canonical(&self) -> String {
+    pub(crate) fn canonical(&self) -> String {
         if let Some(text) = &self.text {
             return text.to_string();
         }
@@ -113,7 +113,7 @@ impl Quantity {
 
     /// Rounds up (away from zero) to thousandths: what the API does to every resource amount.
     #[must_use]
-    pub fn round_up_milli(mut self) -> Self {
+    pub(crate) fn round_up_milli(mut self) -> Self {
         if self.scale < MILLI {
             self.rescale_up(MILLI);
             self.text = None;
@@ -121,25 +121,25 @@ impl Quantity {
         self
     }
 
-    pub const fn is_zero(&self) -> bool {
+    pub(crate) const fn is_zero(&self) -> bool {
         self.digits == 0
     }
 
-    pub const fn is_negative(&self) -> bool {
+    pub(crate) const fn is_negative(&self) -> bool {
         self.negative && self.digits != 0
     }
 
-    pub const fn is_positive(&self) -> bool {
+    pub(crate) const fn is_positive(&self) -> bool {
         !self.negative && self.digits != 0
     }
 
     /// Whether, to the thousandth, this is not a whole number.
-    pub fn has_fraction(&self) -> bool {
+    pub(crate) fn has_fraction(&self) -> bool {
         self.clone().round_up_milli().whole().is_none()
     }
 
     /// The amount rounded up to a whole number.
-    pub fn value(&self) -> i64 {
+    pub(crate) fn value(&self) -> i64 {
         let mut rounded = self.clone();
         rounded.rescale_up(0);
         let magnitude = rounded.whole().and_then(|whole| i64::try_from(whole).ok());
@@ -148,7 +148,7 @@ impl Quantity {
     }
 
     /// Whether this is a positive whole multiple of `unit`.
-    pub fn is_multiple_of(&self, unit: &Self) -> bool {
+    pub(crate) fn is_multiple_of(&self, unit: &Self) -> bool {
         match (self.whole(), unit.whole()) {
             (Some(amount), Some(unit)) => {
                 !self.negative && unit != 0 && amount.is_multiple_of(unit)
@@ -159,7 +159,7 @@ impl Quantity {
 
     /// The sum; it keeps this quantity's notation, or the other's if this is zero.
     #[must_use]
-    pub fn plus(&self, other: &Self) -> Self {
+    pub(crate) fn plus(&self, other: &Self) -> Self {
         let format = if self.is_zero() { other.format } else { self.format };
         let scale = self.scale.min(other.scale);
         let (a, b) = (self.aligned(scale), other.aligned(scale));

@@ -17,6 +17,7 @@ pub(crate) use endpoint::{Endpoint, Findings};
 
 use serde_json::Value;
 
+use crate::kind::custom_resource_definition::precedence::Precedence;
 use crate::store::{CommitError, Store, Table};
 
 /// One served resource with all its versions.
@@ -180,7 +181,7 @@ impl Registry {
             }
         }
         for versions in groups.values_mut() {
-            versions.sort_by(|a, b| custom::version_priority(b).cmp(&custom::version_priority(a)));
+            versions.sort_by_key(|name| std::cmp::Reverse(Precedence::of(name)));
         }
         groups
     }

@@ -170,7 +170,13 @@ mod tests {
         (p.group, p.namespace, p.resource, p.name, p.subresource)
     }
 
-    fn expect(g: &str, ns: &str, r: &str, n: &str, s: &str) -> (String, String, String, String, String) {
+    fn expect(
+        g: &str,
+        ns: &str,
+        r: &str,
+        n: &str,
+        s: &str,
+    ) -> (String, String, String, String, String) {
         (g.into(), ns.into(), r.into(), n.into(), s.into())
     }
 

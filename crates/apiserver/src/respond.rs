@@ -24,9 +24,15 @@ const CHUNK: usize = 256 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Json,
-    Table { version: MetaVersion, include: Include },
+    Table {
+        version: MetaVersion,
+        include: Include,
+    },
     /// `PartialObjectMetadata`: metadata alone.
-    Partial { version: MetaVersion, list: bool },
+    Partial {
+        version: MetaVersion,
+        list: bool,
+    },
 }
 
 const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -34,10 +40,8 @@ const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kube
 impl Form {
     pub(crate) fn negotiate(headers: &HeaderMap, query: &Query) -> Result<Self, ApiError> {
         let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("*/*");
-        let form = accept
-            .split(',')
-            .find_map(|clause| Self::of_clause(clause.trim()))
-            .ok_or_else(|| {
+        let form = accept.split(',').find_map(|clause| Self::of_clause(clause.trim())).ok_or_else(
+            || {
                 if accept.contains("as=") {
                     return ApiError::not_acceptable(format!(
                         "only the following media types are accepted: {ACCEPTED}"
@@ -47,7 +51,8 @@ impl Form {
                     "406: Not Acceptable\n\nAvailable representations: {ACCEPTED}"
                 ))
                 .with_details(serde_json::json!({}))
-            })?;
+            },
+        )?;
         Ok(match form {
             Self::Table { version, .. } => {
                 let include = Include::parse(query.text("includeObject"));
@@ -222,13 +227,7 @@ pub(crate) fn list(call: &Call, page: &Page, form: Form) -> Result<Response<Body
     Ok(bytes(StatusCode::OK, out))
 }
 
-fn open_list(
-    kind: &str,
-    api_version: &str,
-    shows_continue: bool,
-    page: &Page,
-    out: &mut Vec<u8>,
-) {
+fn open_list(kind: &str, api_version: &str, shows_continue: bool, page: &Page, out: &mut Vec<u8>) {
     let mut metadata = serde_json::json!({"resourceVersion": page.version.to_string()});
     if page.next.is_some() || shows_continue {
         metadata["continue"] = Value::from(page.next.as_deref().unwrap_or_default());

@@ -90,11 +90,8 @@ pub(crate) fn owners(
 
 fn token_review(call: &Call, review: &Object) -> Result<Value, ApiError> {
     let tokens = call.engine.tokens();
-    let authenticator = Authenticator {
-        tokens: &tokens,
-        accounts: &call.engine.accounts,
-        objects: &*call.engine,
-    };
+    let authenticator =
+        Authenticator { tokens: &tokens, accounts: &call.engine.accounts, objects: &*call.engine };
     authenticator.review(review, call.now())
 }
 

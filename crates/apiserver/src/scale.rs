@@ -31,14 +31,16 @@ pub(crate) async fn answer(
         return Err(ApiError::unknown_resource());
     };
     if verb == Verb::Get {
-        let stored = call.endpoint.resource.table.get(&call.key()).ok_or_else(|| call.not_found())?;
+        let stored =
+            call.endpoint.resource.table.get(&call.key()).ok_or_else(|| call.not_found())?;
         let scale = to_scale(paths, &call.endpoint.to_object(&stored))?;
         return Ok(respond::json(StatusCode::OK, &scale));
     }
     let options = WriteOptions::parse(&call.query, "UpdateOptions")?;
     let manager = options.manager(&call.headers);
     for _ in 0..ATTEMPTS {
-        let stored = call.endpoint.resource.table.get(&call.key()).ok_or_else(|| call.not_found())?;
+        let stored =
+            call.endpoint.resource.table.get(&call.key()).ok_or_else(|| call.not_found())?;
         let old = call.endpoint.to_object(&stored);
         let before = to_scale(paths, &old)?;
         let wanted = wanted(call, verb, before, bytes, options.validation)?;
@@ -119,7 +121,7 @@ fn patched(call: &Call, mut scale: Value, bytes: &Bytes) -> Result<Value, ApiErr
     } else if media == PatchType::Merge.media_type() {
         patch::merge::apply(&mut scale, &by)
     } else {
-        let accepted = [PatchType::Json, PatchType::Merge].map(|t| t.media_type()).join(", ");
+        let accepted = [PatchType::Json, PatchType::Merge].map(PatchType::media_type).join(", ");
         return Err(ApiError::unsupported_media_type(format!(
             "the body of the request was in an unknown format - accepted media types include: {accepted}"
         )));
@@ -174,6 +176,7 @@ fn at<'a>(object: &'a Object, path: &str) -> &'a Value {
 fn set_at(object: &mut Object, path: &str, value: Value) {
     let mut steps: Vec<&str> = steps(path).collect();
     let Some(last) = steps.pop() else { return };
-    let parent = steps.into_iter().fold(object, |parent, step| crate::json::object_mut(parent, step));
+    let parent =
+        steps.into_iter().fold(object, |parent, step| crate::json::object_mut(parent, step));
     parent.insert(last.to_owned(), value);
 }

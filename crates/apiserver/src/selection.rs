@@ -22,9 +22,7 @@ impl Selection {
     pub(crate) fn of(call: &Call) -> Result<Self, ApiError> {
         let labels = match call.query.text("labelSelector") {
             "" => LabelSelector::everything(),
-            text => {
-                LabelSelector::parse(text).map_err(|e| ApiError::bad_request(e.to_string()))?
-            }
+            text => LabelSelector::parse(text).map_err(|e| ApiError::bad_request(e.to_string()))?,
         };
         let fields = FieldSelector::parse(call.query.text("fieldSelector"))
             .map_err(|e| ApiError::bad_request(e.to_string()))?;

@@ -3,7 +3,7 @@
 pub(crate) mod authorize;
 mod compress;
 mod dispatch;
-pub mod listener;
+pub(crate) mod listener;
 
 use std::sync::Arc;
 use std::time::Instant;

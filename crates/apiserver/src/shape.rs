@@ -9,29 +9,36 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ShapeId(pub u32);
+pub(crate) struct ShapeId(pub u32);
 
 /// An arena of shapes.
 #[derive(Debug, Default)]
-pub struct Shapes {
+pub(crate) struct Shapes {
     nodes: Vec<Shape>,
 }
 
 /// How one value is composed.
 #[derive(Debug, Clone)]
-pub enum Shape {
+pub(crate) enum Shape {
     /// A string, number or boolean, or anything that is always replaced as a whole.
     Scalar,
     /// Nothing is declared: composition is deduced from the value itself
     /// (objects granular, lists atomic).
     Any,
     /// An object: declared fields, and what any other key holds (`None`: no other keys).
-    Map { fields: BTreeMap<Box<str>, Field>, rest: Option<ShapeId>, atomic: bool },
-    List { item: ShapeId, kind: ListKind },
+    Map {
+        fields: BTreeMap<Box<str>, Field>,
+        rest: Option<ShapeId>,
+        atomic: bool,
+    },
+    List {
+        item: ShapeId,
+        kind: ListKind,
+    },
 }
 
 #[derive(Debug, Clone)]
-pub struct Field {
+pub(crate) struct Field {
     pub shape: ShapeId,
     /// The declared default; list-map keys may come from it (`protocol: TCP`).
     pub default: Option<Value>,
@@ -41,7 +48,7 @@ pub struct Field {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ListKind {
+pub(crate) enum ListKind {
     Atomic,
     Set,
     /// Elements are told apart by the values of these keys.
@@ -50,27 +57,27 @@ pub enum ListKind {
 
 /// `patchStrategy` and `patchMergeKey` of a built-in's field, for strategic merge patch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PatchStrategy {
+pub(crate) struct PatchStrategy {
     pub merge: bool,
     pub retain_keys: bool,
     pub merge_key: Option<Box<str>>,
 }
 
 impl Shapes {
-    pub fn get(&self, id: ShapeId) -> &Shape {
+    pub(crate) fn get(&self, id: ShapeId) -> &Shape {
         &self.nodes[id.0 as usize]
     }
 
     /// Reserves a place, so that a type that refers to itself can be filled in afterwards.
-    pub fn reserve(&mut self) -> ShapeId {
+    pub(crate) fn reserve(&mut self) -> ShapeId {
         self.push(Shape::Any)
     }
 
-    pub fn set(&mut self, id: ShapeId, shape: Shape) {
+    pub(crate) fn set(&mut self, id: ShapeId, shape: Shape) {
         self.nodes[id.0 as usize] = shape;
     }
 
-    pub fn push(&mut self, shape: Shape) -> ShapeId {
+    pub(crate) fn push(&mut self, shape: Shape) -> ShapeId {
         let id = ShapeId(u32::try_from(self.nodes.len()).expect("fewer than 2^32 shapes"));
         self.nodes.push(shape);
         id

@@ -66,14 +66,20 @@ impl ApiError {
 
     pub(crate) fn already_exists(resource: GroupResource<'_>, name: &str) -> Self {
         let message = format!("{resource} \"{name}\" already exists");
-        Self::new(StatusCode::CONFLICT, "AlreadyExists", message)
-            .with(object_details(resource.group, resource.resource, name))
+        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).with(object_details(
+            resource.group,
+            resource.resource,
+            name,
+        ))
     }
 
     pub(crate) fn conflict(resource: GroupResource<'_>, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}");
-        Self::new(StatusCode::CONFLICT, "Conflict", message)
-            .with(object_details(resource.group, resource.resource, name))
+        Self::new(StatusCode::CONFLICT, "Conflict", message).with(object_details(
+            resource.group,
+            resource.resource,
+            name,
+        ))
     }
 
     /// The object changed between read and write.
@@ -89,8 +95,11 @@ impl ApiError {
             (_, "") => format!("{resource} is forbidden: {why}"),
             (_, name) => format!("{resource} \"{name}\" is forbidden: {why}"),
         };
-        Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
-            .with(object_details(resource.group, resource.resource, name))
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).with(object_details(
+            resource.group,
+            resource.resource,
+            name,
+        ))
     }
 
     pub(crate) fn unauthorized() -> Self {
@@ -175,13 +184,15 @@ impl ApiError {
     /// The asked-for version has not been reached yet.
     pub(crate) fn version_too_large(asked: u64, current: u64) -> Self {
         let message = format!("Too large resource version: {asked}, current: {current}");
-        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {message}")).with(json!({
-            "causes": [{
-                "reason": "ResourceVersionTooLarge",
-                "message": "Too large resource version",
-            }],
-            "retryAfterSeconds": 1,
-        }))
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {message}")).with(
+            json!({
+                "causes": [{
+                    "reason": "ResourceVersionTooLarge",
+                    "message": "Too large resource version",
+                }],
+                "retryAfterSeconds": 1,
+            }),
+        )
     }
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {

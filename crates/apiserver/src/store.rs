@@ -21,8 +21,8 @@ pub(crate) use table::{Event, Gone, Objects, Table};
 pub(crate) use writer::{Change, Expect, Operation, WriteError};
 
 use lock::DirectoryLock;
-use tokio::sync::watch;
 use sqlite::Database;
+use tokio::sync::watch;
 use writer::{Committer, Writer};
 
 #[derive(Debug)]
@@ -70,9 +70,7 @@ impl Store {
         let tables = loaded
             .resources
             .into_iter()
-            .map(|(name, (id, objects))| {
-                (name, Arc::new(Table::new(id, objects, loaded.version)))
-            })
+            .map(|(name, (id, objects))| (name, Arc::new(Table::new(id, objects, loaded.version))))
             .collect();
         let committer = Committer::new(Some(database), version.clone());
         Ok(Self {
@@ -174,4 +172,3 @@ fn private_directory(directory: &Path) -> std::io::Result<()> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(directory)
 }
-

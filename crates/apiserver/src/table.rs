@@ -43,11 +43,7 @@ impl Printer {
     pub(crate) fn custom(columns: &[Value]) -> Self {
         let (definitions, columns) = custom::compile(columns);
         let definitions = Value::Array(definitions).to_string();
-        Self {
-            definitions,
-            fill: Fill::Custom(columns),
-            conditions: |_| None,
-        }
+        Self { definitions, fill: Fill::Custom(columns), conditions: |_| None }
     }
 
     fn cells(&self, obj: &Object, now: Timestamp, cells: &mut Cells<'_>) {
@@ -55,9 +51,7 @@ impl Printer {
             Fill::Builtin(fill) => fill(obj, now, cells),
             Fill::Custom(columns) => {
                 cells.text(obj.at("metadata").text("name"));
-                columns
-                    .iter()
-                    .for_each(|column| column.fill(obj, now, cells));
+                columns.iter().for_each(|column| column.fill(obj, now, cells));
             }
         }
     }
@@ -127,10 +121,7 @@ impl<'a> ListMeta<'a> {
     /// The metadata of the table of one object.
     pub(crate) fn of_object(obj: &'a Object) -> Self {
         let resource_version = obj.at("metadata").text("resourceVersion");
-        Self {
-            resource_version,
-            ..Self::default()
-        }
+        Self { resource_version, ..Self::default() }
     }
 }
 
@@ -143,20 +134,10 @@ pub(crate) fn render<'o>(
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
     let version = view.version.api_version();
-    push(
-        &mut out,
-        &format!(r#"{{"kind":"Table","apiVersion":"{version}","metadata":{{"#),
-    );
+    push(&mut out, &format!(r#"{{"kind":"Table","apiVersion":"{version}","metadata":{{"#));
     list_metadata(list, &mut out);
     push(&mut out, r#"},"columnDefinitions":"#);
-    push(
-        &mut out,
-        if view.headers {
-            &printer.definitions
-        } else {
-            "null"
-        },
-    );
+    push(&mut out, if view.headers { &printer.definitions } else { "null" });
     push(&mut out, r#","rows":["#);
     for (i, obj) in objects.into_iter().enumerate() {
         if i > 0 {
@@ -170,10 +151,9 @@ pub(crate) fn render<'o>(
 
 fn list_metadata(list: &ListMeta<'_>, out: &mut Vec<u8>) {
     let mut separator = "";
-    for (key, text) in [
-        ("resourceVersion", list.resource_version),
-        ("continue", list.continue_token),
-    ] {
+    for (key, text) in
+        [("resourceVersion", list.resource_version), ("continue", list.continue_token)]
+    {
         if !text.is_empty() {
             push(out, separator);
             push(out, &format!(r#""{key}":"#));
@@ -182,10 +162,7 @@ fn list_metadata(list: &ListMeta<'_>, out: &mut Vec<u8>) {
         }
     }
     if let Some(remaining) = list.remaining {
-        push(
-            out,
-            &format!(r#"{separator}"remainingItemCount":{remaining}"#),
-        );
+        push(out, &format!(r#"{separator}"remainingItemCount":{remaining}"#));
     }
 }
 
@@ -208,19 +185,13 @@ fn row(printer: &Printer, view: &View, obj: &Object, out: &mut Vec<u8>) {
 }
 
 fn ends_initial_events(obj: &Object) -> bool {
-    obj.at("metadata")
-        .at("annotations")
-        .text("k8s.io/initial-events-end")
-        == "true"
+    obj.at("metadata").at("annotations").text("k8s.io/initial-events-end") == "true"
 }
 
 /// Writes an object's `PartialObjectMetadata`.
 pub(crate) fn partial_metadata(obj: &Object, version: MetaVersion, out: &mut Vec<u8>) {
     let version = version.api_version();
-    push(
-        out,
-        &format!(r#"{{"kind":"PartialObjectMetadata","apiVersion":"{version}","metadata":"#),
-    );
+    push(out, &format!(r#"{{"kind":"PartialObjectMetadata","apiVersion":"{version}","metadata":"#));
     match obj.get("metadata") {
         Some(metadata) => json(metadata, out),
         None => push(out, "{}"),

@@ -16,9 +16,9 @@ mod shapes;
 mod table;
 mod time;
 
-pub(crate) use decode::{DecodeError, decode, decode_object_meta, decode_object_meta_at};
-pub(crate) use protobuf::{ProtobufError, decode_protobuf};
-pub(crate) use table::{TypeId, TypeTable, table};
+pub(crate) use decode::{decode, decode_object_meta};
+pub(crate) use protobuf::decode_protobuf;
+pub(crate) use table::table;
 
 /// The RBAC objects that a server creates for itself, as a JSON list.
 pub(crate) const BOOTSTRAP_RBAC: &str = include_str!("../tables/rbac.json");

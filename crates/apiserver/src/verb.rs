@@ -19,12 +19,12 @@ use serde_json::{Value, json};
 pub(crate) use options::{FieldValidation, WriteOptions};
 
 use crate::apply;
-use crate::body;
 use crate::auth::identity::Identity;
-use crate::media;
-use crate::patch::PatchError;
+use crate::body;
 use crate::engine::Shared;
 use crate::json::{Access, Object};
+use crate::media;
+use crate::patch::PatchError;
 use crate::registry::Endpoint;
 use crate::request::{Query, ResourcePath};
 use crate::status::{ApiError, GroupResource};
@@ -134,10 +134,17 @@ impl Call {
     pub(crate) fn decode_value(
         &self,
         value: Value,
-        mut strict: Vec<String>,
+        mut duplicates: Vec<String>,
         validation: FieldValidation,
     ) -> Result<Object, ApiError> {
-        let object = self.endpoint.decode(value, &mut strict)?;
+        let mut unknown = Vec::new();
+        let object = self.endpoint.decode(value, &mut unknown)?;
+        let strict = if self.endpoint.custom().is_some() {
+            duplicates.append(&mut unknown);
+            duplicates
+        } else {
+            body::strict_errors(duplicates, unknown)
+        };
         self.report_strict(strict, validation)?;
         Ok(object)
     }

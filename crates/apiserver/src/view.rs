@@ -117,12 +117,10 @@ fn take_definition(
     }
     // Objects that are older than a changed schema are defaulted when they are read.
     let since = if known.is_some() { stored.version } else { 0 };
-    let resource = Definition::parse(&definition)
-        .map_err(|e| e.to_string())
-        .and_then(|parsed| {
-            Resource::custom(&parsed, &stored.index.uid, since, &engine.store)
-                .map_err(|e| e.to_string())
-        });
+    let resource = Definition::parse(&definition).map_err(|e| e.to_string()).and_then(|parsed| {
+        Resource::custom(&parsed, &stored.index.uid, since, &engine.store)
+            .map_err(|e| e.to_string())
+    });
     match resource {
         Ok(resource) => {
             let resource = Arc::new(resource);
@@ -170,9 +168,7 @@ impl AccessView {
         ];
         let followers = followers
             .into_iter()
-            .map(|(source, group, plural)| {
-                Ok((source, Follower::new(store.table(group, plural)?)))
-            })
+            .map(|(source, group, plural)| Ok((source, Follower::new(store.table(group, plural)?))))
             .collect::<Result<_, CommitError>>()?;
         Ok(Self { state: RwLock::default(), followers: Mutex::new(followers) })
     }

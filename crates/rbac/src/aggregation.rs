@@ -49,10 +49,7 @@ impl LabelSelector {
                 return Ok(false);
             }
         }
-        Ok(self
-            .match_labels
-            .iter()
-            .all(|(key, value)| labels.get(key) == Some(value)))
+        Ok(self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value)))
     }
 }
 
@@ -65,10 +62,8 @@ pub fn aggregated_rules<'a>(
     let Some(selectors) = &role.aggregation else {
         return Ok(None);
     };
-    let mut others: Vec<&ClusterRole> = all
-        .into_iter()
-        .filter(|other| other.name != role.name)
-        .collect();
+    let mut others: Vec<&ClusterRole> =
+        all.into_iter().filter(|other| other.name != role.name).collect();
     others.sort_unstable_by(|a, b| a.name.cmp(&b.name));
 
     let mut gathered: Vec<PolicyRule> = Vec::new();
@@ -125,10 +120,7 @@ mod tests {
             role(&json!({"metadata": {"name": "w"}, "rules": [rule("jobs")]})),
         ];
         let rules = aggregated_rules(&sum, &all).unwrap().unwrap();
-        let resources: Vec<&str> = rules
-            .iter()
-            .map(|rule| rule.resources[0].as_str())
-            .collect();
+        let resources: Vec<&str> = rules.iter().map(|rule| rule.resources[0].as_str()).collect();
         assert_eq!(resources, ["nodes", "secrets", "pods"]);
         assert_eq!(aggregated_rules(&all[4], &all).unwrap(), None);
     }

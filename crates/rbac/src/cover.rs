@@ -38,11 +38,7 @@ fn piece_count(rule: &PolicyRule) -> usize {
         .saturating_mul(rule.resources.len())
         .saturating_mul(rule.verbs.len())
         .saturating_mul(rule.resource_names.len().max(1));
-    on_resources.saturating_add(
-        rule.non_resource_urls
-            .len()
-            .saturating_mul(rule.verbs.len()),
-    )
+    on_resources.saturating_add(rule.non_resource_urls.len().saturating_mul(rule.verbs.len()))
 }
 
 fn each_piece<'a>(rule: &'a PolicyRule, mut visit: impl FnMut(Piece<'a>)) {
@@ -50,14 +46,7 @@ fn each_piece<'a>(rule: &'a PolicyRule, mut visit: impl FnMut(Piece<'a>)) {
         for resource in &rule.resources {
             for verb in &rule.verbs {
                 let mut visit_name = |name| {
-                    visit(Piece {
-                        verb,
-                        target: Target::Resource {
-                            group,
-                            resource,
-                            name,
-                        },
-                    });
+                    visit(Piece { verb, target: Target::Resource { group, resource, name } });
                 };
                 if rule.resource_names.is_empty() {
                     visit_name(None);
@@ -70,10 +59,7 @@ fn each_piece<'a>(rule: &'a PolicyRule, mut visit: impl FnMut(Piece<'a>)) {
     }
     for path in &rule.non_resource_urls {
         for verb in &rule.verbs {
-            visit(Piece {
-                verb,
-                target: Target::Path(path),
-            });
+            visit(Piece { verb, target: Target::Path(path) });
         }
     }
 }
@@ -82,11 +68,7 @@ impl Piece<'_> {
     fn to_rule(self) -> PolicyRule {
         let one = |value: &str| vec![value.to_owned()];
         match self.target {
-            Target::Resource {
-                group,
-                resource,
-                name,
-            } => PolicyRule {
+            Target::Resource { group, resource, name } => PolicyRule {
                 verbs: one(self.verb),
                 api_groups: one(group),
                 resources: one(resource),
@@ -116,11 +98,7 @@ pub(crate) fn compact(rules: Vec<PolicyRule>) -> Vec<PolicyRule> {
             compacted.push(rule);
             continue;
         };
-        let key = (
-            rule.api_groups.clone(),
-            rule.resources.clone(),
-            rule.resource_names.clone(),
-        );
+        let key = (rule.api_groups.clone(), rule.resources.clone(), rule.resource_names.clone());
         match simple.get_mut(&key) {
             Some(known) => known.verbs.extend(rule.verbs),
             None => {
@@ -176,10 +154,7 @@ mod tests {
                 json!([{"verbs": ["*"], "apiGroups": [""], "resources": ["pods"]}]),
                 json!([{"verbs": ["*"], "apiGroups": [""], "resources": ["pods"]}]),
             ),
-            (
-                json!([{"verbs": ["get"], "nonResourceURLs": ["/apis", "/api/*"]}]),
-                json!([]),
-            ),
+            (json!([{"verbs": ["get"], "nonResourceURLs": ["/apis", "/api/*"]}]), json!([])),
             (
                 json!([{"verbs": ["get", "post"], "nonResourceURLs": ["/api", "*"]}]),
                 json!([
@@ -190,11 +165,7 @@ mod tests {
             ),
         ];
         for (requested, missing) in cases {
-            assert_eq!(
-                uncovered(&owned, &rules(requested.clone())),
-                rules(missing),
-                "{requested}"
-            );
+            assert_eq!(uncovered(&owned, &rules(requested.clone())), rules(missing), "{requested}");
         }
     }
 
@@ -244,25 +215,19 @@ mod tests {
             some_of(&["/x", "/x/*", "/x/y", "*", "/*"]),
             any::<bool>(),
         )
-            .prop_map(
-                |(verbs, api_groups, resources, resource_names, paths, on_paths)| {
-                    if on_paths {
-                        PolicyRule {
-                            verbs,
-                            non_resource_urls: paths,
-                            ..PolicyRule::default()
-                        }
-                    } else {
-                        PolicyRule {
-                            verbs,
-                            api_groups,
-                            resources,
-                            resource_names,
-                            ..Default::default()
-                        }
+            .prop_map(|(verbs, api_groups, resources, resource_names, paths, on_paths)| {
+                if on_paths {
+                    PolicyRule { verbs, non_resource_urls: paths, ..PolicyRule::default() }
+                } else {
+                    PolicyRule {
+                        verbs,
+                        api_groups,
+                        resources,
+                        resource_names,
+                        ..Default::default()
                     }
-                },
-            )
+                }
+            })
     }
 
     fn any_request() -> impl Strategy<Value = [&'static str; 6]> {

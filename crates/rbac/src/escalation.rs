@@ -121,10 +121,7 @@ pub fn confirm_held(
         described.join("\n"),
     );
     if !held.unresolved.is_empty() {
-        text.push_str(&format!(
-            "; resolution errors: [{}]",
-            aggregate(&held.unresolved)
-        ));
+        text.push_str(&format!("; resolution errors: [{}]", aggregate(&held.unresolved)));
     }
     Err(Refusal::NotHeld(text))
 }
@@ -132,17 +129,8 @@ pub fn confirm_held(
 fn full_authority() -> [PolicyRule; 2] {
     let all = || vec!["*".to_owned()];
     [
-        PolicyRule {
-            verbs: all(),
-            api_groups: all(),
-            resources: all(),
-            ..PolicyRule::default()
-        },
-        PolicyRule {
-            verbs: all(),
-            non_resource_urls: all(),
-            ..PolicyRule::default()
-        },
+        PolicyRule { verbs: all(), api_groups: all(), resources: all(), ..PolicyRule::default() },
+        PolicyRule { verbs: all(), non_resource_urls: all(), ..PolicyRule::default() },
     ]
 }
 
@@ -165,10 +153,7 @@ fn members<'a>(
     object: Option<&'a Map<String, Value>>,
     ignored: &'a [&str],
 ) -> impl Iterator<Item = (&'a String, &'a Value)> {
-    object
-        .into_iter()
-        .flatten()
-        .filter(|(key, _)| !ignored.contains(&key.as_str()))
+    object.into_iter().flatten().filter(|(key, _)| !ignored.contains(&key.as_str()))
 }
 
 #[cfg(test)]

@@ -59,14 +59,8 @@ pub struct Role {
 
 impl Role {
     pub fn from_value(object: &Value) -> Result<Self, DecodeError> {
-        let RoleObject {
-            metadata, rules, ..
-        } = decode("Role", object)?;
-        Ok(Self {
-            namespace: metadata.namespace,
-            name: metadata.name,
-            rules,
-        })
+        let RoleObject { metadata, rules, .. } = decode("Role", object)?;
+        Ok(Self { namespace: metadata.namespace, name: metadata.name, rules })
     }
 }
 
@@ -82,11 +76,7 @@ pub struct ClusterRole {
 
 impl ClusterRole {
     pub fn from_value(object: &Value) -> Result<Self, DecodeError> {
-        let RoleObject {
-            metadata,
-            rules,
-            aggregation_rule,
-        } = decode("ClusterRole", object)?;
+        let RoleObject { metadata, rules, aggregation_rule } = decode("ClusterRole", object)?;
         Ok(Self {
             name: metadata.name,
             labels: metadata.labels,
@@ -144,17 +134,8 @@ impl Binding {
             #[serde(default, deserialize_with = "null_as_default")]
             subjects: Vec<Subject>,
         }
-        let BindingObject {
-            metadata,
-            role_ref,
-            subjects,
-        } = decode("role binding", object)?;
-        Ok(Self {
-            namespace: metadata.namespace,
-            name: metadata.name,
-            role_ref,
-            subjects,
-        })
+        let BindingObject { metadata, role_ref, subjects } = decode("role binding", object)?;
+        Ok(Self { namespace: metadata.namespace, name: metadata.name, role_ref, subjects })
     }
 
     /// How the binding and one of its subjects read in the reason of a decision.
@@ -188,10 +169,6 @@ impl Subject {
 
     /// The namespace of a service account that a binding of `binding_namespace` names.
     pub(crate) fn namespace_in<'a>(&'a self, binding_namespace: &'a str) -> &'a str {
-        if self.namespace.is_empty() {
-            binding_namespace
-        } else {
-            &self.namespace
-        }
+        if self.namespace.is_empty() { binding_namespace } else { &self.namespace }
     }
 }

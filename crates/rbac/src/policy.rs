@@ -31,10 +31,7 @@ pub struct Policy {
 /// Changes.
 impl Policy {
     pub fn upsert_role(&mut self, role: Role) {
-        self.roles
-            .entry(role.namespace)
-            .or_default()
-            .insert(role.name, role.rules);
+        self.roles.entry(role.namespace).or_default().insert(role.name, role.rules);
     }
 
     pub fn remove_role(&mut self, namespace: &str, name: &str) {
@@ -100,10 +97,7 @@ impl Policy {
                 }
             }
         }
-        Decision {
-            grant: None,
-            unresolved,
-        }
+        Decision { grant: None, unresolved }
     }
 
     /// Every rule that applies to the user in the namespace (`""`: at the cluster scope only):
@@ -111,10 +105,8 @@ impl Policy {
     pub fn rules_for(&self, user: &User, namespace: &str) -> RulesFor<'_> {
         let mut found = RulesFor::default();
         for index in self.indexes(namespace) {
-            let by_name: BTreeMap<&str, &Arc<Binding>> = index
-                .of(user)
-                .map(|binding| (binding.name.as_str(), binding))
-                .collect();
+            let by_name: BTreeMap<&str, &Arc<Binding>> =
+                index.of(user).map(|binding| (binding.name.as_str(), binding)).collect();
             for binding in by_name.values() {
                 match self.rules_of(&binding.role_ref, &binding.namespace) {
                     Ok(rules) => found.rules.extend(rules),
@@ -135,9 +127,7 @@ impl Policy {
         }];
         let bindings = self.indexes(request.namespace).flat_map(BindingIndex::all);
         for binding in bindings {
-            let rules = self
-                .rules_of(&binding.role_ref, &binding.namespace)
-                .unwrap_or_default();
+            let rules = self.rules_of(&binding.role_ref, &binding.namespace).unwrap_or_default();
             if !rules.iter().any(|rule| rule.allows(request)) {
                 continue;
             }
@@ -157,10 +147,9 @@ impl Policy {
         namespace: &str,
     ) -> Result<&[PolicyRule], UnresolvedRole> {
         let found = match role_ref.kind.as_str() {
-            "ClusterRole" => self
-                .cluster_roles
-                .get(&role_ref.name)
-                .map(|role| role.rules.as_slice()),
+            "ClusterRole" => {
+                self.cluster_roles.get(&role_ref.name).map(|role| role.rules.as_slice())
+            }
             "Role" => self
                 .roles
                 .get(namespace)
@@ -200,9 +189,7 @@ impl Policy {
 
     /// The bindings that count for a request: the cluster's, then the namespace's.
     fn indexes(&self, namespace: &str) -> impl Iterator<Item = &BindingIndex> {
-        let own = (!namespace.is_empty())
-            .then(|| self.bindings.get(namespace))
-            .flatten();
+        let own = (!namespace.is_empty()).then(|| self.bindings.get(namespace)).flatten();
         std::iter::once(&self.cluster_bindings).chain(own)
     }
 }
@@ -241,17 +228,13 @@ impl Grant {
     fn new(binding: &Arc<Binding>, user: &User) -> Option<Self> {
         let applies = |subject: &Subject| subject.applies_to(user, &binding.namespace);
         let subject = binding.subjects.iter().position(applies)?;
-        Some(Self {
-            binding: Arc::clone(binding),
-            subject,
-        })
+        Some(Self { binding: Arc::clone(binding), subject })
     }
 }
 
 impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.binding
-            .describe(&self.binding.subjects[self.subject], f)
+        self.binding.describe(&self.binding.subjects[self.subject], f)
     }
 }
 
@@ -300,15 +283,9 @@ impl RulesFor<'_> {
     /// authorizer cannot be listed, if one applies to the user: the review is incomplete then.
     pub fn to_review_status(&self, elsewhere: Option<&str>) -> Value {
         let on_resources = self.rules.iter().filter(|rule| !rule.resources.is_empty());
-        let on_paths = self
-            .rules
-            .iter()
-            .filter(|rule| !rule.non_resource_urls.is_empty());
+        let on_paths = self.rules.iter().filter(|rule| !rule.non_resource_urls.is_empty());
         let resource_rules: Vec<PolicyRule> = on_resources
-            .map(|rule| PolicyRule {
-                non_resource_urls: Vec::new(),
-                ..(*rule).clone()
-            })
+            .map(|rule| PolicyRule { non_resource_urls: Vec::new(), ..(*rule).clone() })
             .collect();
         let non_resource_rules: Vec<PolicyRule> = on_paths
             .map(|rule| PolicyRule {

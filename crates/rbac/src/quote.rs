@@ -50,15 +50,8 @@ mod tests {
 
     #[test]
     fn quotes_as_go_does() {
-        let list = [
-            "a\"b".to_owned(),
-            "c\u{1}\n".to_owned(),
-            "é\u{85}".to_owned(),
-        ];
-        assert_eq!(
-            QuotedList(&list).to_string(),
-            r#"["a\"b" "c\x01\n" "é\u0085"]"#
-        );
+        let list = ["a\"b".to_owned(), "c\u{1}\n".to_owned(), "é\u{85}".to_owned()];
+        assert_eq!(QuotedList(&list).to_string(), r#"["a\"b" "c\x01\n" "é\u0085"]"#);
         assert_eq!(QuotedList(&[]).to_string(), "[]");
     }
 }

@@ -16,20 +16,11 @@ const ALL: &str = "*";
 pub struct PolicyRule {
     #[serde(deserialize_with = "null_as_default")]
     pub verbs: Vec<String>,
-    #[serde(
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub api_groups: Vec<String>,
-    #[serde(
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<String>,
-    #[serde(
-        deserialize_with = "null_as_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub resource_names: Vec<String>,
     #[serde(
         rename = "nonResourceURLs",
@@ -68,9 +59,7 @@ impl PolicyRule {
             own == ALL
                 || is_combined(own, resource, subresource)
                 || (!subresource.is_empty()
-                    && own
-                        .strip_prefix("*/")
-                        .is_some_and(|rest| rest == subresource))
+                    && own.strip_prefix("*/").is_some_and(|rest| rest == subresource))
         })
     }
 
@@ -79,20 +68,14 @@ impl PolicyRule {
     }
 
     fn matches_path(&self, path: &str) -> bool {
-        self.non_resource_urls
-            .iter()
-            .any(|own| own == ALL || path_covers(own, path))
+        self.non_resource_urls.iter().any(|own| own == ALL || path_covers(own, path))
     }
 
     /// Whether everything that the piece allows is allowed by this rule alone.
     pub(crate) fn covers(&self, piece: &Piece<'_>) -> bool {
         has_or_all(&self.verbs, piece.verb)
             && match piece.target {
-                Target::Resource {
-                    group,
-                    resource,
-                    name,
-                } => {
+                Target::Resource { group, resource, name } => {
                     has_or_all(&self.api_groups, group)
                         && self.covers_resource(resource)
                         && (self.resource_names.is_empty()
@@ -100,10 +83,7 @@ impl PolicyRule {
                 }
                 Target::Path(path) => {
                     self.resource_names.is_empty()
-                        && self
-                            .non_resource_urls
-                            .iter()
-                            .any(|own| path_covers(own, path))
+                        && self.non_resource_urls.iter().any(|own| path_covers(own, path))
                 }
             }
     }
@@ -113,9 +93,7 @@ impl PolicyRule {
         self.resources.iter().any(|own| {
             own == ALL
                 || own == resource
-                || own
-                    .strip_prefix("*/")
-                    .is_some_and(|rest| Some(rest) == subresource)
+                || own.strip_prefix("*/").is_some_and(|rest| Some(rest) == subresource)
         })
     }
 }
@@ -129,11 +107,7 @@ pub(crate) struct Piece<'a> {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target<'a> {
-    Resource {
-        group: &'a str,
-        resource: &'a str,
-        name: Option<&'a str>,
-    },
+    Resource { group: &'a str, resource: &'a str, name: Option<&'a str> },
     Path(&'a str),
 }
 
@@ -211,15 +185,9 @@ mod tests {
         ];
         for (resources, resource, subresource, expected) in cases {
             let rule = rule(json!({"verbs": ["get"], "apiGroups": [""], "resources": resources}));
-            let request = Attributes {
-                subresource,
-                ..Attributes::on_resource(&user, "get", "", resource)
-            };
-            assert_eq!(
-                rule.allows(&request),
-                expected,
-                "{rule} {resource}/{subresource}"
-            );
+            let request =
+                Attributes { subresource, ..Attributes::on_resource(&user, "get", "", resource) };
+            assert_eq!(rule.allows(&request), expected, "{rule} {resource}/{subresource}");
         }
     }
 
@@ -233,30 +201,12 @@ mod tests {
         let base = Attributes::on_resource(&user, "get", "apps", "deployments");
         assert!(named.allows(&Attributes { name: "b", ..base }));
         assert!(!named.allows(&Attributes { name: "c", ..base }));
-        assert!(!named.allows(&Attributes {
-            name: "a",
-            api_group: "",
-            ..base
-        }));
-        assert!(!named.allows(&Attributes {
-            name: "a",
-            verb: "delete",
-            ..base
-        }));
+        assert!(!named.allows(&Attributes { name: "a", api_group: "", ..base }));
+        assert!(!named.allows(&Attributes { name: "a", verb: "delete", ..base }));
         // A create and an unselective list carry no name, so resourceNames never allow them.
-        assert!(!named.allows(&Attributes {
-            verb: "create",
-            ..base
-        }));
-        assert!(!named.allows(&Attributes {
-            verb: "list",
-            ..base
-        }));
-        assert!(named.allows(&Attributes {
-            verb: "list",
-            name: "a",
-            ..base
-        }));
+        assert!(!named.allows(&Attributes { verb: "create", ..base }));
+        assert!(!named.allows(&Attributes { verb: "list", ..base }));
+        assert!(named.allows(&Attributes { verb: "list", name: "a", ..base }));
         assert!(!named.allows(&Attributes::on_path(&user, "get", "/metrics")));
     }
 
@@ -291,10 +241,7 @@ mod tests {
             r#"{APIGroups:["" "apps"], Resources:["pods"], ResourceNames:["a"], Verbs:["get" "list"]}"#
         );
         let paths = rule(json!({"verbs": ["get"], "nonResourceURLs": ["/x"], "resources": null}));
-        assert_eq!(
-            paths.to_string(),
-            r#"{NonResourceURLs:["/x"], Verbs:["get"]}"#
-        );
+        assert_eq!(paths.to_string(), r#"{NonResourceURLs:["/x"], Verbs:["get"]}"#);
         assert_eq!(PolicyRule::default().to_string(), "{}");
         assert_eq!(
             serde_json::to_value(&paths).unwrap(),

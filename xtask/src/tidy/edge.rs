@@ -38,46 +38,14 @@ const OPERATOR: &str = "sojourn-operator";
 const WEB: &str = "sojourn-web";
 
 const HOUSE: [Room; 11] = [
-    Room {
-        package: CORE,
-        may_use: &[],
-        never: &[TOKIO, KUBE, CLIENT, JSON],
-    },
-    Room {
-        package: API,
-        may_use: &[CORE],
-        never: &[TOKIO, AXUM, SQLITE, CLIENT],
-    },
-    Room {
-        package: DRIVERS,
-        may_use: &[CORE],
-        never: &[CLIENT, SQLITE],
-    },
-    Room {
-        package: RBAC,
-        may_use: &[],
-        never: &[TOKIO, CLIENT],
-    },
-    Room {
-        package: APISERVER,
-        may_use: &[RBAC],
-        never: &[],
-    },
-    Room {
-        package: NODE,
-        may_use: &[],
-        never: &[],
-    },
-    Room {
-        package: OPERATOR,
-        may_use: &[CORE, API, DRIVERS, RBAC],
-        never: &[SQLITE],
-    },
-    Room {
-        package: WEB,
-        may_use: &[CORE, API],
-        never: &[],
-    },
+    Room { package: CORE, may_use: &[], never: &[TOKIO, KUBE, CLIENT, JSON] },
+    Room { package: API, may_use: &[CORE], never: &[TOKIO, AXUM, SQLITE, CLIENT] },
+    Room { package: DRIVERS, may_use: &[CORE], never: &[CLIENT, SQLITE] },
+    Room { package: RBAC, may_use: &[], never: &[TOKIO, CLIENT] },
+    Room { package: APISERVER, may_use: &[RBAC], never: &[] },
+    Room { package: NODE, may_use: &[], never: &[] },
+    Room { package: OPERATOR, may_use: &[CORE, API, DRIVERS, RBAC], never: &[SQLITE] },
+    Room { package: WEB, may_use: &[CORE, API], never: &[] },
     Room {
         package: "sojourn-cli",
         may_use: &[CORE, API, DRIVERS, RBAC, APISERVER, NODE, OPERATOR, WEB],
@@ -88,11 +56,7 @@ const HOUSE: [Room; 11] = [
         may_use: &[CORE, API, DRIVERS, RBAC, APISERVER, NODE, OPERATOR],
         never: &[],
     },
-    Room {
-        package: "xtask",
-        may_use: &[],
-        never: &[],
-    },
+    Room { package: "xtask", may_use: &[], never: &[] },
 ];
 
 /// The packages of the workspace.
@@ -133,17 +97,12 @@ impl Member {
             let rest = line.trim_start().strip_prefix(package);
             rest.is_some_and(|rest| rest.starts_with(['.', ' ', '=']))
         };
-        self.text
-            .lines()
-            .position(asks)
-            .map_or(1, |index| index + 1)
+        self.text.lines().position(asks).map_or(1, |index| index + 1)
     }
 }
 
 fn members(metadata: &Value, root: &Path) -> Result<Vec<Member>> {
-    let packages = metadata["packages"]
-        .as_array()
-        .context("cargo metadata lists no packages")?;
+    let packages = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
     let member = |package: &Value| {
         let manifest = Path::new(package["manifest_path"].as_str()?);
         let dependencies = package["dependencies"].as_array()?;
@@ -157,10 +116,7 @@ fn members(metadata: &Value, root: &Path) -> Result<Vec<Member>> {
                 .collect(),
         })
     };
-    packages
-        .iter()
-        .map(|package| member(package).context("a package of another form"))
-        .collect()
+    packages.iter().map(|package| member(package).context("a package of another form")).collect()
 }
 
 /// Everything that is linked into the package, with the features that it alone asks for. The graph
@@ -174,11 +130,7 @@ fn reached(root: &Path, package: &str) -> Result<BTreeSet<String>> {
         "--prefix=none",
         "--format={p}",
     ]))?;
-    Ok(tree
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .map(str::to_owned)
-        .collect())
+    Ok(tree.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
 }
 
 fn room(package: &str) -> Option<&'static Room> {
@@ -186,10 +138,8 @@ fn room(package: &str) -> Option<&'static Room> {
 }
 
 fn declared_edges(members: &[Member]) -> Vec<Finding> {
-    let ours: BTreeMap<&str, &Member> = members
-        .iter()
-        .map(|member| (member.name.as_str(), member))
-        .collect();
+    let ours: BTreeMap<&str, &Member> =
+        members.iter().map(|member| (member.name.as_str(), member)).collect();
     let mut findings = Vec::new();
     for member in members {
         let mut report = |line, text| findings.push(Finding::error(&member.manifest, line, text));
@@ -249,11 +199,7 @@ fn is_never(room: &Room, package: &str) -> bool {
 }
 
 fn list(packages: &[&str]) -> String {
-    if packages.is_empty() {
-        "none of ours".to_owned()
-    } else {
-        packages.join(", ")
-    }
+    if packages.is_empty() { "none of ours".to_owned() } else { packages.join(", ") }
 }
 
 #[cfg(test)]
@@ -263,18 +209,14 @@ mod tests {
     use super::*;
 
     fn member(name: &str, dependencies: &[&str]) -> Member {
-        let declared: Vec<Value> = dependencies
-            .iter()
-            .map(|name| json!({ "name": name }))
-            .collect();
+        let declared: Vec<Value> =
+            dependencies.iter().map(|name| json!({ "name": name })).collect();
         let metadata = json!({ "packages": [{
             "name": name,
             "manifest_path": format!("/top/crates/{name}/Cargo.toml"),
             "dependencies": declared,
         }] });
-        members(&metadata, Path::new("/top"))
-            .expect("well-formed")
-            .remove(0)
+        members(&metadata, Path::new("/top")).expect("well-formed").remove(0)
     }
 
     /// What is found when, of the whole house, this one crate has dependencies.
@@ -282,22 +224,13 @@ mod tests {
         let others = HOUSE.iter().filter(|room| room.package != name);
         let mut members: Vec<_> = others.map(|room| member(room.package, &[])).collect();
         members.push(member(name, dependencies));
-        declared_edges(&members)
-            .into_iter()
-            .map(|finding| finding.text)
-            .collect()
+        declared_edges(&members).into_iter().map(|finding| finding.text).collect()
     }
 
     #[test]
     fn edges_between_crates_are_those_of_the_table() {
-        assert_eq!(
-            texts("sojourn-apiserver", &["sojourn-rbac"]),
-            Vec::<String>::new()
-        );
-        assert_eq!(
-            texts("sojourn-web", &["sojourn-core"]),
-            Vec::<String>::new()
-        );
+        assert_eq!(texts("sojourn-apiserver", &["sojourn-rbac"]), Vec::<String>::new());
+        assert_eq!(texts("sojourn-web", &["sojourn-core"]), Vec::<String>::new());
         for (name, dependency) in [
             ("sojourn-core", "sojourn-api"),
             ("sojourn-apiserver", "sojourn-core"),
@@ -309,20 +242,14 @@ mod tests {
         ] {
             let found = texts(name, &[dependency]);
             let expected = format!("`{name}` must not depend on `{dependency}`");
-            assert!(
-                found.len() == 1 && found[0].starts_with(&expected),
-                "{name}: {found:?}"
-            );
+            assert!(found.len() == 1 && found[0].starts_with(&expected), "{name}: {found:?}");
         }
     }
 
     #[test]
     fn a_crate_outside_the_table_is_refused() {
         let found = texts("sojourn-tools", &[]);
-        assert!(
-            found.len() == 1 && found[0].contains("not in the table"),
-            "{found:?}"
-        );
+        assert!(found.len() == 1 && found[0].contains("not in the table"), "{found:?}");
     }
 
     #[test]
@@ -336,45 +263,28 @@ mod tests {
         ] {
             let found = texts(name, &[dependency]);
             let expected = format!("`{name}` must never see `{dependency}`");
-            assert!(
-                found.len() == 1 && found[0].starts_with(&expected),
-                "{name}: {found:?}"
-            );
+            assert!(found.len() == 1 && found[0].starts_with(&expected), "{name}: {found:?}");
         }
         assert_eq!(texts("sojourn-rbac", &["serde_json"]), Vec::<String>::new());
-        assert_eq!(
-            texts("sojourn-api", &["sojourn-core", "kube"]),
-            Vec::<String>::new()
-        );
+        assert_eq!(texts("sojourn-api", &["sojourn-core", "kube"]), Vec::<String>::new());
     }
 
     #[test]
     fn forbidden_packages_are_found_behind_others_once() {
-        let reached: BTreeSet<String> = ["kube", "kube-client", "tokio", "serde_json"]
-            .map(str::to_owned)
-            .into();
+        let reached: BTreeSet<String> =
+            ["kube", "kube-client", "tokio", "serde_json"].map(str::to_owned).into();
         let found = reached_edges(&member("sojourn-api", &["kube", "tokio"]), &reached);
         let texts: Vec<_> = found.iter().map(|finding| finding.text.as_str()).collect();
-        assert_eq!(
-            texts.len(),
-            1,
-            "tokio is declared and reported there: {texts:?}"
-        );
+        assert_eq!(texts.len(), 1, "tokio is declared and reported there: {texts:?}");
         assert!(texts[0].starts_with("`sojourn-api` must never see `kube-client`; `cargo tree -p"));
     }
 
     #[test]
     fn findings_point_at_the_line_of_the_manifest() {
         let text = "[package]\n[dependencies]\ntokio-rustls = \"1\"\ntokio.workspace = true\n";
-        let member = Member {
-            text: text.to_owned(),
-            ..member("sojourn-core", &["tokio"])
-        };
+        let member = Member { text: text.to_owned(), ..member("sojourn-core", &["tokio"]) };
         assert_eq!(member.line_of("serde_json"), 1);
-        let lines: Vec<_> = declared_edges(&[member])
-            .iter()
-            .map(|each| each.line)
-            .collect();
+        let lines: Vec<_> = declared_edges(&[member]).iter().map(|each| each.line).collect();
         assert_eq!(lines, [4]);
     }
 

@@ -26,9 +26,7 @@ pub(super) fn check(path: &Path, source: &str) -> Option<Finding> {
 
 fn holds_tests(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "tests.rs")
-        || path
-            .components()
-            .any(|folder| folder.as_os_str() == "tests")
+        || path.components().any(|folder| folder.as_os_str() == "tests")
 }
 
 #[cfg(test)]

@@ -7,31 +7,19 @@ use super::Finding;
 const FOLDERS: [&str; 4] = ["/root/", "/work/", "/home/", "/Users/"];
 
 /// Files in which such a path is not one of a machine, each with the reason.
-const EXCEPTIONS: [(&str, &str); 1] = [(
-    "xtask/src/tidy/machine_path.rs",
-    "names the folders that it looks for",
-)];
+const EXCEPTIONS: [(&str, &str); 1] =
+    [("xtask/src/tidy/machine_path.rs", "names the folders that it looks for")];
 
 pub(super) fn check(path: &Path, text: &str) -> Vec<Finding> {
-    if EXCEPTIONS
-        .iter()
-        .any(|(exempt, _)| path == Path::new(exempt))
-    {
+    if EXCEPTIONS.iter().any(|(exempt, _)| path == Path::new(exempt)) {
         return Vec::new();
     }
     let mut findings = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         for folder in FOLDERS {
-            if line
-                .match_indices(folder)
-                .any(|(at, _)| starts_a_path(line, at))
-            {
+            if line.match_indices(folder).any(|(at, _)| starts_a_path(line, at)) {
                 let advice = "say where it is from the repository or from a variable";
-                findings.push(Finding::error(
-                    path,
-                    number,
-                    format!("`{folder}…`; {advice}"),
-                ));
+                findings.push(Finding::error(path, number, format!("`{folder}…`; {advice}")));
             }
         }
     }

@@ -6,11 +6,7 @@
 
 /// The source with the inside of comments, strings and characters blanked.
 pub(super) fn code_only(source: &str) -> String {
-    let mut rest = Scanner {
-        source: source.as_bytes(),
-        at: 0,
-        code: Vec::new(),
-    };
+    let mut rest = Scanner { source: source.as_bytes(), at: 0, code: Vec::new() };
     while let Some(byte) = rest.peek(0) {
         match byte {
             b'/' if rest.peek(1) == Some(b'/') => rest.line_comment(),
@@ -52,8 +48,7 @@ impl Scanner<'_> {
     fn blank(&mut self, count: usize) {
         let end = (self.at + count).min(self.source.len());
         let blanked = self.source[self.at..end].iter();
-        self.code
-            .extend(blanked.map(|byte| if *byte == b'\n' { b'\n' } else { b' ' }));
+        self.code.extend(blanked.map(|byte| if *byte == b'\n' { b'\n' } else { b' ' }));
         self.at = end;
     }
 
@@ -119,10 +114,7 @@ impl Scanner<'_> {
         match self.peek(0) {
             Some(b'\\') => {
                 self.blank(2);
-                while self
-                    .peek(0)
-                    .is_some_and(|byte| byte != b'\'' && byte != b'\n')
-                {
+                while self.peek(0).is_some_and(|byte| byte != b'\'' && byte != b'\n') {
                     self.blank(1);
                 }
                 self.keep(1);

@@ -7,16 +7,12 @@ use super::Finding;
 use super::mask::{code_only, is_word};
 
 /// Names under which anything could be put, so that everything is.
-const BANNED_MODULES: [&str; 9] = [
-    "common", "helper", "helpers", "manager", "misc", "mod", "types", "util", "utils",
-];
+const BANNED_MODULES: [&str; 9] =
+    ["common", "helper", "helpers", "manager", "misc", "mod", "types", "util", "utils"];
 
 const BANNED_MACROS: [(&str, &str); 3] = [
     ("todo!", "finish it, or take it out"),
-    (
-        "unimplemented!",
-        "finish it, or return an error that says what is not supported",
-    ),
+    ("unimplemented!", "finish it, or return an error that says what is not supported"),
     ("dbg!", "take it out, or make it a tracing event"),
 ];
 
@@ -33,22 +29,16 @@ fn path_names(path: &Path) -> Vec<Finding> {
     let folders = path.parent().into_iter().flat_map(Path::components);
     let names = folders.map(Component::as_os_str).chain(path.file_stem());
     let banned = names.filter_map(|name| BANNED_MODULES.iter().find(|banned| name == **banned));
-    banned
-        .map(|name| Finding::error(path, 1, name_advice(name)))
-        .collect()
+    banned.map(|name| Finding::error(path, 1, name_advice(name))).collect()
 }
 
 fn modules(path: &Path, code: &str) -> Vec<Finding> {
     let declared = words(code, "mod").filter_map(|at| {
         let rest = code[at + "mod".len()..].trim_start();
         let name = &rest[..rest.bytes().take_while(|byte| is_word(*byte)).count()];
-        BANNED_MODULES
-            .contains(&name)
-            .then(|| (at, name_advice(name)))
+        BANNED_MODULES.contains(&name).then(|| (at, name_advice(name)))
     });
-    declared
-        .map(|(at, advice)| Finding::error(path, line_of(code, at), advice))
-        .collect()
+    declared.map(|(at, advice)| Finding::error(path, line_of(code, at), advice)).collect()
 }
 
 fn name_advice(name: &str) -> String {
@@ -76,10 +66,7 @@ fn macros(path: &Path, code: &str) -> Vec<Finding> {
 
 fn attributes(path: &Path, code: &str) -> Vec<Finding> {
     let starts = code.match_indices('#').filter_map(|(at, _)| {
-        let after = code[at + 1..]
-            .strip_prefix('!')
-            .unwrap_or(&code[at + 1..])
-            .trim_start();
+        let after = code[at + 1..].strip_prefix('!').unwrap_or(&code[at + 1..]).trim_start();
         after.starts_with('[').then(|| (at, bracketed(after)))
     });
     let mut findings = Vec::new();
@@ -109,11 +96,8 @@ fn attributes(path: &Path, code: &str) -> Vec<Finding> {
 }
 
 fn has_reason(arguments: &str) -> bool {
-    words(arguments, "reason").any(|at| {
-        arguments[at + "reason".len()..]
-            .trim_start()
-            .starts_with('=')
-    })
+    words(arguments, "reason")
+        .any(|at| arguments[at + "reason".len()..].trim_start().starts_with('='))
 }
 
 /// `[ignore]`, `[ignore = "…"]`, or `ignore` as what `cfg_attr` adds.
@@ -142,14 +126,12 @@ fn bracketed(text: &str) -> &str {
 
 /// Where the word stands by itself: not within a longer one, and not called as a method.
 fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
-    code.match_indices(word)
-        .map(|(at, _)| at)
-        .filter(move |at| {
-            let before = at.checked_sub(1).map(|before| code.as_bytes()[before]);
-            let after = code.as_bytes().get(at + word.len());
-            !before.is_some_and(|byte| is_word(byte) || byte == b'.')
-                && !after.is_some_and(|byte| is_word(*byte))
-        })
+    code.match_indices(word).map(|(at, _)| at).filter(move |at| {
+        let before = at.checked_sub(1).map(|before| code.as_bytes()[before]);
+        let after = code.as_bytes().get(at + word.len());
+        !before.is_some_and(|byte| is_word(byte) || byte == b'.')
+            && !after.is_some_and(|byte| is_word(*byte))
+    })
 }
 
 fn line_of(code: &str, at: usize) -> usize {
@@ -163,10 +145,7 @@ mod tests {
     /// What is found in a file of that name: line and the start of the text.
     fn found(path: &str, source: &str) -> Vec<String> {
         let findings = check(Path::new(path), source);
-        findings
-            .iter()
-            .map(|finding| format!("{} {}", finding.line, finding.text))
-            .collect()
+        findings.iter().map(|finding| format!("{} {}", finding.line, finding.text)).collect()
     }
 
     #[track_caller]
@@ -174,10 +153,7 @@ mod tests {
         let found = found("crates/core/src/lab.rs", source);
         assert_eq!(found.len(), expected.len(), "{source}: {found:?}");
         for (found, expected) in found.iter().zip(expected) {
-            assert!(
-                found.starts_with(expected),
-                "{source}: {found} is not {expected}"
-            );
+            assert!(found.starts_with(expected), "{source}: {found} is not {expected}");
         }
     }
 
@@ -185,10 +161,7 @@ mod tests {
     fn unfinished_code_is_found_in_code_only() {
         assert_found("fn f() {\n    todo!()\n}", &["2 `todo!`"]);
         assert_found("unimplemented!(\"later\")", &["1 `unimplemented!`"]);
-        assert_found(
-            "let x = dbg!(y);\nlet z = std::dbg!(y);",
-            &["1 `dbg!`", "2 `dbg!`"],
-        );
+        assert_found("let x = dbg!(y);\nlet z = std::dbg!(y);", &["1 `dbg!`", "2 `dbg!`"]);
         assert_found("// todo!()\nlet s = \"dbg!(x)\"; my_todo!(); todo();", &[]);
     }
 
@@ -196,23 +169,11 @@ mod tests {
     fn lints_are_silenced_with_a_reason_only() {
         assert_found("#[allow(dead_code)]\nfn f() {}", &["1 `allow` without"]);
         assert_found("\n#![expect(clippy::exit)]", &["2 `expect` without"]);
-        assert_found(
-            "#[expect(\n    clippy::exit,\n    reason = \"last\"\n)]",
-            &[],
-        );
+        assert_found("#[expect(\n    clippy::exit,\n    reason = \"last\"\n)]", &[]);
         assert_found("#[allow(dead_code, reason=\"shown\")]", &[]);
-        assert_found(
-            "#[cfg_attr(test, allow(dead_code))]",
-            &["1 `allow` without"],
-        );
-        assert_found(
-            "#[cfg_attr(test, expect(dead_code, reason = \"in tests\"))]",
-            &[],
-        );
-        assert_found(
-            "#[doc = \"allow(x)\"]\n#[clap(allow_hyphen_values = true)]",
-            &[],
-        );
+        assert_found("#[cfg_attr(test, allow(dead_code))]", &["1 `allow` without"]);
+        assert_found("#[cfg_attr(test, expect(dead_code, reason = \"in tests\"))]", &[]);
+        assert_found("#[doc = \"allow(x)\"]\n#[clap(allow_hyphen_values = true)]", &[]);
         assert_found("let x = y.expect(\"it is there\"); // #[allow(x)]", &[]);
         assert_found("#[allow(reason_free)]", &["1 `allow` without"]);
     }
@@ -236,11 +197,9 @@ mod tests {
         ] {
             assert_eq!(found(path, "").len(), 1, "{path}");
         }
-        for path in [
-            "crates/core/src/time.rs",
-            "crates/core/src/model.rs",
-            "src/typed/type_name.rs",
-        ] {
+        for path in
+            ["crates/core/src/time.rs", "crates/core/src/model.rs", "src/typed/type_name.rs"]
+        {
             assert_eq!(found(path, ""), Vec::<String>::new(), "{path}");
         }
         assert_found(

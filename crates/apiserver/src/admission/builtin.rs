@@ -45,9 +45,8 @@ pub(super) fn mutate(
 
 fn mutate_pod(call: &Call, object: &mut Object) -> Result<(), ApiError> {
     let name = object.at("metadata").text("name").to_owned();
-    let refuse = |why: &dyn std::fmt::Display| {
-        ApiError::forbidden(call.of(), &name, &why.to_string())
-    };
+    let refuse =
+        |why: &dyn std::fmt::Display| ApiError::forbidden(call.of(), &name, &why.to_string());
     if let Some(account) = pod::service_account_name(object).map_err(|e| refuse(&e))? {
         let namespace = call.namespace();
         let found = call.engine.core_object("serviceaccounts", namespace, &account);
@@ -62,7 +61,12 @@ fn mutate_pod(call: &Call, object: &mut Object) -> Result<(), ApiError> {
     }
     pod::admit_priority(object, None).map_err(|e| refuse(&e))?;
     pod::default_tolerations(object);
-    pod::admit_runtime_class(object, None).map_err(|e| refuse(&e))
+    pod::admit_runtime_class(object, None).map_err(|e| refuse(&e))?;
+    let node = object.at("spec").text("nodeName");
+    if let Some(Value::Object(node)) = call.engine.core_object("nodes", "", node) {
+        pod::copy_topology_labels(object, &node);
+    }
+    Ok(())
 }
 
 pub(super) fn validate(
@@ -73,12 +77,31 @@ pub(super) fn validate(
 ) -> Result<(), ApiError> {
     restrict_node(call, operation, object, old)?;
     let resource = &call.endpoint.resource;
+    if let (true, Some(object)) = (call.path.subresource.is_empty(), object) {
+        check_workload(call, object, old)?;
+    }
     let Some(object) = object.filter(|_| &*resource.group == sojourn_rbac::API_GROUP) else {
         return Ok(());
     };
     match &*resource.kind {
         "Role" | "ClusterRole" => check_role(call, object, old),
         _ => check_binding(call, object, old),
+    }
+}
+
+/// What the default plugins refuse of Pods and claims after they were validated.
+fn check_workload(call: &Call, object: &Object, old: Option<&Object>) -> Result<(), ApiError> {
+    let resource = &call.endpoint.resource;
+    match (&*resource.group, &*resource.kind, old) {
+        ("", "Pod", None) => {
+            pod::validate_runtime_class(object, None).map_err(|why| refuse(call, object, &why))
+        }
+        // No storage class is served, so none allows a claim to grow.
+        ("", "PersistentVolumeClaim", Some(old)) => {
+            persistent_volume_claim::admit_resize(object, old, |_| false)
+                .map_err(|why| refuse(call, object, &why))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::fmt;
 use std::sync::Mutex;
 
-use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview};
 use kube::core::DynamicObject;
+use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 use tower::util::BoxCloneService;
@@ -110,8 +110,7 @@ async fn ask(
 ) -> Result<AdmissionResponse, ApiError> {
     let request = request(call, operation, object, old, dry_run)
         .map_err(|e| ApiError::internal(format!("admission hook {}: {e}", hook.name)))?;
-    let service =
-        hook.service.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    let service = hook.service.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     let Ok(response) = service.oneshot(request).await;
     for text in response.warnings.iter().flatten() {
         call.warn(text.clone());

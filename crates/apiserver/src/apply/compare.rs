@@ -50,10 +50,8 @@ pub(crate) fn compare(
     let Composition::Map(members) = Composition::of(shapes, Typed::Id(root), empty_map()) else {
         return Ok(difference);
     };
-    let into = Sets {
-        changed: difference.changed.node_mut(),
-        removed: difference.removed.node_mut(),
-    };
+    let into =
+        Sets { changed: difference.changed.node_mut(), removed: difference.removed.node_mut() };
     walk.members(members, old, new, into, &|name| {
         if UNOWNED.contains(&name) || ignored.contains(&name) {
             Treat::Ignore
@@ -83,10 +81,7 @@ struct Sets<'a> {
 
 impl Sets<'_> {
     fn reborrow(&mut self) -> Sets<'_> {
-        Sets {
-            changed: self.changed,
-            removed: self.removed,
-        }
+        Sets { changed: self.changed, removed: self.removed }
     }
 
     /// Adds what was found below the step `key`, which is itself a member only if it says so.
@@ -170,16 +165,9 @@ impl Walk<'_> {
             return Ok(());
         };
         let (mut changed, mut removed) = (Node::new(), Node::new());
-        let below = Sets {
-            changed: &mut changed,
-            removed: &mut removed,
-        };
+        let below = Sets { changed: &mut changed, removed: &mut removed };
         self.members(members, old, new, below, &|name| {
-            if UNOWNED_METADATA.contains(&name) {
-                Treat::Ignore
-            } else {
-                Treat::Normally
-            }
+            if UNOWNED_METADATA.contains(&name) { Treat::Ignore } else { Treat::Normally }
         })?;
         let (changed, removed) = (unless_empty(changed), unless_empty(removed));
         if changed.is_some() || removed.is_some() {
@@ -200,17 +188,10 @@ impl Walk<'_> {
         }
         // Null takes whatever form the other side has.
         let form = |value: &Value, other: &Value| {
-            Composition::of(
-                self.shapes,
-                shape,
-                if value.is_null() { other } else { value },
-            )
+            Composition::of(self.shapes, shape, if value.is_null() { other } else { value })
         };
         let (mut changed, mut removed) = (Node::new(), Node::new());
-        let mut into = Sets {
-            changed: &mut changed,
-            removed: &mut removed,
-        };
+        let mut into = Sets { changed: &mut changed, removed: &mut removed };
         match (form(old, new), form(new, old)) {
             (Composition::Map(members), Composition::Map(_)) => {
                 let nothing = Map::new();
@@ -248,18 +229,10 @@ impl Walk<'_> {
     ) -> Result<(), ItemError> {
         let mut by_key: BTreeMap<String, Pair<'_>> = BTreeMap::new();
         for item in old {
-            by_key
-                .entry(self.key(items, item)?)
-                .or_default()
-                .old
-                .push(item);
+            by_key.entry(self.key(items, item)?).or_default().old.push(item);
         }
         for item in new {
-            by_key
-                .entry(self.key(items, item)?)
-                .or_default()
-                .new
-                .push(item);
+            by_key.entry(self.key(items, item)?).or_default().new.push(item);
         }
         let shape = Typed::Id(items.item);
         for (key, Pair { old, new }) in by_key {

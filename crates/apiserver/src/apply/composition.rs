@@ -38,10 +38,8 @@ pub(crate) struct Items<'s> {
 impl<'s> Composition<'s> {
     /// How `value` is taken apart. `null` counts as an empty list or map.
     pub(crate) fn of(shapes: &'s Shapes, shape: Typed, value: &Value) -> Self {
-        const DEDUCED: Composition<'static> = Composition::Map(Members {
-            fields: None,
-            rest: Typed::Undeclared,
-        });
+        const DEDUCED: Composition<'static> =
+            Composition::Map(Members { fields: None, rest: Typed::Undeclared });
         let id = match shape {
             Typed::Id(id) => id,
             Typed::Undeclared if value.is_object() => return DEDUCED,
@@ -49,21 +47,15 @@ impl<'s> Composition<'s> {
         };
         match shapes.get(id) {
             Shape::Any if value.is_object() => DEDUCED,
-            Shape::Map {
-                fields,
-                rest,
-                atomic: false,
-            } if value.is_object() || value.is_null() => {
+            Shape::Map { fields, rest, atomic: false } if value.is_object() || value.is_null() => {
                 let rest = rest.map_or(Typed::Undeclared, Typed::Id);
-                Self::Map(Members {
-                    fields: Some(fields),
-                    rest,
-                })
+                Self::Map(Members { fields: Some(fields), rest })
             }
-            Shape::List {
-                item,
-                kind: kind @ (ListKind::Set | ListKind::Map(_)),
-            } if value.is_array() || value.is_null() => Self::List(Items { item: *item, kind }),
+            Shape::List { item, kind: kind @ (ListKind::Set | ListKind::Map(_)) }
+                if value.is_array() || value.is_null() =>
+            {
+                Self::List(Items { item: *item, kind })
+            }
             Shape::Any | Shape::Scalar | Shape::Map { .. } | Shape::List { .. } => Self::Whole,
         }
     }
@@ -75,8 +67,7 @@ impl<'s> Members<'s> {
     }
 
     pub(crate) fn shape_of(&self, name: &str) -> Typed {
-        self.declared(name)
-            .map_or(self.rest, |field| Typed::Id(field.shape))
+        self.declared(name).map_or(self.rest, |field| Typed::Id(field.shape))
     }
 }
 
@@ -118,9 +109,7 @@ pub(crate) fn same(a: &Value, b: &Value) -> bool {
         }
         (Value::Object(x), Value::Object(y)) => {
             x.len() == y.len()
-                && x.iter()
-                    .zip(y)
-                    .all(|((x_name, x), (y_name, y))| x_name == y_name && same(x, y))
+                && x.iter().zip(y).all(|((x_name, x), (y_name, y))| x_name == y_name && same(x, y))
         }
         _ => a == b,
     }

@@ -38,11 +38,7 @@ impl OwnerConflicts {
             text.push_str(" using ");
             text.push_str(owner.api_version());
         }
-        Self {
-            owner: text,
-            identity: owner.identity_json(),
-            fields,
-        }
+        Self { owner: text, identity: owner.identity_json(), fields }
     }
 }
 
@@ -64,23 +60,13 @@ impl Conflicts {
             for path in owner.fields.paths() {
                 let field = path_text(&path);
                 lines.push(format!("- {field}"));
-                causes.push(Conflict {
-                    message: format!("conflict with {}", owner.owner),
-                    field,
-                });
+                causes.push(Conflict { message: format!("conflict with {}", owner.owner), field });
             }
         }
         let message = match causes.as_slice() {
-            [one] => format!(
-                "Apply failed with 1 conflict: {}: {}",
-                one.message, one.field
-            ),
+            [one] => format!("Apply failed with 1 conflict: {}: {}", one.message, one.field),
             several => {
-                format!(
-                    "Apply failed with {} conflicts: {}",
-                    several.len(),
-                    lines.join("\n")
-                )
+                format!("Apply failed with {} conflicts: {}", several.len(), lines.join("\n"))
             }
         };
         Self { message, causes }

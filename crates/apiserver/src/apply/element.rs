@@ -146,10 +146,8 @@ pub(crate) fn canonical(key: &str) -> Result<Option<String>, ElementError> {
             let Value::Object(members) = parse(content)? else {
                 return Err(ElementError::Content("expect { or n".to_owned()));
             };
-            let members: Vec<(&str, &Value)> = members
-                .iter()
-                .map(|(name, value)| (name.as_str(), value))
-                .collect();
+            let members: Vec<(&str, &Value)> =
+                members.iter().map(|(name, value)| (name.as_str(), value)).collect();
             Ok(Some(write_map_key(&members)))
         }
         b'i' => match content.parse::<i64>() {
@@ -191,9 +189,7 @@ pub(crate) fn compare(a: &str, b: &str) -> Ordering {
             let mut pairs = a.iter().zip(b.iter());
             pairs
                 .find_map(|((a_name, a_value), (b_name, b_value))| {
-                    let order = a_name
-                        .cmp(b_name)
-                        .then_with(|| compare_values(a_value, b_value));
+                    let order = a_name.cmp(b_name).then_with(|| compare_values(a_value, b_value));
                     order.is_ne().then_some(order)
                 })
                 .unwrap_or_else(|| a.len().cmp(&b.len()))
@@ -251,16 +247,11 @@ fn compare_values(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => match (a.as_i64(), b.as_i64()) {
             (Some(a), Some(b)) => a.cmp(&b),
-            _ => a
-                .as_f64()
-                .partial_cmp(&b.as_f64())
-                .unwrap_or(Ordering::Equal),
+            _ => a.as_f64().partial_cmp(&b.as_f64()).unwrap_or(Ordering::Equal),
         },
         (Value::String(a), Value::String(b)) => a.cmp(b),
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
-        _ => rank(a)
-            .cmp(&rank(b))
-            .then_with(|| a.to_string().cmp(&b.to_string())),
+        _ => rank(a).cmp(&rank(b)).then_with(|| a.to_string().cmp(&b.to_string())),
     }
 }
 
@@ -272,10 +263,9 @@ fn value_text(value: &Value) -> String {
             let parts: Vec<String> = items.iter().map(value_text).collect();
             format!("[{}]", parts.join(","))
         }
-        Value::Object(members) => members
-            .iter()
-            .map(|(name, value)| format!("{name}={}", value_text(value)))
-            .collect(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| format!("{name}={}", value_text(value))).collect()
+        }
         Value::Null | Value::Bool(_) => value.to_string(),
     }
 }
@@ -382,11 +372,7 @@ mod tests {
             patch: PatchStrategy::default(),
         };
         let fields = BTreeMap::from([("protocol".into(), protocol)]);
-        let item = shapes.push(Shape::Map {
-            fields,
-            rest: Some(scalar),
-            atomic: false,
-        });
+        let item = shapes.push(Shape::Map { fields, rest: Some(scalar), atomic: false });
         (shapes, item)
     }
 
@@ -395,10 +381,7 @@ mod tests {
         let (shapes, item) = port_shapes();
         let kind = ListKind::Map(vec!["port".into(), "protocol".into()]);
         let key = |value: Value| item_key(&shapes, item, &kind, &value);
-        assert_eq!(
-            key(json!({"port": 80})),
-            Ok(r#"k:{"port":80,"protocol":"TCP"}"#.to_owned())
-        );
+        assert_eq!(key(json!({"port": 80})), Ok(r#"k:{"port":80,"protocol":"TCP"}"#.to_owned()));
         assert_eq!(
             key(json!({"port": 80.0, "protocol": "U<P"})),
             Ok(r#"k:{"port":80,"protocol":"U\u003cP"}"#.to_owned())
@@ -419,21 +402,14 @@ mod tests {
     fn client_spellings_become_canonical() {
         let cases = [
             ("f:name", Ok(Some("f:name"))),
-            (
-                r#"k:{ "b": 1.0, "a": "x" }"#,
-                Ok(Some(r#"k:{"a":"x","b":1}"#)),
-            ),
+            (r#"k:{ "b": 1.0, "a": "x" }"#, Ok(Some(r#"k:{"a":"x","b":1}"#))),
             ("v: 1.50", Ok(Some("v:1.5"))),
             ("v:1e-9", Ok(Some("v:1e-09"))),
             ("i:07", Ok(Some("i:7"))),
             ("z:future", Ok(None)),
         ];
         for (key, expected) in cases {
-            assert_eq!(
-                canonical(key),
-                expected.map(|e| e.map(str::to_owned)),
-                "{key}"
-            );
+            assert_eq!(canonical(key), expected.map(|e| e.map(str::to_owned)), "{key}");
         }
         for key in ["", "f", "fx", "k:[]", "v:", "i:x", "é:"] {
             assert!(canonical(key).is_err(), "{key}");
@@ -443,31 +419,11 @@ mod tests {
     #[test]
     fn steps_read_and_sort_as_upstream_prints_them() {
         assert_eq!(text("f:spec"), ".spec");
-        assert_eq!(
-            text(r#"k:{"port":80,"protocol":"TCP"}"#),
-            r#"[port=80,protocol="TCP"]"#
-        );
+        assert_eq!(text(r#"k:{"port":80,"protocol":"TCP"}"#), r#"[port=80,protocol="TCP"]"#);
         assert_eq!(text(r#"v:"a""#), r#"[="a"]"#);
         assert_eq!(text("i:3"), "[3]");
-        let mut keys = [
-            r#"k:{"port":443}"#,
-            "i:1",
-            "v:2",
-            "f:b",
-            r#"k:{"port":80}"#,
-            "f:a",
-        ];
+        let mut keys = [r#"k:{"port":443}"#, "i:1", "v:2", "f:b", r#"k:{"port":80}"#, "f:a"];
         keys.sort_by(|a, b| compare(a, b));
-        assert_eq!(
-            keys,
-            [
-                "f:a",
-                "f:b",
-                r#"k:{"port":80}"#,
-                r#"k:{"port":443}"#,
-                "v:2",
-                "i:1"
-            ]
-        );
+        assert_eq!(keys, ["f:a", "f:b", r#"k:{"port":80}"#, r#"k:{"port":443}"#, "v:2", "i:1"]);
     }
 }

@@ -13,14 +13,8 @@ const UPDATE: &str = "Update";
 
 const FIELDS: &str = "fieldsV1";
 /// The members of an entry besides its fields.
-const HEADER: [&str; 6] = [
-    "manager",
-    "operation",
-    "apiVersion",
-    "time",
-    "fieldsType",
-    "subresource",
-];
+const HEADER: [&str; 6] =
+    ["manager", "operation", "apiVersion", "time", "fieldsType", "subresource"];
 
 /// More entries of updates than this are merged into one.
 const MAX_UPDATE_ENTRIES: usize = 10;
@@ -101,11 +95,7 @@ impl Entry {
     }
 
     pub(crate) fn operation(&self) -> Operation {
-        if self.header.text("operation") == APPLY {
-            Operation::Apply
-        } else {
-            Operation::Update
-        }
+        if self.header.text("operation") == APPLY { Operation::Apply } else { Operation::Update }
     }
 
     pub(crate) fn identity(&self) -> Identity<'_> {
@@ -118,8 +108,7 @@ impl Entry {
     }
 
     pub(crate) fn set_api_version(&mut self, version: &str) {
-        self.header
-            .insert("apiVersion".to_owned(), Value::String(version.to_owned()));
+        self.header.insert("apiVersion".to_owned(), Value::String(version.to_owned()));
     }
 
     pub(crate) fn set_time(&mut self, now: Timestamp) {
@@ -145,15 +134,11 @@ impl Entry {
     }
 
     fn seconds(&self) -> i64 {
-        self.header
-            .text("time")
-            .parse::<Timestamp>()
-            .map_or(0, Timestamp::as_second)
+        self.header.text("time").parse::<Timestamp>().map_or(0, Timestamp::as_second)
     }
 
     fn into_json(mut self) -> Value {
-        self.header
-            .insert("fieldsV1".to_owned(), self.fields.into_json());
+        self.header.insert("fieldsV1".to_owned(), self.fields.into_json());
         Value::Object(self.header)
     }
 }
@@ -276,24 +261,17 @@ impl Entries {
             if count <= MAX_UPDATE_ENTRIES {
                 break;
             }
-            let Some(version) = updates[place]
-                .as_ref()
-                .map(|entry| entry.api_version().to_owned())
+            let Some(version) = updates[place].as_ref().map(|entry| entry.api_version().to_owned())
             else {
                 continue;
             };
-            let Some(first) = firsts
-                .iter()
-                .find(|(of, _)| *of == version)
-                .map(|(_, first)| *first)
+            let Some(first) = firsts.iter().find(|(of, _)| *of == version).map(|(_, first)| *first)
             else {
                 firsts.push((version, place));
                 continue;
             };
             let bucket = updates.iter().position(|entry| {
-                entry
-                    .as_ref()
-                    .is_some_and(|entry| entry.is_old_updates_of(&version))
+                entry.as_ref().is_some_and(|entry| entry.is_old_updates_of(&version))
             });
             let (from, into) = match bucket {
                 Some(bucket) if bucket == place => (first, place),

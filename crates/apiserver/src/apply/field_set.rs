@@ -94,11 +94,7 @@ pub(crate) fn subtree(step: &Value) -> &Node {
 }
 
 pub(crate) fn child<'a>(node: &'a Node, step: &str) -> Option<&'a Node> {
-    if step == SELF {
-        None
-    } else {
-        node.get(step).map(subtree)
-    }
+    if step == SELF { None } else { node.get(step).map(subtree) }
 }
 
 /// Whether the step this subtree hangs from is itself in the set.
@@ -112,9 +108,7 @@ pub(crate) fn has_children(node: &Node) -> bool {
 
 /// The steps below, without the marker of the step itself.
 pub(crate) fn children(node: &Node) -> impl Iterator<Item = (&String, &Node)> {
-    node.iter()
-        .filter(|(step, _)| *step != SELF)
-        .map(|(step, below)| (step, subtree(below)))
+    node.iter().filter(|(step, _)| *step != SELF).map(|(step, below)| (step, subtree(below)))
 }
 
 pub(crate) fn leaf() -> Value {

@@ -67,9 +67,8 @@ pub(crate) fn keep_in_step(object: &mut Value, config: &Value) {
         return;
     }
     let mut config = config.clone();
-    if let Some(annotations) = config
-        .pointer_mut("/metadata/annotations")
-        .and_then(Value::as_object_mut)
+    if let Some(annotations) =
+        config.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
     {
         annotations.remove(ANNOTATION);
     }

@@ -65,22 +65,14 @@ fn merge_items(
     let live_keys = live.iter().map(key).collect::<Result<Vec<_>, _>>()?;
     let config_keys = config.iter().map(key).collect::<Result<Vec<_>, _>>()?;
 
-    let config_index: HashMap<&str, usize> = config_keys
-        .iter()
-        .enumerate()
-        .map(|(index, key)| (key.as_str(), index))
-        .collect();
+    let config_index: HashMap<&str, usize> =
+        config_keys.iter().enumerate().map(|(index, key)| (key.as_str(), index)).collect();
     // Where each key is in the live list; elements that cannot be told apart are not merged with.
     let mut live_index: HashMap<&str, Option<usize>> = HashMap::with_capacity(live_keys.len());
     for (index, key) in live_keys.iter().enumerate() {
-        live_index
-            .entry(key)
-            .and_modify(|place| *place = None)
-            .or_insert(Some(index));
+        live_index.entry(key).and_modify(|place| *place = None).or_insert(Some(index));
     }
-    let mut shared = config_keys
-        .iter()
-        .filter(|key| live_index.contains_key(key.as_str()));
+    let mut shared = config_keys.iter().filter(|key| live_index.contains_key(key.as_str()));
     let mut next_shared = shared.next();
 
     let mut live: Vec<Option<Value>> = live.into_iter().map(Some).collect();
@@ -90,9 +82,7 @@ fn merge_items(
     while at_live < live_keys.len() || at_config < config_keys.len() {
         if let Some(key) = live_keys.get(at_live) {
             let in_config = config_index.get(key.as_str());
-            let aligned = config_keys
-                .get(at_config)
-                .map(|config_key| config_key == key);
+            let aligned = config_keys.get(at_config).map(|config_key| config_key == key);
             if aligned == Some(false)
                 && in_config.is_some()
                 && next_shared.is_some_and(|next| next != key)

@@ -12,10 +12,7 @@ pub(crate) fn is_noop(old: &Object, new: &Object) -> bool {
     let before = old.at("metadata").list(MANAGED_FIELDS);
     let after = new.at("metadata").list(MANAGED_FIELDS);
     before.len() == after.len()
-        && before
-            .iter()
-            .zip(after)
-            .all(|(before, after)| equal_without(before, after, &["time"]))
+        && before.iter().zip(after).all(|(before, after)| equal_without(before, after, &["time"]))
         && equal_but_for_owners(old, new)
 }
 

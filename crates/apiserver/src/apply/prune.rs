@@ -55,11 +55,9 @@ fn remove_below(shapes: &Shapes, shape: Typed, value: &mut Value, fields: &Node)
         Typed::Id(id) => match shapes.get(id) {
             Shape::Scalar => return,
             Shape::Any => Granular::Map(None, Typed::Undeclared),
-            Shape::Map { atomic: true, .. }
-            | Shape::List {
-                kind: ListKind::Atomic,
-                ..
-            } => Granular::None,
+            Shape::Map { atomic: true, .. } | Shape::List { kind: ListKind::Atomic, .. } => {
+                Granular::None
+            }
             Shape::Map { fields, rest, .. } => {
                 Granular::Map(Some(fields), rest.map_or(Typed::Undeclared, Typed::Id))
             }
@@ -112,9 +110,6 @@ fn remove_below(shapes: &Shapes, shape: Typed, value: &mut Value, fields: &Node)
 
 enum Granular<'s> {
     None,
-    Map(
-        Option<&'s std::collections::BTreeMap<Box<str>, crate::shape::Field>>,
-        Typed,
-    ),
+    Map(Option<&'s std::collections::BTreeMap<Box<str>, crate::shape::Field>>, Typed),
     List(ShapeId, &'s ListKind),
 }

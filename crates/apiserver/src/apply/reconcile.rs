@@ -14,14 +14,7 @@ pub(crate) fn reconcile(shapes: &Shapes, root: ShapeId, fields: &mut FieldSet) {
 }
 
 fn is_atomic(shape: &Shape) -> bool {
-    matches!(
-        shape,
-        Shape::Map { atomic: true, .. }
-            | Shape::List {
-                kind: ListKind::Atomic,
-                ..
-            }
-    )
+    matches!(shape, Shape::Map { atomic: true, .. } | Shape::List { kind: ListKind::Atomic, .. })
 }
 
 fn shape_below(shape: &Shape, step: &str) -> Option<ShapeId> {

@@ -16,11 +16,7 @@ fn reset_fields(kind: &str, subresource: &str) -> &'static [&'static str] {
     match (kind, subresource) {
         ("ConfigMap" | "Lease", _) => &[],
         (_, "") => &["status"],
-        ("Pod", _) => &[
-            "spec",
-            "metadata.deletionTimestamp",
-            "metadata.ownerReferences",
-        ],
+        ("Pod", _) => &["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"],
         ("Widget", _) => &["metadata", "spec"],
         _ => &["spec"],
     }
@@ -65,9 +61,7 @@ fn owners(object: &Value) -> Vec<Value> {
 
 fn newest_time(object: &Value) -> Timestamp {
     let entries = object.at("metadata").list("managedFields");
-    let times = entries
-        .iter()
-        .filter_map(|entry| entry.text("time").parse().ok());
+    let times = entries.iter().filter_map(|entry| entry.text("time").parse().ok());
     times.max().unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
@@ -78,9 +72,7 @@ fn is_within(part: &Value, whole: &Value, defaulted: &str) -> bool {
         (Value::Object(part), Value::Object(whole)) => part.iter().all(|(name, value)| {
             value.is_null()
                 || name == defaulted
-                || whole
-                    .get(name)
-                    .is_some_and(|whole| is_within(value, whole, defaulted))
+                || whole.get(name).is_some_and(|whole| is_within(value, whole, defaulted))
         }),
         (Value::Array(part), Value::Array(whole)) => {
             let mut pairs = part.iter().zip(whole);
@@ -147,9 +139,7 @@ fn replay(context: &str, kind: &Kind, live: &mut Option<Value>, step: &Value) {
                 if message.contains("expected string, got") {
                     return; // Shapes do not know one scalar from another.
                 }
-                let error = outcome
-                    .err()
-                    .unwrap_or_else(|| panic!("{context}: no error"));
+                let error = outcome.err().unwrap_or_else(|| panic!("{context}: no error"));
                 assert_eq!(error.to_string(), message, "{context}");
                 match error {
                     ApplyError::BadRequest(_) => assert_eq!(code, 400, "{context}"),
@@ -218,20 +208,14 @@ fn config_map_request<'a>(kind: &'a Kind, manager: &'a str, now: &str) -> Reques
 
 fn times(object: &Value) -> Vec<(String, String)> {
     let entries = object.at("metadata").list("managedFields").iter();
-    entries
-        .map(|e| (e.text("manager").to_owned(), e.text("time").to_owned()))
-        .collect()
+    entries.map(|e| (e.text("manager").to_owned(), e.text("time").to_owned())).collect()
 }
 
 #[test]
 fn times_move_only_when_something_changes() {
     let kind = Kind::named("ConfigMap");
     let pair = |manager: &str, time: &str| (manager.to_owned(), time.to_owned());
-    let (t1, t2, t3) = (
-        "2024-01-01T00:00:01Z",
-        "2024-01-01T00:00:02Z",
-        "2024-01-01T00:00:03Z",
-    );
+    let (t1, t2, t3) = ("2024-01-01T00:00:01Z", "2024-01-01T00:00:02Z", "2024-01-01T00:00:03Z");
     let mut live = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "1"},
     });
@@ -241,21 +225,11 @@ fn times_move_only_when_something_changes() {
 
     // An update that changes nothing, and one that does.
     let mut same = live.clone();
-    update(
-        &config_map_request(&kind, "creator", t2),
-        Some(&live),
-        &mut same,
-    )
-    .unwrap();
+    update(&config_map_request(&kind, "creator", t2), Some(&live), &mut same).unwrap();
     assert_eq!(times(&same), [pair("creator", t1)]);
     let mut other = live.clone();
     other["data"]["b"] = json!("2");
-    update(
-        &config_map_request(&kind, "creator", t2),
-        Some(&live),
-        &mut other,
-    )
-    .unwrap();
+    update(&config_map_request(&kind, "creator", t2), Some(&live), &mut other).unwrap();
     assert_eq!(times(&other), [pair("creator", t2)]);
 
     // An apply that shares a value records an owner, but no write; one that changes it does.
@@ -287,10 +261,7 @@ fn entries_in_versions_no_longer_served_are_dropped() {
     let request = config_map_request(&kind, "new", "2024-01-01T00:00:00Z");
     update(&request, Some(&before), &mut live).unwrap();
     assert_eq!(times(&live).len(), 1);
-    assert_eq!(
-        live.pointer("/metadata/managedFields/0/manager"),
-        Some(&json!("new"))
-    );
+    assert_eq!(live.pointer("/metadata/managedFields/0/manager"), Some(&json!("new")));
 }
 
 #[test]

@@ -25,9 +25,7 @@ impl fmt::Display for ShapeErrors {
             [one] => write!(f, "{one}"),
             several => {
                 f.write_str("errors:")?;
-                several
-                    .iter()
-                    .try_for_each(|error| write!(f, "\n  {error}"))
+                several.iter().try_for_each(|error| write!(f, "\n  {error}"))
             }
         }
     }
@@ -45,17 +43,9 @@ impl fmt::Display for ShapeError {
 /// Checks that every field is declared, that lists and maps are what they should be, and that no
 /// two elements of a set or keyed list are the same.
 pub(crate) fn validate(shapes: &Shapes, root: ShapeId, config: &Value) -> Result<(), ShapeErrors> {
-    let mut walk = Walk {
-        shapes,
-        path: Vec::new(),
-        errors: Vec::new(),
-    };
+    let mut walk = Walk { shapes, path: Vec::new(), errors: Vec::new() };
     walk.value(root, config);
-    if walk.errors.is_empty() {
-        Ok(())
-    } else {
-        Err(ShapeErrors(walk.errors))
-    }
+    if walk.errors.is_empty() { Ok(()) } else { Err(ShapeErrors(walk.errors)) }
 }
 
 struct Walk<'a> {

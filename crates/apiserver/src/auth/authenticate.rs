@@ -59,22 +59,14 @@ impl Authenticator<'_> {
         if let Some(identity) = self.tokens.find(token, now) {
             // Opaque tokens are for this server only.
             let ours = self.accounts.audiences();
-            let audiences: Vec<String> = audiences
-                .iter()
-                .filter(|audience| ours.contains(audience))
-                .cloned()
-                .collect();
+            let audiences: Vec<String> =
+                audiences.iter().filter(|audience| ours.contains(audience)).cloned().collect();
             if audiences.is_empty() {
                 return Err(BadToken::Unknown);
             }
-            return Ok(Verified {
-                identity: identity.clone(),
-                audiences,
-            });
+            return Ok(Verified { identity: identity.clone(), audiences });
         }
-        self.accounts
-            .verify(token, audiences, self.objects, now)?
-            .ok_or(BadToken::Unknown)
+        self.accounts.verify(token, audiences, self.objects, now)?.ok_or(BadToken::Unknown)
     }
 
     /// The `status` of a TokenReview.
@@ -85,22 +77,11 @@ impl Authenticator<'_> {
             let why = "token is required for TokenReview in authentication";
             return Err(ApiError::bad_request(why));
         }
-        let asked: Vec<String> = spec
-            .list("audiences")
-            .iter()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect();
-        let audiences = if asked.is_empty() {
-            self.accounts.audiences()
-        } else {
-            &asked
-        };
+        let asked: Vec<String> =
+            spec.list("audiences").iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        let audiences = if asked.is_empty() { self.accounts.audiences() } else { &asked };
         Ok(match self.verify(token, audiences, now) {
-            Ok(Verified {
-                identity,
-                audiences,
-            }) => json!({
+            Ok(Verified { identity, audiences }) => json!({
                 "authenticated": true,
                 "user": identity.user_info(),
                 "audiences": audiences,
@@ -176,42 +157,23 @@ mod tests {
             ..User::default()
         });
         let mut tokens = TokenTable::default();
-        tokens.insert(
-            TokenHash::of("bobtok"),
-            TokenHolder {
-                identity: bob.clone(),
-                expires: None,
-            },
-        );
-        let authenticator = Authenticator {
-            tokens: &tokens,
-            accounts: &issuer,
-            objects: &Nothing,
-        };
+        tokens
+            .insert(TokenHash::of("bobtok"), TokenHolder { identity: bob.clone(), expires: None });
+        let authenticator = Authenticator { tokens: &tokens, accounts: &issuer, objects: &Nothing };
         let now = Timestamp::UNIX_EPOCH;
 
         let node = Identity::node("n1");
         let identify = |certificate, headers: &HeaderMap| {
-            authenticator
-                .identify(certificate, headers, now)
-                .map_err(|error| error.message)
+            authenticator.identify(certificate, headers, now).map_err(|error| error.message)
         };
         assert_eq!(identify(Some(&node), &with("Bearer bad")), Ok(node.clone()));
         assert_eq!(identify(None, &with("Bearer bobtok")), Ok(bob));
-        assert_eq!(
-            identify(None, &with("Bearer bad")),
-            Err("Unauthorized".to_owned())
-        );
-        assert_eq!(
-            identify(None, &with("Basic bad")),
-            Ok(Identity::anonymous())
-        );
+        assert_eq!(identify(None, &with("Bearer bad")), Err("Unauthorized".to_owned()));
+        assert_eq!(identify(None, &with("Basic bad")), Ok(Identity::anonymous()));
 
         let review = |spec: Value| {
             let body = Object::from_iter([("spec".to_owned(), spec)]);
-            authenticator
-                .review(&body, now)
-                .map_err(|error| error.message)
+            authenticator.review(&body, now).map_err(|error| error.message)
         };
         assert_eq!(
             review(json!({"token": "bobtok"})),
@@ -223,10 +185,7 @@ mod tests {
         );
         let bad = json!({"user": {}, "error": "invalid bearer token"});
         assert_eq!(review(json!({"token": "bad"})), Ok(bad.clone()));
-        assert_eq!(
-            review(json!({"token": "bobtok", "audiences": ["x"]})),
-            Ok(bad)
-        );
+        assert_eq!(review(json!({"token": "bobtok", "audiences": ["x"]})), Ok(bad));
         assert_eq!(
             review(json!({"token": ""})),
             Err("token is required for TokenReview in authentication".to_owned())

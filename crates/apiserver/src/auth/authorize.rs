@@ -18,17 +18,11 @@ pub(crate) struct Verdict {
 
 impl Verdict {
     pub(crate) fn allow(reason: impl Into<String>) -> Self {
-        Self {
-            allowed: true,
-            reason: reason.into(),
-        }
+        Self { allowed: true, reason: reason.into() }
     }
 
     pub(crate) fn no_opinion(reason: impl Into<String>) -> Self {
-        Self {
-            allowed: false,
-            reason: reason.into(),
-        }
+        Self { allowed: false, reason: reason.into() }
     }
 }
 
@@ -62,9 +56,7 @@ impl Authorizers<'_> {
     pub(crate) fn rules_review(&self, user: &User, namespace: &str) -> Value {
         let elsewhere =
             node::node_name(user).map(|_| "node authorizer does not support user rule resolution");
-        self.policy
-            .rules_for(user, namespace)
-            .to_review_status(elsewhere)
+        self.policy.rules_for(user, namespace).to_review_status(elsewhere)
     }
 }
 
@@ -83,10 +75,7 @@ impl Authorizer for Authorizers<'_> {
             return Verdict::allow(reason);
         }
         let reasons = [by_node.reason, reason];
-        let given: Vec<String> = reasons
-            .into_iter()
-            .filter(|reason| !reason.is_empty())
-            .collect();
+        let given: Vec<String> = reasons.into_iter().filter(|reason| !reason.is_empty()).collect();
         Verdict::no_opinion(given.join("\n"))
     }
 }
@@ -98,10 +87,7 @@ pub(crate) fn forbidden(request: &Attributes<'_>, reason: &str) -> ApiError {
         why.push_str(": ");
         why.push_str(reason);
     }
-    let resource = GroupResource {
-        group: request.api_group,
-        resource: request.resource,
-    };
+    let resource = GroupResource { group: request.api_group, resource: request.resource };
     ApiError::forbidden(resource, request.name, &why)
 }
 
@@ -127,9 +113,7 @@ fn cannot(request: &Attributes<'_>) -> String {
 
 /// Upstream avoids answers that a browser could take for HTML.
 fn sanitized(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]
@@ -140,10 +124,7 @@ mod tests {
     use super::*;
 
     fn alice() -> User {
-        User {
-            name: "alice".to_owned(),
-            ..User::default()
-        }
+        User { name: "alice".to_owned(), ..User::default() }
     }
 
     #[test]
@@ -152,10 +133,7 @@ mod tests {
         let list = Attributes::on_resource(&alice, "list", "", "pods");
         let cases = [
             (
-                Attributes {
-                    namespace: "default",
-                    ..list
-                },
+                Attributes { namespace: "default", ..list },
                 r#"pods is forbidden: User "alice" cannot list resource "pods" in API group "" in the namespace "default""#,
                 json!({"kind": "pods"}),
             ),
@@ -197,10 +175,7 @@ mod tests {
             let status = forbidden(&request, "").to_value();
             assert_eq!(status["message"], message);
             assert_eq!(status["details"], details);
-            assert_eq!(
-                (&status["reason"], &status["code"]),
-                (&json!("Forbidden"), &json!(403))
-            );
+            assert_eq!((&status["reason"], &status["code"]), (&json!("Forbidden"), &json!(403)));
         }
         assert_eq!(
             forbidden(&list, "because").message,
@@ -218,15 +193,9 @@ mod tests {
         });
         policy.upsert_binding(Binding::from_value(&dangling).unwrap());
         let graph = NodeGraph::default();
-        let all = Authorizers {
-            policy: &policy,
-            graph: &graph,
-        };
+        let all = Authorizers { policy: &policy, graph: &graph };
 
-        let root = User {
-            groups: vec!["system:masters".to_owned()],
-            ..alice()
-        };
+        let root = User { groups: vec!["system:masters".to_owned()], ..alice() };
         let of = |user, verb| Attributes::on_resource(user, verb, "", "nodes");
         assert_eq!(all.authorize(&of(&root, "list")), Verdict::allow(""));
         assert!(all.allows(&of(&root, "list")));

@@ -67,10 +67,7 @@ impl Certified {
     pub fn is_due(&self, now: Timestamp) -> Result<bool, CertificateError> {
         let der = certificate_der(&self.certificate_pem)?;
         let validity = parse(&der)?.validity().clone();
-        let (from, until) = (
-            validity.not_before.timestamp(),
-            validity.not_after.timestamp(),
-        );
+        let (from, until) = (validity.not_before.timestamp(), validity.not_after.timestamp());
         Ok(now.as_second() >= until - (until - from) / 3)
     }
 
@@ -80,11 +77,7 @@ impl Certified {
         let certificate = parse(&der)?;
         let alternative = certificate.subject_alternative_name().map_err(read_error)?;
         let names = alternative.map(|names| names.value.general_names.as_slice());
-        Ok(names
-            .unwrap_or_default()
-            .iter()
-            .filter_map(name_text)
-            .collect())
+        Ok(names.unwrap_or_default().iter().filter_map(name_text).collect())
     }
 }
 
@@ -119,14 +112,8 @@ impl Authority {
             KeyUsagePurpose::CrlSign,
         ];
         let certificate_pem = params.self_signed(&key)?.pem();
-        let certified = Certified {
-            certificate_pem,
-            key_pem: key.serialize_pem(),
-        };
-        Ok(Self {
-            certified,
-            issuer: Issuer::new(params, key),
-        })
+        let certified = Certified { certificate_pem, key_pem: key.serialize_pem() };
+        Ok(Self { certified, issuer: Issuer::new(params, key) })
     }
 
     /// Reads an authority that was kept.
@@ -138,9 +125,7 @@ impl Authority {
             return Err(read_error("it is not an authority's"));
         }
         if *certificate.public_key().subject_public_key.data != *key.public_key_raw() {
-            return Err(read_error(
-                "the authority's key belongs to another certificate",
-            ));
+            return Err(read_error("the authority's key belongs to another certificate"));
         }
         let issuer = Issuer::from_ca_cert_pem(&certified.certificate_pem, key)?;
         Ok(Self { certified, issuer })
@@ -175,9 +160,7 @@ impl Authority {
     ) -> Result<Certified, CertificateError> {
         let mut params = params(user, now, LEAF_DAYS);
         if let Some(group) = group {
-            params
-                .distinguished_name
-                .push(DnType::OrganizationName, group);
+            params.distinguished_name.push(DnType::OrganizationName, group);
         }
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.issue(params)
@@ -188,19 +171,14 @@ impl Authority {
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
         let certificate_pem = params.signed_by(&key, &self.issuer)?.pem();
-        Ok(Certified {
-            certificate_pem,
-            key_pem: key.serialize_pem(),
-        })
+        Ok(Certified { certificate_pem, key_pem: key.serialize_pem() })
     }
 }
 
 fn params(common_name: &str, now: Timestamp, days: i64) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
-    params
-        .distinguished_name
-        .push(DnType::CommonName, common_name);
+    params.distinguished_name.push(DnType::CommonName, common_name);
     let at = |second: i64| {
         let second = second.clamp(0, LAST_SECOND).unsigned_abs();
         rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(second)
@@ -273,16 +251,11 @@ pub fn client_identity(der: &[u8]) -> Result<Option<Identity>, CertificateError>
         [uid] if uid.is_empty() => return Err(read_error("UID cannot be an empty string")),
         [uid] => user.uid.clone_from(uid),
         many => {
-            return Err(read_error(format!(
-                "expected 1 UID, but found multiple: {many:?}"
-            )));
+            return Err(read_error(format!("expected 1 UID, but found multiple: {many:?}")));
         }
     }
     let fingerprint = hex::encode(ring::digest::digest(&ring::digest::SHA256, der));
-    user.extra.insert(
-        CREDENTIAL_ID.to_owned(),
-        vec![format!("X509SHA256={fingerprint}")],
-    );
+    user.extra.insert(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={fingerprint}")]);
     Ok(Some(Identity::authenticated(user)))
 }
 
@@ -294,9 +267,7 @@ fn certificate_der(pem: &str) -> Result<CertificateDer<'static>, CertificateErro
 }
 
 fn parse(der: &[u8]) -> Result<X509Certificate<'_>, CertificateError> {
-    X509Certificate::from_der(der)
-        .map(|(_, certificate)| certificate)
-        .map_err(read_error)
+    X509Certificate::from_der(der).map(|(_, certificate)| certificate).map_err(read_error)
 }
 
 fn read_error(error: impl fmt::Display) -> CertificateError {
@@ -355,14 +326,8 @@ mod tests {
     #[test]
     fn servers_have_the_names_asked_for() {
         let authority = Authority::generate("sojourn", at(NOW)).unwrap();
-        let names = server_names(
-            "Box",
-            &[
-                "192.168.0.7".to_owned(),
-                "BOX".to_owned(),
-                "0:0::1".to_owned(),
-            ],
-        );
+        let names =
+            server_names("Box", &["192.168.0.7".to_owned(), "BOX".to_owned(), "0:0::1".to_owned()]);
         assert_eq!(
             names,
             [
@@ -385,9 +350,7 @@ mod tests {
     #[test]
     fn certificates_fall_due_in_their_last_third() {
         let authority = Authority::generate("sojourn", at(NOW)).unwrap();
-        let server = authority
-            .issue_server(&["localhost".to_owned()], at(NOW))
-            .unwrap();
+        let server = authority.issue_server(&["localhost".to_owned()], at(NOW)).unwrap();
         assert!(!server.is_due(at(NOW)).unwrap());
         assert!(!server.is_due(at(NOW + 243 * DAY)).unwrap());
         assert!(server.is_due(at(NOW + 244 * DAY)).unwrap());
@@ -424,9 +387,8 @@ mod tests {
     #[test]
     fn client_certificates_tell_who_signs_in() {
         let authority = Authority::generate("sojourn", at(NOW)).unwrap();
-        let client = authority
-            .issue_client("system:node:n1", Some("system:nodes"), at(NOW))
-            .unwrap();
+        let client =
+            authority.issue_client("system:node:n1", Some("system:nodes"), at(NOW)).unwrap();
         let der = certificate_der(&client.certificate_pem).unwrap();
         let identity = client_identity(&der).unwrap().unwrap();
         let fingerprint = hex::encode(ring::digest::digest(&ring::digest::SHA256, &der));

@@ -69,12 +69,7 @@ impl Identity {
 
     /// The `UserInfo` of reviews: what is empty is left out.
     pub fn user_info(&self) -> Value {
-        let User {
-            name,
-            uid,
-            groups,
-            extra,
-        } = &*self.0;
+        let User { name, uid, groups, extra } = &*self.0;
         let mut info = json!({"username": name});
         if !uid.is_empty() {
             info["uid"] = json!(uid);
@@ -106,24 +101,12 @@ mod tests {
                 ..User::default()
             })
         };
-        assert_eq!(
-            groups(&of("bob", &["dev"])),
-            ["dev", "system:authenticated"]
-        );
-        assert_eq!(
-            groups(&of("bob", &["system:authenticated"])),
-            ["system:authenticated"]
-        );
-        assert_eq!(
-            groups(&of("bob", &["system:unauthenticated"])),
-            ["system:unauthenticated"]
-        );
+        assert_eq!(groups(&of("bob", &["dev"])), ["dev", "system:authenticated"]);
+        assert_eq!(groups(&of("bob", &["system:authenticated"])), ["system:authenticated"]);
+        assert_eq!(groups(&of("bob", &["system:unauthenticated"])), ["system:unauthenticated"]);
         assert_eq!(groups(&of(ANONYMOUS, &[])), [""; 0]);
         assert_eq!(groups(&Identity::anonymous()), ["system:unauthenticated"]);
-        assert_eq!(
-            groups(&Identity::node("n1")),
-            ["system:nodes", "system:authenticated"]
-        );
+        assert_eq!(groups(&Identity::node("n1")), ["system:nodes", "system:authenticated"]);
         assert!(Identity::server().user().is_superuser());
     }
 

@@ -60,24 +60,7 @@ pub(crate) fn wanted_user(headers: &HeaderMap) -> Result<Option<User>, ApiError>
         return Ok(None);
     }
     let shown = go_syntax(&wanted);
-    Err(ApiError::bad_request(format!(
-        "requested {shown} without impersonating a user name"
-    )))
-}
-
-/// Nothing behind this point may see that impersonation was used.
-pub(crate) fn strip_headers(headers: &mut HeaderMap) {
-    let ours: Vec<http::HeaderName> = headers
-        .keys()
-        .filter(|name| {
-            let name = name.as_str();
-            matches!(name, USER | UID | GROUP) || name.starts_with(EXTRA_PREFIX)
-        })
-        .cloned()
-        .collect();
-    for name in ours {
-        headers.remove(name);
-    }
+    Err(ApiError::bad_request(format!("requested {shown} without impersonating a user name")))
 }
 
 /// The ways to impersonate, in the order in which they are tried.
@@ -126,10 +109,7 @@ impl Mode {
         let account = service_account::split_user_name(&wanted.name);
         match self {
             Self::AssociatedNode => {
-                let runs_on = requester
-                    .extra
-                    .get(service_account::NODE_NAME)
-                    .map(Vec::as_slice);
+                let runs_on = requester.extra.get(service_account::NODE_NAME).map(Vec::as_slice);
                 only_name(wanted)
                     && service_account::split_user_name(&requester.name).is_some()
                     && node.is_some_and(|node| matches!(runs_on, Some([own]) if own == node))
@@ -166,35 +146,19 @@ impl Impersonation {
         authorizer: &dyn Authorizer,
     ) -> Result<Impersonated, ApiError> {
         let remembered = self.remembered(&request.user.name);
-        let rest = Mode::ALL
-            .into_iter()
-            .filter(|mode| Some(*mode) != remembered);
+        let rest = Mode::ALL.into_iter().filter(|mode| Some(*mode) != remembered);
         let mut refusal = None;
         for mode in remembered.into_iter().chain(rest) {
             if !mode.applies(wanted, request.user) {
                 continue;
             }
-            match (Attempt {
-                mode,
-                wanted,
-                request,
-                authorizer,
-            })
-            .run()
-            {
+            match (Attempt { mode, wanted, request, authorizer }).run() {
                 Ok(identity) => {
                     if Some(mode) != remembered {
                         self.remember(&request.user.name, mode);
                     }
-                    let constraint = if mode == Mode::Legacy {
-                        ""
-                    } else {
-                        mode.verb()
-                    };
-                    return Ok(Impersonated {
-                        identity,
-                        constraint,
-                    });
+                    let constraint = if mode == Mode::Legacy { "" } else { mode.verb() };
+                    return Ok(Impersonated { identity, constraint });
                 }
                 Err(error) => {
                     refusal.get_or_insert(error);
@@ -231,10 +195,7 @@ impl Attempt<'_> {
     fn run(&self) -> Result<Identity, ApiError> {
         if let Some(on) = self.mode.on() {
             let verb = format!("{on}{}", self.request.verb);
-            self.check(&Attributes {
-                verb: &verb,
-                ..*self.request
-            })?;
+            self.check(&Attributes { verb: &verb, ..*self.request })?;
         }
         let mut groups = self.name()?;
         self.uid()?;
@@ -242,27 +203,17 @@ impl Attempt<'_> {
         self.extra()?;
 
         let has = |groups: &[String], group: &str| groups.iter().any(|own| own == group);
-        let status = if self.wanted.name == ANONYMOUS {
-            UNAUTHENTICATED_GROUP
-        } else {
-            AUTHENTICATED_GROUP
-        };
+        let status =
+            if self.wanted.name == ANONYMOUS { UNAUTHENTICATED_GROUP } else { AUTHENTICATED_GROUP };
         if !has(&groups, status) && !has(&groups, UNAUTHENTICATED_GROUP) {
             groups.push(status.to_owned());
         }
-        Ok(Identity::new(User {
-            groups,
-            ..self.wanted.clone()
-        }))
+        Ok(Identity::new(User { groups, ..self.wanted.clone() }))
     }
 
     fn check(&self, attributes: &Attributes<'_>) -> Result<(), ApiError> {
         let verdict = self.authorizer.authorize(attributes);
-        if verdict.allowed {
-            Ok(())
-        } else {
-            Err(forbidden(attributes, &verdict.reason))
-        }
+        if verdict.allowed { Ok(()) } else { Err(forbidden(attributes, &verdict.reason)) }
     }
 
     const fn is_constrained(&self) -> bool {
@@ -285,11 +236,7 @@ impl Attempt<'_> {
 
     /// The group of the API that users and groups are looked for in.
     const fn api_group(&self) -> &'static str {
-        if self.is_constrained() {
-            AUTHENTICATION
-        } else {
-            ""
-        }
+        if self.is_constrained() { AUTHENTICATION } else { "" }
     }
 
     /// Checks the name; gives the groups that the user is in.
@@ -300,11 +247,7 @@ impl Attempt<'_> {
         if let (true, Some(node)) = (self.is_constrained(), node_of(name)) {
             needed.resource = "nodes";
             // Which node it is was checked already: the rule is for all of them.
-            needed.name = if self.mode == Mode::AssociatedNode {
-                "*"
-            } else {
-                node
-            };
+            needed.name = if self.mode == Mode::AssociatedNode { "*" } else { node };
             groups = vec![NODES_GROUP.to_owned()];
         } else if let Some((namespace, account)) = service_account::split_user_name(name) {
             needed.resource = "serviceaccounts";
@@ -334,27 +277,16 @@ impl Attempt<'_> {
                 return Err(forbidden(&needed, why));
             }
             if self.wanted.is_superuser() {
-                let needed = Attributes {
-                    name: SUPERUSER_GROUP,
-                    ..needed
-                };
+                let needed = Attributes { name: SUPERUSER_GROUP, ..needed };
                 let why = "impersonating the system:masters group is not allowed";
                 return Err(forbidden(&needed, why));
             }
-            let all = Attributes {
-                name: "*",
-                ..needed
-            };
+            let all = Attributes { name: "*", ..needed };
             if groups.len() >= MANY && self.authorizer.authorize(&all).allowed {
                 return Ok(());
             }
         }
-        groups.iter().try_for_each(|group| {
-            self.check(&Attributes {
-                name: group,
-                ..needed
-            })
-        })
+        groups.iter().try_for_each(|group| self.check(&Attributes { name: group, ..needed }))
     }
 
     fn extra(&self) -> Result<(), ApiError> {
@@ -362,11 +294,7 @@ impl Attempt<'_> {
         let needed = self.needed(AUTHENTICATION, "userextras", "");
         if self.is_constrained() {
             check_extra(extra).map_err(|why| forbidden(&needed, &why))?;
-            let all = Attributes {
-                subresource: "*",
-                name: "*",
-                ..needed
-            };
+            let all = Attributes { subresource: "*", name: "*", ..needed };
             let count: usize = extra.values().map(Vec::len).sum();
             if count >= MANY && self.authorizer.authorize(&all).allowed {
                 return Ok(());
@@ -374,11 +302,7 @@ impl Attempt<'_> {
         }
         for (key, values) in extra {
             for value in values {
-                self.check(&Attributes {
-                    subresource: key,
-                    name: value,
-                    ..needed
-                })?;
+                self.check(&Attributes { subresource: key, name: value, ..needed })?;
             }
         }
         Ok(())
@@ -392,9 +316,7 @@ fn check_extra(extra: &BTreeMap<String, Vec<String>>) -> Result<(), String> {
             return Err("impersonating the empty string key in extra is not allowed".to_owned());
         }
         if let Some(why) = domain_prefixed_path_error(key) {
-            return Err(format!(
-                "impersonating an invalid key in extra is not allowed: {why}"
-            ));
+            return Err(format!("impersonating an invalid key in extra is not allowed: {why}"));
         }
         if key.chars().any(char::is_uppercase) {
             let key = go_quote(key);
@@ -412,9 +334,7 @@ fn check_extra(extra: &BTreeMap<String, Vec<String>>) -> Result<(), String> {
 fn domain_prefixed_path_error(key: &str) -> Option<String> {
     let extra = Path::new("extra");
     let path = extra.field("key");
-    let parts = key
-        .split_once('/')
-        .filter(|(host, rest)| !host.is_empty() && !rest.is_empty());
+    let parts = key.split_once('/').filter(|(host, rest)| !host.is_empty() && !rest.is_empty());
     let Some((host, rest)) = parts else {
         let why = "must be a domain-prefixed path (such as \"acme.io/foo\")";
         return Some(FieldError::invalid_text(&path, key, why).to_string());
@@ -441,8 +361,7 @@ fn only_name(user: &User) -> bool {
 
 /// The node that a user name stands for.
 fn node_of(user: &str) -> Option<&str> {
-    user.strip_prefix(NODE_USER_PREFIX)
-        .filter(|node| name::dns1123_subdomain(node).is_empty())
+    user.strip_prefix(NODE_USER_PREFIX).filter(|node| name::dns1123_subdomain(node).is_empty())
 }
 
 /// Decodes `%2f` and the like; what is not encoded well is taken as it stands.
@@ -474,11 +393,8 @@ fn go_syntax(user: &User) -> String {
         let quoted: Vec<String> = values.iter().map(|value| go_quote(value)).collect();
         format!("[]string{{{}}}", quoted.join(", "))
     };
-    let groups = if user.groups.is_empty() {
-        "[]string(nil)".to_owned()
-    } else {
-        list(&user.groups)
-    };
+    let groups =
+        if user.groups.is_empty() { "[]string(nil)".to_owned() } else { list(&user.groups) };
     let mut text = format!(
         "&user.DefaultInfo{{Name:{}, UID:{}, Groups:{groups}, Extra:map[string][]string",
         go_quote(&user.name),

@@ -85,10 +85,7 @@ impl SigningKey {
     }
 
     pub(crate) fn verifying(&self) -> VerifyingKey {
-        VerifyingKey {
-            point: self.pair.public_key().as_ref().to_vec(),
-            id: self.id.clone(),
-        }
+        VerifyingKey { point: self.pair.public_key().as_ref().to_vec(), id: self.id.clone() }
     }
 
     /// Signs the claims. Fails only if the system has no random numbers left to give.
@@ -98,10 +95,8 @@ impl SigningKey {
         let mut token = URL_SAFE_NO_PAD.encode(header);
         token.push('.');
         URL_SAFE_NO_PAD.encode_string(serde_json::to_vec(claims)?, &mut token);
-        let signature = self
-            .pair
-            .sign(&self.rng, token.as_bytes())
-            .map_err(|_| SignError::NoRandomness)?;
+        let signature =
+            self.pair.sign(&self.rng, token.as_bytes()).map_err(|_| SignError::NoRandomness)?;
         token.push('.');
         URL_SAFE_NO_PAD.encode_string(signature.as_ref(), &mut token);
         Ok(token)
@@ -158,11 +153,7 @@ impl<'a> Unverified<'a> {
         }
         let (signed, signature) = token.rsplit_once('.').ok_or(JwtError::NotAToken)?;
         let (header, payload) = signed.split_once('.').ok_or(JwtError::NotAToken)?;
-        let decode = |part: &str| {
-            URL_SAFE_NO_PAD
-                .decode(part)
-                .map_err(|_| JwtError::NotAToken)
-        };
+        let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| JwtError::NotAToken);
         Ok(Self {
             signed,
             // A further dot is outside the alphabet, so four parts fail here.
@@ -194,11 +185,7 @@ impl<'a> Unverified<'a> {
                 .verify(self.signed.as_bytes(), &self.signature)
                 .is_ok()
         });
-        if good {
-            Ok(())
-        } else {
-            Err(JwtError::BadSignature)
-        }
+        if good { Ok(()) } else { Err(JwtError::BadSignature) }
     }
 }
 
@@ -244,41 +231,23 @@ mod tests {
         let forged = part(r#"{"iss":"me","admin":true}"#);
         let no_id = part(r#"{"alg":"ES256"}"#);
         let cases = [
-            (
-                format!("{header}.{forged}.{signature}"),
-                JwtError::BadSignature,
-            ),
+            (format!("{header}.{forged}.{signature}"), JwtError::BadSignature),
             (format!("{header}.{payload}."), JwtError::BadSignature),
-            (
-                format!("{}.{payload}.", part(r#"{"alg":"none"}"#)),
-                JwtError::BadSignature,
-            ),
+            (format!("{}.{payload}.", part(r#"{"alg":"none"}"#)), JwtError::BadSignature),
             (
                 format!("{}.{payload}.{signature}", part(r#"{"alg":"HS256"}"#)),
                 JwtError::BadSignature,
             ),
+            (format!("{no_id}.{payload}.{signature}"), JwtError::BadSignature),
             (
-                format!("{no_id}.{payload}.{signature}"),
-                JwtError::BadSignature,
-            ),
-            (
-                format!(
-                    "{}.{payload}.{signature}",
-                    part(r#"{"alg":"ES256","kid":"x"}"#)
-                ),
+                format!("{}.{payload}.{signature}", part(r#"{"alg":"ES256","kid":"x"}"#)),
                 JwtError::UnknownKey,
             ),
             (
-                format!(
-                    "{}.{payload}.{signature}",
-                    part(r#"{"alg":"ES256","crit":["b64"]}"#)
-                ),
+                format!("{}.{payload}.{signature}", part(r#"{"alg":"ES256","crit":["b64"]}"#)),
                 JwtError::BadSignature,
             ),
-            (
-                format!("{}.{payload}.{signature}", part("[]")),
-                JwtError::NotAToken,
-            ),
+            (format!("{}.{payload}.{signature}", part("[]")), JwtError::NotAToken),
             (format!("{header}.{payload}"), JwtError::NotAToken),
             (format!("{token}.x"), JwtError::NotAToken),
             (format!("{token}="), JwtError::NotAToken),
@@ -304,37 +273,21 @@ mod tests {
             "6123c09669eacb897e438619904c52b79819f5bc3ca2542a715cf615abccac51"
         ))
         .unwrap();
-        assert_eq!(
-            key_id(&point),
-            "NPvfHCz1KXu2vE7dZT0Zj5XIXMfofcaoXAItq037E1A"
-        );
+        assert_eq!(key_id(&point), "NPvfHCz1KXu2vE7dZT0Zj5XIXMfofcaoXAItq037E1A");
     }
 
     #[test]
     fn keys_survive_being_written_down() {
         let pem = SigningKey::generate_pem().unwrap();
         assert!(pem.lines().all(|line| line.len() <= 64), "{pem}");
-        let (a, b) = (
-            SigningKey::from_pem(&pem).unwrap(),
-            SigningKey::from_pem(&pem).unwrap(),
-        );
+        let (a, b) = (SigningKey::from_pem(&pem).unwrap(), SigningKey::from_pem(&pem).unwrap());
         assert_eq!(a.id, b.id);
         let token = a.sign(&json!({})).unwrap();
         assert_eq!(check(&token, &[b.verifying()]), Ok(json!({})));
-        for bad in [
-            "",
-            "-----BEGIN PRIVATE KEY-----\n!\n-----END PRIVATE KEY-----",
-            PEM_BEGIN,
-        ] {
-            assert!(
-                matches!(SigningKey::from_pem(bad), Err(KeyError::NotPem)),
-                "{bad}"
-            );
+        for bad in ["", "-----BEGIN PRIVATE KEY-----\n!\n-----END PRIVATE KEY-----", PEM_BEGIN] {
+            assert!(matches!(SigningKey::from_pem(bad), Err(KeyError::NotPem)), "{bad}");
         }
         let empty = format!("{PEM_BEGIN}\nAAAA\n{PEM_END}");
-        assert!(matches!(
-            SigningKey::from_pem(&empty),
-            Err(KeyError::Rejected(_))
-        ));
+        assert!(matches!(SigningKey::from_pem(&empty), Err(KeyError::Rejected(_))));
     }
 }

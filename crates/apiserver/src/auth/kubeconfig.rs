@@ -68,10 +68,7 @@ mod tests {
     #[test]
     fn renders_both_credentials() {
         let token = Token::generate(&SeededEntropy::new(1));
-        let certified = Certified {
-            certificate_pem: "cert".to_owned(),
-            key_pem: "key".to_owned(),
-        };
+        let certified = Certified { certificate_pem: "cert".to_owned(), key_pem: "key".to_owned() };
         let mut config = Kubeconfig {
             name: "sojourn",
             server: "https://127.0.0.1:6443",

@@ -23,11 +23,7 @@ const COMMON_RULES: &[(&[&str], &[&str], &[&str])] = &[
         &["subjectaccessreviews", "localsubjectaccessreviews"],
     ),
     (READ, &[""], &["services"]),
-    (
-        &["create", "update", "patch"],
-        &["", "events.k8s.io"],
-        &["events"],
-    ),
+    (&["create", "update", "patch"], &["", "events.k8s.io"], &["events"]),
     (&["get"], &[""], &["endpoints"]),
     (
         &["create", "get", "list", "watch"],
@@ -43,9 +39,7 @@ const READ: &[&str] = &["get", "list", "watch"];
 /// The name of the node that a user is the agent of, if they are one; it may be empty, and then they
 /// may do nothing.
 pub(crate) fn node_name(user: &User) -> Option<&str> {
-    user.name
-        .strip_prefix(NODE_USER_PREFIX)
-        .filter(|_| user.is_in(NODES_GROUP))
+    user.name.strip_prefix(NODE_USER_PREFIX).filter(|_| user.is_in(NODES_GROUP))
 }
 
 /// Decides for nodes; `None` for anybody else.
@@ -55,11 +49,7 @@ pub(crate) fn authorize(graph: &NodeGraph, request: &Attributes<'_>) -> Option<V
         let user = crate::field::go_quote(&request.user.name);
         return Some(Verdict::no_opinion(format!("unknown node for user {user}")));
     }
-    let asked = Asked {
-        graph,
-        node,
-        request,
-    };
+    let asked = Asked { graph, node, request };
     let decided = match (request.api_group, request.resource) {
         _ if !request.is_resource_request => Err(String::new()),
         ("", "secrets") => asked.read_related(Reached::Secret),
@@ -89,13 +79,7 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn common_rules(&self) -> Result<(), String> {
-        let Attributes {
-            verb,
-            api_group,
-            resource,
-            subresource,
-            ..
-        } = *self.request;
+        let Attributes { verb, api_group, resource, subresource, .. } = *self.request;
         let allows = |(verbs, groups, resources): &(&[&str], &[&str], &[&str])| {
             verbs.contains(&verb) && groups.contains(&api_group) && resources.contains(&resource)
         };
@@ -132,16 +116,10 @@ impl Asked<'_> {
         if self.request.name.is_empty() {
             return refuse("No Object name found");
         }
-        if self
-            .graph
-            .reaches(self.node, kind, self.request.namespace, self.request.name)
-        {
+        if self.graph.reaches(self.node, kind, self.request.namespace, self.request.name) {
             return Ok(());
         }
-        Err(format!(
-            "no relationship found between node '{}' and this object",
-            self.node
-        ))
+        Err(format!("no relationship found between node '{}' and this object", self.node))
     }
 
     fn update_claim_status(&self) -> Result<(), String> {
@@ -152,12 +130,7 @@ impl Asked<'_> {
     }
 
     fn service_account(&self) -> Result<(), String> {
-        let Attributes {
-            verb,
-            subresource,
-            name,
-            ..
-        } = *self.request;
+        let Attributes { verb, subresource, name, .. } = *self.request;
         if verb == "get" && subresource.is_empty() {
             return self.read_related(Reached::ServiceAccount);
         }
@@ -171,12 +144,7 @@ impl Asked<'_> {
     }
 
     fn own_lease(&self) -> Result<(), String> {
-        let Attributes {
-            verb,
-            namespace,
-            name,
-            ..
-        } = *self.request;
+        let Attributes { verb, namespace, name, .. } = *self.request;
         if !matches!(verb, "get" | "create" | "update" | "patch" | "delete") {
             return refuse("can only get, create, update, patch, or delete a node lease");
         }
@@ -192,35 +160,23 @@ impl Asked<'_> {
 
     /// Admission sees to it that a node writes only its own object.
     fn own_node(&self) -> Result<(), String> {
-        let Attributes {
-            verb,
-            subresource,
-            name,
-            ..
-        } = *self.request;
+        let Attributes { verb, subresource, name, .. } = *self.request;
         match (subresource, verb) {
             ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Ok(()),
             ("", "get" | "list" | "watch") if name == self.node => Ok(()),
-            ("", "get" | "list" | "watch") if name.is_empty() => Err(format!(
-                "node '{}' cannot read all nodes, only its own Node object",
-                self.node
-            )),
-            ("", "get" | "list" | "watch") => Err(format!(
-                "node '{}' cannot read '{name}', only its own Node object",
-                self.node
-            )),
+            ("", "get" | "list" | "watch") if name.is_empty() => {
+                Err(format!("node '{}' cannot read all nodes, only its own Node object", self.node))
+            }
+            ("", "get" | "list" | "watch") => {
+                Err(format!("node '{}' cannot read '{name}', only its own Node object", self.node))
+            }
             _ => refuse(""),
         }
     }
 
     /// Admission sees to it that a node writes only to Pods that are bound to it.
     fn own_pods(&self) -> Result<(), String> {
-        let Attributes {
-            verb,
-            subresource,
-            name,
-            ..
-        } = *self.request;
+        let Attributes { verb, subresource, name, .. } = *self.request;
         match (subresource, verb) {
             ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => {
                 Ok(())

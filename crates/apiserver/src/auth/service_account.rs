@@ -70,10 +70,8 @@ impl TokenIssuer {
     /// The first of the PEM keys signs; all of them verify, so that a key can be replaced without
     /// voiding what it signed.
     pub(crate) fn new(issuer: &str, pem_keys: &[&str]) -> Result<Self, KeyError> {
-        let mut keys = pem_keys
-            .iter()
-            .map(|pem| SigningKey::from_pem(pem))
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut keys =
+            pem_keys.iter().map(|pem| SigningKey::from_pem(pem)).collect::<Result<Vec<_>, _>>()?;
         if keys.is_empty() {
             return Err(KeyError::NotPem);
         }
@@ -109,11 +107,8 @@ impl TokenIssuer {
         let Some(claims) = self.signed_claims(token)? else {
             return Ok(None);
         };
-        let good_for: Vec<String> = audiences
-            .iter()
-            .filter(|audience| claims.aud.contains(audience))
-            .cloned()
-            .collect();
+        let good_for: Vec<String> =
+            audiences.iter().filter(|audience| claims.aud.contains(audience)).cloned().collect();
         if good_for.is_empty() {
             return Err(InvalidToken::Audience {
                 token: quoted_list(&claims.aud),
@@ -122,10 +117,7 @@ impl TokenIssuer {
         }
         claims.check_times(now)?;
         claims.kubernetes.check_bindings(objects, now)?;
-        Ok(Some(Verified {
-            identity: claims.identity(),
-            audiences: good_for,
-        }))
+        Ok(Some(Verified { identity: claims.identity(), audiences: good_for }))
     }
 
     /// The claims of a token that one of our keys signed.
@@ -194,11 +186,7 @@ pub(crate) enum InvalidToken {
     #[error("service account token has been invalidated")]
     Invalidated,
     #[error("{kind} UID ({found}) does not match service account {kind} ref claim ({claimed})")]
-    OtherObject {
-        kind: &'static str,
-        found: String,
-        claimed: String,
-    },
+    OtherObject { kind: &'static str, found: String, claimed: String },
 }
 
 /// Members are in alphabetical order, as upstream's are.
@@ -256,13 +244,7 @@ impl Claims {
     }
 
     fn identity(&self) -> Identity {
-        let KubernetesClaims {
-            namespace,
-            node,
-            pod,
-            serviceaccount,
-            ..
-        } = &self.kubernetes;
+        let KubernetesClaims { namespace, node, pod, serviceaccount, .. } = &self.kubernetes;
         let mut user = User {
             name: user_name(namespace, &serviceaccount.name),
             uid: serviceaccount.uid.clone(),
@@ -273,10 +255,7 @@ impl Claims {
         if !self.jti.is_empty() {
             note(CREDENTIAL_ID, format!("JTI={}", self.jti));
         }
-        if let Some(pod) = pod
-            .as_ref()
-            .filter(|pod| !pod.name.is_empty() && !pod.uid.is_empty())
-        {
+        if let Some(pod) = pod.as_ref().filter(|pod| !pod.name.is_empty() && !pod.uid.is_empty()) {
             note(POD_NAME, pod.name.clone());
             note(POD_UID, pod.uid.clone());
         }
@@ -306,50 +285,29 @@ impl KubernetesClaims {
             .state(LiveKind::ServiceAccount, &self.namespace, name)
             .ok_or_else(|| InvalidToken::AccountMissing(name.clone()))?;
         if account.uid != *uid {
-            return Err(InvalidToken::OtherAccount {
-                found: account.uid,
-                claimed: uid.clone(),
-            });
+            return Err(InvalidToken::OtherAccount { found: account.uid, claimed: uid.clone() });
         }
         if is_gone(account.deleted_at) {
             let namespace = self.namespace.clone();
-            return Err(InvalidToken::AccountDeleted {
-                namespace,
-                name: name.clone(),
-            });
+            return Err(InvalidToken::AccountDeleted { namespace, name: name.clone() });
         }
 
         // The node of a Pod's token is only told; a node's own token is bound to it.
         let node = self.node.as_ref().filter(|_| self.pod.is_none());
         let bound = [
-            (
-                LiveKind::Secret,
-                "secret",
-                self.namespace.as_str(),
-                self.secret.as_ref(),
-            ),
-            (
-                LiveKind::Pod,
-                "pod",
-                self.namespace.as_str(),
-                self.pod.as_ref(),
-            ),
+            (LiveKind::Secret, "secret", self.namespace.as_str(), self.secret.as_ref()),
+            (LiveKind::Pod, "pod", self.namespace.as_str(), self.pod.as_ref()),
             (LiveKind::Node, "node", "", node),
         ];
         for (live, kind, namespace, reference) in bound {
             let Some(reference) = reference else {
                 continue;
             };
-            let state = objects
-                .state(live, namespace, &reference.name)
-                .ok_or(InvalidToken::Invalidated)?;
+            let state =
+                objects.state(live, namespace, &reference.name).ok_or(InvalidToken::Invalidated)?;
             if state.uid != reference.uid {
                 let claimed = reference.uid.clone();
-                return Err(InvalidToken::OtherObject {
-                    kind,
-                    found: state.uid,
-                    claimed,
-                });
+                return Err(InvalidToken::OtherObject { kind, found: state.uid, claimed });
             }
             if is_gone(state.deleted_at) {
                 return Err(InvalidToken::Invalidated);

@@ -67,11 +67,7 @@ impl TokenHash {
 /// Takes the same time wherever two hashes differ.
 impl PartialEq for TokenHash {
     fn eq(&self, other: &Self) -> bool {
-        let difference = self
-            .0
-            .iter()
-            .zip(&other.0)
-            .fold(0, |all, (a, b)| all | (a ^ b));
+        let difference = self.0.iter().zip(&other.0).fold(0, |all, (a, b)| all | (a ^ b));
         std::hint::black_box(difference) == 0
     }
 }
@@ -185,15 +181,9 @@ mod tests {
         let entropy = SeededEntropy::new(2);
         let token = Token::generate(&entropy);
         let mut table = TokenTable::default();
-        let holder = TokenHolder {
-            identity: Identity::anonymous(),
-            expires: Some(at(100)),
-        };
+        let holder = TokenHolder { identity: Identity::anonymous(), expires: Some(at(100)) };
         table.insert(token.hash(), holder);
-        assert_eq!(
-            table.find(token.reveal(), at(99)),
-            Some(&Identity::anonymous())
-        );
+        assert_eq!(table.find(token.reveal(), at(99)), Some(&Identity::anonymous()));
         assert_eq!(table.find(token.reveal(), at(100)), None);
         assert_eq!(table.find("other", at(0)), None);
         table.sweep(at(99));

@@ -28,7 +28,8 @@ pub(crate) fn is_established(definition: &Value) -> bool {
 }
 
 pub(super) async fn run(engine: Arc<Shared>) {
-    let definitions = engine.registry().resource("apiextensions.k8s.io", "customresourcedefinitions");
+    let definitions =
+        engine.registry().resource("apiextensions.k8s.io", "customresourcedefinitions");
     let Some(definitions) = definitions else { return };
     let mut own = definitions.table.subscribe();
     let mut all = engine.store.subscribe();
@@ -107,14 +108,12 @@ async fn clean_up(
 ) -> Result<bool, ApiError> {
     let Some(stored) = definitions.table.get(key) else { return Ok(true) };
     let definition = stored.to_value();
-    let holds =
-        definition.at("metadata").list("finalizers").iter().any(|f| f == CLEANUP_FINALIZER);
+    let holds = definition.at("metadata").list("finalizers").iter().any(|f| f == CLEANUP_FINALIZER);
     if !holds {
         return Ok(true);
     }
     let spec = definition.at("spec");
-    let served =
-        engine.registry().resource(spec.text("group"), spec.at("names").text("plural"));
+    let served = engine.registry().resource(spec.text("group"), spec.at("names").text("plural"));
     let mut left = 0;
     if let Some(resource) = served {
         let (objects, _) = resource.table.snapshot();

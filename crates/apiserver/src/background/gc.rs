@@ -139,7 +139,7 @@ impl Collector {
         let has = |name: &str| object.at("metadata").list("finalizers").iter().any(|f| f == name);
         if has(ORPHAN) {
             for place in self.graph.dependents(&stored.index.uid) {
-                self.strip_owners(&place, &[stored.index.uid.clone()]).await?;
+                self.strip_owners(&place, std::slice::from_ref(&stored.index.uid)).await?;
             }
             return self.drop_finalizer(resource, &stored.key, ORPHAN).await;
         }

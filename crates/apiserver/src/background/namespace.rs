@@ -138,7 +138,8 @@ impl Left {
             return;
         }
         let count = remaining.len();
-        self.resources.push(format!("{} has {count} resource instances", resource.plural_dot_group()));
+        self.resources
+            .push(format!("{} has {count} resource instances", resource.plural_dot_group()));
         for stored in remaining {
             let object = stored.to_value();
             for finalizer in object.at("metadata").list("finalizers") {
@@ -159,18 +160,46 @@ impl Left {
             .map(|(name, count)| format!("{name} in {count} resource instances"))
             .collect();
         let remaining = format!("Some resources are remaining: {}", self.resources.join(", "));
-        let held = format!("Some content in the namespace has finalizers remaining: {}", finalizers.join(", "));
+        let held = format!(
+            "Some content in the namespace has finalizers remaining: {}",
+            finalizers.join(", ")
+        );
         let conditions = [
-            ("NamespaceDeletionDiscoveryFailure", false, "ResourcesDiscovered", "All resources successfully discovered"),
-            ("NamespaceDeletionGroupVersionParsingFailure", false, "ParsedGroupVersions", "All legacy kube types successfully parsed"),
-            ("NamespaceDeletionContentFailure", false, "ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+            (
+                "NamespaceDeletionDiscoveryFailure",
+                false,
+                "ResourcesDiscovered",
+                "All resources successfully discovered",
+            ),
+            (
+                "NamespaceDeletionGroupVersionParsingFailure",
+                false,
+                "ParsedGroupVersions",
+                "All legacy kube types successfully parsed",
+            ),
+            (
+                "NamespaceDeletionContentFailure",
+                false,
+                "ContentDeleted",
+                "All content successfully deleted, may be waiting on finalization",
+            ),
             if self.resources.is_empty() {
-                ("NamespaceContentRemaining", false, "ContentRemoved", "All content successfully removed")
+                (
+                    "NamespaceContentRemaining",
+                    false,
+                    "ContentRemoved",
+                    "All content successfully removed",
+                )
             } else {
                 ("NamespaceContentRemaining", true, "SomeResourcesRemain", remaining.as_str())
             },
             if self.finalizers.is_empty() {
-                ("NamespaceFinalizersRemaining", false, "ContentHasNoFinalizers", "All content-preserving finalizers finished")
+                (
+                    "NamespaceFinalizersRemaining",
+                    false,
+                    "ContentHasNoFinalizers",
+                    "All content-preserving finalizers finished",
+                )
             } else {
                 ("NamespaceFinalizersRemaining", true, "SomeFinalizersRemain", held.as_str())
             },
@@ -182,7 +211,9 @@ impl Left {
             .map(|(kind, value, reason, message)| {
                 let value = if value { "True" } else { "False" };
                 let old = before.iter().find(|c| c.text("type") == kind);
-                let since = old.filter(|c| c.text("status") == value).map_or(now, |c| c.text("lastTransitionTime"));
+                let since = old
+                    .filter(|c| c.text("status") == value)
+                    .map_or(now, |c| c.text("lastTransitionTime"));
                 json!({
                     "type": kind, "status": value, "reason": reason, "message": message,
                     "lastTransitionTime": since,

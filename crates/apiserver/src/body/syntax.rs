@@ -9,11 +9,7 @@ const MAX_DEPTH: usize = 10_000;
 
 /// The error that Go reports, or nothing if Go would accept the text.
 pub(super) fn explain(text: &[u8]) -> Option<String> {
-    let mut scanner = Scanner {
-        state: State::BeginValue,
-        open: Vec::new(),
-        done: false,
-    };
+    let mut scanner = Scanner { state: State::BeginValue, open: Vec::new(), done: false };
     for byte in text {
         if let Err(error) = scanner.step(*byte) {
             return Some(error);
@@ -106,20 +102,13 @@ impl Scanner {
                 if !byte.is_ascii_hexdigit() {
                     return refuse(byte, "in \\u hexadecimal character escape");
                 }
-                self.state = if left == 1 {
-                    State::InString
-                } else {
-                    State::Hex(left - 1)
-                };
+                self.state = if left == 1 { State::InString } else { State::Hex(left - 1) };
             }
             State::Literal(word, read) => {
                 let wanted = word.as_bytes()[read];
                 if byte != wanted {
                     let expecting = char::from(wanted);
-                    return refuse(
-                        byte,
-                        &format!("in literal {word} (expecting '{expecting}')"),
-                    );
+                    return refuse(byte, &format!("in literal {word} (expecting '{expecting}')"));
                 }
                 self.state = if read + 1 == word.len() {
                     State::EndValue
@@ -264,49 +253,19 @@ mod tests {
             ("", "unexpected end of JSON input"),
             ("{", "unexpected end of JSON input"),
             ("[1,", "unexpected end of JSON input"),
-            (
-                r#"{"a":}"#,
-                "invalid character '}' looking for beginning of value",
-            ),
+            (r#"{"a":}"#, "invalid character '}' looking for beginning of value"),
             ("{} x", "invalid character 'x' after top-level value"),
             ("{}{}", "invalid character '{' after top-level value"),
-            (
-                "{\"a\":\"b\u{1}\"}",
-                r"invalid character '\x01' in string literal",
-            ),
-            (
-                r#"{"a":tru}"#,
-                "invalid character '}' in literal true (expecting 'e')",
-            ),
-            (
-                "{'a':1}",
-                r"invalid character '\'' looking for beginning of object key string",
-            ),
-            (
-                r#"{"a":1,}"#,
-                "invalid character '}' looking for beginning of object key string",
-            ),
+            ("{\"a\":\"b\u{1}\"}", r"invalid character '\x01' in string literal"),
+            (r#"{"a":tru}"#, "invalid character '}' in literal true (expecting 'e')"),
+            ("{'a':1}", r"invalid character '\'' looking for beginning of object key string"),
+            (r#"{"a":1,}"#, "invalid character '}' looking for beginning of object key string"),
             (r#"{"a" 1}"#, "invalid character '1' after object key"),
-            (
-                r#"{"a":1 "b":2}"#,
-                "invalid character '\"' after object key:value pair",
-            ),
-            (
-                r#"{"a":01}"#,
-                "invalid character '1' after object key:value pair",
-            ),
-            (
-                r#"{"a":"\x"}"#,
-                "invalid character 'x' in string escape code",
-            ),
-            (
-                r#"{"a":1.}"#,
-                "invalid character '}' after decimal point in numeric literal",
-            ),
-            (
-                r#"{"a":nul"#,
-                "invalid character ' ' in literal null (expecting 'l')",
-            ),
+            (r#"{"a":1 "b":2}"#, "invalid character '\"' after object key:value pair"),
+            (r#"{"a":01}"#, "invalid character '1' after object key:value pair"),
+            (r#"{"a":"\x"}"#, "invalid character 'x' in string escape code"),
+            (r#"{"a":1.}"#, "invalid character '}' after decimal point in numeric literal"),
+            (r#"{"a":nul"#, "invalid character ' ' in literal null (expecting 'l')"),
         ] {
             assert_eq!(explain(text.as_bytes()).as_deref(), Some(wanted), "{text}");
         }

@@ -10,10 +10,7 @@ fn duplicates(text: &str) -> Vec<String> {
 fn json_is_read_as_serde_json_reads_it() {
     let text = r#"{"a":[1,-2,1.5,1.0,18446744073709551615,"é\n",true,null,{}],"b":{"c":[]}}"#;
     let parsed = parse_json(text.as_bytes()).expect("good");
-    assert_eq!(
-        parsed.value,
-        serde_json::from_str::<Value>(text).expect("good")
-    );
+    assert_eq!(parsed.value, serde_json::from_str::<Value>(text).expect("good"));
     assert!(parsed.duplicates.is_empty());
 }
 
@@ -21,11 +18,7 @@ fn json_is_read_as_serde_json_reads_it() {
 fn repeated_members_are_told_by_path() {
     assert_eq!(
         duplicates(r#"{"data":{"a":"b"},"data":{"a":"c","a":"d"},"x":[{},{"y":1,"y":2}]}"#),
-        [
-            r#"duplicate field "data""#,
-            r#"duplicate field "data.a""#,
-            r#"duplicate field "x[1].y""#
-        ]
+        [r#"duplicate field "data""#, r#"duplicate field "data.a""#, r#"duplicate field "x[1].y""#]
     );
     let parsed = parse_json(br#"{"a":1,"a":2,"a":3}"#).expect("good");
     assert_eq!(parsed.value, json!({"a": 3}));
@@ -58,14 +51,8 @@ fn yaml_is_read_as_kubernetes_reads_it() {
     );
     assert!(parsed.duplicates.is_empty());
     assert_eq!(parse_yaml(b"").expect("good").value, Value::Null);
-    assert_eq!(
-        parse_yaml(b"---\na: 1\n---\nb: 2\n").expect("good").value,
-        json!({"a": 1})
-    );
-    assert_eq!(
-        parse_yaml(br#"{"a":1,"a":2}"#).expect("good").value,
-        json!({"a": 2})
-    );
+    assert_eq!(parse_yaml(b"---\na: 1\n---\nb: 2\n").expect("good").value, json!({"a": 1}));
+    assert_eq!(parse_yaml(br#"{"a":1,"a":2}"#).expect("good").value, json!({"a": 2}));
 }
 
 #[test]
@@ -98,17 +85,8 @@ fn aliases_do_not_explode() {
 #[test]
 fn bodies_say_what_they_are() {
     let body = json!({"apiVersion": "v1", "kind": "Pod"});
-    assert_eq!(
-        TypeMeta::of(&body),
-        Ok(TypeMeta {
-            api_version: "v1",
-            kind: "Pod"
-        })
-    );
-    assert_eq!(
-        TypeMeta::of(&json!({"kind": null})),
-        Ok(TypeMeta::default())
-    );
+    assert_eq!(TypeMeta::of(&body), Ok(TypeMeta { api_version: "v1", kind: "Pod" }));
+    assert_eq!(TypeMeta::of(&json!({"kind": null})), Ok(TypeMeta::default()));
     assert_eq!(TypeMeta::of(&Value::Null), Ok(TypeMeta::default()));
 }
 
@@ -143,12 +121,7 @@ fn unrecognized_bodies_are_refused_in_upstream_s_words() {
 
 #[test]
 fn duplicates_within_unknown_members_are_not_told() {
-    let texts = |texts: &[&str]| {
-        texts
-            .iter()
-            .map(|text| (*text).to_owned())
-            .collect::<Vec<_>>()
-    };
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
     let duplicates = texts(&[
         r#"duplicate field "metadata.name""#,
         r#"duplicate field "foo.x""#,

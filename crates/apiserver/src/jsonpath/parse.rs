@@ -16,12 +16,7 @@ fn action(text: &str, depth: usize) -> Result<Vec<Step>, JsonPathError> {
     if depth > MAX_DEPTH {
         return Err(JsonPathError::TooDeep);
     }
-    let mut parser = Parser {
-        text,
-        pos: 0,
-        depth,
-        steps: Vec::new(),
-    };
+    let mut parser = Parser { text, pos: 0, depth, steps: Vec::new() };
     parser.run()?;
     Ok(parser.steps)
 }
@@ -173,12 +168,9 @@ impl<'t> Parser<'t> {
             self.steps.push(Step::Union(branches));
             return Ok(());
         }
-        let key = inside
-            .strip_prefix('\'')
-            .and_then(|rest| rest.strip_suffix('\''));
+        let key = inside.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
         if let Some(key) = key.filter(|key| !key.contains('\'')) {
-            self.steps
-                .extend(action(&format!(".{key}"), self.depth + 1)?);
+            self.steps.extend(action(&format!(".{key}"), self.depth + 1)?);
             return Ok(());
         }
         let inside = if inside == "*" { ":" } else { inside };
@@ -209,10 +201,7 @@ impl<'t> Parser<'t> {
         }
         let depth = self.depth + 1;
         let filter = match split_comparison(inside) {
-            None => Filter {
-                left: action(inside, depth)?,
-                test: Test::Exists,
-            },
+            None => Filter { left: action(inside, depth)?, test: Test::Exists },
             Some((left, operator, right)) => {
                 let left = action(left, depth)?;
                 let right = action(right, depth)?;
@@ -254,19 +243,14 @@ impl<'t> Parser<'t> {
 }
 
 fn is_terminator(c: char) -> bool {
-    matches!(
-        c,
-        ' ' | '\t' | '\r' | '\n' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}'
-    )
+    matches!(c, ' ' | '\t' | '\r' | '\n' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}')
 }
 
 /// Splits `@.a == 1` at its operator. The operator takes what it can, but leaves a right side.
 fn split_comparison(text: &str) -> Option<(&str, &str, &str)> {
     let is_operator = |c: char| matches!(c, '!' | '<' | '>' | '=');
     let begin = text.find(is_operator).filter(|begin| *begin > 0)?;
-    let length = text[begin..]
-        .find(|c| !is_operator(c))
-        .unwrap_or(text.len() - begin);
+    let length = text[begin..].find(|c| !is_operator(c)).unwrap_or(text.len() - begin);
     let end = (begin + length).min(text.len().saturating_sub(1));
     (end > begin).then(|| (&text[..begin], &text[begin..end], &text[end..]))
 }
@@ -293,12 +277,7 @@ fn slice(text: &str) -> Result<Slice, JsonPathError> {
     if end_derived {
         end = Some(start.unwrap_or(0).saturating_add(1));
     }
-    Ok(Slice {
-        start,
-        end,
-        end_derived,
-        step,
-    })
+    Ok(Slice { start, end, end_derived, step })
 }
 
 /// Resolves the escapes of a Go string literal.
@@ -317,9 +296,7 @@ fn unquote(text: &str, quote: char) -> Option<String> {
         let mut code = |first: Option<char>, count: usize, radix: u32| {
             let mut code = first.map_or(Some(0), |c| c.to_digit(radix))?;
             for _ in 0..count {
-                code = code
-                    .checked_mul(radix)?
-                    .checked_add(chars.next()?.to_digit(radix)?)?;
+                code = code.checked_mul(radix)?.checked_add(chars.next()?.to_digit(radix)?)?;
             }
             Some(code)
         };
@@ -346,9 +323,5 @@ fn unquote(text: &str, quote: char) -> Option<String> {
 /// A byte given by number. Beyond ASCII it would be part of no valid text, so it matches nothing.
 fn byte(code: u32) -> Option<char> {
     let byte = u8::try_from(code).ok()?;
-    Some(if byte.is_ascii() {
-        char::from(byte)
-    } else {
-        char::REPLACEMENT_CHARACTER
-    })
+    Some(if byte.is_ascii() { char::from(byte) } else { char::REPLACEMENT_CHARACTER })
 }

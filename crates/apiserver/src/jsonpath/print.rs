@@ -12,10 +12,7 @@ pub(crate) fn as_int(value: &Value) -> Option<i64> {
         let float = value.as_f64()?;
         // Both bounds are powers of two, so the comparison is exact and the cast is lossless.
         let in_range = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&float);
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a whole number within range"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "a whole number within range")]
         (float.fract() == 0.0 && in_range).then_some(float as i64)
     })
 }
@@ -146,10 +143,7 @@ mod tests {
                 json!({"b": 1, "a": [1.0, "<x>", null, 1e-7]}),
                 r#"{"a":[1,"\u003cx\u003e",null,1e-07],"b":1}"#,
             ),
-            (
-                json!([1_234_567.5, "\u{1}\"\\\n&"]),
-                r#"[1234567.5,"\u0001\"\\\n\u0026"]"#,
-            ),
+            (json!([1_234_567.5, "\u{1}\"\\\n&"]), r#"[1234567.5,"\u0001\"\\\n\u0026"]"#),
         ] {
             assert_eq!(text(&value), expected);
         }

@@ -97,33 +97,18 @@ mod tests {
 
     #[test]
     fn faults_read_as_the_api_answers_them() {
-        assert!(
-            faults(
-                &json!({"data": {"a": "1"}, "binaryData": {"b": "AA=="}}),
-                None
-            )
-            .is_empty()
-        );
+        assert!(faults(&json!({"data": {"a": "1"}, "binaryData": {"b": "AA=="}}), None).is_empty());
         assert_eq!(
-            faults(
-                &json!({"data": {"ok": "7"}, "binaryData": {"ok": "AA==", "..": ""}}),
-                None
-            ),
+            faults(&json!({"data": {"ok": "7"}, "binaryData": {"ok": "AA==", "..": ""}}), None),
             [
                 "data[ok]: Invalid value: \"ok\": duplicate of key present in binaryData",
                 "binaryData[..]: Invalid value: \"..\": must not be '..'",
             ]
         );
         let too_long = ["[]: Too long: may not be more than 1048576 bytes"];
-        assert_eq!(
-            faults(&json!({"data": {"a": "x".repeat(MAX_SIZE + 1)}}), None),
-            too_long
-        );
+        assert_eq!(faults(&json!({"data": {"a": "x".repeat(MAX_SIZE + 1)}}), None), too_long);
         let binary = "A".repeat((MAX_SIZE / 3 + 2) * 4);
-        assert_eq!(
-            faults(&json!({"binaryData": {"a": binary}}), None),
-            too_long
-        );
+        assert_eq!(faults(&json!({"binaryData": {"a": binary}}), None), too_long);
         assert!(faults(&json!({"data": {"a": "x".repeat(MAX_SIZE)}}), None).is_empty());
     }
 
@@ -132,10 +117,7 @@ mod tests {
         let old = json!({"data": {"a": "1"}, "immutable": true});
         let reason = "Forbidden: field is immutable when `immutable` is set";
         assert_eq!(
-            faults(
-                &json!({"data": {"a": "2"}, "binaryData": {"b": ""}}),
-                Some(&old)
-            ),
+            faults(&json!({"data": {"a": "2"}, "binaryData": {"b": ""}}), Some(&old)),
             [
                 format!("immutable: {reason}"),
                 format!("data: {reason}"),

@@ -13,15 +13,13 @@ mod go_form;
 mod hoist;
 mod naming;
 mod open_api;
-mod precedence;
+pub(crate) mod precedence;
 mod spec;
 mod structural;
 
 use serde_json::{Map, Value, json};
 
-pub(crate) use self::definition::{
-    Definition, DefinitionError, Names, PrinterColumn, ScalePaths, Scope, Version,
-};
+pub(crate) use self::definition::{Definition, PrinterColumn, ScalePaths, Scope, Version};
 use self::hoist::Hoisted;
 pub(crate) use self::naming::{TakenNames, accept_names, establish, is_condition_true};
 use super::{Kind, set_or_remove};

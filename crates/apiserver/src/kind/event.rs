@@ -51,8 +51,7 @@ pub(crate) fn to_core(obj: &mut Object) {
         }
     }
     for member in ["involvedObject", "source"] {
-        obj.entry(member)
-            .or_insert_with(|| Value::Object(Map::new()));
+        obj.entry(member).or_insert_with(|| Value::Object(Map::new()));
     }
     for member in ["firstTimestamp", "lastTimestamp", "eventTime"] {
         obj.entry(member).or_insert(Value::Null);
@@ -71,14 +70,9 @@ pub(crate) fn from_core(obj: &mut Object) {
         }
     }
     for member in ["regarding", "deprecatedSource"] {
-        obj.entry(member)
-            .or_insert_with(|| Value::Object(Map::new()));
+        obj.entry(member).or_insert_with(|| Value::Object(Map::new()));
     }
-    for member in [
-        "deprecatedFirstTimestamp",
-        "deprecatedLastTimestamp",
-        "eventTime",
-    ] {
+    for member in ["deprecatedFirstTimestamp", "deprecatedLastTimestamp", "eventTime"] {
         obj.entry(member).or_insert(Value::Null);
     }
     for member in ["reportingController", "reportingInstance", "note"] {
@@ -165,10 +159,7 @@ impl Kind for Event {
             refuse("count", "needs to be unset".to_owned());
         }
         let source = event.member("source");
-        if SOURCE
-            .iter()
-            .any(|(_, member)| !source.text(member).is_empty())
-        {
+        if SOURCE.iter().any(|(_, member)| !source.text(member).is_empty()) {
             refuse("source", "needs to be unset".to_owned());
         }
     }
@@ -235,21 +226,13 @@ fn validate_any(event: &Reading<'_>, controller_name: &str, errors: &mut Vec<Fie
     if !agrees {
         let path = Path::new("involvedObject");
         let detail = "does not match event.namespace";
-        errors.push(FieldError::invalid_text(
-            &path.field("namespace"),
-            involved,
-            detail,
-        ));
+        errors.push(FieldError::invalid_text(&path.field("namespace"), involved, detail));
     }
     if is_new {
         validate_new(event, controller_name, errors);
     }
     for fault in name::dns1123_subdomain(namespace) {
-        errors.push(FieldError::invalid_text(
-            &Path::new("namespace"),
-            namespace,
-            fault,
-        ));
+        errors.push(FieldError::invalid_text(&Path::new("namespace"), namespace, fault));
     }
 }
 
@@ -263,12 +246,9 @@ fn validate_new(event: &Reading<'_>, controller_name: &str, errors: &mut Vec<Fie
     for fault in name::qualified_name(controller) {
         errors.push(FieldError::invalid_text(&path, controller, fault));
     }
-    for (member, limit) in [
-        ("reportingInstance", 128),
-        ("action", 128),
-        ("reason", 128),
-        ("message", 1024),
-    ] {
+    for (member, limit) in
+        [("reportingInstance", 128), ("action", 128), ("reason", 128), ("message", 1024)]
+    {
         let text = event.text(member);
         if text.is_empty() && member != "message" {
             errors.push(FieldError::required(&Path::new(member), ""));
@@ -287,17 +267,10 @@ fn validate_series(event: &Reading<'_>, errors: &mut Vec<FieldError>) {
     }
     if series.int("count").unwrap_or(0) < 2 {
         let detail = "should be at least 2";
-        errors.push(FieldError::invalid_text(
-            &Path::new("series.count"),
-            "",
-            detail,
-        ));
+        errors.push(FieldError::invalid_text(&Path::new("series.count"), "", detail));
     }
     if series.text("lastObservedTime").is_empty() {
-        errors.push(FieldError::required(
-            &Path::new("series.lastObservedTime"),
-            "",
-        ));
+        errors.push(FieldError::required(&Path::new("series.lastObservedTime"), ""));
     }
 }
 
@@ -335,9 +308,7 @@ fn validate_same(new: &Reading<'_>, old: &Reading<'_>, errors: &mut Vec<FieldErr
         let (value, previous) = (new.member(member), old.member(member));
         let same_text = new.text(member) == old.text(member);
         let same_fields = |fields: &[(&str, &str)]| {
-            fields
-                .iter()
-                .all(|(_, field)| value.text(field) == previous.text(field))
+            fields.iter().all(|(_, field)| value.text(field) == previous.text(field))
         };
         let (same, shown) = match shape {
             Shape::Text => (same_text, go_value(&new.text(member).into())),
@@ -346,22 +317,11 @@ fn validate_same(new: &Reading<'_>, old: &Reading<'_>, errors: &mut Vec<FieldErr
             Shape::Struct(fields) => (same_fields(fields), go_struct(value, fields)),
             Shape::Optional(fields) => {
                 let same = value.is_object() == previous.is_object() && same_fields(fields);
-                (
-                    same,
-                    if value.is_object() {
-                        go_struct(value, fields)
-                    } else {
-                        "null".to_owned()
-                    },
-                )
+                (same, if value.is_object() { go_struct(value, fields) } else { "null".to_owned() })
             }
         };
         if !same {
-            let name = if member == "reportingComponent" {
-                "reportingController"
-            } else {
-                member
-            };
+            let name = if member == "reportingComponent" { "reportingController" } else { member };
             let detail = "field is immutable";
             errors.push(FieldError::invalid_raw(&Path::new(name), shown, detail));
         }

@@ -19,25 +19,15 @@ impl Kind for Lease {
     fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
         let spec = obj.at("spec");
         let path = Path::new("spec");
-        if spec
-            .int("leaseDurationSeconds")
-            .is_some_and(|seconds| seconds <= 0)
-        {
+        if spec.int("leaseDurationSeconds").is_some_and(|seconds| seconds <= 0) {
             let value = spec.at("leaseDurationSeconds");
             let path = path.field("leaseDurationSeconds");
             errors.push(FieldError::invalid(&path, value, "must be greater than 0"));
         }
-        if spec
-            .int("leaseTransitions")
-            .is_some_and(|transitions| transitions < 0)
-        {
+        if spec.int("leaseTransitions").is_some_and(|transitions| transitions < 0) {
             let value = spec.at("leaseTransitions");
             let path = path.field("leaseTransitions");
-            errors.push(FieldError::invalid(
-                &path,
-                value,
-                "must be greater than or equal to 0",
-            ));
+            errors.push(FieldError::invalid(&path, value, "must be greater than or equal to 0"));
         }
     }
 }

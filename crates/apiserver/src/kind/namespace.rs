@@ -34,9 +34,7 @@ impl Kind for Namespace {
     fn prepare_create(&self, obj: &mut Object) {
         obj.insert("status".to_owned(), json!({"phase": "Active"}));
         if !finalizers(obj).iter().any(|name| name == FINALIZER) {
-            let names = object_mut(obj, "spec")
-                .entry("finalizers")
-                .or_insert_with(|| json!([]));
+            let names = object_mut(obj, "spec").entry("finalizers").or_insert_with(|| json!([]));
             match names {
                 Value::Array(names) => names.push(FINALIZER.into()),
                 other => *other = json!([FINALIZER]),
@@ -64,11 +62,8 @@ impl Kind for Namespace {
 
     fn validate_status_update(&self, new: &Object, _old: &Object, errors: &mut Vec<FieldError>) {
         let phase = new.at("status").text("phase");
-        let (needed, when) = if is_deleted(new) {
-            ("Terminating", "not empty")
-        } else {
-            ("Active", "empty")
-        };
+        let (needed, when) =
+            if is_deleted(new) { ("Terminating", "not empty") } else { ("Active", "empty") };
         if phase != needed {
             let status = Path::new("status");
             errors.push(FieldError::invalid_text(
@@ -100,21 +95,6 @@ pub(crate) fn validate_finalize(new: &Object, errors: &mut Vec<FieldError>) {
     for (i, name) in finalizers(new).iter().enumerate() {
         validate_finalizer(name, &path.index(i), errors);
     }
-}
-
-/// Marks a namespace for deletion: only the timestamp is set, never a grace period.
-pub(crate) fn mark_deleted(obj: &mut Object, now: &str) {
-    if !is_deleted(obj) {
-        object_mut(obj, "metadata").insert("deletionTimestamp".to_owned(), now.into());
-    }
-    object_mut(obj, "status").insert("phase".to_owned(), "Terminating".into());
-}
-
-/// Whether nothing holds back the removal of a namespace that is marked for deletion.
-pub(crate) fn is_finished(obj: &Object) -> bool {
-    is_deleted(obj)
-        && finalizers(obj).is_empty()
-        && obj.at("metadata").list("finalizers").is_empty()
 }
 
 fn is_deleted(obj: &Object) -> bool {
@@ -187,10 +167,7 @@ mod tests {
         assert_eq!(new.at("metadata").at("labels"), &json!({"a": "b"}));
         let mut new = object(json!({"spec": {}, "status": {"phase": "Terminating"}}));
         prepare_finalize(&mut new, &old);
-        assert_eq!(
-            Value::Object(new),
-            json!({"spec": {}, "status": {"phase": "Active"}})
-        );
+        assert_eq!(Value::Object(new), json!({"spec": {}, "status": {"phase": "Active"}}));
     }
 
     #[test]
@@ -220,40 +197,15 @@ mod tests {
         };
         assert_eq!(
             status(json!({"status": {"phase": "Terminating"}})),
-            [
-                "status.Phase: Invalid value: \"Terminating\": may only be 'Active' if \
-              `deletionTimestamp` is empty"
-            ]
+            ["status.Phase: Invalid value: \"Terminating\": may only be 'Active' if \
+              `deletionTimestamp` is empty"]
         );
         let deleted = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
         assert_eq!(
             status(json!({"metadata": deleted, "status": {"phase": "Active"}})),
-            [
-                "status.Phase: Invalid value: \"Active\": may only be 'Terminating' if \
-              `deletionTimestamp` is not empty"
-            ]
+            ["status.Phase: Invalid value: \"Active\": may only be 'Terminating' if \
+              `deletionTimestamp` is not empty"]
         );
         assert!(status(json!({"status": {"phase": "Active"}})).is_empty());
-    }
-
-    #[test]
-    fn a_namespace_goes_when_nothing_holds_it() {
-        let mut obj = object(json!({"metadata": {}, "spec": {"finalizers": ["kubernetes"]}}));
-        assert!(!is_finished(&obj));
-        mark_deleted(&mut obj, "2026-01-01T00:00:00Z");
-        mark_deleted(&mut obj, "2027-01-01T00:00:00Z");
-        assert_eq!(
-            obj.at("metadata").text("deletionTimestamp"),
-            "2026-01-01T00:00:00Z"
-        );
-        assert_eq!(
-            Namespace.selectable_field(&obj, "status.phase"),
-            "Terminating"
-        );
-        assert!(!is_finished(&obj));
-        obj.insert("spec".to_owned(), json!({}));
-        assert!(is_finished(&obj));
-        object_mut(&mut obj, "metadata").insert("finalizers".to_owned(), json!(["a/b"]));
-        assert!(!is_finished(&obj));
     }
 }

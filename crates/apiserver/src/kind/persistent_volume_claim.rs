@@ -89,18 +89,6 @@ pub(crate) fn protect(claim: &mut Object) {
     }
 }
 
-/// Gives a claim without a class the default one. On create; `class` is its name.
-pub(crate) fn default_storage_class(claim: &mut Object, class: &str) {
-    if !has_class(claim) {
-        object_mut(claim, "spec").insert("storageClassName".to_owned(), class.into());
-    }
-}
-
-fn has_class(claim: &Object) -> bool {
-    claim.at("metadata").at("annotations").get(CLASS_ANNOTATION).is_some()
-        || !claim.at("spec").at("storageClassName").is_null()
-}
-
 /// Why a claim cannot be made larger: the text after `... is forbidden: `.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ResizeRefusal {

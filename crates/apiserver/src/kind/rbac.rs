@@ -45,10 +45,7 @@ impl Kind for ClusterRole {
     fn validate_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
         let mut stored = Vec::new();
         validate_selectors(old.at("aggregationRule"), Leniency::default(), &mut stored);
-        let leniency = Leniency {
-            any_value: !stored.is_empty(),
-            ..Leniency::default()
-        };
+        let leniency = Leniency { any_value: !stored.is_empty(), ..Leniency::default() };
         validate_rules(new, Scope::Cluster, errors);
         validate_aggregation(new.at("aggregationRule"), leniency, errors);
     }
@@ -156,11 +153,7 @@ fn validate_selectors(rule: &Value, leniency: Leniency, errors: &mut Vec<FieldEr
         let path = path.index(i);
         label::validate(selector, leniency, &path, errors);
         if LabelSelector::from_api(selector).is_err() {
-            errors.push(FieldError::invalid(
-                &path,
-                &Value::Null,
-                "invalid label selector.",
-            ));
+            errors.push(FieldError::invalid(&path, &Value::Null, "invalid label selector."));
         }
     }
 }
@@ -169,11 +162,7 @@ fn validate_binding(obj: &Object, scope: Scope, errors: &mut Vec<FieldError>) {
     let role = obj.at("roleRef");
     let path = Path::new("roleRef");
     if role.text("apiGroup") != GROUP {
-        errors.push(unsupported(
-            &path.field("apiGroup"),
-            role.text("apiGroup"),
-            &[GROUP],
-        ));
+        errors.push(unsupported(&path.field("apiGroup"), role.text("apiGroup"), &[GROUP]));
     }
     let kinds: &[&str] = match scope {
         Scope::Namespaced => &["Role", "ClusterRole"],
@@ -203,11 +192,7 @@ fn validate_subject(subject: &Value, scope: Scope, path: &Path<'_>, errors: &mut
     }
     match subject.text("kind") {
         "ServiceAccount" => {
-            let faults = if name.is_empty() {
-                vec![]
-            } else {
-                name::dns1123_subdomain(name)
-            };
+            let faults = if name.is_empty() { vec![] } else { name::dns1123_subdomain(name) };
             for fault in faults {
                 errors.push(FieldError::invalid_text(&path.field("name"), name, fault));
             }
@@ -232,10 +217,7 @@ fn validate_subject(subject: &Value, scope: Scope, path: &Path<'_>, errors: &mut
 
 fn validate_same_role(new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
     let (new, old) = (new.at("roleRef"), old.at("roleRef"));
-    if ["apiGroup", "kind", "name"]
-        .iter()
-        .all(|member| new.text(member) == old.text(member))
-    {
+    if ["apiGroup", "kind", "name"].iter().all(|member| new.text(member) == old.text(member)) {
         return;
     }
     // Shown as upstream's internal type is encoded.
@@ -245,11 +227,7 @@ fn validate_same_role(new: &Object, old: &Object, errors: &mut Vec<FieldError>) 
         go_value(&new.text("kind").into()),
         go_value(&new.text("name").into()),
     );
-    errors.push(FieldError::invalid_raw(
-        &Path::new("roleRef"),
-        shown,
-        "cannot change roleRef",
-    ));
+    errors.push(FieldError::invalid_raw(&Path::new("roleRef"), shown, "cannot change roleRef"));
 }
 
 #[cfg(test)]

@@ -85,11 +85,7 @@ impl Kind for TokenRequest {
             return;
         };
         let spec = Path::new("spec");
-        errors.push(FieldError::invalid(
-            &spec.field("expirationSeconds"),
-            value,
-            detail,
-        ));
+        errors.push(FieldError::invalid(&spec.field("expirationSeconds"), value, detail));
     }
 }
 
@@ -104,20 +100,6 @@ pub(crate) fn missing_subject(kind: &str, obj: &Object) -> Option<&'static str> 
             Some("no namespace on request")
         }
         _ => None,
-    }
-}
-
-/// A token request that names an account must name the one that its URL names.
-pub(crate) fn validate_token_account(obj: &Object, account: &str, errors: &mut Vec<FieldError>) {
-    let name = obj.at("metadata").text("name");
-    if !name.is_empty() && name != account {
-        let metadata = Path::new("metadata");
-        let detail = "must match the service account name if specified";
-        errors.push(FieldError::invalid_text(
-            &metadata.field("name"),
-            name,
-            detail,
-        ));
     }
 }
 
@@ -152,10 +134,7 @@ fn validate_selectors(spec: &Value, errors: &mut Vec<FieldError>) {
     let resource = spec.at("resourceAttributes");
     let path = Path::new("spec.resourceAttributes");
     // An operator of a newer release is understood by newer authorizers.
-    let leniency = Leniency {
-        any_operator: true,
-        any_value: false,
-    };
+    let leniency = Leniency { any_operator: true, any_value: false };
     for (member, is_label) in [("fieldSelector", false), ("labelSelector", true)] {
         let selector = resource.at(member);
         if !selector.is_object() {
@@ -184,10 +163,7 @@ fn validate_selectors(spec: &Value, errors: &mut Vec<FieldError>) {
                 continue;
             }
             if requirement.text("key").is_empty() {
-                errors.push(FieldError::required(
-                    &path.field("key"),
-                    "must be specified",
-                ));
+                errors.push(FieldError::required(&path.field("key"), "must be specified"));
             }
             label::validate_operator(requirement, leniency, &path, errors);
         }
@@ -200,11 +176,7 @@ fn validate_metadata(obj: &Object, allowed: &[&str], detail: &str, errors: &mut 
         |(key, value): (&String, &Value)| !allowed.contains(&key.as_str()) && !is_empty(value);
     if obj.entries("metadata").any(is_extra) {
         let path = Path::new("metadata");
-        errors.push(FieldError::invalid_raw(
-            &path,
-            shown_metadata(metadata),
-            detail,
-        ));
+        errors.push(FieldError::invalid_raw(&path, shown_metadata(metadata), detail));
     }
 }
 

@@ -52,11 +52,7 @@ impl Kind for Secret {
     fn validate_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
         if new.text("type") != old.text("type") {
             let path = Path::new("type");
-            errors.push(FieldError::invalid_text(
-                &path,
-                new.text("type"),
-                "field is immutable",
-            ));
+            errors.push(FieldError::invalid_text(&path, new.text("type"), "field is immutable"));
         }
         validate_immutability(new, old, &["data"], errors);
         self.validate(new, errors);
@@ -82,10 +78,7 @@ impl Kind for Secret {
 
 fn validate_type(obj: &Object, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     let data = obj.at("data");
-    let account = obj
-        .at("metadata")
-        .at("annotations")
-        .text(ACCOUNT_ANNOTATION);
+    let account = obj.at("metadata").at("annotations").text(ACCOUNT_ANNOTATION);
     let missing = |key: &str| data.get(key).is_none();
     let mut require = |key: &str| errors.push(FieldError::required(&path.key(key), ""));
     match obj.text("type") {
@@ -107,10 +100,7 @@ fn validate_type(obj: &Object, path: &Path<'_>, errors: &mut Vec<FieldError>) {
             require("ssh-privatekey");
         }
         "kubernetes.io/tls" => {
-            for key in ["tls.crt", "tls.key"]
-                .into_iter()
-                .filter(|key| missing(key))
-            {
+            for key in ["tls.crt", "tls.key"].into_iter().filter(|key| missing(key)) {
                 require(key);
             }
         }
@@ -131,9 +121,7 @@ fn validate_json(data: &Value, key: &str, path: &Path<'_>, errors: &mut Vec<Fiel
 
 /// The bytes behind a value. What is no base64 was refused when the body was decoded.
 fn decode(value: &Value) -> Vec<u8> {
-    BASE64
-        .decode(value.as_str().unwrap_or_default())
-        .unwrap_or_default()
+    BASE64.decode(value.as_str().unwrap_or_default()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -172,31 +160,16 @@ mod tests {
                 "kubernetes.io/service-account-token",
                 vec!["metadata.annotations[kubernetes.io/service-account.name]: Required value"],
             ),
-            (
-                "kubernetes.io/dockercfg",
-                vec!["data[.dockercfg]: Required value"],
-            ),
-            (
-                "kubernetes.io/dockerconfigjson",
-                vec!["data[.dockerconfigjson]: Required value"],
-            ),
+            ("kubernetes.io/dockercfg", vec!["data[.dockercfg]: Required value"]),
+            ("kubernetes.io/dockerconfigjson", vec!["data[.dockerconfigjson]: Required value"]),
             (
                 "kubernetes.io/basic-auth",
-                vec![
-                    "data[username]: Required value",
-                    "data[password]: Required value",
-                ],
+                vec!["data[username]: Required value", "data[password]: Required value"],
             ),
-            (
-                "kubernetes.io/ssh-auth",
-                vec!["data[ssh-privatekey]: Required value"],
-            ),
+            ("kubernetes.io/ssh-auth", vec!["data[ssh-privatekey]: Required value"]),
             (
                 "kubernetes.io/tls",
-                vec![
-                    "data[tls.crt]: Required value",
-                    "data[tls.key]: Required value",
-                ],
+                vec!["data[tls.crt]: Required value", "data[tls.key]: Required value"],
             ),
             ("kubernetes.io/whatever", vec![]),
             ("Opaque", vec![]),
@@ -212,14 +185,9 @@ mod tests {
             ["data[ssh-privatekey]: Required value"]
         );
         assert_eq!(
-            good(
-                "kubernetes.io/dockerconfigjson",
-                json!({".dockerconfigjson": "eA=="})
-            ),
-            [
-                "data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\": invalid \
-              character 'x' looking for beginning of value"
-            ]
+            good("kubernetes.io/dockerconfigjson", json!({".dockerconfigjson": "eA=="})),
+            ["data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\": invalid \
+              character 'x' looking for beginning of value"]
         );
     }
 
@@ -260,9 +228,6 @@ mod tests {
         );
         let obj = json!({"type": "Opaque"});
         assert!(Secret.warnings(obj.as_object().unwrap(), None).is_empty());
-        assert_eq!(
-            Secret.selectable_field(obj.as_object().unwrap(), "type"),
-            "Opaque"
-        );
+        assert_eq!(Secret.selectable_field(obj.as_object().unwrap(), "type"), "Opaque");
     }
 }

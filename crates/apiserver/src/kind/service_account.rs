@@ -20,12 +20,8 @@ impl Kind for ServiceAccount {
     }
 
     fn warnings(&self, new: &Object, old: Option<&Object>) -> Vec<String> {
-        let enforces = |obj: &Object| {
-            obj.at("metadata")
-                .at("annotations")
-                .get(ENFORCE_MOUNTABLE)
-                .is_some()
-        };
+        let enforces =
+            |obj: &Object| obj.at("metadata").at("annotations").get(ENFORCE_MOUNTABLE).is_some();
         if !enforces(new) || old.is_some_and(enforces) {
             return Vec::new();
         }
@@ -42,13 +38,9 @@ fn keep_secret_names(obj: &mut Object) {
         return;
     };
     for secret in secrets {
-        let name = secret
-            .as_object_mut()
-            .and_then(|secret| secret.remove("name"));
+        let name = secret.as_object_mut().and_then(|secret| secret.remove("name"));
         *secret = Value::Object(
-            name.map(|name| ("name".to_owned(), name))
-                .into_iter()
-                .collect::<Map<_, _>>(),
+            name.map(|name| ("name".to_owned(), name)).into_iter().collect::<Map<_, _>>(),
         );
     }
 }
@@ -77,11 +69,7 @@ mod tests {
         ];
         assert_eq!(ServiceAccount.warnings(enforcing, None), warning);
         assert_eq!(ServiceAccount.warnings(enforcing, Some(plain)), warning);
-        assert!(
-            ServiceAccount
-                .warnings(enforcing, Some(enforcing))
-                .is_empty()
-        );
+        assert!(ServiceAccount.warnings(enforcing, Some(enforcing)).is_empty());
         assert!(ServiceAccount.warnings(plain, None).is_empty());
     }
 }

@@ -39,12 +39,7 @@ pub(crate) fn apply(target: &mut Value, patch: &Value) -> Result<(), PatchError>
 pub(crate) fn unknown_fields(patch: &Value) -> Vec<String> {
     let mut errors = Vec::new();
     for (index, operation) in patch.as_array().into_iter().flatten().enumerate() {
-        for name in operation
-            .as_object()
-            .into_iter()
-            .flatten()
-            .map(|(name, _)| name)
-        {
+        for name in operation.as_object().into_iter().flatten().map(|(name, _)| name) {
             if !["op", "path", "from", "value"].contains(&name.as_str()) {
                 errors.push(format!("json patch unknown field \"[{index}].{name}\""));
             }
@@ -117,16 +112,8 @@ fn apply_one(root: &mut Value, operation: &Operation, copied: &mut usize) -> Res
         },
         "test" => {
             let path = need("path")?;
-            let found = if path.is_empty() {
-                &*root
-            } else {
-                Place::find(root, path)?.get()?
-            };
-            if found == value {
-                Ok(())
-            } else {
-                Err(format!("testing value {path} failed"))
-            }
+            let found = if path.is_empty() { &*root } else { Place::find(root, path)?.get()? };
+            if found == value { Ok(()) } else { Err(format!("testing value {path} failed")) }
         }
         "move" => {
             let moved = Place::find(root, need("from")?)?.remove()?;
@@ -171,11 +158,7 @@ impl<'v> Place<'v> {
                     Value::Array(items) => Container::List(items),
                     _ => return Err(missing()),
                 };
-                return Ok(Self {
-                    container,
-                    key: step,
-                    depth,
-                });
+                return Ok(Self { container, key: step, depth });
             }
             at = match at {
                 Value::Object(members) => members.get_mut(&step).ok_or_else(missing)?,
@@ -261,9 +244,7 @@ fn depth(value: &Value) -> usize {
 
 /// The place of an index in a list of this length; negative ones count from the end.
 fn existing_index(length: usize, key: &str) -> Result<usize, String> {
-    let index: i64 = key
-        .parse()
-        .map_err(|_| format!("not an array index: {key:?}"))?;
+    let index: i64 = key.parse().map_err(|_| format!("not an array index: {key:?}"))?;
     let place = if index < 0 {
         let from_end = usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX);
         length.checked_sub(from_end)

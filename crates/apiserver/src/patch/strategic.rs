@@ -135,11 +135,8 @@ impl<'s> Patcher<'s> {
         original: &mut Object,
         patch: &mut Object,
     ) -> Result<(), PatchError> {
-        let directives: Vec<String> = patch
-            .keys()
-            .filter(|key| key.starts_with(SET_ORDER))
-            .cloned()
-            .collect();
+        let directives: Vec<String> =
+            patch.keys().filter(|key| key.starts_with(SET_ORDER)).cloned().collect();
         for directive in directives {
             let Some(order) = patch.remove(&directive) else {
                 continue;
@@ -156,11 +153,7 @@ impl<'s> Patcher<'s> {
             let merged = match (&live, &sent) {
                 (None, None) => continue,
                 (Some(live), None) => live.clone(),
-                (None, Some(sent)) => sent
-                    .iter()
-                    .cloned()
-                    .filter_map(without_directives)
-                    .collect(),
+                (None, Some(sent)) => sent.iter().cloned().filter_map(without_directives).collect(),
                 (Some(live), Some(sent)) if strategy.merge => merge_lists(
                     &mut |original, patch| self.merge_maps(below, original, patch),
                     live.clone(),
@@ -190,11 +183,8 @@ impl<'s> Patcher<'s> {
         shape: Option<ShapeId>,
         key: &str,
     ) -> Result<(Option<ShapeId>, &'s PatchStrategy), PatchError> {
-        static PLAIN: PatchStrategy = PatchStrategy {
-            merge: false,
-            retain_keys: false,
-            merge_key: None,
-        };
+        static PLAIN: PatchStrategy =
+            PatchStrategy { merge: false, retain_keys: false, merge_key: None };
         match shape.map(|shape| self.shapes.get(shape)) {
             Some(Shape::Map { fields, rest, .. }) => match (fields.get(key), rest) {
                 (Some(field), _) => Ok((Some(field.shape), &field.patch)),
@@ -220,9 +210,9 @@ impl<'s> Patcher<'s> {
         let (below, strategy) = self.field(shape, key)?;
         match below.map(|below| self.shapes.get(below)) {
             Some(Shape::List { item, .. }) => Ok((Some(*item), strategy)),
-            Some(Shape::Map { .. }) => Err(PatchError::Failed(
-                "expected slice or array type, but got: struct".to_owned(),
-            )),
+            Some(Shape::Map { .. }) => {
+                Err(PatchError::Failed("expected slice or array type, but got: struct".to_owned()))
+            }
             Some(Shape::Scalar | Shape::Any) | None => Ok((None, strategy)),
         }
     }
@@ -315,7 +305,5 @@ fn unknown_directive(patch: &Object) -> PatchError {
 
 fn no_merge_key(item: &Value, merge_key: &str) -> PatchError {
     let item = go_text(item);
-    PatchError::Failed(format!(
-        "map: {item} does not contain declared merge key: {merge_key}"
-    ))
+    PatchError::Failed(format!("map: {item} does not contain declared merge key: {merge_key}"))
 }

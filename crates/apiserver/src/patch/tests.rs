@@ -27,9 +27,7 @@ fn answers_as_the_real_server_did() {
             _ => strategic::apply(&shapes, root, &mut object, patch),
         };
         if !case.text("message").is_empty() {
-            let error = outcome
-                .err()
-                .unwrap_or_else(|| panic!("no error for {patch}"));
+            let error = outcome.err().unwrap_or_else(|| panic!("no error for {patch}"));
             // Shapes have no names.
             let message = case.text("message").replace("struct ServiceSpec", "struct");
             assert_eq!(error.to_string(), message, "{patch}");
@@ -50,14 +48,8 @@ fn answers_as_the_real_server_did() {
         if before.text("kind") == "Widget" {
             assert_eq!(object, *after, "{patch}");
         } else {
-            assert!(
-                is_within(&object, after),
-                "{patch}: {object} has more than {after}"
-            );
-            assert!(
-                is_within(after, &object),
-                "{patch}: {object} has less than {after}"
-            );
+            assert!(is_within(&object, after), "{patch}: {object} has more than {after}");
+            assert!(is_within(after, &object), "{patch}: {object} has less than {after}");
         }
     }
 }
@@ -109,17 +101,9 @@ fn is_within(part: &Value, whole: &Value) -> bool {
 pub(super) fn service_and_deployment() -> (Shapes, ShapeId) {
     let mut shapes = Shapes::default();
     let scalar = shapes.push(Shape::Scalar);
-    let texts = shapes.push(Shape::Map {
-        fields: [].into(),
-        rest: Some(scalar),
-        atomic: false,
-    });
-    let list = |shapes: &mut Shapes, item| {
-        shapes.push(Shape::List {
-            item,
-            kind: ListKind::Atomic,
-        })
-    };
+    let texts = shapes.push(Shape::Map { fields: [].into(), rest: Some(scalar), atomic: false });
+    let list =
+        |shapes: &mut Shapes, item| shapes.push(Shape::List { item, kind: ListKind::Atomic });
     let scalars = list(&mut shapes, scalar);
     let plain = |shape| Field {
         shape,
@@ -136,15 +120,9 @@ pub(super) fn service_and_deployment() -> (Shapes, ShapeId) {
         ..plain(shape)
     };
     let object = |shapes: &mut Shapes, fields: Vec<(&str, Field)>| {
-        let fields: BTreeMap<Box<str>, Field> = fields
-            .into_iter()
-            .map(|(name, field)| (name.into(), field))
-            .collect();
-        shapes.push(Shape::Map {
-            fields,
-            rest: None,
-            atomic: false,
-        })
+        let fields: BTreeMap<Box<str>, Field> =
+            fields.into_iter().map(|(name, field)| (name.into(), field)).collect();
+        shapes.push(Shape::Map { fields, rest: None, atomic: false })
     };
     let metadata = object(
         &mut shapes,
@@ -154,26 +132,14 @@ pub(super) fn service_and_deployment() -> (Shapes, ShapeId) {
             ("finalizers", merged(scalars, "")),
         ],
     );
-    let named = object(
-        &mut shapes,
-        vec![("name", plain(scalar)), ("value", plain(scalar))],
-    );
+    let named = object(&mut shapes, vec![("name", plain(scalar)), ("value", plain(scalar))]);
     let named_list = list(&mut shapes, named);
-    let container = object(
-        &mut shapes,
-        vec![
-            ("args", plain(scalars)),
-            ("env", merged(named_list, "name")),
-        ],
-    );
+    let container =
+        object(&mut shapes, vec![("args", plain(scalars)), ("env", merged(named_list, "name"))]);
     let containers = list(&mut shapes, container);
     let volume = object(
         &mut shapes,
-        vec![
-            ("emptyDir", plain(texts)),
-            ("configMap", plain(texts)),
-            ("secret", plain(texts)),
-        ],
+        vec![("emptyDir", plain(texts)), ("configMap", plain(texts)), ("secret", plain(texts))],
     );
     let volumes = list(&mut shapes, volume);
     let pod_spec = object(
@@ -186,10 +152,8 @@ pub(super) fn service_and_deployment() -> (Shapes, ShapeId) {
             ("nodeSelector", plain(texts)),
         ],
     );
-    let template = object(
-        &mut shapes,
-        vec![("metadata", plain(metadata)), ("spec", plain(pod_spec))],
-    );
+    let template =
+        object(&mut shapes, vec![("metadata", plain(metadata)), ("spec", plain(pod_spec))]);
     let selector = object(&mut shapes, vec![("matchLabels", plain(texts))]);
     let port = object(&mut shapes, vec![("port", plain(scalar))]);
     let ports = list(&mut shapes, port);
@@ -210,35 +174,20 @@ pub(super) fn service_and_deployment() -> (Shapes, ShapeId) {
         _ => BTreeMap::new(),
     };
     fields.insert("selector".into(), plain(selector));
-    shapes.set(
-        spec,
-        Shape::Map {
-            fields,
-            rest: None,
-            atomic: false,
-        },
-    );
-    let root = object(
-        &mut shapes,
-        vec![("metadata", plain(metadata)), ("spec", plain(spec))],
-    );
+    shapes.set(spec, Shape::Map { fields, rest: None, atomic: false });
+    let root = object(&mut shapes, vec![("metadata", plain(metadata)), ("spec", plain(spec))]);
     (shapes, root)
 }
 
 #[test]
 fn too_many_operations_and_too_much_copying_are_refused() {
     let mut object = json!({"a": "1"});
-    let many = json!(vec![
-        json!({"op": "test", "path": "/a", "value": "1"});
-        10_001
-    ]);
+    let many = json!(vec![json!({"op": "test", "path": "/a", "value": "1"}); 10_001]);
     assert_eq!(
         json::apply(&mut object, &many).map_err(|error| error.to_string()),
-        Err(
-            "Request entity too large: The allowed maximum operations in a JSON patch is 10000, \
+        Err("Request entity too large: The allowed maximum operations in a JSON patch is 10000, \
              got 10001"
-                .to_owned()
-        )
+            .to_owned())
     );
     let mut operations = vec![json!({"op": "add", "path": "/big", "value": "x".repeat(100_000)})];
     for number in 0..31 {
@@ -256,10 +205,7 @@ fn a_patch_cannot_nest_without_bound() {
     let deeper: Vec<Value> = (0..8)
         .map(|step| json!({"op": "copy", "from": "/a", "path": "/a".repeat((1 << step) + 1)}))
         .collect();
-    assert_eq!(
-        json::apply(&mut object.clone(), &json!(deeper[..6])),
-        Ok(())
-    );
+    assert_eq!(json::apply(&mut object.clone(), &json!(deeper[..6])), Ok(()));
     assert!(json::apply(&mut object, &json!(deeper)).is_err());
 }
 

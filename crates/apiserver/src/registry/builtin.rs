@@ -128,13 +128,7 @@ static BUILTINS: &[Builtin] = &[
         short_names: &["po"],
         categories: &["all"],
         subresources: &[
-            Subresource {
-                name: "binding",
-                group: "",
-                version: "",
-                kind: "Binding",
-                verbs: CREATE,
-            },
+            Subresource { name: "binding", group: "", version: "", kind: "Binding", verbs: CREATE },
             Subresource { name: "log", group: "", version: "", kind: "Pod", verbs: &["get"] },
             status("Pod"),
         ],
@@ -322,14 +316,7 @@ static BUILTINS: &[Builtin] = &[
         unconditional_update: false,
         ..PLAIN
     },
-    review(
-        "authentication.k8s.io",
-        "TokenReview",
-        "tokenreviews",
-        "tokenreview",
-        false,
-        &NoRules,
-    ),
+    review("authentication.k8s.io", "TokenReview", "tokenreviews", "tokenreview", false, &NoRules),
     review(
         "authentication.k8s.io",
         "SelfSubjectReview",

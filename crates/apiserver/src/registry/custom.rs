@@ -9,6 +9,7 @@ use crate::cel;
 use crate::field::{FieldError, Path};
 use crate::json::Object;
 use crate::jsonpath::JsonPath;
+use crate::kind::custom_resource_definition::precedence::Precedence;
 use crate::kind::custom_resource_definition::{
     Definition, PrinterColumn, ScalePaths, Scope, Version as Declared,
 };
@@ -49,8 +50,6 @@ pub(crate) struct CustomVersion {
 /// Why an accepted definition cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CustomError {
-    #[error("its schema does not compile: {0}")]
-    Schema(String),
     #[error("its rules do not compile: {0}")]
     Rules(FieldError),
     #[error(transparent)]
@@ -82,7 +81,7 @@ impl Resource {
     ) -> Result<Self, CustomError> {
         let kind = &definition.names.kind;
         let mut served: Vec<_> = definition.versions.iter().filter(|v| v.served).collect();
-        served.sort_by_key(|v| Reverse(version_priority(&v.name)));
+        served.sort_by_key(|v| Reverse(Precedence::of(&v.name)));
         let mut versions = Vec::with_capacity(served.len());
         let mut compiled = Vec::with_capacity(served.len());
         for version in served {
@@ -93,7 +92,7 @@ impl Resource {
                 api_version: api_version.into(),
                 status: version.status,
                 scale: version.scale.is_some(),
-                deprecation: deprecation(version, &definition.group, kind),
+                deprecation: version.deprecation.clone(),
             });
             let rules = cel::Rules::compile(&version.schema_json, &Path::root())
                 .map_err(|mut errors| CustomError::Rules(errors.swap_remove(0)))?;
@@ -147,14 +146,6 @@ impl Resource {
     }
 }
 
-/// What every use of a deprecated version is told.
-fn deprecation(version: &Declared, group: &str, kind: &str) -> Option<String> {
-    version.deprecation.as_ref().map(|text| match text.as_str() {
-        "" => format!("{group}/{} {kind} is deprecated", version.name),
-        text => text.to_owned(),
-    })
-}
-
 /// The declared columns, in the form that the printer reads.
 fn columns(version: &Declared) -> Vec<Value> {
     let column = |c: &PrinterColumn| {
@@ -166,43 +157,7 @@ fn columns(version: &Declared) -> Vec<Value> {
     version.columns.iter().map(column).collect()
 }
 
-/// Sort key of a version name by upstream's rule: GA, then beta, then alpha, each by number;
-/// names of any other form come last, by their text.
-pub(crate) fn version_priority(name: &str) -> (u8, u64, u64, Reverse<String>) {
-    let parsed = name.strip_prefix('v').and_then(|rest| {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let major: u64 = rest[..digits].parse().ok()?;
-        let (stage, minor) = match &rest[digits..] {
-            "" => (3, 0),
-            tail => match tail.strip_prefix("beta") {
-                Some(minor) => (2, minor.parse().ok()?),
-                None => (1, tail.strip_prefix("alpha")?.parse().ok()?),
-            },
-        };
-        Some((stage, major, minor))
-    });
-    match parsed {
-        Some((stage, major, minor)) => (stage, major, minor, Reverse(String::new())),
-        None => (0, 0, 0, Reverse(name.to_owned())),
-    }
-}
-
 /// Drops what only the `status` subresource may set.
 pub(super) fn drop_status(object: &mut Object) {
     object.remove("status");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_preferred_as_upstream_prefers_them() {
-        let mut names = ["foo1", "v1alpha1", "v11beta2", "v10", "v2", "v1beta1", "foo10", "v3beta1"];
-        names.sort_by_key(|n| Reverse(version_priority(n)));
-        assert_eq!(
-            names,
-            ["v10", "v2", "v11beta2", "v3beta1", "v1beta1", "v1alpha1", "foo1", "foo10"]
-        );
-    }
 }

@@ -90,11 +90,8 @@ impl Endpoint {
         match self.rules() {
             Chosen::Builtin(builtin) => {
                 // An empty list of owners is gone after decoding, but it means: forget them.
-                let forgets = value
-                    .at("metadata")
-                    .at("managedFields")
-                    .as_array()
-                    .is_some_and(Vec::is_empty);
+                let forgets =
+                    value.at("metadata").at("managedFields").as_array().is_some_and(Vec::is_empty);
                 let version = self.version();
                 let ty = typed::table().lookup(&version.api_version, builtin.kind);
                 let ty = ty.ok_or_else(|| ApiError::internal("the kind has no type table"))?;
@@ -110,7 +107,8 @@ impl Endpoint {
             }
             Chosen::Custom(custom) => {
                 if let Some(metadata) = value.get_mut("metadata") {
-                    typed::decode_object_meta(metadata, strict).map_err(|e| self.undecodable(&e))?;
+                    typed::decode_object_meta(metadata, strict)
+                        .map_err(|e| self.undecodable(&e))?;
                 }
                 let mut unknown = Vec::new();
                 custom.schema.prune(&mut value, Some(&mut unknown));
@@ -134,7 +132,8 @@ impl Endpoint {
         };
         let mut value = value;
         if let Some(metadata) = value.get_mut("metadata") {
-            typed::decode_object_meta(metadata, &mut Vec::new()).map_err(|e| self.undecodable(&e))?;
+            typed::decode_object_meta(metadata, &mut Vec::new())
+                .map_err(|e| self.undecodable(&e))?;
         }
         custom.schema.default(&mut value);
         Ok(into_object(value))
@@ -265,9 +264,9 @@ impl Endpoint {
         object: &mut Object,
         old: Option<&Object>,
     ) -> Result<(), ApiError> {
-        engine.allocate(&self.resource.kind, object, old).map_err(|errors| {
-            self.invalid(object, object.at("metadata").text("name"), &errors)
-        })
+        engine
+            .allocate(&self.resource.kind, object, old)
+            .map_err(|errors| self.invalid(object, object.at("metadata").text("name"), &errors))
     }
 
     pub(crate) fn prepare_status_update(&self, new: &mut Object, old: &Object) {
@@ -339,12 +338,7 @@ impl Endpoint {
         }
     }
 
-    pub(crate) fn validate_update(
-        &self,
-        new: &Object,
-        old: &Object,
-        found: &mut Findings,
-    ) {
+    pub(crate) fn validate_update(&self, new: &Object, old: &Object, found: &mut Findings) {
         match self.rules() {
             Chosen::Builtin(builtin) => {
                 if !self.is("CustomResourceDefinition") {
@@ -360,12 +354,7 @@ impl Endpoint {
         }
     }
 
-    pub(crate) fn validate_status_update(
-        &self,
-        new: &Object,
-        old: &Object,
-        found: &mut Findings,
-    ) {
+    pub(crate) fn validate_status_update(&self, new: &Object, old: &Object, found: &mut Findings) {
         match self.rules() {
             Chosen::Builtin(builtin) => {
                 builtin.rules.validate_status_update(new, old, &mut found.errors);
@@ -398,7 +387,11 @@ impl Endpoint {
     pub(crate) fn check_delete(&self, current: &Stored) -> Result<(), ApiError> {
         if self.is("Namespace") && IMMORTAL_NAMESPACES.contains(&current.name()) {
             let of = GroupResource { group: "", resource: "namespaces" };
-            return Err(ApiError::forbidden(of, current.name(), "this namespace may not be deleted"));
+            return Err(ApiError::forbidden(
+                of,
+                current.name(),
+                "this namespace may not be deleted",
+            ));
         }
         Ok(())
     }
@@ -500,7 +493,8 @@ impl Endpoint {
             (view.to_storage)(&mut object);
         }
         if let Rules::Custom(custom) = &self.resource.rules
-            && let Some(schema) = custom.storage_schema.as_ref().filter(|_| !self.same_schema(custom))
+            && let Some(schema) =
+                custom.storage_schema.as_ref().filter(|_| !self.same_schema(custom))
         {
             let mut value = Value::Object(object);
             schema.prune(&mut value, None);
@@ -570,7 +564,9 @@ impl Endpoint {
     /// What Go calls an object of this kind inside the server.
     pub(crate) fn go_type(&self) -> String {
         match self.rules() {
-            Chosen::Builtin(builtin) => format!("*{}.{}", internal_name(builtin.group), builtin.kind),
+            Chosen::Builtin(builtin) => {
+                format!("*{}.{}", internal_name(builtin.group), builtin.kind)
+            }
             Chosen::Custom(_) => "*unstructured.Unstructured".to_owned(),
         }
     }

@@ -50,22 +50,14 @@ impl<'a> Selectable<'a, &'static str> {
         };
         // Cluster-scoped kinds without fields of their own accept a namespace and find nothing.
         let namespace = !matches!((group, kind), ("", "Namespace" | "Node"));
-        Self {
-            fields,
-            namespace,
-            refusal,
-        }
+        Self { fields, namespace, refusal }
     }
 }
 
 impl<'a, S: AsRef<str>> Selectable<'a, S> {
     /// What a custom kind can be selected by; `fields` are its paths without the leading dot.
     pub(crate) fn custom(fields: &'a [S], namespaced: bool) -> Self {
-        Self {
-            fields,
-            namespace: namespaced,
-            refusal: Refusal::NotSupported,
-        }
+        Self { fields, namespace: namespaced, refusal: Refusal::NotSupported }
     }
 
     fn knows(&self, field: &str) -> bool {
@@ -117,11 +109,7 @@ impl FieldSelector {
         &self,
         selectable: &Selectable<'_, S>,
     ) -> Result<(), SelectorError> {
-        match self
-            .terms
-            .iter()
-            .find(|term| !selectable.knows(&term.field))
-        {
+        match self.terms.iter().find(|term| !selectable.knows(&term.field)) {
             Some(term) => Err(selectable.refuse(&term.field)),
             None => Ok(()),
         }
@@ -141,19 +129,9 @@ impl FieldSelector {
         self.terms.iter().map(requirement).collect()
     }
 
-    /// The one value that the field must have, if the selector names one.
-    pub(crate) fn exact(&self, field: &str) -> Option<&str> {
-        self.terms
-            .iter()
-            .find(|term| term.equal && &*term.field == field)
-            .map(|term| &*term.value)
-    }
-
     /// Whether an object whose fields are read by `get` is selected.
     pub(crate) fn matches<'o>(&self, get: impl Fn(&str) -> Cow<'o, str>) -> bool {
-        self.terms
-            .iter()
-            .all(|term| (*get(&term.field) == *term.value) == term.equal)
+        self.terms.iter().all(|term| (*get(&term.field) == *term.value) == term.equal)
     }
 }
 
@@ -172,9 +150,7 @@ fn split_terms(text: &str) -> Vec<&str> {
 /// Splits at the first operator. The left side knows no escapes.
 fn split_term(term: &str) -> Option<(&str, &str, &str)> {
     term.char_indices().find_map(|(at, _)| {
-        let operator = ["!=", "==", "="]
-            .into_iter()
-            .find(|op| term[at..].starts_with(op))?;
+        let operator = ["!=", "==", "="].into_iter().find(|op| term[at..].starts_with(op))?;
         Some((&term[..at], operator, &term[at + operator.len()..]))
     })
 }
@@ -209,11 +185,8 @@ fn unescape(value: &str) -> Result<Cow<'_, str>, SelectorError> {
 mod tests {
     use super::*;
 
-    const PHASED: Selectable<'_, &str> = Selectable {
-        fields: &["status.phase"],
-        namespace: false,
-        refusal: Refusal::NotSupported,
-    };
+    const PHASED: Selectable<'_, &str> =
+        Selectable { fields: &["status.phase"], namespace: false, refusal: Refusal::NotSupported };
 
     fn refusal(text: &str, selectable: &Selectable<'_, &str>) -> Option<String> {
         let outcome = FieldSelector::parse(text).and_then(|selector| selector.check(selectable));
@@ -228,28 +201,16 @@ mod tests {
             ("!=", None),
             ("", None),
             ("a=b", Some("field label not supported: a")),
-            (
-                "metadata.namespace=x",
-                Some("field label not supported: metadata.namespace"),
-            ),
+            ("metadata.namespace=x", Some("field label not supported: metadata.namespace")),
             ("=x", Some("field label not supported: ")),
             ("a", Some("invalid selector: 'a'; can't understand 'a'")),
             (
                 "metadata.name=a,b",
                 Some("invalid selector: 'metadata.name=a,b'; can't understand 'b'"),
             ),
-            (
-                r"metadata.name=a\",
-                Some(r"invalid field selector: invalid escape sequence: \"),
-            ),
-            (
-                r"metadata.name=a\x",
-                Some(r"invalid field selector: invalid escape sequence: \x"),
-            ),
-            (
-                "metadata.name=a=b",
-                Some("invalid field selector: unescaped character in value: 61"),
-            ),
+            (r"metadata.name=a\", Some(r"invalid field selector: invalid escape sequence: \")),
+            (r"metadata.name=a\x", Some(r"invalid field selector: invalid escape sequence: \x")),
+            ("metadata.name=a=b", Some("invalid field selector: unescaped character in value: 61")),
         ] {
             assert_eq!(refusal(text, &PHASED).as_deref(), expected, "{text}");
         }
@@ -260,24 +221,14 @@ mod tests {
             )
         );
         assert_eq!(
-            refusal(
-                "a=b",
-                &Selectable::builtin("batch", "Job", &["status.successful"])
-            )
-            .as_deref(),
+            refusal("a=b", &Selectable::builtin("batch", "Job", &["status.successful"])).as_deref(),
             Some(r#"field label "a" not supported for Job"#)
         );
         let crd = Selectable::builtin("apiextensions.k8s.io", "CustomResourceDefinition", &[]);
         assert_eq!(refusal("metadata.namespace=b", &crd), None);
         let custom = Selectable::custom(&["spec.color"], true);
-        assert_eq!(
-            refusal("spec.color=red,metadata.namespace=b", &custom),
-            None
-        );
-        assert_eq!(
-            refusal("a=b", &custom).as_deref(),
-            Some("field label not supported: a")
-        );
+        assert_eq!(refusal("spec.color=red,metadata.namespace=b", &custom), None);
+        assert_eq!(refusal("a=b", &custom).as_deref(), Some("field label not supported: a"));
     }
 
     #[test]
@@ -295,11 +246,7 @@ mod tests {
             ("n!=4,missing=", true),
             ("n=3,missing!=", false),
         ] {
-            assert_eq!(
-                FieldSelector::parse(text).unwrap().matches(get),
-                expected,
-                "{text}"
-            );
+            assert_eq!(FieldSelector::parse(text).unwrap().matches(get), expected, "{text}");
         }
     }
 

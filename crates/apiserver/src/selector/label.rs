@@ -10,7 +10,9 @@ use serde_json::Value;
 
 use super::SelectorError;
 use crate::field::{FieldError, Path, go_quote};
-use crate::json::{Access, Object};
+use crate::json::Access;
+#[cfg(test)]
+use crate::json::Object;
 use crate::name;
 
 /// A conjunction of requirements on labels.
@@ -45,16 +47,12 @@ enum Operator {
 impl LabelSelector {
     /// Selects every object.
     pub(crate) const fn everything() -> Self {
-        Self {
-            requirements: Some(Vec::new()),
-        }
+        Self { requirements: Some(Vec::new()) }
     }
 
     /// Parses the text of a `labelSelector` query parameter.
     pub(crate) fn parse(text: &str) -> Result<Self, SelectorError> {
-        parse::requirements(text)
-            .map(Self::of)
-            .map_err(SelectorError)
+        parse::requirements(text).map(Self::of).map_err(SelectorError)
     }
 
     /// Reads a `metav1.LabelSelector`. An absent one selects nothing, an empty one everything.
@@ -92,9 +90,7 @@ impl LabelSelector {
 
     fn of(mut requirements: Vec<Requirement>) -> Self {
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
-        Self {
-            requirements: Some(requirements),
-        }
+        Self { requirements: Some(requirements) }
     }
 
     /// Whether every object is selected.
@@ -103,19 +99,14 @@ impl LabelSelector {
     }
 
     /// Whether an object with these labels is selected; `None` is an object without labels.
+    #[cfg(test)]
     pub(crate) fn matches(&self, labels: Option<&Object>) -> bool {
-        self.matches_by(|key| {
-            labels
-                .and_then(|labels| labels.get(key))
-                .and_then(Value::as_str)
-        })
+        self.matches_by(|key| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str))
     }
 
     /// Whether an object whose labels are read by `get` is selected.
     pub(crate) fn matches_by<'o>(&self, get: impl Fn(&str) -> Option<&'o str>) -> bool {
-        self.requirements
-            .as_ref()
-            .is_some_and(|all| all.iter().all(|r| r.matches(get(&r.key))))
+        self.requirements.as_ref().is_some_and(|all| all.iter().all(|r| r.matches(get(&r.key))))
     }
 }
 
@@ -163,20 +154,11 @@ impl Requirement {
             let faults = name::label_value(value);
             if !faults.is_empty() {
                 let item = values_path.index(i);
-                errors.push(FieldError::invalid_text(
-                    &item.key(key),
-                    value,
-                    faults.join("; "),
-                ));
+                errors.push(FieldError::invalid_text(&item.key(key), value, faults.join("; ")));
             }
         }
         match errors.as_slice() {
-            [] => Ok(Self {
-                key: key.into(),
-                operator,
-                values,
-                bound,
-            }),
+            [] => Ok(Self { key: key.into(), operator, values, bound }),
             [one] => Err(one.to_string()),
             several => {
                 let texts: Vec<String> = several.iter().map(ToString::to_string).collect();
@@ -286,11 +268,7 @@ pub(crate) fn validate_requirement(
     for (i, value) in requirement.list("values").iter().enumerate() {
         let value = value.as_str().unwrap_or_default();
         for fault in name::label_value(value) {
-            errors.push(FieldError::invalid_text(
-                &values_path.index(i),
-                value,
-                fault,
-            ));
+            errors.push(FieldError::invalid_text(&values_path.index(i), value, fault));
         }
     }
 }

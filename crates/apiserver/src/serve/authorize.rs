@@ -22,7 +22,7 @@ impl AccessState {
 /// Who the request acts as, if they may make it: the caller, or whom the caller impersonates.
 pub(super) fn resource(
     engine: &Shared,
-    identity: Identity,
+    identity: &Identity,
     headers: &HeaderMap,
     verb: Verb,
     path: &ResourcePath,
@@ -48,7 +48,7 @@ pub(super) fn resource(
         is_resource_request: true,
         field_selector: &selector,
     };
-    allow(engine, &identity, headers, attributes)
+    allow(engine, identity, headers, attributes)
 }
 
 /// The same for a path that is no resource.

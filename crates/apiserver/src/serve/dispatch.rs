@@ -56,16 +56,15 @@ async fn resource(
             return Err(custom.map_or_else(not_allowed, |e| unsupported(&e.resource, "")));
         }
     };
-    let identity =
-        authorize::resource(engine, identity, &parts.headers, verb, &path, &query)?;
-    let endpoint = endpoint
-        .ok_or_else(|| not_served(&path, &registry.groups()))?;
+    let identity = authorize::resource(engine, &identity, &parts.headers, verb, &path, &query)?;
+    let endpoint = endpoint.ok_or_else(|| not_served(&path, &registry.groups()))?;
     let misses_namespace = endpoint.resource.namespaced && path.namespace.is_empty();
     if misses_namespace && (!path.name.is_empty() || needs_namespace(verb)) {
         let custom = endpoint.custom().is_some();
         return Err(if custom { ApiError::page_not_found() } else { not_allowed() });
     }
-    if !endpoint.resource.namespaced && !path.namespace.is_empty() && path.resource != "namespaces" {
+    if !endpoint.resource.namespaced && !path.namespace.is_empty() && path.resource != "namespaces"
+    {
         return Err(ApiError::unknown_resource());
     }
     let deprecation = endpoint.version().deprecation.clone();
@@ -104,7 +103,9 @@ async fn serve(call: &Call, verb: Verb, body: &Bytes) -> Result<Response<Body>, 
         ("", Verb::Update) if !call.path.name.is_empty() => verb::update::update(call, body).await,
         ("", Verb::Patch) if !call.path.name.is_empty() => verb::patch::patch(call, body).await,
         ("", Verb::Delete) => verb::delete::delete(call, body).await,
-        ("", Verb::DeleteCollection) if call.endpoint.resource.verbs().contains(&"deletecollection") => {
+        ("", Verb::DeleteCollection)
+            if call.endpoint.resource.verbs().contains(&"deletecollection") =>
+        {
             verb::delete::delete_collection(call, body).await
         }
         ("status", Verb::Get | Verb::Update | Verb::Patch) if call.endpoint.version().status => {

@@ -201,8 +201,10 @@ impl Connection {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE);
         builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1_000);
-        let connection =
-            builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(service));
+        let connection = builder.serve_connection_with_upgrades(
+            TokioIo::new(stream),
+            TowerToHyperService::new(service),
+        );
         tokio::pin!(connection);
         let stopped = async {
             // An error means that nobody can stop us any more, which is the same.
@@ -240,7 +242,11 @@ async fn serve(
 /// of ours, and so must the origin, if the client names one.
 fn check_origin(request: &Request<Incoming>, names: &[String]) -> Result<(), ApiError> {
     let header = |name| request.headers().get(name).and_then(|v| v.to_str().ok());
-    let host = request.uri().authority().map(|a| a.as_str()).or_else(|| header(header::HOST));
+    let host = request
+        .uri()
+        .authority()
+        .map(http::uri::Authority::as_str)
+        .or_else(|| header(header::HOST));
     if !host.is_some_and(|host| is_named(host, names)) {
         return Err(ApiError::new(
             http::StatusCode::MISDIRECTED_REQUEST,

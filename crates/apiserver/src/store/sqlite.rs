@@ -74,7 +74,8 @@ impl Database {
     pub(crate) fn open(directory: &Path, inline_checkpoint: bool) -> Result<Self, OpenError> {
         let path = directory.join(FILE);
         let failed = |source| OpenError::Database { path: path.clone(), source };
-        private_file(&path).map_err(|source| OpenError::Directory { path: path.clone(), source })?;
+        private_file(&path)
+            .map_err(|source| OpenError::Directory { path: path.clone(), source })?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&path, flags).map_err(failed)?;
         connection.busy_timeout(std::time::Duration::from_secs(5)).map_err(failed)?;

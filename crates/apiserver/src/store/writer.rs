@@ -181,7 +181,8 @@ impl Writer {
                         // Nobody waits any more when the client has gone; the write stands.
                         drop(answer.send(outcome));
                     }
-                    drop(due.try_send(()));
+                    // A full channel means that a wake-up is already on its way.
+                    let _ = due.try_send(());
                 }
             })?;
         Ok(Self::Thread { jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)) })

@@ -29,14 +29,9 @@ pub(super) fn parse(text: &str) -> Option<Timestamp> {
     let bytes = text.as_bytes();
     let shape = |i: usize, c: u8| bytes.get(i) == Some(&c);
     let zoned = text.ends_with('Z')
-        || bytes
-            .len()
-            .checked_sub(6)
-            .is_some_and(|i| matches!(bytes[i], b'+' | b'-'));
+        || bytes.len().checked_sub(6).is_some_and(|i| matches!(bytes[i], b'+' | b'-'));
     let plausible = shape(4, b'-') && shape(7, b'-') && shape(10, b'T') && shape(16, b':');
-    (zoned && plausible && bytes.len() >= 20)
-        .then(|| text.parse().ok())
-        .flatten()
+    (zoned && plausible && bytes.len() >= 20).then(|| text.parse().ok()).flatten()
 }
 
 impl fmt::Display for Age {
@@ -54,11 +49,7 @@ impl fmt::Display for Age {
         let days = hours / 24;
         let two = |f: &mut fmt::Formatter<'_>, major: i64, unit, minor: i64, minor_unit| {
             write!(f, "{major}{unit}")?;
-            if minor == 0 {
-                Ok(())
-            } else {
-                write!(f, "{minor}{minor_unit}")
-            }
+            if minor == 0 { Ok(()) } else { write!(f, "{minor}{minor_unit}") }
         };
         match () {
             () if seconds < 120 => write!(f, "{seconds}s"),
@@ -109,21 +100,16 @@ mod tests {
             (8 * 365 * DAY, "8y"),
             (1000 * 365 * DAY, "292y"),
         ] {
-            assert_eq!(
-                Age(Some(SignedDuration::from_secs(seconds))).to_string(),
-                expected
-            );
+            assert_eq!(Age(Some(SignedDuration::from_secs(seconds))).to_string(), expected);
         }
         assert_eq!(Age(None).to_string(), "<unknown>");
     }
 
     #[test]
     fn only_rfc_3339_is_a_time() {
-        for good in [
-            "2020-01-02T03:04:05Z",
-            "2020-01-02T03:04:05.123456Z",
-            "2020-01-02T03:04:05+01:00",
-        ] {
+        for good in
+            ["2020-01-02T03:04:05Z", "2020-01-02T03:04:05.123456Z", "2020-01-02T03:04:05+01:00"]
+        {
             assert!(parse(good).is_some(), "{good}");
         }
         for bad in [

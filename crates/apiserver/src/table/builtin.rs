@@ -34,11 +34,7 @@ const KINDS: &[(&str, &str, Fills)] = &[
     ("batch", "Job", job::cells),
     ("coordination.k8s.io", "Lease", lease),
     ("events.k8s.io", "Event", event::cells),
-    (
-        "rbac.authorization.k8s.io",
-        "ClusterRoleBinding",
-        role_binding,
-    ),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding", role_binding),
     ("rbac.authorization.k8s.io", "RoleBinding", role_binding),
 ];
 
@@ -50,11 +46,7 @@ static PRINTERS: LazyLock<Vec<Printer>> = LazyLock::new(|| {
         .map(|(kind, fill)| Printer {
             definitions: COLUMNS.at(kind).to_string(),
             fill: Fill::Builtin(fill),
-            conditions: if kind == "Pod" {
-                pod::conditions
-            } else {
-                |_| None
-            },
+            conditions: if kind == "Pod" { pod::conditions } else { |_| None },
         })
         .collect()
 });
@@ -87,10 +79,7 @@ pub(super) fn age(obj: &Object, now: Timestamp) -> Age {
 /// The names and the images of containers, each as one cell.
 pub(super) fn containers(pod_spec: &Value, cells: &mut Cells<'_>) {
     for member in ["name", "image"] {
-        cells.joined(
-            pod_spec.list("containers").iter().map(|c| c.text(member)),
-            ",",
-        );
+        cells.joined(pod_spec.list("containers").iter().map(|c| c.text(member)), ",");
     }
 }
 
@@ -108,10 +97,7 @@ pub(super) fn labels(labels: &Value, cells: &mut Cells<'_>) {
 
 fn name_and_creation(obj: &Object, _now: Timestamp, cells: &mut Cells<'_>) {
     cells.text(name(obj));
-    cells.text_or(
-        obj.at("metadata").text("creationTimestamp"),
-        "0001-01-01T00:00:00Z",
-    );
+    cells.text_or(obj.at("metadata").text("creationTimestamp"), "0001-01-01T00:00:00Z");
 }
 
 fn namespace(obj: &Object, now: Timestamp, cells: &mut Cells<'_>) {
@@ -166,27 +152,11 @@ fn claim(obj: &Object, now: Timestamp, cells: &mut Cells<'_>) {
             ("ReadWriteMany", "RWX"),
             ("ReadWriteOncePod", "RWOP"),
         ];
-        cells.joined(
-            short
-                .iter()
-                .filter(|(mode, _)| held(mode))
-                .map(|(_, short)| short),
-            ",",
-        );
+        cells.joined(short.iter().filter(|(mode, _)| held(mode)).map(|(_, short)| short), ",");
     }
-    let legacy_class = metadata
-        .at("annotations")
-        .at("volume.beta.kubernetes.io/storage-class");
-    cells.text(
-        legacy_class
-            .as_str()
-            .unwrap_or_else(|| spec.text("storageClassName")),
-    );
-    cells.text(
-        spec.at("volumeAttributesClassName")
-            .as_str()
-            .unwrap_or("<unset>"),
-    );
+    let legacy_class = metadata.at("annotations").at("volume.beta.kubernetes.io/storage-class");
+    cells.text(legacy_class.as_str().unwrap_or_else(|| spec.text("storageClassName")));
+    cells.text(spec.at("volumeAttributesClassName").as_str().unwrap_or("<unset>"));
     cells.text(age(obj, now));
     cells.text(spec.at("volumeMode").as_str().unwrap_or("<unset>"));
 }
@@ -203,16 +173,9 @@ fn role_binding(obj: &Object, now: Timestamp, cells: &mut Cells<'_>) {
     cells.text(name(obj));
     cells.text(format_args!("{}/{}", role.text("kind"), role.text("name")));
     cells.text(age(obj, now));
-    let of_kind = |kind| {
-        obj.list("subjects")
-            .iter()
-            .filter(move |s| s.text("kind") == kind)
-    };
+    let of_kind = |kind| obj.list("subjects").iter().filter(move |s| s.text("kind") == kind);
     cells.joined(of_kind("User").map(|s| s.text("name")), ", ");
     cells.joined(of_kind("Group").map(|s| s.text("name")), ", ");
     let accounts = of_kind("ServiceAccount");
-    cells.joined(
-        accounts.map(|s| format!("{}/{}", s.text("namespace"), s.text("name"))),
-        ", ",
-    );
+    cells.joined(accounts.map(|s| format!("{}/{}", s.text("namespace"), s.text("name"))), ", ");
 }

@@ -84,9 +84,7 @@ impl fmt::Write for Escaped<'_> {
                 b'"' | b'\\' => self.0.extend_from_slice(&[b'\\', byte]),
                 b'\n' => self.0.extend_from_slice(b"\\n"),
                 b'\t' => self.0.extend_from_slice(b"\\t"),
-                _ => self
-                    .0
-                    .extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+                _ => self.0.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
             }
         }
         self.0.extend_from_slice(&text.as_bytes()[plain_from..]);

@@ -33,11 +33,7 @@ pub(super) fn compile(declared: &[Value]) -> (Vec<Value>, Vec<Column>) {
         "jsonPath": ".metadata.creationTimestamp",
         "description": builtin::creation_description(),
     })];
-    let declared = if declared.is_empty() {
-        &default
-    } else {
-        declared
-    };
+    let declared = if declared.is_empty() { &default } else { declared };
     let mut definitions = vec![builtin::name_column().clone()];
     let mut columns = Vec::with_capacity(declared.len());
     for column in declared {

@@ -14,10 +14,7 @@ pub(super) fn cells(obj: &Object, now: Timestamp, cells: &mut Cells<'_>) {
     cells.text(name(obj));
     cells.text(state(obj, status));
     let succeeded = status.int("succeeded").unwrap_or(0);
-    match (
-        spec.int("completions"),
-        spec.int("parallelism").unwrap_or(0),
-    ) {
+    match (spec.int("completions"), spec.int("parallelism").unwrap_or(0)) {
         (Some(completions), _) => cells.text(format_args!("{succeeded}/{completions}")),
         (None, workers) if workers > 1 => cells.text(format_args!("{succeeded}/1 of {workers}")),
         (None, _) => cells.text(format_args!("{succeeded}/1")),
@@ -38,10 +35,7 @@ pub(super) fn cells(obj: &Object, now: Timestamp, cells: &mut Cells<'_>) {
 
 fn state(obj: &Object, status: &Value) -> &'static str {
     let is = |kind: &str| {
-        let condition = status
-            .list("conditions")
-            .iter()
-            .find(|c| c.text("type") == kind);
+        let condition = status.list("conditions").iter().find(|c| c.text("type") == kind);
         condition.is_some_and(|c| c.text("status") == "True")
     };
     if is("Complete") {

@@ -13,24 +13,14 @@ pub(super) fn cells(obj: &Object, now: Timestamp, cells: &mut Cells<'_>) {
     let status = obj.at("status");
     let info = status.at("nodeInfo");
     cells.text(name(obj));
-    let ready = status
-        .list("conditions")
-        .iter()
-        .rfind(|c| c.text("type") == "Ready");
+    let ready = status.list("conditions").iter().rfind(|c| c.text("type") == "Ready");
     let state = match ready.map(|c| c.text("status")) {
         Some("True") => "Ready",
         Some(_) => "NotReady",
         None => "Unknown",
     };
     let unschedulable = obj.at("spec").flag("unschedulable");
-    cells.text(format_args!(
-        "{state}{}",
-        if unschedulable {
-            ",SchedulingDisabled"
-        } else {
-            ""
-        }
-    ));
+    cells.text(format_args!("{state}{}", if unschedulable { ",SchedulingDisabled" } else { "" }));
     let roles = roles(obj.at("metadata").at("labels"));
     if roles.is_empty() {
         cells.text("<none>");
@@ -40,10 +30,7 @@ pub(super) fn cells(obj: &Object, now: Timestamp, cells: &mut Cells<'_>) {
     cells.text(age(obj, now));
     cells.text(info.text("kubeletVersion"));
     for kind in ["InternalIP", "ExternalIP"] {
-        let address = status
-            .list("addresses")
-            .iter()
-            .find(|a| a.text("type") == kind);
+        let address = status.list("addresses").iter().find(|a| a.text("type") == kind);
         cells.text(address.map_or("<none>", |a| a.text("address")));
     }
     cells.text_or(info.text("osImage"), "<unknown>");
@@ -61,13 +48,11 @@ pub(super) fn cells(obj: &Object, now: Timestamp, cells: &mut Cells<'_>) {
 fn roles(labels: &Value) -> BTreeSet<&str> {
     let labels = labels.as_object().into_iter().flatten();
     labels
-        .filter_map(
-            |(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
-                Some(role) => Some(role),
-                None if key == "kubernetes.io/role" => value.as_str(),
-                None => None,
-            },
-        )
+        .filter_map(|(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
+            Some(role) => Some(role),
+            None if key == "kubernetes.io/role" => value.as_str(),
+            None => None,
+        })
         .filter(|role| !role.is_empty())
         .collect()
 }

@@ -67,9 +67,7 @@ struct Restarts {
 
 impl Restarts {
     fn add(&mut self, container: &Value) {
-        self.count = self
-            .count
-            .saturating_add(container.int("restartCount").unwrap_or(0));
+        self.count = self.count.saturating_add(container.int("restartCount").unwrap_or(0));
         let terminated = container.at("lastState").at("terminated");
         self.latest = self.latest.max(age::parse(terminated.text("finishedAt")));
     }
@@ -118,9 +116,7 @@ impl<'a> Summary<'a> {
         sidecar_restarts: &mut Restarts,
     ) -> bool {
         for (i, container) in status.list("initContainerStatuses").iter().enumerate() {
-            let spec = specs
-                .iter()
-                .rfind(|spec| spec.text("name") == container.text("name"));
+            let spec = specs.iter().rfind(|spec| spec.text("name") == container.text("name"));
             let is_sidecar = spec.is_some_and(is_sidecar);
             self.restarts.add(container);
             if is_sidecar {
@@ -192,10 +188,7 @@ fn exit_code(terminated: &Value) -> i64 {
 }
 
 fn termination(terminated: &Value) -> Cow<'_, str> {
-    match (
-        terminated.text("reason"),
-        terminated.int("signal").unwrap_or(0),
-    ) {
+    match (terminated.text("reason"), terminated.int("signal").unwrap_or(0)) {
         ("", 0) => Cow::Owned(format!("ExitCode:{}", exit_code(terminated))),
         ("", signal) => Cow::Owned(format!("Signal:{signal}")),
         (reason, _) => Cow::Borrowed(reason),
@@ -204,9 +197,6 @@ fn termination(terminated: &Value) -> Cow<'_, str> {
 
 /// The status of the first condition of a type.
 fn condition<'a>(status: &'a Value, kind: &str) -> Option<&'a str> {
-    let condition = status
-        .list("conditions")
-        .iter()
-        .find(|c| c.text("type") == kind)?;
+    let condition = status.list("conditions").iter().find(|c| c.text("type") == kind)?;
     Some(condition.text("status"))
 }

@@ -13,12 +13,7 @@ pub(super) fn cells(obj: &Object, now: Timestamp, cells: &mut Cells<'_>) {
     let spec = obj.at("spec");
     cells.text(name(obj));
     cells.text(spec.text("type"));
-    cells.text(
-        spec.list("clusterIPs")
-            .first()
-            .and_then(Value::as_str)
-            .unwrap_or("<none>"),
-    );
+    cells.text(spec.list("clusterIPs").first().and_then(Value::as_str).unwrap_or("<none>"));
     external_ip(spec, obj.at("status"), cells);
     if spec.list("ports").is_empty() {
         cells.text("<none>");
@@ -46,13 +41,7 @@ fn external_ip(spec: &Value, status: &Value, cells: &mut Cells<'_>) {
         "LoadBalancer" => {
             let ingress = status.at("loadBalancer").list("ingress").iter();
             let balancers: BTreeSet<&str> = ingress
-                .map(|i| {
-                    if i.text("ip").is_empty() {
-                        i.text("hostname")
-                    } else {
-                        i.text("ip")
-                    }
-                })
+                .map(|i| if i.text("ip").is_empty() { i.text("hostname") } else { i.text("ip") })
                 .filter(|address| !address.is_empty())
                 .collect();
             if balancers.is_empty() && fixed().next().is_none() {

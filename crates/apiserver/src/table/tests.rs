@@ -9,66 +9,33 @@ const FIXTURES: &[(&str, &str, &str)] = &[
     ("", "Event", include_str!("fixtures/event.json")),
     ("", "Namespace", include_str!("fixtures/namespace.json")),
     ("", "Node", include_str!("fixtures/node.json")),
-    (
-        "",
-        "PersistentVolumeClaim",
-        include_str!("fixtures/persistentvolumeclaim.json"),
-    ),
+    ("", "PersistentVolumeClaim", include_str!("fixtures/persistentvolumeclaim.json")),
     ("", "Pod", include_str!("fixtures/pod.json")),
     ("", "PodTemplate", include_str!("fixtures/podtemplate.json")),
     ("", "Secret", include_str!("fixtures/secret.json")),
     ("", "Service", include_str!("fixtures/service.json")),
-    (
-        "",
-        "ServiceAccount",
-        include_str!("fixtures/serviceaccount.json"),
-    ),
+    ("", "ServiceAccount", include_str!("fixtures/serviceaccount.json")),
     (
         "apiextensions.k8s.io",
         "CustomResourceDefinition",
         include_str!("fixtures/customresourcedefinition.json"),
     ),
     ("batch", "Job", include_str!("fixtures/job.json")),
-    (
-        "coordination.k8s.io",
-        "Lease",
-        include_str!("fixtures/lease.json"),
-    ),
-    (
-        "events.k8s.io",
-        "Event",
-        include_str!("fixtures/event_v1.json"),
-    ),
-    (
-        "rbac.authorization.k8s.io",
-        "ClusterRole",
-        include_str!("fixtures/clusterrole.json"),
-    ),
+    ("coordination.k8s.io", "Lease", include_str!("fixtures/lease.json")),
+    ("events.k8s.io", "Event", include_str!("fixtures/event_v1.json")),
+    ("rbac.authorization.k8s.io", "ClusterRole", include_str!("fixtures/clusterrole.json")),
     (
         "rbac.authorization.k8s.io",
         "ClusterRoleBinding",
         include_str!("fixtures/clusterrolebinding.json"),
     ),
-    (
-        "rbac.authorization.k8s.io",
-        "Role",
-        include_str!("fixtures/role.json"),
-    ),
-    (
-        "rbac.authorization.k8s.io",
-        "RoleBinding",
-        include_str!("fixtures/rolebinding.json"),
-    ),
+    ("rbac.authorization.k8s.io", "Role", include_str!("fixtures/role.json")),
+    ("rbac.authorization.k8s.io", "RoleBinding", include_str!("fixtures/rolebinding.json")),
 ];
 
 fn view(now: &str) -> View {
     let now = now.parse().unwrap();
-    View {
-        version: MetaVersion::V1,
-        include: Include::Metadata,
-        headers: true,
-        now,
-    }
+    View { version: MetaVersion::V1, include: Include::Metadata, headers: true, now }
 }
 
 fn table(printer: &Printer, view: &View, objects: &[&Object]) -> Value {
@@ -85,19 +52,9 @@ fn assert_rows(printer: &Printer, fixture: &Value, what: &str) {
         let row = &table.list("rows")[0];
         let name = expected.at("object").at("metadata").text("name");
         assert_eq!(row.at("cells"), expected.at("cells"), "{what} {name}");
-        assert_eq!(
-            row.get("conditions"),
-            expected.get("conditions"),
-            "{what} {name}"
-        );
-        assert_eq!(
-            row.list("cells").len(),
-            table.list("columnDefinitions").len()
-        );
-        assert_eq!(
-            row.at("object").at("metadata"),
-            expected.at("object").at("metadata")
-        );
+        assert_eq!(row.get("conditions"), expected.get("conditions"), "{what} {name}");
+        assert_eq!(row.list("cells").len(), table.list("columnDefinitions").len());
+        assert_eq!(row.at("object").at("metadata"), expected.at("object").at("metadata"));
     }
 }
 
@@ -126,20 +83,12 @@ fn custom_kinds_print_as_recorded() {
 fn custom_kinds_without_columns_have_name_and_age() {
     let printer = Printer::custom(&[]);
     let object = json!({"metadata": {"name": "x", "creationTimestamp": "2026-01-01T00:00:00Z"}});
-    let table = table(
-        &printer,
-        &view("2026-01-01T00:05:00Z"),
-        &[object.as_object().unwrap()],
-    );
+    let table = table(&printer, &view("2026-01-01T00:05:00Z"), &[object.as_object().unwrap()]);
     assert_eq!(table.list("rows")[0].at("cells"), &json!(["x", "5m"]));
     let columns = table.list("columnDefinitions");
     let names: Vec<&str> = columns.iter().map(|column| column.text("name")).collect();
     assert_eq!(names, ["Name", "Age"]);
-    assert!(
-        columns[1]
-            .text("description")
-            .starts_with("CreationTimestamp is a timestamp")
-    );
+    assert!(columns[1].text("description").starts_with("CreationTimestamp is a timestamp"));
 }
 
 #[test]
@@ -150,11 +99,7 @@ fn columns_end_at_a_bad_path() {
         json!({"name": "C", "type": "string", "jsonPath": ".c"}),
     ]);
     let object = json!({"metadata": {"name": "x"}, "a": "1", "c": "3"});
-    let table = table(
-        &printer,
-        &view("2026-01-01T00:05:00Z"),
-        &[object.as_object().unwrap()],
-    );
+    let table = table(&printer, &view("2026-01-01T00:05:00Z"), &[object.as_object().unwrap()]);
     assert_eq!(table.list("rows")[0].at("cells"), &json!(["x", "1"]));
 }
 
@@ -185,10 +130,7 @@ fn rows_carry_what_is_asked_for() {
     view.include = Include::None;
     assert_eq!(carried(&view, object), Value::Null);
     let end = json!({"metadata": {"resourceVersion": "7", "annotations": {"k8s.io/initial-events-end": "true"}}});
-    assert_eq!(
-        carried(&view, end.as_object().unwrap()).text("kind"),
-        "PartialObjectMetadata"
-    );
+    assert_eq!(carried(&view, end.as_object().unwrap()).text("kind"), "PartialObjectMetadata");
 }
 
 #[test]
@@ -201,23 +143,9 @@ fn a_bookmark_is_a_row_of_an_empty_object() {
         (
             "",
             "Pod",
-            json!([
-                "",
-                "0/0",
-                "",
-                "0",
-                "<unknown>",
-                "<none>",
-                "<none>",
-                "<none>",
-                "<none>"
-            ]),
+            json!(["", "0/0", "", "0", "<unknown>", "<none>", "<none>", "<none>", "<none>"]),
         ),
-        (
-            "rbac.authorization.k8s.io",
-            "Role",
-            json!(["", "0001-01-01T00:00:00Z"]),
-        ),
+        ("rbac.authorization.k8s.io", "Role", json!(["", "0001-01-01T00:00:00Z"])),
     ] {
         let table = table(printer(group, kind), &view, &[object]);
         assert_eq!(table.list("rows")[0].at("cells"), &expected);
@@ -226,11 +154,7 @@ fn a_bookmark_is_a_row_of_an_empty_object() {
 
 #[test]
 fn list_metadata_is_carried() {
-    let list = ListMeta {
-        resource_version: "9",
-        continue_token: "a\"b",
-        remaining: Some(67),
-    };
+    let list = ListMeta { resource_version: "9", continue_token: "a\"b", remaining: Some(67) };
     let bytes = render(printer("", "Pod"), &view("2026-01-01T00:00:00Z"), &list, []);
     let table: Value = serde_json::from_slice(&bytes).unwrap();
     assert_eq!(

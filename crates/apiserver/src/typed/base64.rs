@@ -47,10 +47,7 @@ fn is_line_break(byte: u8) -> bool {
 /// Finds the first wrong byte: groups of four digits, line breaks anywhere, padding at the end.
 fn check(text: &[u8]) -> Result<(), usize> {
     let next = |from: usize| {
-        text[from..]
-            .iter()
-            .position(|byte| !is_line_break(*byte))
-            .map(|offset| from + offset)
+        text[from..].iter().position(|byte| !is_line_break(*byte)).map(|offset| from + offset)
     };
     let mut group_len = 0;
     let mut at = 0;
@@ -72,11 +69,7 @@ fn check(text: &[u8]) -> Result<(), usize> {
         }
         return next(at).map_or(Ok(()), Err);
     }
-    if group_len == 0 {
-        Ok(())
-    } else {
-        Err(text.len() - group_len)
-    }
+    if group_len == 0 { Ok(()) } else { Err(text.len() - group_len) }
 }
 
 #[cfg(test)]
@@ -88,12 +81,9 @@ mod tests {
         for kept in ["", "YQ==", "YWI=", "YWJj", "YWJjZA=="] {
             assert_eq!(canonical(kept), Ok(None), "{kept}");
         }
-        for (given, wanted) in [
-            ("YQ==\n", "YQ=="),
-            ("Y\nQ=\r=", "YQ=="),
-            ("YR==", "YQ=="),
-            ("YWJj\nZA==", "YWJjZA=="),
-        ] {
+        for (given, wanted) in
+            [("YQ==\n", "YQ=="), ("Y\nQ=\r=", "YQ=="), ("YR==", "YQ=="), ("YWJj\nZA==", "YWJjZA==")]
+        {
             assert_eq!(canonical(given), Ok(Some(wanted.to_owned())), "{given}");
         }
     }

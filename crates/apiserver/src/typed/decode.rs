@@ -57,17 +57,9 @@ fn run(
     path: &str,
     strict: &mut Vec<String>,
 ) -> Result<(), DecodeError> {
-    let mut decoder = Decoder {
-        table: table(),
-        unknown: Some(strict),
-        first: None,
-    };
-    decoder
-        .value(ty, body, &Place::Root { prefix: path })
-        .map_err(DecodeError)?;
-    decoder
-        .first
-        .map_or(Ok(()), |error| Err(DecodeError(error)))
+    let mut decoder = Decoder { table: table(), unknown: Some(strict), first: None };
+    decoder.value(ty, body, &Place::Root { prefix: path }).map_err(DecodeError)?;
+    decoder.first.map_or(Ok(()), |error| Err(DecodeError(error)))
 }
 
 /// An error at which Go stops; others it notes and goes on, to tell the first in the end.
@@ -96,14 +88,7 @@ impl Decoder<'_> {
             Node::List { item, .. } => match value {
                 Value::Array(items) => {
                     for (index, element) in items.iter_mut().enumerate() {
-                        self.value(
-                            *item,
-                            element,
-                            &Place::Index {
-                                parent: place,
-                                index,
-                            },
-                        )?;
+                        self.value(*item, element, &Place::Index { parent: place, index })?;
                     }
                 }
                 Value::Null => {}
@@ -149,12 +134,7 @@ impl Decoder<'_> {
                 return true;
             }
             let field = &body.fields[position];
-            let place = Place::Field {
-                parent: place,
-                owner,
-                via: &field.via,
-                name: field.name,
-            };
+            let place = Place::Field { parent: place, owner, via: &field.via, name: field.name };
             fatal = self.value(field.ty, value, &place);
             keeps(self.table, field, value)
         });
@@ -175,9 +155,9 @@ impl Decoder<'_> {
                 return;
             }
             (Node::String, Value::String(_)) | (Node::Bool, Value::Bool(_)) => true,
-            (Node::Int32, Value::Number(number)) => number
-                .as_i64()
-                .is_some_and(|number| i32::try_from(number).is_ok()),
+            (Node::Int32, Value::Number(number)) => {
+                number.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
+            }
             (Node::Int64, Value::Number(number)) => number.as_i64().is_some(),
             (Node::Float64, Value::Number(number)) => {
                 if let Some(canonical) = go_float(number) {
@@ -227,9 +207,7 @@ impl Decoder<'_> {
                     Ok(())
                 }
                 Value::Number(number)
-                    if number
-                        .as_i64()
-                        .is_some_and(|number| i32::try_from(number).is_ok()) =>
+                    if number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()) =>
                 {
                     Ok(())
                 }
@@ -265,11 +243,7 @@ impl Decoder<'_> {
         let Some(ty) = self.table.named(name) else {
             return Ok(());
         };
-        let mut inner = Decoder {
-            table: self.table,
-            unknown: None,
-            first: None,
-        };
+        let mut inner = Decoder { table: self.table, unknown: None, first: None };
         inner.value(ty, value, &Place::Inner { parent: place })?;
         inner.first.map_or(Ok(()), Err)
     }
@@ -285,10 +259,8 @@ impl Decoder<'_> {
 
     fn mismatch(&mut self, ty: TypeId, value: &Value, place: &Place<'_>) {
         if self.first.is_none() {
-            let to_number = matches!(
-                self.table.node(ty),
-                Node::Int32 | Node::Int64 | Node::Float64
-            );
+            let to_number =
+                matches!(self.table.node(ty), Node::Int32 | Node::Int64 | Node::Float64);
             let go = self.table.go_name(ty);
             self.first = Some(mismatch_text(value, to_number, &go, place));
         }
@@ -344,25 +316,13 @@ fn zero(table: &TypeTable, ty: TypeId) -> Value {
         Node::Bool => Value::Bool(false),
         Node::Int32 | Node::Int64 | Node::Float64 => Value::from(0),
         Node::Struct(body) => {
-            let fields = body
-                .always
-                .iter()
-                .map(|position| &body.fields[usize::from(*position)]);
+            let fields = body.always.iter().map(|position| &body.fields[usize::from(*position)]);
             let members = fields.map(|field| (field.name.to_owned(), zero(table, field.ty)));
             Value::Object(members.collect::<Map<_, _>>())
         }
-        Node::Opaque {
-            codec: Opaque::Quantity,
-            ..
-        } => Value::from("0"),
-        Node::Opaque {
-            codec: Opaque::IntOrString,
-            ..
-        } => Value::from(0),
-        Node::Opaque {
-            codec: Opaque::SchemaOrBool,
-            ..
-        } => Value::Bool(false),
+        Node::Opaque { codec: Opaque::Quantity, .. } => Value::from("0"),
+        Node::Opaque { codec: Opaque::IntOrString, .. } => Value::from(0),
+        Node::Opaque { codec: Opaque::SchemaOrBool, .. } => Value::Bool(false),
         Node::Opaque { .. }
         | Node::Pointer(_)
         | Node::List { .. }
@@ -400,10 +360,7 @@ fn quantity(value: &mut Value) -> Fatal {
 /// integers that a float cannot hold are rounded.
 fn go_float(number: &Number) -> Option<Number> {
     const EXACT: u64 = 1 << 53;
-    if number
-        .as_i64()
-        .is_some_and(|number| number.unsigned_abs() <= EXACT)
-    {
+    if number.as_i64().is_some_and(|number| number.unsigned_abs() <= EXACT) {
         return None;
     }
     let float = number.as_f64()?;
@@ -412,9 +369,7 @@ fn go_float(number: &Number) -> Option<Number> {
     }
     let printed = float.to_string();
     let integer = printed.parse::<i64>().map(Number::from);
-    integer
-        .or_else(|_| printed.parse::<u64>().map(Number::from))
-        .ok()
+    integer.or_else(|_| printed.parse::<u64>().map(Number::from)).ok()
 }
 
 fn byte_of(value: &Value) -> Option<u8> {

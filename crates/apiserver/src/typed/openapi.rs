@@ -38,10 +38,7 @@ pub(crate) fn model_name(ty: TypeId) -> Option<String> {
 
 /// Texts by `type`, `type.field` and `type.field[]`, still as JSON strings.
 fn descriptions() -> HashMap<&'static str, &'static str> {
-    DESCRIPTIONS
-        .lines()
-        .filter_map(|line| line.split_once(' '))
-        .collect()
+    DESCRIPTIONS.lines().filter_map(|line| line.split_once(' ')).collect()
 }
 
 struct Builder<'a> {
@@ -80,11 +77,7 @@ impl Builder<'_> {
         if !required.is_empty() {
             schema.insert("required".to_owned(), Value::from(required));
         }
-        extension(
-            &mut schema,
-            "x-kubernetes-map-type",
-            note(body.notes, "map"),
-        );
+        extension(&mut schema, "x-kubernetes-map-type", note(body.notes, "map"));
         if let Some(versions) = note(body.notes, "kind") {
             let kind = name.split_once('.').map_or(name, |(_, bare)| bare);
             // Kinds of many groups are only those of the core and of the document's own.
@@ -98,10 +91,7 @@ impl Builder<'_> {
                     json!({"group": group, "version": version, "kind": kind})
                 })
                 .collect();
-            schema.insert(
-                "x-kubernetes-group-version-kind".to_owned(),
-                Value::Array(kinds),
-            );
+            schema.insert("x-kubernetes-group-version-kind".to_owned(), Value::Array(kinds));
         }
         schema
     }
@@ -131,11 +121,7 @@ impl Builder<'_> {
     fn property(&mut self, path: &str, declared: &Declared) -> Object {
         let notes = declared.notes;
         let mut schema = self.plain(declared.ty);
-        let holder = if schema.contains_key("items") {
-            "items"
-        } else {
-            "additionalProperties"
-        };
+        let holder = if schema.contains_key("items") { "items" } else { "additionalProperties" };
         if let Some(Value::Object(item)) = schema.get_mut(holder) {
             insert_enum(item, note(notes, "itemenum"));
             extension(item, "x-kubernetes-list-type", note(notes, "itemlist"));
@@ -150,16 +136,8 @@ impl Builder<'_> {
         }
         extension(&mut schema, "x-kubernetes-list-type", note(notes, "list"));
         extension(&mut schema, "x-kubernetes-map-type", note(notes, "map"));
-        extension(
-            &mut schema,
-            "x-kubernetes-patch-strategy",
-            note(notes, "patch"),
-        );
-        extension(
-            &mut schema,
-            "x-kubernetes-patch-merge-key",
-            note(notes, "patchkey"),
-        );
+        extension(&mut schema, "x-kubernetes-patch-strategy", note(notes, "patch"));
+        extension(&mut schema, "x-kubernetes-patch-merge-key", note(notes, "patchkey"));
         if let Some(keys) = note(notes, "keys") {
             let keys: Vec<&str> = keys.split(',').collect();
             schema.insert("x-kubernetes-list-map-keys".to_owned(), Value::from(keys));

@@ -117,22 +117,9 @@ mod tests {
         let root = Place::Root { prefix: "" };
         assert_eq!(root.member("spec"), "spec");
         assert_eq!(root.go_field(), None);
-        let spec = Place::Field {
-            parent: &root,
-            owner: "Pod",
-            via: &[],
-            name: "spec",
-        };
-        let volumes = Place::Field {
-            parent: &spec,
-            owner: "PodSpec",
-            via: &[],
-            name: "volumes",
-        };
-        let first = Place::Index {
-            parent: &volumes,
-            index: 0,
-        };
+        let spec = Place::Field { parent: &root, owner: "Pod", via: &[], name: "spec" };
+        let volumes = Place::Field { parent: &spec, owner: "PodSpec", via: &[], name: "volumes" };
+        let first = Place::Index { parent: &volumes, index: 0 };
         assert_eq!(first.member("foo"), "spec.volumes[0].foo");
         assert_eq!(first.go_field().as_deref(), Some("PodSpec.spec.volumes"));
         let source = Place::Field {
@@ -142,29 +129,16 @@ mod tests {
             name: "emptyDir",
         };
         assert_eq!(source.member("foo"), "spec.volumes[0].emptyDir.foo");
-        assert_eq!(
-            source.go_field().as_deref(),
-            Some("Volume.spec.volumes.VolumeSource.emptyDir")
-        );
-        let key = Place::Key {
-            parent: &source,
-            key: "a/b",
-        };
+        assert_eq!(source.go_field().as_deref(), Some("Volume.spec.volumes.VolumeSource.emptyDir"));
+        let key = Place::Key { parent: &source, key: "a/b" };
         assert_eq!(key.member("c"), "spec.volumes[0].emptyDir.a/b.c");
         let inner = Place::Inner { parent: &source };
-        let within = Place::Field {
-            parent: &inner,
-            owner: "Other",
-            via: &[],
-            name: "x",
-        };
+        let within = Place::Field { parent: &inner, owner: "Other", via: &[], name: "x" };
         assert_eq!(
             within.go_field().as_deref(),
             Some("Volume.spec.volumes.VolumeSource.emptyDir.x")
         );
-        let embedded = Place::Root {
-            prefix: "spec.template.metadata",
-        };
+        let embedded = Place::Root { prefix: "spec.template.metadata" };
         assert_eq!(embedded.member("foo"), "spec.template.metadata.foo");
     }
 }

@@ -91,11 +91,7 @@ fn message(
     let mut reader = Reader(bytes);
     while let Some((number, payload)) = reader.field()? {
         // Unknown fields are skipped, as generated code does.
-        let Some(declared) = body
-            .declared
-            .iter()
-            .find(|declared| declared.number == number)
-        else {
+        let Some(declared) = body.declared.iter().find(|declared| declared.number == number) else {
             continue;
         };
         let name = declared.name;
@@ -110,31 +106,22 @@ fn message(
             _ => declared.ty,
         };
         match table.node(ty) {
-            Node::List {
-                item,
-                message: false,
-            } => {
-                let list = object
-                    .entry(name)
-                    .or_insert_with(|| Value::Array(Vec::new()));
+            Node::List { item, message: false } => {
+                let list = object.entry(name).or_insert_with(|| Value::Array(Vec::new()));
                 if let Value::Array(items) = list {
                     repeated(table, *item, payload, depth, name, items)?;
                 }
             }
             Node::Map { value } => {
                 let (key, value) = entry(table, *value, payload.bytes(name)?, depth, name)?;
-                let map = object
-                    .entry(name)
-                    .or_insert_with(|| Value::Object(Map::new()));
+                let map = object.entry(name).or_insert_with(|| Value::Object(Map::new()));
                 if let Value::Object(entries) = map {
                     entries.insert(key, value);
                 }
             }
             // A message that comes twice is merged.
             Node::Struct(body) => {
-                let member = object
-                    .entry(name)
-                    .or_insert_with(|| Value::Object(Map::new()));
+                let member = object.entry(name).or_insert_with(|| Value::Object(Map::new()));
                 if let Value::Object(members) = member {
                     message(table, body, payload.bytes(name)?, depth, members)?;
                 }
@@ -227,11 +214,7 @@ fn single(
                     repeated(table, *item, payload, depth, name, &mut items)?;
                 }
             }
-            if items.is_empty() {
-                Value::Null
-            } else {
-                Value::Array(items)
-            }
+            if items.is_empty() { Value::Null } else { Value::Array(items) }
         }
         Node::Opaque { codec, .. } => opaque(table, *codec, payload.bytes(name)?, depth)?,
         Node::Map { .. } | Node::Alias(_) | Node::Unread => Value::Null,
@@ -269,11 +252,7 @@ fn opaque(
                     _ => {}
                 }
             }
-            Ok(if is_string {
-                Value::String(string)
-            } else {
-                Value::from(int)
-            })
+            Ok(if is_string { Value::String(string) } else { Value::from(int) })
         }
         Opaque::Raw | Opaque::Fields | Opaque::RawExtension => {
             let mut raw: &[u8] = &[];
@@ -299,9 +278,7 @@ fn schema_or(
     mut reader: Reader<'_>,
     depth: usize,
 ) -> Result<Value, ProtobufError> {
-    let schema = table
-        .named("apiextensions.JSONSchemaProps")
-        .expect("the codec is its");
+    let schema = table.named("apiextensions.JSONSchemaProps").expect("the codec is its");
     let read = |payload| single(table, schema, payload, depth, "schema");
     let mut value = match codec {
         Opaque::SchemaOrBool => Value::Bool(false),
@@ -322,11 +299,7 @@ fn schema_or(
             _ => {}
         }
     }
-    Ok(if items.is_empty() {
-        value
-    } else {
-        Value::Array(items)
-    })
+    Ok(if items.is_empty() { value } else { Value::Array(items) })
 }
 
 fn timestamp(mut reader: Reader<'_>, precision: Precision) -> Result<Value, ProtobufError> {
@@ -380,10 +353,7 @@ impl<'a> Payload<'a> {
     }
 
     const fn wrong(self, field: &'static str) -> ProtobufError {
-        ProtobufError::WireType {
-            wire: self.wire(),
-            field,
-        }
+        ProtobufError::WireType { wire: self.wire(), field }
     }
 
     const fn bytes(self, field: &'static str) -> Result<&'a [u8], ProtobufError> {
@@ -446,10 +416,7 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, length: usize) -> Result<&'a [u8], ProtobufError> {
-        let (taken, rest) = self
-            .0
-            .split_at_checked(length)
-            .ok_or(ProtobufError::Truncated)?;
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(ProtobufError::Truncated)?;
         self.0 = rest;
         Ok(taken)
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::shape::{self, ListKind, PatchStrategy, Shape, ShapeId, Shapes};
-use crate::typed::table::{Node, Opaque, Struct, TypeId, TypeTable, note, Omit};
+use crate::typed::table::{Node, Omit, Opaque, Struct, TypeId, TypeTable, note};
 
 /// The shapes of all types, with the shape of each type where nothing overrides it.
 #[derive(Debug)]
@@ -51,15 +51,10 @@ impl ShapeIndex {
         match table.node(ty) {
             Node::Struct(body) => self.structure(table, body, note(body.notes, "map")),
             Node::Pointer(target) => self.plain(table, *target),
-            Node::List { item, .. } => Shape::List {
-                item: self.of(*item),
-                kind: ListKind::Atomic,
-            },
-            Node::Map { value } => Shape::Map {
-                fields: BTreeMap::new(),
-                rest: Some(self.of(*value)),
-                atomic: false,
-            },
+            Node::List { item, .. } => Shape::List { item: self.of(*item), kind: ListKind::Atomic },
+            Node::Map { value } => {
+                Shape::Map { fields: BTreeMap::new(), rest: Some(self.of(*value)), atomic: false }
+            }
             Node::Opaque { codec, .. } => match codec {
                 Opaque::Time
                 | Opaque::MicroTime
@@ -103,21 +98,12 @@ impl ShapeIndex {
             let patch = patch_strategy(field.notes);
             fields.insert(
                 Box::from(field.name),
-                shape::Field {
-                    shape,
-                    default,
-                    always_present,
-                    patch,
-                },
+                shape::Field { shape, default, always_present, patch },
             );
         }
         // An object about which nothing is declared may hold anything.
         let rest = fields.is_empty().then(|| self.shapes.push(Shape::Any));
-        Shape::Map {
-            fields,
-            rest,
-            atomic: map_type == Some("atomic"),
-        }
+        Shape::Map { fields, rest, atomic: map_type == Some("atomic") }
     }
 
     /// The shape of a field: that of its type, unless the field says otherwise.
@@ -128,10 +114,9 @@ impl ShapeIndex {
             _ => ty,
         };
         let shape = match table.node(target) {
-            Node::List { item, .. } => Shape::List {
-                item: self.item(table, *item, notes),
-                kind: list_kind(notes),
-            },
+            Node::List { item, .. } => {
+                Shape::List { item: self.item(table, *item, notes), kind: list_kind(notes) }
+            }
             Node::Map { value } if map_type.is_some() || note(notes, "itemlist").is_some() => {
                 Shape::Map {
                     fields: BTreeMap::new(),
@@ -150,10 +135,7 @@ impl ShapeIndex {
         match (table.node(ty), note(notes, "itemlist")) {
             (Node::List { item, .. }, Some("set")) => {
                 let item = self.of(*item);
-                self.shapes.push(Shape::List {
-                    item,
-                    kind: ListKind::Set,
-                })
+                self.shapes.push(Shape::List { item, kind: ListKind::Set })
             }
             _ => self.of(ty),
         }
@@ -184,9 +166,7 @@ fn patch_strategy(notes: &'static str) -> PatchStrategy {
     let strategies = note(notes, "patch").unwrap_or_default();
     PatchStrategy {
         merge: strategies.split(',').any(|strategy| strategy == "merge"),
-        retain_keys: strategies
-            .split(',')
-            .any(|strategy| strategy == "retainKeys"),
+        retain_keys: strategies.split(',').any(|strategy| strategy == "retainKeys"),
         merge_key: note(notes, "patchkey").map(Box::from),
     }
 }
@@ -208,11 +188,7 @@ mod tests {
             at = loop {
                 match shapes.get(at) {
                     Shape::List { item, .. } => at = *item,
-                    Shape::Map {
-                        fields,
-                        rest: Some(rest),
-                        ..
-                    } if fields.is_empty() => at = *rest,
+                    Shape::Map { fields, rest: Some(rest), .. } if fields.is_empty() => at = *rest,
                     Shape::Map { fields, .. } => {
                         let field = &fields[name];
                         found = Some(field.clone());
@@ -231,37 +207,25 @@ mod tests {
 
     fn keys(shape: &Shape) -> &[Box<str>] {
         match shape {
-            Shape::List {
-                kind: ListKind::Map(keys),
-                ..
-            } => keys,
+            Shape::List { kind: ListKind::Map(keys), .. } => keys,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn lists_are_maps_sets_or_atomic() {
-        assert_eq!(
-            keys(shape_of("core.Pod", "spec.containers")),
-            [Box::from("name")]
-        );
+        assert_eq!(keys(shape_of("core.Pod", "spec.containers")), [Box::from("name")]);
         assert_eq!(
             keys(shape_of("core.Pod", "spec.containers.ports")),
             [Box::from("containerPort"), Box::from("protocol")]
         );
         assert!(matches!(
             shape_of("core.Pod", "metadata.finalizers"),
-            Shape::List {
-                kind: ListKind::Set,
-                ..
-            }
+            Shape::List { kind: ListKind::Set, .. }
         ));
         assert!(matches!(
             shape_of("core.Pod", "spec.containers.args"),
-            Shape::List {
-                kind: ListKind::Atomic,
-                ..
-            }
+            Shape::List { kind: ListKind::Atomic, .. }
         ));
         let protocol = field("core.Pod", "spec.containers.ports.protocol");
         assert_eq!(protocol.default, Some(json!("TCP")));
@@ -276,10 +240,7 @@ mod tests {
         assert!(!atomic("core.ConfigMap", "data"));
         let table = table();
         let reference = table.shape(table.named("meta.OwnerReference").expect("there"));
-        assert!(matches!(
-            table.shapes().get(reference),
-            Shape::Map { atomic: true, .. }
-        ));
+        assert!(matches!(table.shapes().get(reference), Shape::Map { atomic: true, .. }));
     }
 
     #[test]
@@ -297,10 +258,7 @@ mod tests {
         assert_eq!(containers.merge_key.as_deref(), Some("name"));
         let volumes = field("core.Pod", "spec.volumes").patch;
         assert!(volumes.merge && volumes.retain_keys);
-        assert_eq!(
-            field("core.Pod", "spec.containers.args").patch,
-            PatchStrategy::default()
-        );
+        assert_eq!(field("core.Pod", "spec.containers.args").patch, PatchStrategy::default());
     }
 
     #[test]
@@ -312,9 +270,6 @@ mod tests {
             Shape::Scalar
         ));
         let default = format!("{spec}.default");
-        assert!(matches!(
-            shape_of("apiextensions.CustomResourceDefinition", &default),
-            Shape::Any
-        ));
+        assert!(matches!(shape_of("apiextensions.CustomResourceDefinition", &default), Shape::Any));
     }
 }

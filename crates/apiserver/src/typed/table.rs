@@ -137,10 +137,7 @@ impl TypeTable {
     /// The type of a kind.
     pub(crate) fn lookup(&self, api_version: &str, kind: &str) -> Option<TypeId> {
         let versions = self.kinds.get(kind)?;
-        versions
-            .iter()
-            .find(|(version, _)| *version == api_version)
-            .map(|(_, id)| *id)
+        versions.iter().find(|(version, _)| *version == api_version).map(|(_, id)| *id)
     }
 
     /// A type by its name in the table: `meta.ObjectMeta`.
@@ -149,8 +146,7 @@ impl TypeTable {
     }
 
     pub(super) fn object_meta(&self) -> TypeId {
-        self.named("meta.ObjectMeta")
-            .expect("every kind has metadata")
+        self.named("meta.ObjectMeta").expect("every kind has metadata")
     }
 
     pub(super) fn len(&self) -> usize {
@@ -181,9 +177,8 @@ impl TypeTable {
             } else if let Some(rest) = name.strip_prefix("[]") {
                 printed.push_str("[]");
                 name = rest;
-            } else if let Some((key, rest)) = name
-                .strip_prefix("map[")
-                .and_then(|rest| rest.split_once(']'))
+            } else if let Some((key, rest)) =
+                name.strip_prefix("map[").and_then(|rest| rest.split_once(']'))
             {
                 printed.push_str("map[");
                 printed.push_str(&self.go_identifier(key));
@@ -238,10 +233,9 @@ impl TypeTable {
                     let (of, notes) = split_word(rest);
                     let target = table.intern(of);
                     let node = match table.get(target).node {
-                        Node::List { item, .. } if notes == "message" => Node::List {
-                            item,
-                            message: true,
-                        },
+                        Node::List { item, .. } if notes == "message" => {
+                            Node::List { item, message: true }
+                        }
                         _ => Node::Alias(target),
                     };
                     table.define(name, node);
@@ -262,13 +256,7 @@ impl TypeTable {
                             known.push(("meta.k8s.io/v1", id));
                         }
                     }
-                    open = Some((
-                        id,
-                        Struct {
-                            notes: rest,
-                            ..Struct::default()
-                        },
-                    ));
+                    open = Some((id, Struct { notes: rest, ..Struct::default() }));
                 }
                 _ => {}
             }
@@ -291,16 +279,8 @@ impl TypeTable {
             };
             notes = rest;
         }
-        let number = note(notes, "pb")
-            .and_then(|number| number.parse().ok())
-            .unwrap_or(0);
-        Declared {
-            name,
-            ty: self.intern(expression),
-            number,
-            omit,
-            notes,
-        }
+        let number = note(notes, "pb").and_then(|number| number.parse().ok()).unwrap_or(0);
+        Declared { name, ty: self.intern(expression), number, omit, notes }
     }
 
     fn close(&mut self, open: Option<(TypeId, Struct)>) {
@@ -330,15 +310,10 @@ impl TypeTable {
                 if let Some(rest) = name.strip_prefix('*') {
                     Node::Pointer(self.intern(rest))
                 } else if let Some(rest) = name.strip_prefix("[]") {
-                    Node::List {
-                        item: self.intern(rest),
-                        message: false,
-                    }
+                    Node::List { item: self.intern(rest), message: false }
                 } else if name.starts_with("map[") {
                     let (_, rest) = name.split_once(']').expect("a map has a key");
-                    Node::Map {
-                        value: self.intern(rest),
-                    }
+                    Node::Map { value: self.intern(rest) }
                 } else {
                     Node::Unread
                 }
@@ -448,11 +423,7 @@ mod tests {
         let table = table();
         assert!(table.len() > 400);
         for entry in &table.types {
-            assert!(
-                !matches!(entry.node, Node::Unread),
-                "{} has no line of its own",
-                entry.name
-            );
+            assert!(!matches!(entry.node, Node::Unread), "{} has no line of its own", entry.name);
         }
         let lines = TEXT.lines().filter(|line| line.starts_with('\t')).count();
         let declared: usize = table
@@ -474,10 +445,7 @@ mod tests {
         assert_eq!(name("v1", "Event"), Some("core.Event"));
         assert_eq!(name("events.k8s.io/v1", "Event"), Some("events.Event"));
         assert_eq!(name("batch/v1", "JobList"), Some("batch.JobList"));
-        assert_eq!(
-            name("meta.k8s.io/v1", "DeleteOptions"),
-            Some("meta.DeleteOptions")
-        );
+        assert_eq!(name("meta.k8s.io/v1", "DeleteOptions"), Some("meta.DeleteOptions"));
         assert_eq!(name("v1", "DeleteOptions"), Some("meta.DeleteOptions"));
         assert_eq!(name("v2", "Pod"), None);
         assert_eq!(name("v1", "PodSpec"), None);
@@ -503,11 +471,7 @@ mod tests {
         let Node::Struct(volume) = table.node(table.named("core.Volume").expect("there")) else {
             panic!("a struct")
         };
-        let field = volume
-            .fields
-            .iter()
-            .find(|field| field.name == "emptyDir")
-            .expect("there");
+        let field = volume.fields.iter().find(|field| field.name == "emptyDir").expect("there");
         assert_eq!(field.via, ["VolumeSource"]);
         assert!(volume.fields.is_sorted_by_key(|field| field.name));
     }

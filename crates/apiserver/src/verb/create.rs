@@ -73,7 +73,7 @@ pub(super) async fn store_new(
     let mut object =
         admission::mutate(call, Admission::Create, object, None, options.dry_run).await?;
     let metadata = object_mut(&mut object, "metadata");
-    meta::fill_system_fields(metadata, call.engine.entropy.uid(), call.now());
+    meta::fill_system_fields(metadata, &call.engine.entropy.uid(), call.now());
     if endpoint.has_generation() {
         metadata.insert("generation".to_owned(), json!(1));
     }
@@ -185,7 +185,11 @@ fn name_is_generated(object: &Object) -> bool {
 
 fn generate_name(call: &Call, metadata: &mut Object) {
     let stem = metadata.text("generateName");
-    let cut = stem.floor_char_boundary(GENERATED_STEM_MAX);
+    // Names are checked later: here a cut inside a character must only not panic.
+    let mut cut = stem.len().min(GENERATED_STEM_MAX);
+    while !stem.is_char_boundary(cut) {
+        cut -= 1;
+    }
     let name = format!("{}{}", &stem[..cut], call.engine.entropy.suffix());
     metadata.insert("name".to_owned(), json!(name));
 }

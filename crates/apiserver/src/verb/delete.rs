@@ -9,9 +9,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::admission::{self, Operation as Admission};
-use crate::media;
 use crate::field::{FieldError, Path};
 use crate::json::{Access, Object, object_mut};
+use crate::media;
 use crate::meta::{self, FOREGROUND, ORPHAN};
 use crate::respond::{self, Form};
 use crate::status::{ApiError, GroupResource, object_details};
@@ -114,11 +114,8 @@ pub(crate) async fn delete_object(
     let endpoint = &call.endpoint;
     for _ in 0..ATTEMPTS {
         let (_, name) = key.split_once('/').unwrap_or(("", key));
-        let current = endpoint
-            .resource
-            .table
-            .get(key)
-            .ok_or_else(|| ApiError::not_found(call.of(), name))?;
+        let current =
+            endpoint.resource.table.get(key).ok_or_else(|| ApiError::not_found(call.of(), name))?;
         options.check(call, &current)?;
         let object = endpoint.to_object(&current);
         endpoint.check_delete(&current)?;

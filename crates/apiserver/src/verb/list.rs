@@ -67,7 +67,8 @@ pub(crate) async fn select(call: &Call) -> Result<Page, ApiError> {
     if token.version == 0 {
         // The client chose to go on with whatever is there now.
         let (objects, version) = snapshot(call, Match::Newest).await?;
-        let left = selection.is_all().then(|| count(&objects, call.namespace(), Some(&token.start)));
+        let left =
+            selection.is_all().then(|| count(&objects, call.namespace(), Some(&token.start)));
         return Ok(cut(call, &objects, version, Some(&token.start), limit, &selection, left));
     }
     let objects = table.snapshot_at(token.version).map_err(|Gone| token.expired())?;
@@ -84,10 +85,9 @@ async fn snapshot(call: &Call, matching: Match) -> Result<(Objects, u64), ApiErr
     match matching {
         Match::Exact(version) => {
             engine.wait_for_version(version).await?;
-            let objects =
-                call.endpoint.resource.table.snapshot_at(version).map_err(|Gone| {
-                    ApiError::expired("The resourceVersion for the provided list is too old.")
-                })?;
+            let objects = call.endpoint.resource.table.snapshot_at(version).map_err(|Gone| {
+                ApiError::expired("The resourceVersion for the provided list is too old.")
+            })?;
             Ok((objects, version))
         }
         Match::NotOlderThan(version) => {
@@ -222,10 +222,8 @@ pub(super) fn parse_version(text: &str) -> Result<Option<u64>, ApiError> {
     }
     text.parse().map(Some).map_err(|_| {
         let at = Path::new("resourceVersion");
-        let why = format!(
-            "strconv.ParseUint: parsing {}: invalid syntax",
-            crate::field::go_quote(text)
-        );
+        let why =
+            format!("strconv.ParseUint: parsing {}: invalid syntax", crate::field::go_quote(text));
         ApiError::unexplained(FieldError::invalid_text(&at, text, why).to_string())
     })
 }

@@ -46,9 +46,9 @@ pub(crate) async fn patch(call: &Call, bytes: &Bytes) -> Result<Response<Body>, 
             strict.extend(patch::json::unknown_fields(&parsed.value));
         }
         let shown = patched.clone();
-        let new = call.decode_value(patched, strict, options.validation).map_err(|error| {
-            undecodable(call, kind, &shown, &parsed.value, error)
-        })?;
+        let new = call
+            .decode_value(patched, strict, options.validation)
+            .map_err(|error| undecodable(call, kind, &shown, &parsed.value, &error))?;
         check_identity(call, &old, &new)?;
         let asked = given_version(&new)?;
         if asked.is_some_and(|v| v != current.version) {
@@ -72,11 +72,10 @@ async fn apply_patch(
     options: &WriteOptions,
     form: Form,
 ) -> Result<Response<Body>, ApiError> {
-    let parsed = body::parse_yaml(bytes)
-        .map_err(|e| {
-            let why = format!("error decoding YAML: error converting YAML to JSON: {e}");
-            ApiError::bad_request(why)
-        })?;
+    let parsed = body::parse_yaml(bytes).map_err(|e| {
+        let why = format!("error decoding YAML: error converting YAML to JSON: {e}");
+        ApiError::bad_request(why)
+    })?;
     if parsed.value.is_array() {
         return Err(ApiError::bad_request(
             "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot \
@@ -196,7 +195,9 @@ pub(crate) fn patch_type(call: &Call) -> Result<PatchType, ApiError> {
     let media = given.split(';').next().unwrap_or_default().trim();
     let supported = call.endpoint.patch_types();
     supported.iter().copied().find(|t| t.media_type() == media).ok_or_else(|| {
-        if call.endpoint.custom().is_none() && PatchType::BUILT_IN.iter().all(|known| known.media_type() != media) {
+        if call.endpoint.custom().is_none()
+            && PatchType::BUILT_IN.iter().all(|known| known.media_type() != media)
+        {
             return ApiError::unsupported_media_type("415: Unsupported Media Type")
                 .with_details(serde_json::json!({}));
         }
@@ -231,7 +232,7 @@ fn undecodable(
     kind: PatchType,
     patched: &Value,
     by: &Value,
-    error: ApiError,
+    error: &ApiError,
 ) -> ApiError {
     let shown = match kind {
         PatchType::Strategic => patch::go_text(by),

@@ -169,12 +169,7 @@ async fn store(
 }
 
 /// Records that `manager` changed what differs from `old`.
-pub(crate) fn own(
-    call: &Call,
-    new: Object,
-    old: &Object,
-    manager: &str,
-) -> Object {
+pub(crate) fn own(call: &Call, new: Object, old: &Object, manager: &str) -> Object {
     let mut value = Value::Object(new);
     let live = Value::Object(old.clone());
     let request = call.endpoint.apply_request(manager, &call.path.subresource, call.now());

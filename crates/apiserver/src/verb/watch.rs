@@ -22,8 +22,8 @@ use crate::status::ApiError;
 use crate::store::{Event, Gone, Stored};
 use crate::table::{self, ListMeta, View};
 
-use super::list::{self, parse_version};
 use super::Call;
+use super::list::{self, parse_version};
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// A last bookmark goes out this long before the watch ends.
@@ -82,8 +82,7 @@ impl Start {
                 }
             }
             None if !matching.is_empty() => {
-                let why =
-                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+                let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
                 errors.push(FieldError::forbidden(&at, why));
             }
             _ => {}
@@ -307,8 +306,7 @@ impl Watcher {
 
     fn write_table(&mut self, out: &mut Vec<u8>, object: &Object) {
         let Form::Table { version, include } = self.form else { return };
-        let view =
-            View { version, include, headers: !self.headers_sent, now: self.call.now() };
+        let view = View { version, include, headers: !self.headers_sent, now: self.call.now() };
         self.headers_sent = true;
         let printer = self.call.endpoint.printer();
         out.extend(table::render(printer, &view, &ListMeta::of_object(object), [object]));

@@ -207,12 +207,39 @@ fn diff(expected: &Value, got: &Value, path: &mut String, found: &mut Vec<Differ
             }
         }
         (expected, got) if expected == got => {}
+        (Value::String(expected), Value::String(got))
+            if with_sorted_members(expected) == with_sorted_members(got) => {}
         (expected, got) => found.push(Difference {
             path: path.clone(),
             expected: Some(expected.clone()),
             got: Some(got.clone()),
         }),
     }
+}
+
+/// A text with the JSON that it quotes written in one order: an error that prints a whole object
+/// prints the members in the order of a Go struct, which is not promised to anybody.
+fn with_sorted_members(text: &str) -> String {
+    let plain = text.replace("\\\"", "\"");
+    let mut sorted = String::with_capacity(plain.len());
+    let mut rest = plain.as_str();
+    while let Some(start) = rest.find(['{', '[']) {
+        let (before, from) = rest.split_at(start);
+        sorted.push_str(before);
+        let mut values = serde_json::Deserializer::from_str(from).into_iter::<Value>();
+        match values.next() {
+            Some(Ok(value)) => {
+                sorted.push_str(&value.to_string());
+                rest = &from[values.byte_offset()..];
+            }
+            _ => {
+                sorted.push_str(&from[..1]);
+                rest = &from[1..];
+            }
+        }
+    }
+    sorted.push_str(rest);
+    sorted
 }
 
 #[cfg(test)]
@@ -239,6 +266,16 @@ mod tests {
         for line in ["/body/a/1", "real: 2", "ours: (absent)", "/body/b", "ours: 1.5"] {
             assert!(report.text.contains(line), "{line} is not in {}", report.text);
         }
+    }
+
+    #[test]
+    fn quoted_objects_are_compared_whatever_their_order() {
+        let real = r#"Invalid value: "{\"b\":1,\"a\":[{\"d\":2,\"c\":3}]}": no"#;
+        let ours = r#"Invalid value: "{\"a\":[{\"c\":3,\"d\":2}],\"b\":1}": no"#;
+        let other = r#"Invalid value: "{\"a\":[{\"c\":3,\"d\":2}],\"b\":2}": no"#;
+        assert_eq!(with_sorted_members(real), with_sorted_members(ours));
+        assert_ne!(with_sorted_members(real), with_sorted_members(other));
+        assert_eq!(with_sorted_members("a [b {c"), "a [b {c");
     }
 
     #[test]

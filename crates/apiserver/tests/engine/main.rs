@@ -1,3 +1,16 @@
 //! The engine through its Rust interface: opening, clients in process, virtual time, durability.
+//!
+//! A real control plane, where its binaries are at hand (`KUBEBUILDER_ASSETS`), is held against the
+//! engine with the same code; `SOJOURN_REQUIRE_KUBE=1` makes their absence a failure.
 
+#[path = "../conformance/control_plane.rs"]
+mod control_plane;
+mod controller;
+mod fixture;
+mod florist;
+#[allow(dead_code, reason = "the conformance suite uses more of it")]
+#[path = "../conformance/identity.rs"]
+mod identity;
 mod quiet;
+#[path = "../conformance/target.rs"]
+mod target;

@@ -174,8 +174,14 @@ fn filling(name: &str) -> String {
 }
 
 fn definition() -> Value {
-    let short = json!({"type": "string", "maxLength": 256});
-    let count = json!({"type": "integer", "minimum": 0, "maximum": 1_000_000});
+    let schema = json!({
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "spec": widget_spec(),
+            "status": {"type": "object", "properties": {"ready": {"type": "integer"}}},
+        },
+    });
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -189,44 +195,47 @@ fn definition() -> Value {
                 "served": true,
                 "storage": true,
                 "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {
-                    "type": "object",
-                    "required": ["spec"],
-                    "properties": {
-                        "spec": {
-                            "type": "object",
-                            "required": ["image"],
-                            "properties": {
-                                "replicas": {"type": "integer", "minimum": 0, "default": 1},
-                                "image": short,
-                                "paused": {"type": "boolean"},
-                                "strategy": {"type": "string", "enum": ["Rolling", "Recreate"],
-                                             "default": "Rolling"},
-                                "script": {"type": "string", "maxLength": 4096},
-                                "resources": {"type": "object", "properties": {
-                                    "processors": count, "memory": count,
-                                }},
-                                "environment": {
-                                    "type": "array",
-                                    "maxItems": 64,
-                                    "x-kubernetes-list-type": "map",
-                                    "x-kubernetes-list-map-keys": ["name"],
-                                    "items": {
-                                        "type": "object",
-                                        "required": ["name"],
-                                        "properties": {
-                                            "name": {"type": "string", "maxLength": 64,
-                                                     "pattern": "^[A-Z][A-Z0-9_]*$"},
-                                            "value": short,
-                                        },
-                                    },
-                                },
-                            },
-                        },
-                        "status": {"type": "object", "properties": {"ready": count}},
-                    },
-                }},
+                "schema": {"openAPIV3Schema": schema},
             }],
+        },
+    })
+}
+
+fn widget_spec() -> Value {
+    let short = json!({"type": "string", "maxLength": 256});
+    let count = json!({"type": "integer", "minimum": 0, "maximum": 1_000_000});
+    let variable = json!({
+        "type": "object",
+        "required": ["name"],
+        "properties": {
+            "name": {"type": "string", "maxLength": 64, "pattern": "^[A-Z][A-Z0-9_]*$"},
+            "value": short,
+        },
+    });
+    json!({
+        "type": "object",
+        "required": ["image"],
+        "properties": {
+            "replicas": {"type": "integer", "minimum": 0, "default": 1},
+            "image": short,
+            "paused": {"type": "boolean"},
+            "strategy": {
+                "type": "string",
+                "enum": ["Rolling", "Recreate"],
+                "default": "Rolling",
+            },
+            "script": {"type": "string", "maxLength": 4096},
+            "resources": {
+                "type": "object",
+                "properties": {"processors": count, "memory": count},
+            },
+            "environment": {
+                "type": "array",
+                "maxItems": 64,
+                "items": variable,
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+            },
         },
     })
 }

@@ -33,6 +33,7 @@ pub(crate) fn command<A: AsRef<OsStr>>(args: &[A]) -> Command {
 /// A child process whose output is collected. It is killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Running {
+    command: String,
     child: Child,
     stdout: Arc<Collected>,
     stderr: Arc<Collected>,
@@ -54,9 +55,10 @@ impl Running {
     pub(crate) fn start_reading(mut command: Command, stdin: Stdio) -> Self {
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the command starts");
+        let command = format!("{command:?}");
         let stdout = Collected::from(child.stdout.take().expect("piped"));
         let stderr = Collected::from(child.stderr.take().expect("piped"));
-        Self { child, stdout, stderr }
+        Self { command, child, stdout, stderr }
     }
 
     /// `sojourn up` on any free port, with these further arguments, once it is ready.
@@ -117,7 +119,9 @@ impl Running {
         // Both pipes close when the process is gone, so this cannot miss any output.
         for output in [&self.stdout, &self.stderr] {
             let closed = output.wait_until(|_, closed| closed.then_some(()));
-            closed.unwrap_or_else(|| panic!("it does not end; stderr:\n{}", self.stderr.text()));
+            closed.unwrap_or_else(|| {
+                panic!("{} does not end; stderr:\n{}", self.command, self.stderr.text())
+            });
         }
         let status = self.child.wait().expect("it is ours");
         Ended { code: status.code(), stdout: self.stdout.text(), stderr: self.stderr.text() }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::folder::Folder;
@@ -41,7 +43,15 @@ impl Side {
             std::fs::write(folder.join(name), text).expect("a file in a new folder");
         }
         let text = std::fs::read_to_string(kubeconfig).expect("a kubeconfig");
-        let read: Value = serde_json::from_str(&text).expect("JSON");
+        let mut read: Value = serde_json::from_str(&text).expect("JSON");
+        let cluster = &mut read["clusters"][0]["cluster"];
+        if let Some(file) = cluster["certificate-authority"].as_str() {
+            let pem = std::fs::read(file).expect("a certificate");
+            *cluster = json!({
+                "server": cluster["server"],
+                "certificate-authority-data": STANDARD.encode(pem),
+            });
+        }
         let config = json!({
             "apiVersion": "v1",
             "kind": "Config",
@@ -102,7 +112,10 @@ impl Printed {
     pub(crate) fn difference(&self, other: &Self) -> String {
         let mut text = String::new();
         if self.code != other.code {
-            text.push_str(&format!("real: exit code {:?}\nours: exit code {:?}\n", self.code, other.code));
+            text.push_str(&format!(
+                "real: exit code {:?}\nours: exit code {:?}\n",
+                self.code, other.code
+            ));
         }
         for (name, real, ours) in
             [("stdout", &self.stdout, &other.stdout), ("stderr", &self.stderr, &other.stderr)]

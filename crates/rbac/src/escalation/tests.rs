@@ -20,11 +20,7 @@ fn rules(value: Value) -> Vec<PolicyRule> {
 }
 
 fn role_ref(kind: &str, name: &str) -> RoleRef {
-    RoleRef {
-        api_group: API_GROUP.to_owned(),
-        kind: kind.to_owned(),
-        name: name.to_owned(),
-    }
+    RoleRef { api_group: API_GROUP.to_owned(), kind: kind.to_owned(), name: name.to_owned() }
 }
 
 /// Bob holds `editor`, which lets him write RBAC objects and read configmaps.
@@ -71,17 +67,9 @@ fn policy() -> Policy {
 
 fn write_role(user: &User, rules: &[PolicyRule], aggregates: bool) -> Result<(), Refusal> {
     let policy = policy();
-    let write = RoleWrite {
-        user,
-        resource: "clusterroles",
-        namespace: "",
-        name: "",
-        rules,
-        aggregates,
-    };
-    check_role(&policy, &write, &|request| {
-        policy.authorize(request).is_allowed()
-    })
+    let write =
+        RoleWrite { user, resource: "clusterroles", namespace: "", name: "", rules, aggregates };
+    check_role(&policy, &write, &|request| policy.authorize(request).is_allowed())
 }
 
 fn bind(user: &User, namespace: &str, role_ref: &RoleRef) -> Result<(), Refusal> {
@@ -104,10 +92,7 @@ fn roles_list_what_is_not_held() {
 {APIGroups:[""], Resources:["secrets"], Verbs:["list" "get"]}
 {APIGroups:["apps"], Resources:["pods"], Verbs:["list" "get"]}
 {APIGroups:["apps"], Resources:["secrets"], Verbs:["list" "get"]}"#;
-    assert_eq!(
-        write_role(&bob(), &wanted, false).unwrap_err().to_string(),
-        expected
-    );
+    assert_eq!(write_role(&bob(), &wanted, false).unwrap_err().to_string(), expected);
 
     let paths = rules(json!([{"nonResourceURLs": ["/foo", "/bar*"], "verbs": ["get", "post"]}]));
     let expected = r#"user "bob" (groups=["dev" "ops" "system:authenticated"]) is attempting to grant RBAC permissions not currently held:
@@ -115,10 +100,7 @@ fn roles_list_what_is_not_held() {
 {NonResourceURLs:["/bar*"], Verbs:["post"]}
 {NonResourceURLs:["/foo"], Verbs:["get"]}
 {NonResourceURLs:["/foo"], Verbs:["post"]}"#;
-    assert_eq!(
-        write_role(&bob(), &paths, false).unwrap_err().to_string(),
-        expected
-    );
+    assert_eq!(write_role(&bob(), &paths, false).unwrap_err().to_string(), expected);
 }
 
 #[test]
@@ -131,10 +113,7 @@ fn roles_within_ones_own_rules_pass() {
     );
     let all = rules(json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]));
     assert_eq!(write_role(&user("root", &[]), &all, true), Ok(()));
-    assert_eq!(
-        write_role(&user("x", &["system:masters"]), &all, true),
-        Ok(())
-    );
+    assert_eq!(write_role(&user("x", &["system:masters"]), &all, true), Ok(()));
 }
 
 #[test]
@@ -144,10 +123,7 @@ fn bindings_need_the_verb_or_the_rules() {
 {APIGroups:["*"], Resources:["*"], Verbs:["*"]}
 {NonResourceURLs:["*"], Verbs:["*"]}"#;
     assert_eq!(bind(&bob(), "", &admin).unwrap_err().to_string(), expected);
-    assert_eq!(
-        bind(&bob(), "shop", &role_ref("ClusterRole", "editor")),
-        Ok(())
-    );
+    assert_eq!(bind(&bob(), "shop", &role_ref("ClusterRole", "editor")), Ok(()));
     assert_eq!(bind(&user("carol", &[]), "shop", &admin), Ok(()));
     assert!(bind(&user("carol", &[]), "", &role_ref("ClusterRole", "editor")).is_err());
     assert_eq!(
@@ -157,14 +133,7 @@ fn bindings_need_the_verb_or_the_rules() {
             name: "missing".to_owned(),
         }))
     );
-    assert_eq!(
-        bind(
-            &user("x", &["system:masters"]),
-            "",
-            &role_ref("Role", "missing")
-        ),
-        Ok(())
-    );
+    assert_eq!(bind(&user("x", &["system:masters"]), "", &role_ref("Role", "missing")), Ok(()));
 }
 
 #[test]
@@ -178,9 +147,7 @@ fn mentions_roles_that_could_not_be_resolved() {
     policy.upsert_binding(Binding::from_value(&object).unwrap());
     let wanted = rules(json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]));
     assert_eq!(
-        confirm_held(&policy, &user("bob", &[]), "", &wanted)
-            .unwrap_err()
-            .to_string(),
+        confirm_held(&policy, &user("bob", &[]), "", &wanted).unwrap_err().to_string(),
         "user \"bob\" (groups=[]) is attempting to grant RBAC permissions not currently held:\n\
          {APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\"]}; resolution errors: \
          [clusterrole.rbac.authorization.k8s.io \"gone\" not found]"

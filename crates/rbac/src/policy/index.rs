@@ -66,15 +66,8 @@ impl BindingIndex {
     /// The bindings that apply to the user: by name first, then group by group. A binding that
     /// names several of these comes several times.
     pub(super) fn of<'a>(&'a self, user: &'a User) -> impl Iterator<Item = &'a Arc<Binding>> {
-        let groups = user
-            .groups
-            .iter()
-            .filter_map(|group| self.by_group.get(group));
-        self.by_user
-            .get(&user.name)
-            .into_iter()
-            .chain(groups)
-            .flatten()
+        let groups = user.groups.iter().filter_map(|group| self.by_group.get(group));
+        self.by_user.get(&user.name).into_iter().chain(groups).flatten()
     }
 
     fn place_of(

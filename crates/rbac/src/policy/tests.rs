@@ -58,10 +58,7 @@ fn sample() -> Policy {
 }
 
 fn ask(policy: &Policy, user: &User, namespace: &str, resource: &str) -> (bool, String) {
-    let request = Attributes {
-        namespace,
-        ..Attributes::on_resource(user, "get", "", resource)
-    };
+    let request = Attributes { namespace, ..Attributes::on_resource(user, "get", "", resource) };
     let decision = policy.authorize(&request);
     (decision.is_allowed(), decision.reason())
 }
@@ -103,44 +100,17 @@ fn decides_with_upstreams_reasons() {
                 r#"RoleBinding "robots/shop" of Role "secrets" to ServiceAccount "other/office""#,
             ),
         ),
-        (
-            user("system:serviceaccount:office:robot", &[]),
-            "shop",
-            "secrets",
-            denied.clone(),
-        ),
-        (
-            user("system:serviceaccount:shop:robot", &[]),
-            "office",
-            "secrets",
-            denied.clone(),
-        ),
-        (
-            user("system:serviceaccount:shop:robot", &[]),
-            "",
-            "secrets",
-            denied.clone(),
-        ),
+        (user("system:serviceaccount:office:robot", &[]), "shop", "secrets", denied.clone()),
+        (user("system:serviceaccount:shop:robot", &[]), "office", "secrets", denied.clone()),
+        (user("system:serviceaccount:shop:robot", &[]), "", "secrets", denied.clone()),
         (user("root", &[SUPERUSER_GROUP]), "", "secrets", denied),
     ];
     for (user, namespace, resource, expected) in cases {
-        assert_eq!(
-            ask(&policy, &user, namespace, resource),
-            expected,
-            "{user:?} {namespace}"
-        );
+        assert_eq!(ask(&policy, &user, namespace, resource), expected, "{user:?} {namespace}");
     }
     let alice = user("alice", &[]);
-    assert!(
-        policy
-            .authorize(&Attributes::on_path(&alice, "get", "/version"))
-            .is_allowed()
-    );
-    assert!(
-        !policy
-            .authorize(&Attributes::on_path(&alice, "post", "/version"))
-            .is_allowed()
-    );
+    assert!(policy.authorize(&Attributes::on_path(&alice, "get", "/version")).is_allowed());
+    assert!(!policy.authorize(&Attributes::on_path(&alice, "post", "/version")).is_allowed());
 }
 
 #[test]
@@ -182,19 +152,14 @@ fn follows_changes() {
     policy.remove_binding("", "never-was");
     policy.remove_cluster_role("viewer");
     assert!(policy.bindings.is_empty() && policy.roles.is_empty());
-    assert_eq!(
-        ask(&policy, &robot, "shop", "secrets"),
-        (false, String::new())
-    );
+    assert_eq!(ask(&policy, &robot, "shop", "secrets"), (false, String::new()));
 }
 
 #[test]
 fn lists_rules_for_a_review() {
     let policy = sample();
     assert_eq!(
-        policy
-            .rules_for(&user("alice", &["staff"]), "shop")
-            .to_review_status(None),
+        policy.rules_for(&user("alice", &["staff"]), "shop").to_review_status(None),
         json!({
             "resourceRules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"]}],
             "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["/version"]}],
@@ -208,15 +173,9 @@ fn finds_who_can() {
     let policy = sample();
     let nobody = User::default();
     let who = |namespace, resource| -> Vec<String> {
-        let request = Attributes {
-            namespace,
-            ..Attributes::on_resource(&nobody, "get", "", resource)
-        };
-        policy
-            .subjects_who_can(&request)
-            .into_iter()
-            .map(|subject| subject.name)
-            .collect()
+        let request =
+            Attributes { namespace, ..Attributes::on_resource(&nobody, "get", "", resource) };
+        policy.subjects_who_can(&request).into_iter().map(|subject| subject.name).collect()
     };
     assert_eq!(who("shop", "secrets"), ["system:masters", "robot", "other"]);
     assert_eq!(who("", "configmaps"), ["system:masters", "staff", "alice"]);

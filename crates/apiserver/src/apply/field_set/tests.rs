@@ -23,12 +23,7 @@ fn parsing_makes_one_spelling() {
     for (given, expected) in cases {
         assert_eq!(set(&given).into_json(), expected, "{given}");
     }
-    for refused in [
-        json!([]),
-        json!({"f": {}}),
-        json!({"f:a": 1}),
-        json!({"f:a": {"k:1": {}}}),
-    ] {
+    for refused in [json!([]), json!({"f": {}}), json!({"f:a": 1}), json!({"f:a": {"k:1": {}}})] {
         assert!(FieldSet::parse(&refused).is_err(), "{refused}");
     }
 }
@@ -37,31 +32,11 @@ fn parsing_makes_one_spelling() {
 fn differences_keep_what_lies_below() {
     let cases = [
         // (a, b, a - b)
-        (
-            json!({"f:a": {".": {}, "f:b": {}}}),
-            json!({"f:a": {}}),
-            json!({"f:a": {"f:b": {}}}),
-        ),
-        (
-            json!({"f:a": {".": {}, "f:b": {}}}),
-            json!({"f:a": {"f:b": {}}}),
-            json!({"f:a": {}}),
-        ),
-        (
-            json!({"f:a": {"f:b": {}}}),
-            json!({"f:a": {"f:b": {}}}),
-            json!({}),
-        ),
-        (
-            json!({"f:a": {}}),
-            json!({"f:a": {"f:b": {}}}),
-            json!({"f:a": {}}),
-        ),
-        (
-            json!({"f:a": {".": {}, "f:b": {}}}),
-            json!({"f:a": {".": {}, "f:b": {}}}),
-            json!({}),
-        ),
+        (json!({"f:a": {".": {}, "f:b": {}}}), json!({"f:a": {}}), json!({"f:a": {"f:b": {}}})),
+        (json!({"f:a": {".": {}, "f:b": {}}}), json!({"f:a": {"f:b": {}}}), json!({"f:a": {}})),
+        (json!({"f:a": {"f:b": {}}}), json!({"f:a": {"f:b": {}}}), json!({})),
+        (json!({"f:a": {}}), json!({"f:a": {"f:b": {}}}), json!({"f:a": {}})),
+        (json!({"f:a": {".": {}, "f:b": {}}}), json!({"f:a": {".": {}, "f:b": {}}}), json!({})),
     ];
     for (a, b, expected) in cases {
         let mut left = set(&a);

@@ -24,10 +24,7 @@ fn request<'a>(kind: &'a Kind, manager: &'a str, now: &str) -> Request<'a> {
 }
 
 fn any_scalar() -> impl Strategy<Value = Value> {
-    prop_oneof![
-        (0..3i64).prop_map(Value::from),
-        "[a-c]".prop_map(Value::from)
-    ]
+    prop_oneof![(0..3i64).prop_map(Value::from), "[a-c]".prop_map(Value::from)]
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
@@ -41,20 +38,12 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 fn object(members: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
-    members
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect::<Map<_, _>>()
-        .into()
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>().into()
 }
 
 fn any_map() -> impl Strategy<Value = Value> {
-    prop::collection::btree_map(
-        prop::sample::select(vec!["a", "b", "c"]),
-        any_scalar(),
-        0..3,
-    )
-    .prop_map(object)
+    prop::collection::btree_map(prop::sample::select(vec!["a", "b", "c"]), any_scalar(), 0..3)
+        .prop_map(object)
 }
 
 /// A valid configuration of a widget.
@@ -90,10 +79,7 @@ fn any_widget() -> impl Strategy<Value = Value> {
             ("labels", labels),
             ("free", free),
         ];
-        let spec = object(
-            spec.into_iter()
-                .filter_map(|(name, value)| Some((name, value?))),
-        );
+        let spec = object(spec.into_iter().filter_map(|(name, value)| Some((name, value?))));
         json!({
             "apiVersion": "example.com/v1",
             "kind": "Widget",

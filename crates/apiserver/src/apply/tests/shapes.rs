@@ -19,18 +19,10 @@ impl Kind {
             "Service" => ("Service", "v1", &["v1"], service()),
             "Pod" => ("Pod", "v1", &["v1"], pod()),
             "Deployment" => ("Deployment", "apps/v1", &["apps/v1"], deployment()),
-            "Lease" => (
-                "Lease",
-                "coordination.k8s.io/v1",
-                &["coordination.k8s.io/v1"],
-                lease(),
-            ),
-            "Widget" => (
-                "Widget",
-                "example.com/v1",
-                &["example.com/v1", "example.com/v2"],
-                widget(),
-            ),
+            "Lease" => ("Lease", "coordination.k8s.io/v1", &["coordination.k8s.io/v1"], lease()),
+            "Widget" => {
+                ("Widget", "example.com/v1", &["example.com/v1", "example.com/v2"], widget())
+            }
             other => panic!("no such kind: {other}"),
         };
         let mut shapes = Shapes::default();
@@ -54,18 +46,13 @@ fn build(shapes: &mut Shapes, spec: &Value) -> ShapeId {
         Value::String(kind) if kind == "any" => Shape::Any,
         Value::Object(members) if members.contains_key("list") => {
             let kind = match &spec["kind"] {
-                Value::Array(keys) => ListKind::Map(
-                    keys.iter()
-                        .map(|key| key.as_str().unwrap().into())
-                        .collect(),
-                ),
+                Value::Array(keys) => {
+                    ListKind::Map(keys.iter().map(|key| key.as_str().unwrap().into()).collect())
+                }
                 kind if kind == "set" => ListKind::Set,
                 _ => ListKind::Atomic,
             };
-            Shape::List {
-                item: build(shapes, &spec["list"]),
-                kind,
-            }
+            Shape::List { item: build(shapes, &spec["list"]), kind }
         }
         Value::Object(members) if members.contains_key("entries") => Shape::Map {
             fields: [].into(),
@@ -75,30 +62,17 @@ fn build(shapes: &mut Shapes, spec: &Value) -> ShapeId {
         Value::Object(members) => {
             let mut fields = std::collections::BTreeMap::new();
             for (name, spec) in members.iter().filter(|(name, _)| *name != "~atomic") {
-                let (name, always_present) = name
-                    .strip_suffix('!')
-                    .map_or((name.as_str(), false), |name| (name, true));
+                let (name, always_present) =
+                    name.strip_suffix('!').map_or((name.as_str(), false), |name| (name, true));
                 let (name, default) = match name.split_once('=') {
                     Some((name, default)) => (name, Some(json!(default))),
                     None => (name, None),
                 };
                 let shape = build(shapes, spec);
                 let patch = PatchStrategy::default();
-                fields.insert(
-                    name.into(),
-                    Field {
-                        shape,
-                        default,
-                        always_present,
-                        patch,
-                    },
-                );
+                fields.insert(name.into(), Field { shape, default, always_present, patch });
             }
-            Shape::Map {
-                fields,
-                rest: None,
-                atomic: members.contains_key("~atomic"),
-            }
+            Shape::Map { fields, rest: None, atomic: members.contains_key("~atomic") }
         }
         other => panic!("no such shape: {other}"),
     };

@@ -30,9 +30,7 @@ impl Serving {
 
 impl ResolvesServerCert for Serving {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(
-            &self.0.read().unwrap_or_else(PoisonError::into_inner),
-        ))
+        Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
@@ -128,9 +126,7 @@ mod tests {
     fn clients_may_or_may_not_show_a_certificate() {
         let now = Timestamp::now();
         let authority = Authority::generate("sojourn", now).unwrap();
-        let certified = authority
-            .issue_server(&server_names("box", &[]), now)
-            .unwrap();
+        let certified = authority.issue_server(&server_names("box", &[]), now).unwrap();
         let serving = Arc::new(Serving::new(&certified).unwrap());
         let config =
             Arc::new(server_config(Arc::clone(&serving), authority.certificate_pem()).unwrap());
@@ -144,20 +140,13 @@ mod tests {
         assert_eq!(server.alpn_protocol(), Some(&b"h2"[..]));
         assert!(server.peer_certificates().is_none());
 
-        let node = authority
-            .issue_client("system:node:n1", Some("system:nodes"), now)
-            .unwrap();
+        let node = authority.issue_client("system:node:n1", Some("system:nodes"), now).unwrap();
         let server = connect(Some(&node)).unwrap();
         let peer = &server.peer_certificates().unwrap()[0];
-        assert_eq!(
-            client_identity(peer).unwrap().unwrap().user().name,
-            "system:node:n1"
-        );
+        assert_eq!(client_identity(peer).unwrap().unwrap().user().name, "system:node:n1");
 
         let stranger = Authority::generate("stranger", now).unwrap();
-        let stranger = stranger
-            .issue_client("admin", Some("system:masters"), now)
-            .unwrap();
+        let stranger = stranger.issue_client("admin", Some("system:masters"), now).unwrap();
         assert!(connect(Some(&stranger)).is_err());
         // A server's certificate is not good for signing in.
         assert!(connect(Some(&certified)).is_err());
@@ -185,10 +174,7 @@ mod tests {
         serving.replace(&second).unwrap();
         let after = shown();
         assert_ne!(before, after);
-        let wrong = Certified {
-            key_pem: first.key_pem,
-            ..second
-        };
+        let wrong = Certified { key_pem: first.key_pem, ..second };
         assert!(serving.replace(&wrong).is_err());
         assert_eq!(shown(), after);
     }

@@ -57,13 +57,7 @@ impl NodeGraph {
             let nodes = self.reached.entry(key.clone()).or_default();
             *nodes.entry(node.to_owned()).or_default() += 1;
         }
-        self.pods.insert(
-            place(name),
-            BoundPod {
-                node: node.to_owned(),
-                refers_to,
-            },
-        );
+        self.pods.insert(place(name), BoundPod { node: node.to_owned(), refers_to });
     }
 
     pub(crate) fn remove_pod(&mut self, namespace: &str, name: &str) {
@@ -89,9 +83,7 @@ impl NodeGraph {
     /// Whether a Pod of the node is this object, or refers to it.
     pub(crate) fn reaches(&self, node: &str, kind: Reached, namespace: &str, name: &str) -> bool {
         let key = (kind, format!("{namespace}/{name}"));
-        self.reached
-            .get(&key)
-            .is_some_and(|nodes| nodes.contains_key(node))
+        self.reached.get(&key).is_some_and(|nodes| nodes.contains_key(node))
     }
 }
 
@@ -143,20 +135,9 @@ mod tests {
             (Reached::ServiceAccount, vec!["robot"]),
             (
                 Reached::Secret,
-                vec![
-                    "pull",
-                    "init",
-                    "key",
-                    "mounted",
-                    "projected",
-                    "publish",
-                    "rbd",
-                ],
+                vec!["pull", "init", "key", "mounted", "projected", "publish", "rbd"],
             ),
-            (
-                Reached::ConfigMap,
-                vec!["settings", "single", "files", "projected-map"],
-            ),
+            (Reached::ConfigMap, vec!["settings", "single", "files", "projected-map"]),
             (Reached::Claim, vec!["disk", "p-e"]),
         ];
         let count: usize = all.iter().map(|(_, names)| names.len()).sum();

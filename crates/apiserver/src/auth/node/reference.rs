@@ -7,53 +7,29 @@ use crate::json::{Access, Object};
 pub(super) const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
 /// Volume sources that refer to a secret through a `secretRef`.
-const VOLUMES_WITH_SECRET_REF: [&str; 8] = [
-    "cephfs",
-    "cinder",
-    "flexVolume",
-    "rbd",
-    "scaleIO",
-    "iscsi",
-    "storageos",
-    "csi",
-];
+const VOLUMES_WITH_SECRET_REF: [&str; 8] =
+    ["cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos", "csi"];
 
 /// A Pod that stands for something that the node runs anyhow.
 pub(super) fn is_mirror(pod: &Object) -> bool {
-    pod.at("metadata")
-        .at("annotations")
-        .get(MIRROR_ANNOTATION)
-        .is_some()
+    pod.at("metadata").at("annotations").get(MIRROR_ANNOTATION).is_some()
 }
 
 pub(super) fn secrets(spec: &Value) -> impl Iterator<Item = &str> {
-    let pulled = spec
-        .list("imagePullSecrets")
-        .iter()
-        .map(|reference| reference.text("name"));
+    let pulled = spec.list("imagePullSecrets").iter().map(|reference| reference.text("name"));
     let mounted = spec.list("volumes").iter().flat_map(|volume| {
         let referred = VOLUMES_WITH_SECRET_REF.iter().map(|kind| {
-            let member = if *kind == "csi" {
-                "nodePublishSecretRef"
-            } else {
-                "secretRef"
-            };
+            let member = if *kind == "csi" { "nodePublishSecretRef" } else { "secretRef" };
             volume.at(kind).at(member).text("name")
         });
         let projected = sources(volume).map(|source| source.at("secret").text("name"));
-        [
-            volume.at("secret").text("secretName"),
-            volume.at("azureFile").text("secretName"),
-        ]
-        .into_iter()
-        .chain(referred)
-        .chain(projected)
+        [volume.at("secret").text("secretName"), volume.at("azureFile").text("secretName")]
+            .into_iter()
+            .chain(referred)
+            .chain(projected)
     });
     let in_environment = environment(spec, "secretRef", "secretKeyRef");
-    pulled
-        .chain(in_environment)
-        .chain(mounted)
-        .filter(|name| !name.is_empty())
+    pulled.chain(in_environment).chain(mounted).filter(|name| !name.is_empty())
 }
 
 pub(super) fn config_maps(spec: &Value) -> impl Iterator<Item = &str> {
@@ -69,20 +45,14 @@ pub(super) fn config_maps(spec: &Value) -> impl Iterator<Item = &str> {
 /// The claims behind volumes; those of ephemeral volumes are named after Pod and volume.
 pub(super) fn claims(pod: &Object) -> impl Iterator<Item = String> {
     let pod_name = pod.at("metadata").text("name");
-    pod.at("spec")
-        .list("volumes")
-        .iter()
-        .filter_map(move |volume| {
-            let claim = volume.at("persistentVolumeClaim");
-            if claim.is_object() {
-                return Some(claim.text("claimName").to_owned());
-            }
-            let name = volume.text("name");
-            volume
-                .at("ephemeral")
-                .is_object()
-                .then(|| format!("{pod_name}-{name}"))
-        })
+    pod.at("spec").list("volumes").iter().filter_map(move |volume| {
+        let claim = volume.at("persistentVolumeClaim");
+        if claim.is_object() {
+            return Some(claim.text("claimName").to_owned());
+        }
+        let name = volume.text("name");
+        volume.at("ephemeral").is_object().then(|| format!("{pod_name}-{name}"))
+    })
 }
 
 /// Whether a projected volume of the Pod holds a token for the audience.
@@ -147,27 +117,18 @@ fn forbidden_volume(volume: &Value) -> Result<Option<&'static str>, String> {
         ("csi", "csidrivers (via CSI volumes)"),
         ("glusterfs", "endpoints (via glusterFS volumes)"),
         ("persistentVolumeClaim", "persistentvolumeclaims"),
-        (
-            "ephemeral",
-            "persistentvolumeclaims (via ephemeral volumes)",
-        ),
+        ("ephemeral", "persistentvolumeclaims (via ephemeral volumes)"),
         ("azureFile", "secrets (via azureFile volumes)"),
     ];
     const REFERRING_SOURCES: [(&str, &str); 5] = [
         ("configMap", "configmaps (via projected volumes)"),
         ("secret", "secrets (via projected volumes)"),
-        (
-            "serviceAccountToken",
-            "serviceaccounts (via projected volumes)",
-        ),
+        ("serviceAccountToken", "serviceaccounts (via projected volumes)"),
         ("clusterTrustBundle", "clustertrustbundles"),
         ("podCertificate", "podcertificates"),
     ];
     let named = |table: &[(&str, &'static str)], of: &Value| {
-        table
-            .iter()
-            .find(|(member, _)| !of.at(member).is_null())
-            .map(|(_, what)| *what)
+        table.iter().find(|(member, _)| !of.at(member).is_null()).map(|(_, what)| *what)
     };
     if HARMLESS.iter().any(|member| !volume.at(member).is_null()) {
         return Ok(None);
@@ -203,10 +164,8 @@ fn environment<'a>(
         .into_iter()
         .flat_map(|list| spec.list(list))
         .flat_map(move |container| {
-            let from = container
-                .list("envFrom")
-                .iter()
-                .map(move |from| from.at(whole).text("name"));
+            let from =
+                container.list("envFrom").iter().map(move |from| from.at(whole).text("name"));
             let single = container
                 .list("env")
                 .iter()

@@ -73,27 +73,15 @@ pub(crate) fn admit(
     let Some(node) = node_name(write.user) else {
         return Ok(());
     };
-    let writer = Writer {
-        node,
-        write,
-        objects,
-        authorizer,
-    };
+    let writer = Writer { node, write, objects, authorizer };
     writer.admit().map_err(|refusal| match refusal {
         Refusal::Forbidden(why) => {
-            let resource = GroupResource {
-                group: write.group,
-                resource: write.resource,
-            };
+            let resource = GroupResource { group: write.group, resource: write.resource };
             ApiError::forbidden(resource, writer.object_name().unwrap_or("Unknown!"), &why)
         }
-        Refusal::NotFound(kind, name) => ApiError::not_found(
-            GroupResource {
-                group: "",
-                resource: kind.resource(),
-            },
-            &name,
-        ),
+        Refusal::NotFound(kind, name) => {
+            ApiError::not_found(GroupResource { group: "", resource: kind.resource() }, &name)
+        }
     })
 }
 
@@ -110,13 +98,7 @@ impl Writer<'_> {
             let user = go_quote(&self.write.user.name);
             return Err(format!("could not determine node from user {user}").into());
         }
-        let Write {
-            group,
-            resource,
-            subresource,
-            operation,
-            ..
-        } = *self.write;
+        let Write { group, resource, subresource, operation, .. } = *self.write;
         match (group, resource, subresource) {
             ("", "pods", "") => self.pod(),
             ("", "pods", "status") => self.pod_status(),
@@ -138,20 +120,14 @@ impl Writer<'_> {
     /// What the write is about: the path's name, else the body's.
     fn object_name(&self) -> Option<&str> {
         let metadata = self.write.object.map(|object| object.at("metadata"));
-        let in_body = |member| {
-            metadata
-                .map(|metadata| metadata.text(member))
-                .unwrap_or_default()
-        };
+        let in_body = |member| metadata.map(|metadata| metadata.text(member)).unwrap_or_default();
         [self.write.name, in_body("name"), in_body("generateName")]
             .into_iter()
             .find(|name| !name.is_empty())
     }
 
     fn new_object(&self) -> Result<&Object, Refusal> {
-        self.write
-            .object
-            .ok_or_else(|| "unexpected type <nil>".into())
+        self.write.object.ok_or_else(|| "unexpected type <nil>".into())
     }
 
     fn old_object(&self) -> Result<&Object, Refusal> {
@@ -159,11 +135,7 @@ impl Writer<'_> {
     }
 
     fn unexpected_operation(&self) -> Refusal {
-        format!(
-            "unexpected operation {}",
-            go_quote(self.write.operation.as_str())
-        )
-        .into()
+        format!("unexpected operation {}", go_quote(self.write.operation.as_str())).into()
     }
 
     fn stored_pod(&self, name: &str) -> Result<Object, Refusal> {
@@ -218,11 +190,7 @@ impl Writer<'_> {
             [] => return Err(self.not_own("an owner reference")),
             _ => return Err(self.not_own("a single owner reference")),
         };
-        let of = [
-            owner.text("apiVersion"),
-            owner.text("kind"),
-            owner.text("name"),
-        ];
+        let of = [owner.text("apiVersion"), owner.text("kind"), owner.text("name")];
         if of != ["v1", "Node", self.node] {
             return Err(self.not_own("an owner reference"));
         }
@@ -270,11 +238,7 @@ impl Writer<'_> {
             )
             .into());
         }
-        if !old
-            .at("metadata")
-            .entries("labels")
-            .eq(new.at("metadata").entries("labels"))
-        {
+        if !old.at("metadata").entries("labels").eq(new.at("metadata").entries("labels")) {
             return Err(format!("node {node} cannot update labels through pod status").into());
         }
         let (old, new) = (old.at("status"), new.at("status"));
@@ -298,22 +262,17 @@ impl Writer<'_> {
         if self.is_bound_here(&self.stored_pod(name)?) {
             return Ok(());
         }
-        Err(format!(
-            "node {} can only evict pods with spec.nodeName set to itself",
-            self.node
-        )
-        .into())
+        Err(format!("node {} can only evict pods with spec.nodeName set to itself", self.node)
+            .into())
     }
 
     fn own_node(&self) -> Result<(), Refusal> {
         let node = go_quote(self.node);
         let name = self.object_name().unwrap_or_default();
         if name != self.node {
-            return Err(format!(
-                "node {node} is not allowed to modify node {}",
-                go_quote(name)
-            )
-            .into());
+            return Err(
+                format!("node {node} is not allowed to modify node {}", go_quote(name)).into()
+            );
         }
         match self.write.operation {
             Operation::Delete => Ok(()),
@@ -330,10 +289,8 @@ impl Writer<'_> {
                     return Ok(());
                 }
                 let labels = forbidden.join(", ");
-                Err(
-                    format!("node {node} is not allowed to set the following labels: {labels}")
-                        .into(),
-                )
+                Err(format!("node {node} is not allowed to set the following labels: {labels}")
+                    .into())
             }
             Operation::Update => self.own_node_update(self.old_object()?, self.new_object()?),
         }
@@ -370,16 +327,11 @@ impl Writer<'_> {
         }
         let rest = |claim: &Object| {
             let mut rest = claim.clone();
-            let reported = [
-                "capacity",
-                "conditions",
-                "allocatedResources",
-                "allocatedResourceStatuses",
-            ];
-            for (part, members) in [
-                ("status", &reported[..]),
-                ("metadata", &["resourceVersion", "managedFields"]),
-            ] {
+            let reported =
+                ["capacity", "conditions", "allocatedResources", "allocatedResourceStatuses"];
+            for (part, members) in
+                [("status", &reported[..]), ("metadata", &["resourceVersion", "managedFields"])]
+            {
                 if let Some(part) = rest.get_mut(part).and_then(Value::as_object_mut) {
                     part.retain(|member, _| !members.contains(&member.as_str()));
                 }
@@ -494,9 +446,7 @@ fn is_forbidden_label(key: &str) -> bool {
         return false;
     };
     let is_under = |parent: &str| {
-        domain
-            .strip_suffix(parent)
-            .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        domain.strip_suffix(parent).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };
     if is_under("node-restriction.kubernetes.io") {
         return true;

@@ -69,18 +69,9 @@ fn decides_as_upstream_does() {
         (["get", "", "secrets", "default", "s"], None),
         (["watch", "", "secrets", "default", "s"], None),
         (["get", "", "secrets", "other", "s"], Some(unrelated)),
-        (
-            ["list", "", "secrets", "", ""],
-            Some("can only read namespaced object of this type"),
-        ),
-        (
-            ["list", "", "secrets", "default", ""],
-            Some("No Object name found"),
-        ),
-        (
-            ["create", "", "secrets", "default", ""],
-            Some("can only read resources of this type"),
-        ),
+        (["list", "", "secrets", "", ""], Some("can only read namespaced object of this type")),
+        (["list", "", "secrets", "default", ""], Some("No Object name found")),
+        (["create", "", "secrets", "default", ""], Some("can only read resources of this type")),
         (["get", "", "configmaps", "default", "c"], None),
         (["get", "", "configmaps", "default", "s"], Some(unrelated)),
         (["get", "", "persistentvolumeclaims", "default", "d"], None),
@@ -88,55 +79,19 @@ fn decides_as_upstream_does() {
             ["list", "", "persistentvolumeclaims", "default", ""],
             Some("can only get individual resources of this type"),
         ),
-        (
-            ["patch", "", "persistentvolumeclaims/status", "default", "d"],
-            None,
-        ),
+        (["patch", "", "persistentvolumeclaims/status", "default", "d"], None),
         (["get", "", "serviceaccounts", "default", "robot"], None),
-        (
-            ["get", "", "serviceaccounts", "default", "default"],
-            Some(unrelated),
-        ),
-        (
-            ["create", "", "serviceaccounts/token", "default", "robot"],
-            None,
-        ),
-        (
-            ["create", "", "serviceaccounts/token", "default", "default"],
-            Some(unrelated),
-        ),
+        (["get", "", "serviceaccounts", "default", "default"], Some(unrelated)),
+        (["create", "", "serviceaccounts/token", "default", "robot"], None),
+        (["create", "", "serviceaccounts/token", "default", "default"], Some(unrelated)),
         (
             ["create", "", "serviceaccounts", "default", ""],
             Some("can only create tokens for individual service accounts"),
         ),
+        (["get", "coordination.k8s.io", "leases", "kube-node-lease", "n1"], None),
+        (["create", "coordination.k8s.io", "leases", "kube-node-lease", ""], None),
         (
-            [
-                "get",
-                "coordination.k8s.io",
-                "leases",
-                "kube-node-lease",
-                "n1",
-            ],
-            None,
-        ),
-        (
-            [
-                "create",
-                "coordination.k8s.io",
-                "leases",
-                "kube-node-lease",
-                "",
-            ],
-            None,
-        ),
-        (
-            [
-                "get",
-                "coordination.k8s.io",
-                "leases",
-                "kube-node-lease",
-                "n2",
-            ],
+            ["get", "coordination.k8s.io", "leases", "kube-node-lease", "n2"],
             Some("can only access node lease with the same name as the requesting node"),
         ),
         (
@@ -144,13 +99,7 @@ fn decides_as_upstream_does() {
             Some("can only access leases in the \"kube-node-lease\" system namespace"),
         ),
         (
-            [
-                "list",
-                "coordination.k8s.io",
-                "leases",
-                "kube-node-lease",
-                "",
-            ],
+            ["list", "coordination.k8s.io", "leases", "kube-node-lease", ""],
             Some("can only get, create, update, patch, or delete a node lease"),
         ),
         (["create", "", "events", "default", ""], None),
@@ -176,28 +125,8 @@ fn decides_as_upstream_does() {
     }
     let list = Attributes::on_resource(node.user(), "list", "", "pods");
     let (own, other) = (selector("n1"), selector("n2"));
-    assert!(
-        authorize(
-            &graph,
-            &Attributes {
-                field_selector: &own,
-                ..list
-            }
-        )
-        .unwrap()
-        .allowed
-    );
-    assert!(
-        !authorize(
-            &graph,
-            &Attributes {
-                field_selector: &other,
-                ..list
-            }
-        )
-        .unwrap()
-        .allowed
-    );
+    assert!(authorize(&graph, &Attributes { field_selector: &own, ..list }).unwrap().allowed);
+    assert!(!authorize(&graph, &Attributes { field_selector: &other, ..list }).unwrap().allowed);
     let path = Attributes::on_path(node.user(), "get", "/healthz");
     assert_eq!(authorize(&graph, &path), Some(Verdict::default()));
 }
@@ -210,19 +139,13 @@ fn only_nodes_are_nodes() {
         groups: vec![group.to_owned()],
         ..User::default()
     };
-    let decide = |user: &User| {
-        authorize(
-            &graph,
-            &Attributes::on_resource(user, "create", "", "nodes"),
-        )
-    };
+    let decide =
+        |user: &User| authorize(&graph, &Attributes::on_resource(user, "create", "", "nodes"));
     assert_eq!(decide(&user("alice", "system:nodes")), None);
     assert_eq!(decide(&user("system:node:n1", "dev")), None);
     assert_eq!(
         decide(&user("system:node:", "system:nodes")),
-        Some(Verdict::no_opinion(
-            "unknown node for user \"system:node:\""
-        ))
+        Some(Verdict::no_opinion("unknown node for user \"system:node:\""))
     );
 }
 
@@ -233,10 +156,7 @@ struct Cluster {
 impl LiveObjects for Cluster {
     fn state(&self, kind: LiveKind, _: &str, name: &str) -> Option<ObjectState> {
         let known = kind == LiveKind::Node && name == "n1";
-        known.then(|| ObjectState {
-            uid: "node-1".to_owned(),
-            deleted_at: None,
-        })
+        known.then(|| ObjectState { uid: "node-1".to_owned(), deleted_at: None })
     }
 
     fn pod(&self, _: &str, name: &str) -> Option<Object> {
@@ -258,19 +178,13 @@ struct Case<'a> {
 
 fn check(cases: &[Case<'_>], bound_to: &str) {
     let node = Identity::node("n1");
-    let cluster = Cluster {
-        pod: pod_on(bound_to),
-    };
+    let cluster = Cluster { pod: pod_on(bound_to) };
     for case in cases {
         let (operation, group, resource) = case.write;
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
         let new = case.object.as_ref().map(object);
         let old = case.old.as_ref().map(object);
-        let namespace = if group.is_empty() {
-            "default"
-        } else {
-            "kube-node-lease"
-        };
+        let namespace = if group.is_empty() { "default" } else { "kube-node-lease" };
         let write = Write {
             user: node.user(),
             operation,
@@ -282,17 +196,8 @@ fn check(cases: &[Case<'_>], bound_to: &str) {
             object: new.as_ref(),
             old: old.as_ref(),
         };
-        let refusal = admit(&write, &cluster, &nobody)
-            .err()
-            .map(|error| error.message);
-        assert_eq!(
-            refusal.as_deref(),
-            case.refusal,
-            "{:?} {:?} {:?}",
-            case.write,
-            new,
-            old
-        );
+        let refusal = admit(&write, &cluster, &nobody).err().map(|error| error.message);
+        assert_eq!(refusal.as_deref(), case.refusal, "{:?} {:?} {:?}", case.write, new, old);
     }
 }
 
@@ -442,13 +347,7 @@ fn nodes_touch_only_pods_bound_to_them() {
                     r#"pods "p" is forbidden: node "n1" can only update pod status for pods with spec.nodeName set to itself"#,
                 ),
             ),
-            Case {
-                write: (Delete, "", "pods"),
-                name: "p",
-                object: None,
-                old: None,
-                refusal: None,
-            },
+            Case { write: (Delete, "", "pods"), name: "p", object: None, old: None, refusal: None },
             Case {
                 write: (Delete, "", "pods"),
                 name: "p",

@@ -26,8 +26,6 @@ const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
 pub(crate) struct Issued {
     /// The TokenRequest to answer with.
     pub(crate) answer: Value,
-    /// For the audit log.
-    pub(crate) credential_id: String,
 }
 
 /// The object that a token is to be bound to.
@@ -51,12 +49,8 @@ impl TokenIssuer {
     ) -> Result<Issued, ApiError> {
         let account = check_metadata(request, namespace, name, objects)?;
         let spec = request.at("spec");
-        let mut audiences: Vec<String> = spec
-            .list("audiences")
-            .iter()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect();
+        let mut audiences: Vec<String> =
+            spec.list("audiences").iter().filter_map(Value::as_str).map(str::to_owned).collect();
         if audiences.is_empty() {
             audiences.clone_from(&self.audiences);
         }
@@ -68,9 +62,7 @@ impl TokenIssuer {
         };
 
         let issued_at = now.as_second();
-        let ours = audiences
-            .iter()
-            .all(|audience| self.audiences.contains(audience));
+        let ours = audiences.iter().all(|audience| self.audiences.contains(audience));
         let extends = bound.pod.is_some() && seconds == INJECTED_SECONDS && ours;
         let lasts = if extends { EXTENDED_SECONDS } else { seconds };
         let jti = entropy.uid();
@@ -85,10 +77,7 @@ impl TokenIssuer {
                 node: bound.node,
                 pod: bound.pod,
                 secret: bound.secret,
-                serviceaccount: ObjectRef {
-                    name: name.to_owned(),
-                    uid: account.uid.clone(),
-                },
+                serviceaccount: ObjectRef { name: name.to_owned(), uid: account.uid.clone() },
                 warnafter: extends.then_some(issued_at + seconds),
             },
             nbf: issued_at,
@@ -98,9 +87,7 @@ impl TokenIssuer {
             ApiError::internal(format_args!("failed to generate token: {error}"))
         })?;
         let at = |seconds| {
-            Timestamp::from_second(seconds)
-                .map(|at| at.to_string())
-                .map_err(ApiError::internal)
+            Timestamp::from_second(seconds).map(|at| at.to_string()).map_err(ApiError::internal)
         };
         let answer = json!({
             "kind": KIND,
@@ -118,10 +105,7 @@ impl TokenIssuer {
             },
             "status": {"token": token, "expirationTimestamp": at(issued_at + seconds)?},
         });
-        Ok(Issued {
-            answer,
-            credential_id: format!("JTI={jti}"),
-        })
+        Ok(Issued { answer })
     }
 }
 
@@ -135,16 +119,8 @@ fn check_metadata(
     let metadata = request.at("metadata");
     let path = Path::new("metadata");
     for (member, wanted, detail) in [
-        (
-            "name",
-            name,
-            "must match the service account name if specified",
-        ),
-        (
-            "namespace",
-            namespace,
-            "must match the service account namespace if specified",
-        ),
+        ("name", name, "must match the service account name if specified"),
+        ("namespace", namespace, "must match the service account namespace if specified"),
     ] {
         let given = metadata.text(member);
         if !given.is_empty() && given != wanted {
@@ -161,14 +137,7 @@ fn check_metadata(
             "the UID in the token request ({uid}) does not match the UID of the service account ({})",
             account.uid
         );
-        return Err(ApiError::conflict(
-            GroupResource {
-                group: GROUP,
-                resource: KIND,
-            },
-            name,
-            &why,
-        ));
+        return Err(ApiError::conflict(GroupResource { group: GROUP, resource: KIND }, name, &why));
     }
     Ok(account)
 }
@@ -199,24 +168,14 @@ fn resolve(
         _ => ("", ""),
     };
     let (kind, name) = (reference.text("kind"), reference.text("name"));
-    let state = |live, namespace| {
-        objects
-            .state(live, namespace, name)
-            .ok_or_else(|| not_found(live, name))
-    };
-    let to = |found: ObjectState| {
-        Some(ObjectRef {
-            name: name.to_owned(),
-            uid: found.uid,
-        })
-    };
+    let state =
+        |live, namespace| objects.state(live, namespace, name).ok_or_else(|| not_found(live, name));
+    let to = |found: ObjectState| Some(ObjectRef { name: name.to_owned(), uid: found.uid });
 
     let mut bound = Bound::default();
     match (group, kind) {
         ("", "Pod") => {
-            let pod = objects
-                .pod(namespace, name)
-                .ok_or_else(|| not_found(LiveKind::Pod, name))?;
+            let pod = objects.pod(namespace, name).ok_or_else(|| not_found(LiveKind::Pod, name))?;
             if pod.at("spec").text("serviceAccountName") != account {
                 return Err(ApiError::bad_request(format!(
                     "cannot bind token for serviceaccount {} to pod running with different \
@@ -236,23 +195,13 @@ fn resolve(
         }
     }
     let wanted = reference.text("uid");
-    let found = [&bound.pod, &bound.secret, &bound.node]
-        .into_iter()
-        .flatten()
-        .next();
+    let found = [&bound.pod, &bound.secret, &bound.node].into_iter().flatten().next();
     if !wanted.is_empty() && found.is_some_and(|found| found.uid != wanted) {
         let why = format!(
             "the UID in the bound object reference ({wanted}) does not match the UID in record. \
              The object might have been deleted and then recreated"
         );
-        return Err(ApiError::conflict(
-            GroupResource {
-                group,
-                resource: kind,
-            },
-            name,
-            &why,
-        ));
+        return Err(ApiError::conflict(GroupResource { group, resource: kind }, name, &why));
     }
     Ok(bound)
 }
@@ -260,24 +209,10 @@ fn resolve(
 /// The node that a Pod is bound to; by name only where there is no such Node object.
 fn node_of(pod: &Object, objects: &dyn LiveObjects) -> Option<ObjectRef> {
     let name = pod.at("spec").text("nodeName");
-    let uid = || {
-        objects
-            .state(LiveKind::Node, "", name)
-            .map(|node| node.uid)
-            .unwrap_or_default()
-    };
-    (!name.is_empty()).then(|| ObjectRef {
-        name: name.to_owned(),
-        uid: uid(),
-    })
+    let uid = || objects.state(LiveKind::Node, "", name).map(|node| node.uid).unwrap_or_default();
+    (!name.is_empty()).then(|| ObjectRef { name: name.to_owned(), uid: uid() })
 }
 
 fn not_found(kind: LiveKind, name: &str) -> ApiError {
-    ApiError::not_found(
-        GroupResource {
-            group: "",
-            resource: kind.resource(),
-        },
-        name,
-    )
+    ApiError::not_found(GroupResource { group: "", resource: kind.resource() }, name)
 }

@@ -21,9 +21,7 @@ struct Cluster {
 
 impl LiveObjects for Cluster {
     fn state(&self, kind: LiveKind, namespace: &str, name: &str) -> Option<ObjectState> {
-        self.states
-            .get(&(kind, format!("{namespace}/{name}")))
-            .cloned()
+        self.states.get(&(kind, format!("{namespace}/{name}"))).cloned()
     }
 
     fn pod(&self, namespace: &str, name: &str) -> Option<Object> {
@@ -34,10 +32,7 @@ impl LiveObjects for Cluster {
 impl Cluster {
     fn put(&mut self, kind: LiveKind, key: &str, uid: &str, deleted_at: Option<i64>) {
         let deleted_at = deleted_at.map(|at| Timestamp::from_second(at).unwrap());
-        let state = ObjectState {
-            uid: uid.to_owned(),
-            deleted_at,
-        };
+        let state = ObjectState { uid: uid.to_owned(), deleted_at };
         self.states.insert((kind, key.to_owned()), state);
     }
 
@@ -57,9 +52,7 @@ fn cluster() -> Cluster {
         "metadata": {"name": "p1", "namespace": "default", "uid": "pod-1"},
         "spec": {"serviceAccountName": "robot", "nodeName": "n1"},
     });
-    cluster
-        .pods
-        .insert("default/p1".to_owned(), pod.as_object().unwrap().clone());
+    cluster.pods.insert("default/p1".to_owned(), pod.as_object().unwrap().clone());
     cluster
 }
 
@@ -80,10 +73,7 @@ fn request(issuer: &TokenIssuer, account: &str, body: &Value) -> Result<Value, A
 }
 
 fn claims(token: &Value) -> Value {
-    Unverified::parse(token.as_str().unwrap())
-        .unwrap()
-        .unverified_claims::<Value>()
-        .unwrap()
+    Unverified::parse(token.as_str().unwrap()).unwrap().unverified_claims::<Value>().unwrap()
 }
 
 fn bound_to(kind: &str, name: &str) -> Value {
@@ -115,13 +105,7 @@ fn answers_as_upstream_does() {
         })
     );
     // The bytes are in the order in which upstream writes them.
-    let payload = token
-        .as_str()
-        .unwrap()
-        .split('.')
-        .nth(1)
-        .unwrap()
-        .to_owned();
+    let payload = token.as_str().unwrap().split('.').nth(1).unwrap().to_owned();
     let prefix = URL_SAFE.encode(format!(r#"{{"aud":["{ISSUER}"],"exp":{},"ia"#, NOW + 3600));
     assert!(payload.starts_with(prefix.trim_end_matches('=').get(..60).unwrap()));
 }
@@ -149,10 +133,7 @@ fn binds_to_objects() {
     let mut injected = bound_to("Pod", "p1");
     injected["spec"]["expirationSeconds"] = json!(3607);
     let answer = request(&issuer, "robot", &injected).unwrap();
-    assert_eq!(
-        answer["status"]["expirationTimestamp"],
-        "2026-11-15T22:15:20Z"
-    );
+    assert_eq!(answer["status"]["expirationTimestamp"], "2026-11-15T22:15:20Z");
     let claimed = claims(&answer["status"]["token"]);
     assert_eq!(claimed["exp"], NOW + 31_536_000);
     assert_eq!(claimed["kubernetes.io"]["warnafter"], NOW + 3607);
@@ -185,18 +166,8 @@ fn refuses_bad_requests_in_upstreams_words() {
             409,
             r#"Operation cannot be fulfilled on Pod "p1": the UID in the bound object reference (zz) does not match the UID in record. The object might have been deleted and then recreated"#,
         ),
-        (
-            "robot",
-            bound_to("Pod", "p9"),
-            404,
-            r#"pods "p9" not found"#,
-        ),
-        (
-            "robot",
-            bound_to("Secret", "p9"),
-            404,
-            r#"secrets "p9" not found"#,
-        ),
+        ("robot", bound_to("Pod", "p9"), 404, r#"pods "p9" not found"#),
+        ("robot", bound_to("Secret", "p9"), 404, r#"secrets "p9" not found"#),
         (
             "robot",
             bound_to("Service", "x"),
@@ -205,11 +176,7 @@ fn refuses_bad_requests_in_upstreams_words() {
         ),
         (
             "robot",
-            with(
-                bound_to("Deployment", "x"),
-                "/spec/boundObjectRef/apiVersion",
-                json!("apps/v1"),
-            ),
+            with(bound_to("Deployment", "x"), "/spec/boundObjectRef/apiVersion", json!("apps/v1")),
             400,
             "cannot bind token to object of type apps/v1, Kind=Deployment",
         ),
@@ -225,12 +192,7 @@ fn refuses_bad_requests_in_upstreams_words() {
             400,
             r#"cannot bind token for serviceaccount "other" to pod running with different serviceaccount name."#,
         ),
-        (
-            "none",
-            json!({}),
-            404,
-            r#"serviceaccounts "none" not found"#,
-        ),
+        ("none", json!({}), 404, r#"serviceaccounts "none" not found"#),
         (
             "robot",
             json!({"metadata": {"name": "x"}}),
@@ -246,11 +208,7 @@ fn refuses_bad_requests_in_upstreams_words() {
     ];
     for (account, body, code, message) in cases {
         let error = request(&issuer, account, &body).unwrap_err();
-        assert_eq!(
-            (error.code.as_u16(), error.message.as_str()),
-            (code, message),
-            "{body}"
-        );
+        assert_eq!((error.code.as_u16(), error.message.as_str()), (code, message), "{body}");
     }
 }
 
@@ -302,10 +260,7 @@ fn tokens_die_with_their_time_audience_and_objects() {
     let good = "good: true";
     let whole = cluster();
     assert_eq!(error(&plain, &[ISSUER], &whole, NOW + 3660), good);
-    assert_eq!(
-        error(&plain, &[ISSUER], &whole, NOW + 3661),
-        "service account token has expired"
-    );
+    assert_eq!(error(&plain, &[ISSUER], &whole, NOW + 3661), "service account token has expired");
     assert_eq!(error(&plain, &[ISSUER], &whole, NOW - 60), good);
     assert_eq!(
         error(&plain, &[ISSUER], &whole, NOW - 61),
@@ -325,28 +280,15 @@ fn tokens_die_with_their_time_audience_and_objects() {
         error(&plain, &[ISSUER], &changed, NOW),
         "service account UID (sa-9) does not match claim (sa-1)"
     );
-    changed.put(
-        LiveKind::ServiceAccount,
-        "default/robot",
-        "sa-1",
-        Some(NOW - 60),
-    );
+    changed.put(LiveKind::ServiceAccount, "default/robot", "sa-1", Some(NOW - 60));
     assert_eq!(error(&plain, &[ISSUER], &changed, NOW), good);
-    changed.put(
-        LiveKind::ServiceAccount,
-        "default/robot",
-        "sa-1",
-        Some(NOW - 61),
-    );
+    changed.put(LiveKind::ServiceAccount, "default/robot", "sa-1", Some(NOW - 61));
     assert_eq!(
         error(&plain, &[ISSUER], &changed, NOW),
         "service account default/robot has been deleted"
     );
     changed.remove(LiveKind::ServiceAccount, "default/robot");
-    assert_eq!(
-        error(&plain, &[ISSUER], &changed, NOW),
-        r#"serviceaccounts "robot" not found"#
-    );
+    assert_eq!(error(&plain, &[ISSUER], &changed, NOW), r#"serviceaccounts "robot" not found"#);
 
     for (kind, name, live, key, word) in [
         ("Pod", "p1", LiveKind::Pod, "default/p1", "pod"),
@@ -380,19 +322,11 @@ fn tokens_of_others_are_not_judged() {
     let answer = request(&theirs, "robot", &json!({})).unwrap();
     let token = answer["status"]["token"].as_str().unwrap();
     let verify = |issuer: &TokenIssuer, token: &str| {
-        issuer
-            .verify(token, issuer.audiences(), &cluster(), at(NOW))
-            .map(|v| v.is_some())
+        issuer.verify(token, issuer.audiences(), &cluster(), at(NOW)).map(|v| v.is_some())
     };
-    assert_eq!(
-        verify(&ours, token),
-        Err(InvalidToken::Jwt(JwtError::UnknownKey))
-    );
-    let elsewhere = TokenIssuer::new(
-        "https://elsewhere",
-        &[&TokenIssuer::generate_key().unwrap()],
-    )
-    .unwrap();
+    assert_eq!(verify(&ours, token), Err(InvalidToken::Jwt(JwtError::UnknownKey)));
+    let elsewhere =
+        TokenIssuer::new("https://elsewhere", &[&TokenIssuer::generate_key().unwrap()]).unwrap();
     assert_eq!(verify(&elsewhere, token), Ok(false));
     assert_eq!(verify(&ours, "opaque"), Ok(false));
     assert_eq!(verify(&ours, ""), Ok(false));
@@ -400,34 +334,20 @@ fn tokens_of_others_are_not_judged() {
 
 #[test]
 fn keys_rotate() {
-    let (old, new) = (
-        TokenIssuer::generate_key().unwrap(),
-        TokenIssuer::generate_key().unwrap(),
-    );
+    let (old, new) = (TokenIssuer::generate_key().unwrap(), TokenIssuer::generate_key().unwrap());
     let before = TokenIssuer::new(ISSUER, &[&old]).unwrap();
     let after = TokenIssuer::new(ISSUER, &[&new, &old]).unwrap();
     let answer = request(&before, "robot", &json!({})).unwrap();
     let token = answer["status"]["token"].as_str().unwrap();
-    assert!(
-        after
-            .verify(token, after.audiences(), &cluster(), at(NOW))
-            .unwrap()
-            .is_some()
-    );
+    assert!(after.verify(token, after.audiences(), &cluster(), at(NOW)).unwrap().is_some());
     assert!(TokenIssuer::new(ISSUER, &[]).is_err());
 }
 
 #[test]
 fn user_names_are_taken_apart() {
     let cases = [
-        (
-            "system:serviceaccount:default:robot",
-            Some(("default", "robot")),
-        ),
-        (
-            "system:serviceaccount:default:a.b",
-            Some(("default", "a.b")),
-        ),
+        ("system:serviceaccount:default:robot", Some(("default", "robot"))),
+        ("system:serviceaccount:default:a.b", Some(("default", "a.b"))),
         ("system:serviceaccount:default:", None),
         ("system:serviceaccount:a.b:robot", None),
         ("system:serviceaccount:default:a:b", None),
@@ -436,8 +356,5 @@ fn user_names_are_taken_apart() {
     for (user, expected) in cases {
         assert_eq!(split_user_name(user), expected, "{user}");
     }
-    assert_eq!(
-        user_name("default", "robot"),
-        "system:serviceaccount:default:robot"
-    );
+    assert_eq!(user_name("default", "robot"), "system:serviceaccount:default:robot");
 }

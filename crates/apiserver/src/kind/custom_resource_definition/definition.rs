@@ -11,8 +11,6 @@ use crate::schema::{CompileError, Schema};
 /// A definition that was accepted.
 #[derive(Debug)]
 pub(crate) struct Definition {
-    /// The definition's own name, `plural.group`.
-    pub(crate) name: String,
     pub(crate) group: String,
     pub(crate) names: Names,
     pub(crate) scope: Scope,
@@ -102,12 +100,7 @@ impl Definition {
             versions.push(Version { deprecation: deprecation(version, spec), ..parsed });
         }
         let group = spec.text("group").to_owned();
-        Ok(Self { name, group, names: Names::parse(spec.at("names")), scope, versions })
-    }
-
-    /// The version by its name, if it is served.
-    pub(crate) fn served(&self, version: &str) -> Option<&Version> {
-        self.versions.iter().find(|v| v.served && v.name == version)
+        Ok(Self { group, names: Names::parse(spec.at("names")), scope, versions })
     }
 
     /// The version that objects are stored in.

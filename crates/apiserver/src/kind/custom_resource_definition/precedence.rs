@@ -5,20 +5,20 @@ use std::cmp::Reverse;
 /// Orders versions from worst to best: names that are no versions in reverse alphabetical order,
 /// then alpha, beta and stable ones, each by number.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Precedence<'n> {
+pub(crate) enum Precedence<'n> {
     Other(Reverse<&'n str>),
     Version { stability: Stability, major: u64, minor: u64 },
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stability {
+pub(crate) enum Stability {
     Alpha,
     Beta,
     Stable,
 }
 
 impl<'n> Precedence<'n> {
-    pub(super) fn of(name: &'n str) -> Self {
+    pub(crate) fn of(name: &'n str) -> Self {
         Self::parse(name).unwrap_or(Self::Other(Reverse(name)))
     }
 

@@ -44,10 +44,7 @@ fn the_new_group_is_strict() {
     let bad_name = |value: &str| format!("reportingController: Invalid value: \"{value}\": {NAME}");
     let cases: Vec<(Value, Vec<String>)> = vec![
         (json!({}), vec![]),
-        (
-            json!({"eventTime": null}),
-            vec!["eventTime: Required value".into()],
-        ),
+        (json!({"eventTime": null}), vec!["eventTime: Required value".into()]),
         (
             json!({"reportingController": null}),
             vec![
@@ -57,22 +54,13 @@ fn the_new_group_is_strict() {
             ],
         ),
         (json!({"reportingController": "a b"}), vec![bad_name("a b")]),
-        (
-            json!({"reportingInstance": null}),
-            vec!["reportingInstance: Required value".into()],
-        ),
+        (json!({"reportingInstance": null}), vec!["reportingInstance: Required value".into()]),
         (
             json!({"reportingInstance": long}),
             vec!["reportingInstance: Invalid value: \"\": can have at most 128 characters".into()],
         ),
-        (
-            json!({"action": null}),
-            vec!["action: Required value".into()],
-        ),
-        (
-            json!({"reason": null}),
-            vec!["reason: Required value".into()],
-        ),
+        (json!({"action": null}), vec!["action: Required value".into()]),
+        (json!({"reason": null}), vec!["reason: Required value".into()]),
         (
             json!({"reason": long}),
             vec!["reason: Invalid value: \"\": can have at most 128 characters".into()],
@@ -81,14 +69,8 @@ fn the_new_group_is_strict() {
             json!({"note": "x".repeat(1025)}),
             vec!["message: Invalid value: \"\": can have at most 1024 characters".into()],
         ),
-        (
-            json!({"type": "Foo"}),
-            vec!["type: Invalid value: \"\": has invalid value: Foo".into()],
-        ),
-        (
-            json!({"type": null}),
-            vec!["type: Invalid value: \"\": has invalid value: ".into()],
-        ),
+        (json!({"type": "Foo"}), vec!["type: Invalid value: \"\": has invalid value: Foo".into()]),
+        (json!({"type": null}), vec!["type: Invalid value: \"\": has invalid value: ".into()]),
         (
             json!({
                 "deprecatedCount": 2, "deprecatedSource": {"component": "c"},
@@ -121,17 +103,10 @@ fn the_new_group_is_strict() {
                     .into(),
             ],
         ),
-        (
-            json!({"regarding": {"kind": "Node"}, "metadata": {"namespace": "kube-system"}}),
-            vec![],
-        ),
+        (json!({"regarding": {"kind": "Node"}, "metadata": {"namespace": "kube-system"}}), vec![]),
     ];
     for (changes, expected) in cases {
-        assert_eq!(
-            faults(&Event, &event(changes.clone())),
-            expected,
-            "{changes}"
-        );
+        assert_eq!(faults(&Event, &event(changes.clone())), expected, "{changes}");
     }
 }
 
@@ -158,11 +133,7 @@ fn the_old_group_is_lenient() {
     assert_eq!(new_style[0], "reportingComponent: Required value");
     assert_eq!(
         new_style[3..],
-        [
-            "reportingInstance: Required value",
-            "action: Required value",
-            "reason: Required value"
-        ]
+        ["reportingInstance: Required value", "action: Required value", "reason: Required value"]
     );
 }
 
@@ -177,10 +148,7 @@ fn only_the_series_of_a_new_event_changes() {
     assert!(update(&old, &old).is_empty());
     let series = json!({"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}});
     assert!(update(&event(series), &old).is_empty());
-    assert_eq!(
-        update(&event(json!({"series": {"count": 1}})), &old).len(),
-        2
-    );
+    assert_eq!(update(&event(json!({"series": {"count": 1}})), &old).len(), 2);
     let changed = event(json!({
         "note": "z", "reason": "q", "type": "Warning", "action": "z",
         "reportingController": "a/z", "reportingInstance": "zz", "regarding": {"namespace": "ns1"},
@@ -196,10 +164,7 @@ fn only_the_series_of_a_new_event_changes() {
     assert_eq!(
         update(&changed, &old),
         [
-            format!(
-                "involvedObject: Invalid value: {}: field is immutable",
-                reference("ns1", "")
-            ),
+            format!("involvedObject: Invalid value: {}: field is immutable", reference("ns1", "")),
             "reason: Invalid value: \"q\": field is immutable".to_owned(),
             "message: Invalid value: \"z\": field is immutable".to_owned(),
             "source: Invalid value: {\"Component\":\"q\",\"Host\":\"\"}: field is immutable"
@@ -212,10 +177,7 @@ fn only_the_series_of_a_new_event_changes() {
             "eventTime: Invalid value: \"2026-01-01T00:00:00.000000Z\": field is immutable"
                 .to_owned(),
             "action: Invalid value: \"z\": field is immutable".to_owned(),
-            format!(
-                "related: Invalid value: {}: field is immutable",
-                reference("", "x")
-            ),
+            format!("related: Invalid value: {}: field is immutable", reference("", "x")),
             "reportingController: Invalid value: \"a/z\": field is immutable".to_owned(),
             "reportingInstance: Invalid value: \"zz\": field is immutable".to_owned(),
         ]
@@ -286,19 +248,13 @@ fn both_forms_are_selected_by_the_same_values() {
     let new = event(json!({}));
     let mut core = new.clone();
     to_core(&mut core);
-    let fields = CoreEvent
-        .selectable_fields()
-        .iter()
-        .zip(Event.selectable_fields());
+    let fields = CoreEvent.selectable_fields().iter().zip(Event.selectable_fields());
     for (core_label, new_label) in fields {
         let value = CoreEvent.selectable_field(&core, core_label);
         assert_eq!(value, Event.selectable_field(&new, new_label));
         assert_eq!(value, Event.selectable_field(&core, new_label));
     }
-    assert_eq!(
-        CoreEvent.selectable_field(&core, "involvedObject.name"),
-        "p"
-    );
+    assert_eq!(CoreEvent.selectable_field(&core, "involvedObject.name"), "p");
     assert_eq!(CoreEvent.selectable_field(&core, "source"), "a/b");
     assert_eq!(CoreEvent.selectable_field(&core, "type"), "Normal");
     core.insert("source".to_owned(), json!({"component": "kubelet"}));

@@ -38,12 +38,3 @@ fn growing() {
     let pending = claim("1Gi", "Pending");
     assert_eq!(admit_resize(&large, &pending, |_| true), Err(ResizeRefusal::NotBound));
 }
-
-#[test]
-fn the_default_class_is_for_claims_without_one() {
-    let mut claim = Object::new();
-    default_storage_class(&mut claim, "standard");
-    assert_eq!(claim["spec"]["storageClassName"], "standard");
-    default_storage_class(&mut claim, "other");
-    assert_eq!(claim["spec"]["storageClassName"], "standard");
-}

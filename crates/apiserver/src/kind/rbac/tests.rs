@@ -40,10 +40,8 @@ fn rules_are_checked_by_scope() {
 fn aggregation_needs_good_selectors() {
     assert_eq!(
         faults(&ClusterRole, &json!({"aggregationRule": {}}), None),
-        [
-            "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector \
-          required if aggregationRule is non-nil"
-        ]
+        ["aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector \
+          required if aggregationRule is non-nil"]
     );
     let good = json!({"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}});
     assert!(faults(&ClusterRole, &good, None).is_empty());
@@ -140,9 +138,7 @@ fn a_binding_keeps_its_role() {
     let new = json!({"roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": "zz"}});
     assert_eq!(
         faults(&RoleBinding, &new, Some(&old)),
-        [
-            "roleRef: Invalid value: {\"APIGroup\":\"rbac.authorization.k8s.io\",\"Kind\":\
-          \"ClusterRole\",\"Name\":\"zz\"}: cannot change roleRef"
-        ]
+        ["roleRef: Invalid value: {\"APIGroup\":\"rbac.authorization.k8s.io\",\"Kind\":\
+          \"ClusterRole\",\"Name\":\"zz\"}: cannot change roleRef"]
     );
 }

@@ -13,10 +13,7 @@ enum Container {
 pub(super) fn check_object(bytes: &[u8]) -> Result<(), String> {
     // Go feeds a space at the end, so that what cannot end there says why.
     let padded = [bytes, b" "].concat();
-    let mut scanner = Scanner {
-        bytes: &padded,
-        pos: 0,
-    };
+    let mut scanner = Scanner { bytes: &padded, pos: 0 };
     scanner.skip_space();
     let first = scanner.bytes.get(scanner.pos).copied();
     scanner.document()?;
@@ -27,9 +24,7 @@ pub(super) fn check_object(bytes: &[u8]) -> Result<(), String> {
         Some(b't' | b'f') => "bool",
         _ => "number",
     };
-    Err(format!(
-        "json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
-    ))
+    Err(format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"))
 }
 
 struct Scanner<'b> {
@@ -209,11 +204,7 @@ impl Scanner<'_> {
 
 fn push(open: &mut Vec<Container>, container: Container) -> Result<(), String> {
     open.push(container);
-    if open.len() > MAX_DEPTH {
-        Err("exceeded max depth".to_owned())
-    } else {
-        Ok(())
-    }
+    if open.len() > MAX_DEPTH { Err("exceeded max depth".to_owned()) } else { Ok(()) }
 }
 
 fn invalid(byte: u8, context: &str) -> String {
@@ -247,87 +238,38 @@ mod tests {
         };
         for (text, expected) in [
             ("", "unexpected end of JSON input".to_owned()),
-            (
-                "x",
-                "invalid character 'x' looking for beginning of value".to_owned(),
-            ),
+            ("x", "invalid character 'x' looking for beginning of value".to_owned()),
             ("[]", wrong_type("array")),
             ("12", wrong_type("number")),
             ("\"s\"", wrong_type("string")),
             (" true ", wrong_type("bool")),
             ("{\"a\":1", "unexpected end of JSON input".to_owned()),
             ("[1", "unexpected end of JSON input".to_owned()),
-            (
-                "{\"a\":1} x",
-                "invalid character 'x' after top-level value".to_owned(),
-            ),
-            (
-                "{\"a\"}",
-                "invalid character '}' after object key".to_owned(),
-            ),
-            (
-                "{a}",
-                "invalid character 'a' looking for beginning of object key string".to_owned(),
-            ),
+            ("{\"a\":1} x", "invalid character 'x' after top-level value".to_owned()),
+            ("{\"a\"}", "invalid character '}' after object key".to_owned()),
+            ("{a}", "invalid character 'a' looking for beginning of object key string".to_owned()),
             (
                 "{\"a\":1,}",
                 "invalid character '}' looking for beginning of object key string".to_owned(),
             ),
-            (
-                "{\"a\":1 2}",
-                "invalid character '2' after object key:value pair".to_owned(),
-            ),
-            (
-                "{\"a\":[1 2]}",
-                "invalid character '2' after array element".to_owned(),
-            ),
-            (
-                "tru",
-                "invalid character ' ' in literal true (expecting 'e')".to_owned(),
-            ),
-            (
-                "{\"a\":tru}",
-                "invalid character '}' in literal true (expecting 'e')".to_owned(),
-            ),
-            (
-                "\u{1}",
-                "invalid character '\\x01' looking for beginning of value".to_owned(),
-            ),
-            (
-                "{\"a\":\"\u{1}\"}",
-                "invalid character '\\x01' in string literal".to_owned(),
-            ),
+            ("{\"a\":1 2}", "invalid character '2' after object key:value pair".to_owned()),
+            ("{\"a\":[1 2]}", "invalid character '2' after array element".to_owned()),
+            ("tru", "invalid character ' ' in literal true (expecting 'e')".to_owned()),
+            ("{\"a\":tru}", "invalid character '}' in literal true (expecting 'e')".to_owned()),
+            ("\u{1}", "invalid character '\\x01' looking for beginning of value".to_owned()),
+            ("{\"a\":\"\u{1}\"}", "invalid character '\\x01' in string literal".to_owned()),
             ("-", "invalid character ' ' in numeric literal".to_owned()),
-            (
-                "1.",
-                "invalid character ' ' after decimal point in numeric literal".to_owned(),
-            ),
-            (
-                "1ex",
-                "invalid character 'x' in exponent of numeric literal".to_owned(),
-            ),
-            (
-                "\"\\q\"",
-                "invalid character 'q' in string escape code".to_owned(),
-            ),
-            (
-                "\"\\u12x\"",
-                "invalid character 'x' in \\u hexadecimal character escape".to_owned(),
-            ),
+            ("1.", "invalid character ' ' after decimal point in numeric literal".to_owned()),
+            ("1ex", "invalid character 'x' in exponent of numeric literal".to_owned()),
+            ("\"\\q\"", "invalid character 'q' in string escape code".to_owned()),
+            ("\"\\u12x\"", "invalid character 'x' in \\u hexadecimal character escape".to_owned()),
         ] {
             assert_eq!(check_object(text.as_bytes()), Err(expected), "{text}");
         }
-        for good in [
-            "{}",
-            "null",
-            " {\"a\": {\"b\": [1, -0.5e+3, \"\\u00e9\"]}, \"c\": null} ",
-        ] {
+        for good in ["{}", "null", " {\"a\": {\"b\": [1, -0.5e+3, \"\\u00e9\"]}, \"c\": null} "] {
             assert_eq!(check_object(good.as_bytes()), Ok(()), "{good}");
         }
-        assert_eq!(
-            check_object(&b"[".repeat(20_000)),
-            Err("exceeded max depth".to_owned())
-        );
+        assert_eq!(check_object(&b"[".repeat(20_000)), Err("exceeded max depth".to_owned()));
     }
 
     proptest! {

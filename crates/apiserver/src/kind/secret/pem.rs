@@ -56,18 +56,16 @@ fn block_types(input: &[u8]) -> Vec<String> {
         };
         let mut body = String::new();
         let mut ahead = lines.clone();
-        let closed = ahead
-            .by_ref()
-            .find_map(|line| match boundary(line, "-----END ") {
-                Some(end) => Some(end == kind),
-                None => {
-                    // Headers such as `Proc-Type: 4,ENCRYPTED` are no part of the body.
-                    if !line.contains(':') {
-                        body.extend(line.chars().filter(|c| !c.is_whitespace()));
-                    }
-                    None
+        let closed = ahead.by_ref().find_map(|line| match boundary(line, "-----END ") {
+            Some(end) => Some(end == kind),
+            None => {
+                // Headers such as `Proc-Type: 4,ENCRYPTED` are no part of the body.
+                if !line.contains(':') {
+                    body.extend(line.chars().filter(|c| !c.is_whitespace()));
                 }
-            });
+                None
+            }
+        });
         if closed == Some(true) && BASE64.decode(&body).is_ok() {
             types.push(kind.to_owned());
             lines = ahead;
@@ -97,14 +95,8 @@ mod tests {
         };
         assert_eq!(fault(&certificate, &key), "");
         assert_eq!(fault(&format!("note\n{key}{certificate}"), &key), "");
-        assert_eq!(
-            fault("a", "b"),
-            "tls: failed to find any PEM data in certificate input"
-        );
-        assert_eq!(
-            fault(&certificate, "x"),
-            "tls: failed to find any PEM data in key input"
-        );
+        assert_eq!(fault("a", "b"), "tls: failed to find any PEM data in certificate input");
+        assert_eq!(fault(&certificate, "x"), "tls: failed to find any PEM data in key input");
         assert!(fault(&key, &certificate).ends_with("PEM inputs may have been switched"));
         assert_eq!(
             fault(&certificate, &certificate),
@@ -113,9 +105,6 @@ mod tests {
         assert!(fault(&format!("{}{}", block("A"), block("B")), &key).ends_with("types: [A B]"));
         assert!(fault(&certificate, &block("A")).ends_with("types: [A]"));
         let broken = "-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n";
-        assert_eq!(
-            fault(broken, &key),
-            "tls: failed to find any PEM data in certificate input"
-        );
+        assert_eq!(fault(broken, &key), "tls: failed to find any PEM data in certificate input");
     }
 }

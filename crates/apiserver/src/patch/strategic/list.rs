@@ -18,9 +18,7 @@ impl Elements {
     pub(super) fn of(original: &[Value], patch: &[Value]) -> Result<Self, PatchError> {
         let mut elements = original.iter().chain(patch);
         let Some(first) = elements.next() else {
-            return Err(PatchError::Failed(
-                "no elements in any of the given slices".to_owned(),
-            ));
+            return Err(PatchError::Failed("no elements in any of the given slices".to_owned()));
         };
         if first.is_array() {
             return Err(PatchError::Rejected {
@@ -35,9 +33,7 @@ impl Elements {
         }
         match first {
             Value::Object(_) => Ok(Self::Maps),
-            Value::Null => Err(PatchError::Failed(
-                "lists of null are not supported".to_owned(),
-            )),
+            Value::Null => Err(PatchError::Failed("lists of null are not supported".to_owned())),
             _ => Ok(Self::Scalars),
         }
     }
@@ -66,17 +62,12 @@ pub(super) fn merge_lists(
     if elements == Elements::Scalars {
         if is_deletion {
             let gone: HashSet<String> = patch.iter().map(Value::to_string).collect();
-            return Ok(original
-                .into_iter()
-                .filter(|v| !gone.contains(&v.to_string()))
-                .collect());
+            return Ok(original.into_iter().filter(|v| !gone.contains(&v.to_string())).collect());
         }
         let mut seen = HashSet::new();
         let both = original.iter().chain(&patch);
-        let merged: Vec<Value> = both
-            .filter(|value| seen.insert(value.to_string()))
-            .cloned()
-            .collect();
+        let merged: Vec<Value> =
+            both.filter(|value| seen.insert(value.to_string())).cloned().collect();
         return order_elements(merged, &patch, &original, None, elements);
     }
     let Some(merge_key) = merge_key else {
@@ -89,22 +80,14 @@ pub(super) fn merge_lists(
     let keys_only = |list: &[Value]| -> Vec<Value> {
         list.iter()
             .map(|item| {
-                let key = item
-                    .get(merge_key)
-                    .map(|key| (merge_key.to_owned(), key.clone()));
+                let key = item.get(merge_key).map(|key| (merge_key.to_owned(), key.clone()));
                 Value::Object(key.into_iter().collect())
             })
             .collect()
     };
     let (original_order, patch_order) = (keys_only(&original), keys_only(&patch));
     let merged = merge_maps_by_key(merge_maps, original, patch, merge_key)?;
-    order_elements(
-        merged,
-        &patch_order,
-        &original_order,
-        Some(merge_key),
-        elements,
-    )
+    order_elements(merged, &patch_order, &original_order, Some(merge_key), elements)
 }
 
 /// Carries out `$patch` in elements; the patch that comes back has none.
@@ -141,11 +124,7 @@ fn apply_directives(
             }
         }
     }
-    Ok(if replace {
-        (plain, Vec::new())
-    } else {
-        (original, plain)
-    })
+    Ok(if replace { (plain, Vec::new()) } else { (original, plain) })
 }
 
 fn merge_maps_by_key(
@@ -164,10 +143,7 @@ fn merge_maps_by_key(
         let Some(key) = item.get(merge_key).map(Value::to_string) else {
             return Err(no_merge_key(&item, merge_key));
         };
-        match (
-            places.get(&key).and_then(|place| original.get_mut(*place)),
-            item,
-        ) {
+        match (places.get(&key).and_then(|place| original.get_mut(*place)), item) {
             (Some(Value::Object(original)), Value::Object(item)) => merge_maps(original, item)?,
             (_, item) => {
                 places.insert(key, original.len());
@@ -265,11 +241,7 @@ pub(super) fn order_elements(
         let key = identity(&item, merge_key, elements)?.to_string();
         let in_order = orders.0.get(&key).copied();
         let in_live = lives.0.get(&key).copied();
-        let placed = Placed {
-            item,
-            in_order,
-            in_live,
-        };
+        let placed = Placed { item, in_order, in_live };
         if in_order.is_some() {
             wanted.push(placed);
         } else {
@@ -301,11 +273,7 @@ pub(super) fn check_order(
     if patch.is_empty() || order.is_empty() {
         return Ok(());
     }
-    let elements = if merge_key.is_some() {
-        Elements::Maps
-    } else {
-        Elements::Scalars
-    };
+    let elements = if merge_key.is_some() { Elements::Maps } else { Elements::Scalars };
     if let (Elements::Maps, Some(other)) = (elements, patch.iter().find(|item| !item.is_object())) {
         return Err(PatchError::Failed(format!(
             "expected a map[string]interface {{}}, but received a {}",
@@ -313,10 +281,8 @@ pub(super) fn check_order(
         )));
     }
     let directive = |item: &Value| item.get(DIRECTIVE).cloned();
-    let mut pending = patch
-        .iter()
-        .filter(|item| directive(item) != Some("delete".into()))
-        .peekable();
+    let mut pending =
+        patch.iter().filter(|item| directive(item) != Some("delete".into())).peekable();
     for place in order {
         // Other directives are passed over, but not behind the last element.
         while pending.next_if(|item| directive(item).is_some()).is_some() {}

@@ -48,16 +48,9 @@ fn any_value() -> impl Strategy<Value = Value> {
 }
 
 fn any_operation() -> impl Strategy<Value = Value> {
-    let op = prop::sample::select(vec![
-        "add", "remove", "replace", "move", "copy", "test", "?",
-    ]);
-    let path =
-        prop::collection::vec(prop_oneof![any_name(), "[-0-9~/]{0,3}"], 0..4).prop_map(|steps| {
-            steps
-                .iter()
-                .map(|step| format!("/{step}"))
-                .collect::<String>()
-        });
+    let op = prop::sample::select(vec!["add", "remove", "replace", "move", "copy", "test", "?"]);
+    let path = prop::collection::vec(prop_oneof![any_name(), "[-0-9~/]{0,3}"], 0..4)
+        .prop_map(|steps| steps.iter().map(|step| format!("/{step}")).collect::<String>());
     (op, path.clone(), path, any_value()).prop_map(
         |(op, path, from, value)| json!({"op": op, "path": path, "from": from, "value": value}),
     )

@@ -35,10 +35,7 @@ impl Token<'_> {
 }
 
 pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, String> {
-    let mut parser = Parser {
-        lexer: Lexer { text, pos: 0 },
-        ahead: None,
-    };
+    let mut parser = Parser { lexer: Lexer { text, pos: 0 }, ahead: None };
     let mut all = Vec::new();
     loop {
         let token = parser.peek();
@@ -47,9 +44,7 @@ pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, String> {
         }
         if !token.is_word() && token.kind != Kind::Not {
             let found = token.text;
-            return Err(format!(
-                "found '{found}', expected: !, identifier, or 'end of string'"
-            ));
+            return Err(format!("found '{found}', expected: !, identifier, or 'end of string'"));
         }
         let requirement = parser.requirement();
         all.push(requirement.map_err(|e| format!("unable to parse requirement: {e}"))?);
@@ -127,9 +122,7 @@ impl<'t> Parser<'t> {
             Kind::Less => Operator::Less,
             _ => {
                 let found = token.text;
-                return Err(format!(
-                    "found '{found}', expected: in, notin, =, ==, !=, gt, lt"
-                ));
+                return Err(format!("found '{found}', expected: in, notin, =, ==, !=, gt, lt"));
             }
         })
     }
@@ -194,10 +187,7 @@ impl<'t> Parser<'t> {
                     _ => {}
                 }
             } else {
-                return Err(format!(
-                    "found '{}', expected: ',', or identifier",
-                    token.text
-                ));
+                return Err(format!("found '{}', expected: ',', or identifier", token.text));
             }
         }
     }
@@ -213,23 +203,13 @@ impl<'t> Lexer<'t> {
         let rest = self.text[self.pos..].trim_start_matches(is_space);
         self.pos = self.text.len() - rest.len();
         let Some(first) = rest.chars().next() else {
-            return Token {
-                kind: Kind::End,
-                text: "",
-            };
+            return Token { kind: Kind::End, text: "" };
         };
         if first == '\0' {
             // Upstream's lexer takes a NUL for the end.
-            return Token {
-                kind: Kind::End,
-                text: "",
-            };
+            return Token { kind: Kind::End, text: "" };
         }
-        let token = if is_symbol(first) {
-            symbol(rest)
-        } else {
-            word(rest)
-        };
+        let token = if is_symbol(first) { symbol(rest) } else { word(rest) };
         self.pos += token.text.len();
         token
     }
@@ -255,16 +235,11 @@ fn symbol(rest: &str) -> Token<'_> {
         [b'<', ..] => (Kind::Less, 1),
         _ => (Kind::Equals, 1),
     };
-    Token {
-        kind,
-        text: &rest[..length],
-    }
+    Token { kind, text: &rest[..length] }
 }
 
 fn word(rest: &str) -> Token<'_> {
-    let end = rest
-        .find(|c| c == '\0' || is_symbol(c) || is_space(c))
-        .unwrap_or(rest.len());
+    let end = rest.find(|c| c == '\0' || is_symbol(c) || is_space(c)).unwrap_or(rest.len());
     let text = &rest[..end];
     let kind = match text {
         "in" => Kind::In,

@@ -14,43 +14,22 @@ fn faults_read_as_the_api_answers_them() {
                          character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for \
                          validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
     for (text, expected) in [
-        (
-            "a=b,",
-            "found '', expected: identifier after ','".to_owned(),
-        ),
-        (
-            "a=b,,c",
-            "found ',', expected: identifier after ','".to_owned(),
-        ),
-        (
-            "a in",
-            "unable to parse requirement: found '' expected: '('".to_owned(),
-        ),
+        ("a=b,", "found '', expected: identifier after ','".to_owned()),
+        ("a=b,,c", "found ',', expected: identifier after ','".to_owned()),
+        ("a in", "unable to parse requirement: found '' expected: '('".to_owned()),
         (
             "a in (",
             "unable to parse requirement: found '', expected: ',', ')' or identifier".to_owned(),
         ),
-        (
-            "a in b",
-            "unable to parse requirement: found 'b' expected: '('".to_owned(),
-        ),
-        (
-            "!",
-            "unable to parse requirement: found '', expected: identifier".to_owned(),
-        ),
+        ("a in b", "unable to parse requirement: found 'b' expected: '('".to_owned()),
+        ("!", "unable to parse requirement: found '', expected: identifier".to_owned()),
         (
             "a!",
             "unable to parse requirement: found '!', expected: in, notin, =, ==, !=, gt, lt"
                 .to_owned(),
         ),
-        (
-            "=",
-            "found '=', expected: !, identifier, or 'end of string'".to_owned(),
-        ),
-        (
-            "a==b==c",
-            "found '==', expected: ',' or 'end of string'".to_owned(),
-        ),
+        ("=", "found '=', expected: !, identifier, or 'end of string'".to_owned()),
+        ("a==b==c", "found '==', expected: ',' or 'end of string'".to_owned()),
         (
             "a>x",
             "unable to parse requirement: values[0]: Invalid value: \"x\": for 'Gt', 'Lt' \
@@ -75,10 +54,7 @@ fn faults_read_as_the_api_answers_them() {
             "a notin (x,-y)",
             format!("unable to parse requirement: values[0][a]: Invalid value: \"-y\": {VALUE}"),
         ),
-        (
-            "a in (x y)",
-            "unable to parse requirement: found 'y', expected: ',' or ')'".to_owned(),
-        ),
+        ("a in (x y)", "unable to parse requirement: found 'y', expected: ',' or ')'".to_owned()),
         (
             "/a",
             "unable to parse requirement: <nil>: Invalid value: \"/a\": prefix part must be \
@@ -90,36 +66,14 @@ fn faults_read_as_the_api_answers_them() {
             "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"
                 .to_owned(),
         ),
-        (
-            "(",
-            "found '(', expected: !, identifier, or 'end of string'".to_owned(),
-        ),
-        (
-            "a=(b)",
-            "unable to parse requirement: found '(', expected: identifier".to_owned(),
-        ),
-        (
-            "!a=b",
-            "found '=', expected: ',' or 'end of string'".to_owned(),
-        ),
-        (
-            "a=b)",
-            "found ')', expected: ',' or 'end of string'".to_owned(),
-        ),
-        (
-            "a>=1",
-            "unable to parse requirement: found '=', expected: identifier".to_owned(),
-        ),
-        (
-            "a=!b",
-            "unable to parse requirement: found '!', expected: identifier".to_owned(),
-        ),
+        ("(", "found '(', expected: !, identifier, or 'end of string'".to_owned()),
+        ("a=(b)", "unable to parse requirement: found '(', expected: identifier".to_owned()),
+        ("!a=b", "found '=', expected: ',' or 'end of string'".to_owned()),
+        ("a=b)", "found ')', expected: ',' or 'end of string'".to_owned()),
+        ("a>=1", "unable to parse requirement: found '=', expected: identifier".to_owned()),
+        ("a=!b", "unable to parse requirement: found '!', expected: identifier".to_owned()),
     ] {
-        assert_eq!(
-            LabelSelector::parse(text).map_err(|e| e.to_string()),
-            Err(expected),
-            "{text}"
-        );
+        assert_eq!(LabelSelector::parse(text).map_err(|e| e.to_string()), Err(expected), "{text}");
     }
 }
 
@@ -154,11 +108,7 @@ fn requirements_are_all_needed() {
         ("in=notin", true),
         ("in in (notin)", true),
     ] {
-        assert_eq!(
-            LabelSelector::parse(text).unwrap().matches(labels),
-            expected,
-            "{text}"
-        );
+        assert_eq!(LabelSelector::parse(text).unwrap().matches(labels), expected, "{text}");
     }
     assert!(LabelSelector::parse("!a").unwrap().matches(None));
     assert!(!LabelSelector::parse("a").unwrap().matches(None));
@@ -186,10 +136,7 @@ fn the_api_type_is_read() {
             json!({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]});
         LabelSelector::from_api(&selector).unwrap_err().to_string()
     };
-    assert_eq!(
-        fault("Gt", json!([])),
-        "\"Gt\" is not a valid label selector operator"
-    );
+    assert_eq!(fault("Gt", json!([])), "\"Gt\" is not a valid label selector operator");
     assert_eq!(
         fault("In", json!([])),
         "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
@@ -232,17 +179,7 @@ fn selectors_in_objects_are_checked() {
         errors[3],
         "sel.matchExpressions[2].operator: Invalid value: \"Gt\": not a valid selector operator"
     );
-    assert_eq!(
-        check(
-            bad,
-            Leniency {
-                any_value: true,
-                any_operator: true
-            }
-        )
-        .len(),
-        2
-    );
+    assert_eq!(check(bad, Leniency { any_value: true, any_operator: true }).len(), 2);
 }
 
 proptest! {

@@ -11,9 +11,7 @@ fn decoded(api_version: &str, kind: &str, mut body: Value) -> (Value, Vec<String
 
 fn refused(api_version: &str, kind: &str, mut body: Value) -> String {
     let ty = table().lookup(api_version, kind).expect("a kind");
-    decode(ty, &mut body, &mut Vec::new())
-        .expect_err("must not decode")
-        .to_string()
+    decode(ty, &mut body, &mut Vec::new()).expect_err("must not decode").to_string()
 }
 
 fn pod(container: &Value) -> Value {
@@ -40,10 +38,7 @@ fn type_errors_are_in_go_s_words() {
              map[string]string"
                 .to_owned(),
         ),
-        (
-            json!({"binaryData": {"a": "!!"}}),
-            "illegal base64 data at input byte 0".to_owned(),
-        ),
+        (json!({"binaryData": {"a": "!!"}}), "illegal base64 data at input byte 0".to_owned()),
         (
             json!({"binaryData": {"a": {}}}),
             "json: cannot unmarshal object into Go struct field ConfigMap.binaryData of type \
@@ -121,14 +116,8 @@ fn type_errors_name_the_innermost_struct_and_embedded_ones() {
             pod(&json!({"livenessProbe": {"httpGet": {"port": 3_000_000_000_i64}}})),
             format!("json: cannot unmarshal number 3000000000 into {port}"),
         ),
-        (
-            pod(&json!({"resources": {"limits": {"cpu": "abc"}}})),
-            regex.to_owned(),
-        ),
-        (
-            pod(&json!({"resources": {"limits": {"cpu": []}}})),
-            regex.to_owned(),
-        ),
+        (pod(&json!({"resources": {"limits": {"cpu": "abc"}}})), regex.to_owned()),
+        (pod(&json!({"resources": {"limits": {"cpu": []}}})), regex.to_owned()),
         (
             pod(&json!({"resources": {"limits": {"cpu": "1ee"}}})),
             "unable to parse quantity's suffix".to_owned(),
@@ -185,10 +174,7 @@ fn schemas_within_schemas() {
                 "json: cannot unmarshal number into {at}.additionalProperties.type of type string"
             ),
         ),
-        (
-            json!({"additionalProperties": "x"}),
-            "boolean or JSON schema expected".to_owned(),
-        ),
+        (json!({"additionalProperties": "x"}), "boolean or JSON schema expected".to_owned()),
         (
             json!({"items": {"properties": {"x": {"maxLength": "q"}}}}),
             format!(
@@ -349,20 +335,14 @@ fn metadata_of_custom_objects() {
     );
     assert_eq!(
         strict,
-        [
-            r#"unknown field "metadata.foo""#,
-            r#"unknown field "metadata.ownerReferences[0].bar""#
-        ]
+        [r#"unknown field "metadata.foo""#, r#"unknown field "metadata.ownerReferences[0].bar""#]
     );
     for (mut metadata, wanted) in [
         (
             json!({"labels": {"x": 1}}),
             "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string",
         ),
-        (
-            json!([]),
-            "json: cannot unmarshal array into Go value of type v1.ObjectMeta",
-        ),
+        (json!([]), "json: cannot unmarshal array into Go value of type v1.ObjectMeta"),
     ] {
         let error = decode_object_meta(&mut metadata, &mut strict).expect_err("must not decode");
         assert_eq!(error.to_string(), wanted);
@@ -384,17 +364,13 @@ fn floats_are_written_as_go_writes_them() {
     assert_eq!(canonical("1.5"), None);
     assert_eq!(canonical("1.0").as_deref(), Some("1"));
     assert_eq!(canonical("-3.0").as_deref(), Some("-3"));
-    assert_eq!(
-        canonical("9223372036854775807").as_deref(),
-        Some("9223372036854776000")
-    );
+    assert_eq!(canonical("9223372036854775807").as_deref(), Some("9223372036854776000"));
 }
 
 #[test]
 fn strict_errors_are_bounded() {
-    let members: Map<String, Value> = (0..200)
-        .map(|number| (format!("x{number}"), Value::Null))
-        .collect();
+    let members: Map<String, Value> =
+        (0..200).map(|number| (format!("x{number}"), Value::Null)).collect();
     let (body, strict) = decoded("v1", "ConfigMap", Value::Object(members));
     assert_eq!(strict.len(), MAX_STRICT_ERRORS);
     assert_eq!(body, json!({"metadata": {}}));

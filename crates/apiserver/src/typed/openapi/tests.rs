@@ -4,10 +4,8 @@ use super::*;
 
 fn schemas(api_version: &str, kinds: &[&str]) -> Value {
     let table = table();
-    let roots: Vec<TypeId> = kinds
-        .iter()
-        .map(|kind| table.lookup(api_version, kind).expect("a kind"))
-        .collect();
+    let roots: Vec<TypeId> =
+        kinds.iter().map(|kind| table.lookup(api_version, kind).expect("a kind")).collect();
     component_schemas(api_version, &roots)
 }
 
@@ -127,9 +125,7 @@ fn every_reference_leads_somewhere() {
         targets(schemas, &mut found);
         assert!(found.len() > 20);
         for target in found {
-            let name = target
-                .strip_prefix("#/components/schemas/")
-                .expect("a component");
+            let name = target.strip_prefix("#/components/schemas/").expect("a component");
             assert!(schemas.get(name).is_some(), "{name}");
         }
     }

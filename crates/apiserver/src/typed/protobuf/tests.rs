@@ -8,10 +8,7 @@ use crate::typed::decode;
 fn vectors() -> impl Iterator<Item = (Vec<u8>, Value)> {
     include_str!("vectors.txt").lines().map(|line| {
         let (bytes, json) = line.split_once(' ').expect("two columns");
-        (
-            hex::decode(bytes).expect("hexadecimal"),
-            serde_json::from_str(json).expect("JSON"),
-        )
+        (hex::decode(bytes).expect("hexadecimal"), serde_json::from_str(json).expect("JSON"))
     })
 }
 
@@ -35,28 +32,16 @@ fn bodies_that_are_something_else_are_refused() {
     assert_eq!(decode_protobuf(b"k8s\0"), Err(ProtobufError::NoKind));
     assert_eq!(
         decode_protobuf(b"k8s\0\x0a\x0a\x0a\x02v9\x12\x04Pods"),
-        Err(ProtobufError::UnknownKind {
-            api_version: "v9".to_owned(),
-            kind: "Pods".to_owned()
-        })
+        Err(ProtobufError::UnknownKind { api_version: "v9".to_owned(), kind: "Pods".to_owned() })
     );
-    assert_eq!(
-        decode_protobuf(b"k8s\0\x0a\xff"),
-        Err(ProtobufError::Truncated)
-    );
+    assert_eq!(decode_protobuf(b"k8s\0\x0a\xff"), Err(ProtobufError::Truncated));
     let wrong_wire = b"k8s\0\x0a\x09\x0a\x02v1\x12\x03Pod\x12\x02\x08\x01";
     assert_eq!(
         decode_protobuf(wrong_wire),
-        Err(ProtobufError::WireType {
-            wire: 0,
-            field: "metadata"
-        })
+        Err(ProtobufError::WireType { wire: 0, field: "metadata" })
     );
     let bare = b"k8s\0\x0a\x09\x0a\x02v1\x12\x03Pod";
-    assert_eq!(
-        decode_protobuf(bare),
-        Ok(json!({"apiVersion": "v1", "kind": "Pod"}))
-    );
+    assert_eq!(decode_protobuf(bare), Ok(json!({"apiVersion": "v1", "kind": "Pod"})));
 }
 
 /// Wraps a message as a length-delimited field.

@@ -1,0 +1,277 @@
+//! One controller, three servers: in process, over TLS, and a real kube-apiserver. What it leaves
+//! behind is the same.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, header};
+use http_body_util::BodyExt;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::runtime::conditions;
+use kube::runtime::wait::{Condition, await_condition};
+use kube::{Api, Client, CustomResourceExt, Resource, ResourceExt};
+use serde_json::json;
+use sojourn_apiserver::SystemEntropy;
+use sojourn_apiserver::auth::kubeconfig::{Credential, Kubeconfig};
+use sojourn_apiserver::auth::token::Token;
+use tokio::sync::oneshot;
+
+use crate::control_plane::ControlPlane;
+use crate::fixture::{PATIENCE, admin, eventually, open, user, within};
+use crate::florist::{Bouquet, BouquetSpec, FINALIZER, LEASE, LEDGER, MANAGER, Shop, child_name};
+use crate::identity;
+use crate::target::Target;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_works_in_process() {
+    let engine = open().await;
+    a_season(admin(&engine), PATIENCE).await;
+    engine.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_works_over_tls() {
+    let engine = open().await;
+    let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let server = engine.serve_tls(any_port).await.expect("a port on loopback");
+    let token = Token::generate(&SystemEntropy::default());
+    engine.add_token(token.reveal(), user("admin", &["system:masters"]));
+    let config = Kubeconfig {
+        name: "test",
+        server: &format!("https://{}", server.address()),
+        authority_pem: server.authority_pem(),
+        credential: Credential::Token(&token),
+        namespace: None,
+    };
+    let config = kube::config::Kubeconfig::from_yaml(&config.render()).expect("it is a kubeconfig");
+    let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await;
+    let client = Client::try_from(config.expect("kube-rs reads it")).expect("it makes a client");
+    a_season(client, PATIENCE).await;
+    engine.end_watches();
+    within("the listener ends", PATIENCE, server.stop()).await;
+    engine.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_works_on_a_real_server() {
+    let Some(assets) = ControlPlane::assets() else {
+        let required = std::env::var("SOJOURN_REQUIRE_KUBE").is_ok_and(|value| value == "1");
+        assert!(!required, "KUBEBUILDER_ASSETS is not set");
+        println!("skipped: KUBEBUILDER_ASSETS is not set (cargo xtask kube-env)");
+        return;
+    };
+    let plane = ControlPlane::start(&assets).await.expect("the control plane starts");
+    let target = std::sync::Arc::new(plane.target().await.expect("the control plane answers"));
+    let patience = target.patience();
+    let service = tower::service_fn(move |mut request: Request<kube::client::Body>| {
+        let target = target.clone();
+        async move {
+            let token = format!("Bearer {}", identity::ADMIN.token);
+            let token = HeaderValue::from_str(&token).expect("the token is plain text");
+            request.headers_mut().insert(header::AUTHORIZATION, token);
+            let (parts, body) = request.into_parts();
+            let bytes = body.collect().await?.to_bytes();
+            target.send(Request::from_parts(parts, Bytes::from(bytes))).await
+        }
+    });
+    a_season(Client::new(service, "default"), patience).await;
+}
+
+/// From the definition to the last deletion, with what must be there after each step.
+async fn a_season(client: Client, patience: Duration) {
+    let namespace = "flowers";
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let new = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+    let new = serde_json::from_value(new).expect("it is a Namespace");
+    namespaces.create(&PostParams::default(), &new).await.expect("a Namespace is created");
+    install(&client, patience).await;
+
+    let shop = Shop::new(&client, namespace, "anna", Timestamp::now).with_recorder();
+    let stand = Stand { shop, patience };
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = tokio::spawn(stand.shop.clone().run(async { drop(stopped.await) }));
+
+    let rose = stand.arranges_a_new_bouquet().await;
+    stand.follows_changes(&rose).await;
+    stand.repairs_children(&rose).await;
+    stand.cleans_up(&rose).await;
+    stand.told_what_happened(&rose).await;
+    stand.holds_the_lease().await;
+
+    stop.send(()).expect("the controller still runs");
+    within("the controller stops", patience, running).await.expect("it did not panic");
+    stand.gave_the_lease_back().await;
+    uninstall(&client, patience).await;
+}
+
+pub(crate) async fn install(client: &Client, patience: Duration) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let definition = Bouquet::crd();
+    let made = definitions.create(&PostParams::default(), &definition).await;
+    made.expect("the definition is accepted");
+    let established =
+        await_condition(definitions, Bouquet::crd_name(), conditions::is_crd_established());
+    let established = within("the definition is established", patience, established).await;
+    established.expect("the definition can be watched");
+}
+
+async fn uninstall(client: &Client, patience: Duration) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let name = Bouquet::crd_name();
+    let deleted = definitions.delete(name, &DeleteParams::default()).await;
+    let uid = deleted.expect("the definition can be deleted").map_left(|crd| crd.uid()).left();
+    let uid = uid.flatten().expect("a definition is not gone at once");
+    let gone = await_condition(definitions, name, conditions::is_deleted(&uid));
+    within("the definition goes", patience, gone).await.expect("the definition can be watched");
+}
+
+/// Where the controller is seen from outside.
+struct Stand {
+    shop: Shop,
+    patience: Duration,
+}
+
+impl Stand {
+    async fn until(&self, what: &str, name: &str, condition: impl Condition<Bouquet>) {
+        let waited = await_condition(self.shop.bouquets(), name, condition);
+        within(what, self.patience, waited).await.expect("bouquets can be watched");
+    }
+
+    async fn arranges_a_new_bouquet(&self) -> Bouquet {
+        let rose = Bouquet::new("rose", BouquetSpec { flowers: vec!["rose".to_owned()] });
+        let by = PostParams { field_manager: Some("gardener".to_owned()), dry_run: false };
+        self.shop.bouquets().create(&by, &rose).await.expect("a bouquet is created");
+        self.until("the bouquet is arranged", "rose", observed(1)).await;
+        let rose = self.shop.bouquets().get("rose").await.expect("it is there");
+        assert_eq!(rose.finalizers(), [FINALIZER]);
+        let status = rose.status.as_ref().expect("it has a status");
+        assert_eq!((&*status.phase, &*status.arrangement), ("Arranged", "rose-arrangement"));
+        let owned: Vec<_> = rose
+            .managed_fields()
+            .iter()
+            .map(|entry| {
+                let subresource = entry.subresource.as_deref().unwrap_or_default();
+                (
+                    entry.manager.as_deref().unwrap_or_default(),
+                    entry.operation.as_deref().unwrap_or_default(),
+                    subresource,
+                )
+            })
+            .filter(|(manager, ..)| ["gardener", MANAGER].contains(manager))
+            .collect();
+        assert_eq!(owned, [(MANAGER, "Apply", "status"), ("gardener", "Update", "")]);
+
+        let child = self.child(&rose).await.expect("the child is there");
+        assert_eq!(child.data.as_ref().expect("it has data")["flowers"], "rose");
+        let owner = rose.controller_owner_ref(&()).expect("a stored object has a uid");
+        assert_eq!(child.owner_references(), [owner]);
+        rose
+    }
+
+    async fn follows_changes(&self, rose: &Bouquet) {
+        let wider = json!({"spec": {"flowers": ["rose", "fern"]}});
+        let by = PatchParams { field_manager: Some("gardener".to_owned()), ..Default::default() };
+        let bouquets = self.shop.bouquets();
+        let changed = bouquets.patch("rose", &by, &Patch::Merge(&wider)).await;
+        assert_eq!(changed.expect("it can be patched").metadata.generation, Some(2));
+        self.until("the change is arranged", "rose", observed(2)).await;
+        let child = self.child(rose).await.expect("the child is there");
+        assert_eq!(child.data.expect("it has data")["flowers"], "rose fern");
+    }
+
+    /// A child that is deleted is made again; one that is changed is put right, and what others
+    /// added to it stays.
+    async fn repairs_children(&self, rose: &Bouquet) {
+        let children = self.shop.config_maps();
+        let before = self.child(rose).await.and_then(|child| child.uid());
+        let name = child_name(rose);
+        children.delete(&name, &DeleteParams::default()).await.expect("it can be deleted");
+        eventually("the child is made again", self.patience, async || {
+            self.child(rose).await.filter(|child| child.uid() != before)
+        })
+        .await;
+
+        let meddling = json!({"data": {"flowers": "weeds", "card": "from me"}});
+        let by = PatchParams { field_manager: Some("meddler".to_owned()), ..Default::default() };
+        children.patch(&name, &by, &Patch::Merge(&meddling)).await.expect("it can be patched");
+        let data = eventually("the child is put right", self.patience, async || {
+            let data = self.child(rose).await?.data?;
+            (data["flowers"] == "rose fern").then_some(data)
+        })
+        .await;
+        assert_eq!(data["card"], "from me");
+    }
+
+    async fn cleans_up(&self, rose: &Bouquet) {
+        let policy = PropagationPolicy::Foreground;
+        let options = DeleteParams { propagation_policy: Some(policy), ..Default::default() };
+        let deleted = self.shop.bouquets().delete("rose", &options).await;
+        let marked = deleted.expect("it can be deleted").left().expect("it is only marked");
+        let finalizers = marked.finalizers();
+        assert!(finalizers.iter().any(|name| name == FINALIZER), "{finalizers:?}");
+        assert!(finalizers.iter().any(|name| name == "foregroundDeletion"), "{finalizers:?}");
+        let uid = rose.uid().expect("a stored object has a uid");
+        self.until("the bouquet goes", "rose", conditions::is_deleted(&uid)).await;
+        assert!(self.child(rose).await.is_none(), "in the foreground, children go first");
+        let ledger = self.shop.config_maps().get(LEDGER).await.expect("the cleanup ran");
+        assert_eq!(ledger.data.expect("it has data")["rose"], "rose fern");
+    }
+
+    async fn told_what_happened(&self, rose: &Bouquet) {
+        let events: Api<Event> = Api::namespaced(self.shop.client.clone(), &self.shop.namespace);
+        let all = events.list(&ListParams::default()).await.expect("events can be listed");
+        let mut told: Vec<_> = all
+            .iter()
+            .filter(|event| event.regarding.as_ref().is_some_and(|of| of.uid == rose.uid()))
+            .map(|event| {
+                let times = event.series.as_ref().map_or(1, |series| series.count);
+                (event.reason.as_deref().unwrap_or_default(), times, event.note.as_deref())
+            })
+            .collect();
+        told.sort_unstable();
+        assert_eq!(told, [("Arranged", 2, Some("1 flowers")), ("Wilted", 1, Some("taken away"))]);
+    }
+
+    /// Others do not get the lease while it is held, and a swap of an old state is refused.
+    async fn holds_the_lease(&self) {
+        let rival = Shop::new(&self.shop.client, &self.shop.namespace, "berta", Timestamp::now);
+        assert!(!rival.hold_lease().await.expect("leases can be read"));
+        let leases = self.shop.leases();
+        let old = leases.get(LEASE).await.expect("the lease is there");
+        assert!(self.shop.hold_lease().await.expect("the holder renews"));
+        let late = leases.replace(LEASE, &PostParams::default(), &old).await;
+        let Err(kube::Error::Api(status)) = late else { panic!("{late:?}") };
+        assert_eq!((status.code, &*status.reason), (409, "Conflict"));
+        let spec = leases.get(LEASE).await.expect("it is there").spec.expect("it has a spec");
+        assert_eq!(spec.holder_identity.as_deref(), Some("anna"));
+        assert_eq!(spec.lease_transitions, Some(0));
+    }
+
+    async fn gave_the_lease_back(&self) {
+        let rival = Shop::new(&self.shop.client, &self.shop.namespace, "berta", Timestamp::now);
+        assert!(rival.hold_lease().await.expect("leases can be written"));
+        let lease = self.shop.leases().get(LEASE).await.expect("the lease is there");
+        let spec = lease.spec.expect("it has a spec");
+        assert_eq!(spec.holder_identity.as_deref(), Some("berta"));
+        assert_eq!(spec.lease_transitions, Some(1));
+    }
+
+    async fn child(&self, bouquet: &Bouquet) -> Option<ConfigMap> {
+        let found = self.shop.config_maps().get_opt(&child_name(bouquet)).await;
+        found.expect("configmaps can be read")
+    }
+}
+
+/// The controller has seen this generation.
+pub(crate) fn observed(generation: i64) -> impl Condition<Bouquet> {
+    move |bouquet: Option<&Bouquet>| {
+        bouquet
+            .and_then(|bouquet| bouquet.status.as_ref())
+            .is_some_and(|status| status.observed_generation == generation)
+    }
+}
