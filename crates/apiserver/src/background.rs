@@ -1,6 +1,7 @@
 //! What happens without being asked: garbage collection, namespaces going away, definitions being
 //! accepted, events expiring. One task each, all on the store's own tables.
 
+mod claim_protection;
 pub(crate) mod crd;
 mod event_ttl;
 mod gc;
@@ -18,6 +19,7 @@ pub(crate) fn start(engine: &Arc<Shared>) {
     supervise("garbage collection", engine, gc::run(engine.clone()));
     supervise("namespaces", engine, namespace::run(engine.clone()));
     supervise("custom resource definitions", engine, crd::run(engine.clone()));
+    supervise("claim protection", engine, claim_protection::run(engine.clone()));
     supervise("event expiry", engine, event_ttl::run(engine.clone()));
     supervise("service accounts", engine, service_account::run(engine.clone()));
     supervise("role aggregation", engine, role_aggregation::run(engine.clone()));

@@ -69,7 +69,9 @@ pub(crate) fn answer(
             Some(versions) => group_value(group, versions, true),
             None => return Err(unknown_path()),
         },
-        ["api", version] => resources(&registry, "", version).ok_or_else(unknown_path)?,
+        ["api", version] => {
+            resources(&registry, "", version).ok_or_else(ApiError::unknown_resource)?
+        }
         ["apis", group, version] => {
             resources(&registry, group, version).ok_or_else(unknown_path)?
         }

@@ -38,13 +38,13 @@ pub(crate) fn read(headers: &HeaderMap, bytes: &Bytes, kind: &str) -> Result<Par
 pub(crate) fn read_options(headers: &HeaderMap, bytes: &Bytes) -> Result<Value, ApiError> {
     let mut value = match media_type(headers) {
         PROTOBUF => read(headers, bytes, "DeleteOptions")?.value,
+        YAML => read(headers, bytes, "DeleteOptions")?.value,
         _ => {
-            body::parse_yaml(bytes)
-                .map_err(|e| {
-                    let why = format!("couldn't get version/kind; json parse error: {e}");
-                    ApiError::bad_request(why)
-                })?
-                .value
+            let parsed = body::parse_json(bytes).map_err(|e| {
+                let why = format!("couldn't get version/kind; json parse error: {e}");
+                ApiError::bad_request(why)
+            })?;
+            parsed.value
         }
     };
     let (api_version, kind) = (value.text("apiVersion"), value.text("kind"));

@@ -49,6 +49,8 @@ pub(crate) struct ResourcePath {
 impl ResourcePath {
     /// Reads a path; `None` for one that names no resource (`/version`, `/apis/batch/v1`).
     pub(crate) fn parse(path: &str) -> Option<Self> {
+        // `namespaces//pods` is how clients that know no namespace ask for all of them.
+        let path = path.trim_matches('/').replacen("/namespaces//", "/", 1);
         let mut parts = path.split('/').filter(|p| !p.is_empty()).map(|part| {
             percent_encoding::percent_decode_str(part).decode_utf8_lossy().into_owned()
         });
@@ -196,6 +198,7 @@ mod tests {
             parsed("/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode"),
             expect("rbac.authorization.k8s.io", "", "clusterroles", "system:node", "")
         );
+        assert_eq!(parsed("/api/v1/namespaces//pods/"), expect("", "", "pods", "", ""));
         assert_eq!(ResourcePath::parse("/apis/batch/v1"), None);
         assert_eq!(ResourcePath::parse("/version"), None);
     }

@@ -36,6 +36,7 @@ pub(crate) async fn answer(
         | ("", "serviceaccounts", "token", _) => Err(ApiError::method_not_allowed(
             "the server does not allow this method on the requested resource",
         )),
+        _ if call.endpoint.custom().is_some() => Err(call.not_found()),
         _ => Err(ApiError::unknown_resource()),
     }
 }

@@ -22,7 +22,7 @@ const RESIZE_STATES: [&str; 5] = [
     "NodeResizePending",
 ];
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
-const PROTECTION: &str = "kubernetes.io/pvc-protection";
+pub(crate) const PROTECTION: &str = "kubernetes.io/pvc-protection";
 
 #[derive(Debug)]
 pub(crate) struct PersistentVolumeClaim;

@@ -63,8 +63,8 @@ async fn resource(
         let custom = endpoint.custom().is_some();
         return Err(if custom { ApiError::page_not_found() } else { not_allowed() });
     }
-    if !endpoint.resource.namespaced && !path.namespace.is_empty() && path.resource != "namespaces"
-    {
+    let own = path.resource == "namespaces" && path.name == path.namespace;
+    if !endpoint.resource.namespaced && !path.namespace.is_empty() && !own {
         return Err(ApiError::unknown_resource());
     }
     let deprecation = endpoint.version().deprecation.clone();
@@ -73,14 +73,17 @@ async fn resource(
         call.warn(text);
     }
     if verb == Verb::Watch && call.path.subresource.is_empty() {
-        return verb::watch::watch(call);
-    }
-    let outcome = serve(&call, verb, &body).await;
-    let warnings = call.take_warnings();
-    outcome.map(|mut response| {
+        let warnings = call.take_warnings();
+        let mut response = verb::watch::watch(call)?;
         respond::warn(&mut response, &warnings);
-        response
-    })
+        return Ok(response);
+    }
+    let mut response = match serve(&call, verb, &body).await {
+        Ok(response) => response,
+        Err(error) => error.into_response(),
+    };
+    respond::warn(&mut response, &call.take_warnings());
+    Ok(response)
 }
 
 async fn serve(call: &Call, verb: Verb, body: &Bytes) -> Result<Response<Body>, ApiError> {
@@ -138,7 +141,9 @@ fn plain(engine: &Arc<Shared>, parts: &Parts) -> Result<Response<Body>, ApiError
     }
     let path = parts.uri.path();
     match path.trim_end_matches('/') {
-        "/livez" | "/healthz" | "/readyz" => Ok(text("ok")),
+        "/livez" | "/healthz" | "/readyz" | "/livez/ping" | "/healthz/ping" | "/readyz/ping" => {
+            Ok(text("ok"))
+        }
         "/metrics" => Ok(text(engine.metrics.render())),
         "/version" => Ok(respond::json(StatusCode::OK, &discovery::version())),
         path => match path.strip_prefix("/openapi/v3") {

@@ -238,10 +238,9 @@ fn undecodable(
         PatchType::Strategic => patch::go_text(by),
         PatchType::Json | PatchType::Merge | PatchType::Apply => patched.to_string(),
     };
-    let (name, resource) = (&call.endpoint.version().name, &call.endpoint.resource);
-    let kind = &resource.kind;
-    let prefix = format!("{kind} in version \"{name}\" cannot be handled as a {kind}: ");
-    let why = error.message.strip_prefix(&prefix).unwrap_or(&error.message);
+    // The text that a body of the request would have been refused with, without its beginning.
+    let prefix = format!(" cannot be handled as a {}: ", call.endpoint.resource.kind);
+    let why = error.message.split_once(&prefix).map_or(error.message.as_str(), |(_, why)| why);
     let error = FieldError::invalid_text(&Path::new("patch"), &shown, why);
     ApiError::invalid("", "", "", &[error])
 }

@@ -115,9 +115,10 @@ pub(crate) async fn replace(
     if !found.errors.is_empty() {
         return Err(endpoint.invalid(&new, current.name(), &found.errors));
     }
-    for text in endpoint.warnings(&new, Some(&old)).into_iter().chain(found.warnings) {
-        call.warn(text);
+    if call.path.subresource.is_empty() {
+        endpoint.warnings(&new, Some(&old)).into_iter().for_each(|text| call.warn(text));
     }
+    found.warnings.into_iter().for_each(|text| call.warn(text));
     admission::validate(call, Admission::Update, Some(&new), Some(&old), options.dry_run).await?;
     store(call, current, &old, new, options).await
 }

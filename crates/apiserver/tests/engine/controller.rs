@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Request, header};
 use http_body_util::BodyExt;
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -16,9 +15,9 @@ use kube::runtime::conditions;
 use kube::runtime::wait::{Condition, await_condition};
 use kube::{Api, Client, CustomResourceExt, Resource, ResourceExt};
 use serde_json::json;
-use sojourn_apiserver::SystemEntropy;
 use sojourn_apiserver::auth::kubeconfig::{Credential, Kubeconfig};
 use sojourn_apiserver::auth::token::Token;
+use sojourn_apiserver::{SystemClock, SystemEntropy};
 use tokio::sync::oneshot;
 
 use crate::control_plane::ControlPlane;
@@ -91,7 +90,7 @@ async fn a_season(client: Client, patience: Duration) {
     namespaces.create(&PostParams::default(), &new).await.expect("a Namespace is created");
     install(&client, patience).await;
 
-    let shop = Shop::new(&client, namespace, "anna", Timestamp::now).with_recorder();
+    let shop = Shop::new(&client, namespace, "anna", SystemClock).with_recorder();
     let stand = Stand { shop, patience };
     let (stop, stopped) = oneshot::channel::<()>();
     let running = tokio::spawn(stand.shop.clone().run(async { drop(stopped.await) }));
@@ -239,7 +238,7 @@ impl Stand {
 
     /// Others do not get the lease while it is held, and a swap of an old state is refused.
     async fn holds_the_lease(&self) {
-        let rival = Shop::new(&self.shop.client, &self.shop.namespace, "berta", Timestamp::now);
+        let rival = Shop::new(&self.shop.client, &self.shop.namespace, "berta", SystemClock);
         assert!(!rival.hold_lease().await.expect("leases can be read"));
         let leases = self.shop.leases();
         let old = leases.get(LEASE).await.expect("the lease is there");
@@ -253,7 +252,7 @@ impl Stand {
     }
 
     async fn gave_the_lease_back(&self) {
-        let rival = Shop::new(&self.shop.client, &self.shop.namespace, "berta", Timestamp::now);
+        let rival = Shop::new(&self.shop.client, &self.shop.namespace, "berta", SystemClock);
         assert!(rival.hold_lease().await.expect("leases can be written"));
         let lease = self.shop.leases().get(LEASE).await.expect("the lease is there");
         let spec = lease.spec.expect("it has a spec");

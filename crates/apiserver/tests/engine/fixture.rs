@@ -133,6 +133,33 @@ pub(crate) async fn delete(client: &Client, path: &str) -> Answer {
     send(client, request(&Method::DELETE, path, &Value::Null)).await
 }
 
+/// A watch, read event by event.
+pub(crate) struct Watch {
+    body: Body,
+    unread: Vec<u8>,
+}
+
+impl Watch {
+    pub(crate) async fn open(client: &Client, path: &str) -> Self {
+        let answer = client.send(request(&Method::GET, path, &Value::Null)).await;
+        let answer = answer.expect("the engine answers");
+        assert_eq!(answer.status(), StatusCode::OK, "{path}");
+        Self { body: answer.into_body(), unread: Vec::new() }
+    }
+
+    /// The next event; `None` once the watch is over.
+    pub(crate) async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.unread.drain(..=end).collect();
+                return Some(serde_json::from_slice(&line).expect("an event is JSON"));
+            }
+            let frame = self.body.frame().await?.expect("a watch has no broken frames");
+            self.unread.extend(frame.into_data().unwrap_or_default());
+        }
+    }
+}
+
 /// Waits for `work`, which must end in time.
 pub(crate) async fn within<T>(what: &str, bound: Duration, work: impl Future<Output = T>) -> T {
     let outcome = tokio::time::timeout(bound, work).await;

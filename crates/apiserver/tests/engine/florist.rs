@@ -23,6 +23,7 @@ use kube::{Api, Client, CustomResource, Resource, ResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use sojourn_apiserver::Clock;
 
 pub(crate) const MANAGER: &str = "florist";
 pub(crate) const FINALIZER: &str = "florist.example/arrangement";
@@ -65,7 +66,7 @@ pub(crate) struct Shop {
     pub(crate) namespace: String,
     /// Who holds the lease.
     pub(crate) name: String,
-    pub(crate) now: fn() -> Timestamp,
+    pub(crate) clock: Arc<dyn Clock>,
     /// kube-rs's recorder reads the machine's clock, so it is not for runs that must be repeatable.
     pub(crate) recorder: Option<Recorder>,
 }
@@ -83,13 +84,13 @@ impl Shop {
         client: &Client,
         namespace: &str,
         name: &str,
-        now: fn() -> Timestamp,
+        clock: impl Clock + 'static,
     ) -> Self {
         Self {
             client: client.clone(),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
-            now,
+            clock: Arc::new(clock),
             recorder: None,
         }
     }
@@ -122,7 +123,13 @@ impl Shop {
             .owns(shop.config_maps(), watcher::Config::default())
             .graceful_shutdown_on(stop)
             .run(reconcile, |_, _, _| Action::requeue(RETRY_EVERY), shop.clone())
-            .for_each(|o| {if let Err(e)=o {println!("{e:?}");} std::future::ready(())});
+            .for_each(|outcome| {
+                // Shown when the test fails.
+                if let Err(error) = outcome {
+                    println!("{}: {error}", shop.name);
+                }
+                std::future::ready(())
+            });
         tokio::select! {
             () = controller => {}
             () = shop.renew_lease() => {}
@@ -142,7 +149,7 @@ impl Shop {
 
     /// Takes or renews the lease by comparing and swapping; whether it is ours now.
     pub(crate) async fn hold_lease(&self) -> Result<bool, kube::Error> {
-        let now = (self.now)();
+        let now = self.clock.now();
         let Some(mut lease) = self.leases().get_opt(LEASE).await? else {
             let spec = LeaseSpec {
                 holder_identity: Some(self.name.clone()),
@@ -241,7 +248,10 @@ impl Shop {
         // A manager for each entry: what one cleanup wrote, the next one does not take back.
         let apply = PatchParams::apply(&format!("{MANAGER}-{name}")).force();
         let entry = json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "data": {&name: bouquet.spec.flowers.join(" ")},
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": LEDGER},
+            "data": {&name: bouquet.spec.flowers.join(" ")},
         });
         self.config_maps().patch(LEDGER, &apply, &Patch::Apply(&entry)).await?;
         self.report(bouquet, "Wilted", "taken away".to_owned()).await?;

@@ -3,6 +3,7 @@
 //! A real control plane, where its binaries are at hand (`KUBEBUILDER_ASSETS`), is held against the
 //! engine with the same code; `SOJOURN_REQUIRE_KUBE=1` makes their absence a failure.
 
+mod admission;
 #[path = "../conformance/control_plane.rs"]
 mod control_plane;
 mod controller;
@@ -14,3 +15,5 @@ mod identity;
 mod quiet;
 #[path = "../conformance/target.rs"]
 mod target;
+mod virtual_time;
+mod watcher;

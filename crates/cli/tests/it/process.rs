@@ -115,16 +115,20 @@ impl Running {
     }
 
     /// Waits until it has ended by itself.
-    pub(crate) fn ended(mut self) -> Ended {
+    pub(crate) fn ended(self) -> Ended {
+        self.try_ended().unwrap_or_else(|problem| panic!("{problem}"))
+    }
+
+    /// The same; what does not end is killed, and described.
+    pub(crate) fn try_ended(mut self) -> Result<Ended, String> {
         // Both pipes close when the process is gone, so this cannot miss any output.
         for output in [&self.stdout, &self.stderr] {
             let closed = output.wait_until(|_, closed| closed.then_some(()));
-            closed.unwrap_or_else(|| {
-                panic!("{} does not end; stderr:\n{}", self.command, self.stderr.text())
-            });
+            let (command, said) = (&self.command, self.stderr.text());
+            closed.ok_or_else(|| format!("{command} does not end; stderr:\n{said}"))?;
         }
         let status = self.child.wait().expect("it is ours");
-        Ended { code: status.code(), stdout: self.stdout.text(), stderr: self.stderr.text() }
+        Ok(Ended { code: status.code(), stdout: self.stdout.text(), stderr: self.stderr.text() })
     }
 }
 

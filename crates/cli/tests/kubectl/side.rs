@@ -103,7 +103,12 @@ impl Side {
         let stdin = command.stdin.as_ref().map_or_else(Stdio::null, |name| {
             File::open(self.folder.join(name)).expect("a file of the table").into()
         });
-        Running::start_reading(process, stdin).ended()
+        // One that hangs differs from one that does not; the rest is still worth running.
+        Running::start_reading(process, stdin).try_ended().unwrap_or_else(|problem| Ended {
+            code: None,
+            stdout: String::new(),
+            stderr: problem,
+        })
     }
 }
 
