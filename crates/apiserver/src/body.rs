@@ -17,7 +17,9 @@ use crate::field::go_quote;
 const MAX_STRICT_ERRORS: usize = 100;
 
 /// Limits on YAML, where a short text can stand for a large value.
-const MAX_YAML_DEPTH: usize = 128;
+/// Its reader recurses, with frames so large that twice this overflows a thread's stack in builds
+/// without optimisation.
+const MAX_YAML_DEPTH: usize = 64;
 const MAX_YAML_NODES: usize = 1_000_000;
 const MAX_YAML_REPLAYED: usize = 100_000;
 
@@ -40,13 +42,13 @@ pub(crate) enum ParseError {
 
 pub(crate) fn parse_json(body: &[u8]) -> Result<Parsed, ParseError> {
     match std::str::from_utf8(body) {
-        Ok(text) => parse_json_text(text),
+        Ok(text) => parse_json_text(text, body),
         // Go replaces bytes that are no text.
-        Err(_) => parse_json_text(&String::from_utf8_lossy(body)),
+        Err(_) => parse_json_text(&String::from_utf8_lossy(body), body),
     }
 }
 
-fn parse_json_text(text: &str) -> Result<Parsed, ParseError> {
+fn parse_json_text(text: &str, raw: &[u8]) -> Result<Parsed, ParseError> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let seed = Seed { place: Place::Root, duplicates: &mut duplicates };
@@ -54,7 +56,7 @@ fn parse_json_text(text: &str) -> Result<Parsed, ParseError> {
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value))
         .map_err(|error| {
-            let explained = syntax::explain(text.as_bytes());
+            let explained = syntax::explain(raw);
             ParseError::Json(explained.unwrap_or_else(|| error.to_string()))
         })?;
     Ok(Parsed { value, duplicates })

@@ -14,7 +14,6 @@ use crate::auth::impersonate::Impersonation;
 use crate::auth::service_account::TokenIssuer;
 use crate::auth::token::TokenTable;
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
-use crate::logs::LogRelay;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::status::ApiError;
@@ -129,7 +128,6 @@ pub(crate) struct Shared {
     pub(crate) access: AccessView,
     pub(crate) impersonation: Impersonation,
     pub(crate) authority: Authority,
-    pub(crate) logs: LogRelay,
     pub(crate) pool: Mutex<Pool>,
     pub(crate) tokens: RwLock<TokenTable>,
     pub(crate) accounts: TokenIssuer,
@@ -158,7 +156,6 @@ impl Engine {
             registry: RegistryView::new(builtin, &store),
             impersonation: Impersonation::default(),
             authority,
-            logs: LogRelay,
             pool: Mutex::default(),
             access: AccessView::new(&store).map_err(|e| unusable(config.data.as_deref(), &e))?,
             store,

@@ -66,6 +66,22 @@ pub(crate) fn into_object(value: Value) -> Object {
     }
 }
 
+/// Whether members are nested more than `levels` deep. Looks no deeper than that itself.
+pub(crate) fn is_deeper_than(levels: usize, object: &Object) -> bool {
+    fn exceeds(levels: usize, value: &Value) -> bool {
+        match (value, levels.checked_sub(1)) {
+            (Value::Array(_) | Value::Object(_), None) => true,
+            (Value::Array(items), Some(left)) => items.iter().any(|item| exceeds(left, item)),
+            (Value::Object(members), Some(left)) => {
+                members.values().any(|item| exceeds(left, item))
+            }
+            _ => false,
+        }
+    }
+    let Some(left) = levels.checked_sub(1) else { return true };
+    object.values().any(|member| exceeds(left, member))
+}
+
 /// Writes whole numbers as Go does: `1.0` and `1e3` become `1` and `1000`.
 pub(crate) fn settle_numbers(value: &mut Value) {
     match value {

@@ -38,10 +38,20 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// Counts an answer. `resource` is one that is served, or empty: what clients make up would
+    /// stay for ever.
     pub(crate) fn observe(&self, method: &Method, resource: &str, code: u16, took: Duration) {
-        // Resources come from paths that clients choose: only answers keep the label bounded.
-        let known = if code == 404 { "" } else { resource };
-        let labels = RequestLabels { verb: method.to_string(), resource: known.to_owned(), code };
+        let known = matches!(
+            *method,
+            Method::GET
+                | Method::HEAD
+                | Method::POST
+                | Method::PUT
+                | Method::PATCH
+                | Method::DELETE
+        );
+        let verb = if known { method.as_str() } else { "OTHER" };
+        let labels = RequestLabels { verb: verb.to_owned(), resource: resource.to_owned(), code };
         self.requests.get_or_create(&labels).inc();
         self.duration.observe(took.as_secs_f64());
     }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 
 use crate::engine::Shared;
@@ -34,6 +34,22 @@ pub(crate) fn answer(engine: &Arc<Shared>, rest: &str) -> Result<Response<Body>,
     };
     let document = document(&registry, group, version).ok_or_else(ApiError::unknown_resource)?;
     Ok(respond::json(StatusCode::OK, &document))
+}
+
+/// OpenAPI v2, which kubectl asks for when a kind is in no v3 document (`List`, or one that nobody
+/// serves): a document without definitions tells it so.
+pub(crate) fn version_two(headers: &HeaderMap) -> Response<Body> {
+    const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    if accept.contains("proto-openapi.spec.v2") {
+        let mut response = Response::new(Body::empty());
+        let protobuf = HeaderValue::from_static(PROTOBUF);
+        response.headers_mut().insert(header::CONTENT_TYPE, protobuf);
+        return response;
+    }
+    let info = json!({"title": "Kubernetes", "version": "v1.36.3"});
+    let document = json!({"swagger": "2.0", "info": info, "paths": {}, "definitions": {}});
+    respond::json(StatusCode::OK, &document)
 }
 
 fn index(registry: &Registry) -> Value {

@@ -13,8 +13,9 @@ use crate::kind::custom_resource_definition::ScalePaths;
 use crate::patch::{self, PatchType};
 use crate::registry::Findings;
 use crate::request::Verb;
-use crate::respond::{self};
+use crate::respond::{self, Form};
 use crate::status::ApiError;
+use crate::table::{self, ListMeta, Printer, View};
 use crate::verb::update::{Replaced, own, replace, set_version};
 use crate::verb::{Call, FieldValidation, WriteOptions};
 use crate::{media, typed};
@@ -34,7 +35,16 @@ pub(crate) async fn answer(
         let stored =
             call.endpoint.resource.table.get(&call.key()).ok_or_else(|| call.not_found())?;
         let scale = to_scale(paths, &call.endpoint.to_object(&stored))?;
-        return Ok(respond::json(StatusCode::OK, &scale));
+        return match Form::negotiate(&call.headers, &call.query)? {
+            Form::Table { version, include } => {
+                let view = View { version, include, headers: true, now: call.now() };
+                let scale = crate::json::into_object(scale);
+                let list = ListMeta::of_object(&scale);
+                let printer = Printer::custom(&columns());
+                Ok(respond::bytes(StatusCode::OK, table::render(&printer, &view, &list, [&scale])))
+            }
+            Form::Json | Form::Partial { .. } => Ok(respond::json(StatusCode::OK, &scale)),
+        };
     }
     let options = WriteOptions::parse(&call.query, "UpdateOptions")?;
     let manager = options.manager(&call.headers);
@@ -71,6 +81,16 @@ pub(crate) async fn answer(
         }
     }
     Err(ApiError::modified(call.of(), &call.path.name))
+}
+
+/// What `kubectl get --subresource=scale` shows.
+fn columns() -> [Value; 3] {
+    let column = |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "description": "", "jsonPath": path});
+    [
+        column("Desired", "integer", ".spec.replicas"),
+        column("Available", "integer", ".status.replicas"),
+        column("Age", "date", ".metadata.creationTimestamp"),
+    ]
 }
 
 /// Upstream keeps no time with what is owned through this subresource.

@@ -11,7 +11,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tower::ServiceExt;
 
@@ -63,7 +63,8 @@ async fn answer(engine: Arc<Shared>, request: Request<Body>) -> Response<Body> {
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let accepts_gzip = compress::accepts_gzip(request.headers());
-    let label = ResourcePath::parse(&path).map(|p| p.resource).unwrap_or_default();
+    let served = |p: &ResourcePath| engine.registry().resource(&p.group, &p.resource).is_some();
+    let label = ResourcePath::parse(&path).filter(served).map(|p| p.resource).unwrap_or_default();
     let mut response = match handle(engine.clone(), request).await {
         Ok(response) => response,
         Err(error) => error.into_response(),
@@ -90,8 +91,7 @@ async fn handle(engine: Arc<Shared>, request: Request<Body>) -> Result<Response<
         None => authenticate(&engine, &parts)?,
     };
     let query = Query::parse(parts.uri.query());
-    let watch = query.flag("watch").unwrap_or(false);
-    let permit = if watch {
+    let permit = if is_watch(&parts, &query) {
         None
     } else {
         Some(engine.in_flight.clone().try_acquire_owned().map_err(|_| {
@@ -102,6 +102,15 @@ async fn handle(engine: Arc<Shared>, request: Request<Body>) -> Result<Response<
     let response = dispatch::dispatch(&engine, &parts, query, identity, bytes).await;
     drop(permit);
     response
+}
+
+/// Whether a watch will answer, which is counted by itself.
+fn is_watch(parts: &http::request::Parts, query: &Query) -> bool {
+    let reads = matches!(parts.method, Method::GET | Method::HEAD);
+    let path = ResourcePath::parse(parts.uri.path());
+    reads
+        && query.flag("watch").unwrap_or(false)
+        && path.is_some_and(|path| path.subresource.is_empty())
 }
 
 fn authenticate(engine: &Arc<Shared>, parts: &http::request::Parts) -> Result<Identity, ApiError> {

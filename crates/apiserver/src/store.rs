@@ -66,6 +66,8 @@ impl Store {
         let mut database = Database::open(directory, mode == WriterMode::Inline)?;
         let loaded = database.load()?;
         let registrar = Database::open(directory, true)?;
+        database.trust()?;
+        registrar.trust()?;
         let version = Arc::new(AtomicU64::new(loaded.version));
         let tables = loaded
             .resources
@@ -110,8 +112,13 @@ impl Store {
         Ok(table)
     }
 
+    /// Every table, in the order in which they were made: what is done in this order does not
+    /// depend on chance.
     pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tables: Vec<Arc<Table>> = tables.values().cloned().collect();
+        tables.sort_unstable_by_key(|table| table.id);
+        tables
     }
 
     /// Compares and swaps. What comes back is the object as it is now stored; for a removal, its

@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use crate::auth::{LiveKind, LiveObjects, ObjectState};
 use crate::engine::Shared;
-use crate::json::Object;
+use crate::json::{Access, Object};
 use crate::kind::Kind;
 use crate::request::Verb;
 use crate::respond;
 use crate::status::{ApiError, GroupResource};
 use crate::store::{Change, Expect, Operation, WriteError};
 use crate::verb::{Call, FieldValidation, WriteOptions, update, write_error};
-use crate::{kind, media, review, typed};
+use crate::{kind, logs, media, review, typed};
 
 const ATTEMPTS: usize = 64;
 
@@ -29,8 +29,9 @@ pub(crate) async fn answer(
     match (&*resource.group, &*resource.plural, call.path.subresource.as_str(), verb) {
         ("", "namespaces", "finalize", Verb::Update) => update::update(call, body).await,
         ("", "pods", "binding", Verb::Create) => bind(call, body).await,
-        ("", "pods", "log", Verb::Get) => call.engine.logs.relay(call).await,
+        ("", "pods", "log", Verb::Get) => logs::relay(call).await,
         ("", "serviceaccounts", "token", Verb::Create) => token(call, body),
+        ("", "pods", "exec" | "attach" | "portforward", _) => Err(interactive(call)),
         ("", "namespaces", "finalize", _)
         | ("", "pods", "binding" | "log", _)
         | ("", "serviceaccounts", "token", _) => Err(ApiError::method_not_allowed(
@@ -39,6 +40,21 @@ pub(crate) async fn answer(
         _ if call.endpoint.custom().is_some() => Err(call.not_found()),
         _ => Err(ApiError::unknown_resource()),
     }
+}
+
+/// Streams into a Pod are not served; the answer says why.
+fn interactive(call: &Call) -> ApiError {
+    let Some(pod) = call.endpoint.resource.table.get(&call.key()) else { return call.not_found() };
+    let name = pod.name();
+    if pod.to_value().at("spec").text("nodeName").is_empty() {
+        return ApiError::bad_request(format!("pod {name} does not have a host assigned"));
+    }
+    let what = &call.path.subresource;
+    ApiError::new(
+        StatusCode::NOT_IMPLEMENTED,
+        "NotImplemented",
+        format!("pods/{what} is not served here: there is no stream into pod {name}"),
+    )
 }
 
 /// Reads a body of another kind than the resource's own.

@@ -30,6 +30,8 @@ pub(crate) struct Printer {
     definitions: String,
     fill: Fill,
     conditions: fn(&Object) -> Option<&'static str>,
+    /// Upstream's table of last resort shows no rows as null.
+    null_rows: bool,
 }
 
 #[derive(Debug)]
@@ -43,7 +45,7 @@ impl Printer {
     pub(crate) fn custom(columns: &[Value]) -> Self {
         let (definitions, columns) = custom::compile(columns);
         let definitions = Value::Array(definitions).to_string();
-        Self { definitions, fill: Fill::Custom(columns), conditions: |_| None }
+        Self { definitions, fill: Fill::Custom(columns), conditions: |_| None, null_rows: false }
     }
 
     fn cells(&self, obj: &Object, now: Timestamp, cells: &mut Cells<'_>) {
@@ -138,8 +140,13 @@ pub(crate) fn render<'o>(
     list_metadata(list, &mut out);
     push(&mut out, r#"},"columnDefinitions":"#);
     push(&mut out, if view.headers { &printer.definitions } else { "null" });
+    let mut objects = objects.into_iter().peekable();
+    if printer.null_rows && objects.peek().is_none() {
+        push(&mut out, r#","rows":null}"#);
+        return out;
+    }
     push(&mut out, r#","rows":["#);
-    for (i, obj) in objects.into_iter().enumerate() {
+    for (i, obj) in objects.enumerate() {
         if i > 0 {
             out.push(b',');
         }

@@ -42,6 +42,10 @@ pub(crate) struct Call {
     warnings: Mutex<Vec<String>>,
 }
 
+/// How deep an object may be nested, its `managedFields` included. What is stored must be read
+/// again, and JSON readers take 127 levels; lists and watches add two.
+const MAX_DEPTH: usize = 120;
+
 /// Upstream sends no more warnings than this with one answer.
 const WARNINGS_MAX: usize = 64;
 
@@ -147,6 +151,15 @@ impl Call {
         };
         self.report_strict(strict, validation)?;
         Ok(object)
+    }
+
+    /// Refuses what could not be read again once it is stored.
+    pub(crate) fn check_depth(&self, object: &Object) -> Result<(), ApiError> {
+        if crate::json::is_deeper_than(MAX_DEPTH, object) {
+            let why = format!("the object is nested too deeply: more than {MAX_DEPTH} levels");
+            return Err(ApiError::bad_request(why));
+        }
+        Ok(())
     }
 
     pub(crate) fn report_strict(

@@ -4,13 +4,15 @@ use std::convert::Infallible;
 use std::fmt;
 use std::sync::Mutex;
 
+use http::StatusCode;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview};
+use kube::core::response::Status;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 use tower::util::BoxCloneService;
 
-use crate::json::Object;
+use crate::json::{Access, Object};
 use crate::patch;
 use crate::status::ApiError;
 use crate::verb::{Call, FieldValidation};
@@ -118,20 +120,48 @@ async fn ask(
     if response.allowed {
         return Ok(response);
     }
-    let message = match response.result.message.as_str() {
-        "" => format!("admission webhook \"{}\" denied the request without explanation", hook.name),
-        why => format!("admission webhook \"{}\" denied the request: {why}", hook.name),
-    };
-    let code = http::StatusCode::from_u16(response.result.code)
-        .ok()
-        .filter(|c| c.is_client_error() || c.is_server_error())
-        .unwrap_or(http::StatusCode::FORBIDDEN);
-    let mut error = ApiError::new(code, "Forbidden", message);
-    if code == http::StatusCode::UNPROCESSABLE_ENTITY {
-        error.reason = "Invalid";
-    }
-    Err(error)
+    Err(refusal(&hook.name, &response.result))
 }
+
+/// What upstream answers when a webhook refuses: the webhook's own code, reason and details, and
+/// its message with its name before it.
+fn refusal(hook: &str, result: &Status) -> ApiError {
+    let why = [&result.message, &result.reason].into_iter().find(|text| !text.is_empty());
+    let message = match why {
+        None => format!("admission webhook \"{hook}\" denied the request without explanation"),
+        Some(why) => format!("admission webhook \"{hook}\" denied the request: {why}"),
+    };
+    let code = StatusCode::from_u16(result.code).ok().filter(|code| code.as_u16() >= 400);
+    let reason = REASONS.into_iter().find(|known| *known == result.reason).unwrap_or_default();
+    let error = ApiError::new(code.unwrap_or(StatusCode::BAD_REQUEST), reason, message);
+    match result.details.as_ref().and_then(|details| serde_json::to_value(details).ok()) {
+        Some(details) => error.with_details(details),
+        None => error,
+    }
+}
+
+/// The reasons that clients know.
+const REASONS: [&str; 19] = [
+    "AlreadyExists",
+    "BadRequest",
+    "Conflict",
+    "Expired",
+    "Forbidden",
+    "Gone",
+    "InternalError",
+    "Invalid",
+    "MethodNotAllowed",
+    "NotAcceptable",
+    "NotFound",
+    "RequestEntityTooLarge",
+    "ServerTimeout",
+    "ServiceUnavailable",
+    "StoreReadError",
+    "Timeout",
+    "TooManyRequests",
+    "Unauthorized",
+    "UnsupportedMediaType",
+];
 
 fn request(
     call: &Call,
@@ -149,13 +179,18 @@ fn request(
         Operation::Update => "UPDATE",
         Operation::Delete => "DELETE",
     };
+    // On create the path names no object, but the object does. A Namespace is in itself.
+    let named = object.map(|object| object.at("metadata").text("name")).unwrap_or_default();
+    let name = if call.path.name.is_empty() { named } else { &call.path.name };
+    let is_namespace = resource.group.is_empty() && &*resource.plural == "namespaces";
+    let namespace = if is_namespace { name } else { call.namespace() };
     let mut body = json!({
         "uid": call.engine.entropy.uid(),
         "kind": kind,
         "resource": plural,
         "requestKind": kind,
         "requestResource": plural,
-        "name": call.path.name,
+        "name": name,
         "operation": operation,
         "userInfo": call.identity.user_info(),
         "dryRun": dry_run,
@@ -163,8 +198,8 @@ fn request(
     if !call.path.subresource.is_empty() {
         body["subResource"] = json!(call.path.subresource);
     }
-    if !call.namespace().is_empty() {
-        body["namespace"] = json!(call.namespace());
+    if !namespace.is_empty() {
+        body["namespace"] = json!(namespace);
     }
     if let Some(object) = object {
         body["object"] = Value::Object(object.clone());

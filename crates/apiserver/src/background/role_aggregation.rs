@@ -39,7 +39,9 @@ async fn bring_up_to_date(
 ) -> Result<(), ApiError> {
     let stale: Vec<(String, Value)> = {
         let access = engine.access.current();
-        let names: Vec<String> = access.policy.aggregating_roles().map(str::to_owned).collect();
+        let mut names: Vec<String> = access.policy.aggregating_roles().map(str::to_owned).collect();
+        // By name: the order of writes may not depend on chance.
+        names.sort_unstable();
         names
             .into_iter()
             .filter_map(|name| {

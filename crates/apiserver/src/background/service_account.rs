@@ -6,12 +6,14 @@ use serde_json::{Value, json};
 
 use crate::engine::Shared;
 use crate::follow::{Follower, News};
-use crate::internal;
+use crate::internal::{self, CONTROLLERS, Edit, Editor};
+use crate::json::Access;
 use crate::registry::{Registry, Resource};
 use crate::status::ApiError;
 
 use super::Backoff;
 
+const BY: Editor = Editor { manager: CONTROLLERS, subresource: "" };
 const ROOT_CA: &str = "kube-root-ca.crt";
 
 pub(super) async fn run(engine: Arc<Shared>) {
@@ -28,6 +30,10 @@ pub(super) async fn run(engine: Arc<Shared>) {
             follower.drain(|news| match news {
                 News::Put(namespace) if at == 0 => {
                     touched.insert(namespace.name().to_owned());
+                }
+                // Somebody may have changed the certificate.
+                News::Put(object) if at == 2 && object.name() == ROOT_CA => {
+                    touched.insert(object.namespace().to_owned());
                 }
                 News::Removed(object) if at > 0 => {
                     touched.insert(object.namespace().to_owned());
@@ -84,6 +90,16 @@ async fn furnish(engine: &Arc<Shared>, kinds: &Kinds, namespace: &str) -> Result
     if missing(&kinds.accounts, "default") {
         make(engine, &kinds.accounts, namespace, account).await?;
     }
+    let certificate = engine.authority.certificate_pem();
+    let key = crate::store::key(namespace, ROOT_CA);
+    internal::edit(engine, &kinds.config_maps, &key, BY, |bundle| {
+        if bundle.at("data").text("ca.crt") == certificate {
+            return Edit::Keep;
+        }
+        bundle.insert("data".to_owned(), json!({"ca.crt": certificate}));
+        Edit::Put
+    })
+    .await?;
     if missing(&kinds.config_maps, ROOT_CA) {
         let description = "Contains a CA bundle that can be used to verify the kube-apiserver when \
                            using internal endpoints such as the internal service IP or \
@@ -96,7 +112,7 @@ async fn furnish(engine: &Arc<Shared>, kinds: &Kinds, namespace: &str) -> Result
                 "name": ROOT_CA,
                 "annotations": {"kubernetes.io/description": description},
             },
-            "data": {"ca.crt": engine.authority.certificate_pem()},
+            "data": {"ca.crt": certificate},
         });
         make(engine, &kinds.config_maps, namespace, bundle).await?;
     }

@@ -251,10 +251,11 @@ mod tests {
     }
 
     #[test]
-    fn an_exact_name_is_found() {
+    fn authorization_sees_the_terms() {
         let selector = FieldSelector::parse("a!=1,metadata.name=x").unwrap();
-        assert_eq!(selector.exact("metadata.name"), Some("x"));
-        assert_eq!(selector.exact("a"), None);
-        assert!(!selector.is_empty());
+        let seen: Vec<(String, String, bool)> =
+            selector.requirements().into_iter().map(|r| (r.field, r.value, r.equals)).collect();
+        let term = |field: &str, value: &str, equals| (field.to_owned(), value.to_owned(), equals);
+        assert_eq!(seen, [term("a", "1", false), term("metadata.name", "x", true)]);
     }
 }

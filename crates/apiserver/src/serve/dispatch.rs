@@ -144,6 +144,7 @@ fn plain(engine: &Arc<Shared>, parts: &Parts) -> Result<Response<Body>, ApiError
         "/livez" | "/healthz" | "/readyz" | "/livez/ping" | "/healthz/ping" | "/readyz/ping" => {
             Ok(text("ok"))
         }
+        "/openapi/v2" => Ok(openapi::version_two(&parts.headers)),
         "/metrics" => Ok(text(engine.metrics.render())),
         "/version" => Ok(respond::json(StatusCode::OK, &discovery::version())),
         path => match path.strip_prefix("/openapi/v3") {

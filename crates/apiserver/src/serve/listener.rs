@@ -89,6 +89,7 @@ impl Engine {
             router: self.router(),
             names: names.clone(),
             stop: stop.subscribe(),
+            _running: stop.clone(),
         };
         tokio::spawn(renew(shared.clone(), serving, names, stop.subscribe()));
         let accepting = tokio::spawn(accept.run(listener));
@@ -124,6 +125,8 @@ struct Accept {
     router: Router,
     names: Arc<[String]>,
     stop: watch::Receiver<bool>,
+    /// The listener goes on when nobody holds its [`Server`] any more.
+    _running: watch::Sender<bool>,
 }
 
 impl Accept {

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 
 use super::object::{LoadError, Stored};
@@ -12,12 +14,15 @@ use super::table::Objects;
 pub(crate) const FILE: &str = "sojourn.db";
 /// Given back to the file system when the disk is full, so that deletes can still be written.
 const RESERVE_FILE: &str = "reserve";
-const RESERVE_BYTES: u64 = 4 << 20;
+const RESERVE_BYTES: u64 = 8 << 20;
 const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql")];
 /// Versions are reserved in blocks, so that one written but not committed is never given again.
 const VERSION_BLOCK: u64 = 10_000;
-/// The log is copied into the database once it has grown by this many pages.
-const CHECKPOINT_PAGES: i64 = 4_000;
+/// The log is copied into the database once it has grown by this many pages: half of the reserve, so
+/// that it can still be copied when the disk is full.
+const CHECKPOINT_PAGES: i64 = 1_000;
+/// Free pages that are given back to the file system at a time.
+const VACUUM_PAGES: i64 = 1_000;
 
 /// Why the store could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +58,8 @@ pub(crate) struct Database {
     /// Versions below this are on disk as used.
     reserved: u64,
     holds_reserve: bool,
+    /// Set when the log could not be copied for want of space.
+    log_is_stuck: Arc<AtomicBool>,
     inline_checkpoint: bool,
 }
 
@@ -78,18 +85,23 @@ impl Database {
             .map_err(|source| OpenError::Directory { path: path.clone(), source })?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&path, flags).map_err(failed)?;
+        // What turns out to be damaged stays as it was found, its log included.
+        connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .map_err(failed)?;
         connection.busy_timeout(std::time::Duration::from_secs(5)).map_err(failed)?;
         let found = stored_format(&connection).map_err(|e| damaged_or(&path, e))?;
         if found > MIGRATIONS.len() {
             return Err(OpenError::Newer { path, found, known: MIGRATIONS.len() });
         }
-        configure(&connection, inline_checkpoint).map_err(|e| damaged_or(&path, e))?;
+        configure(&connection, found == 0, inline_checkpoint).map_err(|e| damaged_or(&path, e))?;
         migrate(&connection, found).map_err(|e| damaged_or(&path, e))?;
         let mut database = Self {
             connection,
             directory: directory.to_owned(),
             reserved: 0,
             holds_reserve: false,
+            log_is_stuck: Arc::default(),
             inline_checkpoint,
         };
         database.holds_reserve = database.take_reserve();
@@ -109,6 +121,15 @@ impl Database {
         Ok(loaded)
     }
 
+    /// The database is whole: closing may move the log into it.
+    pub(crate) fn trust(&self) -> Result<(), OpenError> {
+        let trusted =
+            self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
+        trusted
+            .map(|_| ())
+            .map_err(|source| OpenError::Database { path: self.directory.join(FILE), source })
+    }
+
     pub(crate) fn resource_id(&self, group: &str, plural: &str) -> Result<i64, CommitError> {
         self.connection
             .query_row(
@@ -121,31 +142,65 @@ impl Database {
     }
 
     /// Whether new content may be written. After the disk was full, that is once the reserve could
-    /// be taken again.
+    /// be taken again; what deleted objects have left is given back for that.
     pub(crate) fn has_room(&mut self) -> bool {
+        if self.log_is_stuck.swap(false, Ordering::Relaxed) {
+            self.drop_reserve();
+        }
         if !self.holds_reserve {
-            self.holds_reserve = self.take_reserve();
+            self.holds_reserve = self.make_room().unwrap_or_else(|error| {
+                tracing::warn!(%error, "cannot give free space back");
+                false
+            });
         }
         self.holds_reserve
     }
 
-    /// Writes the rows in one durable transaction.
+    /// Gives back what deleted objects have left, until the reserve fits beside the rest.
+    fn make_room(&self) -> Result<bool, rusqlite::Error> {
+        let free_pages = || -> Result<i64, rusqlite::Error> {
+            self.connection.query_row("PRAGMA freelist_count", [], |row| row.get(0))
+        };
+        let empty_log =
+            || self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let vacuum = || -> Result<(), rusqlite::Error> {
+            let pragma = format!("PRAGMA incremental_vacuum({VACUUM_PAGES})");
+            let mut vacuum = self.connection.prepare(&pragma)?;
+            // Each step gives one page back.
+            let mut pages = vacuum.query([])?;
+            while pages.next()?.is_some() {}
+            Ok(())
+        };
+        empty_log()?;
+        loop {
+            let before = free_pages()?;
+            vacuum()?;
+            empty_log()?;
+            if self.take_reserve() {
+                return Ok(true);
+            }
+            if free_pages()? >= before {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Writes the rows in one durable transaction. On a full disk, what frees space is written in
+    /// place of the reserve, and the rest if room can be made for it.
     pub(crate) fn commit(&mut self, rows: &[Row]) -> Result<(), CommitError> {
         let highest = rows.iter().map(|r| r.object.version).max().unwrap_or(0);
         let reserve = (highest >= self.reserved).then(|| highest + VERSION_BLOCK);
-        match self.try_commit(rows, reserve) {
-            Ok(()) => {
-                self.reserved = reserve.unwrap_or(self.reserved);
-                Ok(())
-            }
-            Err(error) => {
-                let error = commit_error(&error);
-                if matches!(error, CommitError::Full) {
-                    self.drop_reserve();
-                }
-                Err(error)
-            }
+        let mut written = self.try_commit(rows, reserve).map_err(|e| commit_error(&e));
+        let frees = || rows.iter().all(|row| row.removed || row.object.index.deleting);
+        if matches!(written, Err(CommitError::Full))
+            && self.drop_reserve()
+            && (frees() || self.has_room())
+        {
+            written = self.try_commit(rows, reserve).map_err(|e| commit_error(&e));
         }
+        written?;
+        self.reserved = reserve.unwrap_or(self.reserved);
+        Ok(())
     }
 
     fn try_commit(&mut self, rows: &[Row], reserve: Option<u64>) -> Result<(), rusqlite::Error> {
@@ -206,7 +261,11 @@ impl Database {
         }
         let connection = Connection::open(self.directory.join(FILE)).ok()?;
         connection.busy_timeout(std::time::Duration::from_secs(1)).ok()?;
-        Some(Checkpointer { connection, log: self.directory.join(format!("{FILE}-wal")) })
+        Some(Checkpointer {
+            connection,
+            log: self.directory.join(format!("{FILE}-wal")),
+            is_stuck: self.log_is_stuck.clone(),
+        })
     }
 
     fn take_reserve(&self) -> bool {
@@ -224,9 +283,10 @@ impl Database {
         filled.is_ok()
     }
 
-    fn drop_reserve(&mut self) {
-        self.holds_reserve = false;
+    /// Says whether there was one.
+    fn drop_reserve(&mut self) -> bool {
         self.drop_reserve_file();
+        std::mem::take(&mut self.holds_reserve)
     }
 
     fn drop_reserve_file(&self) {
@@ -243,6 +303,7 @@ impl Database {
 pub(crate) struct Checkpointer {
     connection: Connection,
     log: PathBuf,
+    is_stuck: Arc<AtomicBool>,
 }
 
 impl Checkpointer {
@@ -254,11 +315,22 @@ impl Checkpointer {
         let copied = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         if let Err(error) = copied {
             tracing::warn!(%error, "cannot checkpoint the write-ahead log");
+            let full = matches!(commit_error(&error), CommitError::Full);
+            self.is_stuck.store(full, Ordering::Relaxed);
         }
     }
 }
 
-fn configure(connection: &Connection, inline_checkpoint: bool) -> Result<(), rusqlite::Error> {
+fn configure(
+    connection: &Connection,
+    is_new: bool,
+    inline_checkpoint: bool,
+) -> Result<(), rusqlite::Error> {
+    if is_new {
+        // So that deleted objects' pages can go back to the file system. Only a new file heeds it,
+        // and one that is not would be written to.
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    }
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "fullfsync", "ON")?;

@@ -47,6 +47,7 @@ static PRINTERS: LazyLock<Vec<Printer>> = LazyLock::new(|| {
             definitions: COLUMNS.at(kind).to_string(),
             fill: Fill::Builtin(fill),
             conditions: if kind == "Pod" { pod::conditions } else { |_| None },
+            null_rows: kind == DEFAULT,
         })
         .collect()
 });

@@ -90,6 +90,7 @@ pub(super) async fn store_new(
     for text in endpoint.warnings(&object, None).into_iter().chain(found.warnings) {
         call.warn(text);
     }
+    call.check_depth(&object)?;
     admission::validate(call, Admission::Create, Some(&object), None, options.dry_run).await?;
     if !object.at("metadata").text("resourceVersion").is_empty() {
         let why = "resourceVersion should not be set on objects to be created";

@@ -119,6 +119,7 @@ pub(crate) async fn replace(
         endpoint.warnings(&new, Some(&old)).into_iter().for_each(|text| call.warn(text));
     }
     found.warnings.into_iter().for_each(|text| call.warn(text));
+    call.check_depth(&new)?;
     admission::validate(call, Admission::Update, Some(&new), Some(&old), options.dry_run).await?;
     store(call, current, &old, new, options).await
 }

@@ -190,6 +190,9 @@ impl Watcher {
     async fn next(&mut self) -> Option<Bytes> {
         let mut out = Vec::new();
         loop {
+            if *self.shutdown.borrow() {
+                return None;
+            }
             if let Some(error) = self.failed.take() {
                 self.ended = true;
                 write_event(&mut out, "ERROR", error.to_value().to_string().as_bytes());

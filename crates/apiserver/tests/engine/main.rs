@@ -3,16 +3,19 @@
 //! A real control plane, where its binaries are at hand (`KUBEBUILDER_ASSETS`), is held against the
 //! engine with the same code; `SOJOURN_REQUIRE_KUBE=1` makes their absence a failure.
 
+mod access;
 mod admission;
 #[path = "../conformance/control_plane.rs"]
 mod control_plane;
 mod controller;
 mod fixture;
 mod florist;
+mod garbage;
 #[allow(dead_code, reason = "the conformance suite uses more of it")]
 #[path = "../conformance/identity.rs"]
 mod identity;
 mod quiet;
+mod store;
 #[path = "../conformance/target.rs"]
 mod target;
 mod virtual_time;

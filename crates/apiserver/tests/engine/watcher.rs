@@ -109,7 +109,9 @@ async fn history_is_bounded_in_bytes() {
     let large = "x".repeat(512 << 10);
     post(&client, MAPS, &map("large", &large)).await.ok();
     for count in 0..40 {
-        put(&client, &format!("{MAPS}/large"), &map("large", &format!("{count}{large}"))).await.ok();
+        put(&client, &format!("{MAPS}/large"), &map("large", &format!("{count}{large}")))
+            .await
+            .ok();
     }
     let path = format!("{MAPS}?watch=true&resourceVersion={from}");
     let mut watch = Watch::open(&client, &path).await;
@@ -227,13 +229,17 @@ async fn metadata_watches_carry_metadata_alone() {
     let client = admin(&engine);
     post(&client, MAPS, &map("a", "1")).await.ok();
     for config in [Config::default(), Config::default().streaming_lists()] {
-        let metadata: Api<PartialObjectMeta<ConfigMap>> = Api::namespaced(client.clone(), "default");
+        let metadata: Api<PartialObjectMeta<ConfigMap>> =
+            Api::namespaced(client.clone(), "default");
         let mut events = Box::pin(watcher(metadata, ours(config)));
         expect(&mut events, &["init", "has a", "done"]).await;
         patch(&client, &format!("{MAPS}/a"), &json!({"data": {"value": "2"}})).await.ok();
         let Ok(Some(Event::Apply(object))) = events.try_next().await else { panic!("a change") };
         let types = object.types.as_ref().expect("it says what it is");
-        assert_eq!((&*types.api_version, &*types.kind), ("meta.k8s.io/v1", "PartialObjectMetadata"));
+        assert_eq!(
+            (&*types.api_version, &*types.kind),
+            ("meta.k8s.io/v1", "PartialObjectMetadata")
+        );
         assert!(object.metadata.uid.is_some());
         patch(&client, &format!("{MAPS}/a"), &json!({"data": {"value": "1"}})).await.ok();
         assert_eq!(next(&mut events).await, "put a");
@@ -266,13 +272,13 @@ async fn selectors_see_objects_come_and_go() {
     for _ in 0..4 {
         let event = watch.next().await.expect("four changes concern it");
         let metadata = &event["object"]["metadata"];
-        let at: u64 = metadata["resourceVersion"].as_str().expect("a version").parse().expect("digits");
+        let at: u64 =
+            metadata["resourceVersion"].as_str().expect("a version").parse().expect("digits");
         let tier = metadata["labels"]["tier"].clone();
         seen.push((event["type"].clone(), metadata["name"].clone(), tier, at - version));
     }
     let expected = [("ADDED", "b", 1), ("DELETED", "a", 2), ("ADDED", "a", 4), ("DELETED", "b", 5)];
-    let expected =
-        expected.map(|(kind, name, at)| (json!(kind), json!(name), json!("front"), at));
+    let expected = expected.map(|(kind, name, at)| (json!(kind), json!(name), json!("front"), at));
     assert_eq!(seen, expected);
 
     let mut named = Box::pin(watcher(maps(&client), Config::default().fields("metadata.name=c")));

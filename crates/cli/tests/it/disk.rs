@@ -13,13 +13,13 @@ use crate::client;
 use crate::folder::Folder;
 use crate::process::{Running, command};
 
+const SKIPPED: &str = "skipped: this user cannot make a mount namespace";
 const OBJECT_BYTES: usize = 200 << 10;
 
 /// Runs `sojourn` where `mount point` is a small file system; nothing, if that is not possible here.
 fn on_small_disk(disk: &Path, options: &str, args: &[&OsStr]) -> Option<Running> {
     let able = Command::new("unshare").args(["--mount", "true"]).output();
     if !able.is_ok_and(|ended| ended.status.success()) {
-        println!("skipped: this user cannot make a mount namespace");
         return None;
     }
     let sojourn = command(args);
@@ -64,7 +64,10 @@ fn assert_full(error: &kube::Error) {
 #[tokio::test]
 async fn a_full_disk_stops_writes_but_not_reads_and_deletes() {
     let disk = Folder::new();
-    let Some(server) = up_on_small_disk(&disk, "size=24m") else { return };
+    let Some(server) = up_on_small_disk(&disk, "size=32m") else {
+        println!("{SKIPPED}");
+        return;
+    };
     server.ready();
     let api = client::config_maps(&seen(&server, &server.kubeconfig())).await;
     let value = "x".repeat(OBJECT_BYTES);
@@ -73,23 +76,35 @@ async fn a_full_disk_stops_writes_but_not_reads_and_deletes() {
         client::create(&api, name, &value).await.expect("there is room");
     }
 
-    let filler = seen(&server, &disk.join("filler"));
-    fill(&filler);
+    let mut fillers = Vec::new();
+    let mut fill_disk = || {
+        fillers.push(seen(&server, &disk.join(&format!("filler-{}", fillers.len()))));
+        fill(&fillers[fillers.len() - 1]);
+        fillers.clone()
+    };
+    fill_disk();
     for name in expected.drain(..2) {
         api.delete(&name, &DeleteParams::default()).await.expect("deletes work");
     }
-    for value in [&value, "small"] {
-        assert_full(&client::create(&api, "more", value).await.expect_err("full"));
-    }
-    for name in expected.drain(..2) {
-        api.delete(&name, &DeleteParams::default()).await.expect("deletes go on");
-    }
+    // What they have freed may be used again; after that, there is nothing left.
+    let (refused, fillers) = loop {
+        let fillers = fill_disk();
+        let name = format!("more-{:02}", fillers.len());
+        match client::create(&api, &name, &value).await {
+            Ok(_) => expected.push(name),
+            Err(error) => break (error, fillers),
+        }
+        assert!(fillers.len() < 50, "the disk does not get full");
+    };
+    assert_full(&refused);
     // What was refused is not there, and what was acknowledged is.
     assert_eq!(client::names(&api).await, expected);
 
-    std::fs::remove_file(&filler).expect("it is there");
-    expected.push("more".to_owned());
-    client::create(&api, "more", &value).await.expect("there is room again");
+    for filler in &fillers {
+        std::fs::remove_file(filler).expect("it is there");
+    }
+    expected.push("then".to_owned());
+    client::create(&api, "then", &value).await.expect("there is room again");
     assert_eq!(client::names(&api).await, expected);
     server.signal("INT");
     assert_eq!(server.ended().code, Some(0));
@@ -98,7 +113,10 @@ async fn a_full_disk_stops_writes_but_not_reads_and_deletes() {
 #[tokio::test]
 async fn deleting_objects_makes_room() {
     let disk = Folder::new();
-    let Some(server) = up_on_small_disk(&disk, "size=16m") else { return };
+    let Some(server) = up_on_small_disk(&disk, "size=24m") else {
+        println!("{SKIPPED}");
+        return;
+    };
     server.ready();
     let api = client::config_maps(&seen(&server, &server.kubeconfig())).await;
     let value = "x".repeat(OBJECT_BYTES);
@@ -124,7 +142,10 @@ async fn deleting_objects_makes_room() {
 #[test]
 fn a_read_only_disk_is_named() {
     let disk = Folder::new();
-    let Some(server) = up_on_small_disk(&disk, "ro,size=1m") else { return };
+    let Some(server) = up_on_small_disk(&disk, "ro,size=1m") else {
+        println!("{SKIPPED}");
+        return;
+    };
     let ended = server.ended();
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
     assert!(ended.stderr.contains("Read-only file system"), "{}", ended.stderr);

@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::folder::Folder;
+
 /// How long anything may take on a slow and busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -61,18 +63,26 @@ impl Running {
         Self { command, child, stdout, stderr }
     }
 
-    /// `sojourn up` on any free port, with these further arguments, once it is ready.
-    pub(crate) fn up<A: AsRef<OsStr>>(args: &[A]) -> Self {
-        let up = ["up", "--listen", "127.0.0.1:0"].map(OsStr::new);
-        let args: Vec<&OsStr> = up.into_iter().chain(args.iter().map(AsRef::as_ref)).collect();
-        let running = Self::start(command(&args));
+    /// `sojourn up` on this data folder and any free port, once it is ready.
+    pub(crate) fn up_on(data: &Path) -> Self {
+        let mut up = command(&["up", "--listen", "127.0.0.1:0", "--data"]);
+        up.arg(data);
+        let running = Self::start(up);
         running.ready();
         running
     }
 
-    /// `sojourn up` on this data folder.
-    pub(crate) fn up_on(data: &Path) -> Self {
-        Self::up(&[OsStr::new("--data"), data.as_os_str()])
+    /// `sojourn up --in-memory`; its kubeconfig goes into a folder of the test, where it cannot stay
+    /// behind.
+    pub(crate) fn up_in_memory(folder: &Folder, more: &[&str]) -> Self {
+        let mut up = command(&["up", "--in-memory"]);
+        up.args(more).env("XDG_RUNTIME_DIR", folder.path());
+        if !more.contains(&"--listen") {
+            up.args(["--listen", "127.0.0.1:0"]);
+        }
+        let running = Self::start(up);
+        running.ready();
+        running
     }
 
     /// Waits until the server says that it can be used.

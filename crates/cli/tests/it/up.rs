@@ -2,6 +2,17 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::client;
 use crate::folder::Folder;
@@ -80,10 +91,7 @@ fn secrets_are_for_their_owner_only() {
 #[tokio::test]
 async fn in_memory_leaves_nothing_behind() {
     let folder = Folder::new();
-    let mut up = command(&["up", "--listen", "127.0.0.1:0", "--in-memory"]);
-    up.env("XDG_RUNTIME_DIR", folder.path()).env("HOME", folder.join("home"));
-    let server = Running::start(up);
-    server.ready();
+    let server = Running::up_in_memory(&folder, &[]);
     let kubeconfig = server.kubeconfig();
     assert!(kubeconfig.starts_with(folder.path()));
     assert_eq!(mode(&kubeconfig), 0o600);
@@ -120,20 +128,63 @@ async fn an_open_watch_does_not_hold_up_the_end() {
     drop(watch);
 }
 
+#[tokio::test]
+async fn a_second_signal_does_not_wait_for_open_requests() {
+    let folder = Folder::new();
+    let server = Running::up_on(folder.path());
+    let _open = unfinished_request(&server).await;
+    server.signal("INT");
+    server.stderr_line("Ctrl-C again stops at once");
+    server.signal("INT");
+    let ended = server.ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("Stopped at once."), "{}", ended.stderr);
+}
+
+/// A request that the server has begun to answer, and whose body never comes.
+async fn unfinished_request(server: &Running) -> TlsStream<TcpStream> {
+    let kubeconfig = std::fs::read_to_string(server.kubeconfig()).expect("a kubeconfig");
+    let config: serde_json::Value = serde_json::from_str(&kubeconfig).expect("JSON");
+    let authority = &config["clusters"][0]["cluster"]["certificate-authority-data"];
+    let authority = STANDARD.decode(authority.as_str().expect("data")).expect("base64");
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(&authority).expect("PEM")).expect("a certificate");
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let client = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has them")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let address = server.field("API").trim_start_matches("https://").to_owned();
+    let stream = TcpStream::connect(&address).await.expect("it listens");
+    let name = ServerName::from(stream.peer_addr().expect("connected").ip());
+    let mut stream = TlsConnector::from(Arc::new(client)).connect(name, stream).await.expect("TLS");
+    let head = format!(
+        "POST /api/v1/namespaces HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {}\r\n\
+         Content-Length: 9\r\nExpect: 100-continue\r\n\r\n",
+        token(&server.kubeconfig())
+    );
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.expect("an answer");
+    assert_eq!(&answer, b"HTTP/1.1 100");
+    stream
+}
+
 #[test]
 fn addresses_that_others_can_reach_are_warned_about() {
-    let mut up = command(&["up", "--listen", "0.0.0.0:0", "--in-memory", "--tls-san", "lab.test"]);
-    up.env("NO_COLOR", "1");
-    let server = Running::start(up);
-    server.ready();
+    let folder = Folder::new();
+    let more = ["--listen", "0.0.0.0:0", "--tls-san", "lab.test"];
+    let server = Running::up_in_memory(&folder, &more);
     assert!(server.field("API").starts_with("https://127.0.0.1:"));
     server.stderr_line("warning: 0.0.0.0:");
 }
 
 #[test]
 fn requests_are_logged_when_asked_for() {
-    let mut up = command(&["up", "--listen", "127.0.0.1:0", "--in-memory"]);
-    up.env("SOJOURN_LOG", "debug");
+    let folder = Folder::new();
+    let mut up = command(&["up", "--listen", "127.0.0.1:0", "--data"]);
+    up.arg(folder.path()).env("SOJOURN_LOG", "debug");
     let server = Running::start(up);
     server.ready();
     let connected = tokio::runtime::Runtime::new()

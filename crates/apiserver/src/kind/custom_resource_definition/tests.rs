@@ -262,7 +262,6 @@ fn definitions_are_read_into_their_typed_form() {
     assert_eq!(second.columns[0].priority, 1);
     assert_eq!(second.selectable_fields, [".spec.color"]);
     assert_eq!(parsed.storage().map(|v| v.name.as_str()), Some("v2"));
-    assert!(parsed.served("v3").is_none());
 }
 
 #[test]

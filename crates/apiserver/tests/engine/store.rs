@@ -1,0 +1,534 @@
+//! What is kept, across ends of all kinds; and the bounds on what clients may ask for at once.
+
+use std::path::Path;
+use std::time::Duration;
+
+use futures::future::poll_immediate;
+use futures::stream::{FuturesUnordered, StreamExt};
+use http::{Method, Request, header};
+use http_body_util::BodyExt;
+use kube::Client;
+use rusqlite::Connection;
+use serde_json::{Value, json};
+use sojourn_apiserver::{Config, Engine, Limits, OpenError, backup};
+
+use crate::fixture::{
+    Answer, Folder, PATIENCE, Watch, admin, delete, eventually, get, on_virtual_time, patch, post,
+    request, send, settle, within,
+};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const DATABASE: &str = "sojourn.db";
+
+fn map(name: &str, value: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name},
+        "data": {"value": value},
+    })
+}
+
+async fn open_at(path: &Path) -> Engine {
+    Engine::open(Config::at(path)).await.expect("the store opens")
+}
+
+/// What opening fails with, in words.
+async fn refusal(path: &Path) -> (OpenError, String) {
+    let error = Engine::open(Config::at(path)).await.expect_err("it must not open");
+    let text = error.to_string();
+    (error, text)
+}
+
+/// Everything of some kinds, as it is listed, without the list's own version.
+async fn contents(client: &Client) -> Vec<Value> {
+    let mut lists = Vec::new();
+    for path in [
+        "/api/v1/configmaps",
+        "/api/v1/namespaces",
+        "/api/v1/secrets",
+        "/api/v1/serviceaccounts",
+        "/api/v1/services",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        "/apis/store.example/v1/things",
+    ] {
+        let list = get(client, path).await.ok().body;
+        lists.push(list["items"].clone());
+    }
+    lists
+}
+
+fn definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.store.example"},
+        "spec": {
+            "group": "store.example",
+            "scope": "Namespaced",
+            "names": {"plural": "things", "singular": "thing", "kind": "Thing"},
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "x-kubernetes-preserve-unknown-fields": true,
+                }},
+            }],
+        },
+    })
+}
+
+/// Waits until the background work of a new engine is done.
+async fn furnished(client: &Client) {
+    eventually("the namespaces are furnished", PATIENCE, async || {
+        let maps = get(client, "/api/v1/configmaps").await.ok().body;
+        let accounts = get(client, "/api/v1/serviceaccounts").await.ok().body;
+        let count = |list: &Value| list["items"].as_array().map_or(0, Vec::len);
+        (count(&maps) >= 4 && count(&accounts) >= 4).then_some(())
+    })
+    .await;
+}
+
+async fn fill(client: &Client) {
+    furnished(client).await;
+    post(client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition())
+        .await
+        .ok();
+    let thing = json!({
+        "apiVersion": "store.example/v1",
+        "kind": "Thing",
+        "metadata": {"name": "t", "finalizers": ["store.example/kept"]},
+        "some": {"text": "é\u{1f600}", "number": 9_007_199_254_740_993_i64, "float": 1.5},
+    });
+    let things = "/apis/store.example/v1/namespaces/default/things";
+    eventually("the definition is established", PATIENCE, async || {
+        post(client, things, &thing).await.status.is_success().then_some(())
+    })
+    .await;
+    delete(client, &format!("{things}/t")).await.ok();
+    for number in 0..20 {
+        post(client, MAPS, &map(&format!("m-{number}"), "1")).await.ok();
+    }
+    patch(client, &format!("{MAPS}/m-1"), &json!({"data": {"value": "2"}})).await.ok();
+    delete(client, &format!("{MAPS}/m-2")).await.ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_written_is_there_again() {
+    let folder = Folder::new();
+    let engine = open_at(folder.path()).await;
+    let client = admin(&engine);
+    fill(&client).await;
+    let (before, version) = (contents(&client).await, engine.version());
+    engine.close().await;
+    let answer = post(&client, MAPS, &map("late", "")).await;
+    assert_eq!(answer.status, 503, "a closed engine writes nothing: {}", answer.body);
+
+    let mut last = version;
+    for _ in 0..3 {
+        let engine = open_at(folder.path()).await;
+        let client = admin(&engine);
+        // Definitions are served at once: no background work comes first.
+        assert_eq!(contents(&client).await, before);
+        assert!(engine.version() >= last, "{} after {last}", engine.version());
+        let made = post(&client, MAPS, &map("next", "")).await.ok();
+        let given = made.body["metadata"]["resourceVersion"].as_str().expect("a version");
+        let given: u64 = given.parse().expect("versions are numbers");
+        assert!(given > last, "{given} after {last}");
+        delete(&client, &format!("{MAPS}/next")).await.ok();
+        last = engine.version();
+        engine.close().await;
+    }
+}
+
+/// A process that is killed closes nothing. Copies of the files, taken while the engine runs, are
+/// what it would leave behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn acknowledged_writes_survive_a_crash() {
+    let (folder, crashed) = (Folder::new(), Folder::new());
+    let engine = open_at(folder.path()).await;
+    let client = admin(&engine);
+    fill(&client).await;
+    let (before, version) = (contents(&client).await, engine.version());
+    // No write is under way: the log and the database are of one moment.
+    copy_files(folder.path(), crashed.path());
+    let revived = open_at(crashed.path()).await;
+    assert_eq!(contents(&admin(&revived)).await, before);
+    assert!(revived.version() >= version);
+    revived.close().await;
+    engine.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn inline_writes_are_kept_too() {
+    let folder = Folder::new();
+    let config = || on_virtual_time(Config::at(folder.path()), 1);
+    let engine = Engine::open(config()).await.expect("the store opens");
+    post(&admin(&engine), MAPS, &map("a", "1")).await.ok();
+    settle().await;
+    let kept = contents_of_maps(&engine).await;
+    engine.close().await;
+    let engine = Engine::open(config()).await.expect("the store opens");
+    assert_eq!(contents_of_maps(&engine).await, kept);
+    engine.close().await;
+}
+
+async fn contents_of_maps(engine: &Engine) -> Value {
+    get(&admin(engine), MAPS).await.ok().body["items"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_is_a_whole_store() {
+    let (folder, target) = (Folder::new(), Folder::new());
+    let engine = open_at(folder.path()).await;
+    let client = admin(&engine);
+    fill(&client).await;
+    let before = contents(&client).await;
+    let bytes = backup(folder.path(), &target.path().join(DATABASE)).expect("it can be copied");
+    assert!(bytes > 0);
+    post(&client, MAPS, &map("after", "")).await.ok();
+    engine.close().await;
+    let copy = open_at(target.path()).await;
+    assert_eq!(contents(&admin(&copy)).await, before);
+    copy.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_has_one_engine() {
+    let folder = Folder::new();
+    let engine = open_at(folder.path()).await;
+    let (error, text) = refusal(folder.path()).await;
+    assert!(matches!(error, OpenError::Locked { .. }), "{error:?}");
+    let holder = format!("is in use by process {}", std::process::id());
+    assert!(text.contains(&holder), "{text}");
+    assert!(text.contains(&folder.path().display().to_string()), "{text}");
+
+    engine.note_holder("the kitchen");
+    let (_, text) = refusal(folder.path()).await;
+    assert!(text.ends_with("is in use by the kitchen"), "{text}");
+    // The one that holds it is not disturbed.
+    post(&admin(&engine), MAPS, &map("a", "")).await.ok();
+    engine.close().await;
+    open_at(folder.path()).await.close().await;
+}
+
+/// Ways in which a file is no longer what it was.
+const DAMAGES: [(&str, fn(&Path)); 4] = [
+    ("the start is overwritten", |path| {
+        overwrite(path, 0, &[0xa5; 100]);
+    }),
+    ("the middle is overwritten", |path| {
+        let length = std::fs::metadata(path).expect("it is there").len();
+        for page in 2..length / 4_096 {
+            overwrite(path, page * 4_096, &[0xa5; 4_096]);
+        }
+    }),
+    ("the end is missing", |path| {
+        let file = std::fs::OpenOptions::new().write(true).open(path).expect("it can be written");
+        let length = file.metadata().expect("it is there").len();
+        file.set_len(length / 2).expect("it can be cut");
+    }),
+    ("an object is no JSON", |path| {
+        let connection = Connection::open(path).expect("it opens");
+        let changed =
+            connection.execute("UPDATE object SET data = x'7b7b' WHERE key LIKE '%m-3'", []);
+        assert_eq!(changed.expect("it can be changed"), 1);
+        connection.pragma_update(None, "wal_checkpoint", "TRUNCATE").expect("it is written");
+    }),
+];
+
+fn overwrite(path: &Path, at: u64, bytes: &[u8]) {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::OpenOptions::new().write(true).open(path).expect("it can be written");
+    file.write_all_at(bytes, at).expect("it can be written");
+}
+
+fn copy_files(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).expect("it is a folder") {
+        let entry = entry.expect("it can be read");
+        std::fs::copy(entry.path(), to.join(entry.file_name())).expect("it can be copied");
+    }
+}
+
+/// The database and its log; the log's index is SQLite's own scratch.
+fn files(folder: &Path) -> Vec<(String, Option<Vec<u8>>)> {
+    let names = [DATABASE.to_owned(), format!("{DATABASE}-wal")];
+    names.map(|name| (name.clone(), std::fs::read(folder.join(name)).ok())).into()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_store_does_not_open_and_is_left_as_it_is() {
+    let whole = Folder::new();
+    let engine = open_at(whole.path()).await;
+    fill(&admin(&engine)).await;
+    engine.close().await;
+    for (what, damage) in DAMAGES {
+        let folder = Folder::new();
+        copy_files(whole.path(), folder.path());
+        damage(&folder.path().join(DATABASE));
+        assert_left_alone(what, folder.path()).await;
+    }
+}
+
+/// The same after a crash, when the newest writes are still in the log.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_store_with_a_log_is_left_as_it_is() {
+    let (running, whole) = (Folder::new(), Folder::new());
+    let engine = open_at(running.path()).await;
+    fill(&admin(&engine)).await;
+    engine.close().await;
+    let engine = open_at(running.path()).await;
+    post(&admin(&engine), MAPS, &map("in-the-log", "")).await.ok();
+    copy_files(running.path(), whole.path());
+    engine.close().await;
+    let log = std::fs::metadata(whole.path().join(format!("{DATABASE}-wal"))).expect("a log");
+    assert!(log.len() > 0);
+    // What the log holds anew hides damage to the old pages, so most of them are hit.
+    let (what, damage) = DAMAGES[1];
+    damage(&whole.path().join(DATABASE));
+    assert_left_alone(what, whole.path()).await;
+}
+
+async fn assert_left_alone(what: &str, folder: &Path) {
+    let before = files(folder);
+    let (error, text) = refusal(folder).await;
+    assert!(matches!(error, OpenError::Damaged { .. }), "{what}: {error:?}");
+    assert!(text.contains("damaged") && text.contains("nothing was changed"), "{what}: {text}");
+    for ((name, old), (_, new)) in before.iter().zip(files(folder)) {
+        // A log that has nothing in it may come and go.
+        let empty = |bytes: &Option<Vec<u8>>| bytes.as_ref().is_none_or(Vec::is_empty);
+        let size = |bytes: &Option<Vec<u8>>| bytes.as_ref().map(Vec::len);
+        let (was, is) = (size(old), size(&new));
+        let same = *old == new || (empty(old) && empty(&new));
+        assert!(same, "{what}: {name} was changed, {was:?} bytes to {is:?}");
+    }
+    // And it can be tried again: nothing holds on to the folder.
+    let (error, _) = refusal(folder).await;
+    assert!(matches!(error, OpenError::Damaged { .. }), "{what}: {error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newer_format_is_left_alone() {
+    let folder = Folder::new();
+    open_at(folder.path()).await.close().await;
+    let path = folder.path().join(DATABASE);
+    let connection = Connection::open(&path).expect("it opens");
+    connection.pragma_update(None, "user_version", 999).expect("it can be changed");
+    drop(connection);
+    let before = files(folder.path());
+    let (error, text) = refusal(folder.path()).await;
+    assert!(matches!(error, OpenError::Newer { found: 999, .. }), "{error:?}");
+    assert!(text.contains("newer version"), "{text}");
+    assert_eq!(files(folder.path())[0], before[0]);
+}
+
+/// What is taken in can be read again, changed and deleted, however deep it is: an object that
+/// only the running engine can read would keep the next one from opening.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_accepted_can_be_read_again() {
+    let folder = Folder::new();
+    let engine = open_at(folder.path()).await;
+    let client = admin(&engine);
+    fill(&client).await;
+    let things = "/apis/store.example/v1/namespaces/default/things";
+    let mut accepted = Vec::new();
+    for depth in 90..140 {
+        let mut deep = json!(1);
+        for _ in 0..depth {
+            deep = json!({"a": deep});
+        }
+        let name = format!("deep-{depth}");
+        let thing = json!({
+            "apiVersion": "store.example/v1",
+            "kind": "Thing",
+            "metadata": {"name": name},
+            "some": deep,
+        });
+        let answer = post(&client, things, &thing).await;
+        if answer.status.is_success() {
+            accepted.push(name);
+        } else {
+            assert!(answer.status.is_client_error(), "{depth}: {}", answer.body);
+        }
+    }
+    assert!(accepted.len() > 5, "{accepted:?}");
+    let label = json!({"metadata": {"labels": {"seen": "yes"}}});
+    for name in &accepted {
+        let answer = patch(&client, &format!("{things}/{name}"), &label).await;
+        assert_eq!(answer.status, 200, "{name}: {}", answer.body);
+    }
+    engine.close().await;
+    let engine = open_at(folder.path()).await;
+    let client = admin(&engine);
+    for name in &accepted {
+        let thing = get(&client, &format!("{things}/{name}")).await;
+        assert_eq!(thing.body["metadata"]["labels"]["seen"], "yes", "{name}");
+        delete(&client, &format!("{things}/{name}")).await.ok();
+    }
+    engine.close().await;
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_owner_can_read_the_files() {
+    use std::os::unix::fs::PermissionsExt;
+    let outer = Folder::new();
+    let folder = outer.path().join("data");
+    let engine = open_at(&folder).await;
+    post(&admin(&engine), MAPS, &map("a", "")).await.ok();
+    let mode =
+        |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!(mode(&folder), 0o700);
+    for entry in std::fs::read_dir(&folder).expect("it is a folder") {
+        let path = entry.expect("it can be read").path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+    engine.close().await;
+}
+
+fn assert_busy(answer: &Answer) {
+    assert_eq!(answer.status, 429, "{}", answer.body);
+    assert_eq!(answer.body["reason"], "TooManyRequests");
+    assert_eq!(answer.headers[header::RETRY_AFTER], "1");
+    assert_eq!(answer.body["details"]["retryAfterSeconds"], 1);
+}
+
+/// A body that begins and does not end until it is told to.
+fn endless() -> (tokio::sync::oneshot::Sender<()>, Request<axum::body::Body>) {
+    let (end, ended) = tokio::sync::oneshot::channel::<()>();
+    let text = map("slow", "").to_string();
+    let pieces = futures::stream::once(async move {
+        drop(ended.await);
+        Ok::<_, std::convert::Infallible>(text)
+    });
+    let request = Request::post(MAPS)
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::AUTHORIZATION, "Bearer admin")
+        .body(axum::body::Body::from_stream(pieces))
+        .expect("it is well formed");
+    (end, request)
+}
+
+async fn limited(limits: Limits) -> (Engine, Client) {
+    let config = on_virtual_time(Config::in_memory(), 1).limits(limits);
+    let engine = Engine::open(config).await.expect("an engine in memory opens");
+    settle().await;
+    let client = admin(&engine);
+    (engine, client)
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_under_way_are_bounded() {
+    let (engine, client) = limited(Limits { in_flight: 1, ..Limits::default() }).await;
+    engine.add_token("admin", crate::fixture::user("admin", &["system:masters"]));
+    let (end, slow) = endless();
+    let slow = tokio::spawn(tower::ServiceExt::oneshot(engine.router(), slow));
+    settle().await;
+    assert_busy(&get(&client, MAPS).await);
+    assert_busy(&post(&client, MAPS, &map("b", "")).await);
+    // Watches are counted by themselves, but only watches are: a word in the query is not one.
+    let mut watch = Watch::open(&client, &format!("{MAPS}?watch=true")).await;
+    assert_eq!(watch.next().await.expect("it is open")["type"], "ADDED");
+    for method in [Method::POST, Method::PUT, Method::DELETE] {
+        let path = format!("{MAPS}?watch=true");
+        let answer = send(&client, request(&method, &path, &map("b", ""))).await;
+        assert_busy(&answer);
+    }
+    let by_name = format!("{MAPS}/kube-root-ca.crt?watch=false");
+    assert_busy(&get(&client, &by_name).await);
+
+    end.send(()).expect("it is still read");
+    let slow = within("the slow one ends", PATIENCE, slow).await.expect("it did not panic");
+    assert_eq!(slow.expect("it is answered").status(), 201);
+    get(&client, MAPS).await.ok();
+    engine.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_are_bounded() {
+    let (engine, client) = limited(Limits { watches: 2, ..Limits::default() }).await;
+    let path = format!("{MAPS}?watch=true");
+    let first = Watch::open(&client, &path).await;
+    let _second = Watch::open(&client, "/api/v1/watch/configmaps").await;
+    assert_busy(&get(&client, &path).await);
+    assert_busy(&get(&client, &format!("{MAPS}/kube-root-ca.crt?watch=true")).await);
+    get(&client, MAPS).await.ok();
+    drop(first);
+    let mut third = Watch::open(&client, &path).await;
+    assert_eq!(third.next().await.expect("it is open")["type"], "ADDED");
+    engine.close().await;
+}
+
+/// While the disk takes its time, writes wait in a queue that has an end.
+#[tokio::test]
+async fn the_write_queue_is_bounded() {
+    let folder = Folder::new();
+    let limits = Limits { in_flight: 100_000, ..Limits::default() };
+    let engine = Engine::open(Config::at(folder.path()).limits(limits)).await.expect("it opens");
+    let client = admin(&engine);
+    engine.add_token("admin", crate::fixture::user("admin", &["system:masters"]));
+    furnished(&client).await;
+    // Whoever holds the write lock of the database is a disk that does not answer.
+    let slow = Connection::open(folder.path().join(DATABASE)).expect("it opens");
+    slow.busy_timeout(PATIENCE).expect("it waits");
+    slow.execute_batch("BEGIN IMMEDIATE").expect("the lock is free");
+
+    let mut waiting = FuturesUnordered::new();
+    let mut refused = None;
+    for number in 0..10_000 {
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": format!("l-{number}")},
+        });
+        let request = Request::post("/apis/coordination.k8s.io/v1/namespaces/default/leases")
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::AUTHORIZATION, "Bearer admin")
+            .body(axum::body::Body::from(lease.to_string()))
+            .expect("it is well formed");
+        // Polled once, a request waits for the disk or is refused.
+        let mut one = Box::pin(tower::ServiceExt::oneshot(engine.router(), request));
+        match poll_immediate(&mut one).await {
+            Some(answer) => {
+                refused = Some(answer.expect("it is answered"));
+                break;
+            }
+            None => waiting.push(one),
+        }
+    }
+    let accepted = waiting.len();
+    slow.execute_batch("ROLLBACK").expect("the lock is given back");
+    drop(slow);
+    let refused = refused.expect("a queue has an end");
+    assert_eq!(
+        (refused.status().as_u16(), &refused.headers()[header::RETRY_AFTER]),
+        (429, &"1".parse().expect("a value"))
+    );
+    assert!(accepted > 1_000, "{accepted}");
+    let all = async {
+        while let Some(answer) = waiting.next().await {
+            let status = answer.expect("it is answered").status();
+            assert_eq!(status, 201, "what was taken in is written");
+        }
+    };
+    within("the queue empties", PATIENCE, all).await;
+    post(&client, MAPS, &map("after", "")).await.ok();
+    engine.close().await;
+}
+
+/// An answer that nobody reads any more gives back what it held.
+#[tokio::test(start_paused = true)]
+async fn what_nobody_reads_is_let_go() {
+    let (engine, client) = limited(Limits { watches: 1, ..Limits::default() }).await;
+    for _ in 0..10 {
+        let path = format!("{MAPS}?watch=true");
+        let answer = client.send(request(&Method::GET, &path, &Value::Null)).await;
+        let mut body = answer.expect("the engine answers").into_body();
+        let frame = tokio::time::timeout(Duration::from_secs(1), body.frame()).await;
+        assert!(matches!(frame, Ok(Some(Ok(_)))), "each has the only place there is");
+    }
+    engine.close().await;
+}
