@@ -37,7 +37,7 @@ struct Suite {
     filter: &'static str,
 }
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 9] = [
     Step { name: "fmt", action: Action::Format },
     Step { name: "tidy", action: Action::Tidy },
     Step { name: "clippy", action: Action::Lint },
@@ -51,6 +51,18 @@ const STEPS: [Step; 7] = [
             target: "conformance",
             filter: "real_",
         }),
+    },
+    Step {
+        name: "kube-controller",
+        action: Action::Kube(Suite {
+            package: "sojourn-apiserver",
+            target: "engine",
+            filter: "controller::",
+        }),
+    },
+    Step {
+        name: "kube-kubectl",
+        action: Action::Kube(Suite { package: "sojourn-cli", target: "kubectl", filter: "real_" }),
     },
 ];
 

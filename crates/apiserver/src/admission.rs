@@ -89,6 +89,14 @@ fn check_namespace(call: &Call, object: &Object) -> Result<(), ApiError> {
         "message": format!("namespace {name} is being terminated"),
         "field": "metadata.namespace",
     });
-    let object_name = object.at("metadata").text("name");
-    Err(ApiError::forbidden(call.of(), object_name, &why).with_causes(vec![cause]))
+    Err(ApiError::forbidden(call.of(), shown_name(object), &why).with_causes(vec![cause]))
+}
+
+/// What refusals call an object that may not have a name yet.
+fn shown_name(object: &Object) -> &str {
+    let metadata = object.at("metadata");
+    match metadata.text("name") {
+        "" => metadata.text("generateName"),
+        name => name,
+    }
 }

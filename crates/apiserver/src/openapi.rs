@@ -39,7 +39,7 @@ pub(crate) fn answer(engine: &Arc<Shared>, rest: &str) -> Result<Response<Body>,
 /// OpenAPI v2, which kubectl asks for when a kind is in no v3 document (`List`, or one that nobody
 /// serves): a document without definitions tells it so.
 pub(crate) fn version_two(headers: &HeaderMap) -> Response<Body> {
-    const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
     let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
     if accept.contains("proto-openapi.spec.v2") {
         let mut response = Response::new(Body::empty());

@@ -6,12 +6,12 @@ mod dispatch;
 pub(crate) mod listener;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tower::ServiceExt;
 
@@ -20,6 +20,9 @@ use crate::auth::identity::Identity;
 use crate::engine::{Engine, Shared};
 use crate::request::{Query, ResourcePath};
 use crate::status::ApiError;
+
+/// How long a body may take to arrive, as upstream.
+const BODY_WAIT: Duration = Duration::from_secs(60);
 
 /// Says that a connection's peer showed a certificate of ours.
 #[derive(Debug, Clone)]
@@ -126,11 +129,20 @@ fn authenticate(engine: &Arc<Shared>, parts: &http::request::Parts) -> Result<Id
 }
 
 async fn read_body(body: Body, limit: usize) -> Result<Bytes, ApiError> {
-    match Limited::new(body, limit).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
+    let read = tokio::time::timeout(BODY_WAIT, Limited::new(body, limit).collect());
+    match read.await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
             Err(ApiError::too_large(format!("Request entity too large: limit is {limit}")))
         }
-        Err(error) => Err(ApiError::bad_request(format!("cannot read the request body: {error}"))),
+        Ok(Err(error)) => {
+            Err(ApiError::bad_request(format!("cannot read the request body: {error}")))
+        }
+        Err(_) => Err(ApiError::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "Timeout",
+            "Timeout: request did not complete within the requested timeout - context deadline \
+             exceeded",
+        )),
     }
 }

@@ -13,7 +13,7 @@ use crate::kind::{node, persistent_volume_claim};
 use crate::status::ApiError;
 use crate::verb::Call;
 
-use super::Operation;
+use super::{Operation, shown_name};
 
 pub(super) fn mutate(
     call: &Call,
@@ -44,7 +44,7 @@ pub(super) fn mutate(
 }
 
 fn mutate_pod(call: &Call, object: &mut Object) -> Result<(), ApiError> {
-    let name = object.at("metadata").text("name").to_owned();
+    let name = shown_name(object).to_owned();
     let refuse =
         |why: &dyn std::fmt::Display| ApiError::forbidden(call.of(), &name, &why.to_string());
     if let Some(account) = pod::service_account_name(object).map_err(|e| refuse(&e))? {

@@ -44,6 +44,8 @@ pub(crate) async fn create_object(
     dedup_owners(call, metadata);
     let manager = options.manager(&call.headers);
     object = own(call, object, &manager);
+    // Admission sees the object before a name is made up for it.
+    object = admission::mutate(call, Admission::Create, object, None, options.dry_run).await?;
     let generated = name_is_generated(&object);
     let mut attempt = 0;
     loop {
@@ -63,15 +65,14 @@ pub(crate) async fn create_object(
     }
 }
 
-/// Admits, prepares, validates and stores an object whose managed fields are settled.
+/// Prepares, validates and stores an object whose managed fields are settled and which admission
+/// has changed as it likes.
 pub(super) async fn store_new(
     call: &Call,
-    object: Object,
+    mut object: Object,
     options: &WriteOptions,
 ) -> Result<Arc<Stored>, ApiError> {
     let endpoint = &call.endpoint;
-    let mut object =
-        admission::mutate(call, Admission::Create, object, None, options.dry_run).await?;
     let metadata = object_mut(&mut object, "metadata");
     meta::fill_system_fields(metadata, &call.engine.entropy.uid(), call.now());
     if endpoint.has_generation() {

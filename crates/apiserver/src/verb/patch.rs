@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode, header};
 use serde_json::Value;
 
+use crate::admission::{self, Operation as Admission};
 use crate::apply;
 use crate::body;
 use crate::field::{FieldError, Path};
@@ -157,6 +158,7 @@ async fn apply_new(
     crate::meta::wipe_system_fields(metadata);
     metadata.remove("resourceVersion");
     create::match_namespace(call, metadata)?;
+    let new = admission::mutate(call, Admission::Create, new, None, options.dry_run).await?;
     match create::store_new(call, new, options).await {
         Ok(stored) => Ok(Replaced::Done(stored)),
         Err(error) if error.reason == "AlreadyExists" => Ok(Replaced::Changed),

@@ -290,6 +290,31 @@ async fn hooks_are_told_what_is_asked() {
     engine.close().await;
 }
 
+/// A name that is made up is made up late, so that hooks can still give one; and only once, however
+/// often it has to be made up anew.
+#[tokio::test(start_paused = true)]
+async fn generated_names_come_after_the_mutating_hooks() {
+    let (before, after) = (Notes::default(), Notes::default());
+    let (engine, client) = with_hooks(Hooks {
+        mutating: vec![before.hook("before", on(&["configmaps"]))],
+        validating: vec![after.hook("after", on(&["configmaps"]))],
+    })
+    .await;
+    let mut nameless = map("");
+    nameless["metadata"] = json!({"generateName": "g-"});
+    for notes in [&before, &after] {
+        notes.take();
+    }
+    let made = post(&client, MAPS, &nameless).await.ok();
+    let name = &made.body["metadata"]["name"];
+    assert!(name.as_str().is_some_and(|name| name.starts_with("g-")), "{name}");
+    let [asked] = &before.take()[..] else { panic!("one request") };
+    assert_eq!((&asked["name"], asked["object"]["metadata"].get("name")), (&json!(""), None));
+    let [asked] = &after.take()[..] else { panic!("one request") };
+    assert_eq!((&asked["name"], &asked["object"]["metadata"]["name"]), (name, name));
+    engine.close().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_hook_sees_only_its_scope() {
     let (maps, leases, all) = (Notes::default(), Notes::default(), Notes::default());

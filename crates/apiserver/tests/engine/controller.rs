@@ -4,7 +4,6 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{HeaderValue, Request, header};
 use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -75,7 +74,7 @@ async fn a_controller_works_on_a_real_server() {
             request.headers_mut().insert(header::AUTHORIZATION, token);
             let (parts, body) = request.into_parts();
             let bytes = body.collect().await?.to_bytes();
-            target.send(Request::from_parts(parts, Bytes::from(bytes))).await
+            target.send(Request::from_parts(parts, bytes)).await
         }
     });
     a_season(Client::new(service, "default"), patience).await;

@@ -215,8 +215,10 @@ async fn a_folder_has_one_engine() {
     open_at(folder.path()).await.close().await;
 }
 
-/// Ways in which a file is no longer what it was.
-const DAMAGES: [(&str, fn(&Path)); 4] = [
+/// How a file is no longer what it was, in words and in deed.
+type Damage = (&'static str, fn(&Path));
+
+const DAMAGES: [Damage; 4] = [
     ("the start is overwritten", |path| {
         overwrite(path, 0, &[0xa5; 100]);
     }),
@@ -443,6 +445,24 @@ async fn requests_under_way_are_bounded() {
     end.send(()).expect("it is still read");
     let slow = within("the slow one ends", PATIENCE, slow).await.expect("it did not panic");
     assert_eq!(slow.expect("it is answered").status(), 201);
+    get(&client, MAPS).await.ok();
+    engine.close().await;
+}
+
+/// A body that does not come is not waited for for ever: it holds a place that others need.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_come_is_given_up() {
+    let (engine, client) = limited(Limits { in_flight: 1, ..Limits::default() }).await;
+    engine.add_token("admin", crate::fixture::user("admin", &["system:masters"]));
+    let (_never, slow) = endless();
+    let started = tokio::time::Instant::now();
+    let slow = tokio::spawn(tower::ServiceExt::oneshot(engine.router(), slow));
+    settle().await;
+    assert_busy(&get(&client, MAPS).await);
+    let day = Duration::from_secs(86_400);
+    let slow = within("the slow one is given up", day, slow).await.expect("it did not panic");
+    let slow = slow.expect("it is answered");
+    assert_eq!((slow.status().as_u16(), started.elapsed().as_secs()), (504, 60));
     get(&client, MAPS).await.ok();
     engine.close().await;
 }

@@ -102,8 +102,8 @@ impl Client {
         for _ in 0..connections {
             open.push(connect(address.socket, &connector).await?);
         }
-        let mut authorization = HeaderValue::from_str(&format!("Bearer {token}"))?;
-        authorization.set_sensitive(true);
+        // Not marked as sensitive: as client-go does, so that HTTP/2 sends it once a connection.
+        let authorization = HeaderValue::from_str(&format!("Bearer {token}"))?;
         let base = format!("https://{}", address.socket);
         let transport = Transport::Tls { connections: open.into(), base, authorization };
         Ok(Self { transport })

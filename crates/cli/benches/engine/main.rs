@@ -19,7 +19,8 @@ mod workload;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::document::Document;
 use crate::machine::Machine;
@@ -30,7 +31,15 @@ use crate::server::Server;
 fn main() -> Result<()> {
     let Some(wanted) = plan::wanted(std::env::args().skip(1))? else { return Ok(()) };
     let runtime = tokio::runtime::Runtime::new()?;
-    runtime.block_on(run(wanted))
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        // Servers end, and their files go, with what waits for them.
+        tokio::select! {
+            done = run(wanted) => done,
+            _ = tokio::signal::ctrl_c() => bail!("interrupted"),
+            _ = terminate.recv() => bail!("terminated"),
+        }
+    })
 }
 
 async fn run(wanted: Wanted) -> Result<()> {

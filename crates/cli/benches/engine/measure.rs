@@ -11,7 +11,7 @@ use sojourn_rbac::{SUPERUSER_GROUP, User};
 use crate::client::Client;
 use crate::load::{self, Done, Until, count};
 use crate::plan::Plan;
-use crate::process::Processes;
+use crate::process::{Processes, own_processor};
 use crate::report::{Column, Figure, Goal, Report, Unit, percentile};
 use crate::server::Server;
 use crate::workload::{self, LISTED, NAMESPACE};
@@ -97,7 +97,7 @@ impl Subject<'_> {
     async fn creates(&self, plan: &Plan, report: &mut Report) -> Result<()> {
         let until = Until::Elapsed(plan.burst);
         for clients in [1, 16, 64] {
-            let before = self.processor();
+            let before = (self.processor(), own_processor());
             let done = load::run(&self.account, clients, until, move |number| {
                 workload::create_config_map(NAMESPACE, &format!("created-{clients}-{number}"))
             })
@@ -137,12 +137,22 @@ impl Subject<'_> {
         self.processes?.processor()
     }
 
-    fn note_processor(&self, before: Option<Duration>, done: Done, report: &mut Report) {
-        let figure =
-            Figure::new(WRITES, "processor time per create, 16 clients", Unit::Microseconds);
-        let used = self.processor().zip(before).map(|(after, before)| after.saturating_sub(before));
-        let each = used.map(|used| used.as_secs_f64() * 1e6 / count(done.requests.max(1)));
-        report.note_if_known(&figure, self.column, each);
+    fn note_processor(
+        &self,
+        before: (Option<Duration>, Option<Duration>),
+        done: Done,
+        report: &mut Report,
+    ) {
+        let each = |after: Option<Duration>, before: Option<Duration>| {
+            let used = after.zip(before).map(|(after, before)| after.saturating_sub(before));
+            used.map(|used| used.as_secs_f64() * 1e6 / count(done.requests.max(1)))
+        };
+        let of_server = "processor time per create, server";
+        let of_server = Figure::new(WRITES, of_server, Unit::Microseconds);
+        report.note_if_known(&of_server, self.column, each(self.processor(), before.0));
+        let of_clients = "processor time per create, clients (in process: both)";
+        let of_clients = Figure::new(WRITES, of_clients, Unit::Microseconds).alone();
+        report.note_if_known(&of_clients, self.column, each(own_processor(), before.1));
     }
 
     async fn changes(&self, plan: &Plan, report: &mut Report) -> Result<()> {

@@ -81,17 +81,23 @@ impl Processes {
 
     /// Processor time used so far, of all together.
     pub(crate) fn processor(&self) -> Option<Duration> {
-        let of = |child: &Child| {
-            let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
-            // The name of the program comes second, in parentheses, and may hold anything.
-            let (_, after_name) = stat.rsplit_once(')')?;
-            let mut fields = after_name.split_whitespace().skip(11);
-            let user: u64 = fields.next()?.parse().ok()?;
-            let system: u64 = fields.next()?.parse().ok()?;
-            Some(Duration::from_millis((user + system) * 1000 / TICKS_PER_SECOND))
-        };
-        self.children.iter().map(of).sum()
+        self.children.iter().map(|child| processor_of(&child.id().to_string())).sum()
     }
+}
+
+/// Processor time that this process, the clients' one, has used so far.
+pub(crate) fn own_processor() -> Option<Duration> {
+    processor_of("self")
+}
+
+fn processor_of(process: &str) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name of the program comes second, in parentheses, and may hold anything.
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut fields = after_name.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(Duration::from_millis((user + system) * 1000 / TICKS_PER_SECOND))
 }
 
 impl Drop for Processes {

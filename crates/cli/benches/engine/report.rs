@@ -50,15 +50,22 @@ pub(crate) struct Figure {
     pub(crate) name: String,
     pub(crate) unit: Unit,
     pub(crate) goal: Option<Goal>,
+    /// Whether it makes sense to say how many times better it is than the real server's.
+    pub(crate) is_compared: bool,
 }
 
 impl Figure {
     pub(crate) fn new(section: &'static str, name: impl Into<String>, unit: Unit) -> Self {
-        Self { section, name: name.into(), unit, goal: None }
+        Self { section, name: name.into(), unit, goal: None, is_compared: true }
     }
 
     pub(crate) fn goal(self, goal: Goal) -> Self {
         Self { goal: Some(goal), ..self }
+    }
+
+    /// Not to be compared with the real server's.
+    pub(crate) fn alone(self) -> Self {
+        Self { is_compared: false, ..self }
     }
 }
 
@@ -149,6 +156,9 @@ impl Row {
 
     /// How many times better than the real server's a figure is.
     fn times_better(&self, column: Column) -> Option<f64> {
+        if !self.figure.is_compared {
+            return None;
+        }
         let (ours, theirs) = (self.median(column)?, self.median(Column::Kubernetes)?);
         Some(match self.figure.unit {
             Unit::PerSecond => ours / theirs,
