@@ -188,13 +188,13 @@ mod tests {
 
     #[test]
     fn the_cache_is_where_the_desktop_says_or_below_home() {
-        let home = || Some(PathBuf::from("/home/u"));
+        let home = || Some(PathBuf::from("/users/u"));
         for (xdg, home, expected) in [
             (Some("/var/cache/u"), home(), Some("/var/cache/u")),
-            (None, home(), Some("/home/u/.cache")),
+            (None, home(), Some("/users/u/.cache")),
             // The specification says to ignore relative ones.
-            (Some("relative"), home(), Some("/home/u/.cache")),
-            (Some(""), home(), Some("/home/u/.cache")),
+            (Some("relative"), home(), Some("/users/u/.cache")),
+            (Some(""), home(), Some("/users/u/.cache")),
             (None, None, None),
         ] {
             let folder = cache_folder(xdg.map(Into::into), home).ok();

@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     fn object(value: Value) -> Object {
-        value.as_object().unwrap().clone()
+        crate::json::into_object(value)
     }
 
     #[test]
