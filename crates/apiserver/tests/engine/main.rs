@@ -8,6 +8,7 @@ mod admission;
 #[path = "../conformance/control_plane.rs"]
 mod control_plane;
 mod controller;
+mod examples;
 mod fixture;
 mod florist;
 mod garbage;

@@ -83,19 +83,17 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn note(&mut self, figure: &Figure, column: Column, value: f64) {
+        self.note_if_known(figure, column, Some(value));
+    }
+
+    /// The same for a figure that not every system can tell; its line is there anyway.
+    pub(crate) fn note_if_known(&mut self, figure: &Figure, column: Column, value: Option<f64>) {
         let known = self.rows.iter().position(|row| row.figure == *figure);
         let index = known.unwrap_or_else(|| {
             self.rows.push(Row { figure: figure.clone(), samples: Default::default() });
             self.rows.len() - 1
         });
-        self.rows[index].samples[column as usize].push(value);
-    }
-
-    /// The same for a figure that this system may not be able to tell.
-    pub(crate) fn note_if_known(&mut self, figure: &Figure, column: Column, value: Option<f64>) {
-        if let Some(value) = value {
-            self.note(figure, column, value);
-        }
+        self.rows[index].samples[column as usize].extend(value);
     }
 
     /// The figures in Markdown, a table for each section.

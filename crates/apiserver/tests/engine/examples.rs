@@ -1,0 +1,39 @@
+//! Every file in `examples/engine` is accepted as it stands.
+
+use std::path::Path;
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::fixture::{PATIENCE, admin, eventually, get, open, post};
+
+fn example(name: &str) -> Value {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/engine");
+    let text = std::fs::read_to_string(folder.join(name)).expect("the example is there");
+    serde_saphyr::from_str(&text).expect("the example is YAML")
+}
+
+#[tokio::test]
+async fn examples_are_applied() {
+    let engine = open().await;
+    let client = admin(&engine);
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let made = post(&client, definitions, &example("crontab.yaml")).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{}", made.message());
+    let crontabs = "/apis/example.com/v1/namespaces/default/crontabs";
+    eventually("the kind is served", PATIENCE, async || {
+        (get(&client, crontabs).await.status == StatusCode::OK).then_some(())
+    })
+    .await;
+    let made = post(&client, crontabs, &example("nightly.yaml")).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{}", made.message());
+    assert_eq!(made.body["spec"]["replicas"], json!(1), "the default is filled in");
+
+    let mut busy = example("nightly.yaml");
+    busy["metadata"]["name"] = json!("busy");
+    busy["spec"] = json!({"schedule": "* * * * *", "replicas": 4});
+    let refused = post(&client, crontabs, &busy).await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(refused.message().contains("more than three replicas cannot run every minute"));
+    engine.close().await;
+}
