@@ -172,7 +172,7 @@ impl Engine {
             shutdown: watch::Sender::new(false),
             data: config.data,
         });
-        shared.registry.reindex_all(&shared.store);
+        shared.registry.reindex_all();
         let engine = Self { shared };
         crate::bootstrap::run(&engine.shared)
             .await

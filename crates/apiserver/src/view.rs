@@ -70,11 +70,8 @@ impl RegistryView {
     }
 
     /// Fills in what the index cannot know when objects are read from disk: selectable fields.
-    pub(crate) fn reindex_all(&self, store: &Store) {
-        for resource in self.builtin.iter() {
-            reindex(resource);
-        }
-        drop(store.tables());
+    pub(crate) fn reindex_all(&self) {
+        self.builtin.iter().for_each(reindex);
     }
 }
 
@@ -115,8 +112,9 @@ fn take_definition(
     if known.is_some_and(|k| k.spec == spec && k.resource.is_of(&stored.index.uid)) {
         return false;
     }
-    // Objects that are older than a changed schema are defaulted when they are read.
-    let since = if known.is_some() { stored.version } else { 0 };
+    // Objects that are older than what the definition says now are defaulted when they are read.
+    // Which of its changes touched the schema is not known after a restart, so every one counts.
+    let since = stored.version;
     let resource = Definition::parse(&definition).map_err(|e| e.to_string()).and_then(|parsed| {
         Resource::custom(&parsed, &stored.index.uid, since, &engine.store)
             .map_err(|e| e.to_string())

@@ -5,7 +5,7 @@ use std::path::Path;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::fixture::{PATIENCE, admin, eventually, get, open, post};
+use crate::fixture::{admin, open, open_definition, post};
 
 fn example(name: &str) -> Value {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/engine");
@@ -17,14 +17,8 @@ fn example(name: &str) -> Value {
 async fn examples_are_applied() {
     let engine = open().await;
     let client = admin(&engine);
-    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let made = post(&client, definitions, &example("crontab.yaml")).await;
-    assert_eq!(made.status, StatusCode::CREATED, "{}", made.message());
     let crontabs = "/apis/example.com/v1/namespaces/default/crontabs";
-    eventually("the kind is served", PATIENCE, async || {
-        (get(&client, crontabs).await.status == StatusCode::OK).then_some(())
-    })
-    .await;
+    open_definition(&client, &example("crontab.yaml"), crontabs).await;
     let made = post(&client, crontabs, &example("nightly.yaml")).await;
     assert_eq!(made.status, StatusCode::CREATED, "{}", made.message());
     assert_eq!(made.body["spec"]["replicas"], json!(1), "the default is filled in");

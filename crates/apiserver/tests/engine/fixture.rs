@@ -183,6 +183,15 @@ pub(crate) async fn eventually<T>(
     within(what, bound, asking).await
 }
 
+/// Creates a definition and waits until its collection is served.
+pub(crate) async fn open_definition(client: &Client, definition: &Value, collection: &str) {
+    post(client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await.ok();
+    eventually("the kind is served", PATIENCE, async || {
+        (get(client, collection).await.status == StatusCode::OK).then_some(())
+    })
+    .await;
+}
+
 /// A folder of its own for one test; it goes when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Folder(PathBuf);

@@ -16,6 +16,7 @@ mod garbage;
 #[path = "../conformance/identity.rs"]
 mod identity;
 mod quiet;
+mod schema_change;
 mod store;
 #[path = "../conformance/target.rs"]
 mod target;
