@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
+/// Words that stand for values and operators.
+const LITERAL: [&str; 4] = ["true", "false", "null", "in"];
+
+/// Words that are kept for later versions of the language.
+pub(super) const KEPT: [&str; 17] = [
     "as",
     "break",
     "const",
@@ -28,7 +28,7 @@ const RESERVED: [&str; 21] = [
 
 /// Words of the language; as the name of a field they may be written as they are.
 pub(super) fn is_reserved(name: &str) -> bool {
-    RESERVED.contains(&name)
+    LITERAL.contains(&name) || KEPT.contains(&name)
 }
 
 /// The identifier for a property, or `None` if no identifier can stand for it.
@@ -36,7 +36,7 @@ pub(super) fn escape(name: &str) -> Option<Cow<'_, str>> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    if RESERVED.contains(&name) {
+    if is_reserved(name) {
         return Some(Cow::Owned(format!("__{name}__")));
     }
     let accessible = |b: u8| b.is_ascii_alphanumeric() || b"_-./".contains(&b);
@@ -85,7 +85,7 @@ pub(super) fn unescape(escaped: &str) -> Option<Cow<'_, str>> {
             "dot" => out.push('.'),
             "dash" => out.push('-'),
             "slash" => out.push('/'),
-            _ if RESERVED.contains(&word) && escaped.len() == word.len() + 4 => out.push_str(word),
+            _ if is_reserved(word) && escaped.len() == word.len() + 4 => out.push_str(word),
             _ => return None,
         }
         rest = &body[length + 2..];

@@ -3,6 +3,7 @@
 //! Syntax errors are worded as the reference parser words them, for the mistakes people make.
 
 use super::ast::{Call, Element, Entry, Expr, ExprKind, Literal, NodeId, Tree};
+use super::escape;
 use super::lexer::{self, Lexeme, Token};
 use super::macros::{self, Expansion};
 use super::source::Issues;
@@ -21,26 +22,6 @@ const MAX_NODES: usize = 100_000;
 
 const OPERAND: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, \
                        NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
-
-const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// The rest of the source makes no sense any more; the report is already made.
 #[derive(Debug)]
@@ -431,7 +412,7 @@ impl<'s> Parser<'s> {
         if let Some(path) = self.message_name(&dot, name) {
             return self.message(path);
         }
-        if RESERVED.contains(&name.text) {
+        if escape::KEPT.contains(&name.text) {
             self.issues.push(name.at, format!("reserved identifier: {}", name.text));
             return self.node(name.at, ExprKind::Broken);
         }

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use crate::field::json_text;
+
 /// The number as an integer. A fraction-less float counts as one: stored and read again, upstream
 /// has an integer.
 pub(crate) fn as_int(value: &Value) -> Option<i64> {
@@ -72,7 +74,7 @@ fn write_json(value: &Value, out: &mut String) {
             (None, Some(float)) => out.push_str(&float_text(float, -6..21)),
             (None, None) => out.push_str(&value.to_string()),
         },
-        Value::String(text) => write_string(text, out),
+        Value::String(text) => out.push_str(&json_text(text)),
         Value::Array(list) => {
             out.push('[');
             for (i, item) in list.iter().enumerate() {
@@ -89,33 +91,13 @@ fn write_json(value: &Value, out: &mut String) {
                 if i > 0 {
                     out.push(',');
                 }
-                write_string(key, out);
+                out.push_str(&json_text(key));
                 out.push(':');
                 write_json(item, out);
             }
             out.push('}');
         }
     }
-}
-
-fn write_string(text: &str, out: &mut String) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
 }
 
 #[cfg(test)]

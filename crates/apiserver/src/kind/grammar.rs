@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::field::{FieldError, FieldErrorKind, Path, go_quote, go_value};
+use crate::field::{FieldError, FieldErrorKind, Path, go_quote, go_value, json_text};
 use crate::json::Access;
 use crate::name;
 use crate::quantity::Quantity;
@@ -25,30 +25,6 @@ pub(crate) fn unsupported(path: &Path<'_>, value: &str, supported: &[&str]) -> F
         value: Some(json_text(value)),
         detail: format!("supported values: {}", listed.join(", ")),
     }
-}
-
-/// Text as Go writes it into JSON: safe to be put into HTML. Upstream prints so what has a type of its
-/// own (`Protocol`), and with Go's quotes what is plain text.
-pub(crate) fn json_text(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
-                out.push_str(&format!("\\u{:04x}", u32::from(c)));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// `Invalid value` where upstream does not print the value.

@@ -12,8 +12,9 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
-use super::super::grammar::{json_text, quantity};
+use super::super::grammar::quantity;
 use super::super::unified_diff;
+use crate::field::json_text;
 use crate::json::Access;
 
 pub(crate) const POD_SPEC: &str = "PodSpec";
