@@ -31,7 +31,6 @@ enum Action {
 /// Tests of one target that need a real control plane.
 #[derive(Clone, Copy)]
 struct Suite {
-    package: &'static str,
     target: &'static str,
     /// What the names of those tests start with.
     filter: &'static str,
@@ -46,23 +45,15 @@ const STEPS: [Step; 9] = [
     Step { name: "kube-env", action: Action::KubeEnv },
     Step {
         name: "kube-conformance",
-        action: Action::Kube(Suite {
-            package: "sojourn-apiserver",
-            target: "conformance",
-            filter: "real_",
-        }),
+        action: Action::Kube(Suite { target: "conformance", filter: "real_" }),
     },
     Step {
-        name: "kube-controller",
-        action: Action::Kube(Suite {
-            package: "sojourn-apiserver",
-            target: "engine",
-            filter: "controller::",
-        }),
+        name: "kube-engine",
+        action: Action::Kube(Suite { target: "engine", filter: "real_server" }),
     },
     Step {
         name: "kube-kubectl",
-        action: Action::Kube(Suite { package: "sojourn-cli", target: "kubectl", filter: "real_" }),
+        action: Action::Kube(Suite { target: "kubectl", filter: "real_" }),
     },
 ];
 
@@ -204,7 +195,8 @@ impl Machine<'_> {
         };
         let test = |more: &[&str]| {
             let mut command = cargo(self.root);
-            command.args(["test", "--package", suite.package, "--test", suite.target, "--"]);
+            // With the features of the whole workspace, so that what the tests built is used again.
+            command.args(["test", "--workspace", "--test", suite.target, "--"]);
             command.arg(suite.filter).args(more);
             command.env("KUBEBUILDER_ASSETS", &assets).env("SOJOURN_REQUIRE_KUBE", "1");
             command

@@ -1,7 +1,8 @@
 //! Compares what a target answered with what a real server answered.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -144,8 +145,9 @@ impl Report {
     /// The summary; panics if anything differs that may not. With `whole`, all scenarios were run, so
     /// that every allowed difference must have been seen.
     pub(crate) fn finish(mut self, whole: bool) -> String {
+        let listed = std::mem::take(&mut self.allowed);
         if whole {
-            for (number, entry) in std::mem::take(&mut self.allowed).iter().enumerate() {
+            for (number, entry) in listed.iter().enumerate() {
                 if !self.used.contains(&number) {
                     self.different += 1;
                     let Allowed { scenario, step, path, .. } = entry;
@@ -156,6 +158,14 @@ impl Report {
             }
         }
         let summary = self.summary();
+        if whole {
+            // Not by a print macro: the list of differences is to be seen in a run that passes.
+            let mut shown = String::from("allowed differences:\n");
+            for Allowed { scenario, step, reason, .. } in &listed {
+                let _ = writeln!(shown, "  {scenario} / {step}: {reason}");
+            }
+            let _ = std::io::stderr().write_all(shown.as_bytes());
+        }
         assert!(
             self.different == 0,
             "answers differ from the real server's\n\n{}\n{summary}",

@@ -57,27 +57,43 @@ async fn a_controller_works_over_tls() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_works_on_a_real_server() {
-    let Some(assets) = ControlPlane::assets() else {
-        let required = std::env::var("SOJOURN_REQUIRE_KUBE").is_ok_and(|value| value == "1");
-        assert!(!required, "KUBEBUILDER_ASSETS is not set");
-        println!("skipped: KUBEBUILDER_ASSETS is not set (cargo xtask kube-env)");
-        return;
-    };
-    let plane = ControlPlane::start(&assets).await.expect("the control plane starts");
-    let target = std::sync::Arc::new(plane.target().await.expect("the control plane answers"));
-    let patience = target.patience();
-    let service = tower::service_fn(move |mut request: Request<kube::client::Body>| {
-        let target = target.clone();
-        async move {
-            let token = format!("Bearer {}", identity::ADMIN.token);
-            let token = HeaderValue::from_str(&token).expect("the token is plain text");
-            request.headers_mut().insert(header::AUTHORIZATION, token);
-            let (parts, body) = request.into_parts();
-            let bytes = body.collect().await?.to_bytes();
-            target.send(Request::from_parts(parts, bytes)).await
-        }
-    });
-    a_season(Client::new(service, "default"), patience).await;
+    if let Some(real) = RealServer::start().await {
+        a_season(real.client.clone(), real.patience).await;
+    }
+}
+
+/// A real control plane and an administrator's client of it.
+pub(crate) struct RealServer {
+    pub(crate) client: Client,
+    patience: Duration,
+    _plane: ControlPlane,
+}
+
+impl RealServer {
+    /// Nothing where its binaries are not at hand and need not be.
+    pub(crate) async fn start() -> Option<Self> {
+        let Some(assets) = ControlPlane::assets() else {
+            let required = std::env::var("SOJOURN_REQUIRE_KUBE").is_ok_and(|value| value == "1");
+            assert!(!required, "KUBEBUILDER_ASSETS is not set");
+            println!("skipped: KUBEBUILDER_ASSETS is not set (cargo xtask kube-env)");
+            return None;
+        };
+        let plane = ControlPlane::start(&assets).await.expect("the control plane starts");
+        let target = std::sync::Arc::new(plane.target().await.expect("the control plane answers"));
+        let patience = target.patience();
+        let service = tower::service_fn(move |mut request: Request<kube::client::Body>| {
+            let target = target.clone();
+            async move {
+                let token = format!("Bearer {}", identity::ADMIN.token);
+                let token = HeaderValue::from_str(&token).expect("the token is plain text");
+                request.headers_mut().insert(header::AUTHORIZATION, token);
+                let (parts, body) = request.into_parts();
+                let bytes = body.collect().await?.to_bytes();
+                target.send(Request::from_parts(parts, bytes)).await
+            }
+        });
+        Some(Self { client: Client::new(service, "default"), patience, _plane: plane })
+    }
 }
 
 /// From the definition to the last deletion, with what must be there after each step.
