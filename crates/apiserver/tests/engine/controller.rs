@@ -67,6 +67,7 @@ pub(crate) struct RealServer {
     pub(crate) client: Client,
     patience: Duration,
     _plane: ControlPlane,
+    _alone: tokio::sync::MutexGuard<'static, ()>,
 }
 
 impl RealServer {
@@ -78,6 +79,9 @@ impl RealServer {
             println!("skipped: KUBEBUILDER_ASSETS is not set (cargo xtask kube-env)");
             return None;
         };
+        // Two that look for free ports at the same time may find the same ones.
+        static ONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+        let alone = ONE.lock().await;
         let plane = ControlPlane::start(&assets).await.expect("the control plane starts");
         let target = std::sync::Arc::new(plane.target().await.expect("the control plane answers"));
         let patience = target.patience();
@@ -92,7 +96,12 @@ impl RealServer {
                 target.send(Request::from_parts(parts, bytes)).await
             }
         });
-        Some(Self { client: Client::new(service, "default"), patience, _plane: plane })
+        Some(Self {
+            client: Client::new(service, "default"),
+            patience,
+            _plane: plane,
+            _alone: alone,
+        })
     }
 }
 
