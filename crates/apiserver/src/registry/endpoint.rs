@@ -292,7 +292,7 @@ impl Endpoint {
         }
     }
 
-    pub(crate) fn validate(&self, object: &Object, found: &mut Findings) {
+    pub(crate) fn validate(&self, object: &mut Object, found: &mut Findings) {
         meta::validate(object, self.resource.namespaced, self.name_check(), &mut found.errors);
         match self.rules() {
             Chosen::Builtin(builtin) => {
@@ -304,7 +304,10 @@ impl Endpoint {
             }
             Chosen::Custom(custom) => {
                 self.validate_kind(object, &mut found.errors);
-                custom.check(object, None, found);
+                // Lent as a value and taken back: a copy would be the largest cost of a create.
+                let value = Value::Object(std::mem::take(object));
+                custom.check(&value, None, found);
+                *object = into_object(value);
             }
         }
     }
@@ -349,7 +352,8 @@ impl Endpoint {
             }
             Chosen::Custom(custom) => {
                 self.validate_kind(new, &mut found.errors);
-                custom.check(new, Some(old), found);
+                let (new, old) = (Value::Object(new.clone()), Value::Object(old.clone()));
+                custom.check(&new, Some(&old), found);
             }
         }
     }
@@ -697,13 +701,11 @@ fn internal_name(group: &str) -> &str {
 }
 
 impl CustomVersion {
-    fn check(&self, new: &Object, old: Option<&Object>, found: &mut Findings) {
-        let new = Value::Object(new.clone());
-        let old = old.map(|o| Value::Object(o.clone()));
-        self.schema.validate(&new, old.as_ref(), &mut found.errors);
+    fn check(&self, new: &Value, old: Option<&Value>, found: &mut Findings) {
+        self.schema.validate(new, old, &mut found.errors);
         // Rules may assume what the schema promises.
         if !self.rules.is_empty() && !blocks_rules(found) {
-            self.rules.validate(&new, old.as_ref(), &mut found.errors, &mut found.warnings);
+            self.rules.validate(new, old, &mut found.errors, &mut found.warnings);
         }
     }
 

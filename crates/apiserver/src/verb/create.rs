@@ -46,15 +46,15 @@ pub(crate) async fn create_object(
     object = own(call, object, &manager);
     // Admission sees the object before a name is made up for it.
     object = admission::mutate(call, Admission::Create, object, None, options.dry_run).await?;
-    let generated = name_is_generated(&object);
+    if !name_is_generated(&object) {
+        return store_new(call, object, options).await;
+    }
     let mut attempt = 0;
     loop {
         let mut object = object.clone();
-        if generated {
-            generate_name(call, object_mut(&mut object, "metadata"));
-        }
+        generate_name(call, object_mut(&mut object, "metadata"));
         match store_new(call, object, options).await {
-            Err(error) if generated && error.reason == "AlreadyExists" => {
+            Err(error) if error.reason == "AlreadyExists" => {
                 attempt += 1;
                 if attempt == NAME_ATTEMPTS {
                     return Err(error);
@@ -83,7 +83,7 @@ pub(super) async fn store_new(
         mark_gated(&mut object, &meta::time(call.now()));
     }
     let mut found = Findings::default();
-    endpoint.validate(&object, &mut found);
+    endpoint.validate(&mut object, &mut found);
     let name = object.at("metadata").text("name").to_owned();
     if !found.errors.is_empty() {
         return Err(endpoint.invalid(&object, &name, &found.errors));

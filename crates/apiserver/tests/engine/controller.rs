@@ -76,7 +76,8 @@ impl RealServer {
         let Some(assets) = ControlPlane::assets() else {
             let required = std::env::var("SOJOURN_REQUIRE_KUBE").is_ok_and(|value| value == "1");
             assert!(!required, "KUBEBUILDER_ASSETS is not set");
-            println!("skipped: KUBEBUILDER_ASSETS is not set (cargo xtask kube-env)");
+            let skipped = b"skipped: KUBEBUILDER_ASSETS is not set (cargo xtask kube-env)\n";
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), skipped);
             return None;
         };
         // Two that look for free ports at the same time may find the same ones.
