@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
@@ -21,6 +21,9 @@ const VERSION_BLOCK: u64 = 10_000;
 /// The log is copied into the database once it has grown by this many pages: half of the reserve, so
 /// that it can still be copied when the disk is full.
 const CHECKPOINT_PAGES: i64 = 1_000;
+/// A log of this many pages is started anew, even if the writer has to wait for it.
+const LONG_LOG_PAGES: u64 = 4_000;
+const PAGE_BYTES: usize = 4_096;
 /// Free pages that are given back to the file system at a time.
 const VACUUM_PAGES: i64 = 1_000;
 
@@ -60,7 +63,18 @@ pub(crate) struct Database {
     holds_reserve: bool,
     /// Set when the log could not be copied for want of space.
     log_is_stuck: Arc<AtomicBool>,
+    log: Arc<Log>,
     inline_checkpoint: bool,
+}
+
+/// What the writer and the checkpointer tell each other about the log. Its file is of no use: it is
+/// written from the start again once all is copied, and never gets shorter.
+#[derive(Debug, Default)]
+struct Log {
+    /// Pages that were added since it was last copied, about.
+    fresh: AtomicU64,
+    /// Pages in it when it was last copied.
+    length: AtomicU64,
 }
 
 /// What one commit changes in the file.
@@ -102,6 +116,7 @@ impl Database {
             reserved: 0,
             holds_reserve: false,
             log_is_stuck: Arc::default(),
+            log: Arc::default(),
             inline_checkpoint,
         };
         database.holds_reserve = database.take_reserve();
@@ -200,7 +215,22 @@ impl Database {
         }
         written?;
         self.reserved = reserve.unwrap_or(self.reserved);
+        self.tend_log(rows);
         Ok(())
+    }
+
+    /// Counts what was added to the log. Under a steady stream of writes the checkpointer is never
+    /// done, so the log only grows; then the writer copies the little that is left itself, after
+    /// which the log starts anew.
+    fn tend_log(&self, rows: &[Row]) {
+        let pages: usize = rows.iter().map(|row| 1 + row.object.json().len() / PAGE_BYTES).sum();
+        self.log.fresh.fetch_add(u64::try_from(pages).unwrap_or(0), Ordering::Relaxed);
+        if self.log.length.load(Ordering::Relaxed) > LONG_LOG_PAGES {
+            self.log.length.store(0, Ordering::Relaxed);
+            if let Err(error) = copy_log(&self.connection) {
+                tracing::warn!(%error, "cannot checkpoint the write-ahead log");
+            }
+        }
     }
 
     fn try_commit(&mut self, rows: &[Row], reserve: Option<u64>) -> Result<(), rusqlite::Error> {
@@ -263,7 +293,7 @@ impl Database {
         connection.busy_timeout(std::time::Duration::from_secs(1)).ok()?;
         Some(Checkpointer {
             connection,
-            log: self.directory.join(format!("{FILE}-wal")),
+            log: self.log.clone(),
             is_stuck: self.log_is_stuck.clone(),
         })
     }
@@ -302,23 +332,34 @@ impl Database {
 #[derive(Debug)]
 pub(crate) struct Checkpointer {
     connection: Connection,
-    log: PathBuf,
+    log: Arc<Log>,
     is_stuck: Arc<AtomicBool>,
 }
 
 impl Checkpointer {
     pub(crate) fn run_if_due(&self) {
-        let pages = std::fs::metadata(&self.log).map_or(0, |m| m.len() / 4_096);
-        if pages < CHECKPOINT_PAGES.unsigned_abs() {
+        if self.log.fresh.load(Ordering::Relaxed) < CHECKPOINT_PAGES.unsigned_abs() {
             return;
         }
-        let copied = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-        if let Err(error) = copied {
-            tracing::warn!(%error, "cannot checkpoint the write-ahead log");
-            let full = matches!(commit_error(&error), CommitError::Full);
-            self.is_stuck.store(full, Ordering::Relaxed);
+        self.log.fresh.store(0, Ordering::Relaxed);
+        match copy_log(&self.connection) {
+            Ok(length) => self.log.length.store(length, Ordering::Relaxed),
+            Err(error) => {
+                tracing::warn!(%error, "cannot checkpoint the write-ahead log");
+                // To be tried again after the next write.
+                self.log.fresh.store(CHECKPOINT_PAGES.unsigned_abs(), Ordering::Relaxed);
+                let full = matches!(commit_error(&error), CommitError::Full);
+                self.is_stuck.store(full, Ordering::Relaxed);
+            }
         }
     }
+}
+
+/// Copies what is in the log and not yet in the database; returns how many pages the log has.
+fn copy_log(connection: &Connection) -> Result<u64, rusqlite::Error> {
+    let length = |row: &rusqlite::Row<'_>| row.get::<_, i64>(1);
+    let length = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], length)?;
+    Ok(u64::try_from(length).unwrap_or(0))
 }
 
 fn configure(
