@@ -98,6 +98,8 @@ impl Collector {
                 News::Reset => concerned.extend(graph.deleting()),
                 News::Put(object) => {
                     let place = Place { table: id, key: object.key.clone() };
+                    // A dependent that lets go of an owner, or no longer blocks it, may free it.
+                    concerned.extend(graph.waiting_owners(graph.owners(&place)));
                     graph.put(&place, object);
                     if !object.index.owners.is_empty() || object.index.deleting {
                         concerned.push(place);

@@ -162,8 +162,8 @@ impl Rewriter {
     fn rewrite_cells(&self, table: &mut Map<String, Value>) {
         let Some(Value::Array(rows)) = table.get_mut("rows") else { return };
         for cell in rows.iter_mut().filter_map(|row| row["cells"].as_array_mut()).flatten() {
-            if cell.as_str().is_some_and(|text| self.patterns.is_age(text)) {
-                *cell = "<age>".into();
+            if let Value::String(text) = cell {
+                *text = self.patterns.without_age(text);
             }
         }
     }

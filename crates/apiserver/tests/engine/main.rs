@@ -5,6 +5,7 @@
 
 mod access;
 mod admission;
+mod collection;
 #[path = "../conformance/control_plane.rs"]
 mod control_plane;
 mod controller;

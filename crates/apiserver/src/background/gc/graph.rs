@@ -53,6 +53,11 @@ impl Graph {
         }
     }
 
+    /// The owners that an object named when it was last seen.
+    pub(super) fn owners(&self, place: &Place) -> &[Box<str>] {
+        self.owners.get(place).map_or(&[], |owners| owners)
+    }
+
     pub(super) fn dependents(&self, uid: &str) -> Vec<Place> {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }

@@ -19,7 +19,7 @@ impl Patterns {
         Self {
             uid: regex("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
             time: regex(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"),
-            age: regex("^([0-9]+[ydhms])+$"),
+            age: regex(r"(^|\()([0-9]+[ydhms])+($| ago\)$)"),
             replaced: [
                 // The service network of the control plane.
                 (r"\b10\.0\.0\.\d{1,3}\b", "<ip>"),
@@ -42,9 +42,9 @@ impl Patterns {
         }
     }
 
-    /// A duration as printers write it.
-    pub(super) fn is_age(&self, text: &str) -> bool {
-        self.age.is_match(text)
+    /// A cell of a Table without the age that it may hold, such as `2d` or `3 (2d ago)`.
+    pub(super) fn without_age(&self, cell: &str) -> String {
+        self.age.replace(cell, "${1}<age>${3}").into_owned()
     }
 
     pub(super) fn uids(&self, text: &str) -> Vec<String> {

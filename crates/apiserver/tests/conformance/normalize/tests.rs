@@ -78,9 +78,9 @@ fn causes_are_sorted_in_the_details_and_in_the_message() {
 #[test]
 fn ages_are_replaced_in_tables_only() {
     let records = normalized(vec![
-        json!({"kind": "Table", "rows": [{"cells": ["web", "3m20s", "2"]}]}),
+        json!({"kind": "Table", "rows": [{"cells": ["web", "3m20s", "2", "2 (3m20s ago)"]}]}),
         json!({"spec": {"period": "3m20s"}}),
     ]);
-    assert_eq!(records[0]["rows"][0]["cells"], json!(["web", "<age>", "2"]));
+    assert_eq!(records[0]["rows"][0]["cells"], json!(["web", "<age>", "2", "2 (<age> ago)"]));
     assert_eq!(records[1]["spec"]["period"], "3m20s");
 }
