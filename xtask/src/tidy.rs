@@ -6,6 +6,7 @@
 //! | `length`       | Rust files over 800 lines (1500 for tests)                                  |
 //! | `source`       | `todo!`, `#[ignore]`, silenced lints without reason, names like `utils`     |
 //! | `machine_path` | absolute paths of somebody's machine, in any text                           |
+//! | `leftover`     | what editors and patches leave behind: `.orig`, `.rej`, `.bak`, `~`         |
 
 mod edge;
 mod length;
@@ -85,11 +86,19 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 
 fn check_file(path: &Path, text: &str) -> Vec<Finding> {
     let mut findings = machine_path::check(path, text);
+    findings.extend(leftover(path));
     if path.extension().is_some_and(|extension| extension == "rs") {
         findings.extend(length::check(path, text));
         findings.extend(source::check(path, text));
     }
     findings
+}
+
+/// A file that some tool wrote beside the real one.
+fn leftover(path: &Path) -> Option<Finding> {
+    let name = path.file_name()?.to_str()?;
+    let left = ["~", ".orig", ".rej", ".bak", ".swp"].iter().any(|end| name.ends_with(end));
+    left.then(|| Finding::error(path, 1, "left behind by some tool; delete it"))
 }
 
 /// The files of the repository, those about to be committed included, from its root.
@@ -126,5 +135,6 @@ mod tests {
             "src/lab.rs:1: error: `dbg!`; take it out, or make it a tracing event"
         );
         assert_eq!(check_file(Path::new("notes.md"), text).len(), 1);
+        assert_eq!(check_file(Path::new("src/lab.rs.orig"), "").len(), 1);
     }
 }

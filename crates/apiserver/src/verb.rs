@@ -239,7 +239,10 @@ pub(crate) fn write_error(error: &WriteError) -> ApiError {
         WriteError::Commit(error) => ApiError::new(
             http::StatusCode::INTERNAL_SERVER_ERROR,
             "InternalError",
-            format!("{error}; the write did not take place, reads go on"),
+            format!(
+                "{error}; the write did not take place, reads go on: see that the disk of the data \
+                 directory works and is not mounted read-only"
+            ),
         ),
         WriteError::Closed => ApiError::unavailable("the server is shutting down"),
     }

@@ -16,15 +16,15 @@ use crate::process::{Running, command};
 const SKIPPED: &str = "skipped: this user cannot make a mount namespace";
 const OBJECT_BYTES: usize = 200 << 10;
 
-/// Runs `sojourn` where `mount point` is a small file system; nothing, if that is not possible here.
-fn on_small_disk(disk: &Path, options: &str, args: &[&OsStr]) -> Option<Running> {
+/// Runs `sojourn` where `disk` is a file system of its own; nothing, if that is not possible here.
+fn on_own_disk(disk: &Path, mount: &str, args: &[&OsStr]) -> Option<Running> {
     let able = Command::new("unshare").args(["--mount", "true"]).output();
     if !able.is_ok_and(|ended| ended.status.success()) {
         return None;
     }
     let sojourn = command(args);
     let mut command = Command::new("unshare");
-    let script = format!(r#"mount -t tmpfs -o {options} tmpfs "$0" && exec "$@""#);
+    let script = format!(r#"mount {mount} "$0" && exec "$@""#);
     command.args(["--mount", "sh", "-c", &script]).arg(disk);
     command.arg(sojourn.get_program()).args(sojourn.get_args()).env_remove("SOJOURN_LOG");
     Some(Running::start(command))
@@ -38,10 +38,14 @@ fn seen(server: &Running, path: &Path) -> PathBuf {
 
 /// `sojourn up` on a small file system mounted at `disk`.
 fn up_on_small_disk(disk: &Folder, options: &str) -> Option<Running> {
+    up_on_disk(disk, &format!("-t tmpfs -o {options} tmpfs"))
+}
+
+fn up_on_disk(disk: &Folder, mount: &str) -> Option<Running> {
     let data = disk.join("data");
     let up = ["up", "--listen", "127.0.0.1:0", "--data"].map(OsStr::new);
     let args: Vec<&OsStr> = up.into_iter().chain([data.as_os_str()]).collect();
-    on_small_disk(disk.path(), options, &args)
+    on_own_disk(disk.path(), mount, &args)
 }
 
 /// Takes all the room that is left.
@@ -150,4 +154,76 @@ fn a_read_only_disk_is_named() {
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
     assert!(ended.stderr.contains("Read-only file system"), "{}", ended.stderr);
     assert!(ended.stderr.contains("--data DIR"), "{}", ended.stderr);
+}
+
+/// An ext4 file system in a file, which turns read-only when its driver is told of an error.
+struct FailingDisk {
+    image: PathBuf,
+}
+
+impl FailingDisk {
+    fn new(folder: &Folder) -> Option<Self> {
+        let image = folder.join("image");
+        File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("a sparse file");
+        let made = Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image).output();
+        made.is_ok_and(|made| made.status.success()).then_some(Self { image })
+    }
+
+    fn mount(&self) -> String {
+        format!("-o loop,errors=remount-ro '{}'", self.image.display())
+    }
+
+    /// Makes the file system under a running server read-only, as a failing device would.
+    fn fail(server: &Running, disk: &Path) -> std::io::Result<()> {
+        let mounts = std::fs::read_to_string(format!("/proc/{}/mounts", server.id()))?;
+        let disk = disk.display().to_string();
+        let device = mounts.lines().find_map(|line| {
+            let mut words = line.split(' ');
+            let device = words.next()?.strip_prefix("/dev/")?;
+            (words.next()? == disk).then_some(device)
+        });
+        let device = device.ok_or(ErrorKind::NotFound)?;
+        std::fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "a test")
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_turns_read_only_stops_writes_but_not_reads() {
+    let (disk, elsewhere) = (Folder::new(), Folder::new());
+    let failing = FailingDisk::new(&elsewhere);
+    let up = || up_on_disk(&disk, &failing.as_ref()?.mount());
+    let Some(server) = up() else {
+        println!("{SKIPPED}, or there is no mkfs.ext4");
+        return;
+    };
+    server.ready();
+    let api = client::config_maps(&seen(&server, &server.kubeconfig())).await;
+    client::create(&api, "before", "x").await.expect("the disk is well");
+    if let Err(error) = FailingDisk::fail(&server, disk.path()) {
+        println!("skipped: the file system's driver takes no error from us: {error}");
+        return;
+    }
+
+    for name in ["first", "second"] {
+        let refused = client::create(&api, name, "x").await.expect_err("it cannot be kept");
+        let kube::Error::Api(status) = &refused else { panic!("no Status: {refused}") };
+        assert_eq!((status.code, status.reason.as_str()), (500, "InternalError"), "{refused}");
+        assert!(status.message.contains("cannot be written"), "{refused}");
+        assert!(status.message.contains("the write did not take place, reads go on"), "{refused}");
+    }
+    let refused = api.delete("before", &DeleteParams::default()).await;
+    refused.expect_err("a deletion cannot be kept either");
+    assert_eq!(client::names(&api).await, ["before"]);
+    server.signal("INT");
+    server.ended();
+
+    // Repaired, it has what was acknowledged.
+    let repair = Command::new("e2fsck").args(["-p", "-f"]).arg(elsewhere.join("image")).output();
+    let repaired = repair.expect("e2fsck comes with mkfs.ext4").status.code();
+    assert!(repaired.is_some_and(|code| code < 4), "{repaired:?}");
+    let server = up().expect("as before");
+    server.ready();
+    let api = client::config_maps(&seen(&server, &server.kubeconfig())).await;
+    assert_eq!(client::names(&api).await, ["before"]);
+    client::create(&api, "after", "x").await.expect("the disk is well again");
 }
