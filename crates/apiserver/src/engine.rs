@@ -1,5 +1,6 @@
 //! The engine: opening, what every request shares, and closing.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::admission::Hooks;
 use crate::allocate::Pool;
-use crate::auth::certificate::Authority;
+use crate::auth::certificate::{Authority, CertificateError, Certified};
 use crate::auth::identity::Identity;
 use crate::auth::impersonate::Impersonation;
 use crate::auth::service_account::TokenIssuer;
@@ -212,6 +213,22 @@ impl Engine {
     /// What somebody else who wants this data directory is told.
     pub fn note_holder(&self, text: &str) {
         self.shared.store.note_holder(text);
+    }
+
+    /// The certificate with which a node serves its logs, for its name and address: the only one
+    /// that a request for its logs will be sent to.
+    pub fn node_certificate(
+        &self,
+        name: &str,
+        address: IpAddr,
+    ) -> Result<Certified, CertificateError> {
+        let names = [name.to_owned(), address.to_string()];
+        self.shared.authority.issue_server(&names, self.shared.clock.now())
+    }
+
+    /// The authority that signs every certificate here, in PEM.
+    pub fn authority_pem(&self) -> &str {
+        self.shared.authority.certificate_pem()
     }
 
     /// Lets whoever shows `token` act as `identity`. Only the token's hash is kept.

@@ -1,9 +1,9 @@
 //! `pods/log`: the answer comes from the node that runs the Pod.
 //!
 //! The node serves its containers' logs the way a kubelet does (`/containerLogs/…`), over mutual
-//! TLS: it shows a certificate of our authority, and so do we.
+//! TLS: it shows a certificate that our authority issued to the node's name, and we show ours. The
+//! address alone proves nothing: every node of one machine has the same.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ pub(crate) async fn relay(call: &Call) -> Result<Response<Body>, ApiError> {
     }
     let address = node_address(call, node)?;
     let path = log_path(call, &container);
-    let answer = tokio::time::timeout(PATIENCE, ask(&call.engine, &address, &path)).await;
+    let answer = tokio::time::timeout(PATIENCE, ask(&call.engine, node, &address, &path)).await;
     match answer {
         Ok(Ok(response)) => Ok(response),
         Ok(Err(why)) => Err(unreachable(node, &address, &why)),
@@ -145,12 +145,14 @@ enum AskError {
     Request(#[from] http::Error),
 }
 
-async fn ask(engine: &Shared, address: &Address, path: &str) -> Result<Response<Body>, AskError> {
+async fn ask(
+    engine: &Shared,
+    node: &str,
+    address: &Address,
+    path: &str,
+) -> Result<Response<Body>, AskError> {
     let config = client_config(&engine.authority, engine.clock.now())?;
-    let name = match address.host.parse::<IpAddr>() {
-        Ok(ip) => ServerName::from(ip),
-        Err(_) => ServerName::try_from(address.host.clone())?,
-    };
+    let name = ServerName::try_from(node.to_owned())?;
     let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
     let (mut sender, connection) =

@@ -1,3 +1,5 @@
+use std::net::Ipv4Addr;
+
 use http_body_util::BodyExt;
 use hyper::service::service_fn;
 use serde_json::json;
@@ -12,10 +14,9 @@ use crate::engine::{Config, Engine};
 use crate::internal;
 
 /// A node that answers one request with who asked for what.
-async fn node(engine: &Engine) -> u16 {
+async fn node(engine: &Engine, name: &str) -> u16 {
     let shared = engine.shared.clone();
-    let names = ["127.0.0.1".to_owned()];
-    let certified = shared.authority.issue_server(&names, shared.clock.now()).unwrap();
+    let certified = engine.node_certificate(name, Ipv4Addr::LOCALHOST.into()).unwrap();
     let serving = Arc::new(Serving::new(&certified).unwrap());
     let config = server_config(serving, shared.authority.certificate_pem()).unwrap();
     let mut config = config;
@@ -63,22 +64,29 @@ fn pod(name: &str, node: &str) -> Value {
     })
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn logs_come_from_the_node_over_mutual_tls() {
-    let engine = Engine::open(Config::in_memory()).await.unwrap();
-    let port = node(&engine).await;
-    let account =
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
-    put(&engine, "serviceaccounts", "default", account).await;
-    let own = json!({
-        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"},
+fn node_at(name: &str, port: u16) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
         "status": {
             "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
         },
-    });
-    put(&engine, "nodes", "", own).await;
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn logs_come_from_the_node_over_mutual_tls() {
+    let engine = Engine::open(Config::in_memory()).await.unwrap();
+    let port = node(&engine, "n").await;
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    put(&engine, "serviceaccounts", "default", account).await;
+    put(&engine, "nodes", "", node_at("n", port)).await;
+    // Another node says that it listens where only the certificate of the first is shown.
+    let taken = node(&engine, "n").await;
+    put(&engine, "nodes", "", node_at("liar", taken)).await;
     put(&engine, "pods", "default", pod("a", "n")).await;
+    put(&engine, "pods", "default", pod("astray", "liar")).await;
     put(&engine, "pods", "default", pod("waiting", "")).await;
     put(&engine, "pods", "default", pod("lost", "nowhere")).await;
 
@@ -86,6 +94,10 @@ async fn logs_come_from_the_node_over_mutual_tls() {
     let expected = "kube-apiserver-kubelet-client asked for \
                     /containerLogs/default/a/main?follow=true&tailLines=3\n";
     assert_eq!(get(&engine, log).await, (StatusCode::OK, expected.to_owned()));
+
+    let (code, text) = get(&engine, "/api/v1/namespaces/default/pods/astray/log").await;
+    assert_eq!(code, StatusCode::INTERNAL_SERVER_ERROR);
+    assert!(text.contains("not valid for name"), "{text}");
 
     let waiting = "/api/v1/namespaces/default/pods/waiting/log";
     assert_eq!(get(&engine, waiting).await, (StatusCode::OK, String::new()));
