@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use http::{Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Collected, Limited};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -25,6 +26,8 @@ use crate::verb::Call;
 
 /// How long a node may take to answer with the beginning of a log.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How much of a node's refusal is passed on.
+const REFUSAL_LIMIT: usize = 2000;
 /// What a kubelet calls the API server.
 const CLIENT_NAME: &str = "kube-apiserver-kubelet-client";
 const CLIENT_GROUP: &str = "system:masters";
@@ -55,6 +58,13 @@ pub(crate) async fn relay(call: &Call) -> Result<Response<Body>, ApiError> {
     let answer = tokio::time::timeout(PATIENCE, ask(&call.engine, node, &address, &path)).await;
     match answer {
         Ok(Ok(response)) => Ok(response),
+        // As upstream: what the node says is the answer.
+        Ok(Err(AskError::Refused { status: StatusCode::BAD_REQUEST, words })) => {
+            Err(ApiError::bad_request(words))
+        }
+        Ok(Err(AskError::Refused { status: StatusCode::NOT_FOUND, words })) => {
+            Err(ApiError::new(StatusCode::NOT_FOUND, "NotFound", words))
+        }
         Ok(Err(why)) => Err(unreachable(node, &address, &why)),
         Err(_) => Err(unreachable(node, &address, &"it did not answer in time")),
     }
@@ -143,6 +153,8 @@ enum AskError {
     Http(#[from] hyper::Error),
     #[error("the request cannot be made: {0}")]
     Request(#[from] http::Error),
+    #[error("it answered {status}: {words}")]
+    Refused { status: StatusCode, words: String },
 }
 
 async fn ask(
@@ -166,14 +178,14 @@ async fn ask(
         .header(header::HOST, format!("{}:{}", address.host, address.port))
         .body(Body::empty())?;
     let (parts, body) = sender.send_request(request).await?.into_parts();
+    if parts.status != StatusCode::OK {
+        let said = Limited::new(body, REFUSAL_LIMIT).collect().await;
+        // What came before the limit or a cut is still the best that can be said.
+        let said = said.map(Collected::to_bytes).unwrap_or_default();
+        let words = String::from_utf8_lossy(&said).trim().to_owned();
+        return Err(AskError::Refused { status: parts.status, words });
+    }
     let mut response = Response::new(Body::new(body));
-    // A node's refusal is the answer; its other headers are its own business.
-    *response.status_mut() = match parts.status {
-        StatusCode::OK => StatusCode::OK,
-        StatusCode::NOT_FOUND => StatusCode::NOT_FOUND,
-        StatusCode::BAD_REQUEST => StatusCode::BAD_REQUEST,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
-    };
     let plain = http::HeaderValue::from_static("text/plain");
     response.headers_mut().insert(header::CONTENT_TYPE, plain);
     Ok(response)

@@ -15,6 +15,11 @@ use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
 
 fn main() -> ExitCode {
+    // A shim stays as small as it starts, so nothing else is done before it is told apart.
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == args::SHIM) {
+        return sojourn_node::shim::main(words);
+    }
     let args = Args::parse();
     let printer = Printer::for_stderr();
     let done = std::panic::catch_unwind(|| commands::run(args, printer));

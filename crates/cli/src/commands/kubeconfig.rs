@@ -66,6 +66,11 @@ impl KubeconfigFile {
         &self.path
     }
 
+    /// The folder that it is in.
+    pub(super) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+
     pub(super) const fn token(&self) -> &Token {
         &self.token
     }

@@ -8,11 +8,14 @@ use std::time::Instant;
 use anyhow::Context as _;
 use sojourn_apiserver::auth::identity::Identity;
 use sojourn_apiserver::{Config, Engine, ServeError, Server};
+use sojourn_node::Leaving;
 use sojourn_rbac::{SUPERUSER_GROUP, User};
 use tokio::runtime::Runtime;
 
 use super::data::{self, open_failure, quoted};
 use super::kubeconfig::KubeconfigFile;
+use super::node::LocalNode;
+use super::signals::Signals;
 use crate::args::Up;
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
@@ -32,8 +35,11 @@ pub(super) fn run(up: Up, printer: Printer) -> Result<(), Failure> {
 
 async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure> {
     let in_memory = up.in_memory;
-    let data = if in_memory { None } else { Some(data::directory(up.data)?) };
-    let config = data.clone().map_or_else(Config::in_memory, Config::at).names(up.tls_san);
+    let leaving = if up.keep_pods { Leaving::Keep } else { Leaving::End };
+    // Signals that come while things are being started must find somebody who listens.
+    let mut signals = Signals::listen()?;
+    let data = if in_memory { None } else { Some(data::directory(up.data.clone())?) };
+    let config = data.clone().map_or_else(Config::in_memory, Config::at).names(up.tls_san.clone());
     let engine = Engine::open(config).await.map_err(open_failure)?;
     let server = engine.serve_tls(up.listen).await.map_err(serve_failure)?;
     let address = reachable(server.address());
@@ -46,13 +52,20 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
     engine.add_token(kubeconfig.token().reveal(), administrator());
     kubeconfig.write(&format!("https://{address}"), server.authority_pem())?;
 
-    let mut signals = Signals::listen()?;
+    let node = match up.no_pods {
+        true => None,
+        false => Some(LocalNode::start(&engine, &up.pods, kubeconfig.folder(), address, in_memory).await?),
+    };
     printer.good(format_args!("Sojourn is up, ready in {} ms.", started.elapsed().as_millis()));
     welcome(printer, data, server.address(), &kubeconfig);
+    if let Some(node) = &node {
+        node.describe(printer);
+    }
+    try_it(printer, &kubeconfig);
     signals.wanted().await;
-    printer.line("Stopping: open requests may end; Ctrl-C again stops at once.");
+    printer.line("Stopping: Pods and open requests may end; Ctrl-C again stops at once.");
     tokio::select! {
-        () = stop(engine, server) => printer.line(if in_memory {
+        () = stop(engine, server, node, leaving) => printer.line(if in_memory {
             "Stopped. Nothing is kept."
         } else {
             "Stopped. Everything that was acknowledged is on disk."
@@ -62,8 +75,12 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
     Ok(())
 }
 
-/// Ends watches first, since they would not end by themselves; then the rest.
-async fn stop(engine: Engine, server: Server) {
+/// Ends Pods first, which need the API to say how they ended; then watches, since they would not end
+/// by themselves; then the rest.
+async fn stop(engine: Engine, server: Server, node: Option<LocalNode>, leaving: Leaving) {
+    if let Some(node) = node {
+        node.stop(leaving).await;
+    }
     engine.end_watches();
     server.stop().await;
     engine.close().await;
@@ -95,6 +112,9 @@ fn welcome(
              anything"
         ));
     }
+}
+
+fn try_it(printer: Printer, kubeconfig: &KubeconfigFile) {
     printer.line("Try it:");
     printer.line(format_args!("  export KUBECONFIG={}", quoted(kubeconfig.path())));
     printer.line("  kubectl get namespaces");
@@ -130,52 +150,6 @@ fn serve_failure(error: ServeError) -> Failure {
         _ => "Choose another address: --listen ADDR.".to_owned(),
     };
     Failure::unavailable(error, advice)
-}
-
-/// Ctrl-C and the polite request of a service manager.
-struct Signals {
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    /// From here on a signal no longer ends the process by itself.
-    #[cfg(unix)]
-    fn listen() -> Result<Self, Failure> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let listen = |kind| {
-            signal(kind)
-                .context("cannot listen for signals")
-                .map_err(|error| Failure::unavailable(error, ""))
-        };
-        Ok(Self {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-        })
-    }
-
-    #[cfg(not(unix))]
-    const fn listen() -> Result<Self, Failure> {
-        Ok(Self {})
-    }
-
-    /// Waits until somebody wants us to stop.
-    #[cfg(unix)]
-    async fn wanted(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
-
-    #[cfg(not(unix))]
-    async fn wanted(&mut self) {
-        if let Err(error) = tokio::signal::ctrl_c().await {
-            tracing::error!(%error, "cannot listen for Ctrl-C");
-        }
-    }
 }
 
 #[cfg(test)]

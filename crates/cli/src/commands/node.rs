@@ -1,0 +1,269 @@
+//! Pods on this machine: the node inside `sojourn up`, and `sojourn node` for any other API server.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use sojourn_apiserver::Engine;
+use sojourn_apiserver::auth::identity::Identity;
+use sojourn_node::clock::Clock;
+use sojourn_node::confine::Mode;
+use sojourn_node::{
+    Agent, Certified, Clients, Config, Controllers, Leaving, Serving, StartError,
+};
+use sojourn_rbac::User;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+
+use super::data;
+use super::signals::Signals;
+use crate::args;
+use crate::exit::{Exit, Failure};
+use crate::printer::Printer;
+
+/// What the machine's node is called inside `sojourn up`: its data may move to another machine, and
+/// Pods are bound to this name.
+const LOCAL: &str = "local";
+/// The folder beside the database that Pods are kept in.
+const FOLDER: &str = "node";
+/// A certificate is good for a year.
+const RENEWAL: Duration = Duration::from_hours(30 * 24);
+/// How long the API server may take to answer at the start.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The node of `sojourn up`, with the controllers that a cluster would have.
+#[derive(Debug)]
+pub(super) struct LocalNode {
+    agent: Arc<Agent>,
+    controllers: Controllers,
+    renewing: JoinHandle<()>,
+}
+
+impl LocalNode {
+    pub(super) async fn start(
+        engine: &Engine,
+        pods: &args::Pods,
+        data: &Path,
+        api: SocketAddr,
+        ends_with_us: bool,
+    ) -> Result<Self, Failure> {
+        let mut config = config(LOCAL.to_owned(), data.join(FOLDER), pods)?;
+        config.hidden.push(data.to_owned());
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let certified = certificate(engine, address)
+            .map_err(|error| Failure::new(Exit::Bug, error, "Please report it."))?;
+        config.serving = Some(Serving {
+            certified,
+            client_authority_pem: engine.authority_pem().to_owned(),
+        });
+        config.api_server = Some((api.ip().to_string(), api.port()));
+        config.pods_end_with_node = ends_with_us;
+        // Upstream's binder has no right to patch, and ours has no other way to be exact.
+        let claims = engine.client_named(Identity::server(), "claim-binder");
+        let clients = Clients {
+            scheduler: engine.client_named(user("system:kube-scheduler"), "kube-scheduler"),
+            claims: claims.clone(),
+            jobs: engine.client_named(controller("job-controller"), "job-controller"),
+        };
+        let controllers = Controllers::start(clients, Clock::machine());
+        let client = engine.client_named(Identity::node(LOCAL), "sojourn-node");
+        let agent = Agent::start(config, client, Some(claims)).await.map_err(start_failure)?;
+        let agent = Arc::new(agent);
+        let renewing = tokio::spawn(renew(engine.clone(), agent.clone(), address));
+        Ok(Self { agent, controllers, renewing })
+    }
+
+    pub(super) fn describe(&self, printer: Printer) {
+        describe(&self.agent, printer);
+    }
+
+    pub(super) async fn stop(self, leaving: Leaving) {
+        self.renewing.abort();
+        // Whether it was aborted or failed, it holds the node no longer.
+        let _ = self.renewing.await;
+        self.controllers.stop().await;
+        if let Some(agent) = Arc::into_inner(self.agent) {
+            agent.stop(leaving).await;
+        }
+    }
+}
+
+fn certificate(engine: &Engine, address: IpAddr) -> anyhow::Result<Certified> {
+    let certified = engine
+        .node_certificate(LOCAL, address)
+        .context("cannot issue the node's certificate")?;
+    Ok(Certified { certificate_pem: certified.certificate_pem, key_pem: certified.key_pem })
+}
+
+/// Replaces the node's certificate long before it runs out.
+async fn renew(engine: Engine, agent: Arc<Agent>, address: IpAddr) {
+    loop {
+        tokio::time::sleep(RENEWAL).await;
+        let renewed = certificate(&engine, address)
+            .and_then(|certified| agent.certify(&certified).context("cannot show it"));
+        if let Err(error) = renewed {
+            tracing::error!(error = format!("{error:#}"), "cannot renew the node's certificate");
+        }
+    }
+}
+
+fn user(name: &str) -> Identity {
+    Identity::authenticated(User { name: name.to_owned(), ..User::default() })
+}
+
+/// The account that upstream's controller of this name has, and with it exactly its rights.
+fn controller(name: &str) -> Identity {
+    let groups = ["system:serviceaccounts", "system:serviceaccounts:kube-system"];
+    Identity::authenticated(User {
+        name: format!("system:serviceaccount:kube-system:{name}"),
+        groups: groups.map(str::to_owned).into(),
+        ..User::default()
+    })
+}
+
+fn describe(agent: &Agent, printer: Printer) {
+    match agent.confinement() {
+        Mode::Refused(why) => {
+            printer.warning(format_args!("Pods are refused, since they cannot be confined: {why}"));
+            printer.line("  --unconfined runs them all the same, with all that this user may do");
+        }
+        Mode::Unconfined => {
+            printer.warning("Pods run unconfined: they may do whatever this user may");
+        }
+        mode => printer.field("pods", format_args!("{mode}; {}", agent.limits())),
+    }
+}
+
+/// `sojourn node`.
+pub(super) fn run(node: args::Node, printer: Printer) -> Result<(), Failure> {
+    let runtime = Runtime::new().context("cannot start threads").map_err(|error| {
+        Failure::unavailable(error, "See whether this user may have more of them (ulimit -u).")
+    })?;
+    let ended = runtime.block_on(serve(node, printer));
+    runtime.shutdown_background();
+    ended
+}
+
+async fn serve(node: args::Node, printer: Printer) -> Result<(), Failure> {
+    let mut signals = Signals::listen()?;
+    let name = match &node.name {
+        Some(name) => name.clone(),
+        None => host_name()?,
+    };
+    let folder = match &node.data {
+        Some(data) => data::directory(Some(data.clone()))?,
+        None => data::directory(None)?.join(FOLDER),
+    };
+    let mut config = config(name.clone(), folder, &node.pods)?;
+    config.address = node.address;
+    config.listen = SocketAddr::new(node.address, node.port);
+    config.serving = serving(&node)?;
+    let client = connect(&node.kubeconfig).await?;
+    let claims = match &node.claims_kubeconfig {
+        Some(path) => Some(connect(path).await?),
+        None => None,
+    };
+    let binder = claims.clone().map(Controllers::claims_alone);
+    let agent = Agent::start(config, client, claims).await.map_err(start_failure)?;
+    printer.good(format_args!("Node {name} is up."));
+    describe(&agent, printer);
+    match agent.address() {
+        Some(address) => printer.field("logs", format_args!("https://{address}")),
+        None => printer.field("logs", "not served: --tls-cert, --tls-key and --client-ca are needed"),
+    }
+    signals.wanted().await;
+    let leaving = if node.keep_pods { Leaving::Keep } else { Leaving::End };
+    printer.line("Stopping: Pods may end; Ctrl-C again stops at once.");
+    let stop = async {
+        if let Some(binder) = binder {
+            binder.stop().await;
+        }
+        agent.stop(leaving).await;
+    };
+    tokio::select! {
+        () = stop => printer.line("Stopped."),
+        () = signals.wanted() => printer.line("Stopped at once."),
+    }
+    Ok(())
+}
+
+fn config(name: String, folder: PathBuf, pods: &args::Pods) -> Result<Config, Failure> {
+    let program = std::env::current_exe()
+        .context("cannot tell where our own program is")
+        .map_err(|error| Failure::unavailable(error, "Pods need it for their shims."))?;
+    let mut config = Config::new(name, folder, program);
+    config.unconfined = pods.unconfined;
+    config.exposed.clone_from(&pods.expose);
+    config.port_range.clone_from(&pods.pod_ports);
+    config.max_pods = pods.max_pods;
+    config.hidden.extend(std::env::home_dir());
+    config.lang = std::env::var("LANG").ok();
+    config.time_zone = std::env::var("TZ").ok();
+    Ok(config)
+}
+
+fn serving(node: &args::Node) -> Result<Option<Serving>, Failure> {
+    let (Some(certificate), Some(key), Some(authority)) =
+        (&node.tls_cert, &node.tls_key, &node.client_ca)
+    else {
+        return Ok(None);
+    };
+    let read = |path: &Path| {
+        fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))
+            .map_err(|error| Failure::unavailable(error, "Logs are served with it."))
+    };
+    Ok(Some(Serving {
+        certified: Certified { certificate_pem: read(certificate)?, key_pem: read(key)? },
+        client_authority_pem: read(authority)?,
+    }))
+}
+
+/// A client by a kubeconfig that has been seen to work.
+async fn connect(path: &Path) -> Result<Client, Failure> {
+    let advice = "Give the kubeconfig of a node: --kubeconfig FILE.";
+    let usage = |error| Failure::new(Exit::Usage, error, advice);
+    let kubeconfig = Kubeconfig::read_from(path)
+        .with_context(|| format!("cannot read {}", path.display()))
+        .map_err(usage)?;
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .with_context(|| format!("cannot use {}", path.display()))
+        .map_err(usage)?;
+    let url = config.cluster_url.clone();
+    let client = Client::try_from(config)
+        .with_context(|| format!("cannot use {}", path.display()))
+        .map_err(usage)?;
+    let advice = "See that it runs, and that the kubeconfig names it.";
+    match tokio::time::timeout(PATIENCE, client.apiserver_version()).await {
+        Ok(Ok(_)) => Ok(client),
+        Ok(Err(error)) => {
+            let error = anyhow::Error::from(error).context(format!("cannot ask {url}"));
+            Err(Failure::unavailable(error, advice))
+        }
+        Err(_) => Err(Failure::unavailable(anyhow!("{url} does not answer"), advice)),
+    }
+}
+
+/// The machine's name as a Node's: in lower case.
+fn host_name() -> Result<String, Failure> {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname")
+        .context("cannot read the host's name")
+        .map_err(|error| Failure::unavailable(error, "Give the node a name: --name NAME."))?;
+    Ok(name.trim().to_ascii_lowercase())
+}
+
+fn start_failure(error: StartError) -> Failure {
+    let advice = match &error {
+        StartError::Folder { .. } => "Let this user write there, or use another folder: --data DIR.",
+        StartError::Ports(_) => "Choose other ports: --pod-ports FIRST-LAST.",
+        StartError::Serve(_) => "See that the address is this machine's and the certificate fits.",
+        _ => "Nothing was changed.",
+    };
+    Failure::unavailable(error, advice)
+}

@@ -1,0 +1,343 @@
+//! What a Pod must not reach, one test for each.
+
+use std::io::Write;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use sojourn_node::shim::protocol::Start;
+
+use crate::pod::{FOREIGN_UID, Place, Pod, give, is_root, mount};
+
+/// Every script must fail, and say nothing of what is to be kept.
+async fn all_fail(pod: &mut Pod, scripts: &[&str]) {
+    for script in scripts {
+        let outcome = pod.run(script).await;
+        assert_ne!(outcome.code, 0, "{script}: {outcome:?}");
+        assert!(!outcome.text.contains("SECRET"), "{script}: {outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_data_folder() {
+    let mut pod = Pod::launch().await;
+    let data = pod.folder.path().display().to_string();
+    let scripts = [format!("ls {data}"), format!("cat {data}/shim.json"), format!("cd {data}")];
+    all_fail(&mut pod, &scripts.each_ref().map(String::as_str)).await;
+    pod.end().await;
+}
+
+#[tokio::test]
+async fn the_data_folder_in_a_visible_one() {
+    let place = Place::new();
+    let data = place.path().join("visible/data");
+    std::fs::create_dir_all(&data).expect("a folder");
+    std::fs::write(data.join("secret"), "SECRET").expect("a file");
+    std::fs::write(place.path().join("visible/public"), "public").expect("a file");
+    std::fs::write(place.path().join("visible/key"), "SECRET").expect("a file");
+    symlink("visible/data", place.path().join("link")).expect("a link");
+    let (visible, link) = (place.path().join("visible"), place.path().join("link"));
+    let mut pod = Pod::launch_with(|charter| {
+        charter.exposed = vec![visible.clone()];
+        // By another name, as a user may well give it.
+        charter.hidden = vec![link, visible.join("key"), visible.join("missing")];
+    })
+    .await;
+    let visible = visible.display();
+    let outcome = pod.run(&format!("cat {visible}/public; ls -A {visible}/data | wc -l")).await;
+    assert_eq!(outcome.text, "public0");
+    assert_eq!(pod.run(&format!("cat {visible}/key")).await.text, "");
+    let scripts = [
+        format!("cat {visible}/data/secret"),
+        format!("umount {visible}/data"),
+        format!("touch {visible}/data/x"),
+        format!("touch {visible}/x"),
+        format!("rmdir {visible}/data"),
+    ];
+    all_fail(&mut pod, &scripts.each_ref().map(String::as_str)).await;
+    pod.end().await;
+}
+
+#[tokio::test]
+async fn homes_and_other_folders_of_the_machine() {
+    let mut pod = Pod::launch().await;
+    for folder in ["/root", "/home", "/mnt", "/media", "/srv", "/var/lib", "/var/log"] {
+        let listed = pod.run(&format!("ls -A {folder}")).await;
+        let expected = if folder == "/home" { "pod" } else { "" };
+        assert_eq!((listed.code, listed.text.as_str()), (0, expected), "{folder}");
+    }
+    all_fail(&mut pod, &["ls /boot", "ls /lost+found", "ls /run/systemd"]).await;
+    pod.end().await;
+}
+
+#[tokio::test]
+async fn another_pods_volume() {
+    let mut other = Pod::launch().await;
+    let volume = other.place().volume("volume");
+    let written = other.run_with(vec![mount("/data", &volume)], "echo SECRET >/data/secret").await;
+    assert_eq!(written.code, 0, "{written:?}");
+    let mut pod = Pod::launch().await;
+    let volume = volume.display();
+    let scripts = [format!("cat {volume}/secret"), "cat /data/secret".to_owned()];
+    all_fail(&mut pod, &scripts.each_ref().map(String::as_str)).await;
+    other.end().await;
+    pod.end().await;
+}
+
+/// Pods of two namespaces do not share a user: even what they see in common is not shared.
+#[tokio::test]
+async fn files_of_another_namespace() {
+    if !is_root() {
+        eprintln!("skipped: only root can give each namespace a user");
+        return;
+    }
+    let place = Place::new();
+    let shared = place.path().join("shared");
+    std::fs::create_dir(&shared).expect("a folder");
+    std::fs::write(shared.join("secret"), "SECRET").expect("a file");
+    give(&shared.join("secret"));
+    std::os::unix::fs::chown(shared.join("secret"), Some(FOREIGN_UID), Some(FOREIGN_UID))
+        .expect("we are root");
+    let mut pod = Pod::launch_with(|charter| charter.exposed = vec![shared.clone()]).await;
+    let path = shared.display();
+    let scripts = [format!("cat {path}/secret"), format!("chmod 777 {path}/secret")];
+    all_fail(&mut pod, &scripts.each_ref().map(String::as_str)).await;
+    pod.end().await;
+}
+
+#[tokio::test]
+async fn the_shadow_file() {
+    let mut pod = Pod::launch().await;
+    all_fail(&mut pod, &["cat /etc/shadow", "cat /etc/gshadow", "cat /proc/1/root/etc/shadow"])
+        .await;
+    pod.end().await;
+}
+
+/// Whoever reads the last words has more rights than the container.
+#[tokio::test]
+async fn the_shadow_file_by_last_words() {
+    let mut pod = Pod::launch().await;
+    for target in ["/dev/termination-log", "/tmp/words", "/words"] {
+        let words = pod.place().path().join("words");
+        std::fs::write(&words, "").expect("a file");
+        give(&words);
+        let script = format!(
+            "rm -f {target}; mv {target} /tmp/away; ln -sf /etc/shadow {target}; \
+             ln -f /etc/shadow {target}; echo honest >{target}; exit 1"
+        );
+        let start = Start {
+            mounts: vec![mount(target, &words)],
+            termination_message: Some(words),
+            ..pod.shell(&script)
+        };
+        let outcome = pod.finish(start).await;
+        assert_eq!(outcome.message.trim(), "honest", "{target}: {outcome:?}");
+    }
+    pod.end().await;
+}
+
+#[tokio::test]
+async fn a_foreign_process() {
+    let marker = format!("9{:08}", std::process::id());
+    let mut foreign = Command::new("sleep").arg(&marker).spawn().expect("it runs");
+    let mut other = Pod::launch().await;
+    let also = other.shell(&format!("exec sleep {marker}"));
+    other.handle.start(also).await.expect("it starts");
+    let mut pod = Pod::launch().await;
+    let seen = pod.run("cat /proc/[0-9]*/cmdline | tr '\\0' ' '").await.text;
+    assert!(seen.contains("sh -c") && !seen.contains(&format!("sleep {marker}")), "{seen}");
+    // Whoever these numbers are here, it is not the foreign process: at most there is nobody.
+    let number = foreign.id();
+    pod.run(&format!("kill -9 {number}; kill -9 -1; kill -9 -{number}")).await;
+    assert!(foreign.try_wait().expect("it is ours").is_none(), "it lives");
+    foreign.kill().expect("it is ours");
+    foreign.wait().expect("it is ours");
+    let alive = other.run("tr '\\0' ' ' </proc/2/cmdline").await.text;
+    assert_eq!(alive.trim(), format!("sleep {marker}"));
+    other.end().await;
+    pod.end().await;
+}
+
+/// The shim is in the Pod's PID namespace and sees the whole machine.
+#[tokio::test]
+async fn the_shim() {
+    let mut pod = Pod::launch().await;
+    let scripts = [
+        "ls /proc/1/root/",
+        "ls /proc/1/cwd/",
+        "cd /proc/1/root",
+        "cat /proc/1/exe",
+        "cat /proc/1/environ",
+        "cat /proc/1/maps",
+        "head -c 1 /proc/1/mem",
+        "readlink /proc/1/fd/0",
+        "ls /proc/1/map_files/",
+        "readlink /proc/1/ns/mnt",
+        "nsenter -t 1 -m true",
+        "nsenter -t 1 -U true",
+        "echo x >/proc/1/mem",
+    ];
+    all_fail(&mut pod, &scripts).await;
+    if is_root() {
+        // With the same user it can harm its shim in this way, and thereby itself.
+        all_fail(&mut pod, &["echo 1000 >/proc/1/oom_score_adj"]).await;
+    }
+    if Path::new("/usr/bin/strace").exists() {
+        all_fail(&mut pod, &["strace -p 1 -o /dev/null"]).await;
+    }
+    // It survives what a Pod may send it.
+    for signal in ["KILL", "STOP", "TERM", "HUP", "INT", "QUIT", "SEGV", "USR1", "PIPE", "ABRT"] {
+        pod.run(&format!("kill -{signal} 1")).await;
+    }
+    assert_eq!(pod.run("echo alive").await.text, "alive");
+    pod.end().await;
+}
+
+#[tokio::test]
+async fn the_systems_folders() {
+    let mut pod = Pod::launch().await;
+    let scripts = [
+        "touch /usr/x",
+        "touch /etc/x",
+        "echo x >>/etc/passwd",
+        "echo x >>/etc/hosts",
+        "rm /bin/sh",
+        "mv /usr/bin/env /usr/bin/env2",
+        "chmod 777 /etc",
+        "chmod 666 /dev/null",
+        "touch /dev/x",
+        "rm /dev/null",
+        "touch /sys/x",
+        "mkdir /sys/fs/cgroup/x",
+        "echo 0 >/proc/sys/kernel/randomize_va_space",
+        "echo h >/proc/sysrq-trigger",
+        "echo 1 >/proc/sys/vm/drop_caches",
+        "cat /proc/kcore",
+        "dmesg -c",
+    ];
+    all_fail(&mut pod, &scripts).await;
+    pod.end().await;
+}
+
+#[tokio::test]
+async fn the_machines_devices_and_mounts() {
+    let mut pod = Pod::launch().await;
+    let scripts = [
+        "mknod /tmp/disk b 8 0",
+        "mknod /home/pod/mem c 1 1",
+        "mount -t tmpfs none /mnt",
+        "mount -t proc none /mnt",
+        "mount --bind / /mnt",
+        "mount -o remount,rw /usr",
+        "mount -o remount,bind,rw /etc",
+        "umount /proc",
+        "umount -l /etc",
+        "umount -l /dev/null",
+        "unshare -m true",
+        "unshare -p true",
+        "unshare -n true",
+        "chroot / true",
+        "hostname other",
+        "date -s 2000-01-01",
+        "ls /dev/sda /dev/vda /dev/mem /dev/kmsg",
+    ];
+    all_fail(&mut pod, &scripts).await;
+    assert_eq!(pod.run("echo x >/dev/null && head -c 4 /dev/zero | wc -c").await.text, "4");
+    pod.end().await;
+}
+
+/// In a user namespace of its own it would be root once more. As root this is the machine's own
+/// policy, and such a namespace has no power over the Pod's mounts.
+#[tokio::test]
+async fn another_user_namespace() {
+    let mut pod = Pod::launch().await;
+    let inner = |script: &str| format!("unshare -Urm sh -c '{script}'");
+    let scripts = [
+        inner("mount -o remount,rw,bind /usr"),
+        inner("mount -o remount,rw /usr"),
+        inner("umount /etc/passwd"),
+        inner("umount /usr"),
+        inner("umount /dev/null"),
+        inner("cat /etc/shadow"),
+        inner("ls /proc/1/root/"),
+        inner("mount -t proc none /mnt"),
+        inner("mknod /tmp/disk b 8 0"),
+    ];
+    all_fail(&mut pod, &scripts.each_ref().map(String::as_str)).await;
+    if !is_root() {
+        all_fail(&mut pod, &["unshare -U true", "unshare -Ur true", "unshare -Urm true"]).await;
+    }
+    pod.end().await;
+}
+
+#[tokio::test]
+async fn other_users_by_setuid_programs() {
+    let mut pod = Pod::launch().await;
+    all_fail(&mut pod, &["su -c id root </dev/null", "sudo -n id"]).await;
+    if is_root() {
+        let volume = pod.place().volume("volume");
+        let program = volume.join("id");
+        std::fs::copy("/usr/bin/id", &program).expect("a file");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o6755))
+            .expect("it is ours");
+        let outcome = pod.run_with(vec![mount("/data", &volume)], "/data/id -u; id -u").await;
+        let (with, without) = outcome.text.split_once('\n').expect("two lines");
+        assert_eq!(with, without, "a program of root's makes nobody root");
+    }
+    let mounts = pod.run("grep -vE '^[^ ]+ [^ ]+ [^ ]+ [^ ]*nosuid' /proc/mounts").await;
+    assert_eq!(mounts.text, "", "every mount is nosuid");
+    pod.end().await;
+}
+
+#[tokio::test]
+async fn all_of_the_machines_memory() {
+    let mut pod = Pod::launch().await;
+    let sizes = pod.run("df -m / /dev/shm | awk 'NR > 1 { print $2 }' | xargs").await.text;
+    assert_eq!(sizes, "64 64");
+    let filled = pod.run("head -c 80m /dev/zero >/fill").await;
+    assert_ne!(filled.code, 0);
+    assert!(filled.text.contains("No space left on device"), "{filled:?}");
+    let many = "i=0; while [ $i -lt 20000 ]; do : >/run/$i || exit 1; i=$((i + 1)); done";
+    let filled = pod.run(many).await;
+    assert_ne!(filled.code, 0, "files are bounded as well");
+    pod.end().await;
+}
+
+/// Such sockets have no file that could be hidden: they belong to the network, which is shared.
+#[tokio::test]
+async fn abstract_sockets_of_the_machine() {
+    if !Path::new("/usr/bin/perl").exists() {
+        eprintln!("skipped: nothing here can connect to such a socket");
+        return;
+    }
+    let name = format!("sojourn-{}", std::process::id());
+    let connect = format!(
+        "use Socket; socket(my $s, PF_UNIX, SOCK_STREAM, 0) or die; \
+         connect($s, pack_sockaddr_un(\"\\0{name}\")) or die \"$!\\n\"; print \"connected\\n\";"
+    );
+    let address = SocketAddr::from_abstract_name(name.as_bytes()).expect("a name");
+    let _listener = UnixListener::bind_addr(&address).expect("it is free");
+    let mut ours = Command::new("perl");
+    ours.stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut ours = ours.spawn().expect("it runs");
+    ours.stdin.take().expect("a pipe").write_all(connect.as_bytes()).expect("it reads");
+    assert!(ours.wait().expect("it is ours").success(), "we can");
+    if !has_socket_scopes() {
+        eprintln!("skipped: this kernel cannot keep a Pod from abstract sockets");
+        return;
+    }
+    let mut pod = Pod::launch().await;
+    let script = format!("perl -e '{connect}'");
+    let outcome = pod.run(&script).await;
+    assert_eq!((outcome.code != 0, outcome.text.trim()), (true, "Operation not permitted"));
+    pod.end().await;
+}
+
+/// Since version 6 of Landlock, which the kernel tells when asked for none of its rules.
+fn has_socket_scopes() -> bool {
+    let ask = Command::new("perl").args(["-e", "print syscall(444, 0, 0, 1)"]).output();
+    let version = String::from_utf8_lossy(&ask.expect("it runs").stdout).parse::<i64>();
+    version.is_ok_and(|version| version >= 6)
+}

@@ -1,0 +1,206 @@
+//! A Pod of a test: a folder, a shim, and what it runs.
+
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use sojourn_node::folder::PodFolder;
+use sojourn_node::shim::handle::{Handle, OrderError};
+use sojourn_node::shim::protocol::{Charter, Confinement, Mount, Record, Source, Start};
+use tokio::sync::mpsc;
+
+/// How long anything may take on a slow and busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The users of two namespaces.
+pub(crate) const UID: u32 = 1_500_000_322;
+pub(crate) const FOREIGN_UID: u32 = 1_500_000_323;
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// How Pods are confined for whoever runs the test.
+pub(crate) fn confinement() -> Confinement {
+    if is_root() { Confinement::User { uid: UID, gid: UID } } else { Confinement::UserNamespace }
+}
+
+/// A folder that everybody can reach, and that goes away with its test.
+#[derive(Debug)]
+pub(crate) struct Place(PathBuf);
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        static PLACES: AtomicU32 = AtomicU32::new(0);
+        let number = PLACES.fetch_add(1, Ordering::Relaxed);
+        let path =
+            std::env::temp_dir().join(format!("sojourn-confine-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A folder in it that belongs to the Pod.
+    pub(crate) fn volume(&self, name: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::create_dir_all(&path).expect("a folder");
+        give(&path);
+        path
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Makes something the Pod's own, and nobody else's.
+pub(crate) fn give(path: &Path) {
+    let mode = if path.is_dir() { 0o700 } else { 0o600 };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("ours");
+    if is_root() {
+        chown(path, Some(UID), Some(UID)).expect("we are root");
+    }
+}
+
+pub(crate) struct Pod {
+    pub(crate) folder: PodFolder,
+    pub(crate) handle: Handle,
+    ended: mpsc::Receiver<Record>,
+    runs: AtomicU32,
+    place: Place,
+}
+
+/// What a container did.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) code: i32,
+    /// What it wrote, to stdout and stderr.
+    pub(crate) text: String,
+    /// Its last words.
+    pub(crate) message: String,
+}
+
+impl Pod {
+    pub(crate) async fn launch() -> Self {
+        Self::launch_with(|_| {}).await
+    }
+
+    pub(crate) async fn launch_with(change: impl FnOnce(&mut Charter)) -> Self {
+        Self::launch_as(Path::new(env!("CARGO_BIN_EXE_sojourn")), change).await
+    }
+
+    pub(crate) async fn launch_as(program: &Path, change: impl FnOnce(&mut Charter)) -> Self {
+        let place = Place::new();
+        let folder = PodFolder::new(place.path().join("pod"));
+        for part in [folder.home(), folder.tmp()] {
+            std::fs::create_dir_all(&part).expect("a folder");
+            give(&part);
+        }
+        let mut charter = Charter {
+            pod_uid: "uid".to_owned(),
+            hostname: "pod".to_owned(),
+            confinement: confinement(),
+            exposed: Vec::new(),
+            hidden: Vec::new(),
+            dies_with_node: false,
+            log_limit: 4 << 20,
+            containers: 1,
+        };
+        change(&mut charter);
+        let (handle, ended) =
+            Handle::launch(program, &folder, &charter, None).await.expect("the shim starts");
+        Self { folder, handle, ended, runs: AtomicU32::new(0), place }
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// A container that runs a shell script, under a name of its own.
+    pub(crate) fn shell(&self, script: &str) -> Start {
+        let number = self.runs.fetch_add(1, Ordering::Relaxed);
+        let env = [
+            ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+            ("HOME", "/home/pod"),
+            ("LC_ALL", "C"),
+        ];
+        Start {
+            container: format!("c{number}"),
+            attempt: 0,
+            argv: ["/bin/sh", "-c", script].map(str::to_owned).into(),
+            env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            working_dir: None,
+            mounts: Vec::new(),
+            read_only_root: false,
+            cgroups: Vec::new(),
+            oom_events: None,
+            memory_limit: None,
+            termination_message: None,
+            message_from_log: false,
+        }
+    }
+
+    /// Runs a script to its end.
+    pub(crate) async fn run(&mut self, script: &str) -> Outcome {
+        let start = self.shell(script);
+        self.finish(start).await
+    }
+
+    /// Runs a script to its end with volumes.
+    pub(crate) async fn run_with(&mut self, mounts: Vec<Mount>, script: &str) -> Outcome {
+        let start = Start { mounts, ..self.shell(script) };
+        self.finish(start).await
+    }
+
+    pub(crate) async fn finish(&mut self, start: Start) -> Outcome {
+        let container = start.container.clone();
+        self.handle.start(start).await.expect("it starts");
+        let end = loop {
+            let record = tokio::time::timeout(PATIENCE, self.ended.recv()).await;
+            let record = record.expect("it ends in time").expect("the shim lives");
+            if record.container == container {
+                break record.end.expect("it ended");
+            }
+        };
+        let log = std::fs::read(self.folder.log(&container, 0)).unwrap_or_default();
+        // Time, stream and tag come before the text of a line.
+        let lines = String::from_utf8_lossy(&log).into_owned();
+        let lines = lines.lines().map(|line| line.splitn(4, ' ').nth(3).unwrap_or_default());
+        let text = lines.collect::<Vec<_>>().join("\n");
+        Outcome { code: end.exit_code, text, message: end.message }
+    }
+
+    /// Why a container with these volumes is not started.
+    pub(crate) async fn refusal(&mut self, mounts: Vec<Mount>) -> String {
+        let start = Start { mounts, ..self.shell("true") };
+        match self.handle.start(start).await {
+            Err(OrderError::Refused { message, .. }) => message,
+            other => panic!("it was not refused: {other:?}"),
+        }
+    }
+
+    pub(crate) async fn end(self) {
+        self.handle.end().await.expect("it ends");
+    }
+}
+
+/// A volume of the host's at a path of the container's.
+pub(crate) fn mount(target: &str, path: &Path) -> Mount {
+    let source = Source::Host { path: path.to_owned(), beneath: None, create: false };
+    Mount { target: target.into(), source, read_only: false }
+}
+
+pub(crate) fn read_only(target: &str, path: &Path) -> Mount {
+    Mount { read_only: true, ..mount(target, path) }
+}
+
+/// A part of a volume.
+pub(crate) fn part(target: &str, path: &Path, beneath: &str, create: bool) -> Mount {
+    let source = Source::Host { path: path.to_owned(), beneath: Some(beneath.into()), create };
+    Mount { target: target.into(), source, read_only: false }
+}

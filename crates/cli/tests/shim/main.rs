@@ -1,0 +1,14 @@
+//! The shim as the process that it is: started by the binary, spoken to through its handle.
+//!
+//! Each test runs in every confinement that whoever runs it can have; root runs them once more as
+//! an ordinary user (`user`).
+
+mod adoption;
+mod container;
+mod end;
+mod exec;
+mod footprint;
+mod logs;
+mod pod;
+mod user;
+mod wait;

@@ -1,0 +1,315 @@
+//! Binds claims to directories of the node.
+//!
+//! There are no PersistentVolumes: a claim's directory is named after the claim's uid, and the name
+//! of its volume says so (`sojourn-<uid>`). Binding takes two writes, because a claim's status is a
+//! resource of its own:
+//!
+//! 1. the finalizer, which keeps the claim until its directory is gone, together with the name of
+//!    the volume;
+//! 2. the status `Bound`, from which on Pods use the claim.
+//!
+//! Whoever stops between them goes on with the second, and no claim can be used, and so have a
+//! directory, that does not hold on to it.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt};
+use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim};
+use kube::api::{Patch, PatchParams};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::event::{EventType, Recorder};
+use crate::request::{RequestError, ask, in_full};
+
+/// Keeps a claim until its directory is gone.
+pub const FINALIZER: &str = "sojourn.dev/directory";
+/// The class of claims that are directories of the node; claims without a class are, too.
+pub const CLASS: &str = "sojourn";
+
+/// Who Events are from.
+const COMPONENT: &str = "persistentvolume-controller";
+const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+/// Requests that may be under way.
+const WRITES_AT_ONCE: usize = 16;
+const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the watch of PersistentVolumeClaims came to an end, which it never should")]
+    WatchEnded,
+}
+
+/// The name of the volume that a claim is bound to.
+pub fn volume_name(uid: &str) -> String {
+    format!("sojourn-{uid}")
+}
+
+/// What is to be done about a claim now.
+#[derive(Debug, Clone, PartialEq)]
+enum Decision {
+    Nothing,
+    /// The claim as it should be, but for its status.
+    Name(Box<PersistentVolumeClaim>),
+    /// Its status as it should be.
+    Bind(Box<PersistentVolumeClaim>),
+    /// It is not for us, or cannot be had here; in words.
+    Refuse(String),
+}
+
+fn decide(claim: &PersistentVolumeClaim) -> Decision {
+    let (Some(uid), Some(spec)) = (claim.metadata.uid.as_deref(), claim.spec.as_ref()) else {
+        return Decision::Nothing;
+    };
+    let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
+    if claim.metadata.deletion_timestamp.is_some() || !matches!(phase, None | Some("" | "Pending"))
+    {
+        return Decision::Nothing;
+    }
+    if let Some(words) = refusal(claim) {
+        return Decision::Refuse(words);
+    }
+    let volume = volume_name(uid);
+    let finalizers = claim.metadata.finalizers.as_deref().unwrap_or_default();
+    let held = finalizers.iter().any(|finalizer| finalizer == FINALIZER);
+    // Only for the claim as it was seen: whoever changes it meanwhile is not overwritten.
+    let precondition = json!({"uid": uid, "resourceVersion": claim.metadata.resource_version});
+    match spec.volume_name.as_deref() {
+        Some(name) if name == volume && held => Decision::Bind(json!({
+            "metadata": precondition,
+            "status": {
+                "phase": "Bound",
+                "accessModes": spec.access_modes,
+                "capacity": {"storage": spec.resources.as_ref()
+                    .and_then(|resources| resources.requests.as_ref()?.get("storage"))},
+            },
+        })),
+        None | Some("") => name_patch(precondition, finalizers, held, &volume),
+        Some(name) if name == volume => name_patch(precondition, finalizers, held, &volume),
+        Some(name) => Decision::Refuse(format!(
+            "persistentvolume \"{name}\" not found: leave spec.volumeName empty"
+        )),
+    }
+}
+
+fn name_patch(mut metadata: Value, finalizers: &[String], held: bool, volume: &str) -> Decision {
+    let mut finalizers = finalizers.to_vec();
+    if !held {
+        finalizers.push(FINALIZER.to_owned());
+    }
+    metadata["finalizers"] = json!(finalizers);
+    metadata["annotations"] = json!({BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes"});
+    Decision::Name(json!({"metadata": metadata, "spec": {"volumeName": volume}}))
+}
+
+/// What a claim asks for that a directory cannot be.
+fn refusal(claim: &PersistentVolumeClaim) -> Option<String> {
+    let spec = claim.spec.as_ref()?;
+    let annotation = claim.metadata.annotations.as_ref().and_then(|all| all.get(CLASS_ANNOTATION));
+    let class = annotation.or(spec.storage_class_name.as_ref()).map_or("", String::as_str);
+    if !matches!(class, "" | CLASS) {
+        return Some(format!(
+            "storageclass.storage.k8s.io \"{class}\" not found: leave spec.storageClassName out, or \
+             set it to \"{CLASS}\""
+        ));
+    }
+    if spec.volume_mode.as_deref() == Some("Block") {
+        return Some("spec.volumeMode: a block device cannot be had here, only a directory".into());
+    }
+    if spec.selector.is_some() {
+        return Some("spec.selector: there are no volumes to select from here".into());
+    }
+    if spec.data_source.is_some() || spec.data_source_ref.is_some() {
+        return Some("spec.dataSource: a claim starts out empty here".into());
+    }
+    None
+}
+
+/// Binds claims until `shutdown`.
+pub async fn run(client: Client, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+    let (recorder, noting) = Recorder::of_component(client.clone(), COMPONENT);
+    tokio::select! {
+        outcome = work(client, recorder, shutdown) => outcome,
+        // Only when nobody takes notes any more.
+        () = noting => Ok(()),
+    }
+}
+
+async fn work(
+    client: Client,
+    recorder: Recorder,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let api = Api::<PersistentVolumeClaim>::all(client.clone());
+    let mut events = pin!(watcher(api, watcher::Config::default()).default_backoff());
+    let mut shutdown = pin!(shutdown);
+    let mut binder = Binder {
+        client,
+        recorder,
+        pending: HashMap::new(),
+        due: VecDeque::new(),
+        later: BTreeSet::new(),
+        work: FuturesUnordered::new(),
+    };
+    loop {
+        binder.hand_out(Instant::now());
+        let wake = binder.later.first().map(|(due, _)| *due);
+        tokio::select! {
+            () = &mut shutdown => return Ok(()),
+            event = events.next() => match event {
+                Some(Ok(event)) => binder.event(event),
+                Some(Err(error)) => {
+                    tracing::warn!(%error, "cannot watch PersistentVolumeClaims; trying again");
+                }
+                None => return Err(Error::WatchEnded),
+            },
+            Some((uid, answer)) = binder.work.next(), if !binder.work.is_empty() => {
+                binder.answered(uid, answer, Instant::now());
+            }
+            () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {}
+        }
+    }
+}
+
+type Answer = Result<PersistentVolumeClaim, RequestError>;
+
+/// The claims that are being bound.
+struct Binder {
+    client: Client,
+    recorder: Recorder,
+    /// By uid.
+    pending: HashMap<String, Pending>,
+    due: VecDeque<String>,
+    later: BTreeSet<(Instant, String)>,
+    work: FuturesUnordered<BoxFuture<'static, (String, Answer)>>,
+}
+
+struct Pending {
+    /// The newest picture of it.
+    claim: PersistentVolumeClaim,
+    state: State,
+    failures: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Due,
+    UnderWay,
+    Later,
+}
+
+impl Binder {
+    fn event(&mut self, event: watcher::Event<PersistentVolumeClaim>) {
+        match event {
+            watcher::Event::Apply(claim) | watcher::Event::InitApply(claim) => self.look(claim),
+            watcher::Event::Delete(claim) => {
+                self.pending.remove(claim.metadata.uid.as_deref().unwrap_or_default());
+            }
+            watcher::Event::Init | watcher::Event::InitDone => {}
+        }
+    }
+
+    fn look(&mut self, claim: PersistentVolumeClaim) {
+        let Some(uid) = claim.metadata.uid.clone() else { return };
+        let known = self.pending.remove(&uid);
+        let failures = known.as_ref().map_or(0, |known| known.failures);
+        let under_way = known.is_some_and(|known| known.state == State::UnderWay);
+        let state = if under_way { State::UnderWay } else { State::Due };
+        match decide(&claim) {
+            _ if under_way => {}
+            Decision::Name(_) | Decision::Bind(_) => self.due.push_back(uid.clone()),
+            Decision::Nothing => return,
+            Decision::Refuse(words) => {
+                let reference = reference(&claim);
+                return self.recorder.note(
+                    &reference,
+                    EventType::Warning,
+                    "ProvisioningFailed",
+                    &words,
+                );
+            }
+        }
+        self.pending.insert(uid, Pending { claim, state, failures });
+    }
+
+    fn hand_out(&mut self, now: Instant) {
+        while let Some((due, uid)) = self.later.first().cloned().filter(|(due, _)| *due <= now) {
+            self.later.remove(&(due, uid.clone()));
+            if let Some(pending) = self.pending.get_mut(&uid)
+                && pending.state == State::Later
+            {
+                pending.state = State::Due;
+                self.due.push_back(uid);
+            }
+        }
+        while self.work.len() < WRITES_AT_ONCE {
+            let Some(uid) = self.due.pop_front() else { return };
+            let Some(pending) = self.pending.get_mut(&uid) else { continue };
+            if pending.state == State::Due {
+                pending.state = State::UnderWay;
+                let write = write(self.client.clone(), uid, pending.claim.clone());
+                self.work.push(Box::pin(write));
+            }
+        }
+    }
+
+    fn answered(&mut self, uid: String, answer: Answer, now: Instant) {
+        let Some(mut pending) = self.pending.remove(&uid) else { return };
+        match answer {
+            Ok(claim) => self.look(claim),
+            Err(error) if error.code() == Some(404) => {}
+            Err(error) => {
+                let name = pending.claim.metadata.name.as_deref().unwrap_or_default();
+                let namespace = pending.claim.metadata.namespace.as_deref().unwrap_or_default();
+                let cause = in_full(&error);
+                tracing::warn!(%cause, "PersistentVolumeClaim {namespace}/{name} is not bound yet");
+                let pause = FIRST_BACKOFF * 2_u32.pow(pending.failures.min(6));
+                pending.failures += 1;
+                pending.state = State::Later;
+                self.later.insert((now + pause.min(LONGEST_BACKOFF), uid.clone()));
+                self.pending.insert(uid, pending);
+            }
+        }
+    }
+}
+
+async fn write(client: Client, uid: String, claim: PersistentVolumeClaim) -> (String, Answer) {
+    let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
+    let api = Api::<PersistentVolumeClaim>::namespaced(client, namespace);
+    let params = PatchParams::default();
+    let answer = match decide(&claim) {
+        Decision::Name(patch) => {
+            let patch = Patch::Merge(patch);
+            ask("name the volume of a claim", api.patch(name, &params, &patch)).await
+        }
+        Decision::Bind(patch) => {
+            let patch = Patch::Merge(patch);
+            ask("bind a claim", api.patch_status(name, &params, &patch)).await
+        }
+        Decision::Nothing | Decision::Refuse(_) => Ok(claim),
+    };
+    (uid, answer)
+}
+
+fn reference(claim: &PersistentVolumeClaim) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("PersistentVolumeClaim".to_owned()),
+        namespace: claim.metadata.namespace.clone(),
+        name: claim.metadata.name.clone(),
+        uid: claim.metadata.uid.clone(),
+        ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

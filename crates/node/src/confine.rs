@@ -1,0 +1,115 @@
+//! How Pods are kept apart from the machine and from each other here.
+//!
+//! As root, Pods of each Kubernetes namespace run as a user of their own; as an ordinary user, in
+//! a user namespace. Whether that works depends on kernels, distributions and whoever runs us, so
+//! it is not guessed: an empty Pod is started and put into a root of its own. Where it does not
+//! work, Pods are refused, unless somebody insists on running them as they are.
+
+mod trial;
+mod uid;
+
+use std::fmt;
+use std::path::Path;
+
+pub use self::uid::UidError;
+use self::uid::Users;
+use crate::folder::NodeFolder;
+use crate::shim::protocol::Confinement;
+
+/// How Pods are confined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mode {
+    /// By a user for each Kubernetes namespace.
+    Users,
+    /// By user namespaces.
+    UserNamespace,
+    /// Not at all, because somebody insisted.
+    Unconfined,
+    /// They are not run; in words, why.
+    Refused(String),
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Users => f.write_str(
+                "Pods of each namespace run as an unprivileged user of their own, in PID, mount, \
+                 IPC and UTS namespaces with a private root",
+            ),
+            Self::UserNamespace => f.write_str(
+                "Pods run in user, PID, mount, IPC and UTS namespaces with a private root",
+            ),
+            Self::Unconfined => f.write_str("Pods run unconfined, as the user that runs the node"),
+            Self::Refused(why) => write!(f, "Pods are refused: {why}"),
+        }
+    }
+}
+
+/// Why a Pod cannot be confined.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfineError {
+    #[error("Pods cannot be confined on this machine: {0}; --unconfined runs them nevertheless")]
+    Refused(String),
+    #[error("no user can be given to namespace {namespace:?}: {source}")]
+    User { namespace: String, source: UidError },
+}
+
+/// Confines Pods in the way that works here.
+#[derive(Debug)]
+pub struct Confiner {
+    mode: Mode,
+    users: Users,
+}
+
+impl Confiner {
+    /// Finds out what works, by trying: `program` is ours and is run as a shim in `folder`, where
+    /// nothing is left of it.
+    pub async fn detect(program: &Path, folder: &NodeFolder, unconfined: bool) -> Self {
+        let users = Users::new(folder.clone());
+        let mode = if unconfined {
+            Mode::Unconfined
+        } else if rustix::process::geteuid().is_root() {
+            Self::try_users(program, folder, &users).await
+        } else {
+            Self::outcome(trial::run(program, folder, Confinement::UserNamespace).await, || {
+                Mode::UserNamespace
+            })
+        };
+        Self { mode, users }
+    }
+
+    async fn try_users(program: &Path, folder: &NodeFolder, users: &Users) -> Mode {
+        match users.any() {
+            Ok(id) => {
+                let confinement = Confinement::User { uid: id, gid: id };
+                Self::outcome(trial::run(program, folder, confinement).await, || Mode::Users)
+            }
+            Err(error) => Mode::Refused(error.to_string()),
+        }
+    }
+
+    fn outcome(tried: Result<(), trial::TrialError>, works: impl FnOnce() -> Mode) -> Mode {
+        match tried {
+            Ok(()) => works(),
+            Err(error) => Mode::Refused(error.to_string()),
+        }
+    }
+
+    pub fn mode(&self) -> &Mode {
+        &self.mode
+    }
+
+    /// How a Pod of that namespace is to be confined. As root this may give the namespace a user,
+    /// for ever.
+    pub fn confinement(&self, namespace: &str) -> Result<Confinement, ConfineError> {
+        match &self.mode {
+            Mode::Users => match self.users.of(namespace) {
+                Ok(id) => Ok(Confinement::User { uid: id, gid: id }),
+                Err(source) => Err(ConfineError::User { namespace: namespace.to_owned(), source }),
+            },
+            Mode::UserNamespace => Ok(Confinement::UserNamespace),
+            Mode::Unconfined => Ok(Confinement::Unconfined),
+            Mode::Refused(why) => Err(ConfineError::Refused(why.clone())),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The controllers that a cluster would have and a lone API server has not: scheduler, claim binder,
+//! Jobs. Each runs for itself; one that fails is started again.
+
+use std::future::Future;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::clock::Clock;
+use crate::{claim, job, scheduler};
+
+/// Before a controller that failed is started again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The running controllers.
+#[derive(Debug)]
+pub struct Controllers {
+    stop: watch::Sender<bool>,
+    running: JoinSet<()>,
+}
+
+/// As whom each of them acts.
+#[derive(Clone)]
+pub struct Clients {
+    pub scheduler: Client,
+    pub claims: Client,
+    pub jobs: Client,
+}
+
+impl std::fmt::Debug for Clients {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Clients").finish_non_exhaustive()
+    }
+}
+
+impl Controllers {
+    pub fn start(clients: Clients, clock: Clock) -> Self {
+        let mut controllers = Self::claims_alone(clients.claims);
+        let (scheduler, jobs) = (clients.scheduler, clients.jobs);
+        controllers.add("scheduler", move |stopped| {
+            scheduler::run(scheduler.clone(), clock, stopped)
+        });
+        controllers.add("Job controller", move |stopped| {
+            job::run(jobs.clone(), clock, stopped)
+        });
+        controllers
+    }
+
+    /// The claim binder without the others, for a control plane that has those.
+    pub fn claims_alone(client: Client) -> Self {
+        let mut controllers = Self { stop: watch::Sender::new(false), running: JoinSet::new() };
+        controllers.add("claim binder", move |stopped| claim::run(client.clone(), stopped));
+        controllers
+    }
+
+    fn add<F, E>(&mut self, name: &'static str, run: impl FnMut(Stopped) -> F + Send + 'static)
+    where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: std::fmt::Display + Send + 'static,
+    {
+        self.running.spawn(again(name, self.stop.subscribe(), run));
+    }
+
+    pub async fn stop(mut self) {
+        self.stop.send_replace(true);
+        while let Some(ended) = self.running.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a controller ended badly");
+            }
+        }
+    }
+}
+
+/// Runs a controller until it is told to stop.
+async fn again<F, E>(
+    name: &'static str,
+    stop: watch::Receiver<bool>,
+    mut run: impl FnMut(Stopped) -> F + Send,
+) where
+    F: Future<Output = Result<(), E>> + Send,
+    E: std::fmt::Display,
+{
+    loop {
+        match run(stopped(stop.clone())).await {
+            Ok(()) => return,
+            Err(error) => tracing::error!(%error, "the {name} failed; it is started again"),
+        }
+        tokio::select! {
+            () = stopped(stop.clone()) => return,
+            () = tokio::time::sleep(PAUSE) => {}
+        }
+    }
+}
+
+type Stopped = futures::future::BoxFuture<'static, ()>;
+
+fn stopped(mut stop: watch::Receiver<bool>) -> Stopped {
+    Box::pin(async move {
+        // Whoever would tell us is gone: the same.
+        let _ = stop.wait_for(|stop| *stop).await;
+    })
+}

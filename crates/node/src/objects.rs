@@ -1,0 +1,475 @@
+//! The ConfigMaps, Secrets and claims that this node's Pods refer to, kept in memory.
+//!
+//! A node may read only what a Pod bound to it names, and only by name: so every object is followed
+//! on its own, for as long as some Pod refers to it. ConfigMaps and Secrets are watched. Claims a
+//! node may only get: they are read again until they are bound, and once more for every Pod that
+//! comes to refer to them, since the name may stand for another claim by then.
+//!
+//! That something cannot be read is told as such ([`Known::Unknown`]), never as absence; what was
+//! read before stays in force while it cannot be read again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{ConfigMap, Container, PersistentVolumeClaim, Pod, Secret};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use crate::known::{Known, Lookup};
+
+/// Objects that one Pod may refer to. Each costs a connection; a Pod that needs more puts them into
+/// fewer objects.
+const REFERENCES_LIMIT: usize = 256;
+/// Objects that are followed at once, for all Pods together.
+const FOLLOWED_LIMIT: usize = 4096;
+/// Pauses between attempts to read: short at first, since a node's right to read what a new Pod
+/// names may be known a moment later than the Pod.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+const RETRY_LAST: Duration = Duration::from_secs(30);
+/// Pauses between looks at a claim that is not bound yet.
+const UNBOUND_FIRST: Duration = Duration::from_millis(200);
+const UNBOUND_LAST: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Kind {
+    ConfigMap,
+    Secret,
+    Claim,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reference {
+    kind: Kind,
+    namespace: String,
+    name: String,
+}
+
+/// Everything that a Pod refers to.
+pub fn references(pod: &Pod) -> BTreeSet<Reference> {
+    let Some(spec) = &pod.spec else { return BTreeSet::new() };
+    let mut named = Vec::new();
+    for volume in spec.volumes.iter().flatten() {
+        let map = volume.config_map.as_ref().map(|source| &source.name);
+        named.extend(map.map(|name| (Kind::ConfigMap, name)));
+        let secret = volume.secret.as_ref().and_then(|source| source.secret_name.as_ref());
+        named.extend(secret.map(|name| (Kind::Secret, name)));
+        let claim = volume.persistent_volume_claim.as_ref().map(|source| &source.claim_name);
+        named.extend(claim.map(|name| (Kind::Claim, name)));
+        let sources = volume.projected.iter().flat_map(|source| source.sources.iter().flatten());
+        for source in sources {
+            let map = source.config_map.as_ref().map(|source| &source.name);
+            named.extend(map.map(|name| (Kind::ConfigMap, name)));
+            let secret = source.secret.as_ref().map(|source| &source.name);
+            named.extend(secret.map(|name| (Kind::Secret, name)));
+        }
+    }
+    for container in spec.containers.iter().chain(spec.init_containers.iter().flatten()) {
+        named.extend(in_environment(container));
+    }
+    let namespace = pod.namespace().unwrap_or_default();
+    let named = named.into_iter().filter(|(_, name)| !name.is_empty());
+    named
+        .map(|(kind, name)| Reference { kind, namespace: namespace.clone(), name: name.clone() })
+        .collect()
+}
+
+fn in_environment(container: &Container) -> impl Iterator<Item = (Kind, &String)> {
+    let whole = container.env_from.iter().flatten().flat_map(|from| {
+        let map = from.config_map_ref.as_ref().map(|source| (Kind::ConfigMap, &source.name));
+        let secret = from.secret_ref.as_ref().map(|source| (Kind::Secret, &source.name));
+        map.into_iter().chain(secret)
+    });
+    let values = container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref());
+    let single = values.flat_map(|from| {
+        let map = from.config_map_key_ref.as_ref().map(|source| (Kind::ConfigMap, &source.name));
+        let secret = from.secret_key_ref.as_ref().map(|source| (Kind::Secret, &source.name));
+        map.into_iter().chain(secret)
+    });
+    whole.chain(single)
+}
+
+/// What an API server, or the way to it, says is wrong.
+pub(crate) fn in_words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        kube::Error::Api(status) => format!("the API server answered {}", status.code),
+        other => {
+            let mut words = format!("the API server cannot be reached: {other}");
+            let mut source = std::error::Error::source(other);
+            while let Some(error) = source {
+                let more = error.to_string();
+                if !words.contains(&more) {
+                    words = format!("{words}: {more}");
+                }
+                source = error.source();
+            }
+            words
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Object {
+    ConfigMap(Arc<ConfigMap>),
+    Secret(Arc<Secret>),
+    Claim(Arc<PersistentVolumeClaim>),
+}
+
+/// One object that is followed.
+#[derive(Debug)]
+struct Followed {
+    value: Known<Object>,
+    pods: BTreeSet<String>,
+    task: AbortHandle,
+    /// Which of the tasks that read it one after another may still tell what it read.
+    turn: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    followed: BTreeMap<Reference, Followed>,
+    by_pod: BTreeMap<String, BTreeSet<Reference>>,
+    /// Pods of which something changed since that was last asked.
+    changed: BTreeSet<String>,
+}
+
+/// The objects; cheap to clone. They are followed until the last clone is dropped.
+#[derive(Clone)]
+pub struct Objects {
+    client: Client,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    news: Notify,
+}
+
+impl fmt::Debug for Objects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Objects").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        for followed in self.lock().followed.values() {
+            followed.task.abort();
+        }
+    }
+}
+
+impl Objects {
+    pub fn new(client: Client) -> Self {
+        Self { client, shared: Arc::default() }
+    }
+
+    /// From now on the Pod refers to exactly these. Must be called inside a tokio runtime.
+    pub fn set(&self, pod_uid: &str, references: BTreeSet<Reference>) {
+        let references: BTreeSet<_> = references.into_iter().take(REFERENCES_LIMIT).collect();
+        let mut state = self.shared.lock();
+        let before = state.by_pod.insert(pod_uid.to_owned(), references.clone());
+        let before = before.unwrap_or_default();
+        for gone in before.difference(&references) {
+            state.release(pod_uid, gone);
+        }
+        for reference in &references {
+            let followed = state.followed.get(reference);
+            // There may have been no room for it before.
+            if !followed.is_some_and(|followed| followed.pods.contains(pod_uid)) {
+                self.follow(&mut state, pod_uid, reference);
+            }
+        }
+    }
+
+    /// The Pod is gone.
+    pub fn forget(&self, pod_uid: &str) {
+        let mut state = self.shared.lock();
+        for reference in state.by_pod.remove(pod_uid).unwrap_or_default() {
+            state.release(pod_uid, &reference);
+        }
+        state.changed.remove(pod_uid);
+    }
+
+    /// Waits until something changed that Pods refer to, and tells which Pods (by uid) those are.
+    /// There is one who asks.
+    pub async fn changed(&self) -> BTreeSet<String> {
+        loop {
+            let news = self.shared.news.notified();
+            let changed = std::mem::take(&mut self.shared.lock().changed);
+            if !changed.is_empty() {
+                return changed;
+            }
+            news.await;
+        }
+    }
+
+    fn follow(&self, state: &mut State, pod_uid: &str, reference: &Reference) {
+        if let Some(followed) = state.followed.get_mut(reference) {
+            followed.pods.insert(pod_uid.to_owned());
+            if reference.kind == Kind::Claim {
+                // The name may stand for another claim than it did for the other Pods.
+                followed.task.abort();
+                followed.turn += 1;
+                followed.value = Known::Unknown(not_read(reference));
+                followed.task = self.spawn(reference, followed.turn);
+            }
+            return;
+        }
+        if state.followed.len() >= FOLLOWED_LIMIT {
+            return;
+        }
+        let followed = Followed {
+            value: Known::Unknown(not_read(reference)),
+            pods: BTreeSet::from([pod_uid.to_owned()]),
+            task: self.spawn(reference, 0),
+            turn: 0,
+        };
+        state.followed.insert(reference.clone(), followed);
+    }
+
+    fn spawn(&self, reference: &Reference, turn: u64) -> AbortHandle {
+        let (client, namespace) = (self.client.clone(), &reference.namespace);
+        let shared = Arc::downgrade(&self.shared);
+        let slot = Slot { shared, reference: reference.clone(), turn };
+        let task = match reference.kind {
+            Kind::ConfigMap => {
+                tokio::spawn(watch(Api::namespaced(client, namespace), slot, Object::ConfigMap))
+            }
+            Kind::Secret => {
+                tokio::spawn(watch(Api::namespaced(client, namespace), slot, Object::Secret))
+            }
+            Kind::Claim => tokio::spawn(poll(Api::namespaced(client, namespace), slot)),
+        };
+        task.abort_handle()
+    }
+
+    fn get(&self, kind: Kind, namespace: &str, name: &str) -> Known<Object> {
+        let reference = Reference { kind, namespace: namespace.to_owned(), name: name.to_owned() };
+        match self.shared.lock().followed.get(&reference) {
+            Some(followed) => followed.value.clone(),
+            None => Known::Unknown(format!(
+                "{} is not followed: a Pod may refer to {REFERENCES_LIMIT} objects, and all Pods \
+                 of a node to {FOLLOWED_LIMIT}",
+                describe(&reference)
+            )),
+        }
+    }
+}
+
+impl Lookup for Objects {
+    fn config_map(&self, namespace: &str, name: &str) -> Known<Arc<ConfigMap>> {
+        narrow(self.get(Kind::ConfigMap, namespace, name), |object| match object {
+            Object::ConfigMap(map) => Some(map),
+            Object::Secret(_) | Object::Claim(_) => None,
+        })
+    }
+
+    fn secret(&self, namespace: &str, name: &str) -> Known<Arc<Secret>> {
+        narrow(self.get(Kind::Secret, namespace, name), |object| match object {
+            Object::Secret(secret) => Some(secret),
+            Object::ConfigMap(_) | Object::Claim(_) => None,
+        })
+    }
+
+    fn claim(&self, namespace: &str, name: &str) -> Known<Arc<PersistentVolumeClaim>> {
+        narrow(self.get(Kind::Claim, namespace, name), |object| match object {
+            Object::Claim(claim) => Some(claim),
+            Object::ConfigMap(_) | Object::Secret(_) => None,
+        })
+    }
+}
+
+/// The object as what it was followed as.
+fn narrow<T>(found: Known<Object>, convert: impl FnOnce(Object) -> Option<T>) -> Known<T> {
+    match found {
+        Known::Is(object) => convert(object).map_or(Known::Absent, Known::Is),
+        Known::Absent => Known::Absent,
+        Known::Unknown(why) => Known::Unknown(why),
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn release(&mut self, pod_uid: &str, reference: &Reference) {
+        let Some(followed) = self.followed.get_mut(reference) else { return };
+        followed.pods.remove(pod_uid);
+        if followed.pods.is_empty() {
+            followed.task.abort();
+            self.followed.remove(reference);
+        }
+    }
+}
+
+/// Where a task puts what it reads.
+struct Slot {
+    shared: Weak<Shared>,
+    reference: Reference,
+    turn: u64,
+}
+
+impl Slot {
+    fn put(&self, value: Known<Object>) {
+        self.change(|_| Some(value));
+    }
+
+    /// It cannot be read. What was read before stays.
+    fn fail(&self, why: &str) {
+        let what = describe(&self.reference);
+        self.change(|before| match before {
+            Known::Unknown(_) => Some(Known::Unknown(format!("{what} could not be read: {why}"))),
+            Known::Is(_) | Known::Absent => None,
+        });
+    }
+
+    fn change(&self, to: impl FnOnce(&Known<Object>) -> Option<Known<Object>>) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        let mut state = shared.lock();
+        let State { followed, changed, .. } = &mut *state;
+        let Some(followed) = followed.get_mut(&self.reference) else { return };
+        if followed.turn != self.turn {
+            return;
+        }
+        if let Some(value) = to(&followed.value).filter(|value| *value != followed.value) {
+            followed.value = value;
+            changed.extend(followed.pods.iter().cloned());
+            shared.news.notify_one();
+        }
+    }
+}
+
+/// Follows one object by a watch.
+async fn watch<K>(api: Api<K>, slot: Slot, wrap: fn(Arc<K>) -> Object)
+where
+    K: kube::Resource<Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + fmt::Debug
+        + Send
+        + 'static,
+{
+    let name = slot.reference.name.clone();
+    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut events = pin!(watcher(api, config).backoff(Retry::new(RETRY_FIRST, RETRY_LAST)));
+    let is = |mut object: K| {
+        object.managed_fields_mut().clear();
+        Known::Is(wrap(Arc::new(object)))
+    };
+    let mut listed = None;
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => listed = None,
+            Ok(Event::InitApply(object)) => listed = Some(object),
+            Ok(Event::InitDone) => slot.put(listed.take().map_or(Known::Absent, is)),
+            Ok(Event::Apply(object)) => slot.put(is(object)),
+            Ok(Event::Delete(_)) => slot.put(Known::Absent),
+            Err(error) => slot.fail(&watch_error(&error)),
+        }
+    }
+}
+
+fn watch_error(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => in_words(error),
+        watcher::Error::WatchError(status) => status.message.clone(),
+        watcher::Error::NoResourceVersion => error.to_string(),
+    }
+}
+
+/// Reads a claim until it is bound.
+async fn poll(api: Api<PersistentVolumeClaim>, slot: Slot) {
+    let mut failing = Retry::new(RETRY_FIRST, RETRY_LAST);
+    let mut unbound = Retry::new(UNBOUND_FIRST, UNBOUND_LAST);
+    loop {
+        let pause = match api.get_opt(&slot.reference.name).await {
+            Ok(Some(claim)) => {
+                let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
+                let bound = phase == Some("Bound");
+                slot.put(Known::Is(Object::Claim(Arc::new(claim))));
+                if bound {
+                    return;
+                }
+                failing.reset();
+                unbound.pause()
+            }
+            Ok(None) => {
+                slot.put(Known::Absent);
+                failing.reset();
+                unbound.pause()
+            }
+            Err(error) => {
+                slot.fail(&in_words(&error));
+                failing.pause()
+            }
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Pauses that double.
+#[derive(Debug)]
+struct Retry {
+    first: Duration,
+    last: Duration,
+    next: Duration,
+}
+
+impl Retry {
+    const fn new(first: Duration, last: Duration) -> Self {
+        Self { first, last, next: first }
+    }
+
+    fn pause(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = (pause * 2).min(self.last);
+        pause
+    }
+}
+
+impl Iterator for Retry {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(self.pause())
+    }
+}
+
+impl Backoff for Retry {
+    fn reset(&mut self) {
+        self.next = self.first;
+    }
+}
+
+fn describe(reference: &Reference) -> String {
+    let kind = match reference.kind {
+        Kind::ConfigMap => "configmap",
+        Kind::Secret => "secret",
+        Kind::Claim => "persistentvolumeclaim",
+    };
+    format!("{kind} {:?}", reference.name)
+}
+
+fn not_read(reference: &Reference) -> String {
+    format!("{} has not been read yet", describe(reference))
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,61 @@
+//! `tcpSocket`: whether somebody takes a connection.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+
+use super::Outcome;
+
+/// Connects, and hangs up.
+pub(super) async fn probe(address: SocketAddr, timeout: Duration) -> Outcome {
+    match tokio::time::timeout(timeout, TcpStream::connect(address)).await {
+        Ok(Ok(_)) => Outcome::Success,
+        Ok(Err(error)) => Outcome::Failure(dial_error(address, &error)),
+        Err(_) => Outcome::Failure(format!("dial tcp {address}: i/o timeout")),
+    }
+}
+
+/// What a kubelet says when nobody answers, so that whoever knows it finds the cause.
+pub(super) fn dial_error(address: SocketAddr, error: &io::Error) -> String {
+    format!("dial tcp {address}: connect: {}", error.kind())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    #[tokio::test]
+    async fn somebody_listens_or_not() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        assert_eq!(probe(address, PATIENCE).await, Outcome::Success);
+        drop(listener);
+        let refused = format!("dial tcp {address}: connect: connection refused");
+        assert_eq!(probe(address, PATIENCE).await, Outcome::Failure(refused));
+    }
+
+    #[tokio::test]
+    async fn patience_ends() {
+        // A backlog that is full takes nobody else: the connection hangs.
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut waiting = Vec::new();
+        let short = Duration::from_millis(50);
+        let message = loop {
+            assert!(waiting.len() < 100, "a backlog of one takes everybody");
+            match tokio::time::timeout(short, TcpStream::connect(address)).await {
+                Ok(stream) => waiting.push(stream.unwrap()),
+                Err(_) => break probe(address, short).await,
+            }
+        };
+        assert_eq!(message, Outcome::Failure(format!("dial tcp {address}: i/o timeout")));
+    }
+}

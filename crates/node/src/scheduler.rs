@@ -1,0 +1,339 @@
+//! A small scheduler: Pods without a node get one, or are told in words why not.
+//!
+//! | here and in `scheduler/`                                    | left out                      |
+//! |-------------------------------------------------------------|-------------------------------|
+//! | node selector, required node affinity, taints, conditions   | preferences and scores        |
+//! | requests against what a node offers, host ports, Pod count  | preemption                    |
+//! | claims that are not bound yet, claims for one Pod at a time | rules about other Pods        |
+//!
+//! A rule about other Pods is a promise that would be broken: such a Pod waits, and is told so. A
+//! preference that is not followed breaks nothing.
+//!
+//! `board` decides, from what the watches show and the time; this file watches and writes. Nothing
+//! is remembered elsewhere: a Pod that is being bound counts on its node until the API says
+//! otherwise, and after a restart the lists say everything.
+
+mod board;
+mod demand;
+mod machine;
+mod queue;
+mod report;
+mod selection;
+#[cfg(test)]
+mod tests;
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{
+    Binding, Node, ObjectReference, PersistentVolumeClaim, Pod, PodCondition,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::clock::Clock;
+use crate::event::{EventType, Recorder};
+use crate::listing::Listing;
+use crate::request::{ask, in_full};
+use board::{Board, Order, Outcome, Report};
+
+/// Who Events are from.
+const COMPONENT: &str = "default-scheduler";
+/// Requests to bind that may be under way: enough to hide the way there and back.
+const ORDERS_AT_ONCE: usize = 16;
+/// Requests that tell Pods why they wait; fewer, since nobody waits for those.
+const REPORTS_AT_ONCE: usize = 4;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the watch of {0} came to an end, which it never should")]
+    WatchEnded(&'static str),
+}
+
+/// Schedules Pods until `shutdown`.
+pub async fn run(
+    client: Client,
+    clock: Clock,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let (recorder, noting) = Recorder::of_component(client.clone(), COMPONENT);
+    tokio::select! {
+        outcome = work(client, clock, recorder, shutdown) => outcome,
+        // Only when nobody takes notes any more.
+        () = noting => Ok(()),
+    }
+}
+
+async fn work(
+    client: Client,
+    clock: Clock,
+    recorder: Recorder,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let config = watcher::Config::default;
+    let mut pods = pin!(watcher(Api::<Pod>::all(client.clone()), config()).default_backoff());
+    let mut nodes = pin!(watcher(Api::<Node>::all(client.clone()), config()).default_backoff());
+    let mut claims = pin!(
+        watcher(Api::<PersistentVolumeClaim>::all(client.clone()), config()).default_backoff()
+    );
+    let mut shutdown = pin!(shutdown);
+    let mut desk = Desk::new(client, clock, recorder);
+    loop {
+        desk.hand_out();
+        let wake = desk.board.wake();
+        tokio::select! {
+            () = &mut shutdown => return Ok(()),
+            event = pods.next() => match event {
+                Some(Ok(event)) => desk.pod_event(&event),
+                Some(Err(error)) => complain("Pods", &error),
+                None => return Err(Error::WatchEnded("Pods")),
+            },
+            event = nodes.next() => match event {
+                Some(Ok(event)) => desk.node_event(&event),
+                Some(Err(error)) => complain("Nodes", &error),
+                None => return Err(Error::WatchEnded("Nodes")),
+            },
+            event = claims.next() => match event {
+                Some(Ok(event)) => desk.claim_event(&event),
+                Some(Err(error)) => complain("PersistentVolumeClaims", &error),
+                None => return Err(Error::WatchEnded("PersistentVolumeClaims")),
+            },
+            Some(done) = desk.work.next(), if !desk.work.is_empty() => desk.done(done),
+            () = sleep_until(wake), if wake.is_some() => {}
+        }
+    }
+}
+
+fn complain(what: &'static str, error: &watcher::Error) {
+    tracing::warn!(%error, "cannot watch {what}; trying again");
+}
+
+async fn sleep_until(wake: Option<Instant>) {
+    if let Some(wake) = wake {
+        tokio::time::sleep_until(wake).await;
+    }
+}
+
+/// What is under way.
+struct Desk {
+    client: Client,
+    clock: Clock,
+    recorder: Recorder,
+    board: Board,
+    pods: Listing<Arc<str>>,
+    nodes: Listing<String>,
+    claims: Listing<String>,
+    work: FuturesUnordered<BoxFuture<'static, Done>>,
+    orders: usize,
+    reports: usize,
+}
+
+enum Done {
+    Order { order: Order, outcome: Outcome },
+    Report { report: Report, written: bool },
+}
+
+impl Desk {
+    fn new(client: Client, clock: Clock, recorder: Recorder) -> Self {
+        Self {
+            client,
+            clock,
+            recorder,
+            board: Board::default(),
+            pods: Listing::default(),
+            nodes: Listing::default(),
+            claims: Listing::default(),
+            work: FuturesUnordered::new(),
+            orders: 0,
+            reports: 0,
+        }
+    }
+
+    /// Starts whatever can be started. Before all lists are read once, nothing is known well
+    /// enough.
+    fn hand_out(&mut self) {
+        if !(self.pods.was_complete() && self.nodes.was_complete() && self.claims.was_complete()) {
+            return;
+        }
+        let now = Instant::now();
+        while self.orders < ORDERS_AT_ONCE {
+            let next = self.board.next_again(now).or_else(|| self.board.next_order(now));
+            let Some(order) = next else { break };
+            self.orders += 1;
+            self.work.push(Box::pin(bind(self.client.clone(), order)));
+        }
+        while self.reports < REPORTS_AT_ONCE {
+            let Some(report) = self.board.next_report(now) else { break };
+            self.reports += 1;
+            self.work.push(Box::pin(tell(self.client.clone(), report, self.clock.now())));
+        }
+    }
+
+    fn done(&mut self, done: Done) {
+        let now = Instant::now();
+        match done {
+            Done::Order { order, outcome } => {
+                self.orders -= 1;
+                self.board.settle(&order.uid, outcome, now);
+                if outcome == Outcome::Bound {
+                    let Order { namespace, name, node, .. } = &order;
+                    let words = format!("Successfully assigned {namespace}/{name} to {node}");
+                    let pod = reference(&order.namespace, &order.name, &order.uid);
+                    self.recorder.note(&pod, EventType::Normal, "Scheduled", &words);
+                }
+            }
+            Done::Report { report, written } => {
+                self.reports -= 1;
+                if written {
+                    let pod = reference(&report.namespace, &report.name, &report.uid);
+                    let words = &report.message;
+                    self.recorder.note(&pod, EventType::Warning, "FailedScheduling", words);
+                } else {
+                    self.board.untold(&report.uid, now);
+                }
+            }
+        }
+    }
+
+    fn pod_event(&mut self, event: &watcher::Event<Pod>) {
+        match event {
+            watcher::Event::Init => self.pods.begin(),
+            watcher::Event::Apply(pod) | watcher::Event::InitApply(pod) => {
+                if let Some(uid) = &pod.metadata.uid {
+                    self.pods.saw(uid.as_str().into());
+                    self.board.put_pod(pod);
+                }
+            }
+            watcher::Event::Delete(pod) => {
+                if let Some(uid) = pod.metadata.uid.as_deref().map(Arc::from) {
+                    self.pods.lost(&uid);
+                    self.board.remove_pod(&uid);
+                }
+            }
+            watcher::Event::InitDone => {
+                for uid in self.pods.end() {
+                    self.board.remove_pod(&uid);
+                }
+            }
+        }
+    }
+
+    fn node_event(&mut self, event: &watcher::Event<Node>) {
+        let name = |node: &Node| node.metadata.name.clone().unwrap_or_default();
+        match event {
+            watcher::Event::Init => self.nodes.begin(),
+            watcher::Event::Apply(node) | watcher::Event::InitApply(node) => {
+                self.nodes.saw(name(node));
+                self.board.put_node(node);
+            }
+            watcher::Event::Delete(node) => {
+                self.nodes.lost(&name(node));
+                self.board.remove_node(&name(node));
+            }
+            watcher::Event::InitDone => {
+                for name in self.nodes.end() {
+                    self.board.remove_node(&name);
+                }
+            }
+        }
+    }
+
+    fn claim_event(&mut self, event: &watcher::Event<PersistentVolumeClaim>) {
+        match event {
+            watcher::Event::Init => self.claims.begin(),
+            watcher::Event::Apply(claim) | watcher::Event::InitApply(claim) => {
+                self.claims.saw(board::claim_key(claim));
+                self.board.put_claim(claim);
+            }
+            watcher::Event::Delete(claim) => {
+                let key = board::claim_key(claim);
+                self.claims.lost(&key);
+                self.board.remove_claim(&key);
+            }
+            watcher::Event::InitDone => {
+                for key in self.claims.end() {
+                    self.board.remove_claim(&key);
+                }
+            }
+        }
+    }
+}
+
+fn reference(namespace: &str, name: &str, uid: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Pod".to_owned()),
+        namespace: Some(namespace.to_owned()),
+        name: Some(name.to_owned()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+/// Binds a Pod, that very one: another of the same name is refused.
+async fn bind(client: Client, order: Order) -> Done {
+    let binding = Binding {
+        metadata: ObjectMeta {
+            namespace: Some(order.namespace.clone()),
+            name: Some(order.name.clone()),
+            uid: Some(order.uid.to_string()),
+            ..ObjectMeta::default()
+        },
+        target: ObjectReference {
+            kind: Some("Node".to_owned()),
+            name: Some(order.node.clone()),
+            ..ObjectReference::default()
+        },
+    };
+    let api = Api::<Pod>::namespaced(client, &order.namespace);
+    let params = PostParams::default();
+    let sent = api.create_subresource::<_, Value>("binding", &order.name, &params, &binding);
+    let outcome = match ask("bind a Pod", sent).await {
+        Ok(_) => Outcome::Bound,
+        Err(error) => {
+            let Order { namespace, name, node, .. } = &order;
+            let cause = in_full(&error);
+            tracing::warn!(%cause, "Pod {namespace}/{name} is not bound to {node} yet");
+            // That it is bound already, or gone, the watch tells in better words.
+            let refused = error.is_final() && error.code() != Some(404);
+            if refused { Outcome::Refused } else { Outcome::Unclear }
+        }
+    };
+    Done::Order { order, outcome }
+}
+
+async fn tell(client: Client, report: Report, now: Timestamp) -> Done {
+    let condition = PodCondition {
+        type_: "PodScheduled".to_owned(),
+        status: "False".to_owned(),
+        reason: Some("Unschedulable".to_owned()),
+        message: Some(report.message.to_string()),
+        observed_generation: report.generation,
+        last_transition_time: Some(Time(report.since.unwrap_or(now))),
+        ..PodCondition::default()
+    };
+    // With its uid, the patch is for that Pod alone.
+    let patch = Patch::Strategic(json!({
+        "metadata": {"uid": &*report.uid},
+        "status": {"conditions": [condition]},
+    }));
+    let api = Api::<Pod>::namespaced(client, &report.namespace);
+    let params = PatchParams::default();
+    let sent = api.patch_status(&report.name, &params, &patch);
+    let sent = ask("tell a Pod why it waits", sent).await;
+    if let Err(error) = &sent {
+        let Report { namespace, name, .. } = &report;
+        tracing::debug!(
+            cause = in_full(error),
+            "Pod {namespace}/{name} does not know why it waits"
+        );
+    }
+    Done::Report { written: sent.is_ok(), report }
+}

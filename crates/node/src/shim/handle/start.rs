@@ -1,0 +1,150 @@
+//! Starting a shim.
+
+use std::fs::{DirBuilder, File, Permissions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, lchown};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use rustix::fs::FlockOperation;
+use tokio::process::Command;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::folder::PodFolder;
+use crate::shim::handle::{FIRST_WAIT, Handle, LAUNCH_LIMIT, LONGEST_WAIT, LaunchError, is_free};
+use crate::shim::protocol::{Charter, Confinement, Record};
+
+/// How much of what a shim said is quoted.
+const WORDS_LIMIT: u64 = 1024;
+/// How often a lock is tried: whoever looks whether it is free has it for a moment.
+const LOCK_TRIES: u32 = 10;
+
+pub(super) async fn launch(
+    program: &Path,
+    folder: &PodFolder,
+    charter: &Charter,
+    lifeline: Option<OwnedFd>,
+) -> Result<(Handle, mpsc::Receiver<Record>), LaunchError> {
+    make_folder(folder, charter)?;
+    let lock = lock(folder).await?;
+    write_charter(folder, charter).map_err(prepare(folder.charter()))?;
+    let path = folder.shim_log();
+    let log = File::options().create(true).write(true).truncate(true).mode(0o600).open(&path);
+    let log = log.map_err(prepare(path))?;
+    spawn(program, folder, lock, lifeline, log).await?;
+    let deadline = Instant::now() + LAUNCH_LIMIT;
+    let mut wait = FIRST_WAIT;
+    loop {
+        if let Ok(Ok((handle, ended, _))) = timeout_at(deadline, Handle::connect(folder)).await {
+            return Ok((handle, ended));
+        }
+        if is_free(folder).map_err(prepare(folder.lock()))? {
+            return Err(LaunchError::Failed { words: words(folder) });
+        }
+        if Instant::now() >= deadline {
+            return Err(LaunchError::Silent { words: words(folder) });
+        }
+        sleep(wait).await;
+        wait = (wait * 2).min(LONGEST_WAIT);
+    }
+}
+
+/// Runs the first stage to its end. Afterwards we have no descriptor of the lock any more.
+async fn spawn(
+    program: &Path,
+    folder: &PodFolder,
+    lock: File,
+    lifeline: Option<OwnedFd>,
+    log: File,
+) -> Result<(), LaunchError> {
+    let mut command = Command::new(program);
+    command.arg("shim").arg(folder.path()).env_clear();
+    command.stdin(lock).stdout(lifeline.map_or_else(Stdio::null, Stdio::from)).stderr(log);
+    let spawned = command.spawn();
+    drop(command);
+    let failed = |source| LaunchError::Run { program: program.to_owned(), source };
+    let mut child = spawned.map_err(failed)?;
+    let deadline = Instant::now() + LAUNCH_LIMIT;
+    match timeout_at(deadline, child.wait()).await {
+        Ok(Ok(status)) if status.success() => Ok(()),
+        Ok(Ok(_)) => Err(LaunchError::Failed { words: words(folder) }),
+        Ok(Err(source)) => Err(failed(source)),
+        Err(_) => {
+            let _ = child.kill().await;
+            Err(LaunchError::Silent { words: words(folder) })
+        }
+    }
+}
+
+fn make_folder(folder: &PodFolder, charter: &Charter) -> Result<(), LaunchError> {
+    make(folder.path(), 0o700)?;
+    let parts = [folder.records(), folder.volumes(), folder.root()];
+    let beneath = ["logs", "termination"].map(|name| folder.path().join(name));
+    for part in parts.iter().chain(&beneath) {
+        make(part, 0o700)?;
+    }
+    for (own, mode) in [(folder.home(), 0o700), (folder.tmp(), 0o1777)] {
+        if make(&own, mode)?
+            && let Confinement::User { uid, gid } = charter.confinement
+        {
+            lchown(&own, Some(uid), Some(gid)).map_err(prepare(own))?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a folder with exactly this mode. Says whether it was not there.
+fn make(path: &Path, mode: u32) -> Result<bool, LaunchError> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => {
+            let mode = Permissions::from_mode(mode);
+            std::fs::set_permissions(path, mode).map_err(prepare(path.to_owned()))?;
+            Ok(true)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(prepare(path.to_owned())(error)),
+    }
+}
+
+async fn lock(folder: &PodFolder) -> Result<File, LaunchError> {
+    let path = folder.lock();
+    let open = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
+    let lock = open.map_err(prepare(path.clone()))?;
+    for _ in 0..LOCK_TRIES {
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(lock),
+            Err(rustix::io::Errno::WOULDBLOCK) => sleep(FIRST_WAIT).await,
+            Err(error) => return Err(prepare(path)(error.into())),
+        }
+    }
+    Err(LaunchError::AlreadyRunning)
+}
+
+fn write_charter(folder: &PodFolder, charter: &Charter) -> io::Result<()> {
+    let unfinished = folder.charter().with_extension("new");
+    std::fs::write(&unfinished, serde_json::to_vec(charter)?)?;
+    std::fs::rename(unfinished, folder.charter())
+}
+
+/// The end of what the shim said.
+fn words(folder: &PodFolder) -> String {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut log = File::open(folder.shim_log())?;
+        let size = log.metadata()?.len();
+        log.seek(SeekFrom::Start(size.saturating_sub(WORDS_LIMIT)))?;
+        let mut words = Vec::new();
+        log.take(WORDS_LIMIT).read_to_end(&mut words)?;
+        Ok(words)
+    };
+    match read() {
+        Ok(words) if words.is_empty() => "it said nothing".to_owned(),
+        Ok(words) => String::from_utf8_lossy(&words).trim().to_owned(),
+        Err(error) => format!("what it said cannot be read: {error}"),
+    }
+}
+
+fn prepare(path: PathBuf) -> impl FnOnce(io::Error) -> LaunchError {
+    move |source| LaunchError::Prepare { path, source }
+}

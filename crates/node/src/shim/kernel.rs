@@ -1,0 +1,165 @@
+//! System calls of Linux that have no safe face elsewhere.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use rustix::mount::MountAttrFlags;
+use rustix::thread::UnshareFlags;
+
+/// The first Landlock that can shut abstract sockets off (Linux 6.12).
+const LANDLOCK_WITH_SCOPES: libc::c_long = 6;
+const LANDLOCK_CREATE_RULESET_VERSION: libc::c_uint = 1;
+const LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET: u64 = 1;
+const KEYCTL_JOIN_SESSION_KEYRING: libc::c_long = 1;
+/// The highest number that a signal has.
+const LAST_SIGNAL: libc::c_int = 64;
+/// A bit for each.
+const KERNEL_SIGNAL_SET_BYTES: usize = 8;
+
+/// Leaves namespaces for new ones.
+pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    assert!(!flags.contains(UnshareFlags::FILES), "descriptors are shared by all threads");
+    #[expect(unsafe_code, reason = "no safe face exists")]
+    // SAFETY: only sharing the descriptor table with other threads makes this unsafe.
+    unsafe { rustix::thread::unshare_unsafe(flags) }?;
+    Ok(())
+}
+
+/// Adds flags to a mount, and with `recursive` to every mount beneath it.
+pub(super) fn add_mount_flags(
+    mount: impl AsFd,
+    add: MountAttrFlags,
+    recursive: bool,
+) -> io::Result<()> {
+    let attributes = libc::mount_attr {
+        attr_set: u64::from(add.bits()),
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+    let recursion = if recursive { libc::AT_RECURSIVE } else { 0 };
+    #[expect(unsafe_code, reason = "no safe face exists")]
+    // SAFETY: the path is an empty C string, the attributes live until the call returns and their
+    // size is theirs.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_fd().as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | recursion,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    check(result).map(drop)
+}
+
+/// Every descriptor but the three standard ones closes when the next program starts.
+pub(super) fn close_the_rest_on_exec() -> io::Result<()> {
+    #[expect(unsafe_code, reason = "no safe face exists")]
+    // SAFETY: descriptors are marked only; none is closed under anybody's feet.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            3 as libc::c_uint,
+            libc::c_uint::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        )
+    };
+    check(result).map(drop)
+}
+
+/// Signals do what they do by default and none is blocked: both would be inherited otherwise.
+pub(super) fn reset_signals() -> io::Result<()> {
+    // The kernel's `sigaction` of all zeros, and more zeros than it has on any machine.
+    let by_default = [0_u64; 16];
+    for signal in 1..=LAST_SIGNAL {
+        #[expect(unsafe_code, reason = "the C library refuses two signals that it keeps to itself")]
+        // SAFETY: the kernel reads less than there is; by default no code of ours runs.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                by_default.as_ptr(),
+                std::ptr::null_mut::<u64>(),
+                KERNEL_SIGNAL_SET_BYTES,
+            )
+        };
+        match check(result) {
+            // Nothing can be set for KILL and STOP.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            other => drop(other?),
+        }
+    }
+    #[expect(unsafe_code, reason = "no safe face exists")]
+    // SAFETY: `sigemptyset` initialises the set that `sigprocmask` reads.
+    let result = unsafe {
+        let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
+    };
+    check(result.into()).map(drop)
+}
+
+/// A new, empty session keyring in the place of the one of whoever started us.
+pub(super) fn leave_session_keyring() -> io::Result<()> {
+    #[expect(unsafe_code, reason = "no safe face exists")]
+    // SAFETY: a null name asks for an anonymous keyring; nothing is read or written.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_keyctl,
+            KEYCTL_JOIN_SESSION_KEYRING,
+            std::ptr::null::<libc::c_char>(),
+        )
+    };
+    match check(result) {
+        // A kernel without keyrings has none to leave.
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// From now on only abstract sockets of this process and its descendants can be reached. Such
+/// sockets belong to the network namespace, which Pods share with the host, and many a service
+/// trusts whoever has its own uid. `false`: this kernel cannot do it.
+pub(super) fn leave_abstract_sockets() -> io::Result<bool> {
+    #[expect(unsafe_code, reason = "no safe face exists")]
+    // SAFETY: with this flag the kernel takes no attributes and answers a number.
+    let version = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<u64>(),
+            0_usize,
+            LANDLOCK_CREATE_RULESET_VERSION,
+        )
+    };
+    if version < LANDLOCK_WITH_SCOPES {
+        return Ok(false);
+    }
+    // What is handled of files, of the network, and what is scoped.
+    let attributes = [0_u64, 0, LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET];
+    #[expect(unsafe_code, reason = "no safe face exists")]
+    // SAFETY: the attributes live until the call returns and their size is theirs.
+    let ruleset = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            attributes.as_ptr(),
+            size_of_val(&attributes),
+            0 as libc::c_uint,
+        )
+    };
+    let ruleset = i32::try_from(check(ruleset)?).map_err(io::Error::other)?;
+    #[expect(unsafe_code, reason = "the kernel's answer is a new descriptor")]
+    // SAFETY: the kernel has just made it for us and nobody else knows of it.
+    let ruleset = unsafe { OwnedFd::from_raw_fd(ruleset) };
+    #[expect(unsafe_code, reason = "no safe face exists")]
+    // SAFETY: it takes a descriptor and no memory.
+    let result = unsafe {
+        libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0 as libc::c_uint)
+    };
+    check(result).map(|_| true)
+}
+
+fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}

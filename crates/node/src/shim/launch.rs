@@ -1,0 +1,85 @@
+//! The first stage: makes the Pod's namespaces, starts the second stage inside them, and ends.
+//!
+//! A process does not enter a new PID namespace itself, only its children do; that is why there
+//! are two stages. The shim is then nobody's child but the machine's init's: it outlives the node.
+
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use rustix::fs::Mode;
+use rustix::mount::MountPropagationFlags;
+use rustix::thread::UnshareFlags;
+
+use crate::folder::PodFolder;
+use crate::shim::descriptor::Inherited;
+use crate::shim::protocol::{Charter, Confinement};
+use crate::shim::{INIT, StartupError, kernel, process};
+
+#[expect(clippy::needless_pass_by_value, reason = "both stages are called in one way")]
+pub(super) fn launch(
+    folder: PodFolder,
+    charter: Charter,
+    inherited: Inherited,
+) -> Result<(), StartupError> {
+    detach()?;
+    enter_namespaces(&charter)?;
+    let lifeline = inherited.lifeline.map_or_else(Stdio::null, Stdio::from);
+    // Not by its path: the file there may be another version by now.
+    let (program, _open) = match charter.confinement {
+        Confinement::Unconfined => ("/proc/self/exe".to_owned(), None),
+        Confinement::User { .. } | Confinement::UserNamespace => {
+            let program = process::own_program()
+                .map_err(StartupError::doing("mount the shim's own program read-only"))?;
+            (format!("/proc/self/fd/{}", program.as_raw_fd()), Some(program))
+        }
+    };
+    Command::new(program)
+        .arg0("sojourn")
+        .args(["shim", INIT])
+        .arg(folder.path())
+        .env_clear()
+        .stdin(inherited.lock)
+        .stdout(lifeline)
+        .spawn()
+        .map_err(StartupError::doing("start the shim inside its namespaces"))?;
+    Ok(())
+}
+
+/// Away from the node's terminal, folder and file modes.
+pub(super) fn detach() -> Result<(), StartupError> {
+    // It fails only where we lead a session already.
+    let _ = rustix::process::setsid();
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    std::env::set_current_dir("/").map_err(StartupError::doing("go to /"))
+}
+
+fn enter_namespaces(charter: &Charter) -> Result<(), StartupError> {
+    match charter.confinement {
+        Confinement::Unconfined => return Ok(()),
+        Confinement::User { .. } => {}
+        Confinement::UserNamespace => enter_user_namespace()?,
+    }
+    kernel::unshare(
+        UnshareFlags::NEWPID | UnshareFlags::NEWNS | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS,
+    )
+    .map_err(StartupError::doing("make PID, mount, IPC and UTS namespaces"))?;
+    // Before anything is mounted: nothing of it may show on the machine.
+    let propagation = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", propagation)
+        .map_err(StartupError::doing("keep the Pod's mounts from the machine"))?;
+    rustix::system::sethostname(charter.hostname.as_bytes())
+        .map_err(StartupError::doing("set the Pod's hostname"))
+}
+
+/// Root of a user namespace of our own, to which only our own user is mapped.
+fn enter_user_namespace() -> Result<(), StartupError> {
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    kernel::unshare(UnshareFlags::NEWUSER).map_err(StartupError::doing("make a user namespace"))?;
+    let write = |file, text: String| std::fs::write(file, text);
+    // Groups cannot be mapped by an ordinary user as long as they could be dropped.
+    write("/proc/self/setgroups", "deny".to_owned())
+        .and_then(|()| write("/proc/self/uid_map", format!("0 {} 1\n", uid.as_raw())))
+        .and_then(|()| write("/proc/self/gid_map", format!("0 {} 1\n", gid.as_raw())))
+        .map_err(StartupError::doing("map the user into a user namespace"))
+}

@@ -1,0 +1,238 @@
+//! What a container's root is made of, in the order in which it is put together: decided without
+//! touching anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
+
+use super::RootError;
+use crate::folder::PodFolder;
+use crate::shim::protocol::{Charter, HOME, Start};
+
+/// The host's folders that a container sees, read-only: programs and what they need to run.
+/// Everything else of the host does not exist for it.
+const SYSTEM: &[&str] = &["usr", "bin", "sbin", "etc", "opt", "nix", "gnu", "snap"];
+/// `/lib`, `/lib64`, `/libx32`…
+const LIBRARIES: &str = "lib";
+
+/// Folders that programs expect to be there, empty.
+const EMPTY: &[&str] = &[
+    "/home",
+    "/media",
+    "/mnt",
+    "/root",
+    "/run",
+    "/run/lock",
+    "/srv",
+    "/var",
+    "/var/cache",
+    "/var/lib",
+    "/var/log",
+    "/var/spool",
+];
+/// Links that programs expect to be there.
+const LINKS: &[(&str, &str)] = &[("/var/run", "/run"), ("/var/lock", "/run/lock")];
+
+/// What of `/dev` a volume may stand at; it is memory either way.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// What the host has at the top of its tree, and where some of it really is.
+#[derive(Debug, Default)]
+pub(super) struct Host {
+    pub(super) top: BTreeMap<String, Entry>,
+    /// The file that names are resolved by, without links.
+    pub(super) resolver: Option<PathBuf>,
+    /// [`Charter::hidden`] without links.
+    pub(super) hidden: Vec<PathBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Entry {
+    Folder,
+    Link(PathBuf),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// An empty folder of the Pod's.
+    Folder(PathBuf),
+    Link {
+        at: PathBuf,
+        to: PathBuf,
+    },
+    /// The host's folder or file of that path, read-only.
+    Host(PathBuf),
+    /// `/proc`, of the Pod's PID namespace.
+    Processes,
+    /// `/dev`, with harmless devices only.
+    Devices,
+    /// A folder of the Pod's own, writable.
+    Own {
+        source: PathBuf,
+        at: PathBuf,
+    },
+    /// Nothing to be seen there.
+    Cover(PathBuf),
+    /// The mount of that number.
+    Volume {
+        index: usize,
+        at: PathBuf,
+    },
+    /// A file that names users or groups, and also the Pod's.
+    Names(&'static str),
+}
+
+pub(super) fn plan(
+    spec: &Start,
+    charter: &Charter,
+    folder: &PodFolder,
+    host: &Host,
+) -> Result<Vec<Step>, RootError> {
+    let system: BTreeMap<&str, &Entry> = host
+        .top
+        .iter()
+        .map(|(name, entry)| (name.as_str(), entry))
+        .filter(|(name, _)| SYSTEM.contains(name) || name.starts_with(LIBRARIES))
+        .collect();
+    let mut steps: Vec<Step> = EMPTY.iter().map(|path| Step::Folder(path.into())).collect();
+    steps.extend(LINKS.iter().map(|(at, to)| Step::Link { at: at.into(), to: to.into() }));
+    let mut visible = BTreeSet::new();
+    for (name, entry) in &system {
+        let at = Path::new("/").join(name);
+        match entry {
+            Entry::Folder => {
+                visible.insert(at);
+            }
+            Entry::Link(to) => steps.push(Step::Link { at, to: to.clone() }),
+        }
+    }
+    // What is in a folder of the system is visible already.
+    let is_outside = |path: &PathBuf| !is_in_system(path, &system);
+    for path in &charter.exposed {
+        let path = plain(path).ok_or_else(|| RootError::Exposed { path: path.clone() })?;
+        if path == Path::new("/") || is_kernel(&path) {
+            return Err(RootError::Exposed { path });
+        }
+        if is_outside(&path) {
+            visible.insert(path);
+        }
+    }
+    visible.extend(host.resolver.clone().filter(is_outside));
+    // In the order of paths a folder comes before everything in it, which it would cover else.
+    let mut shown: BTreeMap<PathBuf, Step> =
+        visible.iter().map(|path| (path.clone(), Step::Host(path.clone()))).collect();
+    if host.top.get("sys") == Some(&Entry::Folder) {
+        let path = PathBuf::from("/sys");
+        shown.insert(path.clone(), Step::Host(path));
+    }
+    for (source, at) in [(folder.tmp(), "/tmp"), (folder.tmp(), "/var/tmp"), (folder.home(), HOME)]
+    {
+        let at = PathBuf::from(at);
+        shown.insert(at.clone(), Step::Own { source, at });
+    }
+    steps.extend(shown.into_values());
+    steps.push(Step::Processes);
+    steps.push(Step::Devices);
+    let hidden: BTreeSet<&PathBuf> = host
+        .hidden
+        .iter()
+        .filter(|path| visible.iter().any(|visible| path.starts_with(visible)))
+        .collect();
+    steps.extend(hidden.into_iter().cloned().map(Step::Cover));
+    let volumes = volumes(spec, &system)?;
+    let is_pods = |path: &Path| volumes.keys().any(|volume| path.starts_with(volume));
+    let names = [super::users::PASSWD, super::users::GROUP];
+    let names = names.into_iter().filter(|path| !is_pods(Path::new(path))).map(Step::Names);
+    let names: Vec<Step> = names.collect();
+    steps.extend(volumes.into_iter().map(|(at, index)| Step::Volume { index, at }));
+    // Last: such a file has no name of its own in the root, so nothing can be made around it.
+    steps.extend(names);
+    Ok(steps)
+}
+
+/// Where each volume goes. The order of paths puts a folder before everything in it.
+fn volumes(
+    spec: &Start,
+    system: &BTreeMap<&str, &Entry>,
+) -> Result<BTreeMap<PathBuf, usize>, RootError> {
+    let mut targets = BTreeMap::new();
+    for (index, mount) in spec.mounts.iter().enumerate() {
+        let target =
+            plain(&mount.target).ok_or_else(|| RootError::Target { path: mount.target.clone() })?;
+        let at = without_links(&target, system);
+        let last_words = spec.termination_message.as_ref().is_some_and(|message| {
+            super::source_path(&mount.source) == message || mount.target == *message
+        });
+        if at == Path::new("/") || is_kernel(&at) && !may_stand_in_dev(&at, last_words) {
+            return Err(RootError::Reserved { path: mount.target.clone() });
+        }
+        if targets.insert(at, index).is_some() {
+            return Err(RootError::Twice { path: mount.target.clone() });
+        }
+    }
+    Ok(targets)
+}
+
+/// A container's last words go to `/dev/termination-log` unless it says otherwise.
+fn may_stand_in_dev(at: &Path, last_words: bool) -> bool {
+    let name = at.file_name().unwrap_or_default();
+    at == Path::new(SHARED_MEMORY)
+        || last_words && at.parent() == Some(Path::new("/dev")) && !super::device::is_taken(name)
+}
+
+/// The path as it is written, if it is absolute and goes only downwards.
+fn plain(path: &Path) -> Option<PathBuf> {
+    let mut components = path.components();
+    if components.next() != Some(Component::RootDir) {
+        return None;
+    }
+    let mut plain = PathBuf::from("/");
+    for component in components {
+        match component {
+            Component::Normal(name) => plain.push(name),
+            Component::CurDir => {}
+            Component::RootDir | Component::ParentDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(plain)
+}
+
+/// Those links that we put into the root ourselves are the only ones that a target may lead
+/// through; here they are taken out of its way.
+fn without_links(target: &Path, system: &BTreeMap<&str, &Entry>) -> PathBuf {
+    for (link, to) in LINKS {
+        if let Ok(rest) = target.strip_prefix(link) {
+            return join(Path::new(to), rest);
+        }
+    }
+    let mut components = target.components();
+    components.next();
+    let first = components.next().map(Component::as_os_str).and_then(OsStr::to_str);
+    match first.and_then(|name| system.get(name)) {
+        Some(Entry::Link(to)) => match plain(&Path::new("/").join(to)) {
+            Some(real) => join(&real, components.as_path()),
+            None => target.to_owned(),
+        },
+        _ => target.to_owned(),
+    }
+}
+
+/// Like `Path::join`, which leaves a slash behind a path that nothing is added to.
+fn join(path: &Path, rest: &Path) -> PathBuf {
+    if rest.as_os_str().is_empty() { path.to_owned() } else { path.join(rest) }
+}
+
+fn is_in_system(path: &Path, system: &BTreeMap<&str, &Entry>) -> bool {
+    path.components()
+        .nth(1)
+        .and_then(|first| first.as_os_str().to_str())
+        .is_some_and(|first| system.contains_key(first))
+}
+
+/// What the kernel and we keep there is no place for anybody's files.
+fn is_kernel(path: &Path) -> bool {
+    ["/proc", "/dev", "/sys"].iter().any(|kernel| path.starts_with(kernel))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! Deletes the directories of claims that were deleted, and of no others.
+//!
+//! It lists and changes claims, which a node may not: it runs as a controller, beside whatever binds
+//! claims.
+
+use std::collections::{BTreeMap, HashSet};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::api::{Patch, PatchParams};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::json;
+use tokio::time::{Instant, sleep_until};
+
+use super::Claims;
+use crate::claim::{FINALIZER, volume_name};
+use crate::objects::in_words;
+
+/// The pause before a deletion that could not be carried out is tried again: a Pod that still holds
+/// the directory, an API that does not answer.
+const RETRY: Duration = Duration::from_secs(5);
+/// Directories without a claim that are told of one by one.
+const TOLD_LIMIT: usize = 20;
+
+/// What a claim, as the API has it, means for its directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Keep,
+    /// Bound here, but nothing would keep the claim until its directory is gone.
+    Protect,
+    /// Deleted, but somebody else is not done with it.
+    Wait,
+    /// Deleted, and waiting for nobody but us.
+    Delete,
+}
+
+pub(super) fn fate(claim: &PersistentVolumeClaim) -> Fate {
+    let finalizers = claim.finalizers();
+    let ours = finalizers.iter().any(|finalizer| finalizer == FINALIZER);
+    let others = finalizers.iter().any(|finalizer| finalizer != FINALIZER);
+    if claim.metadata.deletion_timestamp.is_some() {
+        return match (ours, others) {
+            (true, false) => Fate::Delete,
+            (true, true) => Fate::Wait,
+            // It may vanish at any moment; its directory stays and is told of.
+            (false, _) => Fate::Keep,
+        };
+    }
+    let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
+    let uid = claim.metadata.uid.as_deref().unwrap_or_default();
+    let bound_here = volume == Some(&volume_name(uid));
+    if bound_here && !ours { Fate::Protect } else { Fate::Keep }
+}
+
+/// Watches over all claims until it is told to stop. Stopping, or dropping it, is safe at any
+/// point.
+pub async fn keep(client: Client, claims: Arc<Claims>, stopped: impl Future<Output = ()>) {
+    tokio::select! {
+        () = stopped => {}
+        () = keep_on(client, claims) => {}
+    }
+}
+
+async fn keep_on(client: Client, claims: Arc<Claims>) {
+    if let Err(error) = claims.finish_deletions() {
+        tracing::warn!(%error, "a directory is not wholly deleted");
+    }
+    let all: Api<PersistentVolumeClaim> = Api::all(client.clone());
+    let mut events = pin!(watcher(all, watcher::Config::default()).default_backoff());
+    let mut keeper = Keeper { client, claims, due: BTreeMap::new(), listed: HashSet::new() };
+    loop {
+        let next = keeper.due.values().map(|task| task.at).min();
+        tokio::select! {
+            event = events.next() => match event {
+                Some(Ok(event)) => keeper.see(event),
+                Some(Err(error)) => tracing::warn!(%error, "cannot watch claims"),
+                None => return,
+            },
+            () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
+                keeper.work().await;
+            }
+        }
+    }
+}
+
+struct Keeper {
+    client: Client,
+    claims: Arc<Claims>,
+    /// Claims to look at, by namespace and name.
+    due: BTreeMap<(String, String), Task>,
+    /// The uids that the present list has shown so far.
+    listed: HashSet<String>,
+}
+
+struct Task {
+    uid: String,
+    at: Instant,
+}
+
+impl Keeper {
+    fn see(&mut self, event: Event<PersistentVolumeClaim>) {
+        match event {
+            Event::Init => self.listed.clear(),
+            Event::InitApply(claim) => {
+                self.listed.extend(claim.metadata.uid.clone());
+                self.schedule(&claim);
+            }
+            Event::InitDone => self.tell_of_unknown(),
+            Event::Apply(claim) => self.schedule(&claim),
+            Event::Delete(claim) => {
+                self.due.remove(&key(&claim));
+            }
+        }
+    }
+
+    fn schedule(&mut self, claim: &PersistentVolumeClaim) {
+        match fate(claim) {
+            Fate::Keep | Fate::Wait => {
+                self.due.remove(&key(claim));
+            }
+            Fate::Protect | Fate::Delete => {
+                let uid = claim.uid().unwrap_or_default();
+                self.due.insert(key(claim), Task { uid, at: Instant::now() });
+            }
+        }
+    }
+
+    /// Does what is due, once. What does not succeed comes again later.
+    async fn work(&mut self) {
+        let now = Instant::now();
+        let due: Vec<_> = self.due.iter().filter(|(_, task)| task.at <= now).collect();
+        let due: Vec<_> =
+            due.into_iter().map(|(key, task)| (key.clone(), task.uid.clone())).collect();
+        for ((namespace, name), uid) in due {
+            match self.settle(&namespace, &name, &uid).await {
+                Ok(()) => {
+                    self.due.remove(&(namespace, name));
+                }
+                Err(why) => {
+                    tracing::warn!(
+                        claim = format!("{namespace}/{name}"),
+                        why,
+                        "its directory stays for now"
+                    );
+                    let at = Instant::now() + RETRY;
+                    self.due.insert((namespace, name), Task { uid, at });
+                }
+            }
+        }
+    }
+
+    /// Looks at a claim once more, in the API itself, and does what it asks for.
+    async fn settle(&self, namespace: &str, name: &str, uid: &str) -> Result<(), String> {
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
+        let found = claims.get_opt(name).await.map_err(|error| in_words(&error))?;
+        let Some(claim) = found.filter(|claim| claim.metadata.uid.as_deref() == Some(uid)) else {
+            return Ok(());
+        };
+        let finalizers = match fate(&claim) {
+            Fate::Keep | Fate::Wait => return Ok(()),
+            Fate::Protect => {
+                let mut finalizers = claim.finalizers().to_vec();
+                finalizers.push(FINALIZER.to_owned());
+                finalizers
+            }
+            Fate::Delete => {
+                self.delete_directory(uid).await?;
+                Vec::new()
+            }
+        };
+        // The version makes sure that nobody changed the claim since it was read.
+        let patch = json!({ "metadata": {
+            "uid": uid,
+            "resourceVersion": claim.metadata.resource_version,
+            "finalizers": finalizers,
+        } });
+        match claims.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(error) => Err(in_words(&error)),
+        }
+    }
+
+    async fn delete_directory(&self, uid: &str) -> Result<(), String> {
+        let (claims, uid) = (Arc::clone(&self.claims), uid.to_owned());
+        let deleted = tokio::task::spawn_blocking(move || claims.delete(&uid)).await;
+        match deleted.map_err(|_| "the node is stopping".to_owned())? {
+            Ok(None) => Ok(()),
+            Ok(Some(pod)) => Err(format!("Pod {pod} still holds it")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// The list is complete: what has no claim on it is left alone, and somebody should know.
+    fn tell_of_unknown(&mut self) {
+        let directories = match self.claims.directories() {
+            Ok(directories) => directories,
+            Err(error) => {
+                return tracing::warn!(%error, "cannot tell which claims have directories");
+            }
+        };
+        let unknown = directories.iter().filter(|uid| !self.listed.contains(*uid));
+        for uid in unknown.clone().take(TOLD_LIMIT) {
+            let path = self.claims.path(uid);
+            tracing::warn!(path = %path.display(), "no claim is known for this directory; it is kept");
+        }
+        let count = unknown.count();
+        if count > TOLD_LIMIT {
+            tracing::warn!(count, "directories without a known claim, all of them kept");
+        }
+        self.listed.clear();
+    }
+}
+
+fn key(claim: &PersistentVolumeClaim) -> (String, String) {
+    (claim.namespace().unwrap_or_default(), claim.name_any())
+}

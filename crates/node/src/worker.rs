@@ -1,0 +1,435 @@
+//! One Pod, from the moment it is bound to this node until it is gone: observe, decide, act,
+//! publish, and wait for news.
+//!
+//! The decision is `lifecycle::decide`; everything here is the doing. A worker is one task and owns
+//! all that is known of its Pod, so nothing is shared and nothing is locked. It can be killed at any
+//! point: what it did is seen again in the shim, on disk and in the API.
+//!
+//! | file      | what                                                    |
+//! |-----------|---------------------------------------------------------|
+//! | `prepare` | volumes, ports, references, limits: whether it can run  |
+//! | `act`     | carries out decisions                                   |
+//! | `exec`    | lets probes and hooks run commands by the shim          |
+//! | `stop`    | ends one run of a container                             |
+//! | `runs`    | the runs of its containers                              |
+//! | `publish` | writes the status                                       |
+
+mod act;
+mod exec;
+mod prepare;
+mod publish;
+mod runs;
+mod stop;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::select_all;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Container, Pod};
+use kube::ResourceExt as _;
+use tokio::sync::{mpsc, watch};
+
+use crate::agent::Context;
+use crate::folder::PodFolder;
+use crate::lifecycle::{self, Decision, Ending, Probed, Seen, ShimState};
+use crate::probe::Watching;
+use crate::shim::handle::{Adopted, Handle};
+use crate::shim::protocol::Record;
+
+use prepare::Prepared;
+use publish::Published;
+use runs::Runs;
+use stop::Stopping;
+
+/// The pauses between attempts at something that failed.
+const RETRY_FIRST: SignedDuration = SignedDuration::from_secs(1);
+const RETRY_LAST: SignedDuration = SignedDuration::from_secs(60);
+
+/// Everything that a worker is told, as of now: what is told later replaces it, so that nothing
+/// waits in a queue and nothing is lost.
+#[derive(Debug, Clone)]
+pub(crate) struct Told {
+    /// The Pod as the API has it.
+    pub(crate) pod: Arc<Pod>,
+    /// Counts the changes of what it refers to.
+    pub(crate) changes: u64,
+    /// It is no longer in the API: somebody removed it without waiting for us.
+    pub(crate) vanished: bool,
+    /// It uses more disk than it may, in words.
+    pub(crate) over: Option<String>,
+    /// The node stops: end the Pod's processes, each with its grace, and leave the Pod itself alone.
+    pub(crate) shutdown: bool,
+}
+
+impl Told {
+    pub(crate) const fn new(pod: Arc<Pod>) -> Self {
+        Self { pod, changes: 0, vanished: false, over: None, shutdown: false }
+    }
+}
+
+/// Whether there is more to do at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Wait,
+    LookAgain,
+    /// The Pod is gone, and with it this worker.
+    Leave,
+}
+
+#[derive(Debug)]
+enum Shim {
+    Absent,
+    Running { since: Timestamp, handle: Handle, ended: mpsc::Receiver<Record> },
+    Ended,
+}
+
+impl Shim {
+    const fn state(&self) -> ShimState {
+        match self {
+            Self::Absent => ShimState::Absent,
+            Self::Running { since, .. } => ShimState::Running { since: *since },
+            Self::Ended => ShimState::Ended,
+        }
+    }
+}
+
+/// The probes of a container's present run, and what was read of them last.
+#[derive(Debug)]
+struct Watched {
+    attempt: u32,
+    watching: Watching,
+    probed: watch::Receiver<Probed>,
+}
+
+/// When what failed is tried again.
+#[derive(Debug, Default)]
+struct Retry {
+    pause: Option<SignedDuration>,
+    at: Option<Timestamp>,
+}
+
+impl Retry {
+    fn failed(&mut self, now: Timestamp) {
+        let pause = self.pause.map_or(RETRY_FIRST, |pause| (pause * 2).min(RETRY_LAST));
+        self.pause = Some(pause);
+        self.at = now.checked_add(pause).ok();
+    }
+
+    fn succeeded(&mut self) {
+        *self = Self::default();
+    }
+
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.at.is_none_or(|at| at <= now)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Worker {
+    context: Arc<Context>,
+    pod: Arc<Pod>,
+    folder: PodFolder,
+    inbox: watch::Receiver<Told>,
+    /// What it refers to, as of then, was looked at.
+    changes: u64,
+    shim: Shim,
+    runs: Runs,
+    prepared: Prepared,
+    watching: BTreeMap<String, Watched>,
+    stopping: BTreeMap<String, Stopping>,
+    ending: Option<Ending>,
+    launch: Retry,
+    publication: Retry,
+    removal: Retry,
+    vanished: bool,
+    shutting_down: bool,
+}
+
+impl Worker {
+    /// Takes charge of a Pod, with whatever is left of it from before.
+    pub(crate) async fn take_charge(
+        context: Arc<Context>,
+        mut inbox: watch::Receiver<Told>,
+    ) -> Self {
+        let Told { pod, changes, .. } = inbox.borrow_and_update().clone();
+        let uid = pod.uid().unwrap_or_default();
+        let folder = context.folder.pod(&uid);
+        let mut worker = Self {
+            context,
+            pod,
+            folder,
+            inbox,
+            changes,
+            shim: Shim::Absent,
+            runs: Runs::default(),
+            prepared: Prepared::default(),
+            watching: BTreeMap::new(),
+            stopping: BTreeMap::new(),
+            ending: None,
+            launch: Retry::default(),
+            publication: Retry::default(),
+            removal: Retry::default(),
+            vanished: false,
+            shutting_down: false,
+        };
+        worker.adopt().await;
+        worker
+    }
+
+    /// Finds the Pod's shim again, if it had one.
+    async fn adopt(&mut self) {
+        let now = self.context.clock.now();
+        if self.folder.charter().exists() {
+            match Handle::adopt(&self.folder).await {
+                Ok(Adopted::Running(handle, ended, records)) => {
+                    tracing::info!(pod = self.name(), "its processes go on");
+                    records.iter().for_each(|record| self.runs.record(record));
+                    let since = launched_at(&self.folder).unwrap_or(now);
+                    self.shim = Shim::Running { since, handle, ended };
+                }
+                Ok(Adopted::Ended(records)) => {
+                    records.iter().for_each(|record| self.runs.record(record));
+                    self.runs.lose(now);
+                    self.shim = Shim::Ended;
+                }
+                Err(error) => {
+                    tracing::error!(pod = self.name(), %error, "cannot adopt its processes");
+                    self.runs.lose(now);
+                    self.shim = Shim::Ended;
+                }
+            }
+        }
+    }
+
+    /// Looks after the Pod until it is gone or the node stops.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let then = if self.shutting_down { self.wind_down().await } else { self.turn().await };
+            match then {
+                Then::LookAgain => {}
+                Then::Wait => self.wait().await,
+                Then::Leave => break,
+            }
+        }
+        self.context.board.remove(&self.pod);
+    }
+
+    /// Observe, decide, publish, act: once.
+    async fn turn(&mut self) -> Then {
+        if self.vanished {
+            return self.abandon().await;
+        }
+        self.prepare().await;
+        self.probe();
+        let now = self.context.clock.now();
+        let decision = self.decide(now);
+        self.context.board.show(&self.pod, &self.folder, self.runs.all(), &decision.status);
+        if self.publish(&decision, now).await == Then::Leave {
+            return self.abandon().await;
+        }
+        self.prepared.wake = decision.wake;
+        let mut then = Then::Wait;
+        for action in decision.actions {
+            match self.act(action, now).await {
+                Then::Wait => {}
+                Then::LookAgain => then = Then::LookAgain,
+                Then::Leave => return Then::Leave,
+            }
+        }
+        then
+    }
+
+    fn decide(&mut self, now: Timestamp) -> Decision {
+        let probes: BTreeMap<String, Probed> = self
+            .watching
+            .iter_mut()
+            .map(|(container, watched)| {
+                (container.clone(), watched.probed.borrow_and_update().clone())
+            })
+            .collect();
+        let seen = Seen {
+            pod: &self.pod,
+            host_ip: &self.context.config.host_ip(),
+            preparation: &self.prepared.preparation,
+            shim: self.shim.state(),
+            runs: self.runs.all(),
+            probes: &probes,
+            ending: self.ending.as_ref(),
+        };
+        lifecycle::decide(&seen, now)
+    }
+
+    async fn publish(&mut self, decision: &Decision, now: Timestamp) -> Then {
+        if !self.publication.is_due(now) {
+            return Then::Wait;
+        }
+        let client = &self.context.client;
+        let ports = self.prepared.ports_annotation();
+        match publish::publish(client, &self.pod, &decision.status, ports.as_deref()).await {
+            Published::Unchanged => self.publication.succeeded(),
+            Published::Done(pod) => {
+                self.publication.succeeded();
+                self.pod = Arc::from(pod);
+            }
+            Published::Gone => return Then::Leave,
+            Published::Failed(error) => {
+                tracing::warn!(pod = self.name(), %error, "cannot publish its status");
+                self.publication.failed(now);
+            }
+        }
+        Then::Wait
+    }
+
+    /// Waits for whatever comes first: news, an end, a verdict of a probe, or the next time.
+    async fn wait(&mut self) {
+        let now = self.context.clock.now();
+        let times = [
+            self.prepared.wake,
+            self.prepared.next_look(),
+            self.launch.at,
+            self.publication.at,
+            self.removal.at,
+        ];
+        let next = times.into_iter().flatten().filter(|at| *at > now).min();
+        let pause = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+        // What the last decision read counts as seen.
+        let probed = async {
+            if self.watching.is_empty() {
+                return std::future::pending().await;
+            }
+            let watched = self.watching.values_mut();
+            let changes = watched.map(|watched| Box::pin(watched.probed.changed()));
+            if select_all(changes).await.0.is_err() {
+                // Its tasks have ended: there will be no other verdict.
+                std::future::pending::<()>().await;
+            }
+        };
+        let ended = async {
+            match &mut self.shim {
+                Shim::Running { ended, .. } => ended.recv().await,
+                Shim::Absent | Shim::Ended => std::future::pending().await,
+            }
+        };
+        let wake = async {
+            match pause {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            told = self.inbox.changed() => self.take_in(told.is_err()),
+            record = ended => self.take_in_end(record),
+            () = probed => {}
+            () = wake => {}
+        }
+    }
+
+    /// Takes in what was told; `alone` when nobody will tell anything any more.
+    fn take_in(&mut self, alone: bool) {
+        let told = self.inbox.borrow_and_update().clone();
+        if !is_older(&told.pod, &self.pod) && !Arc::ptr_eq(&told.pod, &self.pod) {
+            self.pod = told.pod;
+            self.prepared.is_stale = true;
+        }
+        if told.changes != self.changes {
+            self.changes = told.changes;
+            self.prepared.is_stale = true;
+        }
+        if let Some(message) = told.over
+            && self.ending.is_none()
+        {
+            let since = self.context.clock.now();
+            self.ending = Some(Ending { reason: "Evicted", message, since, grace: Some(0) });
+        }
+        self.vanished |= told.vanished;
+        self.shutting_down |= told.shutdown || alone;
+    }
+
+    /// A container ended, or with it the whole shim.
+    fn take_in_end(&mut self, record: Option<Record>) {
+        if let Some(record) = record {
+            self.stopping.remove(&record.container);
+            self.watching.remove(&record.container);
+            self.runs.record(&record);
+            return;
+        }
+        let now = self.context.clock.now();
+        tracing::warn!(pod = self.name(), "its shim ended unasked");
+        self.runs.lose(now);
+        self.stopping.clear();
+        self.watching.clear();
+        self.shim = Shim::Ended;
+    }
+
+    fn name(&self) -> String {
+        format!("{}/{}", self.pod.namespace().unwrap_or_default(), self.pod.name_any())
+    }
+
+    fn uid(&self) -> String {
+        self.pod.uid().unwrap_or_default()
+    }
+
+    /// A container of the Pod, init containers included.
+    fn container(&self, name: &str) -> Option<&Container> {
+        containers(&self.pod).find(|container| container.name == name)
+    }
+}
+
+/// All containers of a Pod in the order in which they start.
+fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
+    let spec = pod.spec.as_ref();
+    let init = spec.into_iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    init.chain(spec.into_iter().flat_map(|spec| &spec.containers))
+}
+
+/// Whether what a watch tells is older than what an answer told. Versions of one resource can be
+/// compared as numbers.
+fn is_older(told: &Pod, known: &Pod) -> bool {
+    let version = |pod: &Pod| pod.resource_version().and_then(|v| v.parse::<u64>().ok());
+    matches!((version(told), version(known)), (Some(told), Some(known)) if told < known)
+}
+
+/// The charter is written once, when the shim is launched.
+fn launched_at(folder: &PodFolder) -> Option<Timestamp> {
+    let modified = std::fs::metadata(folder.charter()).ok()?.modified().ok()?;
+    Timestamp::try_from(modified).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_pause_longer_and_longer_up_to_a_minute() {
+        let mut retry = Retry::default();
+        let now = Timestamp::UNIX_EPOCH;
+        assert!(retry.is_due(now));
+        let pauses: Vec<i64> = (0..8)
+            .map(|_| {
+                retry.failed(now);
+                retry.at.expect("a time").as_second()
+            })
+            .collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
+        assert!(!retry.is_due(now));
+        retry.succeeded();
+        assert!(retry.is_due(now));
+    }
+
+    #[test]
+    fn an_older_version_is_not_believed() {
+        let pod = |version: &str| Pod {
+            metadata: kube::core::ObjectMeta {
+                resource_version: Some(version.to_owned()),
+                ..Default::default()
+            },
+            ..Pod::default()
+        };
+        assert!(is_older(&pod("9"), &pod("10")));
+        assert!(!is_older(&pod("10"), &pod("9")));
+        assert!(!is_older(&pod("10"), &pod("10")));
+        assert!(!is_older(&pod("strange"), &pod("10")));
+    }
+}

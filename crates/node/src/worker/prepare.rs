@@ -1,0 +1,232 @@
+//! Whether a Pod can run here, and what it runs with: its user, its ports, its volumes.
+//!
+//! Looked at again only when something changed or a time has come; what a Pod was once given (its
+//! ports, its user) stays with it, and is on disk for the next node.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, chown};
+use std::path::Path;
+
+use jiff::Timestamp;
+use kube::ResourceExt as _;
+
+use crate::cgroup::ContainerGroup;
+use crate::event::EventType;
+use crate::fields;
+use crate::lifecycle::Preparation;
+use crate::objects;
+use crate::plan::VolumeSource;
+use crate::port::{self, PortMap};
+use crate::shim::protocol::Confinement;
+use crate::volume::{Owner, Wanted};
+
+use super::{Retry, Worker, containers};
+
+/// What is shown before anything was looked at.
+const CREATING: &str = "ContainerCreating";
+
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) preparation: Preparation,
+    /// Something changed since it was looked at.
+    pub(super) is_stale: bool,
+    /// When the decision wants to be made again.
+    pub(super) wake: Option<Timestamp>,
+    pub(super) confinement: Option<Confinement>,
+    pub(super) ports: Option<PortMap>,
+    pub(super) volumes: BTreeMap<String, VolumeSource>,
+    /// When a token is to be renewed.
+    refresh: Option<Timestamp>,
+    /// When to look again at what was missing and of which no news comes.
+    retry: Retry,
+}
+
+impl Default for Prepared {
+    fn default() -> Self {
+        Self {
+            preparation: Preparation::Waiting {
+                container: None,
+                reason: CREATING,
+                message: String::new(),
+            },
+            is_stale: true,
+            wake: None,
+            confinement: None,
+            ports: None,
+            volumes: BTreeMap::new(),
+            refresh: None,
+            retry: Retry::default(),
+        }
+    }
+}
+
+impl Prepared {
+    /// The annotation that tells a Pod's ports; a Pod without ports has none.
+    pub(super) fn ports_annotation(&self) -> Option<String> {
+        self.ports.as_ref().filter(|ports| !ports.is_empty()).map(PortMap::json)
+    }
+
+    pub(super) fn next_look(&self) -> Option<Timestamp> {
+        [self.refresh, self.retry.at].into_iter().flatten().min()
+    }
+
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.is_stale || self.next_look().is_some_and(|at| at <= now)
+    }
+}
+
+/// Why a Pod cannot run: for now, or for good.
+enum Obstacle {
+    Waiting(String),
+    /// One container refers to something that is not there.
+    Configuration { container: String, message: String },
+    Refused { reason: &'static str, message: String },
+}
+
+impl Worker {
+    /// Looks at everything that the Pod needs, and makes what can be made.
+    pub(super) async fn prepare(&mut self) {
+        let now = self.context.clock.now();
+        if self.is_over() || !self.prepared.is_due(now) {
+            return;
+        }
+        self.prepared.is_stale = false;
+        let found = self.look(now).await;
+        let preparation = match found {
+            Ok(()) => {
+                self.prepared.retry.succeeded();
+                Preparation::Ready
+            }
+            Err(Obstacle::Waiting(message)) => {
+                self.prepared.retry.failed(now);
+                self.note(EventType::Warning, "FailedMount", &message);
+                Preparation::Waiting { container: None, reason: CREATING, message }
+            }
+            Err(Obstacle::Configuration { container, message }) => {
+                self.prepared.retry.failed(now);
+                self.note(EventType::Warning, "Failed", &format!("Error: {message}"));
+                let (container, reason) = (Some(container), "CreateContainerConfigError");
+                Preparation::Waiting { container, reason, message }
+            }
+            Err(Obstacle::Refused { reason, message }) => {
+                self.note(EventType::Warning, reason, &message);
+                Preparation::Refused { reason, message }
+            }
+        };
+        self.prepared.preparation = preparation;
+    }
+
+    /// A Pod that has ended, or is about to, needs nothing any more.
+    fn is_over(&self) -> bool {
+        let phase = self.pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        matches!(phase, Some("Succeeded" | "Failed"))
+            || self.pod.metadata.deletion_timestamp.is_some()
+    }
+
+    async fn look(&mut self, now: Timestamp) -> Result<(), Obstacle> {
+        if self.prepared.confinement.is_none() {
+            self.admit()?;
+        }
+        let Some(confinement) = self.prepared.confinement else { return Ok(()) };
+        if self.prepared.ports.is_none() {
+            self.prepared.ports = Some(self.draw_ports(now)?);
+        }
+        let context = self.context.clone();
+        context.objects.set(&self.uid(), objects::references(&self.pod));
+        let wanted = Wanted {
+            pod: &self.pod,
+            folder: &self.folder,
+            owner: Owner::of(confinement),
+            lookup: &context.objects,
+            now,
+        };
+        let volumes = context.volumes.prepare(&wanted).await;
+        for warning in &volumes.warnings {
+            self.note(EventType::Warning, "FailedMount", warning);
+        }
+        self.prepared.refresh = volumes.refresh;
+        self.prepared.volumes = volumes.volumes;
+        if !volumes.missing.is_empty() {
+            return Err(Obstacle::Waiting(volumes.missing.join("; ")));
+        }
+        self.check_configuration()
+    }
+
+    /// Whether every container that does not run could be started.
+    fn check_configuration(&self) -> Result<(), Obstacle> {
+        let group = ContainerGroup::default();
+        for container in containers(&self.pod) {
+            let name = &container.name;
+            if self.runs.running(name).is_none()
+                && let Err(error) = self.plan_in(name, 0, &group)
+            {
+                let (container, message) = (name.clone(), error.to_string());
+                return Err(Obstacle::Configuration { container, message });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this node takes the Pod at all, and as which user it runs.
+    fn admit(&mut self) -> Result<(), Obstacle> {
+        let value = serde_json::to_value(&*self.pod).unwrap_or_default();
+        fields::check(&value).map_err(|refused| Obstacle::Refused {
+            reason: "UnsupportedPod",
+            message: refused.to_string(),
+        })?;
+        let namespace = self.pod.namespace().unwrap_or_default();
+        let confinement = self.context.confiner.confinement(&namespace).map_err(|error| {
+            Obstacle::Refused { reason: "CannotConfine", message: error.to_string() }
+        })?;
+        make_folder(self.folder.path(), None)
+            .and_then(|()| make_folder(&self.folder.hooks(), None))
+            .and_then(|()| make_folder(&self.folder.home(), Owner::of(confinement)))
+            .and_then(|()| make_folder(&self.folder.tmp(), Owner::of(confinement)))
+            .map_err(|error| Obstacle::Waiting(format!("cannot make the Pod's folder: {error}")))?;
+        if let Err(error) = fs::write(self.folder.pod(), value.to_string()) {
+            return Err(Obstacle::Waiting(format!("cannot keep the Pod: {error}")));
+        }
+        self.prepared.confinement = Some(confinement);
+        Ok(())
+    }
+
+    /// The ports that the Pod has from before, or new ones.
+    fn draw_ports(&self, now: Timestamp) -> Result<PortMap, Obstacle> {
+        let waiting = |error: &dyn std::fmt::Display| Obstacle::Waiting(error.to_string());
+        let requests = port::requests(&self.pod).map_err(|error| Obstacle::Refused {
+            reason: "UnsupportedPod",
+            message: error.to_string(),
+        })?;
+        if requests.is_empty() {
+            return Ok(PortMap::default());
+        }
+        let (uid, file) = (self.uid(), self.folder.ports());
+        let mut ports = self.context.ports();
+        // The annotation says the same, but anybody who may create Pods can write it.
+        if let Ok(text) = fs::read_to_string(&file)
+            && let Ok(known) = PortMap::parse(&text)
+        {
+            ports.restore(&uid, &known).map_err(|error| waiting(&error))?;
+            return Ok(known);
+        }
+        let drawn = ports
+            .draw(&uid, &requests, now, port::is_free)
+            .map_err(|error| waiting(&error))?;
+        if let Err(error) = fs::write(&file, drawn.json()) {
+            ports.release(&uid, now);
+            return Err(waiting(&format!("cannot note the Pod's ports: {error}")));
+        }
+        Ok(drawn)
+    }
+}
+
+/// Makes a folder that only its owner can enter.
+fn make_folder(path: &Path, owner: Option<Owner>) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    match owner {
+        Some(Owner { uid, gid }) => chown(path, Some(uid), Some(gid)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,158 @@
+//! Writes a Pod's status: only what changed, and only to the very Pod that was looked at.
+
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use kube::api::{Api, Patch, PatchParams};
+use kube::{Client, ResourceExt as _};
+use serde_json::{Map, Value, json};
+
+use crate::port::ANNOTATION as PORTS_ANNOTATION;
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) enum Published {
+    /// The Pod as it is now.
+    Done(Box<Pod>),
+    /// There was nothing to write.
+    Unchanged,
+    /// The Pod is gone, or another one has its name.
+    Gone,
+    /// To be tried again.
+    Failed(kube::Error),
+}
+
+/// Publishes `status`, and the Pod's ports when they are not on it yet.
+pub(super) async fn publish(
+    client: &Client,
+    pod: &Pod,
+    status: &PodStatus,
+    ports: Option<&str>,
+) -> Published {
+    let annotation = ports.filter(|ports| {
+        pod.annotations().get(PORTS_ANNOTATION).is_none_or(|known| known != ports)
+    });
+    let Some(patch) = patch(pod, status, annotation) else { return Published::Unchanged };
+    let namespace = pod.namespace().unwrap_or_default();
+    let api: Api<Pod> = Api::namespaced(client.clone(), &namespace);
+    match api.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(patch)).await
+    {
+        Ok(pod) => Published::Done(Box::new(pod)),
+        Err(kube::Error::Api(status)) if status.is_not_found() => Published::Gone,
+        // Only the uid is a precondition: the name belongs to another Pod now.
+        Err(kube::Error::Api(status)) if status.is_conflict() => Published::Gone,
+        Err(error) => Published::Failed(error),
+    }
+}
+
+/// A strategic merge patch from what the Pod has to what it should have; nothing if that is the same.
+fn patch(pod: &Pod, status: &PodStatus, ports: Option<&str>) -> Option<Value> {
+    let old = as_map(pod.status.as_ref());
+    let mut new = as_map(Some(status));
+    for (field, value) in &old {
+        if !new.contains_key(field) {
+            new.insert(field.clone(), Value::Null);
+        } else if new.get(field) == Some(value) {
+            new.remove(field);
+        }
+    }
+    // These are merged by key, element by element: what is gone must be said to be gone.
+    for (list, key) in [("conditions", "type"), ("podIPs", "ip")] {
+        if let (Some(Value::Array(new)), Some(Value::Array(old))) = (new.get_mut(list), old.get(list))
+        {
+            forget(new, old, key);
+        }
+    }
+    if new.is_empty() && ports.is_none() {
+        return None;
+    }
+    let mut metadata = json!({"uid": pod.metadata.uid});
+    if let Some(ports) = ports {
+        metadata["annotations"] = json!({PORTS_ANNOTATION: ports});
+    }
+    Some(json!({"metadata": metadata, "status": new}))
+}
+
+/// Adds to a list that is merged by `key` what makes the merger equal to the list itself.
+fn forget(new: &mut Vec<Value>, old: &[Value], key: &str) {
+    for before in old {
+        match new.iter_mut().find(|element| element[key] == before[key]) {
+            None => new.push(json!({"$patch": "delete", key: before[key]})),
+            Some(Value::Object(element)) => {
+                let gone = before.as_object().into_iter().flat_map(Map::keys);
+                for field in gone {
+                    element.entry(field.clone()).or_insert(Value::Null);
+                }
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn as_map(status: Option<&PodStatus>) -> Map<String, Value> {
+    match status.map(serde_json::to_value) {
+        Some(Ok(Value::Object(map))) => map,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(value: Value) -> PodStatus {
+        serde_json::from_value(value).expect("a status")
+    }
+
+    fn pod(status: &Value) -> Pod {
+        let pod = json!({
+            "metadata": {"name": "a", "namespace": "default", "uid": "u"},
+            "status": status,
+        });
+        serde_json::from_value(pod).expect("a Pod")
+    }
+
+    #[test]
+    fn only_what_changed_is_written() {
+        let old = json!({"phase": "Pending", "hostIP": "127.0.0.1", "reason": "Because"});
+        let new = status(json!({"phase": "Running", "hostIP": "127.0.0.1"}));
+        let written = patch(&pod(&old), &new, None);
+        let expected = json!({
+            "metadata": {"uid": "u"},
+            "status": {"phase": "Running", "reason": null},
+        });
+        assert_eq!(written, Some(expected));
+    }
+
+    #[test]
+    fn nothing_new_writes_nothing() {
+        let same = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+        assert_eq!(patch(&pod(&same), &status(same.clone()), None), None);
+    }
+
+    #[test]
+    fn a_condition_that_is_no_more_is_taken_out_by_name() {
+        let condition = |kind: &str| json!({"type": kind, "status": "True"});
+        let old = json!({"conditions": [condition("Ready"), condition("Old")]});
+        let new = status(json!({"conditions": [condition("Ready")]}));
+        let written = patch(&pod(&old), &new, None).expect("a change");
+        let expected = json!([condition("Ready"), {"$patch": "delete", "type": "Old"}]);
+        assert_eq!(written["status"]["conditions"], expected);
+    }
+
+    #[test]
+    fn a_field_of_a_condition_that_is_no_more_is_taken_out() {
+        let old = json!({"conditions": [{"type": "Ready", "status": "False", "reason": "No"}]});
+        let new = status(json!({"conditions": [{"type": "Ready", "status": "True"}]}));
+        let written = patch(&pod(&old), &new, None).expect("a change");
+        let expected = json!([{"type": "Ready", "status": "True", "reason": null}]);
+        assert_eq!(written["status"]["conditions"], expected);
+    }
+
+    #[test]
+    fn ports_are_an_annotation() {
+        let same = json!({"phase": "Running"});
+        let written = patch(&pod(&same), &status(same.clone()), Some(r#"{"http":20000}"#));
+        let annotations = json!({PORTS_ANNOTATION: r#"{"http":20000}"#});
+        let expected = json!({"metadata": {"uid": "u", "annotations": annotations}, "status": {}});
+        assert_eq!(written, Some(expected));
+    }
+}
