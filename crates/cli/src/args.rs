@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 /// Where the API is served unless `--listen` says otherwise.
-pub(crate) const LISTEN: SocketAddr =
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7443);
+pub(crate) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7443);
 /// A kubelet takes 110, for its network's sake; processes of one machine take less.
 const MAX_PODS: u32 = 600;
 

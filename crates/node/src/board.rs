@@ -184,9 +184,19 @@ mod tests {
         board.show(&pod("u"), &folder, &[run(0, false)], &status(&json!({"running": {}})));
         let current = found(&board).current.expect("it runs");
         assert!(!*current.ended.borrow());
-        board.show(&pod("u"), &folder, &[run(0, true)], &status(&json!({"terminated": {"exitCode": 1}})));
+        board.show(
+            &pod("u"),
+            &folder,
+            &[run(0, true)],
+            &status(&json!({"terminated": {"exitCode": 1}})),
+        );
         assert!(*current.ended.borrow());
-        board.show(&pod("u"), &folder, &[run(0, true), run(1, false)], &status(&json!({"running": {}})));
+        board.show(
+            &pod("u"),
+            &folder,
+            &[run(0, true), run(1, false)],
+            &status(&json!({"running": {}})),
+        );
         let runs = found(&board);
         assert_eq!((runs.current.map(|run| run.attempt), runs.previous), (Some(1), Some(0)));
     }

@@ -34,7 +34,7 @@ pub enum CapacityError {
 
 /// An amount of everything that Pods share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Resources {
+pub(crate) struct Resources {
     pub milli_cpu: u64,
     pub memory: u64,
     pub ephemeral_storage: u64,
@@ -43,7 +43,7 @@ pub struct Resources {
 
 impl Resources {
     /// What the machine has: not more than we ourselves are allowed of it.
-    pub fn measure(data: &Path, pods: u32) -> Result<Self, CapacityError> {
+    pub(crate) fn measure(data: &Path, pods: u32) -> Result<Self, CapacityError> {
         let affinity = rustix::thread::sched_getaffinity(None)
             .map_err(|error| CapacityError::Processors(error.into()))?;
         let processors = u64::from(affinity.count()) * 1000;
@@ -58,7 +58,7 @@ impl Resources {
 
     /// What Pods may have of it: all but a reserve, but never less than half.
     #[must_use]
-    pub fn allocatable(&self) -> Self {
+    pub(crate) fn allocatable(&self) -> Self {
         let keep = |amount: u64, (least, most): (u64, u64)| {
             amount - (amount / RESERVED_PART).clamp(least, most).min(amount / 2)
         };
@@ -71,7 +71,7 @@ impl Resources {
     }
 
     /// As a Node's status says it.
-    pub fn quantities(&self) -> BTreeMap<String, Quantity> {
+    pub(crate) fn quantities(&self) -> BTreeMap<String, Quantity> {
         let cpu = if self.milli_cpu.is_multiple_of(1000) {
             (self.milli_cpu / 1000).to_string()
         } else {
@@ -102,7 +102,7 @@ fn bytes(amount: u64) -> String {
 
 /// What is left of the machine at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub(crate) struct Reading {
     pub memory_available: u64,
     pub disk_available: u64,
     pub disk_total: u64,
@@ -111,7 +111,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    pub fn take(data: &Path) -> Result<Self, CapacityError> {
+    pub(crate) fn take(data: &Path) -> Result<Self, CapacityError> {
         let disk = Disk::of(data)?;
         Ok(Self {
             memory_available: Memory::read()?.available,
@@ -180,7 +180,7 @@ fn read(path: &str) -> Result<String, CapacityError> {
 }
 
 /// What the machine is called, and what runs on it. What it does not say is left empty.
-pub fn system_info() -> NodeSystemInfo {
+pub(crate) fn system_info() -> NodeSystemInfo {
     let name = rustix::system::uname();
     let text = |path: &str| {
         fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default()

@@ -27,14 +27,14 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-pub use detect::{own_memory_limit, own_milli_cpu, process_limit};
+pub(crate) use detect::{own_memory_limit, own_milli_cpu, process_limit};
 
 /// Processes and threads of a whole Pod unless somebody asks for another bound: more than any
 /// ordinary service has, and few enough that a fork bomb stays a nuisance of one Pod.
-pub const DEFAULT_PIDS: u64 = 1024;
+pub(crate) const DEFAULT_PIDS: u64 = 1024;
 
 /// How long killed processes may take to be gone: the kernel has to free their memory first.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause between two looks doubles up to this.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
@@ -62,7 +62,7 @@ pub enum CgroupError {
 
 /// What a Pod or a container may use; `None` and 0 are no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     pub memory: Option<u64>,
     pub milli_cpu: Option<u64>,
     /// What it asked for: its weight when the processor is contended.
@@ -78,7 +78,7 @@ impl Limits {
 
 /// What the kernel holds Pods to on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Enforced {
+pub(crate) struct Enforced {
     pub memory: bool,
     pub cpu: bool,
     pub pids: bool,
@@ -88,7 +88,7 @@ pub struct Enforced {
 
 /// The groups of one container, as its shim wants them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ContainerGroup {
+pub(crate) struct ContainerGroup {
     /// The files that a process is entered by.
     pub procs: Vec<PathBuf>,
     /// A file with a line `oom_kill N`. The number counts since the group was made, over every run
@@ -157,7 +157,7 @@ impl Level {
 
 /// The control groups of one node's Pods.
 #[derive(Debug, Clone)]
-pub struct Cgroups {
+pub(crate) struct Cgroups {
     trees: Vec<Tree>,
     enforced: Enforced,
 }
@@ -165,7 +165,7 @@ pub struct Cgroups {
 impl Cgroups {
     /// Finds out by trying what can be limited here. `base` names the group of all our Pods; it is
     /// to be the same whenever this node starts again.
-    pub fn detect(base: &str) -> Result<Self, CgroupError> {
+    pub(crate) fn detect(base: &str) -> Result<Self, CgroupError> {
         check_name("the node", base)?;
         Ok(detect::detect(base))
     }
@@ -176,13 +176,13 @@ impl Cgroups {
         Self { trees: Vec::new(), enforced: detect::summary(&[], &[why.into()]) }
     }
 
-    pub const fn enforced(&self) -> &Enforced {
+    pub(crate) const fn enforced(&self) -> &Enforced {
         &self.enforced
     }
 
     /// Bounds all Pods together, so that those without limits leave the machine something. It
     /// fails where they use more than that already.
-    pub fn bound(&self, memory: u64, milli_cpu: u64) -> Result<(), CgroupError> {
+    pub(crate) fn bound(&self, memory: u64, milli_cpu: u64) -> Result<(), CgroupError> {
         let (part, whole) = PIDS_PART;
         let level = Level::Node { pids: detect::process_limit() / whole * part };
         // A quota would waste what the rest of the machine leaves idle; a weight does not.
@@ -194,7 +194,7 @@ impl Cgroups {
     }
 
     /// Makes a Pod's group, or sets an existing one to these limits.
-    pub fn pod(&self, uid: &str, limits: Limits, pids: u64) -> Result<(), CgroupError> {
+    pub(crate) fn pod(&self, uid: &str, limits: Limits, pids: u64) -> Result<(), CgroupError> {
         check_name("the Pod's uid", uid)?;
         for tree in &self.trees {
             tree.make(&tree.pod(uid), limits.effective(), Level::Pod { pids: pids.max(1) })?;
@@ -203,7 +203,7 @@ impl Cgroups {
     }
 
     /// Makes a container's group in its Pod's, or sets an existing one to these limits.
-    pub fn container(
+    pub(crate) fn container(
         &self,
         uid: &str,
         name: &str,
@@ -229,7 +229,7 @@ impl Cgroups {
 
     /// Kills whatever is in a Pod's groups, forking or not, and waits until it is gone. Before
     /// anything runs in them again, they are to be made again: forking may be off.
-    pub fn kill(&self, uid: &str) -> Result<(), CgroupError> {
+    pub(crate) fn kill(&self, uid: &str) -> Result<(), CgroupError> {
         check_name("the Pod's uid", uid)?;
         let mut pause = Pause::new();
         // One tree holds all processes that the others hold, so what can kill at once goes first.
@@ -255,7 +255,7 @@ impl Cgroups {
     }
 
     /// Removes a Pod's groups, which must be empty or about to be.
-    pub fn remove(&self, uid: &str) -> Result<(), CgroupError> {
+    pub(crate) fn remove(&self, uid: &str) -> Result<(), CgroupError> {
         check_name("the Pod's uid", uid)?;
         let mut pause = Pause::new();
         for tree in &self.trees {
@@ -272,7 +272,7 @@ impl Cgroups {
 
     /// Removes the empty groups of Pods that are not `known`, and names those that are not empty:
     /// whether their processes are to die is not decided here.
-    pub fn sweep(&self, known: &BTreeSet<String>) -> Vec<String> {
+    pub(crate) fn sweep(&self, known: &BTreeSet<String>) -> Vec<String> {
         let mut populated = BTreeSet::new();
         for tree in &self.trees {
             for path in subgroups(&tree.base).unwrap_or_default() {
@@ -294,7 +294,7 @@ impl Cgroups {
     }
 
     /// Removes the group of all Pods if none is left in it.
-    pub fn leave(&self) {
+    pub(crate) fn leave(&self) {
         for tree in &self.trees {
             // Pods that are kept keep it busy; the next node finds it again.
             let _ = fs::remove_dir(&tree.base);

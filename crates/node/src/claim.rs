@@ -17,11 +17,12 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
-use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim};
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::core::v1::{
+    ObjectReference, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus,
+};
+use kube::api::PostParams;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::event::{EventType, Recorder};
@@ -78,36 +79,49 @@ fn decide(claim: &PersistentVolumeClaim) -> Decision {
         return Decision::Refuse(words);
     }
     let volume = volume_name(uid);
-    let finalizers = claim.metadata.finalizers.as_deref().unwrap_or_default();
-    let held = finalizers.iter().any(|finalizer| finalizer == FINALIZER);
-    // Only for the claim as it was seen: whoever changes it meanwhile is not overwritten.
-    let precondition = json!({"uid": uid, "resourceVersion": claim.metadata.resource_version});
+    let finalizers = claim.metadata.finalizers.iter().flatten();
+    let held = finalizers.into_iter().any(|finalizer| finalizer == FINALIZER);
     match spec.volume_name.as_deref() {
-        Some(name) if name == volume && held => Decision::Bind(json!({
-            "metadata": precondition,
-            "status": {
-                "phase": "Bound",
-                "accessModes": spec.access_modes,
-                "capacity": {"storage": spec.resources.as_ref()
-                    .and_then(|resources| resources.requests.as_ref()?.get("storage"))},
-            },
-        })),
-        None | Some("") => name_patch(precondition, finalizers, held, &volume),
-        Some(name) if name == volume => name_patch(precondition, finalizers, held, &volume),
-        Some(name) => Decision::Refuse(format!(
+        Some(name) if name == volume && held => Decision::Bind(Box::new(bound(claim, spec))),
+        Some(name) if !name.is_empty() && name != volume => Decision::Refuse(format!(
             "persistentvolume \"{name}\" not found: leave spec.volumeName empty"
         )),
+        _ => Decision::Name(Box::new(named(claim, spec, volume))),
     }
 }
 
-fn name_patch(mut metadata: Value, finalizers: &[String], held: bool, volume: &str) -> Decision {
-    let mut finalizers = finalizers.to_vec();
-    if !held {
+/// The claim with the name of its volume, and held on to.
+fn named(
+    claim: &PersistentVolumeClaim,
+    spec: &PersistentVolumeClaimSpec,
+    volume: String,
+) -> PersistentVolumeClaim {
+    let mut named = claim.clone();
+    let finalizers = named.metadata.finalizers.get_or_insert_default();
+    if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
         finalizers.push(FINALIZER.to_owned());
     }
-    metadata["finalizers"] = json!(finalizers);
-    metadata["annotations"] = json!({BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes"});
-    Decision::Name(json!({"metadata": metadata, "spec": {"volumeName": volume}}))
+    let annotations = named.metadata.annotations.get_or_insert_default();
+    for key in [BIND_COMPLETED, BOUND_BY_CONTROLLER] {
+        annotations.insert(key.to_owned(), "yes".to_owned());
+    }
+    named.spec = Some(PersistentVolumeClaimSpec { volume_name: Some(volume), ..spec.clone() });
+    named
+}
+
+/// The claim with all that it asked for.
+fn bound(claim: &PersistentVolumeClaim, spec: &PersistentVolumeClaimSpec) -> PersistentVolumeClaim {
+    let requests = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    let storage = requests.and_then(|requests| requests.get_key_value("storage"));
+    let status = PersistentVolumeClaimStatus {
+        phase: Some("Bound".to_owned()),
+        access_modes: spec.access_modes.clone(),
+        capacity: Some(
+            storage.map(|(name, amount)| (name.clone(), amount.clone())).into_iter().collect(),
+        ),
+        ..claim.status.clone().unwrap_or_default()
+    };
+    PersistentVolumeClaim { status: Some(status), ..claim.clone() }
 }
 
 /// What a claim asks for that a directory cannot be.
@@ -285,17 +299,17 @@ async fn write(client: Client, uid: String, claim: PersistentVolumeClaim) -> (St
     let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
     let name = claim.metadata.name.as_deref().unwrap_or_default();
     let api = Api::<PersistentVolumeClaim>::namespaced(client, namespace);
-    let params = PatchParams::default();
+    let params = PostParams::default();
+    // What is written names the version that it was made from: whoever changed the claim meanwhile
+    // is not overwritten.
     let answer = match decide(&claim) {
-        Decision::Name(patch) => {
-            let patch = Patch::Merge(patch);
-            ask("name the volume of a claim", api.patch(name, &params, &patch)).await
+        Decision::Name(named) => {
+            ask("name the volume of a claim", api.replace(name, &params, &named)).await
         }
-        Decision::Bind(patch) => {
-            let patch = Patch::Merge(patch);
-            ask("bind a claim", api.patch_status(name, &params, &patch)).await
+        Decision::Bind(bound) => {
+            ask("bind a claim", api.replace_status(name, &params, &bound)).await
         }
-        Decision::Nothing | Decision::Refuse(_) => Ok(claim),
+        Decision::Nothing | Decision::Refuse(_) => Ok(claim.clone()),
     };
     (uid, answer)
 }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
-use crate::{claim, job, scheduler};
+use crate::{claim, job, scheduler, taint};
 
 /// Before a controller that failed is started again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -27,6 +27,10 @@ pub struct Clients {
     pub scheduler: Client,
     pub claims: Client,
     pub jobs: Client,
+    /// Deletes Jobs whose time is up.
+    pub expiry: Client,
+    /// Keeps the taints of Nodes in step with their conditions.
+    pub nodes: Client,
 }
 
 impl std::fmt::Debug for Clients {
@@ -37,14 +41,14 @@ impl std::fmt::Debug for Clients {
 
 impl Controllers {
     pub fn start(clients: Clients, clock: Clock) -> Self {
-        let mut controllers = Self::claims_alone(clients.claims);
-        let (scheduler, jobs) = (clients.scheduler, clients.jobs);
-        controllers.add("scheduler", move |stopped| {
-            scheduler::run(scheduler.clone(), clock, stopped)
-        });
+        let mut controllers = Self::claims_alone(clients.claims.clone());
+        let Clients { scheduler, jobs, expiry, nodes, .. } = clients;
+        controllers
+            .add("scheduler", move |stopped| scheduler::run(scheduler.clone(), clock, stopped));
         controllers.add("Job controller", move |stopped| {
-            job::run(jobs.clone(), clock, stopped)
+            job::run(jobs.clone(), expiry.clone(), clock, stopped)
         });
+        controllers.add("keeper of taints", move |stopped| taint::run(nodes.clone(), stopped));
         controllers
     }
 

@@ -31,7 +31,7 @@ const TRIES: u32 = 5;
 const KUBELET: &str = "kubelet";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum EventType {
+pub(crate) enum EventType {
     Normal,
     Warning,
 }
@@ -57,7 +57,7 @@ struct Note {
 
 /// Takes notes of what happened; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Recorder {
+pub(crate) struct Recorder {
     notes: mpsc::Sender<Note>,
     dropped: Arc<AtomicU64>,
 }
@@ -65,7 +65,7 @@ pub struct Recorder {
 impl Recorder {
     /// A node's recorder, and the work of writing down what it is told. That ends when every
     /// recorder is gone and all is written.
-    pub fn new(
+    pub(crate) fn new(
         client: kube::Client,
         node: &str,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
@@ -76,7 +76,7 @@ impl Recorder {
     }
 
     /// The same of a controller, which is on no node.
-    pub fn of_component(
+    pub(crate) fn of_component(
         client: kube::Client,
         component: &str,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
@@ -94,7 +94,13 @@ impl Recorder {
     }
 
     /// Returns at once, whatever the API server does.
-    pub fn note(&self, about: &ObjectReference, kind: EventType, reason: &str, message: &str) {
+    pub(crate) fn note(
+        &self,
+        about: &ObjectReference,
+        kind: EventType,
+        reason: &str,
+        message: &str,
+    ) {
         let note = Note {
             about: about.clone(),
             kind,
@@ -109,7 +115,7 @@ impl Recorder {
 }
 
 /// What an Event about a whole Pod refers to.
-pub fn about_pod(pod: &Pod) -> ObjectReference {
+pub(crate) fn about_pod(pod: &Pod) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("Pod".to_owned()),
@@ -122,7 +128,7 @@ pub fn about_pod(pod: &Pod) -> ObjectReference {
 }
 
 /// What an Event about one container refers to.
-pub fn about_container(pod: &Pod, container: &str) -> ObjectReference {
+pub(crate) fn about_container(pod: &Pod, container: &str) -> ObjectReference {
     let init = pod.spec.as_ref().and_then(|spec| spec.init_containers.as_ref());
     let is_init = init.is_some_and(|all| all.iter().any(|one| one.name == container));
     let list = if is_init { "initContainers" } else { "containers" };
@@ -130,7 +136,7 @@ pub fn about_container(pod: &Pod, container: &str) -> ObjectReference {
 }
 
 /// What an Event about the Node refers to. Kubelets put its name where its uid would be.
-pub fn about_node(name: &str) -> ObjectReference {
+pub(crate) fn about_node(name: &str) -> ObjectReference {
     ObjectReference {
         kind: Some("Node".to_owned()),
         name: Some(name.to_owned()),

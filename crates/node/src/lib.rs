@@ -46,10 +46,11 @@ mod request;
 pub mod scheduler;
 mod server;
 pub mod shim;
+pub mod taint;
 mod volume;
 mod worker;
 
 pub use agent::{Agent, Leaving, StartError};
 pub use config::{Config, Serving};
 pub use controllers::{Clients, Controllers};
-pub use server::Certified;
+pub use server::{Certified, ServeError, TlsError};

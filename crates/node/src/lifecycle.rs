@@ -29,11 +29,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
-pub use decide::decide;
+pub(crate) use decide::decide;
 
 /// Everything that is known of a Pod at one moment.
 #[derive(Debug, Clone)]
-pub struct Seen<'a> {
+pub(crate) struct Seen<'a> {
     /// As the API has it; its `status` is what was last published.
     pub pod: &'a Pod,
     pub host_ip: &'a str,
@@ -50,7 +50,7 @@ pub struct Seen<'a> {
 
 /// Whether a Pod's containers can run: volumes, references, ports, fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Preparation {
+pub(crate) enum Preparation {
     /// Something is missing that may still come; `reason` is `ContainerCreating` unless a single
     /// container is at fault (`CreateContainerConfigError`).
     Waiting {
@@ -67,7 +67,7 @@ pub enum Preparation {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ShimState {
+pub(crate) enum ShimState {
     /// None was started yet.
     Absent,
     /// It lives, since it was launched. Runs that began earlier belong to a shim before it: after
@@ -79,14 +79,14 @@ pub enum ShimState {
 
 /// One run of a container, or the attempt of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run {
+pub(crate) struct Run {
     pub container: String,
     pub attempt: u32,
     pub state: RunState,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RunState {
+pub(crate) enum RunState {
     Running {
         started_at: Timestamp,
     },
@@ -100,7 +100,7 @@ pub enum RunState {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exit {
+pub(crate) struct Exit {
     pub started_at: Timestamp,
     pub finished_at: Timestamp,
     pub exit_code: i32,
@@ -113,7 +113,7 @@ pub struct Exit {
 
 /// What the probes of a container say of its present run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Probed {
+pub(crate) struct Probed {
     /// The run that this is about; of another run nothing is known.
     pub attempt: u32,
     /// `None`: no such probe, or no verdict yet.
@@ -124,7 +124,7 @@ pub struct Probed {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failed {
+pub(crate) struct Failed {
     pub message: String,
     /// The probe's own `terminationGracePeriodSeconds`.
     pub grace: Option<i64>,
@@ -132,7 +132,7 @@ pub struct Failed {
 
 /// Why a node ends a Pod by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ending {
+pub(crate) struct Ending {
     /// `Evicted`, `NodeShutdown`, …
     pub reason: &'static str,
     pub message: String,
@@ -144,7 +144,7 @@ pub struct Ending {
 
 /// One thing to do. Each is idempotent: it is given again until what it wants can be seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
+pub(crate) enum Action {
     /// Start the Pod's shim.
     Launch,
     /// Start a container.
@@ -160,7 +160,7 @@ pub enum Action {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Decision {
+pub(crate) struct Decision {
     pub actions: Vec<Action>,
     /// The whole status, as it is to be published.
     pub status: PodStatus,

@@ -20,6 +20,6 @@ mod notify;
 mod query;
 mod read;
 
-pub use follow::{Source, open};
-pub use notify::Folders;
-pub use query::{Query, QueryError};
+pub(crate) use follow::{Source, open};
+pub(crate) use notify::Folders;
+pub(crate) use query::{Query, QueryError};

@@ -48,14 +48,14 @@ enum Kind {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Reference {
+pub(crate) struct Reference {
     kind: Kind,
     namespace: String,
     name: String,
 }
 
 /// Everything that a Pod refers to.
-pub fn references(pod: &Pod) -> BTreeSet<Reference> {
+pub(crate) fn references(pod: &Pod) -> BTreeSet<Reference> {
     let Some(spec) = &pod.spec else { return BTreeSet::new() };
     let mut named = Vec::new();
     for volume in spec.volumes.iter().flatten() {
@@ -145,7 +145,7 @@ struct State {
 
 /// The objects; cheap to clone. They are followed until the last clone is dropped.
 #[derive(Clone)]
-pub struct Objects {
+pub(crate) struct Objects {
     client: Client,
     shared: Arc<Shared>,
 }
@@ -171,12 +171,12 @@ impl Drop for Shared {
 }
 
 impl Objects {
-    pub fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         Self { client, shared: Arc::default() }
     }
 
     /// From now on the Pod refers to exactly these. Must be called inside a tokio runtime.
-    pub fn set(&self, pod_uid: &str, references: BTreeSet<Reference>) {
+    pub(crate) fn set(&self, pod_uid: &str, references: BTreeSet<Reference>) {
         let references: BTreeSet<_> = references.into_iter().take(REFERENCES_LIMIT).collect();
         let mut state = self.shared.lock();
         let before = state.by_pod.insert(pod_uid.to_owned(), references.clone());
@@ -194,7 +194,7 @@ impl Objects {
     }
 
     /// The Pod is gone.
-    pub fn forget(&self, pod_uid: &str) {
+    pub(crate) fn forget(&self, pod_uid: &str) {
         let mut state = self.shared.lock();
         for reference in state.by_pod.remove(pod_uid).unwrap_or_default() {
             state.release(pod_uid, &reference);
@@ -204,7 +204,7 @@ impl Objects {
 
     /// Waits until something changed that Pods refer to, and tells which Pods (by uid) those are.
     /// There is one who asks.
-    pub async fn changed(&self) -> BTreeSet<String> {
+    pub(crate) async fn changed(&self) -> BTreeSet<String> {
         loop {
             let news = self.shared.news.notified();
             let changed = std::mem::take(&mut self.shared.lock().changed);

@@ -5,11 +5,11 @@
 //! result (expansion, the order of `env`, what is missing and how that is said) this is what a
 //! kubelet of 1.36 does.
 
-pub mod downward;
+pub(crate) mod downward;
 mod env;
 mod expand;
 pub(crate) mod mount;
-pub mod resource;
+pub(crate) mod resource;
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -23,9 +23,9 @@ use crate::plan::resource::Requests;
 use crate::port::PortMap;
 use crate::shim::protocol::Start;
 
-pub use crate::shim::protocol::HOME;
+pub(crate) use crate::shim::protocol::HOME;
 /// The folder for temporary files as a confined container sees it.
-pub const TMP: &str = "/tmp";
+pub(crate) const TMP: &str = "/tmp";
 
 /// The longest argument or variable that Linux lets a program start with, its final NUL included.
 const STRING_LIMIT: usize = 128 << 10;
@@ -37,7 +37,7 @@ const HOSTNAME_LIMIT: usize = 63;
 
 /// What is known of the machine and has been made ready for the Pod.
 #[derive(Debug, Clone)]
-pub struct Facts<'a> {
+pub(crate) struct Facts<'a> {
     pub folder: &'a PodFolder,
     /// Whether the container gets a root of its own. Without one it sees the host's paths.
     pub confined: bool,
@@ -63,7 +63,7 @@ pub struct Facts<'a> {
 
 /// Where a prepared volume is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum VolumeSource {
+pub(crate) enum VolumeSource {
     /// A folder of the node's.
     Folder(PathBuf),
     /// Memory, of at most so many bytes.
@@ -73,7 +73,7 @@ pub enum VolumeSource {
 /// Why a container cannot be started now. What each says is meant for the container's status, as
 /// `CreateContainerConfigError`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
+pub(crate) enum PlanError {
     /// It refers to something that is not there, and may still come.
     #[error(transparent)]
     Missing(#[from] Missing),
@@ -102,7 +102,7 @@ pub enum PlanError {
 
 /// What a container refers to and cannot be had, in a kubelet's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Missing {
+pub(crate) enum Missing {
     #[error("configmap {0:?} not found")]
     ConfigMap(String),
     #[error("secret {0:?} not found")]
@@ -112,7 +112,7 @@ pub enum Missing {
 }
 
 /// What run number `attempt` of a container is started with.
-pub fn start(
+pub(crate) fn start(
     pod: &Pod,
     container: &str,
     attempt: u32,
@@ -153,7 +153,7 @@ pub fn start(
 
 /// The name that a Pod's machine has for itself: as in Kubernetes its own, or the one it asks for,
 /// cut to what the kernel takes.
-pub fn hostname(pod: &Pod) -> String {
+pub(crate) fn hostname(pod: &Pod) -> String {
     let spec = pod.spec.as_ref();
     let asked = spec.and_then(|spec| {
         let hostname = spec.hostname.as_deref().filter(|name| !name.is_empty());

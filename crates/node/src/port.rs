@@ -15,13 +15,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerPort, Pod};
 
-pub use range::{PortRange, RangeError};
+pub(crate) use range::{PortRange, RangeError};
 
 /// The annotation that says which ports a Pod has, as JSON by name.
-pub const ANNOTATION: &str = "sojourn.dev/ports";
+pub(crate) const ANNOTATION: &str = "sojourn.dev/ports";
 
 /// How long a port rests after its Pod: longer than connections linger in TIME_WAIT.
-pub const QUARANTINE: Duration = Duration::from_secs(120);
+pub(crate) const QUARANTINE: Duration = Duration::from_secs(120);
 
 /// The most ports of one Pod: so one Pod cannot take a whole range.
 const PORTS_LIMIT: usize = 100;
@@ -31,7 +31,7 @@ const PORTS_LIMIT: usize = 100;
 const TRIES_LIMIT: usize = 1_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Protocol {
+pub(crate) enum Protocol {
     Tcp,
     Udp,
 }
@@ -46,7 +46,7 @@ impl Protocol {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PortError {
+pub(crate) enum PortError {
     #[error(
         "port {port} of container {container:?} has protocol {protocol}; there are TCP and UDP"
     )]
@@ -65,7 +65,7 @@ pub enum PortError {
 
 /// A port that a Pod needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PortRequest {
+pub(crate) struct PortRequest {
     /// What it is published as: its name, or its number if it has none.
     pub key: String,
     pub protocol: Protocol,
@@ -75,7 +75,7 @@ pub struct PortRequest {
 /// The ports that a Pod needs, in the order of its containers. Ports of different containers that
 /// have the same name are one port if they have the same number too; else the later one is
 /// published with the name of its container before it.
-pub fn requests(pod: &Pod) -> Result<Vec<PortRequest>, PortError> {
+pub(crate) fn requests(pod: &Pod) -> Result<Vec<PortRequest>, PortError> {
     let mut asked: Vec<(i32, PortRequest)> = Vec::new();
     for (container, port) in ports(pod) {
         let declared = declared(container, port)?;
@@ -146,31 +146,31 @@ fn qualified_key(container: &Container, port: &ContainerPort, protocol: Protocol
 
 /// The ports that a Pod has, by what they are published as.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PortMap(BTreeMap<String, u16>);
+pub(crate) struct PortMap(BTreeMap<String, u16>);
 
 impl PortMap {
     /// From the annotation's text as the node itself kept it: the API's copy of an annotation is
     /// whatever somebody wrote there, and a Pod would get another's ports by it.
-    pub fn parse(json: &str) -> Result<Self, serde_json::Error> {
+    pub(crate) fn parse(json: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(json).map(Self)
     }
 
     /// The annotation's text.
-    pub fn json(&self) -> String {
+    pub(crate) fn json(&self) -> String {
         serde_json::Value::from_iter(self.0.iter().map(|(key, port)| (key.clone(), *port)))
             .to_string()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&str, u16)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, u16)> {
         self.0.iter().map(|(key, port)| (key.as_str(), *port))
     }
 
     /// The machine's port that a container's port has become.
-    pub fn of(&self, container: &Container, port: &ContainerPort) -> Option<u16> {
+    pub(crate) fn of(&self, container: &Container, port: &ContainerPort) -> Option<u16> {
         let protocol = declared(container, port).ok()?.protocol;
         let qualified = self.0.get(&qualified_key(container, port, protocol));
         qualified.or_else(|| self.0.get(&plain_key(port))).copied()
@@ -178,7 +178,7 @@ impl PortMap {
 
     /// The ports by the names that a container has for them: its own come first, whatever other
     /// containers call theirs.
-    pub fn seen_by<'a>(&'a self, container: &'a Container) -> BTreeMap<&'a str, u16> {
+    pub(crate) fn seen_by<'a>(&'a self, container: &'a Container) -> BTreeMap<&'a str, u16> {
         let mut seen: BTreeMap<&str, u16> = self.iter().collect();
         for port in container.ports.iter().flatten() {
             let name = port.name.as_deref().filter(|name| !name.is_empty());
@@ -201,7 +201,7 @@ impl<K: Into<String>> FromIterator<(K, u16)> for PortMap {
 /// A number belongs to one Pod whatever the protocol: simpler to read in a list, and there are
 /// enough.
 #[derive(Debug)]
-pub struct Ports {
+pub(crate) struct Ports {
     range: PortRange,
     pods: BTreeMap<String, PortMap>,
     /// The same by port.
@@ -212,7 +212,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    pub const fn new(range: PortRange) -> Self {
+    pub(crate) const fn new(range: PortRange) -> Self {
         Self {
             range,
             pods: BTreeMap::new(),
@@ -224,7 +224,7 @@ impl Ports {
 
     /// Gives a Pod the ports that it asks for, all or none. Asked again, the Pod keeps those that
     /// it has.
-    pub fn draw(
+    pub(crate) fn draw(
         &mut self,
         uid: &str,
         requests: &[PortRequest],
@@ -286,7 +286,7 @@ impl Ports {
     }
 
     /// Notes the ports of a Pod that is found running.
-    pub fn restore(&mut self, uid: &str, ports: &PortMap) -> Result<(), PortError> {
+    pub(crate) fn restore(&mut self, uid: &str, ports: &PortMap) -> Result<(), PortError> {
         for (_, port) in ports.iter() {
             if self.held.get(&port).is_some_and(|holder| holder != uid) {
                 return Err(PortError::Held(port));
@@ -304,7 +304,7 @@ impl Ports {
 
     /// Takes back the ports of a Pod that is gone. Those of the range rest; a `hostPort` may be
     /// asked for again at once, as in Kubernetes.
-    pub fn release(&mut self, uid: &str, now: Timestamp) {
+    pub(crate) fn release(&mut self, uid: &str, now: Timestamp) {
         let until = now.checked_add(QUARANTINE).unwrap_or(Timestamp::MAX);
         for (_, port) in self.pods.remove(uid).iter().flat_map(PortMap::iter) {
             self.held.remove(&port);
@@ -316,7 +316,7 @@ impl Ports {
 }
 
 /// Whether nobody on this machine listens at a port, at any address.
-pub fn is_free(port: u16, protocol: Protocol) -> bool {
+pub(crate) fn is_free(port: u16, protocol: Protocol) -> bool {
     let (v4, v6) = ((Ipv4Addr::UNSPECIFIED, port), (Ipv6Addr::UNSPECIFIED, port));
     // One socket is closed before the next is made: where IPv6 covers IPv4 too they would collide.
     // A machine without IPv6 cannot say anything about it.

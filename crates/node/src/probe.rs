@@ -11,7 +11,7 @@
 //! end when their [`Watching`] is dropped. A container has at most three, each makes one request at
 //! a time: what a Pod can make a node do is bounded by that.
 
-pub mod hook;
+pub(crate) mod hook;
 mod http;
 mod machine;
 mod reach;
@@ -32,8 +32,8 @@ use tokio::time::Instant;
 use crate::lifecycle::{Failed, Probed};
 use crate::shim::protocol::Executed;
 
-pub use machine::Kind;
-pub use reach::{PodPorts, ReachError};
+pub(crate) use machine::Kind;
+pub(crate) use reach::{PodPorts, ReachError};
 
 use machine::{Machine, Settings};
 
@@ -45,7 +45,7 @@ const EXEC_SLACK: Duration = Duration::from_secs(5);
 const MESSAGE_LIMIT: usize = 1024;
 
 /// Runs commands beside a running container.
-pub trait Exec: Clone + Send + Sync + 'static {
+pub(crate) trait Exec: Clone + Send + Sync + 'static {
     /// `Executed::exit_code` is `None` when the command took longer than `timeout`.
     fn exec(
         &self,
@@ -58,11 +58,11 @@ pub trait Exec: Clone + Send + Sync + 'static {
 /// Why a command could not be run; in words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct ExecError(pub String);
+pub(crate) struct ExecError(pub String);
 
 /// How a Pod's containers can be reached.
 #[derive(Debug, Clone)]
-pub struct Access<E> {
+pub(crate) struct Access<E> {
     pub pod_ip: IpAddr,
     pub ports: PodPorts,
     pub exec: E,
@@ -70,7 +70,7 @@ pub struct Access<E> {
 
 /// One run of a container that is to be probed.
 #[derive(Debug, Clone)]
-pub struct Subject {
+pub(crate) struct Subject {
     pub pod_uid: String,
     pub container: Container,
     pub attempt: u32,
@@ -82,14 +82,14 @@ pub struct Subject {
 
 /// What a Pod's status says of a run that is adopted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Earlier {
+pub(crate) struct Earlier {
     pub started: bool,
     pub ready: bool,
 }
 
 /// Something that an Event should tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
+pub(crate) struct Notice {
     pub container: String,
     /// `Unhealthy` or `ProbeWarning`.
     pub reason: &'static str,
@@ -97,7 +97,7 @@ pub struct Notice {
 }
 
 /// Is told what Events should tell. It must not block.
-pub type Report = Arc<dyn Fn(Notice) + Send + Sync>;
+pub(crate) type Report = Arc<dyn Fn(Notice) + Send + Sync>;
 
 /// What one run of a probe found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl From<ReachError> for Unrun {
 
 /// The probes of one run of a container; dropping it ends them.
 #[derive(Debug)]
-pub struct Watching {
+pub(crate) struct Watching {
     probed: watch::Sender<Probed>,
     leaving: watch::Sender<bool>,
     _tasks: JoinSet<()>,
@@ -135,7 +135,7 @@ pub struct Watching {
 
 impl Watching {
     /// Begins to probe.
-    pub fn start<E: Exec>(subject: &Subject, access: &Access<E>, report: &Report) -> Self {
+    pub(crate) fn start<E: Exec>(subject: &Subject, access: &Access<E>, report: &Report) -> Self {
         let container = &subject.container;
         let has = |probe: &Option<Probe>, earlier: Option<bool>| {
             probe.as_ref().map(|_| earlier.unwrap_or(false))
@@ -177,13 +177,13 @@ impl Watching {
 
     /// What is known, now and from now on. It is closed when this is dropped and not before, even
     /// if there is nothing more to find out.
-    pub fn probed(&self) -> watch::Receiver<Probed> {
+    pub(crate) fn probed(&self) -> watch::Receiver<Probed> {
         self.probed.subscribe()
     }
 
     /// The Pod is being deleted: whether it is alive is no longer of interest, whether it is ready
     /// still is.
-    pub fn leave(&self) {
+    pub(crate) fn leave(&self) {
         self.leaving.send_replace(true);
         forgive(&self.probed);
     }

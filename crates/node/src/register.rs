@@ -28,7 +28,7 @@ use crate::event::{EventType, Recorder, about_node};
 use crate::lease;
 use crate::request::{Backoff, RequestError, ask, in_full};
 
-pub use condition::{Confined, Pressure, Readiness};
+pub(crate) use condition::{Confined, Pressure, Readiness};
 use condition::{Pressures, Standing, conditions, say_the_same, transitions};
 
 /// How often we look at the machine and at our Node.
@@ -50,7 +50,7 @@ enum LookError {
 
 /// What a Node says of itself and does not find out by looking.
 #[derive(Debug, Clone)]
-pub struct Description {
+pub(crate) struct Description {
     /// Of the Node; also what its certificate says.
     pub name: String,
     pub hostname: String,
@@ -69,14 +69,14 @@ pub struct Description {
 
 /// What others want to know of our Node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Registered {
+pub(crate) struct Registered {
     /// The uid of the Node; `None` until it was seen.
     pub uid: Option<String>,
     pub pressure: Pressure,
 }
 
 /// Keeps the Node and its Lease.
-pub struct Registrar {
+pub(crate) struct Registrar {
     client: kube::Client,
     description: Description,
     system: NodeSystemInfo,
@@ -97,7 +97,7 @@ impl std::fmt::Debug for Registrar {
 
 impl Registrar {
     /// `readiness` is published as soon as it changes.
-    pub fn new(
+    pub(crate) fn new(
         client: kube::Client,
         description: Description,
         readiness: watch::Receiver<Readiness>,
@@ -117,22 +117,22 @@ impl Registrar {
 
     /// Notes as Events what a kubelet notes of its Node.
     #[must_use]
-    pub fn noting(mut self, recorder: Recorder) -> Self {
+    pub(crate) fn noting(mut self, recorder: Recorder) -> Self {
         self.recorder = Some(recorder);
         self
     }
 
-    pub fn registered(&self) -> watch::Receiver<Registered> {
+    pub(crate) fn registered(&self) -> watch::Receiver<Registered> {
         self.registered.subscribe()
     }
 
     /// What Pods may have of this machine.
-    pub fn allocatable(&self) -> Resources {
+    pub(crate) fn allocatable(&self) -> Resources {
         self.resources.allocatable()
     }
 
     /// Until `stop`; then the Node is said not to be ready, so that nobody counts on it.
-    pub async fn run(mut self, stop: impl Future<Output = ()> + Send) {
+    pub(crate) async fn run(mut self, stop: impl Future<Output = ()> + Send) {
         let lease =
             lease::keep(self.client.clone(), self.description.name.clone(), self.registered());
         tokio::select! {

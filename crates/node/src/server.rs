@@ -31,8 +31,9 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::log::Folders;
 
-pub use answer::{CurrentRun, Found, Pods, Runs};
-pub use tls::{Allowed, Certified, TlsError};
+pub(crate) use answer::{CurrentRun, Found, Pods, Runs};
+pub(crate) use tls::Allowed;
+pub use tls::{Certified, TlsError};
 
 use answer::Service;
 use tls::{Peer, Serving};
@@ -61,7 +62,7 @@ pub enum ServeError {
 }
 
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub(crate) struct Settings {
     pub address: SocketAddr,
     /// What the node shows.
     pub certified: Certified,
@@ -71,7 +72,7 @@ pub struct Settings {
 }
 
 /// A running listener. Dropping it ends it at once; [`Server::stop`] lets open requests end.
-pub struct Server {
+pub(crate) struct Server {
     address: SocketAddr,
     serving: Arc<Serving>,
     stop: watch::Sender<bool>,
@@ -85,7 +86,7 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    pub async fn start(settings: Settings, pods: Arc<dyn Pods>) -> Result<Self, ServeError> {
+    pub(crate) async fn start(settings: Settings, pods: Arc<dyn Pods>) -> Result<Self, ServeError> {
         let serving = Arc::new(Serving::new(&settings.certified)?);
         let config = tls::config(serving.clone(), &settings.client_authority_pem)?;
         let address = settings.address;
@@ -103,17 +104,17 @@ impl Server {
         Ok(Self { address, serving, stop, accepting })
     }
 
-    pub const fn address(&self) -> SocketAddr {
+    pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Shows another certificate from now on.
-    pub fn certify(&self, certified: &Certified) -> Result<(), TlsError> {
+    pub(crate) fn certify(&self, certified: &Certified) -> Result<(), TlsError> {
         self.serving.replace(certified)
     }
 
     /// Takes no more connections, ends what is being followed, and lets other requests end.
-    pub async fn stop(mut self) {
+    pub(crate) async fn stop(mut self) {
         self.stop.send_replace(true);
         if let Err(error) = (&mut self.accepting).await {
             tracing::error!(%error, "the listener for logs failed");

@@ -23,6 +23,7 @@ mod connection;
 mod container;
 mod descriptor;
 mod exec;
+mod filter;
 pub mod handle;
 mod history;
 mod init;

@@ -12,14 +12,14 @@
 //! | persistentVolumeClaim                     | `claims/<uid>/`, a link in `volumes/`         |
 
 mod atomic;
-pub mod claim;
+pub(crate) mod claim;
 mod content;
 mod downward;
 mod empty;
 mod nested;
 mod projected;
-pub mod token;
-pub mod usage;
+pub(crate) mod token;
+pub(crate) mod usage;
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::RandomState;
@@ -48,13 +48,13 @@ const STALE_RETRY: SignedDuration = SignedDuration::from_secs(60);
 
 /// The user that a Pod's files belong to, where that is not the node's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owner {
+pub(crate) struct Owner {
     pub uid: u32,
     pub gid: u32,
 }
 
 impl Owner {
-    pub fn of(confinement: Confinement) -> Option<Self> {
+    pub(crate) fn of(confinement: Confinement) -> Option<Self> {
         match confinement {
             Confinement::User { uid, gid } => Some(Self { uid, gid }),
             Confinement::UserNamespace | Confinement::Unconfined => None,
@@ -73,7 +73,7 @@ impl Owner {
 /// Something about the node's own files that does not work.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {doing} {}: {source}", path.display())]
-pub struct DiskError {
+pub(crate) struct DiskError {
     doing: &'static str,
     path: PathBuf,
     source: io::Error,
@@ -112,7 +112,7 @@ enum VolumeError {
 
 /// A Pod whose volumes are wanted.
 #[derive(Debug)]
-pub struct Wanted<'a, L> {
+pub(crate) struct Wanted<'a, L> {
     pub pod: &'a Pod,
     pub folder: &'a PodFolder,
     pub owner: Option<Owner>,
@@ -122,7 +122,7 @@ pub struct Wanted<'a, L> {
 
 /// How the volumes of a Pod are now.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Prepared {
+pub(crate) struct Prepared {
     /// Every volume that can be mounted.
     pub volumes: BTreeMap<String, VolumeSource>,
     /// Why the others cannot, each in a kubelet's words. The Pod waits for them.
@@ -136,7 +136,7 @@ pub struct Prepared {
 
 /// Makes and removes the volumes of Pods.
 #[derive(Debug)]
-pub struct Volumes {
+pub(crate) struct Volumes {
     claims: Arc<Claims>,
     tokens: Tokens,
     allocatable: Requests,
@@ -146,13 +146,13 @@ pub struct Volumes {
 }
 
 impl Volumes {
-    pub fn new(claims: Arc<Claims>, tokens: Tokens, allocatable: Requests) -> Self {
+    pub(crate) fn new(claims: Arc<Claims>, tokens: Tokens, allocatable: Requests) -> Self {
         let written = Mutex::default();
         Self { claims, tokens, allocatable, written, fingerprints: RandomState::new() }
     }
 
     /// Makes whatever can be made of a Pod's volumes and brings them up to date.
-    pub async fn prepare<L: Lookup>(&self, wanted: &Wanted<'_, L>) -> Prepared {
+    pub(crate) async fn prepare<L: Lookup>(&self, wanted: &Wanted<'_, L>) -> Prepared {
         let mut prepared = Prepared::default();
         let Some(spec) = &wanted.pod.spec else { return prepared };
         let volumes = spec.volumes.as_deref().unwrap_or_default();
@@ -186,7 +186,7 @@ impl Volumes {
 
     /// Takes the volumes of a Pod apart once no process of it is left. The directories of claims
     /// stay; the Pod lets go of them.
-    pub async fn remove(&self, pod_uid: &str, folder: &PodFolder) -> Result<(), DiskError> {
+    pub(crate) async fn remove(&self, pod_uid: &str, folder: &PodFolder) -> Result<(), DiskError> {
         self.tokens.forget(pod_uid);
         self.lock_written().remove(pod_uid);
         let path = folder.volumes();

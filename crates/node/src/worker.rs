@@ -78,6 +78,16 @@ enum Then {
     Leave,
 }
 
+/// What a worker waited for.
+enum Came {
+    Told {
+        alone: bool,
+    },
+    /// A run ended; `None`: the shim is gone.
+    End(Option<Record>),
+    Nothing,
+}
+
 #[derive(Debug)]
 enum Shim {
     Absent,
@@ -318,11 +328,17 @@ impl Worker {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
-            told = self.inbox.changed() => self.take_in(told.is_err()),
-            record = ended => self.take_in_end(record),
-            () = probed => {}
-            () = wake => {}
+        let came = tokio::select! {
+            told = self.inbox.changed() => Came::Told { alone: told.is_err() },
+            record = ended => Came::End(record),
+            () = probed => Came::Nothing,
+            () = wake => Came::Nothing,
+        };
+        match came {
+            Came::Told { alone } => self.take_in(alone),
+            Came::End(Some(record)) => self.take_in_end(&record),
+            Came::End(None) => self.find_again().await,
+            Came::Nothing => {}
         }
     }
 
@@ -347,20 +363,20 @@ impl Worker {
         self.shutting_down |= told.shutdown || alone;
     }
 
-    /// A container ended, or with it the whole shim.
-    fn take_in_end(&mut self, record: Option<Record>) {
-        if let Some(record) = record {
-            self.stopping.remove(&record.container);
-            self.watching.remove(&record.container);
-            self.runs.record(&record);
-            return;
-        }
-        let now = self.context.clock.now();
-        tracing::warn!(pod = self.name(), "its shim ended unasked");
-        self.runs.lose(now);
+    fn take_in_end(&mut self, record: &Record) {
+        self.stopping.remove(&record.container);
+        self.watching.remove(&record.container);
+        self.runs.record(record);
+    }
+
+    /// The connection to the shim broke, nearly always because it ended.
+    async fn find_again(&mut self) {
         self.stopping.clear();
         self.watching.clear();
-        self.shim = Shim::Ended;
+        self.adopt().await;
+        if matches!(self.shim, Shim::Ended) {
+            tracing::warn!(pod = self.name(), "its shim ended unasked");
+        }
     }
 
     fn name(&self) -> String {

@@ -1,5 +1,5 @@
 //! A real Kubernetes control plane on loopback: etcd, kube-apiserver and those controllers of
-//! kube-controller-manager whose work the embedded engine does too.
+//! kube-controller-manager whose work the embedded engine does too; more where a suite asks for it.
 //!
 //! The binaries come from `KUBEBUILDER_ASSETS` (`cargo xtask kube-env` makes them).
 
@@ -31,6 +31,18 @@ const START_LIMIT: Duration = Duration::from_secs(90);
 /// The garbage collector looks for new kinds every 30 s, and then waits for its caches.
 const PATIENCE: Duration = Duration::from_secs(100);
 
+/// What a suite wants beside the usual.
+#[derive(Debug, Default)]
+pub(crate) struct Extra {
+    /// Further controllers of kube-controller-manager.
+    pub(crate) controllers: &'static [&'static str],
+    /// Further arguments of kube-apiserver.
+    pub(crate) api_server: Vec<String>,
+    /// Further lines of the file of tokens.
+    pub(crate) tokens: String,
+    pub(crate) scheduler: bool,
+}
+
 /// Running servers; they end, and their files go, when this is dropped.
 #[derive(Debug)]
 pub(crate) struct ControlPlane {
@@ -47,10 +59,14 @@ impl ControlPlane {
     }
 
     pub(crate) async fn start(assets: &Path) -> Result<Self, BoxError> {
+        Self::start_with(assets, Extra::default()).await
+    }
+
+    pub(crate) async fn start_with(assets: &Path, extra: Extra) -> Result<Self, BoxError> {
         let directory =
             std::env::temp_dir().join(format!("sojourn-conformance-{}", std::process::id()));
         std::fs::create_dir_all(&directory)?;
-        let [etcd, peer, api, controllers] = free_ports()?;
+        let [etcd, peer, api, controllers, scheduler] = free_ports()?;
         let mut plane = Self { processes: Vec::new(), directory, address: loopback(api) };
 
         plane.spawn(
@@ -71,7 +87,7 @@ impl ControlPlane {
         write_secret(&key, &pair.serialize_pem())?;
         std::fs::write(&public_key, pair.public_key_pem())?;
         let tokens = plane.path("tokens.csv");
-        write_secret(&tokens, &tokens_file())?;
+        write_secret(&tokens, &(tokens_file() + &extra.tokens))?;
         plane.spawn(
             Command::new(assets.join("kube-apiserver"))
                 .arg(format!("--etcd-servers=http://127.0.0.1:{etcd}"))
@@ -89,12 +105,14 @@ impl ControlPlane {
                 .arg(&public_key)
                 .arg("--service-account-signing-key-file")
                 .arg(&key)
-                .arg("--service-cluster-ip-range=10.0.0.0/24"),
+                .arg("--service-cluster-ip-range=10.0.0.0/24")
+                .args(&extra.api_server),
             "kube-apiserver",
         )?;
         let target = plane.ready().await?;
 
         plane.write_kubeconfig()?;
+        let wanted: Vec<_> = [CONTROLLERS].iter().chain(extra.controllers).copied().collect();
         plane.spawn(
             Command::new(assets.join("kube-controller-manager"))
                 .arg("--kubeconfig")
@@ -103,13 +121,25 @@ impl ControlPlane {
                 .arg(&key)
                 .arg("--root-ca-file")
                 .arg(plane.path("certs/apiserver.crt"))
-                .arg(format!("--controllers={CONTROLLERS}"))
+                .arg(format!("--controllers={}", wanted.join(",")))
                 .args(["--leader-elect=false", "--bind-address=127.0.0.1"])
                 .arg(format!("--secure-port={controllers}"))
                 .arg("--cert-dir")
                 .arg(plane.path("controller-certs")),
             "kube-controller-manager",
         )?;
+        if extra.scheduler {
+            plane.spawn(
+                Command::new(assets.join("kube-scheduler"))
+                    .arg("--kubeconfig")
+                    .arg(plane.kubeconfig())
+                    .args(["--leader-elect=false", "--bind-address=127.0.0.1"])
+                    .arg(format!("--secure-port={scheduler}"))
+                    .arg("--cert-dir")
+                    .arg(plane.path("scheduler-certs")),
+                "kube-scheduler",
+            )?;
+        }
         plane.wait_for(&target, "/api/v1/namespaces/default/serviceaccounts/default").await?;
         forget_history(loopback(etcd)).await?;
         Ok(plane)

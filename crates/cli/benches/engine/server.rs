@@ -38,7 +38,9 @@ impl Server {
         let started = Instant::now();
         let program = env!("CARGO_BIN_EXE_sojourn");
         let mut command = Command::new(program);
-        command.args(["up", "--listen", "127.0.0.1:0", "--data"]).arg(folder.join("data"));
+        command
+            .args(["up", "--no-pods", "--listen", "127.0.0.1:0", "--data"])
+            .arg(folder.join("data"));
         processes.start(&mut command, &folder.join("sojourn.log"))?;
         let access = || {
             let text = std::fs::read_to_string(&kubeconfig).ok()?;

@@ -13,9 +13,7 @@ use sojourn_apiserver::Engine;
 use sojourn_apiserver::auth::identity::Identity;
 use sojourn_node::clock::Clock;
 use sojourn_node::confine::Mode;
-use sojourn_node::{
-    Agent, Certified, Clients, Config, Controllers, Leaving, Serving, StartError,
-};
+use sojourn_node::{Agent, Certified, Clients, Config, Controllers, Leaving, Serving, StartError};
 use sojourn_rbac::User;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -57,10 +55,8 @@ impl LocalNode {
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let certified = certificate(engine, address)
             .map_err(|error| Failure::new(Exit::Bug, error, "Please report it."))?;
-        config.serving = Some(Serving {
-            certified,
-            client_authority_pem: engine.authority_pem().to_owned(),
-        });
+        config.serving =
+            Some(Serving { certified, client_authority_pem: engine.authority_pem().to_owned() });
         config.api_server = Some((api.ip().to_string(), api.port()));
         config.pods_end_with_node = ends_with_us;
         // Upstream's binder has no right to patch, and ours has no other way to be exact.
@@ -69,6 +65,11 @@ impl LocalNode {
             scheduler: engine.client_named(user("system:kube-scheduler"), "kube-scheduler"),
             claims: claims.clone(),
             jobs: engine.client_named(controller("job-controller"), "job-controller"),
+            expiry: engine.client_named(
+                controller("ttl-after-finished-controller"),
+                "ttl-after-finished-controller",
+            ),
+            nodes: engine.client_named(controller("node-controller"), "node-controller"),
         };
         let controllers = Controllers::start(clients, Clock::machine());
         let client = engine.client_named(Identity::node(LOCAL), "sojourn-node");
@@ -94,9 +95,8 @@ impl LocalNode {
 }
 
 fn certificate(engine: &Engine, address: IpAddr) -> anyhow::Result<Certified> {
-    let certified = engine
-        .node_certificate(LOCAL, address)
-        .context("cannot issue the node's certificate")?;
+    let certified =
+        engine.node_certificate(LOCAL, address).context("cannot issue the node's certificate")?;
     Ok(Certified { certificate_pem: certified.certificate_pem, key_pem: certified.key_pem })
 }
 
@@ -174,7 +174,9 @@ async fn serve(node: args::Node, printer: Printer) -> Result<(), Failure> {
     describe(&agent, printer);
     match agent.address() {
         Some(address) => printer.field("logs", format_args!("https://{address}")),
-        None => printer.field("logs", "not served: --tls-cert, --tls-key and --client-ca are needed"),
+        None => {
+            printer.field("logs", "not served: --tls-cert, --tls-key and --client-ca are needed");
+        }
     }
     signals.wanted().await;
     let leaving = if node.keep_pods { Leaving::Keep } else { Leaving::End };
@@ -260,7 +262,9 @@ fn host_name() -> Result<String, Failure> {
 
 fn start_failure(error: StartError) -> Failure {
     let advice = match &error {
-        StartError::Folder { .. } => "Let this user write there, or use another folder: --data DIR.",
+        StartError::Folder { .. } => {
+            "Let this user write there, or use another folder: --data DIR."
+        }
         StartError::Ports(_) => "Choose other ports: --pod-ports FIRST-LAST.",
         StartError::Serve(_) => "See that the address is this machine's and the certificate fits.",
         _ => "Nothing was changed.",

@@ -52,15 +52,16 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
     engine.add_token(kubeconfig.token().reveal(), administrator());
     kubeconfig.write(&format!("https://{address}"), server.authority_pem())?;
 
-    let node = match up.no_pods {
-        true => None,
-        false => Some(LocalNode::start(&engine, &up.pods, kubeconfig.folder(), address, in_memory).await?),
-    };
     printer.good(format_args!("Sojourn is up, ready in {} ms.", started.elapsed().as_millis()));
     welcome(printer, data, server.address(), &kubeconfig);
-    if let Some(node) = &node {
+    let node = if up.no_pods {
+        None
+    } else {
+        let folder = kubeconfig.folder();
+        let node = LocalNode::start(&engine, &up.pods, folder, address, in_memory).await?;
         node.describe(printer);
-    }
+        Some(node)
+    };
     try_it(printer, &kubeconfig);
     signals.wanted().await;
     printer.line("Stopping: Pods and open requests may end; Ctrl-C again stops at once.");

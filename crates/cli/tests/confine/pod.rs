@@ -1,9 +1,10 @@
 //! A Pod of a test: a folder, a shim, and what it runs.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sojourn_node::folder::PodFolder;
 use sojourn_node::shim::handle::{Handle, OrderError};
@@ -73,6 +74,8 @@ pub(crate) struct Pod {
     ended: mpsc::Receiver<Record>,
     runs: AtomicU32,
     place: Place,
+    /// A failed test leaves nothing running.
+    _lifeline: OwnedFd,
 }
 
 /// What a container did.
@@ -107,14 +110,16 @@ impl Pod {
             confinement: confinement(),
             exposed: Vec::new(),
             hidden: Vec::new(),
-            dies_with_node: false,
+            dies_with_node: true,
             log_limit: 4 << 20,
             containers: 1,
         };
         change(&mut charter);
-        let (handle, ended) =
-            Handle::launch(program, &folder, &charter, None).await.expect("the shim starts");
-        Self { folder, handle, ended, runs: AtomicU32::new(0), place }
+        let (theirs, lifeline) =
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe");
+        let launched = Handle::launch(program, &folder, &charter, Some(theirs)).await;
+        let (handle, ended) = launched.expect("the shim starts");
+        Self { folder, handle, ended, runs: AtomicU32::new(0), place, _lifeline: lifeline }
     }
 
     pub(crate) fn place(&self) -> &Place {
@@ -186,6 +191,15 @@ impl Pod {
 
     pub(crate) async fn end(self) {
         self.handle.end().await.expect("it ends");
+    }
+}
+
+/// Waits until `condition` holds.
+pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "still not: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

@@ -27,7 +27,8 @@ fn phase(claim: &PersistentVolumeClaim) -> &str {
 #[tokio::test(start_paused = true)]
 async fn claims_are_bound_or_told_why_not() {
     let world = World::open().await;
-    let _running = Running::start(claim::run(world.client.clone(), pending()));
+    let _running =
+        Running::start(claim::run(world.controller("persistent-volume-binder"), pending()));
     for (name, more) in [
         ("plain", json!({})),
         ("classless", json!({"storageClassName": ""})),

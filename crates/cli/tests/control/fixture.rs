@@ -45,6 +45,22 @@ impl World {
         world
     }
 
+    /// A client with the rights that upstream's controller of this name has, and no others.
+    pub(crate) fn controller(&self, name: &str) -> Client {
+        let groups = ["system:serviceaccounts", "system:serviceaccounts:kube-system"];
+        self.engine.client(Identity::authenticated(User {
+            name: format!("system:serviceaccount:kube-system:{name}"),
+            groups: groups.map(str::to_owned).into(),
+            ..User::default()
+        }))
+    }
+
+    /// A client with the rights of upstream's scheduler.
+    pub(crate) fn scheduler(&self) -> Client {
+        let name = "system:kube-scheduler".to_owned();
+        self.engine.client(Identity::authenticated(User { name, ..User::default() }))
+    }
+
     /// Lets time pass, and with it everything that is to happen.
     pub(crate) async fn pass(&self, time: Duration) {
         tokio::time::sleep(time).await;

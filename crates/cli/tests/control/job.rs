@@ -15,7 +15,9 @@ use crate::fixture::{Running, World};
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
 async fn start(world: &World) -> Running<job::Error> {
-    Running::start(job::run(world.client.clone(), world.clock, pending()))
+    let (client, expiry) =
+        (world.controller("job-controller"), world.controller("ttl-after-finished-controller"));
+    Running::start(job::run(client, expiry, world.clock, pending()))
 }
 
 fn job(name: &str, more: &Value) -> Value {

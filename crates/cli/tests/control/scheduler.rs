@@ -7,12 +7,12 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod, PodCondition}
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use sojourn_node::{claim, scheduler};
+use sojourn_node::{claim, scheduler, taint};
 
 use crate::fixture::{Running, World};
 
 async fn start(world: &World) -> Running<scheduler::Error> {
-    Running::start(scheduler::run(world.client.clone(), world.clock, pending()))
+    Running::start(scheduler::run(world.scheduler(), world.clock, pending()))
 }
 
 fn pod(name: &str, requests: &Value) -> Value {
@@ -42,6 +42,7 @@ fn message(pod: &Pod) -> Option<&str> {
 async fn a_pod_is_bound_and_a_pod_too_many_is_told() {
     let world = World::open().await;
     let _running = start(&world).await;
+    let _taints = Running::start(taint::run(world.controller("node-controller"), pending()));
     world.create::<Pod>(pod("early", &json!({"memory": "1Gi"}))).await;
     let early = world
         .eventually("words", async || world.pod("early").await.filter(|p| message(p).is_some()))
@@ -54,9 +55,13 @@ async fn a_pod_is_bound_and_a_pod_too_many_is_told() {
         .await;
     assert_eq!(node_of(&early), Some("here"));
     assert_eq!(scheduled(&early).map(|c| c.status.as_str()), Some("True"));
-    let node = Api::<Node>::all(world.client.clone()).get("here").await.unwrap();
-    let taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
-    assert_eq!(taints, [], "a node that is ready is not tainted as not ready");
+    let nodes = Api::<Node>::all(world.client.clone());
+    world
+        .eventually("a node that is ready is not tainted as not ready", async || {
+            let node = nodes.get("here").await.unwrap();
+            node.spec.unwrap_or_default().taints.is_none().then_some(())
+        })
+        .await;
 
     world.create::<Pod>(pod("late", &json!({"memory": "1Mi", "cpu": "3"}))).await;
     let late = world
@@ -159,7 +164,8 @@ async fn a_pod_waits_for_its_claim() {
         }))
         .await;
     told("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.").await;
-    let _binder = Running::start(claim::run(world.client.clone(), pending()));
+    let _binder =
+        Running::start(claim::run(world.controller("persistent-volume-binder"), pending()));
     world
         .eventually("a node", async || world.pod("wanting").await.filter(|p| node_of(p).is_some()))
         .await;

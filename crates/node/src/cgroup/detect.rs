@@ -294,17 +294,17 @@ fn least(of: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
 }
 
 /// The memory that we ourselves are limited to, if we are.
-pub fn own_memory_limit() -> Option<u64> {
+pub(crate) fn own_memory_limit() -> Option<u64> {
     least(memory_limit)
 }
 
 /// The thousandths of processors that we ourselves are limited to, if we are.
-pub fn own_milli_cpu() -> Option<u64> {
+pub(crate) fn own_milli_cpu() -> Option<u64> {
     least(milli_cpu)
 }
 
 /// How many processes and threads the machine can have.
-pub fn process_limit() -> u64 {
+pub(crate) fn process_limit() -> u64 {
     ["/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"]
         .into_iter()
         .filter_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok())

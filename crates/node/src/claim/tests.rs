@@ -1,3 +1,5 @@
+use serde_json::{Value, json};
+
 use super::*;
 
 fn claim(more: &Value) -> PersistentVolumeClaim {
@@ -26,33 +28,47 @@ fn merge(into: &mut Value, from: &Value) {
 
 #[test]
 fn what_is_done_about_a_claim() {
-    let named = json!({
-        "metadata": {
-            "uid": "u1", "resourceVersion": "7",
-            "finalizers": ["kubernetes.io/pvc-protection", FINALIZER],
-            "annotations": {BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes"},
-        },
-        "spec": {"volumeName": "sojourn-u1"},
-    });
-    let bound = json!({
-        "metadata": {"uid": "u1", "resourceVersion": "7"},
-        "status": {
-            "phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
-        },
-    });
-    let name = || Decision::Name(named.clone());
+    // What is decided, laid over what was there.
+    let name = |more: &Value| {
+        let mut changed = serde_json::to_value(claim(more)).expect("a claim is JSON");
+        merge(
+            &mut changed,
+            &json!({
+                "metadata": {
+                    "finalizers": ["kubernetes.io/pvc-protection", FINALIZER],
+                    "annotations": {BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes"},
+                },
+                "spec": {"volumeName": "sojourn-u1"},
+            }),
+        );
+        Decision::Name(Box::new(serde_json::from_value(changed).expect("a claim")))
+    };
+    let bind = |more: &Value| {
+        let mut changed = serde_json::to_value(claim(more)).expect("a claim is JSON");
+        merge(
+            &mut changed,
+            &json!({"status": {
+                "phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
+            }}),
+        );
+        Decision::Bind(Box::new(serde_json::from_value(changed).expect("a claim")))
+    };
+    for more in [
+        json!({}),
+        json!({"status": null}),
+        json!({"spec": {"storageClassName": ""}}),
+        json!({"spec": {"storageClassName": "sojourn", "volumeMode": "Filesystem"}}),
+        json!({"metadata": {"annotations": {"mine": "kept"}}}),
+        // Stopped half-way by somebody else: named, but nothing holds on to it.
+        json!({"spec": {"volumeName": "sojourn-u1"}}),
+    ] {
+        assert_eq!(decide(&claim(&more)), name(&more), "{more}");
+    }
+    let half_way =
+        json!({"metadata": {"finalizers": [FINALIZER]}, "spec": {"volumeName": "sojourn-u1"}});
+    assert_eq!(decide(&claim(&half_way)), bind(&half_way));
     let refuse = |words: &str| Decision::Refuse(words.to_owned());
     for (more, expected) in [
-        (json!({}), name()),
-        (json!({"status": null}), name()),
-        (json!({"spec": {"storageClassName": ""}}), name()),
-        (json!({"spec": {"storageClassName": "sojourn", "volumeMode": "Filesystem"}}), name()),
-        // Stopped half-way by somebody else: named, but nothing holds on to it.
-        (json!({"spec": {"volumeName": "sojourn-u1"}}), name()),
-        (
-            json!({"metadata": {"finalizers": [FINALIZER]}, "spec": {"volumeName": "sojourn-u1"}}),
-            Decision::Bind(bound),
-        ),
         (json!({"status": {"phase": "Bound"}}), Decision::Nothing),
         (json!({"status": {"phase": "Lost"}}), Decision::Nothing),
         (json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), Decision::Nothing),
@@ -93,15 +109,13 @@ fn every_step_leads_on() {
         json!({"spec": {"volumeName": "sojourn-u1"}}),
         json!({"metadata": {"finalizers": [FINALIZER]}}),
     ] {
-        let mut present = serde_json::to_value(claim(&start)).expect("a claim is JSON");
+        let mut claim = claim(&start);
         for _ in 0..2 {
-            let claim = serde_json::from_value(present.clone()).expect("a claim");
-            match decide(&claim) {
-                Decision::Name(patch) | Decision::Bind(patch) => merge(&mut present, &patch),
-                other => panic!("{other:?} of {present}"),
-            }
+            claim = match decide(&claim) {
+                Decision::Name(next) | Decision::Bind(next) => *next,
+                other => panic!("{other:?} of {claim:?}"),
+            };
         }
-        let claim: PersistentVolumeClaim = serde_json::from_value(present).expect("a claim");
         assert_eq!(decide(&claim), Decision::Nothing);
         let finalizers = claim.metadata.finalizers.expect("it has some");
         assert!(finalizers.iter().any(|finalizer| finalizer == FINALIZER));

@@ -24,7 +24,7 @@ pub(super) struct View<'a> {
 }
 
 /// What is to be done about a Pod, and what its status says.
-pub fn decide(seen: &Seen<'_>, now: Timestamp) -> Decision {
+pub(crate) fn decide(seen: &Seen<'_>, now: Timestamp) -> Decision {
     let (no_spec, no_status) = (PodSpec::default(), PodStatus::default());
     let spec = seen.pod.spec.as_ref().unwrap_or(&no_spec);
     let published = seen.pod.status.as_ref().unwrap_or(&no_status);

@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The log of one run of a container.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub(crate) struct Source {
     pub folder: PodFolder,
     pub container: String,
     pub attempt: u32,
@@ -31,7 +31,7 @@ pub struct Source {
 
 /// Opens a log; `None` if there is none. The stream ends early with an error if reading fails, and
 /// nothing goes on when the receiver is dropped.
-pub async fn open(
+pub(crate) async fn open(
     source: Source,
     query: Query,
     folders: Arc<Folders>,

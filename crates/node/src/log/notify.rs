@@ -22,7 +22,7 @@ const BUFFER: usize = 16 << 10;
 
 /// Folders that are watched for change.
 #[derive(Debug)]
-pub struct Folders {
+pub(crate) struct Folders {
     shared: Arc<Shared>,
     task: AbortHandle,
 }
@@ -41,7 +41,7 @@ struct Watched {
 
 impl Folders {
     /// Must be called in a runtime.
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         #[expect(unsafe_code, reason = "a descriptor can be registered in no other way")]
         // SAFETY: an `OwnedFd` is open, and the same descriptor, until it is dropped.

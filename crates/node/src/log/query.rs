@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 /// Which of a container's streams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Stream {
+pub(crate) enum Stream {
     #[default]
     All,
     Stdout,
@@ -14,7 +14,7 @@ pub enum Stream {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Query {
+pub(crate) struct Query {
     pub follow: bool,
     pub previous: bool,
     pub timestamps: bool,
@@ -26,7 +26,7 @@ pub struct Query {
 
 /// Why a query is refused, in a kubelet's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum QueryError {
+pub(crate) enum QueryError {
     #[error("{{\"message\": \"Unable to decode query.\"}}")]
     Undecodable,
     #[error("{{\"message\": \"Invalid request.\"}}")]
@@ -35,7 +35,7 @@ pub enum QueryError {
 
 impl Query {
     /// Reads a query string. Of a parameter that is given twice, the first counts.
-    pub fn parse(text: &str, now: Timestamp) -> Result<Self, QueryError> {
+    pub(crate) fn parse(text: &str, now: Timestamp) -> Result<Self, QueryError> {
         let get = |wanted: &str| {
             let mut pairs = form_urlencoded::parse(text.as_bytes());
             pairs.find(|(name, _)| name == wanted).map(|(_, value)| value)

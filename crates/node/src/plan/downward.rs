@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, ResourceFieldSelector};
 use crate::plan::resource::{self, QuantityError, Requests};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DownwardError {
+pub(crate) enum DownwardError {
     #[error("unsupported fieldPath: {0}")]
     Field(String),
     #[error("unsupported container resource : {0}")]
@@ -17,7 +17,7 @@ pub enum DownwardError {
 }
 
 /// The value of a `fieldRef` that is a single value. A Pod has the addresses of its node.
-pub fn field(pod: &Pod, host_ips: &[String], path: &str) -> Result<String, DownwardError> {
+pub(crate) fn field(pod: &Pod, host_ips: &[String], path: &str) -> Result<String, DownwardError> {
     let metadata = &pod.metadata;
     let spec = pod.spec.as_ref();
     if let Some((map, key)) = path.strip_suffix("']").and_then(|path| path.split_once("['")) {
@@ -43,7 +43,7 @@ pub fn field(pod: &Pod, host_ips: &[String], path: &str) -> Result<String, Downw
 
 /// The value of a `resourceFieldRef`, in units of its divisor, rounded up. Who has no limit is told
 /// the Pod's or else what the node has; `container` is who asks, where one does.
-pub fn amount(
+pub(crate) fn amount(
     pod: &Pod,
     container: Option<&Container>,
     selector: &ResourceFieldSelector,

@@ -21,23 +21,23 @@ const SIGNIFICANT_DIGITS: u32 = 20;
 #[error(
     "{text:?} is not an amount: write a number and perhaps a suffix, as in 500m, 2, 128Mi, 1e9"
 )]
-pub struct QuantityError {
+pub(crate) struct QuantityError {
     text: String,
 }
 
 /// Thousandths, rounded up: what `cpu` is counted in. Saturates.
-pub fn milli(text: &str) -> Result<u64, QuantityError> {
+pub(crate) fn milli(text: &str) -> Result<u64, QuantityError> {
     scaled(text, 3).ok_or_else(|| QuantityError { text: text.to_owned() })
 }
 
 /// Whole units, rounded up: bytes of memory and disk. Saturates.
-pub fn whole(text: &str) -> Result<u64, QuantityError> {
+pub(crate) fn whole(text: &str) -> Result<u64, QuantityError> {
     scaled(text, 0).ok_or_else(|| QuantityError { text: text.to_owned() })
 }
 
 /// What a Pod or container asks for; nothing counts as 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Requests {
+pub(crate) struct Requests {
     pub milli_cpu: u64,
     pub memory: u64,
     pub ephemeral_storage: u64,
@@ -45,7 +45,7 @@ pub struct Requests {
 
 impl Requests {
     #[must_use]
-    pub fn plus(self, other: Self) -> Self {
+    pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             milli_cpu: self.milli_cpu.saturating_add(other.milli_cpu),
             memory: self.memory.saturating_add(other.memory),
@@ -55,7 +55,7 @@ impl Requests {
 
     /// The larger of each.
     #[must_use]
-    pub fn max(self, other: Self) -> Self {
+    pub(crate) fn max(self, other: Self) -> Self {
         Self {
             milli_cpu: self.milli_cpu.max(other.milli_cpu),
             memory: self.memory.max(other.memory),
@@ -75,7 +75,7 @@ impl Requests {
 
 /// What a Pod or container may use at most; `None` is no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     pub milli_cpu: Option<u64>,
     pub memory: Option<u64>,
     pub ephemeral_storage: Option<u64>,
@@ -116,17 +116,17 @@ impl Limits {
     }
 }
 
-pub fn container_requests(container: &Container) -> Requests {
+pub(crate) fn container_requests(container: &Container) -> Requests {
     Requests::of(container.resources.as_ref().and_then(|r| r.requests.as_ref()))
 }
 
-pub fn container_limits(container: &Container) -> Limits {
+pub(crate) fn container_limits(container: &Container) -> Limits {
     Limits::of(container.resources.as_ref().and_then(|r| r.limits.as_ref())).effective()
 }
 
 /// What the whole Pod asks for: its containers together, or what an init container needs while it
 /// runs if that is more; sidecars count in both; the Pod's own figures replace the sum.
-pub fn requests(spec: &PodSpec) -> Requests {
+pub(crate) fn requests(spec: &PodSpec) -> Requests {
     let mut sum = Requests::default();
     for container in &spec.containers {
         sum = sum.plus(container_requests(container));
@@ -151,7 +151,7 @@ pub fn requests(spec: &PodSpec) -> Requests {
 
 /// What the whole Pod may use. Of each resource there is such a limit only if every container has
 /// one, or the Pod itself.
-pub fn limits(spec: &PodSpec) -> Limits {
+pub(crate) fn limits(spec: &PodSpec) -> Limits {
     let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
     let larger = |a: Option<u64>, b: Option<u64>| Some(a?.max(b?));
     let none_used = Limits { milli_cpu: Some(0), memory: Some(0), ephemeral_storage: Some(0) };

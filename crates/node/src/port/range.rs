@@ -24,14 +24,14 @@ pub enum RangeError {
 
 /// A range of ports without those that the kernel gives to outgoing connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PortRange {
+pub(crate) struct PortRange {
     below: RangeInclusive<u16>,
     above: RangeInclusive<u16>,
 }
 
 impl PortRange {
     /// The range that is asked for as `FIRST-LAST`, or the usual one, on this machine.
-    pub fn here(asked: Option<&str>) -> Result<Self, RangeError> {
+    pub(crate) fn here(asked: Option<&str>) -> Result<Self, RangeError> {
         let ephemeral = match std::fs::read_to_string(EPHEMERAL) {
             Ok(text) => parse(&text, char::is_whitespace)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => USUAL_EPHEMERAL,
@@ -42,7 +42,7 @@ impl PortRange {
     }
 
     /// `asked` without `ephemeral`.
-    pub fn without(
+    pub(crate) fn without(
         asked: RangeInclusive<u16>,
         ephemeral: &RangeInclusive<u16>,
     ) -> Result<Self, RangeError> {

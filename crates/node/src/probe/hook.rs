@@ -9,10 +9,10 @@ use super::{Access, Exec, Unrun, bounded, execute, http};
 /// A hook failed; in words, as a kubelet's Event says it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct HookError(String);
+pub(crate) struct HookError(String);
 
 /// Runs a hook of a container. Dropped, it is given up.
-pub async fn run<E: Exec>(
+pub(crate) async fn run<E: Exec>(
     handler: &LifecycleHandler,
     pod: &Pod,
     container: &str,

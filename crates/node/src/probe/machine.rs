@@ -14,7 +14,7 @@ const DEFAULT_SUCCESS_THRESHOLD: i32 = 1;
 const DEFAULT_FAILURE_THRESHOLD: i32 = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub(crate) enum Kind {
     Startup,
     Liveness,
     Readiness,

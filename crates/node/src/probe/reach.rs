@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 /// Why a probe or hook may not connect to what it names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReachError {
+pub(crate) enum ReachError {
     #[error("couldn't find port: {port:?} in the ports of container {container:?}")]
     NoSuchName { container: String, port: String },
     #[error(
@@ -27,7 +27,7 @@ pub enum ReachError {
 
 /// The TCP ports of a Pod, and which ports of this machine they are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PodPorts(Vec<Port>);
+pub(crate) struct PodPorts(Vec<Port>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Port {
@@ -41,7 +41,10 @@ impl PodPorts {
     /// The ports that a Pod declares; `actual` tells which port of this machine a container's port
     /// has become. Ports of other protocols are left out: a TCP port of the same number may be
     /// somebody else's.
-    pub fn of(pod: &Pod, actual: impl Fn(&Container, &ContainerPort) -> Option<u16>) -> Self {
+    pub(crate) fn of(
+        pod: &Pod,
+        actual: impl Fn(&Container, &ContainerPort) -> Option<u16>,
+    ) -> Self {
         let Some(spec) = &pod.spec else { return Self::default() };
         let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
         let ports = containers.flat_map(|container| {

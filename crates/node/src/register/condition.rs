@@ -21,7 +21,7 @@ const CALM: SignedDuration = SignedDuration::from_mins(5);
 
 /// What is short at present.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pressure {
+pub(crate) struct Pressure {
     pub memory: bool,
     pub disk: bool,
     pub pids: bool,
@@ -74,7 +74,7 @@ impl Pressures {
 
 /// Whether this node takes and runs Pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Readiness {
+pub(crate) enum Readiness {
     Ready,
     /// In words, why not.
     NotReady(String),
@@ -82,7 +82,7 @@ pub enum Readiness {
 
 /// How Pods are kept apart from the machine, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Confined {
+pub(crate) struct Confined {
     pub confined: bool,
     pub how: String,
 }

@@ -23,12 +23,12 @@ use crate::log::{self, Folders, Query, QueryError, Source};
 pub(super) const FOLLOWS: usize = 512;
 
 /// The Pods of a node, as far as their logs are concerned.
-pub trait Pods: Send + Sync + 'static {
+pub(crate) trait Pods: Send + Sync + 'static {
     fn find(&self, namespace: &str, pod: &str, container: &str) -> Found;
 }
 
 #[derive(Debug, Clone)]
-pub enum Found {
+pub(crate) enum Found {
     NoPod,
     /// The Pod has no container of that name.
     NoContainer,
@@ -37,7 +37,7 @@ pub enum Found {
 
 /// The runs of a container whose logs can be asked for.
 #[derive(Debug, Clone)]
-pub struct Runs {
+pub(crate) struct Runs {
     pub folder: PodFolder,
     /// The run that goes on, or else the last one that did.
     pub current: Option<CurrentRun>,
@@ -48,7 +48,7 @@ pub struct Runs {
 }
 
 #[derive(Debug, Clone)]
-pub struct CurrentRun {
+pub(crate) struct CurrentRun {
     pub attempt: u32,
     /// Becomes true when it has ended and its log is complete.
     pub ended: watch::Receiver<bool>,

@@ -100,7 +100,7 @@ pub(super) fn config(
 
 /// Whose certificates are good for asking: those of the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Allowed {
+pub(crate) struct Allowed {
     pub users: Vec<String>,
     pub groups: Vec<String>,
 }

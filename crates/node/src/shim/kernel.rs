@@ -10,7 +10,6 @@ use rustix::thread::UnshareFlags;
 const LANDLOCK_WITH_SCOPES: libc::c_long = 6;
 const LANDLOCK_CREATE_RULESET_VERSION: libc::c_uint = 1;
 const LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET: u64 = 1;
-const KEYCTL_JOIN_SESSION_KEYRING: libc::c_long = 1;
 /// The highest number that a signal has.
 const LAST_SIGNAL: libc::c_int = 64;
 /// A bit for each.
@@ -99,24 +98,6 @@ pub(super) fn reset_signals() -> io::Result<()> {
         libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
     };
     check(result.into()).map(drop)
-}
-
-/// A new, empty session keyring in the place of the one of whoever started us.
-pub(super) fn leave_session_keyring() -> io::Result<()> {
-    #[expect(unsafe_code, reason = "no safe face exists")]
-    // SAFETY: a null name asks for an anonymous keyring; nothing is read or written.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_keyctl,
-            KEYCTL_JOIN_SESSION_KEYRING,
-            std::ptr::null::<libc::c_char>(),
-        )
-    };
-    match check(result) {
-        // A kernel without keyrings has none to leave.
-        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Ok(()),
-        other => other.map(drop),
-    }
 }
 
 /// From now on only abstract sockets of this process and its descendants can be reached. Such

@@ -11,6 +11,7 @@
 //! |                                           | nested in the Pod's, where no other can be made |
 //! | no capability, and none to be had          | the same                                        |
 //! | a root, PID, IPC and UTS namespace         | the same                                        |
+//! | no keyrings and no user namespaces         | the same                                        |
 //!
 //! The shim is PID 1 of the Pod and still sees the host. A container cannot follow it
 //! (`/proc/1/root`) nor trace it: its user is another one, or its user namespace is an outer one.
@@ -34,6 +35,7 @@ use rustix::thread::{
     set_thread_res_gid, set_thread_res_uid,
 };
 
+use super::filter;
 use super::kernel;
 use super::root::{self, RootError};
 use crate::folder::PodFolder;
@@ -100,7 +102,6 @@ pub(super) fn harden(charter: &Charter) -> io::Result<()> {
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     set_no_new_privs(true)?;
     if charter.confinement != Confinement::Unconfined {
-        kernel::leave_session_keyring()?;
         // Where the kernel cannot, such sockets are protected by what their owners check.
         kernel::leave_abstract_sockets()?;
     }
@@ -298,13 +299,14 @@ fn settle(spec: &Start, charter: &Charter) -> Result<(), PrepareError> {
     set_no_new_privs(true).doing("renouncing privileges")?;
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     setrlimit(Resource::Core, none).doing("forbidding core dumps")?;
-    if charter.confinement != Confinement::Unconfined {
-        kernel::leave_session_keyring().doing("leaving the session keyring")?;
-    }
     enter_working_dir(spec)?;
     umask(Mode::from_raw_mode(0o022));
     kernel::reset_signals().doing("resetting signals")?;
-    kernel::close_the_rest_on_exec().doing("closing descriptors")
+    kernel::close_the_rest_on_exec().doing("closing descriptors")?;
+    if charter.confinement != Confinement::Unconfined {
+        filter::install().doing("filtering system calls")?;
+    }
+    Ok(())
 }
 
 fn enter_working_dir(spec: &Start) -> Result<(), PrepareError> {

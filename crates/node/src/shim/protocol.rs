@@ -129,7 +129,10 @@ pub enum Source {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Line {
-    Answer { id: u64, answer: Answer },
+    Answer {
+        id: u64,
+        answer: Answer,
+    },
     /// A container ended; told once to every connected node, and on disk before.
     Ended(Record),
 }
@@ -137,12 +140,17 @@ pub enum Line {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "camelCase")]
 pub enum Answer {
-    State { records: Vec<Record> },
+    State {
+        records: Vec<Record>,
+    },
     Started(Record),
     Done,
     Executed(Executed),
     /// It could not be done; `reason` is one word for programs, `message` is for people.
-    Refused { reason: Refusal, message: String },
+    Refused {
+        reason: Refusal,
+        message: String,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -171,13 +171,10 @@ fn look(charter: &Charter) -> Result<Host, RootError> {
         }
     }
     host.resolver = fs::canonicalize("/etc/resolv.conf").ok();
-    for path in &charter.hidden {
-        match fs::canonicalize(path) {
-            Ok(real) => host.hidden.push(real),
-            // What is not there now may be made later.
-            Err(_) => host.hidden.push(path.clone()),
-        }
-    }
+    // What is not there has no other name either.
+    let real = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    host.hidden = charter.hidden.iter().map(real).collect();
+    host.real = charter.exposed.iter().map(|path| (path.clone(), real(path))).collect();
     Ok(host)
 }
 

@@ -37,7 +37,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-pub use keeper::keep;
+pub(crate) use keeper::keep;
 
 use super::{DiskError, Owner, empty, open};
 use crate::claim::volume_name;
@@ -55,7 +55,7 @@ const CONDEMNED_LIMIT: usize = 1024;
 
 /// Why a Pod cannot have the directory of a claim; the words are a kubelet's where it has some.
 #[derive(Debug, thiserror::Error)]
-pub enum ClaimError {
+pub(crate) enum ClaimError {
     #[error("PVC is being deleted")]
     Deleted,
     #[error("PVC is not bound")]
@@ -80,7 +80,7 @@ pub enum ClaimError {
 
 /// The directories, shared by what mounts them and what deletes them.
 #[derive(Debug)]
-pub struct Claims {
+pub(crate) struct Claims {
     node: NodeFolder,
     /// Directories that are being deleted or have been. Held while one changes hands, so that no
     /// directory is both handed out and deleted.
@@ -88,7 +88,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    pub fn new(node: NodeFolder) -> Self {
+    pub(crate) fn new(node: NodeFolder) -> Self {
         Self { node, condemned: Mutex::default() }
     }
 

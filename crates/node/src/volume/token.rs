@@ -31,7 +31,7 @@ const SHORTEST_USE: SignedDuration = SignedDuration::from_secs(10);
 const AT_ONCE: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TokenError {
+pub(crate) enum TokenError {
     #[error("failed to fetch token: {0}")]
     Fetch(String),
     #[error("token of service account {account:?} expired and refresh failed: {why}")]
@@ -102,7 +102,7 @@ impl fmt::Debug for Token {
 }
 
 #[derive(Clone)]
-pub struct Tokens {
+pub(crate) struct Tokens {
     client: Client,
     kept: Arc<Mutex<HashMap<Wanted, Token>>>,
     turns: Arc<Semaphore>,
@@ -115,7 +115,7 @@ impl fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    pub fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         let turns = Arc::new(Semaphore::new(AT_ONCE));
         Self { client, kept: Arc::default(), turns }
     }

@@ -48,7 +48,7 @@ impl Usage {
 
 /// Measures Pods and keeps the results.
 #[derive(Debug)]
-pub struct Meter {
+pub(crate) struct Meter {
     /// What a Pod may use that states no limit.
     default_limit: u64,
     measured: Mutex<HashMap<String, Measured>>,
@@ -64,24 +64,29 @@ struct Measured {
 
 /// A Pod uses more than it may.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Over {
+pub(crate) struct Over {
     /// As it stands in the status of a Pod that is evicted for it.
     pub message: String,
 }
 
 impl Meter {
-    pub fn new(default_limit: u64) -> Self {
+    pub(crate) fn new(default_limit: u64) -> Self {
         Self { default_limit, measured: Mutex::default() }
     }
 
     /// When the Pod is to be measured next; the past for one that never was.
-    pub fn next(&self, pod_uid: &str) -> Timestamp {
+    pub(crate) fn next(&self, pod_uid: &str) -> Timestamp {
         self.lock().get(pod_uid).map_or(Timestamp::MIN, |measured| measured.next)
     }
 
     /// Whether the Pod is to be evicted. It is measured only when that is due; one that has ended
     /// writes no more and is measured no more.
-    pub async fn check(&self, pod: &Pod, folder: &PodFolder, now: Timestamp) -> Option<Over> {
+    pub(crate) async fn check(
+        &self,
+        pod: &Pod,
+        folder: &PodFolder,
+        now: Timestamp,
+    ) -> Option<Over> {
         let spec = pod.spec.clone().unwrap_or_default();
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let has_ended = has_ended(pod);
@@ -107,7 +112,7 @@ impl Meter {
         excess(&spec, &usage, self.default_limit).map(|message| Over { message })
     }
 
-    pub fn forget(&self, pod_uid: &str) {
+    pub(crate) fn forget(&self, pod_uid: &str) {
         self.lock().remove(pod_uid);
     }
 

@@ -117,7 +117,12 @@ impl Worker {
                     Refusal::CannotRun => "StartError",
                     _ => "RunContainerError",
                 };
-                self.note_container(container, EventType::Warning, "Failed", &format!("Error: {message}"));
+                self.note_container(
+                    container,
+                    EventType::Warning,
+                    "Failed",
+                    &format!("Error: {message}"),
+                );
                 self.runs.failed(container, attempt, now, reason, message);
             }
             // Its end will be told by the shim's own channel.
@@ -247,11 +252,8 @@ impl Worker {
             .collect();
         for (name, attempt) in unwatched {
             let Some(container) = self.container(&name) else { continue };
-            let probes = [
-                &container.startup_probe,
-                &container.liveness_probe,
-                &container.readiness_probe,
-            ];
+            let probes =
+                [&container.startup_probe, &container.liveness_probe, &container.readiness_probe];
             if probes.iter().all(|probe| probe.is_none()) {
                 continue;
             }
@@ -317,14 +319,11 @@ impl Worker {
             self.removal.failed(now);
             return Then::Wait;
         }
-        let api: Api<Pod> = Api::namespaced(
-            self.context.client.clone(),
-            &self.pod.namespace().unwrap_or_default(),
-        );
-        let delete = DeleteParams::default().grace_period(0).preconditions(Preconditions {
-            uid: self.pod.uid(),
-            resource_version: None,
-        });
+        let api: Api<Pod> =
+            Api::namespaced(self.context.client.clone(), &self.pod.namespace().unwrap_or_default());
+        let delete = DeleteParams::default()
+            .grace_period(0)
+            .preconditions(Preconditions { uid: self.pod.uid(), resource_version: None });
         match api.delete(&self.pod.name_any(), &delete).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {}
@@ -407,7 +406,13 @@ impl Worker {
         self.context.recorder.note(&about, kind, reason, message);
     }
 
-    fn note_container(&self, container: &str, kind: EventType, reason: &'static str, message: &str) {
+    fn note_container(
+        &self,
+        container: &str,
+        kind: EventType,
+        reason: &'static str,
+        message: &str,
+    ) {
         let about = event::about_container(&self.pod, container);
         self.context.recorder.note(&about, kind, reason, message);
     }

@@ -13,6 +13,8 @@ impl Exec for Handle {
         argv: Vec<String>,
         timeout: Duration,
     ) -> Result<Executed, ExecError> {
-        Self::exec(self, container, argv, timeout).await.map_err(|error| ExecError(error.to_string()))
+        Self::exec(self, container, argv, timeout)
+            .await
+            .map_err(|error| ExecError(error.to_string()))
     }
 }

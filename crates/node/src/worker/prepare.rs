@@ -81,8 +81,14 @@ impl Prepared {
 enum Obstacle {
     Waiting(String),
     /// One container refers to something that is not there.
-    Configuration { container: String, message: String },
-    Refused { reason: &'static str, message: String },
+    Configuration {
+        container: String,
+        message: String,
+    },
+    Refused {
+        reason: &'static str,
+        message: String,
+    },
 }
 
 impl Worker {
@@ -211,9 +217,8 @@ impl Worker {
             ports.restore(&uid, &known).map_err(|error| waiting(&error))?;
             return Ok(known);
         }
-        let drawn = ports
-            .draw(&uid, &requests, now, port::is_free)
-            .map_err(|error| waiting(&error))?;
+        let drawn =
+            ports.draw(&uid, &requests, now, port::is_free).map_err(|error| waiting(&error))?;
         if let Err(error) = fs::write(&file, drawn.json()) {
             ports.release(&uid, now);
             return Err(waiting(&format!("cannot note the Pod's ports: {error}")));

@@ -27,9 +27,8 @@ pub(super) async fn publish(
     status: &PodStatus,
     ports: Option<&str>,
 ) -> Published {
-    let annotation = ports.filter(|ports| {
-        pod.annotations().get(PORTS_ANNOTATION).is_none_or(|known| known != ports)
-    });
+    let annotation = ports
+        .filter(|ports| pod.annotations().get(PORTS_ANNOTATION).is_none_or(|known| known != ports));
     let Some(patch) = patch(pod, status, annotation) else { return Published::Unchanged };
     let namespace = pod.namespace().unwrap_or_default();
     let api: Api<Pod> = Api::namespaced(client.clone(), &namespace);
@@ -56,7 +55,8 @@ fn patch(pod: &Pod, status: &PodStatus, ports: Option<&str>) -> Option<Value> {
     }
     // These are merged by key, element by element: what is gone must be said to be gone.
     for (list, key) in [("conditions", "type"), ("podIPs", "ip")] {
-        if let (Some(Value::Array(new)), Some(Value::Array(old))) = (new.get_mut(list), old.get(list))
+        if let (Some(Value::Array(new)), Some(Value::Array(old))) =
+            (new.get_mut(list), old.get(list))
         {
             forget(new, old, key);
         }

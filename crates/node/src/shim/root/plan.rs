@@ -44,6 +44,8 @@ pub(super) struct Host {
     pub(super) resolver: Option<PathBuf>,
     /// [`Charter::hidden`] without links.
     pub(super) hidden: Vec<PathBuf>,
+    /// Where an exposed folder really is, if a link leads to it.
+    pub(super) real: BTreeMap<PathBuf, PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,12 +135,13 @@ pub(super) fn plan(
     steps.extend(shown.into_values());
     steps.push(Step::Processes);
     steps.push(Step::Devices);
-    let hidden: BTreeSet<&PathBuf> = host
-        .hidden
-        .iter()
-        .filter(|path| visible.iter().any(|visible| path.starts_with(visible)))
-        .collect();
-    steps.extend(hidden.into_iter().cloned().map(Step::Cover));
+    let mut covers = BTreeSet::new();
+    for path in &visible {
+        let real = host.real.get(path).unwrap_or(path);
+        let hidden = host.hidden.iter().filter_map(|hidden| hidden.strip_prefix(real).ok());
+        covers.extend(hidden.map(|beneath| join(path, beneath)));
+    }
+    steps.extend(covers.into_iter().map(Step::Cover));
     let volumes = volumes(spec, &system)?;
     let is_pods = |path: &Path| volumes.keys().any(|volume| path.starts_with(volume));
     let names = [super::users::PASSWD, super::users::GROUP];

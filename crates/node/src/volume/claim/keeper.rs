@@ -59,7 +59,7 @@ pub(super) fn fate(claim: &PersistentVolumeClaim) -> Fate {
 
 /// Watches over all claims until it is told to stop. Stopping, or dropping it, is safe at any
 /// point.
-pub async fn keep(client: Client, claims: Arc<Claims>, stopped: impl Future<Output = ()>) {
+pub(crate) async fn keep(client: Client, claims: Arc<Claims>, stopped: impl Future<Output = ()>) {
     tokio::select! {
         () = stopped => {}
         () = keep_on(client, claims) => {}

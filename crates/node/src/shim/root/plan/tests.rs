@@ -59,7 +59,7 @@ fn host() -> Host {
         folder("usr"),
         folder("var"),
     ];
-    Host { top: top.into(), resolver: None, hidden: Vec::new() }
+    Host { top: top.into(), ..Host::default() }
 }
 
 /// A line for each step after the folders that are always there.
@@ -217,6 +217,16 @@ fn exposed_folders_around_the_pods_own() {
         "own /pod/tmp at /var/tmp",
     ];
     assert_eq!(steps, expected);
+}
+
+#[test]
+fn what_is_hidden_is_hidden_by_every_name() {
+    let mut host = host();
+    host.real = BTreeMap::from([("/link".into(), "/data/real".into())]);
+    host.hidden = ["/data/real/secret", "/data/real", "/data"].map(PathBuf::from).into();
+    let mut steps = made(&start(&[]), &charter(&["/link"]), &host).unwrap();
+    steps.retain(|step| step.starts_with("cover"));
+    assert_eq!(steps, ["cover /link", "cover /link/secret"]);
 }
 
 #[test]

@@ -1,0 +1,1 @@
+//! `sojourn up` as a whole: how it ends, and what the next one finds.
