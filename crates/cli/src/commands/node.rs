@@ -59,8 +59,7 @@ impl LocalNode {
             Some(Serving { certified, client_authority_pem: engine.authority_pem().to_owned() });
         config.api_server = Some((api.ip().to_string(), api.port()));
         config.pods_end_with_node = ends_with_us;
-        // Upstream's binder has no right to patch, and ours has no other way to be exact.
-        let claims = engine.client_named(Identity::server(), "claim-binder");
+        let claims = engine.client_named(controller("persistent-volume-binder"), "claim-binder");
         let clients = Clients {
             scheduler: engine.client_named(user("system:kube-scheduler"), "kube-scheduler"),
             claims: claims.clone(),

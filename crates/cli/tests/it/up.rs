@@ -78,7 +78,8 @@ fn secrets_are_for_their_owner_only() {
     assert_eq!(mode(&data), 0o700);
     for file in std::fs::read_dir(&data).expect("a folder") {
         let file = file.expect("an entry").path();
-        assert_eq!(mode(&file), 0o600, "{}", file.display());
+        let expected = if file.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode(&file), expected, "{}", file.display());
     }
     let token = token(&server.kubeconfig());
     let command_line = std::fs::read(format!("/proc/{}/cmdline", server.id())).unwrap_or_default();

@@ -174,7 +174,8 @@ fn look(charter: &Charter) -> Result<Host, RootError> {
     // What is not there has no other name either.
     let real = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     host.hidden = charter.hidden.iter().map(real).collect();
-    host.real = charter.exposed.iter().map(|path| (path.clone(), real(path))).collect();
+    let exposed = charter.exposed.iter().filter_map(|path| plan::plain(path));
+    host.real = exposed.map(|path| (path.clone(), real(&path))).collect();
     Ok(host)
 }
 

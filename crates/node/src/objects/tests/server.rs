@@ -157,7 +157,7 @@ impl Server {
                 let wanted = Wanted::new(resource, namespace, query);
                 if query.contains("watch=true") { self.watch(wanted) } else { self.list(&wanted) }
             }
-            (Method::PATCH, [resource, name]) => self.patch(resource, namespace, name, &body),
+            (Method::PUT, [resource, name]) => self.replace(resource, namespace, name, &body),
             (Method::POST, ["serviceaccounts", _, "token"]) => self.token(&body),
             _ => failure(405, "not allowed"),
         }
@@ -200,12 +200,13 @@ impl Server {
         Response::new(StreamBody::new(lines).boxed_unsync())
     }
 
-    fn patch(&self, resource: &str, namespace: &str, name: &str, body: &[u8]) -> Response<Body> {
-        let patch: Value = serde_json::from_slice(body).unwrap();
+    /// Only the finalizers are of interest here.
+    fn replace(&self, resource: &str, namespace: &str, name: &str, body: &[u8]) -> Response<Body> {
+        let asked: Value = serde_json::from_slice(body).unwrap();
         let Some(mut object) = self.get(resource, namespace, name) else {
             return failure(404, "not found");
         };
-        let (to, asked) = (&mut object["metadata"], &patch["metadata"]);
+        let (to, asked) = (&mut object["metadata"], &asked["metadata"]);
         if to["resourceVersion"] != asked["resourceVersion"] || to["uid"] != asked["uid"] {
             return failure(409, "the object has been modified");
         }

@@ -96,30 +96,14 @@ pub(super) fn plan(
         .map(|(name, entry)| (name.as_str(), entry))
         .filter(|(name, _)| SYSTEM.contains(name) || name.starts_with(LIBRARIES))
         .collect();
+    let visible = visible(charter, host, &system)?;
     let mut steps: Vec<Step> = EMPTY.iter().map(|path| Step::Folder(path.into())).collect();
     steps.extend(LINKS.iter().map(|(at, to)| Step::Link { at: at.into(), to: to.into() }));
-    let mut visible = BTreeSet::new();
     for (name, entry) in &system {
-        let at = Path::new("/").join(name);
-        match entry {
-            Entry::Folder => {
-                visible.insert(at);
-            }
-            Entry::Link(to) => steps.push(Step::Link { at, to: to.clone() }),
+        if let Entry::Link(to) = entry {
+            steps.push(Step::Link { at: Path::new("/").join(name), to: to.clone() });
         }
     }
-    // What is in a folder of the system is visible already.
-    let is_outside = |path: &PathBuf| !is_in_system(path, &system);
-    for path in &charter.exposed {
-        let path = plain(path).ok_or_else(|| RootError::Exposed { path: path.clone() })?;
-        if path == Path::new("/") || is_kernel(&path) {
-            return Err(RootError::Exposed { path });
-        }
-        if is_outside(&path) {
-            visible.insert(path);
-        }
-    }
-    visible.extend(host.resolver.clone().filter(is_outside));
     // In the order of paths a folder comes before everything in it, which it would cover else.
     let mut shown: BTreeMap<PathBuf, Step> =
         visible.iter().map(|path| (path.clone(), Step::Host(path.clone()))).collect();
@@ -135,13 +119,7 @@ pub(super) fn plan(
     steps.extend(shown.into_values());
     steps.push(Step::Processes);
     steps.push(Step::Devices);
-    let mut covers = BTreeSet::new();
-    for path in &visible {
-        let real = host.real.get(path).unwrap_or(path);
-        let hidden = host.hidden.iter().filter_map(|hidden| hidden.strip_prefix(real).ok());
-        covers.extend(hidden.map(|beneath| join(path, beneath)));
-    }
-    steps.extend(covers.into_iter().map(Step::Cover));
+    steps.extend(covered(&visible, host).into_iter().map(Step::Cover));
     let volumes = volumes(spec, &system)?;
     let is_pods = |path: &Path| volumes.keys().any(|volume| path.starts_with(volume));
     let names = [super::users::PASSWD, super::users::GROUP];
@@ -151,6 +129,39 @@ pub(super) fn plan(
     // Last: such a file has no name of its own in the root, so nothing can be made around it.
     steps.extend(names);
     Ok(steps)
+}
+
+/// What of the host can be seen: folders of the system, exposed ones, and the resolver's file.
+fn visible(
+    charter: &Charter,
+    host: &Host,
+    system: &BTreeMap<&str, &Entry>,
+) -> Result<BTreeSet<PathBuf>, RootError> {
+    let folders = system.iter().filter(|(_, entry)| ***entry == Entry::Folder);
+    let mut visible: BTreeSet<PathBuf> =
+        folders.map(|(name, _)| Path::new("/").join(name)).collect();
+    // What is in a folder of the system is visible already.
+    let is_outside = |path: &PathBuf| !is_in_system(path, system);
+    for path in &charter.exposed {
+        let path = plain(path).ok_or_else(|| RootError::Exposed { path: path.clone() })?;
+        if path == Path::new("/") || is_kernel(&path) {
+            return Err(RootError::Exposed { path });
+        }
+        visible.extend(Some(path).filter(is_outside));
+    }
+    visible.extend(host.resolver.clone().filter(is_outside));
+    Ok(visible)
+}
+
+/// What must be covered, by the names under which it can be seen.
+fn covered(visible: &BTreeSet<PathBuf>, host: &Host) -> BTreeSet<PathBuf> {
+    let mut covers = BTreeSet::new();
+    for path in visible {
+        let real = host.real.get(path).unwrap_or(path);
+        let hidden = host.hidden.iter().filter_map(|hidden| hidden.strip_prefix(real).ok());
+        covers.extend(hidden.map(|beneath| join(path, beneath)));
+    }
+    covers
 }
 
 /// Where each volume goes. The order of paths puts a folder before everything in it.
@@ -184,7 +195,7 @@ fn may_stand_in_dev(at: &Path, last_words: bool) -> bool {
 }
 
 /// The path as it is written, if it is absolute and goes only downwards.
-fn plain(path: &Path) -> Option<PathBuf> {
+pub(super) fn plain(path: &Path) -> Option<PathBuf> {
     let mut components = path.components();
     if components.next() != Some(Component::RootDir) {
         return None;

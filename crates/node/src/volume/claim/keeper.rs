@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::api::{Patch, PatchParams};
+use kube::api::PostParams;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt as _};
-use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
 use super::Claims;
@@ -173,13 +172,10 @@ impl Keeper {
                 Vec::new()
             }
         };
-        // The version makes sure that nobody changed the claim since it was read.
-        let patch = json!({ "metadata": {
-            "uid": uid,
-            "resourceVersion": claim.metadata.resource_version,
-            "finalizers": finalizers,
-        } });
-        match claims.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+        // It carries its version, which makes sure that nobody changed it since it was read.
+        let mut changed = claim;
+        changed.metadata.finalizers = Some(finalizers);
+        match claims.replace(name, &PostParams::default(), &changed).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             Err(error) => Err(in_words(&error)),
