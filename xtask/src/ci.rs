@@ -36,7 +36,7 @@ struct Suite {
     filter: &'static str,
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step { name: "fmt", action: Action::Format },
     Step { name: "tidy", action: Action::Tidy },
     Step { name: "clippy", action: Action::Lint },
@@ -55,6 +55,7 @@ const STEPS: [Step; 9] = [
         name: "kube-kubectl",
         action: Action::Kube(Suite { target: "kubectl", filter: "real_" }),
     },
+    Step { name: "kube-pods", action: Action::Kube(Suite { target: "pods", filter: "real_" }) },
 ];
 
 /// Runs the steps, but for those that `--skip` names.

@@ -2,9 +2,9 @@
 
 mod bench;
 mod ci;
-mod compiler;
 mod conformance;
 mod kube_env;
+mod packages;
 mod process;
 mod test;
 mod tidy;
@@ -18,7 +18,7 @@ use crate::process::say;
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test                     build and run every test that needs nothing but a C compiler
+  test                     build and run every test that needs no control plane
   ci [--skip STEP[,STEP]]  everything that must hold before a change goes in
   tidy                     the rules of the house: crate edges, file sizes, names, leftovers
   kube-env                 builds a real Kubernetes control plane, once; prints where it is

@@ -206,14 +206,20 @@ fn texts(values: &[Value]) -> impl Iterator<Item = &str> {
     values.iter().filter_map(Value::as_str)
 }
 
-/// Restores what an update can never change.
-pub(crate) fn carry_over(new: &mut Object, old: &Object) {
-    let old = old.at("metadata");
+/// The generation is not the client's affair: whoever prepares an update may raise it.
+pub(crate) fn carry_over_generation(new: &mut Object, old: &Object) {
     let new = object_mut(new, "metadata");
-    match old.get("generation") {
+    match old.at("metadata").get("generation") {
         Some(value) => new.insert("generation".to_owned(), value.clone()),
         None => new.remove("generation"),
     };
+}
+
+/// Restores what an update can never change, however it was prepared: that of a Pod's status is
+/// prepared without the time of its deletion.
+pub(crate) fn carry_over(new: &mut Object, old: &Object) {
+    let old = old.at("metadata");
+    let new = object_mut(new, "metadata");
     for key in ["creationTimestamp", "deletionTimestamp"] {
         if let Some(value) = old.get(key) {
             new.insert(key.to_owned(), value.clone());

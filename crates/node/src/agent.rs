@@ -49,6 +49,8 @@ use crate::worker::{Told, Worker};
 const LAUNCHES_AT_ONCE: usize = 8;
 /// Disk that a Pod may use which states no limit.
 const DISK_PER_POD: u64 = 10 << 30;
+/// How far apart the first ports of nodes with neighbouring process ids are.
+const PORT_STRIDE: u64 = 97;
 /// How often disk use is looked at; each Pod's own turn may come less often.
 const METER_PERIOD: Duration = Duration::from_secs(30);
 
@@ -182,7 +184,10 @@ impl Agent {
             launches: Semaphore::new(LAUNCHES_AT_ONCE),
             lifeline: lifeline.map_err(StartError::Lifeline)?,
             allocatable,
-            ports: Mutex::new(Ports::new(PortRange::here(config.port_range.as_deref())?)),
+            ports: Mutex::new(Ports::new(
+                PortRange::here(config.port_range.as_deref())?,
+                u64::from(std::process::id()).wrapping_mul(PORT_STRIDE),
+            )),
             client,
             config,
             folder,
@@ -405,6 +410,10 @@ impl Pods {
             for (uid, worker) in due {
                 let pod = worker.borrow().pod.clone();
                 let folder = context.folder.pod(&uid);
+                // One that was refused, or is still being prepared, uses nothing.
+                if !folder.path().exists() {
+                    continue;
+                }
                 if let Some(over) = meter.check(&pod, &folder, now).await {
                     worker.send_modify(|told| told.over = Some(over.message));
                 }

@@ -129,6 +129,8 @@ enum Object {
 #[derive(Debug)]
 struct Followed {
     value: Known<Object>,
+    /// An answer came, whatever it was.
+    asked: bool,
     pods: BTreeSet<String>,
     task: AbortHandle,
     /// Which of the tasks that read it one after another may still tell what it read.
@@ -193,6 +195,15 @@ impl Objects {
         }
     }
 
+    /// Whether there was no time yet to read everything that the Pod refers to; when there was, that
+    /// counts as a change.
+    pub(crate) fn are_being_read(&self, pod_uid: &str) -> bool {
+        let state = self.shared.lock();
+        let references = state.by_pod.get(pod_uid).into_iter().flatten();
+        let mut followed = references.filter_map(|reference| state.followed.get(reference));
+        followed.any(|followed| !followed.asked)
+    }
+
     /// The Pod is gone.
     pub(crate) fn forget(&self, pod_uid: &str) {
         let mut state = self.shared.lock();
@@ -222,6 +233,7 @@ impl Objects {
                 // The name may stand for another claim than it did for the other Pods.
                 followed.task.abort();
                 followed.turn += 1;
+                followed.asked = false;
                 followed.value = Known::Unknown(not_read(reference));
                 followed.task = self.spawn(reference, followed.turn);
             }
@@ -232,6 +244,7 @@ impl Objects {
         }
         let followed = Followed {
             value: Known::Unknown(not_read(reference)),
+            asked: false,
             pods: BTreeSet::from([pod_uid.to_owned()]),
             task: self.spawn(reference, 0),
             turn: 0,
@@ -346,6 +359,7 @@ impl Slot {
         if followed.turn != self.turn {
             return;
         }
+        followed.asked = true;
         if let Some(value) = to(&followed.value).filter(|value| *value != followed.value) {
             followed.value = value;
             changed.extend(followed.pods.iter().cloned());

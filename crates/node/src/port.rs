@@ -212,14 +212,13 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    pub(crate) const fn new(range: PortRange) -> Self {
-        Self {
-            range,
-            pods: BTreeMap::new(),
-            held: BTreeMap::new(),
-            resting: BTreeMap::new(),
-            next: 0,
-        }
+    /// `seed` is where in the range the first search begins. Nodes of one machine should have
+    /// different ones, or each would draw what the other has drawn and not bound yet.
+    pub(crate) fn new(range: PortRange, seed: u64) -> Self {
+        let length = u64::try_from(range.len()).unwrap_or(1).max(1);
+        let next = usize::try_from(seed % length).unwrap_or(0);
+        let (pods, held, resting) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { range, pods, held, resting, next }
     }
 
     /// Gives a Pod the ports that it asks for, all or none. Asked again, the Pod keeps those that

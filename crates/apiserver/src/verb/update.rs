@@ -92,13 +92,14 @@ pub(crate) async fn replace(
     let endpoint = &call.endpoint;
     let mut new =
         admission::mutate(call, Admission::Update, new, Some(&old), options.dry_run).await?;
-    meta::carry_over(&mut new, &old);
+    meta::carry_over_generation(&mut new, &old);
     let status = call.path.subresource == "status";
     match call.path.subresource.as_str() {
         "status" => endpoint.prepare_status_update(&mut new, &old),
         "finalize" => namespace::prepare_finalize(&mut new, &old),
         _ => endpoint.prepare_update(&mut new, &old, &call.engine)?,
     }
+    meta::carry_over(&mut new, &old);
     if endpoint.has_generation() && !status && endpoint.bumps_generation(&new, &old) {
         meta::set_generation(&mut new, meta::generation(&old) + 1);
     }

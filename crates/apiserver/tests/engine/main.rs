@@ -16,6 +16,7 @@ mod garbage;
 #[allow(dead_code, reason = "the conformance suite uses more of it")]
 #[path = "../conformance/identity.rs"]
 mod identity;
+mod pod;
 mod quiet;
 mod schema_change;
 mod store;

@@ -77,10 +77,7 @@ impl<'a> Run<'a> {
         .await
     }
 
-    fn step<'b>(
-        &'b mut self,
-        step: &'b Step,
-    ) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'b>> {
+    fn step<'b>(&'b mut self, step: &'b Step) -> Pin<Box<dyn Future<Output = Outcome> + 'b>> {
         Box::pin(async move {
             match step {
                 Step::Until(expected) => self.until(expected).await,

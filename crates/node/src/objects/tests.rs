@@ -101,7 +101,9 @@ async fn an_object_is_followed_by_name_and_shared() {
     let objects = Objects::new(server.client());
     assert!(matches!(objects.secret("team", "mine"), Known::Unknown(_)));
     objects.set("pod-1", references(&mounting("mine")));
+    assert!(objects.are_being_read("pod-1"));
     assert_eq!(news(&objects).await, ["pod-1"]);
+    assert!(!objects.are_being_read("pod-1") && !objects.are_being_read("pod-2"));
     assert_eq!(text(objects.secret("team", "mine")), Ok("one".to_owned()));
 
     objects.set("pod-2", references(&mounting("mine")));

@@ -121,7 +121,7 @@ fn bad_ports_are_refused_in_words() {
 
 #[test]
 fn no_port_is_given_twice() {
-    let mut ports = Ports::new(range(100, 103));
+    let mut ports = Ports::new(range(100, 103), 0);
     let first = ports.draw("a", &drawn(&["x", "y"]), NOW, any);
     assert_eq!(first, Ok(map(&[("x", 100), ("y", 101)])));
     // Asked again it is the same answer, and a new port beside it.
@@ -134,7 +134,7 @@ fn no_port_is_given_twice() {
 
 #[test]
 fn released_ports_rest() {
-    let mut ports = Ports::new(range(100, 100));
+    let mut ports = Ports::new(range(100, 100), 0);
     ports.draw("a", &drawn(&["x"]), NOW, any).expect("free");
     ports.release("a", NOW);
     ports.release("a", later(60));
@@ -150,7 +150,7 @@ fn released_ports_rest() {
 
 #[test]
 fn the_next_port_is_preferred_to_one_given_back() {
-    let mut ports = Ports::new(range(100, 110));
+    let mut ports = Ports::new(range(100, 110), 0);
     for (round, expected) in [(0, 100), (1_000, 101), (2_000, 102)] {
         let drawn = ports.draw("a", &drawn(&["x"]), later(round), any).expect("free");
         assert_eq!(drawn, map(&[("x", expected)]));
@@ -160,7 +160,7 @@ fn the_next_port_is_preferred_to_one_given_back() {
 
 #[test]
 fn host_ports_are_given_as_asked() {
-    let mut ports = Ports::new(range(100, 103));
+    let mut ports = Ports::new(range(100, 103), 0);
     let asked = [drawn(&["d"]).remove(0), host("h", 100)];
     // The drawn one gives way although it comes first.
     assert_eq!(ports.draw("a", &asked, NOW, any), Ok(map(&[("d", 101), ("h", 100)])));
@@ -182,7 +182,7 @@ fn host_ports_are_given_as_asked() {
 
 #[test]
 fn ports_in_use_are_passed_over() {
-    let mut ports = Ports::new(range(100, 110));
+    let mut ports = Ports::new(range(100, 110), 0);
     let mut asked = Vec::new();
     let drawn = ports.draw("a", &drawn(&["x"]), NOW, |port, protocol| {
         asked.push((port, protocol));
@@ -191,7 +191,7 @@ fn ports_in_use_are_passed_over() {
     assert_eq!(drawn, Ok(map(&[("x", 103)])));
     assert_eq!(asked, [100, 101, 102, 103].map(|port| (port, Protocol::Tcp)));
     // The search gives up in the end.
-    let mut wide = Ports::new(range(10_000, 20_000));
+    let mut wide = Ports::new(range(10_000, 20_000), 0);
     let mut tries = 0;
     let never = wide.draw("a", &[drawn_udp()], NOW, |_, _| {
         tries += 1;
@@ -207,7 +207,7 @@ fn drawn_udp() -> PortRequest {
 
 #[test]
 fn adopted_pods_keep_their_ports() {
-    let mut ports = Ports::new(range(100, 102));
+    let mut ports = Ports::new(range(100, 102), 0);
     ports.restore("a", &map(&[("x", 100), ("h", 8080)])).expect("nobody's");
     assert_eq!(ports.draw("b", &drawn(&["x"]), NOW, any), Ok(map(&[("x", 101)])));
     assert_eq!(ports.draw("a", &drawn(&["x"]), NOW, any).map(|map| map.0["x"]), Ok(100));

@@ -79,6 +79,8 @@ impl Prepared {
 
 /// Why a Pod cannot run: for now, or for good.
 enum Obstacle {
+    /// What it refers to is on its way here.
+    Reading,
     Waiting(String),
     /// One container refers to something that is not there.
     Configuration {
@@ -104,6 +106,11 @@ impl Worker {
             Ok(()) => {
                 self.prepared.retry.succeeded();
                 Preparation::Ready
+            }
+            // Nothing is wrong yet, so nothing is said.
+            Err(Obstacle::Reading) => {
+                let message = String::new();
+                Preparation::Waiting { container: None, reason: CREATING, message }
             }
             Err(Obstacle::Waiting(message)) => {
                 self.prepared.retry.failed(now);
@@ -141,6 +148,9 @@ impl Worker {
         }
         let context = self.context.clone();
         context.objects.set(&self.uid(), objects::references(&self.pod));
+        if context.objects.are_being_read(&self.uid()) {
+            return Err(Obstacle::Reading);
+        }
         let wanted = Wanted {
             pod: &self.pod,
             folder: &self.folder,

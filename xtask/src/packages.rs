@@ -1,8 +1,11 @@
-//! The C compiler, which the bundled SQLite and ring are compiled with.
+//! What builds and tests need of the system, installed where that is ours to do.
 //!
-//! Rust links with it as well, so where xtask could be built it is nearly always there: this is for
-//! machines with another linker, and for a `CC` that names nothing.
+//! The C compiler is for the bundled SQLite and ring. Rust links with it as well, so where xtask
+//! could be built it is nearly always there: this is for machines with another linker, and for a
+//! `CC` that names nothing. Python is what the Pods of the tests run as a server; they see the
+//! system's folders only, so one in somebody's home is of no use.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
@@ -12,21 +15,44 @@ use crate::process::{run, say};
 const HINT: &str = "install one: `apt-get install build-essential` (Debian, Ubuntu), `dnf install gcc` \
                     (Fedora), `apk add build-base` (Alpine) or `xcode-select --install` (macOS)";
 
-/// Makes sure that there is a C compiler, by installing it where that is ours to do.
-pub(crate) fn ensure() -> Result<()> {
+/// Where Pods look for it.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// Makes sure that Pods of the tests find Python.
+pub(crate) fn ensure_python() -> Result<()> {
+    if Path::new(PYTHON).exists() {
+        return Ok(());
+    }
+    if !may_install() {
+        bail!("the tests of Pods need {PYTHON}; install the system's python3");
+    }
+    say("no python3 of the system; installing it");
+    install("python3")
+}
+
+/// Makes sure that there is a C compiler.
+pub(crate) fn ensure_compiler() -> Result<()> {
     let chosen = std::env::var("CC").ok().filter(|name| !name.is_empty());
     let present = answers(chosen.as_deref().unwrap_or("cc"), "--version");
-    match remedy(present, chosen, is_root() && answers("apt-get", "--version")) {
+    match remedy(present, chosen, may_install()) {
         Remedy::Nothing => Ok(()),
         Remedy::Install => {
             say("no C compiler; installing build-essential");
-            run(Command::new("apt-get").arg("update"))?;
-            run(Command::new("apt-get")
-                .args(["install", "--yes", "build-essential"])
-                .env("DEBIAN_FRONTEND", "noninteractive"))
+            install("build-essential")
         }
         Remedy::Explain(problem) => bail!("{problem}; {HINT}"),
     }
+}
+
+fn may_install() -> bool {
+    is_root() && answers("apt-get", "--version")
+}
+
+fn install(package: &str) -> Result<()> {
+    run(Command::new("apt-get").arg("update"))?;
+    run(Command::new("apt-get")
+        .args(["install", "--yes", package])
+        .env("DEBIAN_FRONTEND", "noninteractive"))
 }
 
 #[derive(Debug, PartialEq, Eq)]

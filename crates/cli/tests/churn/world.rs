@@ -1,0 +1,273 @@
+//! One run of the test: a data folder, the Pods that are asked for, and what is known of them.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::api::{DeleteParams, ListParams, ObjectList, PostParams};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::client;
+use crate::dice::Dice;
+use crate::folder::Folder;
+use crate::journal::Journal;
+use crate::observer::{self, Told, View};
+use crate::process::{self, Running};
+use crate::processes;
+use crate::settled::Seen;
+use crate::shape::{CLAIM, MARK};
+use crate::slot::Slot;
+use crate::stayer::{self, Stayer};
+
+/// With those that stay, twenty Pods.
+const SLOTS: usize = 16;
+/// How long anything may take on a slow and busy machine; back-off is part of it.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// Between two looks at what nobody tells of.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How long a server stays down at most: nothing may be left that ends by itself.
+const LONGEST_DOWN: Duration = Duration::from_secs(3);
+/// So much of what each server logged is shown when something is wrong.
+const LOG_LINES: usize = 60;
+
+pub(crate) struct World {
+    folder: Folder,
+    name: String,
+    slots: Vec<Slot>,
+    stayers: Vec<Stayer>,
+    told: Arc<Mutex<Told>>,
+    journals: PathBuf,
+    /// What the servers that were killed had logged.
+    logs: Vec<String>,
+}
+
+impl World {
+    pub(crate) fn new(dice: &mut Dice) -> Self {
+        let folder = Folder::new();
+        let name = folder.path().display().to_string();
+        let slots = (0..SLOTS).map(|number| Slot::new(number, &name, dice.fork())).collect();
+        Self {
+            slots,
+            stayers: stayer::all(&name, dice),
+            told: Arc::default(),
+            journals: PathBuf::new(),
+            logs: Vec::new(),
+            name,
+            folder,
+        }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    fn pods_folder(&self) -> PathBuf {
+        self.data().join("node/pods")
+    }
+
+    /// Starts a server, without waiting for it.
+    pub(crate) fn start(&self) -> Running {
+        let mut up = process::command(&["up", "--listen", "127.0.0.1:0", "--data"]);
+        up.arg(self.data()).env("SOJOURN_LOG", "info");
+        Running::start(up)
+    }
+
+    async fn connect(&self, server: &Running) -> Client {
+        server.ready();
+        client::connect(&server.kubeconfig()).await
+    }
+
+    /// Makes what is there from the beginning to the end.
+    pub(crate) async fn begin(&mut self, server: &Running) {
+        let client = self.connect(server).await;
+        let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(client.clone());
+        let claim = serde_json::from_value(json!({
+            "metadata": {"name": CLAIM},
+            "spec": {
+                "accessModes": ["ReadWriteMany"],
+                "storageClassName": "sojourn",
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }));
+        let claim = claims.create(&PostParams::default(), &claim.expect("a claim")).await;
+        let uid = claim.expect("a claim").uid().expect("a uid");
+        self.journals = self.data().join("node/claims").join(uid);
+
+        let pods: Api<Pod> = Api::default_namespaced(client);
+        for stayer in &self.stayers {
+            let pod = serde_json::from_value(stayer.pod.clone()).expect("a Pod");
+            pods.create(&PostParams::default(), &pod).await.expect("a Pod");
+        }
+        let deadline = Instant::now() + PATIENCE;
+        for stayer in &mut self.stayers {
+            loop {
+                let pod = pods.get(&stayer.mark).await.expect("it was acknowledged");
+                if stayer.remember(&pod, &processes::of(&self.name)) {
+                    break;
+                }
+                assert!(Instant::now() < deadline, "{} does not run: {pod:?}", stayer.mark);
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Lets Pods come and go until there were so many changes, and kills the server.
+    pub(crate) async fn churn(&mut self, server: Running, changes: usize) {
+        let pods: Api<Pod> = Api::default_namespaced(self.connect(&server).await);
+        let listed = self.reconcile(&pods).await;
+        let (view, mut seen) = watch::channel(View::default());
+        let observing =
+            tokio::spawn(observer::observe(pods.clone(), listed, view, self.told.clone()));
+        let mut churning = JoinSet::new();
+        for slot in self.slots.drain(..) {
+            churning.spawn(slot.churn(pods.clone(), seen.clone()));
+        }
+        let enough = seen.wait_for(|view| view.changes >= changes);
+        let enough = tokio::time::timeout(PATIENCE, enough).await;
+        assert!(matches!(enough, Ok(Ok(_))), "there is no progress");
+        self.kill(server);
+        let ended = tokio::time::timeout(PATIENCE, churning.join_all()).await;
+        self.slots = ended.expect("everybody notices that the server has gone");
+        self.slots.sort_by(|one, other| one.name.cmp(&other.name));
+        observing.await.expect("no panic");
+        self.check_journals();
+    }
+
+    /// Looks at what the server, which was just started, has.
+    async fn reconcile(&mut self, pods: &Api<Pod>) -> ObjectList<Pod> {
+        let listed = pods.list(&ListParams::default()).await.expect("a list");
+        let slots = self.slots.iter_mut();
+        let mut problems: Vec<String> =
+            slots.filter_map(|slot| slot.reconcile(&listed.items)).collect();
+        problems.extend(self.changed_stayers(&listed.items));
+        self.assert_none(&problems);
+        listed
+    }
+
+    fn changed_stayers(&self, pods: &[Pod]) -> Vec<String> {
+        let processes = processes::of(&self.name);
+        let stayers = self.stayers.iter();
+        stayers
+            .filter_map(|stayer| {
+                let pod = pods.iter().find(|pod| pod.labels().get(MARK) == Some(&stayer.mark));
+                stayer.problem(pod, &processes)
+            })
+            .collect()
+    }
+
+    /// Kills a server.
+    pub(crate) fn kill(&mut self, server: Running) {
+        server.signal("KILL");
+        self.logs.push(server.ended().stderr);
+        let processes = processes::of(&self.name);
+        let problems: Vec<String> =
+            self.stayers.iter().filter_map(|stayer| stayer.problem_outside(&processes)).collect();
+        self.assert_none(&problems);
+    }
+
+    /// Half of the time, lets some Pods end while nobody is there to see it.
+    pub(crate) async fn stay_down(&self, dice: &mut Dice) {
+        let awaited = usize::try_from(dice.below(8)).expect("small").saturating_sub(3);
+        let ends = || Journal::read(&self.journals).0.count().1;
+        let (before, deadline) = (ends(), Instant::now() + LONGEST_DOWN);
+        while ends() < before + awaited && Instant::now() < deadline {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// What was told against what was written.
+    fn check_journals(&self) -> Journal {
+        let (journal, mut problems) = Journal::read(&self.journals);
+        problems.extend(self.told.lock().expect("no panic").problems(&journal));
+        self.assert_none(&problems);
+        journal
+    }
+
+    /// Lets everything come to rest, looks at all of it, then ends it.
+    pub(crate) async fn settle(&mut self, server: Running) {
+        let pods: Api<Pod> = Api::default_namespaced(self.connect(&server).await);
+        let listed = self.reconcile(&pods).await;
+        let (view, _seen) = watch::channel(View::default());
+        let observing =
+            tokio::spawn(observer::observe(pods.clone(), listed, view, self.told.clone()));
+        self.until_settled(&pods).await;
+        for pod in pods.list(&ListParams::default()).await.expect("a list") {
+            let deleted = pods.delete(&pod.name_any(), &DeleteParams::default()).await;
+            deleted.expect("it is there");
+        }
+        self.slots.iter_mut().for_each(|slot| slot.asked = None);
+        self.stayers.clear();
+        self.until_settled(&pods).await;
+        assert_eq!(processes::of(&self.name), [], "no Pod is left");
+
+        server.signal("INT");
+        let ended = server.ended();
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        observing.await.expect("no panic");
+        println!("{self}");
+    }
+
+    async fn until_settled(&self, pods: &Api<Pod>) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let listed = pods.list(&ListParams::default()).await.expect("a list").items;
+            let processes = processes::of(&self.name);
+            // It is written before anything is told, so it is read after.
+            let journal = self.check_journals();
+            let seen = Seen {
+                pods: &listed,
+                journal: &journal,
+                processes: &processes,
+                folder: &self.pods_folder(),
+            };
+            let mut problems = seen.problems(&self.slots);
+            problems.extend(self.changed_stayers(&listed));
+            if problems.is_empty() {
+                return;
+            }
+            if Instant::now() >= deadline {
+                self.assert_none(&problems);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    fn assert_none(&self, problems: &[String]) {
+        assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
+    }
+}
+
+impl fmt::Display for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (runs, ended) = Journal::read(&self.journals).0.count();
+        let told = self.told.lock().expect("no panic").ends();
+        write!(f, "{runs} runs so far, {ended} ended by themselves, {told} ends were told")
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for (number, log) in self.logs.iter().enumerate() {
+                let lines: Vec<&str> = log.lines().collect();
+                let last = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
+                println!("server {number}:\n{last}\n");
+            }
+        }
+        kill_shims(&self.pods_folder());
+    }
+}
+
+/// Ends whatever is left of the Pods of a test that failed.
+fn kill_shims(pods: &Path) {
+    for pid in processes::shims(pods).into_values().flatten() {
+        // It may have ended by itself meanwhile.
+        let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+    }
+}
