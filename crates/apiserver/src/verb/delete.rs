@@ -112,10 +112,17 @@ pub(crate) async fn delete_object(
     options: &DeleteOptions,
 ) -> Result<Deleted, ApiError> {
     let endpoint = &call.endpoint;
+    let mut marked: Option<Arc<Stored>> = None;
     for _ in 0..ATTEMPTS {
         let (_, name) = key.split_once('/').unwrap_or(("", key));
-        let current =
-            endpoint.resource.table.get(key).ok_or_else(|| ApiError::not_found(call.of(), name))?;
+        let found = endpoint.resource.table.get(key);
+        let current = match (found, &marked) {
+            (Some(current), None) => current,
+            (Some(current), Some(marked)) if current.index.uid == marked.index.uid => current,
+            // Whoever saw the mark, as a node does, has removed it before us.
+            (_, Some(marked)) => return Ok(Deleted::Gone(marked.clone())),
+            (None, None) => return Err(ApiError::not_found(call.of(), name)),
+        };
         options.check(call, &current)?;
         let object = endpoint.to_object(&current);
         endpoint.check_delete(&current)?;
@@ -146,7 +153,7 @@ pub(crate) async fn delete_object(
         match call.engine.store.write(operation).await {
             Ok(stored) if removes => return Ok(Deleted::Gone(stored)),
             // Marked, and nothing holds it: the next round removes it.
-            Ok(_) if ends => {}
+            Ok(stored) if ends => marked = Some(stored),
             Ok(stored) => return Ok(Deleted::Marked(stored)),
             Err(WriteError::Changed(_)) => {}
             Err(error) => return Err(write_error(&error)),

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::fixture::{admin, delete, get, open_on_virtual_time, patch, post, settle};
+use crate::fixture::{Watch, admin, delete, get, open, open_on_virtual_time, patch, post, settle};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -29,4 +29,34 @@ async fn a_pod_that_is_being_deleted_still_gets_its_last_status() {
     }
     delete(&admin(&engine), &format!("{path}?gracePeriodSeconds=0")).await.ok();
     assert_eq!(get(&admin(&engine), &path).await.status, 404);
+}
+
+/// A Pod that is deleted without grace is marked first, and whoever sees that may be quicker: it is
+/// deleted all the same, and not one that has its name by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_removes_a_pod_first_does_not_fail_its_deletion() {
+    const PODS_TRIED: usize = 100;
+    let engine = open().await;
+    let node = admin(&engine);
+    let mut seen = Watch::open(&node, &format!("{PODS}?watch=true")).await;
+    let removing = tokio::spawn(async move {
+        while let Some(event) = seen.next().await {
+            let metadata = &event["object"]["metadata"];
+            if event["type"] == "MODIFIED" && metadata["deletionTimestamp"].is_string() {
+                let name = metadata["name"].as_str().expect("a name");
+                // Either of both is first.
+                delete(&node, &format!("{PODS}/{name}?gracePeriodSeconds=0")).await;
+            }
+        }
+    });
+    for number in 0..PODS_TRIED {
+        let body = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("web-{number}")},
+            "spec": {"nodeName": "local", "containers": [{"name": "main", "image": "none"}]},
+        });
+        post(&admin(&engine), PODS, &body).await.ok();
+        let path = format!("{PODS}/web-{number}?gracePeriodSeconds=0");
+        delete(&admin(&engine), &path).await.ok();
+    }
+    removing.abort();
 }

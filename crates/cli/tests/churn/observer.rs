@@ -77,6 +77,8 @@ pub(crate) struct Told {
     /// When each Pod was started, by its mark.
     pods: BTreeMap<String, String>,
     restarts: BTreeMap<(String, String), i32>,
+    /// Containers that are said to have ended without ever having run: their Pod ended before.
+    unstarted: BTreeSet<(String, String)>,
     contradictions: Vec<String>,
 }
 
@@ -117,11 +119,20 @@ impl Told {
         *known = count;
         for state in [&container.state, &container.last_state].into_iter().flatten() {
             if let Some(running) = &state.running {
-                let attempt = attempt(container.container_id.as_deref());
-                self.started((mark.to_owned(), name.clone(), attempt), running.started_at.as_ref());
+                match attempt(container.container_id.as_deref()) {
+                    Some(attempt) => {
+                        let run = (mark.to_owned(), name.clone(), attempt);
+                        self.started(run, running.started_at.as_ref());
+                    }
+                    None => self.contradictions.push(format!("{mark}.{name} runs without id")),
+                }
             }
             if let Some(ended) = &state.terminated {
-                let run = (mark.to_owned(), name.clone(), attempt(ended.container_id.as_deref()));
+                let Some(attempt) = attempt(ended.container_id.as_deref()) else {
+                    self.unstarted.insert((mark.to_owned(), name.clone()));
+                    continue;
+                };
+                let run = (mark.to_owned(), name.clone(), attempt);
                 self.started(run.clone(), ended.started_at.as_ref());
                 let (code, finished) = (ended.exit_code, text(ended.finished_at.as_ref()));
                 self.ended(run, End { code, finished, deleting });
@@ -158,7 +169,11 @@ impl Told {
                 format!("{mark}.{container}, attempt {attempt}: {said:?} in its journal; {end:?}")
             })
         });
-        self.contradictions.iter().cloned().chain(wrong).collect()
+        let unstarted = self.unstarted.iter().filter_map(|(mark, container)| {
+            let runs = journal.of(mark, container);
+            (!runs.is_empty()).then(|| format!("{mark}.{container} is said not to have run: {runs:?}"))
+        });
+        self.contradictions.iter().cloned().chain(wrong).chain(unstarted).collect()
     }
 }
 
@@ -169,23 +184,22 @@ pub(crate) fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     lists.into_iter().flatten().flatten().flatten()
 }
 
-/// The run that a container's status is about, if it ever ran: it runs, or it ran last.
+/// The run that a container's status is about, if it ever ran, and with which code it ended.
 pub(crate) fn last_run(container: &ContainerStatus) -> Option<(usize, Option<i32>)> {
-    let ended = |state: &Option<ContainerState>| state.as_ref()?.terminated.clone();
-    if let Some(ended) = ended(&container.state) {
-        return Some((attempt(ended.container_id.as_deref()), Some(ended.exit_code)));
-    }
-    if container.state.as_ref().is_some_and(|state| state.running.is_some()) {
-        return Some((attempt(container.container_id.as_deref()), None));
-    }
-    let ended = ended(&container.last_state)?;
-    Some((attempt(ended.container_id.as_deref()), Some(ended.exit_code)))
+    let ended = |state: &Option<ContainerState>| {
+        let ended = state.as_ref()?.terminated.as_ref()?;
+        Some((attempt(ended.container_id.as_deref())?, Some(ended.exit_code)))
+    };
+    let running = || {
+        container.state.as_ref()?.running.as_ref()?;
+        Some((attempt(container.container_id.as_deref())?, None))
+    };
+    running().or_else(|| ended(&container.state)).or_else(|| ended(&container.last_state))
 }
 
 /// The last part of a container's id.
-fn attempt(id: Option<&str>) -> usize {
-    let attempt = id.and_then(|id| id.rsplit('/').next()?.parse().ok());
-    attempt.unwrap_or_else(|| panic!("{id:?} does not tell the attempt"))
+fn attempt(id: Option<&str>) -> Option<usize> {
+    id?.rsplit('/').next()?.parse().ok()
 }
 
 fn text(time: Option<&Time>) -> String {
