@@ -27,11 +27,12 @@ use std::time::Duration;
 
 use futures::future::select_all;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use kube::ResourceExt as _;
 use tokio::sync::{mpsc, watch};
 
 use crate::agent::Context;
+use crate::event::EventType;
 use crate::folder::PodFolder;
 use crate::lifecycle::{self, Decision, Ending, Probed, Seen, ShimState};
 use crate::probe::Watching;
@@ -236,6 +237,7 @@ impl Worker {
         let now = self.context.clock.now();
         let decision = self.decide(now);
         self.context.board.show(&self.pod, &self.folder, self.runs.all(), &decision.status);
+        self.note_back_off(&decision);
         if self.publish(&decision, now).await == Then::Leave {
             return self.abandon().await;
         }
@@ -269,6 +271,29 @@ impl Worker {
             ending: self.ending.as_ref(),
         };
         lifecycle::decide(&seen, now)
+    }
+
+    /// Tells of every run that is waited for before another is made.
+    fn note_back_off(&self, decision: &Decision) {
+        let status = [&self.pod.status.clone().unwrap_or_default(), &decision.status];
+        let [before, now] = status.map(|status| {
+            let lists = [&status.init_container_statuses, &status.container_statuses];
+            let all = lists.into_iter().flatten().flatten();
+            all.filter(|container| is_backing_off(container)).collect::<Vec<_>>()
+        });
+        for container in now {
+            let same = |other: &&ContainerStatus| {
+                other.name == container.name && other.restart_count == container.restart_count
+            };
+            if !before.iter().any(same) {
+                let (name, pod) = (&container.name, self.pod.name_any());
+                let (namespace, uid) = (self.pod.namespace().unwrap_or_default(), self.uid());
+                let message = format!(
+                    "Back-off restarting failed container {name} in pod {pod}_{namespace}({uid})"
+                );
+                self.note_container(name, EventType::Warning, "BackOff", &message);
+            }
+        }
     }
 
     async fn publish(&mut self, decision: &Decision, now: Timestamp) -> Then {
@@ -391,6 +416,11 @@ impl Worker {
     fn container(&self, name: &str) -> Option<&Container> {
         containers(&self.pod).find(|container| container.name == name)
     }
+}
+
+fn is_backing_off(container: &ContainerStatus) -> bool {
+    let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
+    waiting.and_then(|waiting| waiting.reason.as_deref()) == Some("CrashLoopBackOff")
 }
 
 /// All containers of a Pod in the order in which they start.

@@ -406,7 +406,7 @@ impl Worker {
         self.context.recorder.note(&about, kind, reason, message);
     }
 
-    fn note_container(
+    pub(super) fn note_container(
         &self,
         container: &str,
         kind: EventType,
