@@ -8,6 +8,7 @@ mod gc;
 mod namespace;
 mod role_aggregation;
 mod service_account;
+mod unbound_pod;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub(crate) fn start(engine: &Arc<Shared>) {
     supervise("event expiry", engine, event_ttl::run(engine.clone()));
     supervise("service accounts", engine, service_account::run(engine.clone()));
     supervise("role aggregation", engine, role_aggregation::run(engine.clone()));
+    supervise("unbound Pods", engine, unbound_pod::run(engine.clone()));
 }
 
 /// A loop that ends before the engine does is a fault that must be seen.

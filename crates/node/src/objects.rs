@@ -36,6 +36,8 @@ const FOLLOWED_LIMIT: usize = 4096;
 /// names may be known a moment later than the Pod.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_LAST: Duration = Duration::from_secs(30);
+/// So often the first attempt to read may fail, for that reason, without a word to anybody.
+const FAILURES_IN_SILENCE: u32 = 3;
 /// Pauses between looks at a claim that is not bound yet.
 const UNBOUND_FIRST: Duration = Duration::from_millis(200);
 const UNBOUND_LAST: Duration = Duration::from_secs(5);
@@ -129,8 +131,8 @@ enum Object {
 #[derive(Debug)]
 struct Followed {
     value: Known<Object>,
-    /// An answer came, whatever it was.
-    asked: bool,
+    /// How often it could not be read before it was read for the first time.
+    failures: u32,
     pods: BTreeSet<String>,
     task: AbortHandle,
     /// Which of the tasks that read it one after another may still tell what it read.
@@ -201,7 +203,9 @@ impl Objects {
         let state = self.shared.lock();
         let references = state.by_pod.get(pod_uid).into_iter().flatten();
         let mut followed = references.filter_map(|reference| state.followed.get(reference));
-        followed.any(|followed| !followed.asked)
+        followed.any(|followed| {
+            matches!(followed.value, Known::Unknown(_)) && followed.failures < FAILURES_IN_SILENCE
+        })
     }
 
     /// The Pod is gone.
@@ -233,7 +237,7 @@ impl Objects {
                 // The name may stand for another claim than it did for the other Pods.
                 followed.task.abort();
                 followed.turn += 1;
-                followed.asked = false;
+                followed.failures = 0;
                 followed.value = Known::Unknown(not_read(reference));
                 followed.task = self.spawn(reference, followed.turn);
             }
@@ -244,7 +248,7 @@ impl Objects {
         }
         let followed = Followed {
             value: Known::Unknown(not_read(reference)),
-            asked: false,
+            failures: 0,
             pods: BTreeSet::from([pod_uid.to_owned()]),
             task: self.spawn(reference, 0),
             turn: 0,
@@ -339,29 +343,35 @@ struct Slot {
 
 impl Slot {
     fn put(&self, value: Known<Object>) {
-        self.change(|_| Some(value));
+        self.change(|followed| {
+            let is_news = followed.value != value;
+            followed.value = value;
+            is_news
+        });
     }
 
     /// It cannot be read. What was read before stays.
     fn fail(&self, why: &str) {
         let what = describe(&self.reference);
-        self.change(|before| match before {
-            Known::Unknown(_) => Some(Known::Unknown(format!("{what} could not be read: {why}"))),
-            Known::Is(_) | Known::Absent => None,
+        self.change(|followed| {
+            if !matches!(followed.value, Known::Unknown(_)) {
+                return false;
+            }
+            followed.failures = followed.failures.saturating_add(1);
+            let value = Known::Unknown(format!("{what} could not be read: {why}"));
+            let is_news = followed.value != value || followed.failures == FAILURES_IN_SILENCE;
+            followed.value = value;
+            is_news && followed.failures >= FAILURES_IN_SILENCE
         });
     }
 
-    fn change(&self, to: impl FnOnce(&Known<Object>) -> Option<Known<Object>>) {
+    /// Changes what is followed, if it still is; and tells of it, if that is news.
+    fn change(&self, change: impl FnOnce(&mut Followed) -> bool) {
         let Some(shared) = self.shared.upgrade() else { return };
         let mut state = shared.lock();
         let State { followed, changed, .. } = &mut *state;
         let Some(followed) = followed.get_mut(&self.reference) else { return };
-        if followed.turn != self.turn {
-            return;
-        }
-        followed.asked = true;
-        if let Some(value) = to(&followed.value).filter(|value| *value != followed.value) {
-            followed.value = value;
+        if followed.turn == self.turn && change(followed) {
             changed.extend(followed.pods.iter().cloned());
             shared.news.notify_one();
         }

@@ -382,6 +382,7 @@ impl Worker {
             && self.ending.is_none()
         {
             let since = self.context.clock.now();
+            self.note(EventType::Warning, "Evicted", &message);
             self.ending = Some(Ending { reason: "Evicted", message, since, grace: Some(0) });
         }
         self.vanished |= told.vanished;

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::client::{Body, Call, Client};
+use crate::number::count;
 use crate::workload::{WATCHED, config_maps, create_config_map};
 
 /// What ends a run of requests.
@@ -30,12 +31,6 @@ impl Done {
     pub(crate) fn per_second(self) -> f64 {
         count(self.requests) / self.took.as_secs_f64()
     }
-}
-
-/// A count as a figure; none here comes near what a float cannot hold.
-#[expect(clippy::cast_precision_loss, reason = "counts here are far below 2^52")]
-pub(crate) const fn count(count: usize) -> f64 {
-    count as f64
 }
 
 /// Sends requests from so many clients, each its next one when the last is answered. `call` makes

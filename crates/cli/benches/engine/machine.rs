@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::report::median;
+use crate::number::median;
 
 /// How often a sync to disk is tried.
 const SYNCS: usize = 100;

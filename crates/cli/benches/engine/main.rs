@@ -11,13 +11,15 @@ mod kubernetes;
 mod load;
 mod machine;
 mod measure;
+mod number;
 mod plan;
 mod process;
 mod report;
+mod scratch;
 mod server;
 mod workload;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use tokio::signal::unix::{SignalKind, signal};
@@ -26,6 +28,7 @@ use crate::document::Document;
 use crate::machine::Machine;
 use crate::plan::{Plan, Wanted};
 use crate::report::{Column, Report};
+use crate::scratch::Scratch;
 use crate::server::Server;
 
 fn main() -> Result<()> {
@@ -43,12 +46,12 @@ fn main() -> Result<()> {
 }
 
 async fn run(wanted: Wanted) -> Result<()> {
-    let document = wanted.into.map(Document::open).transpose()?;
+    let document = wanted.into.map(|path| Document::open(path, "engine")).transpose()?;
     let assets = kubernetes::assets();
     if assets.is_none() {
         say("$KUBEBUILDER_ASSETS is not set: there is no real server to compare with");
     }
-    let scratch = Scratch::make()?;
+    let scratch = Scratch::make("engine")?;
     let mut machine = Machine::look(scratch.path())?;
     let mut report = Report::default();
     let plan = &wanted.plan;
@@ -105,41 +108,6 @@ async fn with_many(
     let start = async || Server::kubernetes(assets, &folder).await;
     let server = start().await?;
     measure::with_many(server, start, Column::Kubernetes, plan, report).await
-}
-
-/// Where the servers keep their data: on the disk that the build is on, since a folder for
-/// temporary files may be memory. It is gone at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn make() -> Result<Self> {
-        let path =
-            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("engine-{}", std::process::id()));
-        std::fs::create_dir_all(&path)
-            .with_context(|| format!("cannot create {}", path.display()))?;
-        Ok(Self(path))
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
-
-    /// An empty folder, in place of the last one.
-    fn folder(&self) -> Result<PathBuf> {
-        let folder = self.0.join("server");
-        if folder.exists() {
-            std::fs::remove_dir_all(&folder)?;
-        }
-        std::fs::create_dir(&folder)?;
-        Ok(folder)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Files that are left in the build's folder harm nobody.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// One line for the person who waits.

@@ -9,10 +9,11 @@ use sojourn_apiserver::{Config, Engine};
 use sojourn_rbac::{SUPERUSER_GROUP, User};
 
 use crate::client::Client;
-use crate::load::{self, Done, Until, count};
+use crate::load::{self, Done, Until};
+use crate::number::{count, percentile};
 use crate::plan::Plan;
 use crate::process::{Processes, own_processor};
-use crate::report::{Column, Figure, Goal, Report, Unit, percentile};
+use crate::report::{Column, Figure, Goal, Report, Unit};
 use crate::server::Server;
 use crate::workload::{self, LISTED, NAMESPACE};
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::number::{median, number};
+
 /// Whose figure it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Column {
@@ -217,45 +219,4 @@ fn summary(samples: &[f64]) -> Option<String> {
     let least = samples.iter().copied().fold(f64::INFINITY, f64::min);
     let most = samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     Some(format!("{middle} [{}–{}]", number(least), number(most)))
-}
-
-/// The middle sample, or the mean of the middle two.
-pub(crate) fn median(samples: &[f64]) -> Option<f64> {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let upper = *sorted.get(sorted.len() / 2)?;
-    let lower = sorted[(sorted.len() - 1) / 2];
-    Some((lower + upper) / 2.0)
-}
-
-/// The sample that so much of them, from 0 to 1, does not exceed.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a share of a length is a valid index"
-)]
-pub(crate) fn percentile(samples: &[f64], share: f64) -> Option<f64> {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let rank = (share * crate::load::count(sorted.len())).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied()
-}
-
-/// Three digits that count, with thousands set off.
-fn number(value: f64) -> String {
-    let decimals = match value.abs() {
-        value if value >= 99.95 => 0,
-        value if value >= 9.995 => 1,
-        _ => 2,
-    };
-    let plain = format!("{value:.decimals$}");
-    let (whole, fraction) = plain.split_once('.').map_or((plain.as_str(), ""), |split| split);
-    let mut grouped = String::new();
-    for (index, digit) in whole.chars().enumerate() {
-        if index > 0 && (whole.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    if fraction.is_empty() { grouped } else { format!("{grouped}.{fraction}") }
 }

@@ -48,8 +48,8 @@ enum Moment {
 impl Moment {
     fn draw(dice: &mut Dice) -> Self {
         match dice.below(4) {
-            0 => Self::Starting(Duration::from_millis(dice.below(600))),
-            _ => Self::Busy(1 + usize::try_from(dice.below(200)).expect("small")),
+            0 => Self::Starting(Duration::from_millis(dice.below(1000))),
+            _ => Self::Busy(1 + usize::try_from(dice.below(400)).expect("small")),
         }
     }
 }
@@ -85,4 +85,5 @@ async fn pods_outlive_whoever_runs_them() {
     println!("after {rounds} rounds: {world}");
     let server = world.start();
     world.settle(server).await;
+    println!("at the end: {world}");
 }

@@ -122,7 +122,7 @@ impl Told {
                 match attempt(container.container_id.as_deref()) {
                     Some(attempt) => {
                         let run = (mark.to_owned(), name.clone(), attempt);
-                        self.started(run, running.started_at.as_ref());
+                        self.started(&run, running.started_at.as_ref());
                     }
                     None => self.contradictions.push(format!("{mark}.{name} runs without id")),
                 }
@@ -133,14 +133,14 @@ impl Told {
                     continue;
                 };
                 let run = (mark.to_owned(), name.clone(), attempt);
-                self.started(run.clone(), ended.started_at.as_ref());
+                self.started(&run, ended.started_at.as_ref());
                 let (code, finished) = (ended.exit_code, text(ended.finished_at.as_ref()));
-                self.ended(run, End { code, finished, deleting });
+                self.ended(&run, &End { code, finished, deleting });
             }
         }
     }
 
-    fn started(&mut self, run: RunId, at: Option<&Time>) {
+    fn started(&mut self, run: &RunId, at: Option<&Time>) {
         let at = text(at);
         let known = self.starts.entry(run.clone()).or_insert_with(|| at.clone());
         if *known != at {
@@ -148,7 +148,7 @@ impl Told {
         }
     }
 
-    fn ended(&mut self, run: RunId, end: End) {
+    fn ended(&mut self, run: &RunId, end: &End) {
         let known = self.ends.entry(run.clone()).or_insert_with(|| end.clone());
         if (known.code, &known.finished) != (end.code, &end.finished) {
             self.contradictions.push(format!("{run:?} ended as {known:?}, and then as {end:?}"));
@@ -171,7 +171,8 @@ impl Told {
         });
         let unstarted = self.unstarted.iter().filter_map(|(mark, container)| {
             let runs = journal.of(mark, container);
-            (!runs.is_empty()).then(|| format!("{mark}.{container} is said not to have run: {runs:?}"))
+            (!runs.is_empty())
+                .then(|| format!("{mark}.{container} is said not to have run: {runs:?}"))
         });
         self.contradictions.iter().cloned().chain(wrong).chain(unstarted).collect()
     }

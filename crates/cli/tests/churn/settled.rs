@@ -29,6 +29,9 @@ impl Seen<'_> {
         let mut running = BTreeSet::new();
         for pod in self.pods {
             let mark = mark(pod);
+            if pod.metadata.deletion_timestamp.is_some() {
+                problems.push(format!("{mark} is still being deleted"));
+            }
             for status in observer::statuses(pod) {
                 let name = format!("{mark}.{}", status.name);
                 if let Err(problem) = self.agrees(&mark, status) {
@@ -49,10 +52,12 @@ impl Seen<'_> {
     fn unfinished(&self, slot: &Slot) -> Option<String> {
         let pod = self.pods.iter().find(|pod| pod.name_any() == slot.name);
         let Some(pod) = pod else {
-            let missing = slot.asked.as_ref()?;
+            let missing = slot.asked.as_ref().filter(|asked| !asked.deleting)?;
             return Some(format!("{} is not there", missing.mark));
         };
-        let Some(asked) = &slot.asked else { return Some(format!("{} is there", mark(pod))) };
+        let Some(asked) = slot.asked.as_ref().filter(|asked| !asked.deleting) else {
+            return Some(format!("{} is there", mark(pod)));
+        };
         if mark(pod) != asked.mark || pod.uid() != asked.uid {
             return Some(format!("{} is there and not {}", mark(pod), asked.mark));
         }

@@ -136,7 +136,10 @@ impl Shape {
         let (policy, init, main) = match self.kind {
             Kind::Short => ("Never", vec![], vec![short]),
             Kind::Signal(signal) => {
-                let end = format!("nap {life}; say {}; kill -{signal} $$", 128 + u16::from(signal));
+                // In commands of containers, two of them stand for one.
+                let own = "$$$$";
+                let code = 128 + u16::from(signal);
+                let end = format!("nap {life}; say {code}; kill -{signal} {own}");
                 ("Never", vec![], vec![end])
             }
             Kind::Long => ("Always", vec![], vec![long]),

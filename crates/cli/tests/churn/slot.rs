@@ -27,7 +27,7 @@ pub(crate) struct Asked {
     /// Once its creation was acknowledged.
     pub(crate) uid: Option<String>,
     /// Its deletion was asked for.
-    deleting: bool,
+    pub(crate) deleting: bool,
 }
 
 /// The server is not there any more.

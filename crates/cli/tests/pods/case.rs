@@ -63,6 +63,8 @@ pub(crate) enum Step {
     Logs(Logs),
     /// Waits for an Event about an object.
     Event(Event),
+    /// There was no such Event so far.
+    Unsaid(Unsaid),
     Delete(Delete),
     /// A merge patch.
     Patch(Patch),
@@ -92,6 +94,13 @@ pub(crate) struct Event {
     pub(crate) about: String,
     pub(crate) reason: String,
     pub(crate) message: Value,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Unsaid {
+    pub(crate) about: String,
+    pub(crate) reason: String,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -10,6 +10,8 @@
 //! | `SOJOURN_REQUIRE_KUBE`      | `1`: fail rather than skip without those                         |
 //! | `SOJOURN_PODS_CASES`        | run only cases whose name contains this                          |
 
+#![expect(clippy::print_stdout, reason = "what was skipped, and how each case ended")]
+
 mod case;
 #[path = "../it/client.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
@@ -46,7 +48,7 @@ use std::path::PathBuf;
 
 use crate::case::Side;
 use crate::control_plane::ControlPlane;
-use crate::embedded::Embedded;
+use crate::embedded::{As, Embedded};
 use crate::real::Real;
 
 /// The suites take turns: each wants the whole machine.
@@ -63,13 +65,27 @@ fn assets(what: &str) -> Option<PathBuf> {
     assets
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn pods_of_sojourn_up() {
+async fn embedded(who: As) {
+    if let Some(obstacle) = who.obstacle() {
+        println!("skipped: {obstacle}");
+        return;
+    }
     let _turn = ONE_AT_A_TIME.lock().await;
-    let embedded = Embedded::start(assets("cases with kubectl")).await;
+    let embedded = Embedded::start(who, assets("cases with kubectl")).await;
     let failed = suite::run(Side::Embedded, embedded.place()).await;
     embedded.stop();
     assert_eq!(failed, 0, "cases failed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_of_sojourn_up() {
+    embedded(As::Ourselves).await;
+}
+
+/// Where the suite is run by root, Pods are confined by users of their own; here by namespaces.
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_of_an_ordinary_user() {
+    embedded(As::Nobody).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -72,7 +72,7 @@ impl Real {
             node.arg(option).arg(folder.join(name));
         }
         node.arg("--claims-kubeconfig").arg(&kubeconfig);
-        let reaper = Reaper::of(folder.path());
+        let reaper = Reaper::of(&folder.join("node"));
         let node = Running::start(node);
         node.stderr_line("  logs ");
         let client = client::connect(&kubeconfig).await;
@@ -92,7 +92,7 @@ impl Real {
 
     pub(crate) fn stop(self) {
         survivors::interrupt(self.node);
-        survivors::assert_none(self.folder.path());
+        survivors::assert_none(&self.folder.join("node"));
     }
 }
 

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -86,6 +86,7 @@ impl<'a> Run<'a> {
                 Step::Gone(objects) => self.gone(objects).await,
                 Step::Logs(logs) => self.logs(logs).await,
                 Step::Event(event) => self.event(event).await,
+                Step::Unsaid(unsaid) => self.unsaid(unsaid).await,
                 Step::Delete(delete) => self.delete(delete).await,
                 Step::Patch(patch) => self.patch(patch).await,
                 Step::Create(created) => self.create(&created.objects, &created.pods).await,
@@ -200,6 +201,16 @@ impl<'a> Run<'a> {
         }
     }
 
+    async fn unsaid(&self, unwanted: &case::Unsaid) -> Outcome {
+        let (_, name) = split(&unwanted.about);
+        let events = self.api("events").list(&ListParams::default()).await;
+        let events = events.map_err(|e| format!("no Events: {e}\n"))?;
+        let said = events.iter().map(|event| &event.data).find(|event| {
+            event["involvedObject"]["name"] == *name && event["reason"] == *unwanted.reason
+        });
+        said.map_or(Ok(()), |event| Err(format!("there is an Event: {}\n", event["message"])))
+    }
+
     async fn delete(&mut self, delete: &case::Delete) -> Outcome {
         let (collection, name) = split(&delete.object);
         let params = DeleteParams { grace_period_seconds: delete.grace, ..DeleteParams::default() };
@@ -310,7 +321,7 @@ impl<'a> Run<'a> {
                 text.push_str(&format!("    {collection} {name}: {}\n", object["status"]));
             }
         }
-        let events = self.api("events").list(&kube::api::ListParams::default()).await;
+        let events = self.api("events").list(&ListParams::default()).await;
         for event in events.into_iter().flatten() {
             let event = event.data;
             text.push_str(&format!("    event {}: {}\n", event["reason"], event["message"]));

@@ -132,6 +132,7 @@ async fn what_cannot_be_read_is_not_absent() {
     let objects = Objects::new(server.client());
     objects.set("pod", references(&mounting("mine")));
     news(&objects).await;
+    assert!(!objects.are_being_read("pod"));
     let words = "secret \"mine\" could not be read: \
                  secrets \"mine\" is forbidden: no relationship found";
     assert_eq!(text(objects.secret("team", "mine")), Err(words.to_owned()));

@@ -230,7 +230,9 @@ impl Run {
             finished_at,
             exit_code: exit.code,
             signal: exit.signal,
-            oom_killed: killed && (self.over_memory || oom_now > self.oom_before),
+            // The kernel may have killed a child, for whose sake the first process then failed.
+            oom_killed: (killed && self.over_memory)
+                || (exit.code != 0 && oom_now > self.oom_before),
             message: message::last_words(&self.spec, exit.code, self.log.halves()),
         }
     }

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::api::{Api, Patch, PatchParams};
+use kube::core::Status;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Map, Value, json};
 
@@ -35,11 +36,18 @@ pub(super) async fn publish(
     match api.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(patch)).await
     {
         Ok(pod) => Published::Done(Box::new(pod)),
-        Err(kube::Error::Api(status)) if status.is_not_found() => Published::Gone,
-        // Only the uid is a precondition: the name belongs to another Pod now.
-        Err(kube::Error::Api(status)) if status.is_conflict() => Published::Gone,
+        Err(kube::Error::Api(status)) if is_gone(&status) => Published::Gone,
+        // A conflict among them: others write the Pod, too, and it is still the same one.
         Err(error) => Published::Failed(error),
     }
+}
+
+/// Whether an answer says that this Pod is no more. Its name may belong to another one by now, whose
+/// uid cannot be changed.
+fn is_gone(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    status.is_not_found()
+        || status.code == 422 && causes.into_iter().any(|c| c.field == "metadata.uid")
 }
 
 /// A strategic merge patch from what the Pod has to what it should have; nothing if that is the same.
@@ -108,6 +116,21 @@ mod tests {
             "status": status,
         });
         serde_json::from_value(pod).expect("a Pod")
+    }
+
+    #[test]
+    fn a_pod_is_gone_when_it_is_not_found_or_its_name_is_another_ones() {
+        let invalid = |field: &str| json!({"code": 422, "reason": "Invalid", "details": {"causes": [{"field": field}]}});
+        for (status, gone) in [
+            (json!({"code": 404, "reason": "NotFound"}), true),
+            (invalid("metadata.uid"), true),
+            (invalid("status.phase"), false),
+            (json!({"code": 409, "reason": "Conflict"}), false),
+            (json!({"code": 503, "reason": "ServiceUnavailable"}), false),
+        ] {
+            let read: Status = serde_json::from_value(status.clone()).expect("a status");
+            assert_eq!(is_gone(&read), gone, "{status}");
+        }
     }
 
     #[test]
