@@ -89,7 +89,9 @@ fn deletion_deadline(seen: &Seen<'_>) -> Option<Timestamp> {
     let meta = &seen.pod.metadata;
     let over = meta.deletion_timestamp.as_ref()?.0;
     let grace = meta.deletion_grace_period_seconds.unwrap_or_default().max(0);
-    Some(after(over, at_least(grace).saturating_sub(grace)))
+    // The API cuts the time to whole seconds; what was promised is given in full.
+    let cut = i64::from(grace > 0);
+    Some(after(over, at_least(grace).saturating_sub(grace).saturating_add(cut)))
 }
 
 pub(super) fn grace(spec: &PodSpec) -> i64 {

@@ -18,7 +18,7 @@ fn deletion_stops_concludes_and_removes() {
     world.publish(2);
     let mut world = world.deleted(10, 30);
     let decision = world.publish(11);
-    assert_eq!(decision.actions, [stop("app", 0, 40)]);
+    assert_eq!(decision.actions, [stop("app", 0, 41)]);
     assert_eq!(phase(&decision.status), "Running");
     assert_eq!(holds(&decision.status, "Ready"), "True", "it serves until it ends");
     for (code, expected) in [(0, "Succeeded"), (143, "Failed")] {
@@ -69,11 +69,12 @@ fn what_waits_is_not_started_while_it_is_deleted() {
 #[test]
 fn a_shorter_grace_brings_the_deadline_forward() {
     let world = World::launched(&one("Always")).running("app", 0, 1).deleted(10, 30);
-    assert_eq!(world.actions(11), [stop("app", 0, 40)]);
+    assert_eq!(world.actions(11), [stop("app", 0, 41)]);
     let world = world.deleted(12, 5);
-    assert_eq!(world.actions(13), [stop("app", 0, 17)]);
+    assert_eq!(world.actions(13), [stop("app", 0, 18)]);
+    // The API knows whole seconds only, so one more makes sure of the last.
     // There is always a moment between SIGTERM and SIGKILL.
-    for (grace, deadline) in [(0, 22), (1, 22), (2, 22), (3, 23)] {
+    for (grace, deadline) in [(0, 22), (1, 23), (2, 23), (3, 24)] {
         let world = world.clone().deleted(20, grace);
         assert_eq!(world.actions(21), [stop("app", 0, deadline)], "{grace}");
     }
@@ -95,19 +96,19 @@ fn sidecars_wait_for_the_main_containers_and_each_other() {
         .running("web", 0, 3)
         .deleted(10, 30);
     let decision = world.decide(11);
-    assert_eq!(decision.actions, [stop("app", 0, 40), stop("web", 0, 40)]);
-    assert_eq!(decision.wake, Some(at(40)), "their turn comes then at the latest");
+    assert_eq!(decision.actions, [stop("app", 0, 41), stop("web", 0, 41)]);
+    assert_eq!(decision.wake, Some(at(41)), "their turn comes then at the latest");
     let world = world.ended("app", 0, 3, 12, 0);
-    assert_eq!(world.actions(13), [stop("web", 0, 40)]);
+    assert_eq!(world.actions(13), [stop("web", 0, 41)]);
     let cleared = world.clone().ended("web", 0, 3, 14, 0);
     let decision = cleared.decide(15);
-    assert_eq!(decision.actions, [stop("two", 0, 40)]);
-    assert_eq!(decision.wake, Some(at(40)));
+    assert_eq!(decision.actions, [stop("two", 0, 41)]);
+    assert_eq!(decision.wake, Some(at(41)));
     assert_eq!(cleared.ended("two", 0, 2, 39, 0).actions(39), [stop("one", 0, 41)]);
     // The deadline passes with a main container still there.
-    let expected = [stop("web", 0, 40), stop("two", 0, 42), stop("one", 0, 42)];
-    assert_eq!(world.actions(40), expected);
+    let expected = [stop("web", 0, 41), stop("two", 0, 43), stop("one", 0, 43)];
     assert_eq!(world.actions(41), expected);
+    assert_eq!(world.actions(42), expected);
 }
 
 #[test]
@@ -117,7 +118,7 @@ fn a_running_init_container_is_stopped_at_once() {
         "containers": [{ "name": "app" }],
     });
     let world = World::launched(&spec).running("side", 0, 1).running("setup", 0, 2).deleted(10, 30);
-    assert_eq!(world.actions(11), [stop("setup", 0, 40), stop("side", 0, 40)]);
+    assert_eq!(world.actions(11), [stop("setup", 0, 41), stop("side", 0, 41)]);
     let decision = world.ended("setup", 0, 2, 12, 143).ended("side", 0, 1, 12, 143).decide(13);
     assert_eq!(decision.actions, [Action::Conclude]);
     assert_eq!(phase(&decision.status), "Failed");
