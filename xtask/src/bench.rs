@@ -1,6 +1,8 @@
 //! `cargo xtask bench engine`: the embedded API server measured beside a real one.
+//! `cargo xtask bench node`: Pods as processes.
 
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Result, bail};
 
@@ -18,11 +20,27 @@ struct Options {
     alone: bool,
 }
 
-/// Runs the benchmark; a full run writes its figures into the document.
+/// Runs the benchmark of Pods; a full run writes its figures into the document.
+pub(crate) fn node(root: &Path, arguments: &[String]) -> Result<()> {
+    let mut bench = benchmark(root, "node");
+    match arguments {
+        [] => bench.arg("--into").arg(root.join(DOCUMENT)),
+        [quick] if quick == "--quick" => bench.arg(quick),
+        _ => bail!("usage: cargo xtask bench node [--quick]"),
+    };
+    run(&mut bench)
+}
+
+fn benchmark(root: &Path, name: &str) -> Command {
+    let mut bench = cargo(root);
+    bench.args(["bench", "--package", "sojourn-cli", "--bench", name, "--"]);
+    bench
+}
+
+/// Runs the benchmark of the API; a full run writes its figures into the document.
 pub(crate) fn engine(root: &Path, arguments: &[String]) -> Result<()> {
     let options = options(arguments)?;
-    let mut bench = cargo(root);
-    bench.args(["bench", "--package", "sojourn-cli", "--bench", "engine", "--"]);
+    let mut bench = benchmark(root, "engine");
     if options.alone {
         bench.env_remove("KUBEBUILDER_ASSETS");
     } else {
@@ -64,6 +82,12 @@ fn options(arguments: &[String]) -> Result<Options> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_benchmark_of_pods_refuses_what_it_does_not_know() {
+        let error = node(Path::new("/nowhere"), &["--alone".to_owned()]).expect_err("refused");
+        assert_eq!(error.to_string(), "usage: cargo xtask bench node [--quick]");
+    }
 
     #[test]
     fn options_are_read_and_others_refused() {

@@ -27,6 +27,7 @@ usage: cargo xtask TASK
                            records the answers of the real one anew
   bench engine [--quick] [--alone]
                            measures the embedded API server beside a real one (or alone)
+  bench node [--quick]     measures Pods: start, end, and what they cost while idle
 ";
 
 fn main() -> ExitCode {
@@ -60,6 +61,7 @@ fn perform(task: &str, rest: &[String]) -> Option<Result<()>> {
         ("tidy", []) => tidy::run(&root),
         ("kube-env", []) => kube_env::run(),
         ("bench", [what, rest @ ..]) if what == "engine" => bench::engine(&root, rest),
+        ("bench", [what, rest @ ..]) if what == "node" => bench::node(&root, rest),
         ("conformance", rest) => {
             let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
             match rest.as_slice() {

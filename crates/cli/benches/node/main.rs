@@ -26,7 +26,7 @@ use crate::document::Document;
 use crate::machine::Machine;
 use crate::number::{count, percentile};
 use crate::plan::{Plan, Wanted};
-use crate::pods::{Pods, Took};
+use crate::pods::Pods;
 use crate::report::{Goal, Report, Unit};
 use crate::scratch::Scratch;
 use crate::up::Up;

@@ -15,7 +15,7 @@ pub(crate) struct Plan {
     pub(crate) rounds: usize,
     /// Pods that are started together and stay.
     pub(crate) many: usize,
-    /// How long they are left alone, and then watched.
+    /// How long they are left alone, until the last Event about them is written, and then watched.
     pub(crate) settle: Duration,
     pub(crate) idle: Duration,
 }
@@ -26,7 +26,7 @@ impl Plan {
         some: 20,
         rounds: 10,
         many: 500,
-        settle: Duration::from_secs(10),
+        settle: Duration::from_secs(30),
         idle: Duration::from_secs(30),
     };
 
