@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, ListParams, ObjectList, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
@@ -83,9 +83,10 @@ impl World {
         client::connect(&server.kubeconfig()).await
     }
 
-    /// Makes what is there from the beginning to the end.
-    pub(crate) async fn begin(&mut self, server: &Running) {
+    /// Makes what is there from the beginning to the end; where Pods cannot run, says why.
+    pub(crate) async fn begin(&mut self, server: &Running) -> Result<(), String> {
         let client = self.connect(server).await;
+        check_confinement(&client).await?;
         let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(client.clone());
         let claim = serde_json::from_value(json!({
             "metadata": {"name": CLAIM},
@@ -115,6 +116,7 @@ impl World {
                 tokio::time::sleep(PAUSE).await;
             }
         }
+        Ok(())
     }
 
     /// Lets Pods come and go until there were so many changes, and kills the server.
@@ -265,6 +267,22 @@ impl Drop for World {
             }
         }
         kill_shims(&self.pods_folder());
+    }
+}
+
+/// An error if this machine does not let Pods be confined, so that they are refused.
+async fn check_confinement(client: &Client) -> Result<(), String> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let node = nodes.get_opt("local").await.expect("an answer");
+        let conditions = node.and_then(|node| node.status?.conditions).unwrap_or_default();
+        if let Some(confined) = conditions.iter().find(|c| c.type_ == "SojournConfined") {
+            let why = confined.message.clone().unwrap_or_default();
+            return if confined.status == "True" { Ok(()) } else { Err(why) };
+        }
+        assert!(Instant::now() < deadline, "the Node does not say whether Pods are confined");
+        tokio::time::sleep(PAUSE).await;
     }
 }
 

@@ -47,7 +47,8 @@ async fn real_kubectl_prints_the_same_on_both() {
     let table = Table::load();
     let plane = ControlPlane::start(&assets).await.expect("the control plane starts");
     let folder = Folder::new();
-    let server = Running::up_in_memory(&folder, &[]);
+    // The real control plane has neither scheduler nor kubelet here.
+    let server = Running::up_in_memory(&folder, &["--no-pods"]);
     let kubectl = assets.join("kubectl");
     let real = Side::new(&kubectl, &plane.kubeconfig(), &table);
     let ours = Side::new(&kubectl, &server.kubeconfig(), &table);
