@@ -7,10 +7,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -61,6 +61,8 @@ const LAST_EVENTS: Duration = Duration::from_secs(2);
 pub enum StartError {
     #[error("cannot make the folder {}", path.display())]
     Folder { path: PathBuf, source: io::Error },
+    #[error("another node uses {}", path.display())]
+    InUse { path: PathBuf },
     #[error("cannot draw ports")]
     Ports(#[from] RangeError),
     #[error("cannot use control groups")]
@@ -124,6 +126,8 @@ pub struct Agent {
     pods: JoinHandle<()>,
     tasks: JoinSet<()>,
     noting: JoinHandle<()>,
+    /// Held until the last process has ended or was left alone.
+    _lock: File,
 }
 
 impl Agent {
@@ -139,6 +143,7 @@ impl Agent {
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
             made.map_err(|source| StartError::Folder { path, source })?;
         }
+        let lock = take(&folder)?;
         let confiner = Confiner::detect(&config.program, &folder, config.unconfined).await;
         let cgroups = Cgroups::detect(&group_name(&folder)?)?;
         let board = Board::default();
@@ -211,7 +216,7 @@ impl Agent {
         }
         let leaving = watch::Sender::new(None);
         let pods = tokio::spawn(Pods::new(context.clone()).run(leaving.subscribe()));
-        Ok(Self { context, readiness, leaving, stop, server, pods, tasks, noting })
+        Ok(Self { context, readiness, leaving, stop, server, pods, tasks, noting, _lock: lock })
     }
 
     /// Where logs are served, if they are.
@@ -256,6 +261,20 @@ impl Agent {
         // With the last recorder gone, what was noted is written and that is all.
         drop(self.context);
         let _ = tokio::time::timeout(LAST_EVENTS, self.noting).await;
+    }
+}
+
+/// Takes the folder for ourselves: two nodes would both look after the same Pods. Whoever holds it
+/// and is killed lets go.
+fn take(folder: &NodeFolder) -> Result<File, StartError> {
+    let failed = |source| StartError::Folder { path: folder.lock(), source };
+    let mut options = File::options();
+    let options = options.write(true).create(true).truncate(false).mode(0o600);
+    let lock = options.open(folder.lock()).map_err(failed)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(StartError::InUse { path: folder.path().to_owned() }),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where a node keeps things.
 //!
 //! ```text
+//! <node>/lock                      held by the one node that uses the folder
 //! <node>/uids.json                 the user of each namespace
 //! <node>/claims/<uid of the claim> a claim's directory, kept until the claim is deleted
 //! <node>/pods/<uid of the Pod>/
@@ -42,6 +43,10 @@ impl NodeFolder {
 
     pub fn claims(&self) -> PathBuf {
         self.0.join("claims")
+    }
+
+    pub fn lock(&self) -> PathBuf {
+        self.0.join("lock")
     }
 
     pub fn uids(&self) -> PathBuf {

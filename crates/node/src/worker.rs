@@ -151,6 +151,9 @@ pub(crate) struct Worker {
     watching: BTreeMap<String, Watched>,
     stopping: BTreeMap<String, Stopping>,
     ending: Option<Ending>,
+    /// Its shim may live and cannot be asked: nothing is known, so nothing is decided.
+    is_blind: bool,
+    adoption: Retry,
     launch: Retry,
     publication: Retry,
     removal: Retry,
@@ -179,6 +182,8 @@ impl Worker {
             watching: BTreeMap::new(),
             stopping: BTreeMap::new(),
             ending: None,
+            is_blind: false,
+            adoption: Retry::default(),
             launch: Retry::default(),
             publication: Retry::default(),
             removal: Retry::default(),
@@ -205,13 +210,18 @@ impl Worker {
                     self.runs.lose(now);
                     self.shim = Shim::Ended;
                 }
+                // That it does not answer does not mean that it ended.
                 Err(error) => {
-                    tracing::error!(pod = self.name(), %error, "cannot adopt its processes");
-                    self.runs.lose(now);
-                    self.shim = Shim::Ended;
+                    tracing::error!(pod = self.name(), %error, "cannot adopt its processes yet");
+                    self.shim = Shim::Absent;
+                    self.is_blind = true;
+                    self.adoption.failed(now);
+                    return;
                 }
             }
         }
+        self.is_blind = false;
+        self.adoption.succeeded();
     }
 
     /// Looks after the Pod until it is gone or the node stops.
@@ -229,6 +239,12 @@ impl Worker {
 
     /// Observe, decide, publish, act: once.
     async fn turn(&mut self) -> Then {
+        if self.is_blind && self.adoption.is_due(self.context.clock.now()) {
+            self.adopt().await;
+        }
+        if self.is_blind {
+            return Then::Wait;
+        }
         if self.vanished {
             return self.abandon().await;
         }
@@ -323,6 +339,7 @@ impl Worker {
         let times = [
             self.prepared.wake,
             self.prepared.next_look(),
+            self.adoption.at,
             self.launch.at,
             self.publication.at,
             self.removal.at,

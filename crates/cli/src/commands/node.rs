@@ -264,6 +264,7 @@ fn start_failure(error: StartError) -> Failure {
         StartError::Folder { .. } => {
             "Let this user write there, or use another folder: --data DIR."
         }
+        StartError::InUse { .. } => "Stop that one first, or use another folder: --data DIR.",
         StartError::Ports(_) => "Choose other ports: --pod-ports FIRST-LAST.",
         StartError::Serve(_) => "See that the address is this machine's and the certificate fits.",
         _ => "Nothing was changed.",

@@ -1,6 +1,7 @@
 //! Processes of the machine, found by a word among their arguments.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::process::Running;
@@ -42,6 +43,14 @@ pub(crate) fn assert_none(folder: &Path) {
     wait_for(&folder.display().to_string(), 0);
 }
 
+/// Sends a signal, such as `-TERM`, to each of them.
+pub(crate) fn signal(processes: &[u32], signal: &str) {
+    for id in processes {
+        let sent = Command::new("kill").args([signal, &id.to_string()]).status();
+        assert!(sent.expect("kill is there").success(), "{signal} {id}");
+    }
+}
+
 /// Kills what is left of the Pods beneath a folder when a test ends, however it ends.
 #[derive(Debug)]
 pub(crate) struct Reaper(String);
@@ -55,7 +64,7 @@ impl Reaper {
 impl Drop for Reaper {
     fn drop(&mut self) {
         for id in with(&self.0) {
-            let _ = std::process::Command::new("kill").args(["-KILL", &id.to_string()]).status();
+            let _ = Command::new("kill").args(["-KILL", &id.to_string()]).status();
         }
     }
 }

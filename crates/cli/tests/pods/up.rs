@@ -1,7 +1,6 @@
 //! `sojourn up` as a whole: how it ends, what then becomes of its Pods, and what the next one finds.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use kube::api::{DynamicObject, PostParams};
@@ -171,8 +170,7 @@ async fn after_a_crash_every_end_is_known() {
     let started = up.until("goes-on", running()).await;
     up.server.crash();
     let ended = survivors::wait_for(&format!("ends-{word}"), 1);
-    let sent = Command::new("kill").args(["-USR1", &ended[0].to_string()]).status();
-    assert!(sent.expect("kill is there").success());
+    survivors::signal(&ended, "-USR1");
     survivors::wait_for(&format!("ends-{word}"), 0);
 
     let up = Up::on(folder.path(), &[]).await;
@@ -247,4 +245,50 @@ async fn unconfined_pods_see_the_machine() {
     up.until("main", ended).await;
     interrupt(up.server);
     survivors::assert_none(&folder.join("node"));
+}
+
+/// A shim that does not answer is not one that ended: until it says more, nothing is known, nothing
+/// is told and nothing is taken apart.
+#[tokio::test]
+async fn unknown_is_not_ended() {
+    let (folder, word) = (Folder::new(), word("unknown"));
+    let _reaper = Reaper::of(folder.path());
+    let up = Up::on(folder.path(), &[]).await;
+    let mut pod = lasting(&format!("trap 'exit 7' TERM; {LOOP}"), &word);
+    pod["restartPolicy"] = json!("Never");
+    up.create("main", &pod).await;
+    let before = up.until("main", running()).await;
+    let processes = survivors::wait_for(&word, 1);
+    up.server.crash();
+
+    let shims = survivors::with(&folder.join("node").display().to_string());
+    survivors::signal(&shims, "-STOP");
+    let up = Up::on(folder.path(), &[]).await;
+    up.server.stderr_line("cannot adopt its processes yet");
+    let during = pods(&up.client).get("main").await.expect("the Pod is there").data;
+    assert_eq!(during["status"], before["status"]);
+    assert_eq!(survivors::with(&word), processes);
+
+    survivors::signal(&shims, "-CONT");
+    survivors::signal(&processes, "-TERM");
+    let ended = json!({
+        "/status/phase": "Failed",
+        "/status/containerStatuses/0/state/terminated/exitCode": 7,
+        "/status/containerStatuses/0/restartCount": 0,
+    });
+    up.until("main", ended).await;
+    interrupt(up.server);
+}
+
+/// Two nodes on one folder would both look after the same Pods.
+#[tokio::test]
+async fn a_folder_has_one_node() {
+    let folder = Folder::new();
+    let up = Up::on(folder.path(), &[]).await;
+    let mut second = command(&["node", "--name", "second", "--kubeconfig"]);
+    second.arg(up.server.kubeconfig()).arg("--data").arg(folder.join("node"));
+    let refused = Running::start(second).ended();
+    assert_eq!(refused.code, Some(3), "{}", refused.stderr);
+    assert!(refused.stderr.contains("another node uses"), "{}", refused.stderr);
+    interrupt(up.server);
 }

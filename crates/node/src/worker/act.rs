@@ -374,6 +374,9 @@ impl Worker {
     /// as it is, to be run again by the next node.
     pub(super) async fn wind_down(&mut self) -> Then {
         let now = self.context.clock.now();
+        if self.is_blind {
+            return Then::Leave;
+        }
         let Shim::Running { .. } = &self.shim else {
             let decision = self.decide(now);
             self.publish(&decision, now).await;
