@@ -70,6 +70,12 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// The limit on memory as it is written; the kernel takes no more than it can count.
+    fn memory_or(self, unlimited: &str) -> String {
+        let bytes = self.memory.filter(|bytes| i64::try_from(*bytes).is_ok());
+        bytes.map_or_else(|| unlimited.to_owned(), |bytes| bytes.to_string())
+    }
+
     fn effective(self) -> Self {
         let some = |limit: Option<u64>| limit.filter(|amount| *amount > 0);
         Self { memory: some(self.memory), milli_cpu: some(self.milli_cpu), ..self }

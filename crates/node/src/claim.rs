@@ -25,7 +25,8 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use tokio::time::Instant;
 
-use crate::event::{EventType, Recorder};
+use crate::event::{self, EventType, Recorder};
+use crate::listing::WatchEnded;
 use crate::request::{RequestError, ask, in_full};
 
 /// Keeps a claim until its directory is gone.
@@ -42,12 +43,6 @@ const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 const WRITES_AT_ONCE: usize = 16;
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
-
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("the watch of PersistentVolumeClaims came to an end, which it never should")]
-    WatchEnded,
-}
 
 /// The name of the volume that a claim is bound to.
 pub fn volume_name(uid: &str) -> String {
@@ -148,20 +143,16 @@ fn refusal(claim: &PersistentVolumeClaim) -> Option<String> {
 }
 
 /// Binds claims until `shutdown`.
-pub async fn run(client: Client, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
-    let (recorder, noting) = Recorder::of_component(client.clone(), COMPONENT);
-    tokio::select! {
-        outcome = work(client, recorder, shutdown) => outcome,
-        // Only when nobody takes notes any more.
-        () = noting => Ok(()),
-    }
+pub async fn run(client: Client, shutdown: impl Future<Output = ()>) -> Result<(), WatchEnded> {
+    let notes = client.clone();
+    event::noting(notes, COMPONENT, |recorder| work(client, recorder, shutdown)).await
 }
 
 async fn work(
     client: Client,
     recorder: Recorder,
     shutdown: impl Future<Output = ()>,
-) -> Result<(), Error> {
+) -> Result<(), WatchEnded> {
     let api = Api::<PersistentVolumeClaim>::all(client.clone());
     let mut events = pin!(watcher(api, watcher::Config::default()).default_backoff());
     let mut shutdown = pin!(shutdown);
@@ -183,7 +174,7 @@ async fn work(
                 Some(Err(error)) => {
                     tracing::warn!(%error, "cannot watch PersistentVolumeClaims; trying again");
                 }
-                None => return Err(Error::WatchEnded),
+                None => return Err(WatchEnded("PersistentVolumeClaims")),
             },
             Some((uid, answer)) = binder.work.next(), if !binder.work.is_empty() => {
                 binder.answered(uid, answer, Instant::now());

@@ -114,6 +114,23 @@ impl Recorder {
     }
 }
 
+/// Does the work of a controller while what it notes is written down.
+pub(crate) async fn noting<F, E>(
+    client: kube::Client,
+    component: &str,
+    work: impl FnOnce(Recorder) -> F,
+) -> Result<(), E>
+where
+    F: Future<Output = Result<(), E>>,
+{
+    let (recorder, writing) = Recorder::of_component(client, component);
+    tokio::select! {
+        outcome = work(recorder) => outcome,
+        // Only when nobody takes notes any more.
+        () = writing => Ok(()),
+    }
+}
+
 /// What an Event about a whole Pod refers to.
 pub(crate) fn about_pod(pod: &Pod) -> ObjectReference {
     ObjectReference {

@@ -28,7 +28,8 @@ use kube::{Api, Client};
 use tokio::time::Instant;
 
 use crate::clock::Clock;
-use crate::event::{EventType, Recorder};
+use crate::event::{self, EventType, Recorder};
+use crate::listing::WatchEnded;
 use decide::{Step, decide, is_tracked};
 use mirror::Mirror;
 use step::{Done, Outcome};
@@ -43,12 +44,6 @@ const STEPS_IN_A_ROW: u32 = 64;
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("the watch of {0} came to an end, which it never should")]
-    WatchEnded(&'static str),
-}
-
 /// Sees to Jobs until `shutdown`. Those whose time is up are deleted as `expiry`, since to see to
 /// Jobs is not to be allowed to delete them.
 pub async fn run(
@@ -56,13 +51,10 @@ pub async fn run(
     expiry: Client,
     clock: Clock,
     shutdown: impl Future<Output = ()>,
-) -> Result<(), Error> {
-    let (recorder, noting) = Recorder::of_component(client.clone(), COMPONENT);
-    tokio::select! {
-        outcome = work(client, expiry, clock, recorder, shutdown) => outcome,
-        // Only when nobody takes notes any more.
-        () = noting => Ok(()),
-    }
+) -> Result<(), WatchEnded> {
+    let notes = client.clone();
+    event::noting(notes, COMPONENT, |recorder| work(client, expiry, clock, recorder, shutdown))
+        .await
 }
 
 async fn work(
@@ -71,7 +63,7 @@ async fn work(
     clock: Clock,
     recorder: Recorder,
     shutdown: impl Future<Output = ()>,
-) -> Result<(), Error> {
+) -> Result<(), WatchEnded> {
     let config = watcher::Config::default;
     let mut jobs = pin!(watcher(Api::<Job>::all(client.clone()), config()).default_backoff());
     let mut pods = pin!(watcher(Api::<Pod>::all(client.clone()), config()).default_backoff());
@@ -85,12 +77,12 @@ async fn work(
             event = jobs.next() => match event {
                 Some(Ok(event)) => foreman.job_event(event),
                 Some(Err(error)) => tracing::warn!(%error, "cannot watch Jobs; trying again"),
-                None => return Err(Error::WatchEnded("Jobs")),
+                None => return Err(WatchEnded("Jobs")),
             },
             event = pods.next() => match event {
                 Some(Ok(event)) => foreman.pod_event(event),
                 Some(Err(error)) => tracing::warn!(%error, "cannot watch Pods; trying again"),
-                None => return Err(Error::WatchEnded("Pods")),
+                None => return Err(WatchEnded("Pods")),
             },
             Some(done) = foreman.work.next(), if !foreman.work.is_empty() => foreman.done(done),
             () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {

@@ -53,4 +53,5 @@ mod worker;
 pub use agent::{Agent, Leaving, StartError};
 pub use config::{Config, Serving};
 pub use controllers::{Clients, Controllers};
+pub use listing::WatchEnded;
 pub use server::{Certified, ServeError, TlsError};

@@ -7,6 +7,11 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
+/// A watch starts over by itself, for ever; this one did not.
+#[derive(Debug, thiserror::Error)]
+#[error("the watch of {0} came to an end, which it never should")]
+pub struct WatchEnded(pub(crate) &'static str);
+
 /// What one watch has shown.
 #[derive(Debug)]
 pub(crate) struct Listing<K> {

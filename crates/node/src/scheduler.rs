@@ -39,8 +39,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::clock::Clock;
-use crate::event::{EventType, Recorder};
-use crate::listing::Listing;
+use crate::event::{self, EventType, Recorder};
+use crate::listing::{Listing, WatchEnded};
 use crate::request::{ask, in_full};
 use board::{Board, Order, Outcome, Report};
 
@@ -51,24 +51,14 @@ const ORDERS_AT_ONCE: usize = 16;
 /// Requests that tell Pods why they wait; fewer, since nobody waits for those.
 const REPORTS_AT_ONCE: usize = 4;
 
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("the watch of {0} came to an end, which it never should")]
-    WatchEnded(&'static str),
-}
-
 /// Schedules Pods until `shutdown`.
 pub async fn run(
     client: Client,
     clock: Clock,
     shutdown: impl Future<Output = ()>,
-) -> Result<(), Error> {
-    let (recorder, noting) = Recorder::of_component(client.clone(), COMPONENT);
-    tokio::select! {
-        outcome = work(client, clock, recorder, shutdown) => outcome,
-        // Only when nobody takes notes any more.
-        () = noting => Ok(()),
-    }
+) -> Result<(), WatchEnded> {
+    let notes = client.clone();
+    event::noting(notes, COMPONENT, |recorder| work(client, clock, recorder, shutdown)).await
 }
 
 async fn work(
@@ -76,7 +66,7 @@ async fn work(
     clock: Clock,
     recorder: Recorder,
     shutdown: impl Future<Output = ()>,
-) -> Result<(), Error> {
+) -> Result<(), WatchEnded> {
     let config = watcher::Config::default;
     let mut pods = pin!(watcher(Api::<Pod>::all(client.clone()), config()).default_backoff());
     let mut nodes = pin!(watcher(Api::<Node>::all(client.clone()), config()).default_backoff());
@@ -93,17 +83,17 @@ async fn work(
             event = pods.next() => match event {
                 Some(Ok(event)) => desk.pod_event(&event),
                 Some(Err(error)) => complain("Pods", &error),
-                None => return Err(Error::WatchEnded("Pods")),
+                None => return Err(WatchEnded("Pods")),
             },
             event = nodes.next() => match event {
                 Some(Ok(event)) => desk.node_event(&event),
                 Some(Err(error)) => complain("Nodes", &error),
-                None => return Err(Error::WatchEnded("Nodes")),
+                None => return Err(WatchEnded("Nodes")),
             },
             event = claims.next() => match event {
                 Some(Ok(event)) => desk.claim_event(&event),
                 Some(Err(error)) => complain("PersistentVolumeClaims", &error),
-                None => return Err(Error::WatchEnded("PersistentVolumeClaims")),
+                None => return Err(WatchEnded("PersistentVolumeClaims")),
             },
             Some(done) = desk.work.next(), if !desk.work.is_empty() => desk.done(done),
             () = sleep_until(wake), if wake.is_some() => {}

@@ -13,6 +13,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
+use crate::listing::WatchEnded;
 use crate::request::{ask, in_full};
 
 pub(crate) const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -28,14 +29,8 @@ const TROUBLES: [(&str, &str); 4] = [
     ("NetworkUnavailable", "node.kubernetes.io/network-unavailable"),
 ];
 
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("the watch of Nodes came to an end, which it never should")]
-    WatchEnded,
-}
-
 /// Keeps taints in step until `shutdown`.
-pub async fn run(client: Client, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+pub async fn run(client: Client, shutdown: impl Future<Output = ()>) -> Result<(), WatchEnded> {
     let api = Api::<Node>::all(client);
     let events = watcher(api.clone(), watcher::Config::default()).default_backoff();
     let mut nodes = pin!(events.applied_objects());
@@ -43,7 +38,7 @@ pub async fn run(client: Client, shutdown: impl Future<Output = ()>) -> Result<(
     loop {
         let node = tokio::select! {
             () = &mut shutdown => return Ok(()),
-            node = nodes.next() => node.ok_or(Error::WatchEnded)?,
+            node = nodes.next() => node.ok_or(WatchEnded("Nodes"))?,
         };
         match node {
             Ok(node) => keep(&api, &node).await,

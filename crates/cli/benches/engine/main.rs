@@ -6,6 +6,7 @@
 //! the machine does meets both. Without `KUBEBUILDER_ASSETS` only the engine is measured.
 
 mod client;
+mod command;
 mod document;
 mod kubernetes;
 mod load;
@@ -21,31 +22,21 @@ mod workload;
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
-use tokio::signal::unix::{SignalKind, signal};
+use anyhow::{Context as _, Result};
 
+use crate::command::Wanted;
 use crate::document::Document;
 use crate::machine::Machine;
-use crate::plan::{Plan, Wanted};
+use crate::plan::Plan;
 use crate::report::{Column, Report};
 use crate::scratch::Scratch;
 use crate::server::Server;
 
 fn main() -> Result<()> {
-    let Some(wanted) = plan::wanted(std::env::args().skip(1))? else { return Ok(()) };
-    let runtime = tokio::runtime::Runtime::new()?;
-    runtime.block_on(async {
-        let mut terminate = signal(SignalKind::terminate())?;
-        // Servers end, and their files go, with what waits for them.
-        tokio::select! {
-            done = run(wanted) => done,
-            _ = tokio::signal::ctrl_c() => bail!("interrupted"),
-            _ = terminate.recv() => bail!("terminated"),
-        }
-    })
+    command::main(Plan::FULL, Plan::QUICK, run)
 }
 
-async fn run(wanted: Wanted) -> Result<()> {
+async fn run(wanted: Wanted<Plan>) -> Result<()> {
     let document = wanted.into.map(|path| Document::open(path, "engine")).transpose()?;
     let assets = kubernetes::assets();
     if assets.is_none() {

@@ -1,9 +1,6 @@
 //! How much of everything a run does.
 
-use std::path::PathBuf;
 use std::time::Duration;
-
-use anyhow::{Result, bail};
 
 /// The sizes of a run.
 #[derive(Debug, Clone)]
@@ -25,7 +22,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    const FULL: Self = Self {
+    pub(crate) const FULL: Self = Self {
         rounds: 3,
         settle: Duration::from_secs(5),
         burst: Duration::from_secs(3),
@@ -37,7 +34,7 @@ impl Plan {
     };
 
     /// Enough to see that everything works; the figures are rough.
-    const QUICK: Self = Self {
+    pub(crate) const QUICK: Self = Self {
         rounds: 1,
         settle: Duration::from_millis(500),
         burst: Duration::from_millis(400),
@@ -47,31 +44,4 @@ impl Plan {
         watchers: 20,
         events: 10,
     };
-}
-
-/// What the command line asks for.
-#[derive(Debug)]
-pub(crate) struct Wanted {
-    pub(crate) plan: Plan,
-    /// The document whose marked section the tables go into.
-    pub(crate) into: Option<PathBuf>,
-}
-
-/// Nothing if this is not `cargo bench`: `cargo test --all-targets` starts benchmarks as well.
-pub(crate) fn wanted(arguments: impl IntoIterator<Item = String>) -> Result<Option<Wanted>> {
-    let mut wanted = Wanted { plan: Plan::FULL, into: None };
-    let mut by_cargo_bench = false;
-    let mut arguments = arguments.into_iter();
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--bench" => by_cargo_bench = true,
-            "--quick" => wanted.plan = Plan::QUICK,
-            "--into" => match arguments.next() {
-                Some(path) => wanted.into = Some(path.into()),
-                None => bail!("--into needs a file"),
-            },
-            _ => bail!("`{argument}` is not known here; known are --quick and --into FILE"),
-        }
-    }
-    Ok(by_cargo_bench.then_some(wanted))
 }

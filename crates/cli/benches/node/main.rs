@@ -3,6 +3,8 @@
 //! A release build of `sojourn up` runs Pods that do nothing; a client of the API makes them, sees
 //! them run by a watch, and deletes them. What the node and its shims use is read from `/proc`.
 
+#[path = "../engine/command.rs"]
+mod command;
 #[path = "../engine/document.rs"]
 mod document;
 #[path = "../engine/machine.rs"]
@@ -20,12 +22,12 @@ mod usage;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use tokio::signal::unix::{SignalKind, signal};
 
+use crate::command::Wanted;
 use crate::document::Document;
 use crate::machine::Machine;
 use crate::number::{count, percentile};
-use crate::plan::{Plan, Wanted};
+use crate::plan::Plan;
 use crate::pods::Pods;
 use crate::report::{Goal, Report, Unit};
 use crate::scratch::Scratch;
@@ -41,20 +43,10 @@ const MANY: &str = "many Pods";
 const MEMORY: &str = "memory";
 
 fn main() -> Result<()> {
-    let Some(wanted) = plan::wanted(std::env::args().skip(1))? else { return Ok(()) };
-    let runtime = tokio::runtime::Runtime::new()?;
-    runtime.block_on(async {
-        let mut terminate = signal(SignalKind::terminate())?;
-        // The server ends, and its files go, with what waits for it.
-        tokio::select! {
-            done = run(wanted) => done,
-            _ = tokio::signal::ctrl_c() => bail!("interrupted"),
-            _ = terminate.recv() => bail!("terminated"),
-        }
-    })
+    command::main(Plan::FULL, Plan::QUICK, run)
 }
 
-async fn run(wanted: Wanted) -> Result<()> {
+async fn run(wanted: Wanted<Plan>) -> Result<()> {
     let document = wanted.into.map(|path| Document::open(path, "node")).transpose()?;
     let scratch = Scratch::make("node")?;
     let mut machine = Machine::look(scratch.path())?;

@@ -139,14 +139,7 @@ impl Pod {
             attempt: 0,
             argv: ["/bin/sh", "-c", script].map(str::to_owned).into(),
             env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-            working_dir: None,
-            mounts: Vec::new(),
-            read_only_root: false,
-            cgroups: Vec::new(),
-            oom_events: None,
-            memory_limit: None,
-            termination_message: None,
-            message_from_log: false,
+            ..Start::default()
         }
     }
 

@@ -8,13 +8,13 @@ use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use serde_json::{Value, json};
-use sojourn_node::job;
+use sojourn_node::{WatchEnded, job};
 
 use crate::fixture::{Running, World};
 
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
-async fn start(world: &World) -> Running<job::Error> {
+async fn start(world: &World) -> Running<WatchEnded> {
     let (client, expiry) =
         (world.controller("job-controller"), world.controller("ttl-after-finished-controller"));
     Running::start(job::run(client, expiry, world.clock, pending()))

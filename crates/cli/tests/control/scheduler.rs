@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod, PodCondition}
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use sojourn_node::{claim, scheduler, taint};
+use sojourn_node::{WatchEnded, claim, scheduler, taint};
 
 use crate::fixture::{Running, World};
 
-async fn start(world: &World) -> Running<scheduler::Error> {
+async fn start(world: &World) -> Running<WatchEnded> {
     Running::start(scheduler::run(world.scheduler(), world.clock, pending()))
 }
 

@@ -28,10 +28,7 @@ pub(super) fn structure(controllers: Controllers) -> Vec<Setting> {
 pub(super) fn settings(controllers: Controllers, limits: Limits, level: Level) -> Vec<Setting> {
     let mut settings = Vec::new();
     if controllers.memory {
-        let limit = limits
-            .memory
-            .filter(|bytes| i64::try_from(*bytes).is_ok())
-            .map_or_else(|| UNLIMITED.to_owned(), |bytes| bytes.to_string());
+        let limit = limits.memory_or(UNLIMITED);
         // Memory with swap may never be less than memory alone, whichever way the limit moves.
         // Kernels without accounting of swap lack the file.
         settings.push(Setting::optional("memory.memsw.limit_in_bytes", UNLIMITED));

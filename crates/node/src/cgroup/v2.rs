@@ -27,10 +27,7 @@ pub(super) fn structure(controllers: Controllers) -> Vec<Setting> {
 pub(super) fn settings(controllers: Controllers, limits: Limits, level: Level) -> Vec<Setting> {
     let mut settings = Vec::new();
     if controllers.memory {
-        let limit = limits
-            .memory
-            .filter(|bytes| i64::try_from(*bytes).is_ok())
-            .map_or_else(|| UNLIMITED.to_owned(), |bytes| bytes.to_string());
+        let limit = limits.memory_or(UNLIMITED);
         // A limit is on memory, not on how fast it is swapped out.
         let swap = if limits.memory.is_some() { "0" } else { UNLIMITED };
         settings.push(Setting::must("memory.max", limit));

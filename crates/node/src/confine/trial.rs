@@ -74,17 +74,9 @@ async fn start(
 fn container() -> Start {
     Start {
         container: NAME.to_owned(),
-        attempt: 0,
         argv: vec![COMMAND.to_owned()],
-        env: Vec::new(),
-        working_dir: None,
-        mounts: Vec::new(),
         read_only_root: true,
-        cgroups: Vec::new(),
-        oom_events: None,
-        memory_limit: None,
-        termination_message: None,
-        message_from_log: false,
+        ..Start::default()
     }
 }
 

@@ -76,7 +76,7 @@ pub enum Order {
 }
 
 /// A container, ready to run: everything is resolved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Start {
     pub container: String,

@@ -5,17 +5,10 @@ use super::*;
 fn spec(termination_message: Option<PathBuf>, message_from_log: bool) -> Start {
     Start {
         container: "web".to_owned(),
-        attempt: 0,
         argv: vec!["true".to_owned()],
-        env: Vec::new(),
-        working_dir: None,
-        mounts: Vec::new(),
-        read_only_root: false,
-        cgroups: Vec::new(),
-        oom_events: None,
-        memory_limit: None,
         termination_message,
         message_from_log,
+        ..Start::default()
     }
 }
 

@@ -22,17 +22,8 @@ fn start(targets: &[&str]) -> Start {
     };
     Start {
         container: "c".to_owned(),
-        attempt: 0,
-        argv: Vec::new(),
-        env: Vec::new(),
-        working_dir: None,
         mounts: targets.iter().map(mount).collect(),
-        read_only_root: false,
-        cgroups: Vec::new(),
-        oom_events: None,
-        memory_limit: None,
-        termination_message: None,
-        message_from_log: false,
+        ..Start::default()
     }
 }
 

@@ -1,0 +1,56 @@
+//! How a benchmark is started and interrupted, whatever it measures.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub(crate) struct Wanted<P> {
+    pub(crate) plan: P,
+    /// The document whose marked section the tables go into.
+    pub(crate) into: Option<PathBuf>,
+}
+
+/// Runs the benchmark with the plan that the command line asks for.
+pub(crate) fn main<P, F>(full: P, quick: P, run: impl FnOnce(Wanted<P>) -> F) -> Result<()>
+where
+    F: Future<Output = Result<()>>,
+{
+    let Some(wanted) = wanted(std::env::args().skip(1), full, quick)? else { return Ok(()) };
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        // Servers end, and their files go, with what waits for them.
+        tokio::select! {
+            done = run(wanted) => done,
+            _ = tokio::signal::ctrl_c() => bail!("interrupted"),
+            _ = terminate.recv() => bail!("terminated"),
+        }
+    })
+}
+
+/// Nothing if this is not `cargo bench`: `cargo test --all-targets` starts benchmarks as well.
+fn wanted<P>(
+    arguments: impl IntoIterator<Item = String>,
+    full: P,
+    quick: P,
+) -> Result<Option<Wanted<P>>> {
+    let mut wanted = Wanted { plan: full, into: None };
+    let mut quick = Some(quick);
+    let mut by_cargo_bench = false;
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--bench" => by_cargo_bench = true,
+            "--quick" => wanted.plan = quick.take().unwrap_or(wanted.plan),
+            "--into" => match arguments.next() {
+                Some(path) => wanted.into = Some(path.into()),
+                None => bail!("--into needs a file"),
+            },
+            _ => bail!("`{argument}` is not known here; known are --quick and --into FILE"),
+        }
+    }
+    Ok(by_cargo_bench.then_some(wanted))
+}
