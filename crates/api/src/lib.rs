@@ -1,4 +1,28 @@
 //! The kinds of the five families: their wire types, the conversion to and from `core`, their
 //! validation, and the names of labels, annotations and conditions.
 //!
+//! | module | holds |
+//! |---|---|
+//! | `name` | every label, annotation, finalizer and condition type |
+//! | `config` | the ConfigMap `sojourn-system/sojourn`, one key per family |
+//! | `problem` | what is wrong with something that somebody wrote |
+//! | `grammar`, `schema` | the forms of fields, as schema rules and as checks |
+//! | one per family | its kinds, its configuration, its conversion |
+//!
+//! What a kind means is said twice, on purpose: in its schema, which both engines enforce without a
+//! webhook, and in the conversion, which trusts nobody. Patterns and sentences are shared, and a
+//! test feeds both the same texts.
+//!
 //! This crate has no runtime and no client: what a kind means on the wire can be tested as data.
+
+pub mod config;
+mod definition;
+mod grammar;
+pub mod install;
+pub mod lab;
+mod mend;
+pub mod name;
+pub mod problem;
+mod schema;
+
+pub use definition::{crds, operator_role, roles};

@@ -4,5 +4,23 @@
 //! delete) is made here, one module per family, by functions that are told what was seen and what
 //! time it is and that return what to do, when to look again, and why.
 //!
+//! | module | holds |
+//! |---|---|
+//! | `decision` | what every decision looks like |
+//! | `term`, `known`, `key` | spans of time, things that may be unknown, names of objects |
+//! | `activity`, `coverage`, `sampling` | what was used, and what was really observed |
+//! | `notice` | what was announced to whom: the outbox as data |
+//! | one per family | its intent, its state, its decisions |
+//!
 //! This crate has no tokio, no kube, no serde_json, no clock, no files and no environment, so a
 //! decision cannot depend on anything that a test, a forecast or a simulation does not control.
+
+pub mod activity;
+pub mod coverage;
+pub mod decision;
+pub mod key;
+pub mod known;
+pub mod lab;
+pub mod notice;
+pub mod sampling;
+pub mod term;

@@ -1,0 +1,70 @@
+//! What a cluster is taught before anything runs: the definitions of our kinds, and roles.
+
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::ObjectMeta;
+use serde_json::Value;
+
+use crate::lab;
+use crate::name::shared;
+
+/// The definition of every kind of ours.
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    lab::crds().into_iter().map(plain).collect()
+}
+
+/// The roles of every family.
+pub fn roles() -> Vec<ClusterRole> {
+    lab::roles()
+}
+
+/// What the operator may do in its own namespace and nowhere else: its configuration, what it
+/// remembers for the family, the Secrets that the configuration names, and its lease.
+pub fn operator_role() -> Role {
+    let rule = |group: &str, resource: &str, verbs: &[&str]| PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(vec![resource.to_owned()]),
+        verbs: verbs.iter().map(|&verb| verb.to_owned()).collect(),
+        ..PolicyRule::default()
+    };
+    let kept = ["get", "list", "watch", "create", "update", "patch"];
+    Role {
+        metadata: ObjectMeta {
+            name: Some(lab::role::OPERATOR.to_owned()),
+            namespace: Some(shared::NAMESPACE.to_owned()),
+            ..ObjectMeta::default()
+        },
+        rules: Some(vec![
+            rule("", "configmaps", &kept),
+            rule("", "secrets", &["get", "list", "watch"]),
+            rule("coordination.k8s.io", "leases", &kept),
+        ]),
+    }
+}
+
+/// A definition without what the derivation adds and Kubernetes does not want: fields that may be
+/// left out are left out, not null, and a description is one paragraph.
+fn plain(definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    let mut value = serde_json::to_value(definition).expect("a definition is JSON");
+    simplify(&mut value);
+    serde_json::from_value(value).expect("a definition stays one")
+}
+
+fn simplify(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if fields.get("nullable") == Some(&Value::Bool(true)) {
+                fields.remove("nullable");
+            }
+            if let Some(Value::Array(values)) = fields.get_mut("enum") {
+                values.retain(|value| !value.is_null());
+            }
+            if let Some(Value::String(text)) = fields.get_mut("description") {
+                *text = text.replace('\n', " ");
+            }
+            fields.values_mut().for_each(simplify);
+        }
+        Value::Array(items) => items.iter_mut().for_each(simplify),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

@@ -1,0 +1,219 @@
+//! The texts that fields may hold, each said once: the same pattern becomes a rule of the schema,
+//! which both engines evaluate, and a check here, so that the two cannot disagree.
+
+use std::sync::OnceLock;
+
+use regex::Regex;
+use serde_json::{Value, json};
+use sojourn_core::term::{Term, TermError};
+
+/// A form that a text must have. Patterns are in the syntax that RE2 and `regex` share and are put
+/// into raw CEL literals as they are, so they hold no quote.
+#[derive(Debug)]
+pub(crate) struct Grammar {
+    pattern: &'static str,
+    /// What must not be in it, in spite of the pattern.
+    except: Option<&'static str>,
+    /// In characters, as `maxLength` counts.
+    pub(crate) longest: usize,
+    /// What it must be, as the end of "… must be".
+    form: &'static str,
+    compiled: OnceLock<(Regex, Option<Regex>)>,
+}
+
+impl Grammar {
+    const fn new(pattern: &'static str, longest: usize, form: &'static str) -> Self {
+        Self { pattern, except: None, longest, form, compiled: OnceLock::new() }
+    }
+
+    const fn except(mut self, pattern: &'static str) -> Self {
+        self.except = Some(pattern);
+        self
+    }
+
+    pub(crate) fn message(&self) -> String {
+        format!("must be {}", self.form)
+    }
+
+    pub(crate) fn check(&self, text: &str) -> Result<(), String> {
+        let (shape, except) = self.compiled.get_or_init(|| {
+            let compile = |pattern: &str| Regex::new(pattern).expect("patterns are tested");
+            (compile(self.pattern), self.except.map(compile))
+        });
+        let fits = text.chars().count() <= self.longest
+            && shape.is_match(text)
+            && !except.as_ref().is_some_and(|except| except.is_match(text));
+        if fits { Ok(()) } else { Err(self.message()) }
+    }
+
+    /// The same check as a CEL expression over `it`.
+    pub(crate) fn expression(&self, it: &str) -> String {
+        let shape = format!("{it}.matches(r'{}')", self.pattern);
+        match self.except {
+            Some(except) => format!("{shape} && !{it}.matches(r'{except}')"),
+            None => shape,
+        }
+    }
+
+    /// The value of `x-kubernetes-validations` for a field of this form.
+    pub(crate) fn rules(&self) -> Value {
+        json!([{ "rule": self.expression("self"), "message": self.message() }])
+    }
+}
+
+/// An address that mail servers accept; quoted local parts and bare host names are not for people.
+pub(crate) static EMAIL: Grammar = Grammar::new(
+    r"^[A-Za-z0-9!#$%&\x27*+/=?^_{|}~-]+([.][A-Za-z0-9!#$%&\x27*+/=?^_{|}~-]+)*@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?[.])+[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])$",
+    254,
+    "an e-mail address such as ada@example.org",
+)
+.except("^[^@]{65,}@");
+
+/// An Instance's name begins the names of its Pods, claims, Services and Jobs.
+pub(crate) static INSTANCE_NAME: Grammar = Grammar::new(
+    "^[a-z]([-a-z0-9]*[a-z0-9])?$",
+    32,
+    "at most 32 lower-case letters, digits and dashes, beginning with a letter: names of Pods, claims and Services are made from it",
+);
+
+pub(crate) static ENVIRONMENT_NAME: Grammar = Grammar::new(
+    "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+    20,
+    "1 to 20 lower-case letters, digits and dashes, not beginning or ending with a dash",
+);
+
+/// The name of another object.
+pub(crate) static REFERENCE: Grammar = Grammar::new(
+    "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
+    253,
+    "the name of an object: lower-case letters, digits, dashes and dots",
+);
+
+pub(crate) static NAMESPACE: Grammar = Grammar::new(
+    "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+    63,
+    "the name of a namespace: lower-case letters, digits and dashes",
+);
+
+pub(crate) static MOUNT_PATH: Grammar = Grammar::new(
+    "^(/[^/:[:cntrl:]]+)+/?$",
+    512,
+    "an absolute path below /, without a colon and without ..",
+)
+.except("/[.][.](/|$)");
+
+/// User names and passwords do not belong in a URL: they would be shown to everybody who reads it.
+pub(crate) static URL: Grammar = Grammar::new(
+    r"^https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)(:[0-9]{1,5})?([/?][!-~]*)?$",
+    2048,
+    "a URL that begins with http:// or https:// and carries no user name or password",
+);
+
+pub(crate) static SIZE: Grammar = Grammar::new(
+    "^[0-9]*[1-9][0-9]*([.][0-9]+)?([KMGTPE]i|[kMGTPE])?$",
+    20,
+    "a size such as 1Gi or 500M",
+);
+
+/// An amount of cpu, memory or the like.
+pub(crate) static QUANTITY: Grammar = Grammar::new(
+    "^([0-9]+([.][0-9]*)?|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$",
+    32,
+    "an amount such as 500m, 2 or 1Gi",
+);
+
+/// `404`, `2xx` or `200-299`.
+pub(crate) static CODES: Grammar = Grammar::new(
+    "^([1-5]xx|[1-5][0-9][0-9](-[1-5][0-9][0-9])?)$",
+    7,
+    "an HTTP status such as 404, a class such as 2xx or a range such as 200-299",
+);
+
+pub(crate) static PORT_NAME: Grammar = Grammar::new(
+    "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+    15,
+    "at most 15 lower-case letters, digits and single dashes, with at least one letter",
+)
+.except("^[0-9-]+$|--");
+
+pub(crate) static VARIABLE: Grammar = Grammar::new(
+    "^[A-Za-z_][A-Za-z0-9_.-]*$",
+    128,
+    "the name of a variable: letters, digits, _, - and ., not beginning with a digit",
+);
+
+/// A class of codes, or a range whose end does not come before its beginning.
+pub(crate) fn check_codes(text: &str) -> Result<(), String> {
+    CODES.check(text)?;
+    match text.split_once('-') {
+        Some((from, to)) if from > to => Err(CODES.message()),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn codes_rules() -> Value {
+    let ordered = "!self.contains('-') || self.split('-')[0] <= self.split('-')[1]";
+    let shape = CODES.expression("self");
+    json!([{ "rule": format!("{shape} && ({ordered})"), "message": CODES.message() }])
+}
+
+/// What a term looks like in an expression.
+const TERM_SHAPE: &str = "^([0-9]+(w|d|ms)|[0-9]+([.][0-9]+)?(h|m|s))+$";
+const TERM_TWICE: &str =
+    "w.*w|d.*d|h.*h|ms.*ms|[0-9]s.*[0-9]s|[0-9]m([0-9]|[0-9].*[0-9])m([0-9]|$)";
+const TERM_MESSAGE: &str = "must be `never` or a span such as 90s, 12h or 1d12h: each of w, d, h, m, s and ms at most once, decimals on h, m and s only, at most a hundred years";
+/// The longest term, in seconds.
+const TERM_LONGEST: &str = "3162240000.0";
+
+/// A CEL expression: `it` reads as a term.
+fn term_expression(it: &str) -> String {
+    // The number before a unit; none is 0. `m` is minutes only where no `s` follows.
+    let amount = |unit: &str| format!("double('0' + {it}.find('[0-9.]+{unit}').find('[0-9.]+'))");
+    let total = [
+        ("w", "604800.0"),
+        ("d", "86400.0"),
+        ("h", "3600.0"),
+        ("m([0-9]|$)", "60.0"),
+        ("s", "1.0"),
+        ("ms", "0.001"),
+    ]
+    .map(|(unit, seconds)| format!("{} * {seconds}", amount(unit)))
+    .join(" + ");
+    format!(
+        "{it} == 'never' || ({it}.matches('{TERM_SHAPE}') && !{it}.matches('{TERM_TWICE}') && {total} <= {TERM_LONGEST})"
+    )
+}
+
+pub(crate) fn term_rules() -> Value {
+    json!([{ "rule": term_expression("self"), "message": TERM_MESSAGE }])
+}
+
+/// Rules of a span that must be longer than nothing and must end.
+pub(crate) fn span_rules() -> Value {
+    json!([
+        { "rule": term_expression("self"), "message": TERM_MESSAGE },
+        { "rule": "self != 'never' && self.matches('[1-9]')", "message": SPAN_MESSAGE },
+    ])
+}
+
+const SPAN_MESSAGE: &str = "must be a span longer than zero; `never` is not one";
+
+/// A term that must be longer than nothing and must end.
+pub(crate) fn span(text: &str) -> Result<jiff::SignedDuration, String> {
+    match text.parse::<Term>() {
+        Ok(Term::Span(span)) if !span.is_zero() => Ok(span),
+        Ok(Term::Span(_) | Term::Never) => Err(SPAN_MESSAGE.to_owned()),
+        Err(error) => Err(term_problem(&error)),
+    }
+}
+
+pub(crate) fn term(text: &str) -> Result<Term, String> {
+    text.parse().map_err(|error| term_problem(&error))
+}
+
+fn term_problem(error: &TermError) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! What a cluster gets once so that the operator can run there: its namespace, its account, and
+//! what that account may do.
+
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject};
+use kube::core::ObjectMeta;
+
+use crate::lab::role::OPERATOR;
+use crate::name::shared;
+
+/// The account that the controllers act as.
+pub const ACCOUNT: &str = "sojourn";
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Where everything of ours that is not somebody's own lives.
+pub fn namespace() -> Namespace {
+    Namespace { metadata: named(shared::NAMESPACE), ..Namespace::default() }
+}
+
+pub fn account() -> ServiceAccount {
+    ServiceAccount { metadata: ours(ACCOUNT), ..ServiceAccount::default() }
+}
+
+/// Gives the account the rights of the controllers.
+pub fn binding() -> ClusterRoleBinding {
+    ClusterRoleBinding {
+        metadata: named(OPERATOR),
+        role_ref: reference("ClusterRole"),
+        subjects: Some(vec![subject()]),
+    }
+}
+
+/// What the operator keeps in its own namespace: what it observed, and its key.
+pub fn own_role() -> Role {
+    let rule = |resources: &[&str], verbs: &[&str]| PolicyRule {
+        api_groups: Some(vec![String::new()]),
+        resources: Some(resources.iter().map(|&one| one.to_owned()).collect()),
+        verbs: verbs.iter().map(|&one| one.to_owned()).collect(),
+        ..PolicyRule::default()
+    };
+    Role {
+        metadata: ours(OPERATOR),
+        rules: Some(vec![
+            rule(&["configmaps"], &["create", "get", "list", "patch", "watch"]),
+            rule(&["secrets"], &["create", "get"]),
+        ]),
+    }
+}
+
+pub fn own_binding() -> RoleBinding {
+    RoleBinding {
+        metadata: ours(OPERATOR),
+        role_ref: reference("Role"),
+        subjects: Some(vec![subject()]),
+    }
+}
+
+fn named(name: &str) -> ObjectMeta {
+    ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }
+}
+
+fn ours(name: &str) -> ObjectMeta {
+    ObjectMeta { namespace: Some(shared::NAMESPACE.to_owned()), ..named(name) }
+}
+
+fn reference(kind: &str) -> RoleRef {
+    RoleRef { api_group: Some(RBAC.to_owned()), kind: kind.to_owned(), name: OPERATOR.to_owned() }
+}
+
+fn subject() -> Subject {
+    Subject {
+        kind: "ServiceAccount".to_owned(),
+        name: ACCOUNT.to_owned(),
+        namespace: Some(shared::NAMESPACE.to_owned()),
+        api_group: None,
+    }
+}

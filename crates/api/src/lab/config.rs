@@ -1,0 +1,266 @@
+//! The options of the family, in `lab.yaml`.
+
+use std::net::IpAddr;
+
+use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::Selector;
+use serde::{Deserialize, Serialize};
+use sojourn_core::activity::Source;
+use sojourn_core::notice::OnUndeliverable;
+
+use crate::config::FamilyConfig;
+use crate::config::value::{SecretKey, span, undeliverable};
+use crate::grammar::{NAMESPACE, REFERENCE, URL};
+use crate::problem::{Problem, Report};
+
+/// More warnings than this are no help to anybody.
+pub const MOST_ALERTS: u32 = 100;
+const SECOND: SignedDuration = SignedDuration::from_secs(1);
+
+/// Everything that can be set for the whole family.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct LabConfig {
+    pub enable_instance_inactive_termination: bool,
+    pub enable_instance_expiration: bool,
+    pub enable_instance_termination: bool,
+    pub enable_instance_submission: bool,
+    pub enable_inactivity_notifications: bool,
+    pub enable_expiration_notifications: bool,
+
+    /// Warnings before a stop or a deletion, where neither template nor annotation says otherwise.
+    pub inactive_termination_max_number_of_alerts: u32,
+    #[serde(with = "span")]
+    pub inactive_termination_notification_interval: SignedDuration,
+    #[serde(with = "span")]
+    pub expiration_notification_interval: SignedDuration,
+    /// Is added before an action, never taken off.
+    #[serde(with = "span")]
+    pub margin: SignedDuration,
+    #[serde(with = "undeliverable")]
+    pub on_undeliverable: OnUndeliverable,
+
+    /// Files that replace the built-in mail templates.
+    pub mail_template_dir: Option<String>,
+    /// Where `smtp-config.yaml` is. Without it, notices are Events.
+    pub mail_config_dir: Option<String>,
+    #[serde(rename = "webhookURL")]
+    pub webhook_url: Option<SecretKey>,
+    #[serde(rename = "slackURL")]
+    pub slack_url: Option<SecretKey>,
+
+    #[serde(rename = "prometheusURL")]
+    pub prometheus_url: Option<String>,
+    pub query_nginx_available: String,
+    #[serde(rename = "queryBastionSSHAvailable")]
+    pub query_bastion_ssh_available: String,
+    #[serde(rename = "queryWebSSHAvailable")]
+    pub query_web_ssh_available: String,
+    pub query_nginx_data: String,
+    #[serde(rename = "queryBastionSSHData")]
+    pub query_bastion_ssh_data: String,
+    #[serde(rename = "queryWebSSHData")]
+    pub query_web_ssh_data: String,
+    #[serde(with = "span")]
+    pub query_step: SignedDuration,
+    /// How often the sources are looked at.
+    #[serde(with = "span")]
+    pub activity_interval: SignedDuration,
+    /// How far back the very first look goes.
+    #[serde(with = "span")]
+    pub look_back: SignedDuration,
+
+    /// The namespaces whose Instances are looked after; all, if left out.
+    pub namespace_selector: LabelSelector,
+    /// Where people reach the web listener, for links in mails.
+    #[serde(rename = "publicURL")]
+    pub public_url: Option<String>,
+    /// Addresses, besides public ones, that status checks and submissions may connect to.
+    pub allowed_addresses: Vec<String>,
+    /// Authorities, besides the system's, that status checks and submissions trust.
+    #[serde(rename = "trustedCAFile")]
+    pub trusted_ca_file: Option<String>,
+    /// The image of the Jobs that hand in data; it holds this very binary.
+    pub submit_image: Option<String>,
+    pub ingress_class_name: Option<String>,
+    pub ingress_host: Option<String>,
+}
+
+impl Default for LabConfig {
+    fn default() -> Self {
+        Self {
+            enable_instance_inactive_termination: true,
+            enable_instance_expiration: true,
+            enable_instance_termination: true,
+            enable_instance_submission: true,
+            enable_inactivity_notifications: true,
+            enable_expiration_notifications: true,
+            inactive_termination_max_number_of_alerts: 3,
+            inactive_termination_notification_interval: SignedDuration::from_hours(24),
+            expiration_notification_interval: SignedDuration::from_hours(24),
+            margin: SignedDuration::from_mins(1),
+            on_undeliverable: OnUndeliverable::Hold,
+            mail_template_dir: None,
+            mail_config_dir: None,
+            webhook_url: None,
+            slack_url: None,
+            prometheus_url: None,
+            // A target that is down has the value 0: it must not count as one that can see.
+            query_nginx_available:
+                r#"sum(up{service="ingress-nginx-external-controller-metrics"})"#.to_owned(),
+            query_bastion_ssh_available: r#"sum(up{container="bastion-operator"})"#.to_owned(),
+            query_web_ssh_available: r#"sum(up{container="webssh"})"#.to_owned(),
+            query_nginx_data: "nginx_ingress_controller_requests".to_owned(),
+            query_bastion_ssh_data: "bastion_ssh_connections".to_owned(),
+            query_web_ssh_data: "bastion_web_ssh_connections".to_owned(),
+            query_step: SignedDuration::from_secs(30),
+            activity_interval: SignedDuration::from_secs(30),
+            look_back: SignedDuration::from_hours(6),
+            namespace_selector: LabelSelector::default(),
+            public_url: None,
+            allowed_addresses: Vec::new(),
+            trusted_ca_file: None,
+            submit_image: None,
+            ingress_class_name: None,
+            ingress_host: None,
+        }
+    }
+}
+
+impl LabConfig {
+    /// The availability and data queries of a source, if it is asked through Prometheus at all:
+    /// an empty query takes its source out.
+    pub fn queries(&self, source: Source) -> Option<(&str, &str)> {
+        self.prometheus_url.as_ref()?;
+        let (available, data) = match source {
+            Source::Nginx => (&self.query_nginx_available, &self.query_nginx_data),
+            Source::BastionSSH => (&self.query_bastion_ssh_available, &self.query_bastion_ssh_data),
+            Source::WebSSH => (&self.query_web_ssh_available, &self.query_web_ssh_data),
+            Source::Gateway | Source::Report => return None,
+        };
+        (!available.trim().is_empty() && !data.trim().is_empty()).then_some((available, data))
+    }
+
+    /// Whether the family looks after a namespace with these labels.
+    pub fn covers(&self, labels: &std::collections::BTreeMap<String, String>) -> bool {
+        // One that cannot be read is refused when the configuration is.
+        Selector::try_from(self.namespace_selector.clone())
+            .is_ok_and(|selector| kube::core::SelectorExt::matches(&selector, labels))
+    }
+}
+
+impl FamilyConfig for LabConfig {
+    const KEY: &'static str = "lab.yaml";
+
+    fn check(&self) -> Vec<Problem> {
+        let mut report = Report::default();
+        self.check_times(&mut report);
+        self.check_places(&mut report);
+        self.check_queries(&mut report);
+        if self.inactive_termination_max_number_of_alerts > MOST_ALERTS {
+            let message = format!("must be a number from 0 to {MOST_ALERTS}");
+            report.note("inactiveTerminationMaxNumberOfAlerts", message);
+        }
+        if let Err(error) = Selector::try_from(self.namespace_selector.clone()) {
+            report.note("namespaceSelector", format!("is no label selector: {error}"));
+        }
+        report.into_problems()
+    }
+}
+
+impl LabConfig {
+    fn check_times(&self, report: &mut Report) {
+        let spans = [
+            (
+                "inactiveTerminationNotificationInterval",
+                self.inactive_termination_notification_interval,
+            ),
+            ("expirationNotificationInterval", self.expiration_notification_interval),
+            ("queryStep", self.query_step),
+            ("activityInterval", self.activity_interval),
+            ("lookBack", self.look_back),
+        ];
+        for (option, span) in spans {
+            if span < SECOND {
+                report.note(option, "must be at least 1s");
+            }
+        }
+    }
+
+    fn check_places(&self, report: &mut Report) {
+        let urls = [("prometheusURL", &self.prometheus_url), ("publicURL", &self.public_url)];
+        for (option, url) in urls {
+            let _ = url.as_ref().map(|url| report.take(option, URL.check(url)));
+        }
+        let files = [
+            ("mailTemplateDir", &self.mail_template_dir),
+            ("mailConfigDir", &self.mail_config_dir),
+            ("trustedCAFile", &self.trusted_ca_file),
+        ];
+        for (option, path) in files {
+            if path.as_ref().is_some_and(|path| !path.starts_with('/')) {
+                report.note(option, "must be an absolute path");
+            }
+        }
+        let secrets = [("webhookURL", &self.webhook_url), ("slackURL", &self.slack_url)];
+        for (option, secret) in secrets {
+            let Some(secret) = secret else { continue };
+            report.take(&format!("{option}.name"), REFERENCE.check(&secret.name));
+            if secret.key.is_empty() {
+                report.note(format!("{option}.key"), "must not be empty");
+            }
+        }
+        for (index, range) in self.allowed_addresses.iter().enumerate() {
+            if !is_range(range) {
+                report.note(
+                    format!("allowedAddresses[{index}]"),
+                    "must be an address or a range such as 10.0.0.0/8",
+                );
+            }
+        }
+        if let Some(host) = &self.ingress_host {
+            report.take("ingressHost", REFERENCE.check(host));
+        }
+        if let Some(class) = &self.ingress_class_name {
+            report.take("ingressClassName", NAMESPACE.check(class));
+        }
+        if self.submit_image.as_ref().is_some_and(|image| image.trim().is_empty()) {
+            report.note("submitImage", "must not be empty");
+        }
+    }
+
+    /// One half of a source's queries is no use without the other.
+    fn check_queries(&self, report: &mut Report) {
+        let pairs = [
+            ("queryNginx", &self.query_nginx_available, &self.query_nginx_data),
+            ("queryBastionSSH", &self.query_bastion_ssh_available, &self.query_bastion_ssh_data),
+            ("queryWebSSH", &self.query_web_ssh_available, &self.query_web_ssh_data),
+        ];
+        for (name, available, data) in pairs {
+            match (available.trim().is_empty(), data.trim().is_empty()) {
+                (true, false) => report.note(
+                    format!("{name}Available"),
+                    format!("must not be empty unless {name}Data is empty, too"),
+                ),
+                (false, true) => report.note(
+                    format!("{name}Data"),
+                    format!("must not be empty unless {name}Available is empty, too"),
+                ),
+                (true, true) | (false, false) => {}
+            }
+        }
+    }
+}
+
+fn is_range(text: &str) -> bool {
+    let (address, length) = match text.split_once('/') {
+        Some((address, length)) => (address, Some(length)),
+        None => (text, None),
+    };
+    let Ok(address) = address.parse::<IpAddr>() else { return false };
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    length.is_none_or(|length| {
+        length.bytes().all(|b| b.is_ascii_digit()) && length.parse().is_ok_and(|n: u8| n <= most)
+    })
+}

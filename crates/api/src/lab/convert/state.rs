@@ -1,0 +1,308 @@
+//! The state of an Instance in its status, and out of it.
+
+use jiff::Timestamp;
+use sojourn_core::activity::Activity;
+use sojourn_core::lab::state as domain;
+use sojourn_core::notice::{Delivery, MOST, Notice, NoticeId, Outbox};
+
+use super::time::{read, written};
+use crate::lab::status::{
+    ActivityStatus, ExpirationStatus, InstanceStatus, KeepStatus, LifecycleStatus, NextAction,
+    NextStatus, NoticeKind, NoticeState, NoticeStatus, Stage, StopReason, SubmissionCommands,
+    SubmissionState, SubmissionStatus, TerminationStatus,
+};
+
+/// Writes the parts of a status that are the state; the others stay as they are.
+pub fn write_state(state: &domain::State, status: &mut InstanceStatus) {
+    let domain::State {
+        power,
+        activity,
+        ladder,
+        expiration,
+        termination,
+        submissions,
+        keep,
+        outbox,
+        coming,
+    } = state;
+    status.last_started_at = written(power.started_at);
+    status.ready_at = written(power.ready_at);
+    status.last_stopped_at = written(power.stopped_at);
+    status.stop_reason = power.stop_reason.map(StopReason::from);
+    status.activity = unless_default(activity, write_activity);
+    status.lifecycle = Some(write_ladder(ladder));
+    status.expiration = unless_default(expiration, |expiration| ExpirationStatus {
+        expires_at: written(expiration.expires_at),
+        last_notice: expiration.last_notice.as_ref().map(ToString::to_string),
+        warned_at: written(expiration.warned_at),
+        deadline: written(expiration.deadline),
+    });
+    status.termination = unless_default(termination, |termination| TerminationStatus {
+        last_check_time: written(termination.last_check),
+        deadline: written(termination.deadline),
+        misses: termination.misses,
+    });
+    status.submission = submissions.entries.iter().map(write_submission).collect();
+    let commands = SubmissionCommands {
+        requested: written(submissions.requested),
+        retried: written(submissions.retried),
+        waived: written(submissions.waived),
+    };
+    status.submission_commands = (commands != SubmissionCommands::default()).then_some(commands);
+    status.keep = unless_default(keep, |keep| KeepStatus {
+        used: keep.used,
+        until: written(keep.until),
+        asked: written(keep.asked),
+    });
+    status.notices = outbox.notices.iter().map(write_notice).collect();
+    status.next = coming.as_ref().map(write_coming);
+}
+
+/// The state that a status holds. What is missing or makes no sense is as if it had never been
+/// written: nothing is read as older, more often or more certain than it says. What comes next is
+/// a forecast and is made anew by every decision; it is not read back.
+pub fn read_state(status: Option<&InstanceStatus>) -> domain::State {
+    let Some(status) = status else { return domain::State::default() };
+    domain::State {
+        power: domain::Power {
+            started_at: read(status.last_started_at.as_ref()),
+            ready_at: read(status.ready_at.as_ref()),
+            stopped_at: read(status.last_stopped_at.as_ref()),
+            stop_reason: status.stop_reason.map(domain::StopReason::from),
+        },
+        activity: status.activity.as_ref().map(read_activity).unwrap_or_default(),
+        ladder: status.lifecycle.as_ref().map(read_ladder).unwrap_or_default(),
+        expiration: status.expiration.as_ref().map(read_expiration).unwrap_or_default(),
+        termination: status.termination.as_ref().map(read_termination).unwrap_or_default(),
+        submissions: read_submissions(status),
+        keep: status.keep.as_ref().map(read_keep).unwrap_or_default(),
+        outbox: read_outbox(&status.notices),
+        coming: None,
+    }
+}
+
+fn unless_default<T: Default + PartialEq, W>(value: &T, write: impl FnOnce(&T) -> W) -> Option<W> {
+    (*value != T::default()).then(|| write(value))
+}
+
+fn write_activity(activity: &Activity) -> ActivityStatus {
+    ActivityStatus {
+        last: written(activity.last),
+        source: activity.source.map(Into::into),
+        count: activity.count,
+        since: written(activity.since),
+        blind: written(activity.blind),
+    }
+}
+
+fn read_activity(wire: &ActivityStatus) -> Activity {
+    Activity {
+        last: read(wire.last.as_ref()),
+        source: wire.source.map(Into::into),
+        count: wire.count,
+        since: read(wire.since.as_ref()),
+        blind: read(wire.blind.as_ref()),
+    }
+}
+
+fn write_ladder(ladder: &domain::Ladder) -> LifecycleStatus {
+    LifecycleStatus {
+        stage: Some(ladder.stage.into()),
+        alerts_sent: ladder.alerts_sent,
+        last_notice: ladder.last_notice.as_ref().map(ToString::to_string),
+        warned_at: written(ladder.warned_at),
+        deadline: written(ladder.deadline),
+    }
+}
+
+fn read_ladder(wire: &LifecycleStatus) -> domain::Ladder {
+    domain::Ladder {
+        stage: wire.stage.map(domain::Stage::from).unwrap_or_default(),
+        alerts_sent: wire.alerts_sent,
+        last_notice: wire.last_notice.as_deref().map(NoticeId::stored),
+        warned_at: read(wire.warned_at.as_ref()),
+        deadline: read(wire.deadline.as_ref()),
+    }
+}
+
+fn read_expiration(wire: &ExpirationStatus) -> domain::Expiration {
+    domain::Expiration {
+        expires_at: read(wire.expires_at.as_ref()),
+        last_notice: wire.last_notice.as_deref().map(NoticeId::stored),
+        warned_at: read(wire.warned_at.as_ref()),
+        deadline: read(wire.deadline.as_ref()),
+    }
+}
+
+fn read_termination(wire: &TerminationStatus) -> domain::Termination {
+    domain::Termination {
+        last_check: read(wire.last_check_time.as_ref()),
+        deadline: read(wire.deadline.as_ref()),
+        misses: wire.misses,
+    }
+}
+
+fn read_keep(wire: &KeepStatus) -> domain::Keep {
+    domain::Keep {
+        used: wire.used,
+        until: read(wire.until.as_ref()),
+        asked: read(wire.asked.as_ref()),
+    }
+}
+
+fn write_submission(entry: &domain::Submission) -> SubmissionStatus {
+    SubmissionStatus {
+        environment: entry.environment.clone(),
+        state: Some(entry.state.into()),
+        series: entry.series,
+        attempts: entry.attempts,
+        size: entry.size,
+        sha256: entry.sha256.clone(),
+        receipt: entry.receipt.clone(),
+        submitted_at: written(entry.submitted_at),
+        error: entry.error.clone(),
+    }
+}
+
+fn read_submissions(status: &InstanceStatus) -> domain::Submissions {
+    let commands = status.submission_commands.clone().unwrap_or_default();
+    domain::Submissions {
+        entries: status.submission.iter().filter_map(read_submission).collect(),
+        requested: read(commands.requested.as_ref()),
+        retried: read(commands.retried.as_ref()),
+        waived: read(commands.waived.as_ref()),
+    }
+}
+
+/// An entry without an environment is nobody's. One without a state begins anew: its Job, if there
+/// is one, is found, and the same idempotency key keeps it from being handed in twice.
+fn read_submission(wire: &SubmissionStatus) -> Option<domain::Submission> {
+    if wire.environment.is_empty() {
+        return None;
+    }
+    Some(domain::Submission {
+        environment: wire.environment.clone(),
+        state: wire.state.map_or(domain::SubmissionState::Waiting, Into::into),
+        series: wire.series,
+        attempts: wire.attempts,
+        size: wire.size,
+        sha256: wire.sha256.clone(),
+        receipt: wire.receipt.clone(),
+        submitted_at: read(wire.submitted_at.as_ref()),
+        error: wire.error.clone(),
+    })
+}
+
+fn write_notice(notice: &Notice<domain::NoticeKind>) -> NoticeStatus {
+    let (state, retry_at, delivered_at) = match notice.delivery {
+        Delivery::Waiting { next } => (NoticeState::Waiting, Some(next), None),
+        Delivery::Delivered { at } => (NoticeState::Delivered, None, Some(at)),
+        Delivery::Waived { at } => (NoticeState::Waived, None, Some(at)),
+    };
+    NoticeStatus {
+        id: notice.id.to_string(),
+        kind: Some(notice.kind.into()),
+        state: Some(state),
+        alert: notice.alert.map(|(alert, _)| alert),
+        of: notice.alert.map(|(_, of)| of),
+        attempts: notice.attempts,
+        recorded_at: written(Some(notice.recorded_at)),
+        retry_at: written(retry_at),
+        delivered_at: written(delivered_at),
+        deadline: written(notice.deadline),
+        error: notice.error.clone(),
+    }
+}
+
+fn read_outbox(wire: &[NoticeStatus]) -> Outbox<domain::NoticeKind> {
+    Outbox { notices: wire.iter().filter_map(read_notice).take(MOST).collect() }
+}
+
+/// A notice of which nobody knows what it said, or when it was given, was never given.
+fn read_notice(wire: &NoticeStatus) -> Option<Notice<domain::NoticeKind>> {
+    let retry_at = read(wire.retry_at.as_ref());
+    let delivered_at = read(wire.delivered_at.as_ref());
+    let recorded_at = read(wire.recorded_at.as_ref()).or(retry_at).or(delivered_at)?;
+    let waiting = |next: Option<Timestamp>| Delivery::Waiting { next: next.unwrap_or(recorded_at) };
+    let delivery = match (wire.state?, delivered_at) {
+        (NoticeState::Delivered, Some(at)) => Delivery::Delivered { at },
+        (NoticeState::Waived, Some(at)) => Delivery::Waived { at },
+        (NoticeState::Waiting | NoticeState::Delivered | NoticeState::Waived, _) => {
+            waiting(retry_at)
+        }
+    };
+    (!wire.id.is_empty()).then_some(())?;
+    Some(Notice {
+        id: NoticeId::stored(wire.id.clone()),
+        kind: wire.kind?.into(),
+        alert: wire.alert.zip(wire.of),
+        deadline: read(wire.deadline.as_ref()),
+        recorded_at,
+        attempts: wire.attempts,
+        delivery,
+        error: wire.error.clone(),
+    })
+}
+
+fn write_coming(coming: &domain::Coming) -> NextStatus {
+    NextStatus {
+        action: Some(coming.action.into()),
+        at: written(coming.at),
+        why: coming.why.to_string(),
+    }
+}
+
+/// Two enums with the same variants, one on each side.
+macro_rules! same_words {
+    ($wire:ty, $core:ty, $($variant:ident),+) => {
+        impl From<$core> for $wire {
+            fn from(value: $core) -> Self {
+                match value { $(<$core>::$variant => Self::$variant),+ }
+            }
+        }
+
+        impl From<$wire> for $core {
+            fn from(value: $wire) -> Self {
+                match value { $(<$wire>::$variant => Self::$variant),+ }
+            }
+        }
+    };
+}
+
+same_words!(StopReason, domain::StopReason, User, Inactivity, Terminated);
+same_words!(
+    Stage,
+    domain::Stage,
+    Active,
+    Idle,
+    Warned,
+    Grace,
+    Stopped,
+    DestroyWarned,
+    DestroyGrace
+);
+same_words!(
+    SubmissionState,
+    domain::SubmissionState,
+    Waiting,
+    Running,
+    Done,
+    Failed,
+    Waived,
+    Skipped
+);
+same_words!(
+    NoticeKind,
+    domain::NoticeKind,
+    InactivityWarning,
+    Stopped,
+    DeletionWarning,
+    Deleted,
+    ExpiryWarning,
+    Expired,
+    SubmissionFailed
+);
+same_words!(NextAction, domain::Action, Warn, Stop, Delete, Check, Submit);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::json;
+use sojourn_core::activity::Source;
+use sojourn_core::lab::reason::Reason;
+
+use super::*;
+use crate::lab::convert::time::up;
+
+/// Whole seconds, which is what the wire knows, in the times that it can write.
+fn time() -> impl Strategy<Value = Timestamp> {
+    (0_i64..4_000_000_000).prop_map(|seconds| Timestamp::from_second(seconds).expect("in range"))
+}
+
+fn maybe() -> impl Strategy<Value = Option<Timestamp>> {
+    option::of(time())
+}
+
+fn id() -> impl Strategy<Value = NoticeId> {
+    "[a-z0-9.-]{1,40}".prop_map(NoticeId::stored)
+}
+
+fn power() -> impl Strategy<Value = domain::Power> {
+    use domain::StopReason::{Inactivity, Terminated, User};
+    (maybe(), maybe(), maybe(), option::of(select(vec![User, Inactivity, Terminated]))).prop_map(
+        |(started_at, ready_at, stopped_at, stop_reason)| domain::Power {
+            started_at,
+            ready_at,
+            stopped_at,
+            stop_reason,
+        },
+    )
+}
+
+fn activity() -> impl Strategy<Value = Activity> {
+    (maybe(), option::of(select(Source::ALL.to_vec())), any::<u64>(), maybe(), maybe()).prop_map(
+        |(last, source, count, since, blind)| Activity { last, source, count, since, blind },
+    )
+}
+
+fn ladder() -> impl Strategy<Value = domain::Ladder> {
+    use domain::Stage::*;
+    let stage = select(vec![Active, Idle, Warned, Grace, Stopped, DestroyWarned, DestroyGrace]);
+    (stage, any::<u32>(), option::of(id()), maybe(), maybe()).prop_map(
+        |(stage, alerts_sent, last_notice, warned_at, deadline)| domain::Ladder {
+            stage,
+            alerts_sent,
+            last_notice,
+            warned_at,
+            deadline,
+        },
+    )
+}
+
+fn expiration() -> impl Strategy<Value = domain::Expiration> {
+    (maybe(), option::of(id()), maybe(), maybe()).prop_map(
+        |(expires_at, last_notice, warned_at, deadline)| domain::Expiration {
+            expires_at,
+            last_notice,
+            warned_at,
+            deadline,
+        },
+    )
+}
+
+fn submission() -> impl Strategy<Value = domain::Submission> {
+    use domain::SubmissionState::*;
+    let state = select(vec![Waiting, Running, Done, Failed, Waived, Skipped]);
+    let counts = (any::<u32>(), any::<u32>(), option::of(any::<u64>()));
+    let words = (option::of("\\PC{0,20}"), option::of("\\PC{0,20}"), option::of("\\PC{0,20}"));
+    ("[a-z]{1,20}", state, counts, words, maybe()).prop_map(
+        |(environment, state, (series, attempts, size), (sha256, receipt, error), submitted_at)| {
+            domain::Submission {
+                environment,
+                state,
+                series,
+                attempts,
+                size,
+                sha256,
+                receipt,
+                submitted_at,
+                error,
+            }
+        },
+    )
+}
+
+fn notice() -> impl Strategy<Value = Notice<domain::NoticeKind>> {
+    use domain::NoticeKind::*;
+    let kind = select(vec![
+        InactivityWarning,
+        Stopped,
+        DeletionWarning,
+        Deleted,
+        ExpiryWarning,
+        Expired,
+        SubmissionFailed,
+    ]);
+    let delivery = prop_oneof![
+        time().prop_map(|next| Delivery::Waiting { next }),
+        time().prop_map(|at| Delivery::Delivered { at }),
+        time().prop_map(|at| Delivery::Waived { at }),
+    ];
+    let alert = option::of((any::<u32>(), any::<u32>()));
+    let words = option::of("\\PC{0,20}");
+    (id(), kind, alert, maybe(), time(), any::<u32>(), delivery, words).prop_map(
+        |(id, kind, alert, deadline, recorded_at, attempts, delivery, error)| Notice {
+            id,
+            kind,
+            alert,
+            deadline,
+            recorded_at,
+            attempts,
+            delivery,
+            error,
+        },
+    )
+}
+
+fn submissions() -> impl Strategy<Value = domain::Submissions> {
+    (vec(submission(), 0..4), maybe(), maybe(), maybe()).prop_map(
+        |(entries, requested, retried, waived)| domain::Submissions {
+            entries,
+            requested,
+            retried,
+            waived,
+        },
+    )
+}
+
+fn state() -> impl Strategy<Value = domain::State> {
+    let termination =
+        (maybe(), maybe(), any::<u32>()).prop_map(|(last_check, deadline, misses)| {
+            domain::Termination { last_check, deadline, misses }
+        });
+    let keep = (any::<u32>(), maybe(), maybe()).prop_map(|(used, until, asked)| domain::Keep {
+        used,
+        until,
+        asked,
+    });
+    let outbox = vec(notice(), 0..=MOST).prop_map(|notices| Outbox { notices });
+    (power(), activity(), ladder(), expiration(), termination, submissions(), keep, outbox)
+        .prop_map(
+            |(power, activity, ladder, expiration, termination, submissions, keep, outbox)| {
+                domain::State {
+                    power,
+                    activity,
+                    ladder,
+                    expiration,
+                    termination,
+                    submissions,
+                    keep,
+                    outbox,
+                    coming: None,
+                }
+            },
+        )
+}
+
+/// Through the status and through its JSON, which is what the API keeps.
+fn there_and_back(state: &domain::State) -> domain::State {
+    let mut status = InstanceStatus::default();
+    write_state(state, &mut status);
+    let json = serde_json::to_string(&status).expect("a status writes");
+    read_state(Some(&serde_json::from_str(&json).expect("a status reads")))
+}
+
+proptest! {
+    #[test]
+    fn a_state_comes_back_as_it_was(state in state()) {
+        prop_assert_eq!(there_and_back(&state), state);
+    }
+
+    #[test]
+    fn no_time_comes_back_earlier(nanos in 0_i64..4_000_000_000_000_000_000) {
+        let deadline = Timestamp::from_nanosecond(nanos.into()).expect("in range");
+        let ladder = domain::Ladder { deadline: Some(deadline), ..domain::Ladder::default() };
+        let back = there_and_back(&domain::State { ladder, ..domain::State::default() });
+        let read = back.ladder.deadline.expect("a deadline");
+        prop_assert!(read >= deadline && read.duration_since(deadline).as_secs() < 1);
+        prop_assert_eq!(read, up(read));
+    }
+}
+
+#[test]
+fn what_comes_next_is_for_people() {
+    let at: Timestamp = "2026-11-17T09:00:00.5Z".parse().expect("a time");
+    let why = Reason::IntervalRuns { until: at };
+    let coming = domain::Coming { action: domain::Action::Stop, at: Some(at), why: why.clone() };
+    let state = domain::State { coming: Some(coming), ..domain::State::default() };
+    let mut status = InstanceStatus::default();
+    write_state(&state, &mut status);
+    let next = status.next.expect("something comes");
+    assert_eq!(next.action, Some(NextAction::Stop));
+    assert_eq!(next.at.map(|time| time.0.to_string()), Some("2026-11-17T09:00:01Z".to_owned()));
+    assert_eq!(next.why, why.to_string());
+}
+
+#[test]
+fn what_others_wrote_into_a_status_stays() {
+    let mut status = InstanceStatus { url: Some("http://x/".to_owned()), ..Default::default() };
+    write_state(&domain::State::default(), &mut status);
+    assert_eq!(status.url.as_deref(), Some("http://x/"));
+    assert_eq!(status.lifecycle.and_then(|lifecycle| lifecycle.stage), Some(Stage::Active));
+    assert_eq!(status.activity, None);
+}
+
+fn read_json(value: serde_json::Value) -> domain::State {
+    read_state(Some(&serde_json::from_value(value).expect("a status reads")))
+}
+
+// case: lab I7
+#[test]
+fn a_last_use_that_is_garbage_is_unknown_and_not_long_ago() {
+    let state = read_json(json!({
+        "activity": { "last": "yesterday", "count": 3, "source": "Gateway" },
+        "lifecycle": { "stage": "Warned", "warnedAt": 5 },
+    }));
+    assert_eq!(state.activity.last, None);
+    assert_eq!(state.activity.count, 3);
+    assert_eq!(state.ladder.warned_at, None);
+    assert_eq!(state.ladder.stage, domain::Stage::Warned);
+}
+
+#[test]
+fn a_notice_that_makes_no_sense_was_never_given() {
+    let time = "2026-11-16T09:00:00Z";
+    let state = read_json(json!({ "notices": [
+        { "kind": "Stopped", "state": "Delivered", "deliveredAt": time },
+        { "id": "a", "state": "Delivered", "deliveredAt": time },
+        { "id": "b", "kind": "Stopped", "deliveredAt": time },
+        { "id": "c", "kind": "Stopped", "state": "Delivered" },
+        { "id": "d", "kind": "Stopped", "state": "Delivered", "recordedAt": time },
+        { "id": "e", "kind": "Stopped", "state": "Delivered", "deliveredAt": time, "alert": 1 },
+    ] }));
+    let at: Timestamp = time.parse().expect("a time");
+    let kept: Vec<_> =
+        state.outbox.notices.iter().map(|n| (n.id.as_str(), n.delivery, n.alert)).collect();
+    assert_eq!(
+        kept,
+        [
+            // Recorded, and marked as delivered at no time: it is sent again, under the same id.
+            ("d", Delivery::Waiting { next: at }, None),
+            ("e", Delivery::Delivered { at }, None),
+        ]
+    );
+}
+
+#[test]
+fn a_submission_without_a_state_begins_anew_and_one_of_nobody_goes() {
+    let state = read_json(json!({ "submission": [
+        { "environment": "web", "state": "Uploaded", "series": 2 },
+        { "state": "Done" },
+    ] }));
+    let entries: Vec<_> =
+        state.submissions.entries.iter().map(|e| (e.environment.as_str(), e.state)).collect();
+    assert_eq!(entries, [("web", domain::SubmissionState::Waiting)]);
+}

@@ -1,0 +1,392 @@
+//! An Instance's status: the memory of its controllers, and what people are shown.
+//!
+//! Reading is forgiving. Whatever cannot be read (another version's words, somebody's edit) is left
+//! out, part by part, so that one bad field costs that field and not the object.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use super::template::ActivitySource;
+use crate::mend::mend;
+use crate::schema;
+
+/// What became of an Instance, and what comes next.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, remote = "Self")]
+pub struct InstanceStatus {
+    /// The generation of the spec that this speaks of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// How it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// Where to go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// How each environment is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub environments: Vec<EnvironmentStatus>,
+    /// When it was last used, and who saw it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activity: Option<ActivityStatus>,
+    /// What will happen next by itself. It may move until it has been announced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<NextStatus>,
+    /// Where on the way from use to deletion it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifecycle: Option<LifecycleStatus>,
+    /// The end of its lifespan, once that was announced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expiration: Option<ExpirationStatus>,
+    /// What its owner was given when asking to keep it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep: Option<KeepStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub last_started_at: Option<Time>,
+    /// When everything was first ready after that start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub ready_at: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub last_stopped_at: Option<Time>,
+    /// Why it is stopped, or is about to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<StopReason>,
+    /// What the status check found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub termination: Option<TerminationStatus>,
+    /// What became of each environment's data that is handed in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10))]
+    pub submission: Vec<SubmissionStatus>,
+    /// The commands about submissions that were taken in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub submission_commands: Option<SubmissionCommands>,
+    /// What its owner was told or is about to be told, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub notices: Vec<NoticeStatus>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+}
+
+impl Serialize for InstanceStatus {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for InstanceStatus {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        if !value.is_object() {
+            return Ok(Self::default());
+        }
+        Ok(mend(value, |value| Self::deserialize(value).ok()))
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Phase {
+    #[default]
+    Pending,
+    Starting,
+    Ready,
+    Stopping,
+    Off,
+    Failed,
+}
+
+impl Phase {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Starting => "Starting",
+            Self::Ready => "Ready",
+            Self::Stopping => "Stopping",
+            Self::Off => "Off",
+            Self::Failed => "Failed",
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["name"]))]
+pub struct EnvironmentStatus {
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// Where it can be reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The Pod's address, while it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ip: Option<String>,
+    /// The port there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<i32>,
+    /// The claim that keeps its data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claim: Option<String>,
+    /// What is wrong with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ActivityStatus {
+    /// The newest use that anybody saw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub last: Option<Time>,
+    /// Who saw it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<ActivitySource>,
+    /// How many uses were reported.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(schema_with = "schema::count")]
+    pub count: u64,
+    /// From when on its use has been looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub since: Option<Time>,
+    /// Since when a source that matters cannot see; meanwhile nothing counts as unused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub blind: Option<Time>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NextStatus {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<NextAction>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub at: Option<Time>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum NextAction {
+    Warn,
+    Stop,
+    Delete,
+    Check,
+    Submit,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LifecycleStatus {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<Stage>,
+    /// How many warnings of this ladder were given.
+    #[schemars(schema_with = "schema::count")]
+    pub alerts_sent: u32,
+    /// The id of the ladder's last notice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_notice: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub warned_at: Option<Time>,
+    /// When it is stopped or deleted, as it was announced. It never moves earlier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub deadline: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Stage {
+    #[default]
+    Active,
+    Idle,
+    Warned,
+    Grace,
+    Stopped,
+    DestroyWarned,
+    DestroyGrace,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExpirationStatus {
+    /// The end of the lifespan that the warning was about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub expires_at: Option<Time>,
+    /// The id of the last notice about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_notice: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub warned_at: Option<Time>,
+    /// When it is deleted, as it was announced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub deadline: Option<Time>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KeepStatus {
+    /// How much of the allowance is used.
+    #[schemars(schema_with = "schema::count")]
+    pub used: u32,
+    /// Nothing is taken before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub until: Option<Time>,
+    /// The wish that was last taken in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub asked: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum StopReason {
+    User,
+    Inactivity,
+    Terminated,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TerminationStatus {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub last_check_time: Option<Time>,
+    /// The end that the last answer named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub deadline: Option<Time>,
+    /// Misses in a row.
+    #[schemars(schema_with = "schema::count")]
+    pub misses: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SubmissionStatus {
+    pub environment: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<SubmissionState>,
+    /// Counts the series of attempts; a retry after failure begins another.
+    #[schemars(schema_with = "schema::count")]
+    pub series: u32,
+    /// Failed attempts of this series.
+    #[schemars(schema_with = "schema::count")]
+    pub attempts: u32,
+    /// Bytes that were sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::count")]
+    pub size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// What the other side answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub submitted_at: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum SubmissionState {
+    Waiting,
+    Running,
+    Done,
+    Failed,
+    Waived,
+    Skipped,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SubmissionCommands {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub requested: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub retried: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub waived: Option<Time>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NoticeStatus {
+    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<NoticeKind>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<NoticeState>,
+    /// Which warning it is …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::count")]
+    pub alert: Option<u32>,
+    /// … of how many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::count")]
+    pub of: Option<u32>,
+    #[schemars(schema_with = "schema::count")]
+    pub attempts: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub recorded_at: Option<Time>,
+    /// When the next attempt is due, while it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub retry_at: Option<Time>,
+    /// When it was accepted, or given up on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub delivered_at: Option<Time>,
+    /// When what it warns of happens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub deadline: Option<Time>,
+    /// Why the last attempt failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum NoticeKind {
+    InactivityWarning,
+    Stopped,
+    DeletionWarning,
+    Deleted,
+    ExpiryWarning,
+    Expired,
+    SubmissionFailed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum NoticeState {
+    Waiting,
+    Delivered,
+    Waived,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! Reading what may be damaged: the parts that make sense are kept, the others are left out.
+
+use serde_json::{Map, Value};
+
+/// Reads `value`; what `read` refuses is left out, as little of it as possible.
+///
+/// `read` must accept an object with any of its fields missing. The work is bounded by the size of
+/// the value times its depth, and only damaged values cost more than one reading.
+pub(crate) fn mend<T: Default>(value: Value, read: impl Fn(&Value) -> Option<T>) -> T {
+    if let Some(whole) = read(&value) {
+        return whole;
+    }
+    kept(value, &|value| read(value).is_some()).and_then(|rest| read(&rest)).unwrap_or_default()
+}
+
+/// The largest part of `value` that is accepted where it stands.
+fn kept(value: Value, accepts: &dyn Fn(&Value) -> bool) -> Option<Value> {
+    if accepts(&value) {
+        return Some(value);
+    }
+    let rest = match value {
+        Value::Object(fields) => Value::Object(
+            fields
+                .into_iter()
+                .filter_map(|(key, value)| {
+                    let alone = |value: &Value| {
+                        let field = Map::from_iter([(key.clone(), value.clone())]);
+                        accepts(&Value::Object(field))
+                    };
+                    let value = kept(value, &alone)?;
+                    Some((key, value))
+                })
+                .collect(),
+        ),
+        Value::Array(items) => Value::Array(
+            items
+                .into_iter()
+                .filter_map(|item| {
+                    kept(item, &|item: &Value| accepts(&Value::Array(vec![item.clone()])))
+                })
+                .collect(),
+        ),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
+    };
+    accepts(&rest).then_some(rest)
+}

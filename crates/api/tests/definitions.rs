@@ -1,0 +1,69 @@
+//! The definitions and roles in `deploy/` are those that the program has.
+//!
+//! `UPDATE_DEFINITIONS=1 cargo test -p sojourn-api --test definitions` writes them anew.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+const AGAIN: &str = "UPDATE_DEFINITIONS=1 cargo test -p sojourn-api --test definitions";
+
+fn deploy() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy")
+}
+
+fn yaml(object: &impl Serialize) -> String {
+    // Through JSON, which leaves out what is not set.
+    let value = serde_json::to_value(object).expect("an object is JSON");
+    serde_saphyr::to_string(&value).expect("JSON is YAML")
+}
+
+/// A role, with what it is.
+fn typed(role: &impl Serialize, kind: &str) -> String {
+    let mut value = serde_json::to_value(role).expect("an object is JSON");
+    value["apiVersion"] = "rbac.authorization.k8s.io/v1".into();
+    value["kind"] = kind.into();
+    yaml(&value)
+}
+
+/// What should be in which file.
+fn wanted() -> BTreeMap<PathBuf, String> {
+    let mut files = BTreeMap::new();
+    for crd in sojourn_api::crds() {
+        let name = crd.metadata.name.clone().expect("a definition has a name");
+        files.insert(PathBuf::from(format!("crds/{name}.yaml")), yaml(&crd));
+    }
+    let roles = sojourn_api::roles().into_iter().map(|role| typed(&role, "ClusterRole"));
+    let all: Vec<_> = roles.chain([typed(&sojourn_api::operator_role(), "Role")]).collect();
+    files.insert(PathBuf::from("roles.yaml"), all.join("---\n"));
+    files
+}
+
+#[test]
+fn files_are_what_the_program_says() {
+    let update = std::env::var_os("UPDATE_DEFINITIONS").is_some();
+    for (file, text) in wanted() {
+        let path = deploy().join(&file);
+        if update {
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            std::fs::write(&path, &text).expect("a file");
+        }
+        let found = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(found == text, "deploy/{} is not fresh; run {AGAIN}", file.display());
+    }
+    let kept = std::fs::read_dir(deploy().join("crds")).expect("a folder");
+    for file in kept {
+        let name = PathBuf::from("crds").join(file.expect("a file").file_name());
+        assert!(wanted().contains_key(&name), "deploy/{} is of no kind of ours", name.display());
+    }
+}
+
+/// Larger definitions are slow to read, for kubectl and for people.
+#[test]
+fn definitions_stay_small() {
+    for crd in sojourn_api::crds() {
+        let size = serde_json::to_string(&crd).expect("JSON").len();
+        assert!(size < 40_000, "{:?} has {size} bytes", crd.metadata.name);
+    }
+}

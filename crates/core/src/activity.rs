@@ -1,0 +1,73 @@
+//! What was used, when, and who saw it.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+/// Who can see that something is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    Nginx,
+    BastionSSH,
+    WebSSH,
+    Gateway,
+    Report,
+}
+
+impl Source {
+    pub const ALL: [Self; 5] =
+        [Self::Nginx, Self::BastionSSH, Self::WebSSH, Self::Gateway, Self::Report];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Nginx => "Nginx",
+            Self::BastionSSH => "BastionSSH",
+            Self::WebSSH => "WebSSH",
+            Self::Gateway => "Gateway",
+            Self::Report => "Report",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|source| source.as_str() == text)
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What is known of the use of one object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Activity {
+    /// The newest use that any source saw.
+    pub last: Option<Timestamp>,
+    pub source: Option<Source>,
+    /// How many uses were reported, since the object exists.
+    pub count: u64,
+    /// From when on the object's use has been looked at.
+    pub since: Option<Timestamp>,
+    /// Since when a source that matters has been blind, if one is.
+    pub blind: Option<Timestamp>,
+}
+
+/// Use that was reported and is not in the object yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    pub last: Timestamp,
+    pub source: Source,
+    pub count: u64,
+}
+
+impl Activity {
+    /// Takes a report in. The newest time wins and never moves backwards.
+    pub fn take(&mut self, seen: Seen) {
+        self.count = self.count.saturating_add(seen.count);
+        if self.last.is_none_or(|last| last < seen.last) {
+            self.last = Some(seen.last);
+            self.source = Some(seen.source);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Lab: personal environments, which are warned about, stopped, woken, expired, ended and submitted.
+//!
+//! [`decide`] is the one decision of the family. It is made of parts that each look at their own
+//! fields: `power` (what was started and stopped), [`keep`], `inactivity`, `expiration`,
+//! `termination`, `submission` and, for an instance that is deleted, `leaving`. What a running
+//! instance is made of is in [`runtime`].
+//!
+//! **Recorded first.** Nothing that cannot be taken back (a notice, a stop, a delete) follows from
+//! what this very decision found out: it follows from what the stored state already says. The first
+//! decision writes the intent down, the next one acts on it.
+
+pub mod effect;
+pub mod forecast;
+pub mod intent;
+pub mod keep;
+pub mod observed;
+pub mod reason;
+pub mod runtime;
+pub mod state;
+
+mod announcing;
+mod deciding;
+mod expiration;
+mod inactivity;
+mod leaving;
+mod moment;
+mod power;
+#[cfg(test)]
+mod scene;
+mod submission;
+mod termination;
+mod turn;
+
+pub use deciding::{LabDecision, decide};
+pub use forecast::forecast;

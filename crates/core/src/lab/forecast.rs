@@ -1,0 +1,190 @@
+//! What will happen to an instance if nobody does anything: the same decision, with time passing.
+//!
+//! Every notice is accepted at once, every source goes on seeing, the status goes on as it was, a
+//! submission succeeds, and nobody uses anything.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::coverage::Coverage;
+use crate::decision::Wake;
+use crate::known::Known;
+use crate::notice::Outcome;
+
+use super::effect::Effect;
+use super::intent::Intent;
+use super::observed::{Answer, Check, Job, JobEnd, Observed, Pods};
+use super::reason::Reason;
+use super::state::{Action, Coming, NoticeKind, State};
+use super::{decide, moment};
+
+/// A step takes a few decisions.
+const DECISIONS_PER_STEP: usize = 16;
+/// The status is looked at once; then it goes on as it was.
+const ONE_LOOK: SignedDuration = SignedDuration::from_hours(100 * 366 * 24);
+
+/// The next things that will happen by themselves, at most `steps`, in order. What has no time yet
+/// (a source is blind) comes last and ends the forecast.
+pub fn forecast(
+    state: State,
+    seen: &Observed<'_>,
+    intent: &Intent,
+    now: Timestamp,
+    steps: usize,
+) -> Vec<Coming> {
+    let mut future = Future::new(state, seen, intent, now);
+    let mut coming = Vec::new();
+    for _ in 0..steps.saturating_mul(DECISIONS_PER_STEP) {
+        if coming.len() >= steps || !future.pass(&mut coming) {
+            break;
+        }
+    }
+    coming.truncate(steps);
+    coming
+}
+
+/// The instance as it is going to be.
+struct Future<'a> {
+    state: State,
+    intent: Intent,
+    now: Timestamp,
+    coverage: Vec<Coverage>,
+    seen: &'a Observed<'a>,
+    pods: Pods,
+    outcomes: Vec<Outcome>,
+    check: Option<Check>,
+    jobs: Vec<(String, Known<Job>)>,
+    /// What was reported before is taken in once.
+    first: bool,
+}
+
+impl<'a> Future<'a> {
+    fn new(state: State, seen: &'a Observed<'a>, intent: &Intent, now: Timestamp) -> Self {
+        let mut intent = Intent { observe: false, ..intent.clone() };
+        if let Some(check) = &mut intent.termination.check {
+            check.interval = ONE_LOOK;
+        }
+        Self {
+            state,
+            intent,
+            now: moment::up(now),
+            coverage: seen.coverage.iter().map(|&source| source.clone()).collect(),
+            seen,
+            pods: seen.pods,
+            outcomes: seen.outcomes.to_vec(),
+            check: seen.check,
+            jobs: seen.jobs.to_vec(),
+            first: true,
+        }
+    }
+
+    /// One decision and what follows from it; false at the end of what can be foreseen.
+    fn pass(&mut self, coming: &mut Vec<Coming>) -> bool {
+        let coverage: Vec<&Coverage> = self.coverage.iter().collect();
+        let observed = Observed {
+            activity: self.seen.activity.filter(|_| self.first),
+            coverage: &coverage,
+            blind: self.seen.blind,
+            outcomes: &self.outcomes,
+            pods: self.pods,
+            pods_since: self.seen.pods_since,
+            check: self.check,
+            jobs: &self.jobs,
+        };
+        let decision = decide(self.state.clone(), &observed, &self.intent, self.now);
+        self.first = false;
+        self.outcomes.clear();
+        let changed = decision.next != self.state;
+        let acted = !decision.effects.is_empty();
+        let deleted = decision.effects.contains(&Effect::Delete);
+        let why = decision.why.last().cloned();
+        let next = decision.next.coming.clone();
+        self.state = decision.next;
+        for effect in decision.effects {
+            coming.extend(self.follow(effect, why.as_ref()));
+        }
+        if deleted || self.intent.deleting {
+            return false;
+        }
+        match decision.wake {
+            // What was done changes what is seen: look again at once.
+            _ if acted => {}
+            Wake::At(at) if at > self.now => self.wait(at),
+            Wake::At(_) => {}
+            Wake::OnChange if changed => {}
+            Wake::OnChange => {
+                coming.extend(next.filter(|next| next.at.is_none()));
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Lets time pass, and every source see.
+    fn wait(&mut self, until: Timestamp) {
+        self.now = until;
+        for source in &mut self.coverage {
+            let from = source.until();
+            source.seen(from, until);
+        }
+    }
+
+    /// Lets an effect succeed at once, and says what it is to the owner.
+    fn follow(&mut self, effect: Effect, why: Option<&Reason>) -> Option<Coming> {
+        let now = self.now;
+        let comes = |action| {
+            let why = why.cloned().unwrap_or(Reason::LadderDone);
+            Some(Coming { action, at: Some(now), why })
+        };
+        match effect {
+            Effect::Notify(notice) => {
+                let outcome = Outcome { id: notice.id, at: now, result: Ok(()) };
+                self.outcomes.push(outcome);
+                match (notice.kind, notice.alert) {
+                    (
+                        NoticeKind::InactivityWarning
+                        | NoticeKind::DeletionWarning
+                        | NoticeKind::ExpiryWarning,
+                        Some((alert, of)),
+                    ) => {
+                        let why = Reason::WarningDue { alert, of };
+                        Some(Coming { action: Action::Warn, at: Some(now), why })
+                    }
+                    _ => None,
+                }
+            }
+            Effect::Stop(_) => {
+                self.intent.running = false;
+                self.pods = Pods::Gone;
+                comes(Action::Stop)
+            }
+            Effect::Delete => comes(Action::Delete),
+            Effect::Check => {
+                let answer = Answer::Keeps { deadline: self.state.termination.deadline };
+                self.check = Some(Check { at: now, answer });
+                None
+            }
+            Effect::Submit { environment, series } => {
+                let end = JobEnd::Done { at: now, size: None, sha256: None, receipt: None };
+                self.job(&environment, Known::Is(Job { series, failed_attempts: 0, end }));
+                Some(Coming {
+                    action: Action::Submit,
+                    at: Some(now),
+                    why: Reason::SubmissionPending,
+                })
+            }
+            Effect::RemoveJob { environment, .. } => {
+                self.job(&environment, Known::Absent);
+                None
+            }
+            Effect::Release => None,
+        }
+    }
+
+    fn job(&mut self, environment: &str, job: Known<Job>) {
+        self.jobs.retain(|(name, _)| name != environment);
+        self.jobs.push((environment.to_owned(), job));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! What is wanted of an instance: its spec, its template, its namespace and the configuration,
+//! resolved into one value.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::notice::OnUndeliverable;
+use crate::term::Term;
+
+/// Everything that somebody set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Intent {
+    pub uid: String,
+    pub created_at: Timestamp,
+    /// Somebody deleted the object; it goes once its finalizer is gone.
+    pub deleting: bool,
+    pub running: bool,
+    /// Nothing is decided and no clock runs.
+    pub paused: bool,
+    /// Everything is decided and nothing is done.
+    pub observe: bool,
+    /// What the owner asked for; how much of it is given is in the state.
+    pub keep_until: Option<Timestamp>,
+    /// Any environment keeps its data: then the instance is stopped rather than deleted.
+    pub persistent: bool,
+    pub inactivity: Inactivity,
+    pub expiration: Expiration,
+    pub termination: Termination,
+    pub submission: Submission,
+    pub on_undeliverable: OnUndeliverable,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Inactivity {
+    /// The controller is on and the namespace has not opted out.
+    pub enabled: bool,
+    pub notify: bool,
+    pub stop_after: Term,
+    pub delete_after_stopped: Term,
+    pub max_alerts: u32,
+    pub interval: SignedDuration,
+    pub margin: SignedDuration,
+    /// How often sources are looked at; nothing is known sooner.
+    pub tick: SignedDuration,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expiration {
+    pub enabled: bool,
+    pub notify: bool,
+    pub delete_after: Term,
+    pub interval: SignedDuration,
+    pub margin: SignedDuration,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Termination {
+    pub enabled: bool,
+    pub check: Option<StatusCheck>,
+}
+
+/// When the instance's status is looked at; how is the business of whoever looks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StatusCheck {
+    pub interval: SignedDuration,
+    /// So many misses in a row end it; at least two.
+    pub confirmations: u32,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submission {
+    pub enabled: bool,
+    /// The environments whose volumes are handed in, in the template's order, with whether they can be.
+    pub wanted: Option<Wanted>,
+    /// The newest request, retry and waiver, as the owner's commands wrote them.
+    pub requested: Option<Timestamp>,
+    pub retried: Option<Timestamp>,
+    pub waived: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wanted {
+    pub on_termination: bool,
+    pub environments: Vec<Eligible>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Eligible {
+    pub environment: String,
+    /// Why it has nothing to hand in, if it has nothing.
+    pub not_because: Option<String>,
+}

@@ -1,0 +1,72 @@
+//! What was seen of an instance and of what it depends on.
+
+use jiff::Timestamp;
+
+use crate::activity::Seen;
+use crate::coverage::Coverage;
+use crate::known::Known;
+use crate::notice::Outcome;
+
+/// Everything that [`super::decide`] is told.
+#[derive(Debug, Clone, Default)]
+pub struct Observed<'a> {
+    /// Use that was reported since the last look.
+    pub activity: Option<Seen>,
+    /// What each source that a verdict needs has really seen. None at all: nothing is ever idle.
+    pub coverage: &'a [&'a Coverage],
+    /// Since when one of them has been blind.
+    pub blind: Option<Timestamp>,
+    /// What came of attempts to deliver notices.
+    pub outcomes: &'a [Outcome],
+    /// Whether its Pods are there and ready.
+    pub pods: Pods,
+    /// When the youngest of them was created. They are new after every start, also after one that
+    /// nobody was there to see.
+    pub pods_since: Option<Timestamp>,
+    /// The newest answer about its status, if it has not been taken in yet.
+    pub check: Option<Check>,
+    /// The Jobs that hand in volumes, by environment.
+    pub jobs: &'a [(String, Known<Job>)],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pods {
+    /// None is left.
+    Gone,
+    #[default]
+    Unknown,
+    /// Some are there: coming up, or going.
+    Some,
+    AllReady,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Check {
+    pub at: Timestamp,
+    pub answer: Answer,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    Keeps {
+        deadline: Option<Timestamp>,
+    },
+    Ends,
+    /// Neither yes nor no: nothing follows from it.
+    Unclear,
+}
+
+/// A Job that hands in one volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    pub series: u32,
+    pub failed_attempts: u32,
+    pub end: JobEnd,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobEnd {
+    Running,
+    Done { at: Timestamp, size: Option<u64>, sha256: Option<String>, receipt: Option<String> },
+    Failed { error: String },
+}

@@ -1,0 +1,174 @@
+//! Why something happens or does not, and the words for it.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+use crate::activity::Source;
+
+/// Every reason that a decision of this family gives.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reason {
+    // Nothing happens, because …
+    Disabled,
+    OptedOut,
+    Paused,
+    ObserveOnly,
+    KeptUntil(Timestamp),
+    KeepAllowanceUsedUp,
+    Never,
+    InUse {
+        last: Timestamp,
+        source: Option<Source>,
+    },
+    NotIdleYet {
+        due: Timestamp,
+    },
+    /// A source that matters cannot see: the idle clock stands still.
+    Blind {
+        since: Timestamp,
+    },
+    /// No source is configured, so nothing is ever known to be idle.
+    NothingObserves,
+    /// A notice waits for somebody to accept it.
+    Undelivered {
+        attempts: u32,
+    },
+    IntervalRuns {
+        until: Timestamp,
+    },
+    SubmissionPending,
+    // Something happens, because …
+    Idle {
+        since: Timestamp,
+    },
+    WarningDue {
+        alert: u32,
+        of: u32,
+    },
+    LadderDone,
+    StoppedLongAgo {
+        since: Timestamp,
+    },
+    Expired {
+        at: Timestamp,
+    },
+    StatusEnded {
+        misses: u32,
+    },
+    StatusDeadline {
+        at: Timestamp,
+    },
+    StatusUnclear,
+    /// Nothing else is coming than the next look.
+    StatusCheckDue {
+        at: Timestamp,
+    },
+    Deleting,
+    Restarted,
+}
+
+impl fmt::Display for Reason {
+    /// A short sentence without a full stop. Times are UTC, to the second.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disabled => f.write_str("inactivity is switched off here"),
+            Self::OptedOut => f.write_str("the namespace has opted out"),
+            Self::Paused => f.write_str("paused: nothing is decided"),
+            Self::ObserveOnly => f.write_str("observed only: decided, and nothing is done"),
+            Self::KeptUntil(until) => write!(f, "kept until {}", Utc(*until)),
+            Self::KeepAllowanceUsedUp => {
+                f.write_str("asked to be kept, but the allowance is used up")
+            }
+            Self::Never => f.write_str("the template says never"),
+            Self::InUse { last, source: None } => write!(f, "last used at {}", Utc(*last)),
+            Self::InUse { last, source: Some(source) } => {
+                write!(f, "last used at {}, seen by {source}", Utc(*last))
+            }
+            Self::NotIdleYet { due } => write!(f, "stays as it is until {}", Utc(*due)),
+            Self::Blind { since } => {
+                write!(
+                    f,
+                    "a source of activity is blind since {}: idle time stands still",
+                    Utc(*since)
+                )
+            }
+            Self::NothingObserves => {
+                f.write_str("no source of activity is configured, so nothing is known to be idle")
+            }
+            Self::Undelivered { attempts } => {
+                write!(f, "a notice was not accepted yet, after {}", Attempts(*attempts))
+            }
+            Self::IntervalRuns { until } => {
+                write!(f, "warned, and given time until {}", Utc(*until))
+            }
+            Self::SubmissionPending => f.write_str("a submission is not done yet"),
+            Self::Idle { since } => write!(f, "not used since {}", Utc(*since)),
+            Self::WarningDue { alert, of } => write!(f, "warning {alert} of {of} is due"),
+            Self::LadderDone => f.write_str("every warning was given, and its time is over"),
+            Self::StoppedLongAgo { since } => write!(f, "stopped since {}", Utc(*since)),
+            Self::Expired { at } => write!(f, "its lifespan ends at {}", Utc(*at)),
+            Self::StatusEnded { misses } => {
+                write!(f, "its status said {misses} times in a row that it has ended")
+            }
+            Self::StatusDeadline { at } => write!(f, "its status named {} as the end", Utc(*at)),
+            Self::StatusUnclear => f.write_str("its status gave no clear answer"),
+            Self::StatusCheckDue { at } => {
+                write!(f, "its status is looked at again at {}", Utc(*at))
+            }
+            Self::Deleting => f.write_str("being deleted"),
+            Self::Restarted => f.write_str("started again"),
+        }
+    }
+}
+
+/// A time as RFC 3339 in UTC, to the second.
+struct Utc(Timestamp);
+
+impl fmt::Display for Utc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without a precision jiff writes as many decimals as there are.
+        write!(f, "{:.0}", self.0)
+    }
+}
+
+/// A number of attempts, in words.
+struct Attempts(u32);
+
+impl fmt::Display for Attempts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            1 => f.write_str("1 attempt"),
+            count => write!(f, "{count} attempts"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_short_and_times_are_utc_to_the_second() {
+        let at: Timestamp = "2026-11-17T08:00:00.75+01:00".parse().unwrap();
+        for (reason, words) in [
+            (Reason::KeptUntil(at), "kept until 2026-11-17T07:00:00Z"),
+            (
+                Reason::InUse { last: at, source: Some(Source::BastionSSH) },
+                "last used at 2026-11-17T07:00:00Z, seen by BastionSSH",
+            ),
+            (Reason::WarningDue { alert: 2, of: 3 }, "warning 2 of 3 is due"),
+            (Reason::Undelivered { attempts: 1 }, "a notice was not accepted yet, after 1 attempt"),
+            (
+                Reason::StatusEnded { misses: 3 },
+                "its status said 3 times in a row that it has ended",
+            ),
+            (
+                Reason::Expired { at: Timestamp::UNIX_EPOCH },
+                "its lifespan ends at 1970-01-01T00:00:00Z",
+            ),
+        ] {
+            assert_eq!(reason.to_string(), words);
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! What a running instance is made of, and what of it is missing or in the way.
+//!
+//! An environment has a Pod, a claim if it keeps its data, and a Service and an Ingress if it
+//! listens. Stopping takes everything away but the claim, whether data is kept or not. Nothing that
+//! runs is replaced because the template changed: a Pod gets its new shape at the next start, and
+//! one of an environment that the template lost is taken away at the next stop.
+//!
+//! A claim that was made once and is gone is not made again: the data is lost, an empty volume in
+//! its place would hide that, and only the owner can say that an empty one will do (by deleting the
+//! instance).
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::decision::Wake;
+use crate::known::Known;
+
+use super::moment::later;
+use super::observed::Pods;
+
+const FIRST_BACK_OFF: SignedDuration = SignedDuration::from_secs(10);
+const LONGEST_BACK_OFF: SignedDuration = SignedDuration::from_mins(5);
+
+/// What is wanted of an instance.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// It runs, and nobody deleted it.
+    pub running: bool,
+    pub environments: &'a [Environment],
+    /// Whether the cluster knows Ingresses.
+    pub ingress: bool,
+}
+
+/// One environment of the template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Environment {
+    pub name: String,
+    pub persistent: bool,
+    /// It has a port.
+    pub listens: bool,
+}
+
+/// What was seen of one environment, of the template or left over from an earlier one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Parts {
+    pub name: String,
+    pub claim: Known<Child>,
+    /// A claim was made for it before.
+    pub claimed: bool,
+    pub pod: Known<Pod>,
+    /// How often its Pod was replaced since the start.
+    pub restarts: u32,
+    pub service: Known<Child>,
+    pub ingress: Known<Child>,
+}
+
+/// Something that is there or is going.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Child {
+    pub deleting: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    pub uid: String,
+    pub phase: PodPhase,
+    pub ready: bool,
+    pub deleting: bool,
+    pub created: Timestamp,
+    /// What the node says about it.
+    pub message: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodPhase {
+    Pending,
+    Running,
+    Succeeded,
+    Failed,
+}
+
+/// One thing to do about one environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    EnsureClaim(String),
+    EnsurePod(String),
+    /// The Pod with this uid, and no other.
+    DeletePod {
+        environment: String,
+        uid: String,
+    },
+    EnsureService(String),
+    DeleteService(String),
+    EnsureIngress(String),
+    DeleteIngress(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Phase {
+    /// Wanted, and nothing is there yet.
+    #[default]
+    Pending,
+    Starting,
+    Ready,
+    Stopping,
+    Off,
+    /// Something is broken; its environment says what.
+    Failed,
+}
+
+/// How an environment is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    pub name: String,
+    pub phase: Phase,
+    pub message: Option<String>,
+}
+
+impl Report {
+    pub fn ready(&self) -> bool {
+        self.phase == Phase::Ready
+    }
+}
+
+/// What an instance's parts come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Runtime {
+    pub phase: Phase,
+    pub environments: Vec<Report>,
+    /// For the decision about the instance.
+    pub pods: Pods,
+    /// In order.
+    pub steps: Vec<Step>,
+    pub wake: Wake,
+}
+
+/// What an instance's parts come to now, and what is to be done about them.
+pub fn runtime(wanted: &Wanted<'_>, seen: &[Parts], now: Timestamp) -> Runtime {
+    let mut steps = Vec::new();
+    let mut wake = Wake::OnChange;
+    let unseen = Parts::default();
+    let mut environments = Vec::with_capacity(wanted.environments.len());
+    for environment in wanted.environments {
+        let parts = seen.iter().find(|parts| parts.name == environment.name).unwrap_or(&unseen);
+        let (phase, message) = if wanted.running {
+            let offered = wanted.ingress && environment.listens;
+            run(environment, parts, offered, now, &mut steps, &mut wake)
+        } else {
+            (take_down(&environment.name, parts, &mut steps), None)
+        };
+        environments.push(Report { name: environment.name.clone(), phase, message });
+    }
+    let is_left_over =
+        |parts: &&Parts| !wanted.environments.iter().any(|known| known.name == parts.name);
+    let mut left_over = Phase::Off;
+    if !wanted.running {
+        for parts in seen.iter().filter(is_left_over) {
+            if take_down(&parts.name, parts, &mut steps) == Phase::Stopping {
+                left_over = Phase::Stopping;
+            }
+        }
+    }
+    let phase = if wanted.running { running(&environments) } else { off(&environments, left_over) };
+    Runtime { phase, pods: pods(&environments, seen), environments, steps, wake }
+}
+
+/// Brings an environment up.
+fn run(
+    environment: &Environment,
+    parts: &Parts,
+    offered: bool,
+    now: Timestamp,
+    steps: &mut Vec<Step>,
+    wake: &mut Wake,
+) -> (Phase, Option<String>) {
+    let name = &environment.name;
+    if environment.persistent {
+        match parts.claim {
+            Known::Is(Child { deleting: false }) | Known::Unknown => {}
+            Known::Absent if !parts.claimed => steps.push(Step::EnsureClaim(name.clone())),
+            Known::Absent => return lost("its claim is gone, and the data with it"),
+            Known::Is(Child { deleting: true }) => {
+                return lost("its claim is being deleted, and the data with it");
+            }
+        }
+    }
+    let (phase, message) = match &parts.pod {
+        Known::Unknown => (Phase::Pending, Some("its Pod could not be asked for".to_owned())),
+        Known::Absent if environment.persistent && parts.claim.is_unknown() => {
+            (Phase::Pending, Some("its claim could not be asked for".to_owned()))
+        }
+        Known::Absent => {
+            steps.push(Step::EnsurePod(name.clone()));
+            (Phase::Pending, None)
+        }
+        Known::Is(pod) => bring_up(name, pod, parts.restarts, now, steps, wake),
+    };
+    if environment.listens && parts.service.is_absent() {
+        steps.push(Step::EnsureService(name.clone()));
+    }
+    if offered && parts.ingress.is_absent() {
+        steps.push(Step::EnsureIngress(name.clone()));
+    }
+    (phase, message)
+}
+
+fn lost(words: &str) -> (Phase, Option<String>) {
+    (Phase::Failed, Some(format!("{words}; delete the instance to begin with an empty one")))
+}
+
+/// Follows a Pod that is there; one that has ended is replaced after a while.
+fn bring_up(
+    name: &str,
+    pod: &Pod,
+    restarts: u32,
+    now: Timestamp,
+    steps: &mut Vec<Step>,
+    wake: &mut Wake,
+) -> (Phase, Option<String>) {
+    let message = pod.message.clone();
+    if pod.deleting {
+        return (Phase::Starting, message);
+    }
+    match pod.phase {
+        PodPhase::Running if pod.ready => (Phase::Ready, None),
+        PodPhase::Pending | PodPhase::Running => (Phase::Starting, message),
+        PodPhase::Succeeded | PodPhase::Failed => {
+            let again = later(pod.created, back_off(restarts));
+            if now < again {
+                wake.by(again);
+            } else {
+                let (environment, uid) = (name.to_owned(), pod.uid.clone());
+                steps.push(Step::DeletePod { environment, uid });
+            }
+            let ended = || "its program has ended".to_owned();
+            (Phase::Failed, Some(message.unwrap_or_else(ended)))
+        }
+    }
+}
+
+/// How long after its creation a Pod that has ended is replaced.
+fn back_off(restarts: u32) -> SignedDuration {
+    FIRST_BACK_OFF.saturating_mul(1 << restarts.min(16)).min(LONGEST_BACK_OFF)
+}
+
+/// Takes everything away but the claim.
+fn take_down(name: &str, parts: &Parts, steps: &mut Vec<Step>) -> Phase {
+    const THERE: Known<Child> = Known::Is(Child { deleting: false });
+    if parts.ingress == THERE {
+        steps.push(Step::DeleteIngress(name.to_owned()));
+    }
+    if parts.service == THERE {
+        steps.push(Step::DeleteService(name.to_owned()));
+    }
+    match &parts.pod {
+        Known::Absent => Phase::Off,
+        Known::Unknown | Known::Is(Pod { deleting: true, .. }) => Phase::Stopping,
+        Known::Is(pod) => {
+            let (environment, uid) = (name.to_owned(), pod.uid.clone());
+            steps.push(Step::DeletePod { environment, uid });
+            Phase::Stopping
+        }
+    }
+}
+
+fn running(environments: &[Report]) -> Phase {
+    let any = |phase| environments.iter().any(|report| report.phase == phase);
+    if any(Phase::Failed) {
+        Phase::Failed
+    } else if environments.is_empty() || environments.iter().all(|one| one.phase == Phase::Pending)
+    {
+        Phase::Pending
+    } else if environments.iter().all(Report::ready) {
+        Phase::Ready
+    } else {
+        Phase::Starting
+    }
+}
+
+fn off(environments: &[Report], left_over: Phase) -> Phase {
+    let stopping = environments.iter().any(|report| report.phase == Phase::Stopping);
+    if stopping { Phase::Stopping } else { left_over }
+}
+
+fn pods(environments: &[Report], seen: &[Parts]) -> Pods {
+    let known = environments.iter().all(|one| seen.iter().any(|parts| parts.name == one.name));
+    if !known || seen.iter().any(|parts| parts.pod.is_unknown()) {
+        Pods::Unknown
+    } else if seen.iter().all(|parts| parts.pod.is_absent()) {
+        Pods::Gone
+    } else if environments.iter().all(Report::ready) && !environments.is_empty() {
+        Pods::AllReady
+    } else {
+        Pods::Some
+    }
+}
+
+#[cfg(test)]
+mod tests;

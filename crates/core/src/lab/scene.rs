@@ -1,0 +1,307 @@
+//! A world of one instance for tests: time passes, effects come true, everything is on record.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::activity::{Seen, Source};
+use crate::coverage::Coverage;
+use crate::known::Known;
+use crate::notice::{Notice, OnUndeliverable, Outcome};
+use crate::term::Term;
+
+use super::effect::Effect;
+use super::intent::{
+    Eligible, Expiration, Inactivity, Intent, StatusCheck, Submission, Termination, Wanted,
+};
+use super::observed::{Answer, Check, Job, JobEnd, Observed, Pods};
+use super::state::{NoticeKind, State};
+use super::{LabDecision, decide};
+
+pub(super) const MINUTE: SignedDuration = SignedDuration::from_mins(1);
+pub(super) const HOUR: SignedDuration = SignedDuration::from_hours(1);
+pub(super) const DAY: SignedDuration = SignedDuration::from_hours(24);
+/// More decisions than this at one moment are a loop.
+const MOST_DECISIONS: usize = 12;
+
+/// When every scene begins.
+pub(super) fn start() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
+/// So long after the beginning.
+pub(super) fn at(span: SignedDuration) -> Timestamp {
+    start() + span
+}
+
+/// Whether mail gets through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mail {
+    Works,
+    Down,
+    /// It is accepted, and nobody says so.
+    Silent,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Scene {
+    pub(super) state: State,
+    pub(super) intent: Intent,
+    pub(super) now: Timestamp,
+    pub(super) coverage: Vec<Coverage>,
+    pub(super) blind: Option<Timestamp>,
+    pub(super) pods: Pods,
+    pub(super) pods_since: Option<Timestamp>,
+    pub(super) mail: Mail,
+    /// What its status answers when it is looked at.
+    pub(super) answer: Option<Answer>,
+    pub(super) check: Option<Check>,
+    pub(super) jobs: Vec<(String, Known<Job>)>,
+    pub(super) activity: Option<Seen>,
+    pub(super) outcomes: Vec<Outcome>,
+    /// What was attempted, and everything else that was done, with the time.
+    pub(super) sent: Vec<(Timestamp, Notice<NoticeKind>)>,
+    pub(super) done: Vec<(Timestamp, Effect)>,
+}
+
+impl Scene {
+    /// Persistent, just created and running; two weeks unused stop it, three warnings a day apart.
+    pub(super) fn new() -> Self {
+        let inactivity = Inactivity {
+            enabled: true,
+            notify: true,
+            stop_after: Term::Span(DAY * 14),
+            delete_after_stopped: Term::Never,
+            max_alerts: 3,
+            interval: DAY,
+            margin: MINUTE,
+            tick: SignedDuration::from_secs(30),
+        };
+        let expiration = Expiration {
+            enabled: true,
+            notify: true,
+            delete_after: Term::Never,
+            interval: DAY,
+            margin: MINUTE,
+        };
+        let intent = Intent {
+            uid: "u1".to_owned(),
+            created_at: start(),
+            deleting: false,
+            running: true,
+            paused: false,
+            observe: false,
+            keep_until: None,
+            persistent: true,
+            inactivity,
+            expiration,
+            termination: Termination { enabled: true, check: None },
+            submission: Submission {
+                enabled: true,
+                wanted: None,
+                requested: None,
+                retried: None,
+                waived: None,
+            },
+            on_undeliverable: OnUndeliverable::Hold,
+        };
+        Self {
+            state: State::default(),
+            intent,
+            now: start(),
+            coverage: vec![Coverage::starting(start() - DAY)],
+            blind: None,
+            pods: Pods::AllReady,
+            pods_since: None,
+            mail: Mail::Works,
+            answer: None,
+            check: None,
+            jobs: Vec::new(),
+            activity: None,
+            outcomes: Vec::new(),
+            sent: Vec::new(),
+            done: Vec::new(),
+        }
+    }
+
+    pub(super) fn stopped() -> Self {
+        let mut scene = Self::new();
+        scene.intent.running = false;
+        scene.pods = Pods::Gone;
+        scene.intent.inactivity.delete_after_stopped = Term::Span(DAY * 10);
+        scene
+    }
+
+    pub(super) fn exam() -> Self {
+        let mut scene = Self::new();
+        scene.intent.termination.check =
+            Some(StatusCheck { interval: MINUTE * 2, confirmations: 3 });
+        scene.answer = Some(Answer::Keeps { deadline: None });
+        scene
+    }
+
+    /// Hands in these environments when the exam ends; the second part says why not.
+    pub(super) fn handing_in(environments: &[(&str, Option<&str>)]) -> Self {
+        let mut scene = Self::exam();
+        let eligible = |(name, not): &(&str, Option<&str>)| Eligible {
+            environment: (*name).to_owned(),
+            not_because: not.map(str::to_owned),
+        };
+        scene.intent.submission.wanted = Some(Wanted {
+            on_termination: true,
+            environments: environments.iter().map(eligible).collect(),
+        });
+        scene.jobs =
+            environments.iter().map(|(name, _)| ((*name).to_owned(), Known::Absent)).collect();
+        scene
+    }
+
+    pub(super) fn used(&mut self) {
+        self.activity = Some(Seen { last: self.now, source: Source::Gateway, count: 1 });
+    }
+
+    /// One decision on what is on record, which then is the record.
+    pub(super) fn decide(&mut self) -> LabDecision {
+        let decision = self.ask();
+        self.state = decision.next.clone();
+        self.activity = None;
+        self.outcomes.clear();
+        self.check = None;
+        decision
+    }
+
+    /// What would be decided.
+    pub(super) fn ask(&self) -> LabDecision {
+        let mut coverage = self.coverage.clone();
+        if self.blind.is_none() {
+            for source in &mut coverage {
+                source.seen(source.until(), self.now);
+            }
+        }
+        let coverage: Vec<&Coverage> = coverage.iter().collect();
+        let seen = Observed {
+            activity: self.activity,
+            coverage: &coverage,
+            blind: self.blind,
+            outcomes: &self.outcomes,
+            pods: self.pods,
+            pods_since: self.pods_since,
+            check: self.check,
+            jobs: &self.jobs,
+        };
+        decide(self.state.clone(), &seen, &self.intent, self.now)
+    }
+
+    /// Decides until nothing changes any more, and lets every effect come true.
+    pub(super) fn settle(&mut self) -> LabDecision {
+        for _ in 0..MOST_DECISIONS {
+            let before = self.state.clone();
+            let decision = self.decide();
+            for effect in decision.effects.clone() {
+                self.follow(effect);
+            }
+            let news = !self.outcomes.is_empty() || self.check.is_some();
+            let quiet = decision.effects.iter().all(|effect| *effect == Effect::Release);
+            if self.state == before && quiet && !news {
+                return decision;
+            }
+        }
+        panic!("it does not come to rest at {}: {:?}", self.now, self.state);
+    }
+
+    /// One decision, and its effects.
+    pub(super) fn settle_once(&mut self) {
+        for effect in self.decide().effects {
+            self.follow(effect);
+        }
+    }
+
+    fn follow(&mut self, effect: Effect) {
+        match effect.clone() {
+            Effect::Notify(notice) => {
+                let result = match self.mail {
+                    Mail::Works => Some(Ok(())),
+                    Mail::Down => Some(Err("the mail server is down".to_owned())),
+                    Mail::Silent => None,
+                };
+                let (id, at) = (notice.id.clone(), self.now);
+                self.outcomes.extend(result.map(|result| Outcome { id, at, result }));
+                self.sent.push((self.now, notice));
+                return;
+            }
+            Effect::Stop(_) => {
+                self.intent.running = false;
+                self.pods = Pods::Gone;
+            }
+            Effect::Delete => {
+                self.intent.deleting = true;
+                self.pods = Pods::Gone;
+            }
+            Effect::Check => {
+                self.check = self.answer.map(|answer| Check { at: self.now, answer });
+            }
+            Effect::Submit { environment, series } => {
+                self.job(&environment, series, 0, JobEnd::Running);
+            }
+            Effect::RemoveJob { environment, .. } => {
+                self.jobs.retain(|(name, _)| *name != environment);
+                self.jobs.push((environment, Known::Absent));
+            }
+            Effect::Release => {}
+        }
+        self.done.push((self.now, effect));
+    }
+
+    /// Says how the Job of an environment is.
+    pub(super) fn job(&mut self, environment: &str, series: u32, failed: u32, end: JobEnd) {
+        self.jobs.retain(|(name, _)| name != environment);
+        let job = Job { series, failed_attempts: failed, end };
+        self.jobs.push((environment.to_owned(), Known::Is(job)));
+    }
+
+    /// Lets time pass, looking whenever a decision asked for it.
+    pub(super) fn pass(&mut self, span: SignedDuration) {
+        let end = self.now + span;
+        loop {
+            let decision = self.settle();
+            let next = decision.wake.at().filter(|at| *at > self.now && *at <= end);
+            let Some(next) = next else { break };
+            self.go_to(next);
+        }
+        self.go_to(end);
+        self.settle();
+    }
+
+    /// Lets time pass while nobody decides anything; sources see on unless they are blind.
+    pub(super) fn go_to(&mut self, at: Timestamp) {
+        if self.blind.is_none() {
+            for source in &mut self.coverage {
+                source.seen(source.until(), at);
+            }
+        }
+        self.now = at;
+    }
+
+    pub(super) fn turn_blind(&mut self) {
+        self.blind = Some(self.now);
+    }
+
+    /// What happened in the dark stays unknown.
+    pub(super) fn heal(&mut self) {
+        self.blind = None;
+        for source in &mut self.coverage {
+            source.blind(source.until(), self.now);
+            source.seen(self.now - SignedDuration::from_secs(1), self.now);
+        }
+    }
+
+    /// Kinds of what was sent, in order, with the time since the beginning.
+    pub(super) fn told(&self) -> Vec<(SignedDuration, NoticeKind)> {
+        self.sent.iter().map(|(at, notice)| (at.duration_since(start()), notice.kind)).collect()
+    }
+
+    /// What was done, in order, with the time since the beginning.
+    pub(super) fn acts(&self) -> Vec<(SignedDuration, Effect)> {
+        let kept = |effect: &Effect| !matches!(effect, Effect::Check | Effect::Release);
+        let done = self.done.iter().filter(|(_, effect)| kept(effect));
+        done.map(|(at, effect)| (at.duration_since(start()), effect.clone())).collect()
+    }
+}

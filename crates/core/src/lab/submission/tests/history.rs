@@ -1,0 +1,153 @@
+//! Random exams: Jobs come, go, fail and are forgotten, decisions get lost, and nothing is handed
+//! in twice or lost.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::super::super::observed::Answer;
+use super::super::super::scene::{MINUTE, Scene};
+use super::*;
+
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    Pass,
+    Ends,
+    Power(bool),
+    Pods(Pods),
+    /// The Job of the n-th environment: it ends well, ends badly, is removed, cannot be asked for.
+    Succeeds(usize),
+    Fails(usize),
+    Vanishes(usize),
+    Hides(usize),
+    Request,
+    Retry,
+    Waive,
+    Delete,
+    Enabled(bool),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let n = || 0_usize..2;
+    prop_oneof![
+        6 => Just(Event::Pass),
+        2 => Just(Event::Ends),
+        1 => any::<bool>().prop_map(Event::Power),
+        2 => Just(Event::Pods(Pods::Gone)),
+        1 => Just(Event::Pods(Pods::Some)),
+        3 => n().prop_map(Event::Succeeds),
+        1 => n().prop_map(Event::Fails),
+        1 => n().prop_map(Event::Vanishes),
+        1 => n().prop_map(Event::Hides),
+        1 => Just(Event::Request),
+        1 => Just(Event::Retry),
+        1 => Just(Event::Waive),
+        1 => Just(Event::Delete),
+        1 => prop::bool::weighted(0.8).prop_map(Event::Enabled),
+    ]
+}
+
+const NAMES: [&str; 2] = ["a", "b"];
+
+fn series(scene: &Scene, name: &str) -> Option<u32> {
+    let entries = &scene.state.submissions.entries;
+    entries.iter().find(|entry| entry.environment == name).map(|entry| entry.series)
+}
+
+fn happen(scene: &mut Scene, event: Event) {
+    let now = scene.now;
+    match event {
+        Event::Pass => scene.go_to(now + MINUTE),
+        Event::Ends => scene.answer = Some(Answer::Ends),
+        Event::Power(running) => scene.intent.running = running,
+        Event::Pods(pods) => scene.pods = pods,
+        Event::Succeeds(n) | Event::Fails(n) => {
+            let known = scene.jobs.iter().find(|(name, _)| name == NAMES[n]);
+            if let Some((_, Known::Is(job))) = known {
+                let (series, failed) = (job.series, matches!(event, Event::Fails(_)));
+                let error = || "no".to_owned();
+                let end = if failed { JobEnd::Failed { error: error() } } else { super::done(now) };
+                scene.job(NAMES[n], series, u32::from(failed) * 10, end);
+            }
+        }
+        Event::Vanishes(n) | Event::Hides(n) => {
+            let known = scene.jobs.iter_mut().find(|(name, _)| name == NAMES[n]);
+            if let Some((_, job)) = known {
+                let hidden = matches!(event, Event::Hides(_));
+                *job = if hidden { Known::Unknown } else { Known::Absent };
+            }
+        }
+        Event::Request => scene.intent.submission.requested = Some(now),
+        Event::Retry => scene.intent.submission.retried = Some(now),
+        Event::Waive => scene.intent.submission.waived = Some(now),
+        Event::Delete => scene.intent.deleting = true,
+        Event::Enabled(enabled) => scene.intent.submission.enabled = enabled,
+    }
+}
+
+/// What a decision may ask for, given what is on record.
+fn judge(scene: &Scene, recorded: &BTreeSet<(String, u32)>, effect: &Effect) {
+    let entry = |name: &str| {
+        let entries = &scene.state.submissions.entries;
+        entries.iter().find(|entry| entry.environment == name).expect("an entry on record")
+    };
+    match effect {
+        Effect::Submit { environment, series } => {
+            let entry = entry(environment);
+            assert_eq!((entry.state, entry.series), (SubmissionState::Running, *series));
+            assert_eq!(scene.pods, Pods::Gone);
+            assert!(scene.intent.deleting || !scene.intent.running);
+            let done = recorded.contains(&(environment.clone(), *series));
+            assert!(!done, "handed in twice in one series");
+        }
+        Effect::RemoveJob { environment, series } => {
+            let entry = entry(environment);
+            let over = match entry.state {
+                SubmissionState::Done | SubmissionState::Waived | SubmissionState::Skipped => true,
+                SubmissionState::Waiting | SubmissionState::Running | SubmissionState::Failed => {
+                    false
+                }
+            };
+            assert!(over || *series < entry.series, "{environment} is not on record yet");
+        }
+        Effect::Release | Effect::Delete => assert!(!scene.state.submissions.pending()),
+        Effect::Notify(_) | Effect::Stop(_) | Effect::Check => {}
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_handed_in_twice_or_lost(
+        history in prop::collection::vec((event(), any::<bool>()), 1..80),
+    ) {
+        let mut scene = Scene::handing_in(&[("a", None), ("b", None)]);
+        let mut recorded = BTreeSet::new();
+        let mut last = [0_u32; 2];
+        for (event, lost) in history {
+            happen(&mut scene, event);
+            for _ in 0..2 {
+                let decision = scene.ask();
+                for effect in &decision.effects {
+                    judge(&scene, &recorded, effect);
+                }
+                if lost {
+                    let before = scene.clone();
+                    scene.settle_once();
+                    (scene.state, scene.check) = (before.state, scene.check);
+                } else {
+                    scene.settle_once();
+                }
+                for entry in &scene.state.submissions.entries {
+                    if entry.state == SubmissionState::Done {
+                        recorded.insert((entry.environment.clone(), entry.series));
+                    }
+                }
+                for (n, name) in NAMES.into_iter().enumerate() {
+                    let series = series(&scene, name).unwrap_or(last[n]);
+                    prop_assert!(series >= last[n], "a series never goes back");
+                    last[n] = series;
+                }
+            }
+        }
+    }
+}
