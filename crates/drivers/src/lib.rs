@@ -1,4 +1,23 @@
-//! The outside that is not Kubernetes: machine providers, mail and chat, metrics queries, upload.
+//! The outside that is not Kubernetes: mail and chat, metrics queries, status checks, uploads, the
+//! connections of a host.
 //!
-//! Each is a port with a real adapter and a scripted fake that can delay, fail, answer stale and
-//! duplicate. Nothing here sees a Kubernetes client, so a driver cannot decide about objects.
+//! | module | port |
+//! |---|---|
+//! | `notify` | who takes notices: SMTP, webhooks |
+//! | `metrics` | who answers queries: Prometheus |
+//! | `probe`, `guard` | whether something answers, and where requests may go at all |
+//! | `submission` | archives that are handed in |
+//! | `trust` | whom TLS trusts |
+//! | `connection` | the connections that this host has open |
+//!
+//! Each is a port with a real adapter and, where a controller decides by what it says, a scripted
+//! fake that can delay, fail, answer stale and duplicate. Nothing here sees a Kubernetes client, so
+//! a driver cannot decide about objects.
+
+pub mod connection;
+pub mod guard;
+pub mod metrics;
+pub mod notify;
+pub mod probe;
+pub mod submission;
+pub mod trust;

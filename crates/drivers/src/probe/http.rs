@@ -1,0 +1,151 @@
+//! Looks over the network.
+
+use std::error::Error;
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use reqwest::header::ACCEPT;
+use reqwest::{Client, Response};
+use tokio::net::TcpStream;
+
+use super::{Codes, Observation, Probe, Target, answer};
+use crate::guard::{self, Allow};
+
+/// What servers see in their logs.
+const USER_AGENT: &str = "sojourn-status-check";
+/// More than any status answer needs.
+const MOST_BODY: usize = 64 * 1024;
+/// A look that lasts longer is as good as none, whatever its configuration says.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Asks over HTTP, within the guard.
+pub struct HttpProbe {
+    client: Client,
+    allow: Allow,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    #[error("cannot set up the HTTP client for status checks: {0}")]
+    BuildClient(#[source] reqwest::Error),
+}
+
+impl HttpProbe {
+    /// Status URLs may lead to addresses that are allowed.
+    pub fn new(allow: Allow) -> Result<Self, ProbeError> {
+        let client = guard::client(&allow).user_agent(USER_AGENT).http1_only();
+        let client = client.build().map_err(ProbeError::BuildClient)?;
+        Ok(Self { client, allow })
+    }
+
+    async fn look(&self, target: &Target) -> Observation {
+        match target {
+            Target::Contract { url, keep, end, .. } => self.ask(url, keep, end).await,
+            Target::Reach { address, http: true, .. } => self.reach_http(*address).await,
+            Target::Reach { address, http: false, .. } => reach(*address).await,
+        }
+    }
+
+    async fn ask(&self, url: &str, keep: &Codes, end: &Codes) -> Observation {
+        let url = match guard::check_url(url, &self.allow) {
+            Ok(url) => url,
+            Err(refused) => return Observation::Unclear(refused.to_string()),
+        };
+        let host = url.host_str().unwrap_or_default().to_owned();
+        let answer = match self.client.get(url).header(ACCEPT, "application/json").send().await {
+            Ok(answer) => answer,
+            Err(error) => return Observation::Unclear(failure(&host, &error)),
+        };
+        let code = answer.status().as_u16();
+        // A code in both lists keeps: that can be undone.
+        if keep.contains(code) {
+            keeps(answer).await
+        } else if end.contains(code) {
+            Observation::Ends
+        } else {
+            Observation::Unclear(format!("{host} answered {code}, which neither keeps nor ends"))
+        }
+    }
+
+    async fn reach_http(&self, address: SocketAddr) -> Observation {
+        match self.client.get(format!("http://{address}/")).send().await {
+            Ok(_) => Observation::Reachable,
+            Err(error) if error.is_connect() || error.is_timeout() => {
+                Observation::Unreachable(failure(&address.to_string(), &error))
+            }
+            // Something took the connection. It is not clear that nobody uses it.
+            Err(error) => Observation::Unclear(failure(&address.to_string(), &error)),
+        }
+    }
+}
+
+impl Probe for HttpProbe {
+    fn check<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, Observation> {
+        let timeout = target.timeout().min(LONGEST_TIMEOUT);
+        let look = tokio::time::timeout(timeout, self.look(target));
+        look.map(move |seen| seen.unwrap_or_else(|_| target.timed_out(timeout))).boxed()
+    }
+}
+
+impl fmt::Debug for HttpProbe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpProbe").field("allow", &self.allow).finish_non_exhaustive()
+    }
+}
+
+async fn reach(address: SocketAddr) -> Observation {
+    match TcpStream::connect(address).await {
+        Ok(_) => Observation::Reachable,
+        Err(error) => Observation::Unreachable(format!("cannot connect to {address}: {error}")),
+    }
+}
+
+/// The code keeps; the body may say until when.
+async fn keeps(mut answer: Response) -> Observation {
+    let mut body = Vec::new();
+    loop {
+        match answer.chunk().await {
+            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+            Ok(None) => break,
+            Err(error) => {
+                let cause = root_cause(&error);
+                return Observation::Unclear(format!("the answer broke off: {cause}"));
+            }
+        }
+        if body.len() > MOST_BODY {
+            return too_long(&body);
+        }
+    }
+    match answer::deadline(&body) {
+        Ok(deadline) => Observation::Keeps { deadline },
+        Err(words) => Observation::Unclear(words),
+    }
+}
+
+/// A page of any length keeps; JSON that is not read to its end may hide a deadline.
+fn too_long(start: &[u8]) -> Observation {
+    match start.trim_ascii_start().first() {
+        Some(b'{') => Observation::Unclear(format!("the answer is longer than {MOST_BODY} bytes")),
+        _ => Observation::Keeps { deadline: None },
+    }
+}
+
+/// Why there is no answer, without the URL, which may carry secrets.
+fn failure(host: &str, error: &reqwest::Error) -> String {
+    if let Some(refused) = guard::refusal(error) {
+        refused.to_string()
+    } else if error.is_connect() {
+        format!("cannot connect to {host}: {}", root_cause(error))
+    } else {
+        format!("no answer from {host} that can be read: {}", root_cause(error))
+    }
+}
+
+/// The bottom of an error, where the words are that help.
+fn root_cause(error: &reqwest::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    causes.last().map_or_else(|| "the connection failed".to_owned(), ToString::to_string)
+}
