@@ -1,5 +1,29 @@
 //! The controllers, one module per family, each in the same five steps: parse, observe, decide,
 //! execute, publish.
 //!
+//! | module | holds |
+//! |---|---|
+//! | `frame` | caches, the queue, the loop of five steps, supervised tasks |
+//! | `configuration` | the options of a family, read live |
+//! | `tracker`, `collector` | who was used, and which time was really observed |
+//! | `outbox` | notices on their way |
+//! | `gateway`, `link` | what people do without kubectl |
+//! | `admission` | what is refused, with words |
+//! | `event`, `metrics`, `clock` | Events, counters, time |
+//! | one per family | its controllers |
+//!
 //! A controller talks to the Kubernetes API through a client and to nothing else of the engine,
 //! so it cannot tell whether it runs on a laptop or on a cluster.
+
+pub mod admission;
+pub mod clock;
+pub mod collector;
+pub mod configuration;
+pub mod event;
+pub mod frame;
+pub mod gateway;
+pub mod lab;
+pub mod link;
+pub mod metrics;
+pub mod outbox;
+pub mod tracker;

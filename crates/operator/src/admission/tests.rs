@@ -1,0 +1,293 @@
+use std::sync::Mutex;
+
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use kube::core::admission::AdmissionReview;
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use super::*;
+
+/// A request about an object that becomes `new` and was `old`.
+fn request(resource: (&str, &str), new: Value, old: Value) -> AdmissionRequest<DynamicObject> {
+    review(resource, new, old).try_into().expect("a request")
+}
+
+fn review(
+    (group, resource): (&str, &str),
+    new: Value,
+    old: Value,
+) -> AdmissionReview<DynamicObject> {
+    let metadata = &new["metadata"];
+    let mut review = json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": "7",
+            "kind": { "group": group, "version": "v1", "kind": "Thing" },
+            "resource": { "group": group, "version": "v1", "resource": resource },
+            "name": metadata["name"], "namespace": metadata["namespace"],
+            "operation": if old.is_null() { "CREATE" } else { "UPDATE" },
+            "userInfo": { "username": "ada", "groups": ["students"] },
+        },
+    });
+    review["request"]["object"] = new;
+    review["request"]["oldObject"] = old;
+    serde_json::from_value(review).expect("a review")
+}
+
+fn instance(annotations: Value) -> Value {
+    let mut object = json!({
+        "apiVersion": "lab.sojourn.dev/v1alpha1", "kind": "Instance",
+        "metadata": { "name": "one", "namespace": "lab" }, "spec": {},
+    });
+    object["metadata"]["annotations"] = annotations;
+    object
+}
+
+fn of_instance(new: Value, old: Value) -> AdmissionRequest<DynamicObject> {
+    request((LAB_GROUP, "instances"), new, old)
+}
+
+fn config_map(data: Value) -> Value {
+    let mut object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": "sojourn", "namespace": "sojourn-system" },
+    });
+    object["data"] = data;
+    object
+}
+
+fn of_config(new: Value, old: Value) -> AdmissionRequest<DynamicObject> {
+    request(("", "configmaps"), new, old)
+}
+
+fn answered(hold: Result<bool, String>) -> Answers {
+    Answers { hold: Some(hold) }
+}
+
+fn fields(response: &AdmissionResponse) -> Vec<&str> {
+    let details = response.result.details.as_ref();
+    details.map(|d| d.causes.iter().map(|c| c.field.as_str()).collect()).unwrap_or_default()
+}
+
+#[test]
+fn a_bad_configuration_is_refused_with_the_path_of_each_problem() {
+    let bad = config_map(json!({ "lab.yaml": "margin: 60\nmarign: 1m", "lob.yaml": "" }));
+    let response = judge(&of_config(bad, Value::Null), &Answers::default());
+    assert!(!response.allowed);
+    assert_eq!((response.result.code, response.result.reason.as_str()), (422, "Invalid"));
+    assert_eq!(
+        fields(&response),
+        ["data[lab.yaml].margin", "data[lab.yaml].marign", "data[lob.yaml]"]
+    );
+    assert!(response.result.message.contains("margin is one"), "{}", response.result.message);
+}
+
+#[test]
+fn a_good_configuration_and_one_of_somebody_else_go_on() {
+    let good = config_map(json!({ "lab.yaml": "margin: 5m" }));
+    assert!(judge(&of_config(good, Value::Null), &Answers::default()).allowed);
+    let mut others = config_map(json!({ "lab.yaml": "nonsense" }));
+    others["metadata"]["namespace"] = json!("default");
+    assert!(judge(&of_config(others, Value::Null), &Answers::default()).allowed);
+    assert!(judge(&of_config(config_map(Value::Null), Value::Null), &Answers::default()).allowed);
+}
+
+#[test]
+fn a_configuration_that_is_bad_already_can_get_a_label() {
+    let old = config_map(json!({ "lab.yaml": "nonsense" }));
+    let mut new = old.clone();
+    new["metadata"]["labels"] = json!({ "a": "b" });
+    assert!(judge(&of_config(new, old), &Answers::default()).allowed);
+}
+
+#[test]
+fn binary_configuration_is_refused() {
+    let mut map = config_map(Value::Null);
+    map["binaryData"] = json!({ "lab.yaml": "AAAA" });
+    let response = judge(&of_config(map, Value::Null), &Answers::default());
+    assert_eq!(fields(&response), ["binaryData[lab.yaml]"]);
+}
+
+#[test]
+fn marks_that_hold_an_instance_need_the_verb() {
+    for mark in ["sojourn.dev/paused", "sojourn.dev/observe"] {
+        let set = of_instance(instance(json!({ mark: "true" })), instance(json!({})));
+        let unset = of_instance(instance(json!({})), instance(json!({ mark: "true" })));
+        let created = of_instance(instance(json!({ mark: "true" })), Value::Null);
+        for request in [set, unset, created] {
+            let permission =
+                Permission { namespace: "lab".to_owned(), name: Some("one".to_owned()) };
+            assert_eq!(needs(&request), Needs { hold: Some(permission) });
+            assert!(judge(&request, &answered(Ok(true))).allowed);
+            let refused = judge(&request, &answered(Ok(false)));
+            assert!(!refused.allowed);
+            assert_eq!(refused.result.code, 403);
+            assert_eq!(fields(&refused), [format!("metadata.annotations[{mark}]")]);
+            assert!(refused.result.message.contains("ada needs the verb `hold`"));
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_found_out_is_refused() {
+    let request = of_instance(instance(json!({ "sojourn.dev/paused": "true" })), Value::Null);
+    let unknown = judge(&request, &answered(Err("the API is away".to_owned())));
+    assert!(!unknown.allowed && unknown.result.message.contains("the API is away"));
+    assert_eq!(unknown.result.code, 503);
+    assert!(!judge(&request, &Answers::default()).allowed);
+}
+
+#[test]
+fn other_changes_need_nothing() {
+    let mark = json!({ "sojourn.dev/paused": "true", "other": "1" });
+    let mut changed = mark.clone();
+    changed["other"] = json!("2");
+    let request = of_instance(instance(changed), instance(mark.clone()));
+    assert_eq!(needs(&request), Needs::default());
+    assert!(judge(&request, &Answers::default()).allowed);
+
+    let mut status = of_instance(instance(mark.clone()), instance(json!({})));
+    status.sub_resource = Some("status".to_owned());
+    assert_eq!(needs(&status), Needs::default());
+    let tenant = request_of_another_kind(mark);
+    assert_eq!(needs(&tenant), Needs::default());
+}
+
+fn request_of_another_kind(annotations: Value) -> AdmissionRequest<DynamicObject> {
+    request((LAB_GROUP, "tenants"), instance(annotations), Value::Null)
+}
+
+#[test]
+fn times_must_be_times() {
+    for name in ["sojourn.dev/keep-until", "lab.sojourn.dev/submission-request"] {
+        let judged = |text: &str| {
+            let request = of_instance(instance(json!({ name: text })), instance(json!({})));
+            judge(&request, &Answers::default())
+        };
+        assert!(judged("2026-11-17T09:00:00Z").allowed);
+        assert!(judged("2026-11-17T10:00:00+01:00").allowed);
+        let refused = judged("tomorrow");
+        assert!(!refused.allowed);
+        assert_eq!(fields(&refused), [format!("metadata.annotations[{name}]")]);
+    }
+}
+
+#[test]
+fn a_number_of_alerts_that_is_none_is_admitted_with_a_warning() {
+    let judged = |text: &str| {
+        let template = instance(json!({ "lab.sojourn.dev/custom-number-alerts": text }));
+        judge(&request((LAB_GROUP, "templates"), template, Value::Null), &Answers::default())
+    };
+    assert_eq!(judged("4").warnings, None);
+    let warned = judged("many");
+    assert!(warned.allowed);
+    assert_eq!(
+        warned.warnings.as_deref(),
+        Some(&["metadata.annotations[lab.sojourn.dev/custom-number-alerts]: \"many\" is not a number from 0 to 100 and is ignored".to_owned()][..])
+    );
+}
+
+/// A client whose API answers every access review alike, and what it was asked.
+fn api(allowed: Option<bool>) -> (Client, Arc<Mutex<Vec<Value>>>) {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = asked.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let seen = seen.clone();
+        async move {
+            let body = request.into_body().collect().await.expect("a body").to_bytes();
+            let mut review: Value = serde_json::from_slice(&body).expect("JSON");
+            seen.lock().expect("no panic").push(review["spec"].clone());
+            let Some(allowed) = allowed else {
+                return Ok(Response::builder()
+                    .status(500)
+                    .body(Body::empty())
+                    .expect("a response"));
+            };
+            review["status"] = json!({ "allowed": allowed });
+            let body = Body::from(review.to_string().into_bytes());
+            Ok::<_, Infallible>(Response::new(body))
+        }
+    });
+    (Client::new(service, "default"), asked)
+}
+
+#[tokio::test]
+async fn the_service_asks_for_whoever_sent_the_request() {
+    let paused = of_instance(instance(json!({ "sojourn.dev/paused": "true" })), Value::Null);
+    for (allowed, wanted) in [(Some(true), true), (Some(false), false), (None, false)] {
+        let (client, asked) = api(allowed);
+        let admission = Admission::default();
+        admission.connect(client);
+        let response = admission.service().oneshot(paused.clone()).await.expect("infallible");
+        assert_eq!(response.allowed, wanted);
+        let asked = asked.lock().expect("no panic");
+        assert_eq!(asked.len(), 1);
+        assert_eq!(asked[0]["user"], "ada");
+        assert_eq!(asked[0]["groups"], json!(["students"]));
+        assert_eq!(asked[0]["resourceAttributes"]["verb"], "hold");
+        assert_eq!(asked[0]["resourceAttributes"]["name"], "one");
+    }
+}
+
+#[tokio::test]
+async fn without_a_client_only_what_needs_one_is_refused() {
+    let service = Admission::default().service();
+    let plain = of_instance(instance(json!({})), Value::Null);
+    assert!(service.clone().oneshot(plain).await.expect("infallible").allowed);
+    let paused = of_instance(instance(json!({ "sojourn.dev/paused": "true" })), Value::Null);
+    assert!(!service.oneshot(paused).await.expect("infallible").allowed);
+}
+
+async fn post(body: impl Into<axum::body::Body>) -> (StatusCode, Value) {
+    let request = Request::post("/admit").body(body.into()).expect("a request");
+    let response = Admission::default().router().oneshot(request).await.expect("infallible");
+    let status = response.status();
+    let body = response.into_body().collect().await.expect("a body").to_bytes();
+    (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+}
+
+#[tokio::test]
+async fn the_webhook_answers_reviews() {
+    let bad = config_map(json!({ "lab.yaml": "margin: 60" }));
+    let review = review(("", "configmaps"), bad, Value::Null);
+    let (status, answer) = post(serde_json::to_vec(&review).expect("JSON")).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(answer["kind"], "AdmissionReview");
+    assert_eq!(answer["response"]["uid"], "7");
+    assert_eq!(answer["response"]["allowed"], false);
+    assert_eq!(
+        answer["response"]["status"]["details"]["causes"][0]["field"],
+        "data[lab.yaml].margin"
+    );
+}
+
+#[tokio::test]
+async fn the_webhook_refuses_what_is_no_review() {
+    let (status, answer) = post("nonsense").await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert_eq!(answer["response"]["allowed"], false);
+    let (status, _) = post(vec![b' '; 9 << 20]).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[test]
+fn a_cluster_is_told_to_ask_only_about_what_is_judged() {
+    let target = Target::Url("https://127.0.0.1:9443/".to_owned());
+    let all = configuration(&target, b"pem").webhooks.expect("webhooks");
+    let names: Vec<_> = all.iter().map(|webhook| webhook.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "configuration.admission.sojourn.dev",
+            "instances.admission.sojourn.dev",
+            "templates.admission.sojourn.dev",
+        ]
+    );
+    for webhook in &all {
+        assert_eq!(webhook.failure_policy.as_deref(), Some("Fail"));
+        assert_eq!(webhook.client_config.url.as_deref(), Some("https://127.0.0.1:9443/admit"));
+        assert_eq!(webhook.match_conditions.as_ref().map(Vec::len), Some(1));
+    }
+}

@@ -1,0 +1,160 @@
+//! The judge as a webhook, for a cluster, and the object that tells a cluster of it.
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchCondition, RuleWithOperations, ServiceReference, ValidatingWebhook,
+    ValidatingWebhookConfiguration, WebhookClientConfig,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::admission::{
+    AdmissionRequest, AdmissionResponse, AdmissionReview, ConvertAdmissionReviewError,
+};
+use kube::core::{DynamicObject, ObjectMeta};
+use sojourn_api::name::lab::CUSTOM_ALERTS;
+use sojourn_api::name::{LAB_GROUP, VERSION, shared};
+
+use super::rule::{HELD, TIMES};
+use super::{Admission, NAME};
+
+/// Where reviews are posted.
+pub const PATH: &str = "/admit";
+/// A review holds an object twice, and objects have at most 3 MiB.
+const LARGEST_REVIEW: usize = 8 << 20;
+/// How long an API server waits for us before it refuses.
+const TIMEOUT_SECONDS: i32 = 10;
+
+pub(super) fn router(admission: Admission) -> Router {
+    Router::new()
+        .route(PATH, post(answer))
+        .layer(DefaultBodyLimit::max(LARGEST_REVIEW))
+        .with_state(admission)
+}
+
+async fn answer(State(admission): State<Admission>, body: Bytes) -> Response {
+    let review: Result<AdmissionReview<DynamicObject>, _> = serde_json::from_slice(&body);
+    let request = review.map_err(|error| error.to_string()).and_then(|review| {
+        let request: Result<AdmissionRequest<_>, ConvertAdmissionReviewError> = review.try_into();
+        request.map_err(|error| error.to_string())
+    });
+    match request {
+        Ok(request) => reply(StatusCode::OK, admission.admit(&request).await),
+        Err(error) => {
+            let why = format!("this is no AdmissionReview: {error}");
+            reply(StatusCode::BAD_REQUEST, AdmissionResponse::invalid(why))
+        }
+    }
+}
+
+fn reply(status: StatusCode, response: AdmissionResponse) -> Response {
+    match serde_json::to_vec(&response.into_review()) {
+        Ok(body) => (status, [(CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// Where a cluster reaches the webhook.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// A Service in the operator's namespace.
+    Service { name: String, namespace: String, port: i32 },
+    /// A base address that begins with `https://`, for an operator outside of the cluster.
+    Url(String),
+}
+
+/// What tells an API server to ask us. It asks only about what we judge, so that everything else
+/// goes on when we are not there.
+pub fn configuration(target: &Target, ca_pem: &[u8]) -> ValidatingWebhookConfiguration {
+    let client = || {
+        let mut config = WebhookClientConfig {
+            ca_bundle: Some(ByteString(ca_pem.to_vec())),
+            ..WebhookClientConfig::default()
+        };
+        match target {
+            Target::Service { name, namespace, port } => {
+                config.service = Some(ServiceReference {
+                    name: name.clone(),
+                    namespace: namespace.clone(),
+                    path: Some(PATH.to_owned()),
+                    port: Some(*port),
+                });
+            }
+            Target::Url(base) => config.url = Some(format!("{}{PATH}", base.trim_end_matches('/'))),
+        }
+        config
+    };
+    let ours = LabelSelector {
+        match_labels: Some(
+            [("kubernetes.io/metadata.name".to_owned(), shared::NAMESPACE.to_owned())].into(),
+        ),
+        match_expressions: None,
+    };
+    let named = condition("ours", format!("request.name == '{}'", shared::CONFIG_MAP));
+    let marked = condition("marked", instance_marked());
+    let counted = condition("counted", changes(CUSTOM_ALERTS));
+    ValidatingWebhookConfiguration {
+        metadata: ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() },
+        webhooks: Some(vec![
+            ValidatingWebhook {
+                namespace_selector: Some(ours),
+                ..webhook("configuration", client(), ("", "v1", "configmaps"), named)
+            },
+            webhook("instances", client(), (LAB_GROUP, VERSION, "instances"), marked),
+            webhook("templates", client(), (LAB_GROUP, VERSION, "templates"), counted),
+        ]),
+    }
+}
+
+fn webhook(
+    name: &str,
+    client_config: WebhookClientConfig,
+    (group, version, resource): (&str, &str, &str),
+    condition: MatchCondition,
+) -> ValidatingWebhook {
+    ValidatingWebhook {
+        name: format!("{name}.{NAME}"),
+        admission_review_versions: vec!["v1".to_owned()],
+        client_config,
+        failure_policy: Some("Fail".to_owned()),
+        match_policy: Some("Equivalent".to_owned()),
+        side_effects: "None".to_owned(),
+        timeout_seconds: Some(TIMEOUT_SECONDS),
+        rules: Some(vec![RuleWithOperations {
+            api_groups: Some(vec![group.to_owned()]),
+            api_versions: Some(vec![version.to_owned()]),
+            resources: Some(vec![resource.to_owned()]),
+            operations: Some(vec!["CREATE".to_owned(), "UPDATE".to_owned()]),
+            scope: Some("Namespaced".to_owned()),
+        }]),
+        match_conditions: Some(vec![condition]),
+        ..ValidatingWebhook::default()
+    }
+}
+
+fn condition(name: &str, expression: String) -> MatchCondition {
+    MatchCondition { name: name.to_owned(), expression }
+}
+
+/// An expression: one of the annotations that we judge is not as it was.
+fn instance_marked() -> String {
+    let mut names: Vec<_> = HELD.into_iter().chain(TIMES).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().map(changes).collect::<Vec<_>>().join(" || ")
+}
+
+fn changes(annotation: &str) -> String {
+    let of = |object: &str| {
+        let all = format!("{object}.metadata.annotations");
+        format!(
+            "({object} != null && has({all}) && '{annotation}' in {all} ? {all}['{annotation}'] : '')"
+        )
+    };
+    format!("{} != {}", of("object"), of("oldObject"))
+}

@@ -1,0 +1,173 @@
+//! One tick for a whole family: what metrics say about the use of all of its objects.
+//!
+//! Every interval, and per source: one query that tells when the source could see, and one per
+//! chunk of time for the data of **all** objects at once. The number of queries does not depend on
+//! the number of objects, and no reconcile ever asks. What is found goes two ways:
+//!
+//! | what                             | where to                                             |
+//! |----------------------------------|------------------------------------------------------|
+//! | who was used, and when           | the [`Tracker`]                                      |
+//! | which time was really observed   | the [`Ledger`], which decisions read                 |
+//!
+//! A look always begins where the last successful one ended, one step earlier, however long ago
+//! that was, so use cannot fall between two looks. A query that fails leaves what is observed where
+//! it was: the source is blind until a later look covers that time.
+
+mod chunk;
+pub mod directory;
+pub mod ledger;
+mod look;
+pub mod options;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use jiff::{SignedDuration, Timestamp};
+use sojourn_core::activity::Source;
+use sojourn_drivers::metrics::Metrics;
+use tokio::time::{Instant, MissedTickBehavior};
+
+pub use self::directory::Directory;
+pub use self::ledger::{Book, Ledger, Record};
+use self::look::{Look, Watched};
+pub use self::options::{Identity, Options, Polled};
+use crate::clock::Clock;
+use crate::tracker::{Tracker, period};
+
+/// Called with every source that turned blind, or that sees again.
+pub type Changed = Arc<dyn Fn(Source) + Send + Sync>;
+
+/// Asks for all objects of a family.
+pub struct Collector {
+    options: Options,
+    watched: Vec<Watched>,
+    metrics: Option<Arc<dyn Metrics>>,
+    directory: Arc<dyn Directory>,
+    tracker: Tracker,
+    ledger: Arc<Ledger>,
+    changed: Changed,
+    /// Which sources were last told to be blind.
+    told: BTreeMap<Source, bool>,
+}
+
+impl fmt::Debug for Collector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Collector").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// What one tick did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub queries: usize,
+    /// Series that belong to an object of the family.
+    pub matched: usize,
+    /// Series that belong to none.
+    pub unmatched: usize,
+    /// Sources whose look did not get through.
+    pub failed: usize,
+}
+
+impl Collector {
+    /// Without `metrics` only the sources that report by themselves are looked after.
+    pub fn new(
+        options: Options,
+        metrics: Option<Arc<dyn Metrics>>,
+        directory: Arc<dyn Directory>,
+        tracker: Tracker,
+        ledger: Arc<Ledger>,
+        changed: Changed,
+    ) -> Self {
+        let options = options.sane();
+        let watched = options.polled.iter().cloned().map(Watched::new).collect();
+        let told = BTreeMap::new();
+        Self { options, watched, metrics, directory, tracker, ledger, changed, told }
+    }
+
+    /// Ticks every interval, for ever.
+    pub async fn run(mut self, clock: Arc<dyn Clock>) {
+        let mut ticks = tokio::time::interval(period(self.options.interval));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            ticks.tick().await;
+            let tally = self.tick(clock.now()).await;
+            tracing::debug!(?tally, "looked at the use of all objects");
+        }
+    }
+
+    /// Looks once, at everything since the last look. Sets no timers of its own but the time that a
+    /// query may take.
+    pub async fn tick(&mut self, now: Timestamp) -> Tally {
+        let started = Instant::now();
+        let now = whole_millisecond(now);
+        let before = self.ledger.read();
+        for &source in &self.options.pushed {
+            self.ledger.serving(source, now, self.options.lease());
+        }
+        let mut tally = self.look_at_all(&before, now).await;
+        tally.failed = self.watched.iter().filter(|watched| watched.trouble.is_some()).count();
+        let elapsed = SignedDuration::try_from(started.elapsed()).unwrap_or(SignedDuration::MAX);
+        let after = now.checked_add(elapsed).unwrap_or(Timestamp::MAX);
+        self.tell(&before, after);
+        tally
+    }
+
+    async fn look_at_all(&mut self, before: &Book, now: Timestamp) -> Tally {
+        let Some(metrics) = &self.metrics else { return Tally::default() };
+        let (options, ledger) = (&self.options, &self.ledger);
+        let looks = self.watched.iter_mut().map(|watched| {
+            let source = watched.source();
+            let coverage = before.find(source).cloned();
+            let look = Look {
+                now,
+                options,
+                metrics: &**metrics,
+                directory: &*self.directory,
+                tracker: &self.tracker,
+                coverage: coverage.unwrap_or_else(|| options.first_coverage(now)),
+                tally: Tally::default(),
+            };
+            async move {
+                // Kept as soon as it is known: other sources may take their time.
+                let (coverage, tally) = look.run(watched).await;
+                ledger.put(source, coverage.lagging(options.lag()), watched.trouble.clone());
+                tally
+            }
+        });
+        let mut tally = Tally::default();
+        for part in join_all(looks).await {
+            tally.add(part);
+        }
+        tally
+    }
+
+    /// Tells of the sources that readers of the book before may have found otherwise than they are.
+    fn tell(&mut self, before: &Book, now: Timestamp) {
+        let book = self.ledger.read();
+        for source in book.sources() {
+            let was = before.coverage(source).blind_since(now).is_some();
+            let is = book.coverage(source).blind_since(now).is_some();
+            let news = self.told.insert(source, is) != Some(is);
+            if news || was != is {
+                (self.changed)(source);
+            }
+        }
+    }
+}
+
+impl Tally {
+    const fn add(&mut self, other: Self) {
+        self.queries += other.queries;
+        self.matched += other.matched;
+        self.unmatched += other.unmatched;
+    }
+}
+
+/// Metrics servers know no finer time, and samples are matched with the times that were asked for.
+fn whole_millisecond(now: Timestamp) -> Timestamp {
+    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
+}

@@ -1,0 +1,73 @@
+use super::*;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn tracker() -> Tracker {
+    Tracker::new(SignedDuration::from_secs(30), Arc::new(|_| {}))
+}
+
+#[test]
+fn a_source_that_nobody_looks_at_has_seen_nothing() {
+    let book = Ledger::default().read();
+    let coverage = book.coverage(Source::WebSSH);
+    assert_eq!(coverage.observed(at(0), at(1000)), SignedDuration::ZERO);
+    assert!(coverage.blind_since(at(1000)).is_some());
+    assert_eq!((book.trouble(Source::WebSSH), book.sources().count()), (None, 0));
+}
+
+#[test]
+fn what_is_stored_comes_back_and_claims_no_future() {
+    let ledger = Ledger::default();
+    let mut coverage = Coverage::starting(at(0));
+    coverage.seen(at(0), at(100));
+    coverage.blind(at(40), at(50));
+    coverage.blind(at(95), at(100));
+    ledger.put(Source::Nginx, coverage.clone(), Some("words".into()));
+    ledger.serving(Source::Gateway, at(60), SignedDuration::from_secs(62));
+
+    let stored = ledger.persist(&tracker(), at(97));
+    let [nginx, gateway] = &stored[..] else { panic!("two sources: {stored:?}") };
+    let gap = |from, to| Gap { from: at(from), to: at(to) };
+    assert_eq!(nginx.gaps, [gap(40, 50), gap(95, 97)]);
+    assert_eq!((gateway.since, gateway.until), (at(60), at(97)), "not its lease");
+
+    let restored = Ledger::restore(stored).read();
+    assert_eq!(restored.coverage(Source::Nginx).observed(at(0), at(200)).as_secs(), 85);
+    assert_eq!(restored.trouble(Source::Nginx), None);
+}
+
+#[test]
+fn nothing_is_claimed_that_is_not_written() {
+    let ledger = Ledger::default();
+    let mut coverage = Coverage::starting(at(10));
+    coverage.seen(at(10), at(100));
+    ledger.put(Source::Nginx, coverage, None);
+    let tracker = tracker();
+    let key = sojourn_core::key::Key::new("a", "b");
+    tracker.record(&key, Source::Nginx, at(70), 1);
+    assert_eq!(ledger.persist(&tracker, at(100))[0].until.as_millisecond(), 69_999);
+    tracker.record(&key, Source::Nginx, at(5), 1);
+    assert_eq!(ledger.persist(&tracker, at(100))[0].until, at(10), "not before its beginning");
+}
+
+#[test]
+fn a_process_that_was_stopped_did_not_serve() {
+    let ledger = Ledger::default();
+    let lease = SignedDuration::from_secs(62);
+    for now in [0, 30, 60, 90, 600, 630] {
+        ledger.serving(Source::Report, at(now), lease);
+    }
+    let book = ledger.read();
+    let gaps: Vec<_> = book.coverage(Source::Report).gaps().collect();
+    assert_eq!(gaps, [Gap { from: at(90 + 62), to: at(600) }]);
+}
+
+#[test]
+fn a_reader_keeps_the_book_it_has() {
+    let ledger = Ledger::default();
+    let before = ledger.read();
+    ledger.serving(Source::Gateway, at(0), SignedDuration::from_secs(60));
+    assert_eq!((before.sources().count(), ledger.read().sources().count()), (0, 1));
+}

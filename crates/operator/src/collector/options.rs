@@ -1,0 +1,128 @@
+//! What a collector asks, and how often.
+
+use jiff::{SignedDuration, Timestamp};
+use sojourn_core::activity::Source;
+use sojourn_core::coverage::Coverage;
+
+/// Time for queries to be answered, on top of what the interval and the step make of the lag.
+const SLACK: SignedDuration = SignedDuration::from_secs(2);
+/// The shortest interval and step: metrics servers have no finer time.
+const SHORTEST: SignedDuration = SignedDuration::from_millis(1);
+
+/// How a collector works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// `activityInterval`: how often it looks.
+    pub interval: SignedDuration,
+    /// `queryStep`: how far apart the points of a query are.
+    pub step: SignedDuration,
+    /// How far back the very first look goes.
+    pub look_back: SignedDuration,
+    /// Sources that are asked for.
+    pub polled: Vec<Polled>,
+    /// Sources that report by themselves, to this process: they see as long as it lives.
+    pub pushed: Vec<Source>,
+}
+
+/// A source that a metrics server knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Polled {
+    pub source: Source,
+    /// Above zero where the source can see; zero or nothing where it cannot. Of several series, all
+    /// must be above zero.
+    pub available: String,
+    /// The counters, and gauges of open sessions, of all objects.
+    pub data: String,
+    pub identity: Identity,
+}
+
+/// How series name an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Identity {
+    /// `exported_namespace` and `exported_service`.
+    Service,
+    /// `destination_ip` and `destination_port`.
+    Address,
+}
+
+/// Whether every target answered every scrape of late. `min`, because a target that is down hides
+/// the use that goes through it, however many others are up; over a range, because an instant value
+/// outlives the last scrape by five minutes, also when it is Prometheus that was away.
+macro_rules! every_target_is_up {
+    ($selector:literal) => {
+        concat!("min(min_over_time(up{", $selector, "}[2m]))")
+    };
+}
+
+/// `queryNginxAvailable`.
+pub const NGINX_AVAILABLE: &str =
+    every_target_is_up!(r#"service="ingress-nginx-external-controller-metrics""#);
+/// `queryBastionSSHAvailable`.
+pub const BASTION_SSH_AVAILABLE: &str = every_target_is_up!(r#"container="bastion-operator""#);
+/// `queryWebSSHAvailable`.
+pub const WEB_SSH_AVAILABLE: &str = every_target_is_up!(r#"container="webssh""#);
+
+/// `queryNginxData`. One series per Service and target instead of one per path, method and status;
+/// summed over several targets the value would fall whenever one of them goes.
+pub const NGINX_DATA: &str =
+    "sum by (exported_namespace, exported_service, instance) (nginx_ingress_controller_requests)";
+/// `queryBastionSSHData`: connections that were opened, and those that are open.
+pub const BASTION_SSH_DATA: &str =
+    r#"{__name__=~"bastion_ssh_connections|bastion_ssh_open_connections"}"#;
+/// `queryWebSSHData`.
+pub const WEB_SSH_DATA: &str =
+    r#"{__name__=~"bastion_web_ssh_connections|bastion_web_ssh_open_connections"}"#;
+
+impl Default for Options {
+    /// Nothing is asked for.
+    fn default() -> Self {
+        Self {
+            interval: SignedDuration::from_secs(30),
+            step: SignedDuration::from_secs(30),
+            look_back: SignedDuration::from_hours(6),
+            polled: Vec::new(),
+            pushed: Vec::new(),
+        }
+    }
+}
+
+impl Polled {
+    /// A source with its usual queries; `None` for one that no metrics server knows.
+    pub fn usual(source: Source) -> Option<Self> {
+        let (available, data, identity) = match source {
+            Source::Nginx => (NGINX_AVAILABLE, NGINX_DATA, Identity::Service),
+            Source::BastionSSH => (BASTION_SSH_AVAILABLE, BASTION_SSH_DATA, Identity::Address),
+            Source::WebSSH => (WEB_SSH_AVAILABLE, WEB_SSH_DATA, Identity::Address),
+            Source::Gateway | Source::Report => return None,
+        };
+        Some(Self { source, available: available.to_owned(), data: data.to_owned(), identity })
+    }
+}
+
+impl Options {
+    /// How far what is known may stay behind the clock: the newest step is looked at again, because
+    /// not all of it has been scraped yet, and a look comes once per interval.
+    pub fn lag(&self) -> SignedDuration {
+        self.interval.saturating_add(self.step).saturating_add(SLACK)
+    }
+
+    /// For how long a source that reports by itself is taken to be served without being told again.
+    pub(super) fn lease(&self) -> SignedDuration {
+        self.interval.saturating_mul(2).saturating_add(SLACK)
+    }
+
+    pub(super) fn first_coverage(&self, now: Timestamp) -> Coverage {
+        let since = now.checked_sub(self.look_back).unwrap_or(Timestamp::MIN);
+        Coverage::starting(since).lagging(self.lag())
+    }
+
+    /// The same, in whole milliseconds and with nothing that could make a loop stand still.
+    pub(super) fn sane(mut self) -> Self {
+        for span in [&mut self.interval, &mut self.step] {
+            let millis = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+            *span = SignedDuration::from_millis(millis).max(SHORTEST);
+        }
+        self.look_back = self.look_back.max(SignedDuration::ZERO);
+        self
+    }
+}

@@ -1,0 +1,17 @@
+//! What every controller stands on: caches that follow the API, a queue of objects to look at, and
+//! the loop that looks at them in five steps.
+//!
+//! A family brings a [`Reconciler`] and says, in the callbacks of its caches, which objects a change
+//! concerns. Nothing here knows a family.
+
+pub mod cache;
+pub mod index;
+pub mod queue;
+pub mod reconcile;
+pub mod task;
+
+pub use cache::{Cache, Change, Watching};
+pub use index::Index;
+pub use queue::Queue;
+pub use reconcile::{Class, Limits, Reconciler, Target, run};
+pub use task::Tasks;

@@ -1,0 +1,201 @@
+//! What the API holds of one kind, kept in memory as a controller needs it.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Debug;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use sojourn_core::key::Key;
+use tokio::sync::watch;
+
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
+
+/// How the API is watched.
+#[derive(Debug, Clone, Copy)]
+pub struct Watching {
+    /// After how many seconds a watch is opened anew: a connection that died is noticed then.
+    pub timeout_seconds: u32,
+}
+
+impl Default for Watching {
+    fn default() -> Self {
+        Self { timeout_seconds: 290 }
+    }
+}
+
+/// The objects of one kind, each as what `project` made of it.
+#[derive(Debug)]
+pub struct Cache<V> {
+    objects: RwLock<HashMap<Key, Entry<V>>>,
+    ready: watch::Sender<bool>,
+}
+
+#[derive(Debug)]
+struct Entry<V> {
+    version: u64,
+    value: Arc<V>,
+}
+
+/// What becomes of an object that is not in the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Absent {
+    ComesIn,
+    StaysOut,
+}
+
+/// A change, as the callbacks of a cache are told.
+#[derive(Debug)]
+pub struct Change<'a, V> {
+    pub key: &'a Key,
+    pub before: Option<&'a V>,
+    pub now: Option<&'a V>,
+}
+
+impl<V> Default for Cache<V> {
+    fn default() -> Self {
+        Self { objects: RwLock::default(), ready: watch::Sender::new(false) }
+    }
+}
+
+impl<V> Cache<V> {
+    pub fn get(&self, key: &Key) -> Option<Arc<V>> {
+        let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
+        objects.get(key).map(|entry| entry.value.clone())
+    }
+
+    pub fn len(&self) -> usize {
+        self.objects.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn keys(&self) -> Vec<Key> {
+        self.objects.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
+    /// Whether everything that there is has been listed once: before, absence means nothing.
+    pub fn is_ready(&self) -> bool {
+        *self.ready.borrow()
+    }
+
+    pub async fn until_ready(&self) {
+        let mut ready = self.ready.subscribe();
+        // The sender is ours, so this ends only by becoming true.
+        let _ = ready.wait_for(|ready| *ready).await;
+    }
+
+    /// Takes in what a write of our own answered, so that the next look sees it; the watch may be
+    /// behind. An object that the watch has seen go stays gone.
+    pub fn put(&self, key: &Key, version: Option<&str>, value: V, changed: impl Fn(&Change<'_, V>)) {
+        self.store(key, version, value, Absent::StaysOut, changed);
+    }
+
+    /// What is older than what is here is left out.
+    fn store(
+        &self,
+        key: &Key,
+        version: Option<&str>,
+        value: V,
+        absent: Absent,
+        changed: impl Fn(&Change<'_, V>),
+    ) {
+        let version = version.and_then(|text| text.parse().ok()).unwrap_or(0);
+        let value = Arc::new(value);
+        let before = {
+            let mut objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
+            match objects.get(key) {
+                Some(entry) if entry.version > version && version > 0 => return,
+                None if absent == Absent::StaysOut => return,
+                Some(_) | None => {}
+            }
+            objects.insert(key.clone(), Entry { version, value: value.clone() })
+        };
+        let same = before.as_ref().is_some_and(|entry| entry.version == version && version > 0);
+        if !same {
+            changed(&Change {
+                key,
+                before: before.as_ref().map(|entry| &*entry.value),
+                now: Some(&value),
+            });
+        }
+    }
+
+    fn remove(&self, key: &Key, changed: impl Fn(&Change<'_, V>)) {
+        let before = self.objects.write().unwrap_or_else(PoisonError::into_inner).remove(key);
+        if let Some(before) = before {
+            changed(&Change { key, before: Some(&before.value), now: None });
+        }
+    }
+
+    /// Follows the API until the end of the program. Errors are retried; the cache stays as it is
+    /// meanwhile.
+    pub async fn follow<K>(
+        &self,
+        api: Api<K>,
+        selection: watcher::Config,
+        project: impl Fn(K) -> V,
+        changed: impl Fn(&Change<'_, V>),
+    ) where
+        K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    {
+        let mut stream = std::pin::pin!(watcher::watcher(api, selection));
+        let mut listed: HashSet<Key> = HashSet::new();
+        let mut retry = FIRST_RETRY;
+        while let Some(event) = stream.next().await {
+            match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(object)) => {
+                    let key = key_of(&object);
+                    listed.insert(key.clone());
+                    self.apply(&key, object, &project, &changed);
+                }
+                Ok(Event::InitDone) => {
+                    for key in self.keys() {
+                        if !listed.contains(&key) {
+                            self.remove(&key, &changed);
+                        }
+                    }
+                    listed = HashSet::new();
+                    self.ready.send_replace(true);
+                    retry = FIRST_RETRY;
+                }
+                Ok(Event::Apply(object)) => {
+                    self.apply(&key_of(&object), object, &project, &changed);
+                    retry = FIRST_RETRY;
+                }
+                Ok(Event::Delete(object)) => self.remove(&key_of(&object), &changed),
+                Err(error) => {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        retry_ms = retry.as_millis(),
+                        "a watch failed"
+                    );
+                    tokio::time::sleep(retry).await;
+                    retry = (retry * 2).min(LONGEST_RETRY);
+                }
+            }
+        }
+    }
+
+    fn apply<K: Resource>(
+        &self,
+        key: &Key,
+        object: K,
+        project: impl Fn(K) -> V,
+        changed: impl Fn(&Change<'_, V>),
+    ) {
+        let version = object.meta().resource_version.clone();
+        self.store(key, version.as_deref(), project(object), Absent::ComesIn, changed);
+    }
+}
+
+pub(crate) fn key_of<K: Resource>(object: &K) -> Key {
+    Key::new(object.meta().namespace.clone().unwrap_or_default(), object.name_any())
+}

@@ -1,0 +1,36 @@
+//! Where an environment is served, as whoever watches the instances knows it.
+
+use std::net::SocketAddr;
+
+use futures::future::BoxFuture;
+use sojourn_core::key::Key;
+
+/// What a caller finds behind an address of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Backend {
+    /// There is no such instance.
+    Missing,
+    /// The instance has no environment of that name.
+    NoSuchEnvironment,
+    /// It can be started if `can_wake`; if not, `why` says why not.
+    Stopped {
+        can_wake: bool,
+        why: String,
+    },
+    Starting,
+    Ready {
+        address: SocketAddr,
+    },
+    Failed {
+        why: String,
+    },
+}
+
+/// Answers from memory: it is asked on every request.
+pub trait Backends: Send + Sync {
+    fn find(&self, key: &Key, environment: &str) -> Backend;
+
+    /// Ends when the answer of [`Backends::find`] may have become another one since this was
+    /// called. It may end without reason.
+    fn changed(&self, key: &Key) -> BoxFuture<'static, ()>;
+}

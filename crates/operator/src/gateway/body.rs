@@ -1,0 +1,82 @@
+//! Bodies on their way through: each part is passed on as it comes, is noticed, and holds its place
+//! until the end.
+
+use std::future::Future as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::{Sleep, sleep_until};
+
+use super::pulse::Pulse;
+
+/// Why a body ended before its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BodyError {
+    #[error("the other side broke off: {0}")]
+    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("nothing moved for too long")]
+    Idle,
+}
+
+/// A body whose parts are noticed. `H` is whatever must live until its end.
+#[derive(Debug)]
+pub(crate) struct Passing<B, H> {
+    body: B,
+    pulse: Arc<Pulse>,
+    idle: Duration,
+    silence: Pin<Box<Sleep>>,
+    _held: H,
+}
+
+impl<B, H> Passing<B, H> {
+    pub(crate) fn new(body: B, pulse: Arc<Pulse>, idle: Duration, held: H) -> Self {
+        let silence = Box::pin(sleep_until(pulse.deadline(idle)));
+        Self { body, pulse, idle, silence, _held: held }
+    }
+}
+
+impl<B, H> Body for Passing<B, H>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    H: Unpin,
+{
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = &mut *self;
+        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
+            if matches!(frame, Some(Ok(_))) {
+                this.pulse.beat();
+            }
+            return Poll::Ready(
+                frame.map(|frame| frame.map_err(|error| BodyError::Broken(error.into()))),
+            );
+        }
+        // The other direction may move meanwhile, or this one was not asked for long.
+        loop {
+            ready!(this.silence.as_mut().poll(context));
+            let deadline = this.pulse.deadline(this.idle);
+            if deadline <= this.silence.deadline() {
+                return Poll::Ready(Some(Err(BodyError::Idle)));
+            }
+            this.silence.as_mut().reset(deadline);
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

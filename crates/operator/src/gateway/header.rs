@@ -1,0 +1,132 @@
+//! What becomes of headers on their way through.
+
+#[cfg(test)]
+mod tests;
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::HeaderMap;
+use http::header::{
+    self, CONNECTION, CONTENT_LOCATION, EXPECT, FORWARDED, HOST, HeaderName, HeaderValue, LOCATION,
+    TE, TRANSFER_ENCODING, UPGRADE,
+};
+
+use super::cookie;
+use super::location;
+use super::place::Place;
+
+/// What concerns one connection and not the message (RFC 9110, 7.6.1), and the proofs for proxies.
+const HOP_BY_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    HeaderName::from_static("proxy-connection"),
+    HeaderName::from_static("keep-alive"),
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("http2-settings"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+];
+
+/// What speaks for the whole origin. It is ours, and no instance may change how browsers treat it:
+/// forget our cookies, watch our addresses, tie its windows to ours.
+const ORIGIN_WIDE: [HeaderName; 11] = [
+    HeaderName::from_static("clear-site-data"),
+    HeaderName::from_static("service-worker-allowed"),
+    HeaderName::from_static("cross-origin-opener-policy"),
+    HeaderName::from_static("origin-agent-cluster"),
+    HeaderName::from_static("strict-transport-security"),
+    HeaderName::from_static("public-key-pins"),
+    HeaderName::from_static("expect-ct"),
+    HeaderName::from_static("alt-svc"),
+    HeaderName::from_static("nel"),
+    HeaderName::from_static("report-to"),
+    HeaderName::from_static("set-cookie2"),
+];
+
+/// Who asks and how, as the instance is told.
+#[derive(Debug, Clone)]
+pub(crate) struct Journey {
+    pub peer: Option<IpAddr>,
+    /// Host and port in the browser's address bar.
+    pub authority: HeaderValue,
+    pub secure: bool,
+}
+
+/// What is sent to the instance of a request's headers.
+pub(crate) fn outbound(
+    headers: &mut HeaderMap,
+    place: &Place,
+    journey: &Journey,
+    reserved_cookies: &[&str],
+) {
+    let takes_trailers = headers
+        .get_all(TE)
+        .iter()
+        .any(|te| te.to_str().is_ok_and(|te| te.eq_ignore_ascii_case("trailers")));
+    remove_hop_by_hop(headers);
+    let claims: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| name.as_str().starts_with("x-forwarded-") || name.as_str() == "x-real-ip")
+        .cloned()
+        .collect();
+    for name in claims.iter().chain([&FORWARDED, &EXPECT]) {
+        headers.remove(name);
+    }
+    cookie::outbound(headers, reserved_cookies);
+    headers.insert(HOST, journey.authority.clone());
+    headers.insert("x-forwarded-host", journey.authority.clone());
+    let scheme = if journey.secure { "https" } else { "http" };
+    headers.insert("x-forwarded-proto", HeaderValue::from_static(scheme));
+    let prefix = HeaderValue::try_from(&place.prefix).expect("names are plain ASCII");
+    headers.insert("x-forwarded-prefix", prefix);
+    if let Some(peer) = journey.peer {
+        let peer = HeaderValue::try_from(peer.to_canonical().to_string());
+        headers.insert("x-forwarded-for", peer.expect("an address is plain ASCII"));
+    }
+    // One connection for one request: nothing of it can be left for the next.
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    if takes_trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+        headers.insert(CONNECTION, HeaderValue::from_static("close, te"));
+    }
+}
+
+/// What a browser gets of an answer's headers.
+pub(crate) fn inbound(
+    headers: &mut HeaderMap,
+    place: &Place,
+    journey: &Journey,
+    address: SocketAddr,
+    reserved_cookies: &[&str],
+) {
+    remove_hop_by_hop(headers);
+    for name in ORIGIN_WIDE {
+        headers.remove(name);
+    }
+    cookie::inbound(headers, place, reserved_cookies);
+    let address = address.to_string();
+    let own = [journey.authority.to_str().unwrap_or_default(), address.as_str()];
+    for name in [LOCATION, CONTENT_LOCATION] {
+        let outward = headers
+            .get(&name)
+            .and_then(|value| std::str::from_utf8(value.as_bytes()).ok())
+            .and_then(|value| HeaderValue::try_from(location::outward(value, place, &own)).ok());
+        if let Some(outward) = outward {
+            headers.insert(name, outward);
+        }
+    }
+}
+
+fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named.iter().chain(&HOP_BY_HOP) {
+        headers.remove(name);
+    }
+}

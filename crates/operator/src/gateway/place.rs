@@ -1,0 +1,131 @@
+//! The address of an environment: `/access/<namespace>/<instance>/<environment>/…`.
+
+use sojourn_core::key::Key;
+
+/// Longer names than Kubernetes has need not be looked for.
+const NAME_LIMIT: usize = 253;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub key: Key,
+    pub environment: String,
+    /// `/access/<namespace>/<instance>/<environment>`.
+    pub prefix: String,
+    /// What follows the prefix, as it was sent: empty, or it begins with a slash.
+    pub rest: String,
+}
+
+impl Place {
+    /// Reads the path below `root` without decoding it: the names of Kubernetes need no escape, and
+    /// the rest concerns nobody but the instance.
+    pub(crate) fn parse(root: &str, path: &str) -> Option<Self> {
+        let below = path.strip_prefix(root)?.strip_prefix('/')?;
+        let mut segments = below.splitn(4, '/');
+        let mut name = || segments.next().filter(|name| is_name(name));
+        let (namespace, instance, environment) = (name()?, name()?, name()?);
+        let rest = segments.next().map(|rest| format!("/{rest}")).unwrap_or_default();
+        Some(Self {
+            prefix: format!("/access/{namespace}/{instance}/{environment}"),
+            key: Key::new(namespace, instance),
+            environment: environment.to_owned(),
+            rest,
+        })
+    }
+
+    /// Whether the path belongs to this environment.
+    pub(crate) fn holds(&self, path: &str) -> bool {
+        is_below(path, &self.prefix)
+    }
+
+    /// Whether the path belongs to this instance, whichever environment.
+    pub(crate) fn is_of_instance(&self, path: &str) -> bool {
+        is_below(path, &format!("/access/{}/{}", self.key.namespace, self.key.name))
+    }
+
+    /// The address that a browser opens, with the query of a request.
+    pub(crate) fn address(&self, query: Option<&str>) -> String {
+        let rest = if self.rest.is_empty() { "/" } else { &self.rest };
+        with_query(format!("{}{rest}", self.prefix), query)
+    }
+
+    /// The address at which a browser waits until it can open the other one.
+    pub(crate) fn waiting_address(&self, query: Option<&str>) -> String {
+        let address = self.address(query);
+        let below = address.strip_prefix("/access").unwrap_or(&address);
+        format!("/waiting{below}")
+    }
+}
+
+fn with_query(path: String, query: Option<&str>) -> String {
+    match query {
+        Some(query) => format!("{path}?{query}"),
+        None => path,
+    }
+}
+
+fn is_below(path: &str, prefix: &str) -> bool {
+    path.strip_prefix(prefix)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
+}
+
+fn is_name(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let inner = |byte: u8| plain(byte) || byte == b'.';
+    let ends = [text.bytes().next(), text.bytes().last()];
+    text.len() <= NAME_LIMIT
+        && ends.iter().all(|end| end.is_some_and(|byte| plain(byte) && byte != b'-'))
+        && text.bytes().all(inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_and_the_rest_is_left_as_it_is() {
+        for (path, rest) in [
+            ("/access/ns/lab-1/shell", ""),
+            ("/access/ns/lab-1/shell/", "/"),
+            ("/access/ns/lab-1/shell/a%2Fb/../c//d", "/a%2Fb/../c//d"),
+            ("/access/ns/lab-1/shell//x", "//x"),
+        ] {
+            let place = Place::parse("/access", path).unwrap();
+            assert_eq!(place.key, Key::new("ns", "lab-1"));
+            assert_eq!(place.environment, "shell");
+            assert_eq!(place.prefix, "/access/ns/lab-1/shell");
+            assert_eq!(place.rest, rest, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_is_no_place() {
+        let long = format!("/access/{}/b/c/", "a".repeat(254));
+        for path in [
+            "/access/ns/lab",
+            "/access/ns//shell/",
+            "/access/../lab/shell/",
+            "/access/ns/lab/../x",
+            "/access/ns/%2e%2e/shell/",
+            "/access/NS/lab/shell/",
+            "/access/ns/lab-/shell/",
+            "/access/ns/lab/.shell/",
+            "/access/ns/l\"b/shell/",
+            "/accessns/lab/shell/",
+            "/access",
+            &long,
+        ] {
+            assert_eq!(Place::parse("/access", path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_place_knows_its_own_paths() {
+        let place = Place::parse("/waiting", "/waiting/ns/lab/shell/x").unwrap();
+        assert!(place.holds("/access/ns/lab/shell") && place.holds("/access/ns/lab/shell?a"));
+        assert!(!place.holds("/access/ns/lab/shell2/") && !place.holds("/access/ns/lab/"));
+        assert!(place.is_of_instance("/access/ns/lab/other/"));
+        assert!(!place.is_of_instance("/access/ns/lab2/shell/"));
+        assert_eq!(place.address(Some("a=b")), "/access/ns/lab/shell/x?a=b");
+        assert_eq!(place.waiting_address(None), "/waiting/ns/lab/shell/x");
+    }
+}

@@ -1,0 +1,152 @@
+//! `POST /report/<namespace>/<instance>`: an instance, or something that watches it, says that it
+//! is in use. The proof is a token of that instance.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use axum::routing::post;
+use http::StatusCode;
+use http::header::{AUTHORIZATION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use sojourn_core::key::Key;
+use tokio::time::Instant;
+
+use super::page::Message;
+use super::pulse::Activity;
+
+/// How many reports of one instance are taken at once, and how soon one more.
+const BURST: u32 = 10;
+const REFILL: Duration = Duration::from_secs(1);
+/// How many instances are counted at a time.
+const COUNTED: usize = 100_000;
+/// Nothing in a body matters, but clients like to send one.
+const BODY_LIMIT: usize = 4 << 10;
+const BODY_TIME: Duration = Duration::from_secs(10);
+const TOKEN_LIMIT: usize = 4 << 10;
+
+/// Knows the tokens of instances.
+pub trait Reports: Send + Sync {
+    /// Must take the same time whether the token is nearly right or not, and say `false` for an
+    /// instance that does not exist.
+    fn verify(&self, key: &Key, token: &str) -> bool;
+}
+
+/// Takes reports.
+#[derive(Clone)]
+pub struct Reporting(Arc<Inner>);
+
+struct Inner {
+    reports: Arc<dyn Reports>,
+    activity: Activity,
+    rates: Mutex<HashMap<Key, Bucket>>,
+}
+
+impl fmt::Debug for Reporting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reporting").finish_non_exhaustive()
+    }
+}
+
+impl Reporting {
+    /// `activity` is told of every report that is taken.
+    pub fn new(reports: Arc<dyn Reports>, activity: Activity) -> Self {
+        Self(Arc::new(Inner { reports, activity, rates: Mutex::default() }))
+    }
+
+    /// Needs no sign-in.
+    pub fn router(&self) -> Router {
+        Router::new().route("/report/{namespace}/{instance}", post(take)).with_state(self.clone())
+    }
+
+    fn allows(&self, key: &Key) -> bool {
+        let now = Instant::now();
+        let mut rates = self.0.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        if rates.len() >= COUNTED && !rates.contains_key(key) {
+            rates.retain(|_, bucket| !bucket.is_full(now));
+        }
+        if rates.len() >= COUNTED && !rates.contains_key(key) {
+            return false;
+        }
+        rates.entry(key.clone()).or_insert_with(|| Bucket::full(now)).take(now)
+    }
+}
+
+async fn take(
+    State(reporting): State<Reporting>,
+    Path((namespace, instance)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let key = Key::new(namespace, instance);
+    let token = parts
+        .headers
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok()?.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, token)| token.trim())
+        .filter(|token| !token.is_empty() && token.len() <= TOKEN_LIMIT);
+    if !token.is_some_and(|token| reporting.0.reports.verify(&key, token)) {
+        let text = "This is not the token of such an instance.";
+        let mut response =
+            Message::new(StatusCode::UNAUTHORIZED, "Refused", text).answer(&parts.headers);
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        return response;
+    }
+    if !reporting.allows(&key) {
+        let text = "One report a second is enough.";
+        let mut response =
+            Message::new(StatusCode::TOO_MANY_REQUESTS, "Too many", text).answer(&parts.headers);
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        return response;
+    }
+    let read = tokio::time::timeout(BODY_TIME, to_bytes(body, BODY_LIMIT)).await;
+    if !matches!(read, Ok(Ok(_))) {
+        let text = "A report needs no body.";
+        return Message::new(StatusCode::PAYLOAD_TOO_LARGE, "Too long", text)
+            .answer(&parts.headers);
+    }
+    (reporting.0.activity)(&key);
+    let mut response = Response::default();
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+/// What is left for an instance.
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    left: u32,
+    counted: Instant,
+}
+
+impl Bucket {
+    const fn full(now: Instant) -> Self {
+        Self { left: BURST, counted: now }
+    }
+
+    fn is_full(&self, now: Instant) -> bool {
+        now >= self.counted + REFILL * (BURST - self.left)
+    }
+
+    fn take(&mut self, now: Instant) -> bool {
+        if self.is_full(now) {
+            *self = Self::full(now);
+        }
+        while self.left < BURST && now >= self.counted + REFILL {
+            self.left += 1;
+            self.counted += REFILL;
+        }
+        if self.left == 0 {
+            return false;
+        }
+        self.left -= 1;
+        true
+    }
+}

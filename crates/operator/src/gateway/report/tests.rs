@@ -1,0 +1,67 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::body::Body;
+use tower::ServiceExt as _;
+
+use super::*;
+
+struct One;
+
+impl Reports for One {
+    fn verify(&self, key: &Key, token: &str) -> bool {
+        *key == Key::new("ns", "lab") && token == "right"
+    }
+}
+
+fn reporting() -> (Router, Arc<AtomicUsize>) {
+    let reported = Arc::new(AtomicUsize::new(0));
+    let counted = reported.clone();
+    let activity: Activity = Arc::new(move |key| {
+        assert_eq!(*key, Key::new("ns", "lab"));
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    (Reporting::new(Arc::new(One), activity).router(), reported)
+}
+
+async fn post(router: &Router, path: &str, authorization: &str, body: &str) -> StatusCode {
+    let request = http::Request::post(path)
+        .header(AUTHORIZATION, authorization)
+        .body(Body::from(body.to_owned()))
+        .unwrap();
+    router.clone().oneshot(request).await.unwrap().status()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_instances_own_token_is_activity_and_nothing_else_is() {
+    let (router, reported) = reporting();
+    assert_eq!(post(&router, "/report/ns/lab", "Bearer right", "{}").await, 204);
+    assert_eq!(post(&router, "/report/ns/lab", "bearer  right", "").await, 204);
+    for (path, authorization) in [
+        ("/report/ns/lab", "Bearer wrong"),
+        ("/report/ns/lab", "Bearer "),
+        ("/report/ns/lab", "Basic right"),
+        ("/report/ns/other", "Bearer right"),
+    ] {
+        assert_eq!(post(&router, path, authorization, "").await, 401, "{path} {authorization}");
+    }
+    let long = "x".repeat(BODY_LIMIT + 1);
+    assert_eq!(post(&router, "/report/ns/lab", "Bearer right", &long).await, 413);
+    assert_eq!(reported.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reports_are_counted_per_instance() {
+    let (router, reported) = reporting();
+    for _ in 0..BURST {
+        assert_eq!(post(&router, "/report/ns/lab", "Bearer right", "").await, 204);
+    }
+    assert_eq!(post(&router, "/report/ns/lab", "Bearer right", "").await, 429);
+    tokio::time::advance(REFILL).await;
+    assert_eq!(post(&router, "/report/ns/lab", "Bearer right", "").await, 204);
+    assert_eq!(post(&router, "/report/ns/lab", "Bearer right", "").await, 429);
+    tokio::time::advance(REFILL * BURST).await;
+    for _ in 0..BURST {
+        assert_eq!(post(&router, "/report/ns/lab", "Bearer right", "").await, 204);
+    }
+    assert_eq!(reported.load(Ordering::Relaxed), 21);
+}

@@ -1,0 +1,234 @@
+//! The gateway between real sockets: a raw client in front, a real server behind.
+
+mod bounds;
+mod isolation;
+mod passing;
+mod stream;
+mod upgrade;
+mod waking;
+
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::Extension;
+use http_body_util::BodyExt as _;
+use kube::client::Body as KubeBody;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use super::*;
+
+/// No wait of these tests is longer.
+const SOON: Duration = Duration::from_secs(10);
+
+async fn soon<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(SOON, future).await.expect("this happens soon")
+}
+
+/// What the world looks like from the gateway.
+struct World {
+    backend: watch::Sender<Backend>,
+    /// The API.
+    instance: Mutex<Value>,
+    allowed: Mutex<HashSet<&'static str>>,
+    reviews: AtomicUsize,
+    patches: Mutex<Vec<Value>>,
+    activity: AtomicUsize,
+}
+
+impl World {
+    fn activity(&self) -> usize {
+        self.activity.load(Ordering::SeqCst)
+    }
+
+    fn forbid(&self, what: &'static str) {
+        self.allowed.lock().unwrap().remove(what);
+    }
+
+    fn answer(&self, method: &Method, path: &str, body: &[u8]) -> (u16, Value) {
+        let failed = |code: u16| {
+            let reason = if code == 403 { "Forbidden" } else { "NotFound" };
+            (
+                code,
+                json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+                "reason": reason, "message": reason}),
+            )
+        };
+        let allowed = |what| self.allowed.lock().unwrap().contains(what);
+        if path.ends_with("/selfsubjectaccessreviews") {
+            self.reviews.fetch_add(1, Ordering::SeqCst);
+            let review: Value = serde_json::from_slice(body).unwrap();
+            let asked = &review["spec"]["resourceAttributes"];
+            assert_eq!(asked["group"], "lab.sojourn.dev");
+            assert_eq!((&asked["verb"], &asked["resource"]), (&json!("get"), &json!("instances")));
+            assert_eq!(asked["subresource"], "access");
+            assert_eq!((&asked["namespace"], &asked["name"]), (&json!("ns"), &json!("lab")));
+            return (
+                201,
+                json!({"apiVersion": "authorization.k8s.io/v1",
+                "kind": "SelfSubjectAccessReview", "metadata": {}, "spec": {},
+                "status": {"allowed": allowed("access")}}),
+            );
+        }
+        assert_eq!(path, "/apis/lab.sojourn.dev/v1alpha1/namespaces/ns/instances/lab");
+        match *method {
+            Method::GET if allowed("get") => (200, self.instance.lock().unwrap().clone()),
+            Method::PATCH if allowed("patch") => {
+                let patch: Value = serde_json::from_slice(body).unwrap();
+                self.patches.lock().unwrap().push(patch);
+                let mut instance = self.instance.lock().unwrap();
+                instance["spec"]["running"] = json!(true);
+                self.backend.send_replace(Backend::Starting);
+                (200, instance.clone())
+            }
+            _ => failed(403),
+        }
+    }
+}
+
+struct Watching(Arc<World>);
+
+impl Backends for Watching {
+    fn find(&self, key: &Key, environment: &str) -> Backend {
+        match (key == &Key::new("ns", "lab"), environment) {
+            (true, "shell") => self.0.backend.borrow().clone(),
+            (true, _) => Backend::NoSuchEnvironment,
+            (false, _) => Backend::Missing,
+        }
+    }
+
+    fn changed(&self, _: &Key) -> BoxFuture<'static, ()> {
+        let mut changes = self.0.backend.subscribe();
+        Box::pin(async move { drop(changes.changed().await) })
+    }
+}
+
+/// A gateway that is served.
+struct Served {
+    world: Arc<World>,
+    gateway: Gateway,
+    address: SocketAddr,
+}
+
+fn api(world: Arc<World>) -> kube::Client {
+    let service = tower::service_fn(move |request: http::Request<KubeBody>| {
+        let world = world.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            let (status, answer) = world.answer(&parts.method, parts.uri.path(), &body);
+            let answer = serde_json::to_vec(&answer).unwrap();
+            let response = http::Response::builder().status(status);
+            Ok::<_, Infallible>(response.body(KubeBody::from(answer)).unwrap())
+        }
+    });
+    kube::Client::new(service, "default")
+}
+
+async fn served(backend: Backend, bounds: Bounds) -> Served {
+    let world = Arc::new(World {
+        backend: watch::Sender::new(backend),
+        instance: Mutex::new(json!({"apiVersion": "lab.sojourn.dev/v1alpha1", "kind": "Instance",
+            "metadata": {"namespace": "ns", "name": "lab", "uid": "u1", "resourceVersion": "7"},
+            "spec": {"running": false}})),
+        allowed: Mutex::new(HashSet::from(["access", "get", "patch"])),
+        reviews: AtomicUsize::new(0),
+        patches: Mutex::default(),
+        activity: AtomicUsize::new(0),
+    });
+    let (client, counted) = (api(world.clone()), world.clone());
+    let gateway = Gateway::new(Settings {
+        backends: Arc::new(Watching(world.clone())),
+        visitors: Arc::new(|extensions| extensions.get::<Visitor>().cloned()),
+        activity: Arc::new(move |key| {
+            assert_eq!(*key, Key::new("ns", "lab"));
+            counted.activity.fetch_add(1, Ordering::SeqCst);
+        }),
+        reserved_cookies: &["sojourn-", "__host-sojourn"],
+        bounds,
+    });
+    let visitor = Visitor { id: "ada".to_owned(), client, secure: false };
+    let router = gateway.router().layer(Extension(visitor));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    tokio::spawn(axum::serve(listener, service).into_future());
+    Served { world, gateway, address }
+}
+
+/// An environment behind the gateway that talks raw HTTP: what it is told is the whole head of each
+/// request, and the connection to answer on.
+async fn environment<F, R>(answer: F) -> Backend
+where
+    F: Fn(String, BufReader<TcpStream>) -> R + Send + 'static,
+    R: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let mut stream = BufReader::new(stream);
+            let head = read_head(&mut stream).await;
+            tokio::spawn(answer(head, stream));
+        }
+    });
+    Backend::Ready { address }
+}
+
+/// One that says one thing to everybody; heads come out of the other end.
+async fn saying(answer: &'static str) -> (Backend, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    let (heads, seen) = tokio::sync::mpsc::unbounded_channel();
+    let backend = environment(move |head, mut stream| {
+        heads.send(head).unwrap();
+        async move {
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    })
+    .await;
+    (backend, seen)
+}
+
+async fn read_head<S: tokio::io::AsyncRead + Unpin>(stream: &mut BufReader<S>) -> String {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        let read = soon(stream.read_line(&mut head)).await;
+        if read.is_err() || read.is_ok_and(|read| read == 0) {
+            break;
+        }
+    }
+    head
+}
+
+impl Served {
+    async fn connect(&self) -> BufReader<TcpStream> {
+        BufReader::new(TcpStream::connect(self.address).await.unwrap())
+    }
+
+    /// Sends it as it is and reads until the end.
+    async fn exchange(&self, request: &str) -> String {
+        let mut stream = self.connect().await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        soon(stream.read_to_end(&mut answer)).await.unwrap();
+        String::from_utf8(answer).unwrap()
+    }
+
+    async fn get(&self, path: &str, headers: &str) -> String {
+        self.exchange(&format!(
+            "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:7080\r\nConnection: close\r\n{headers}\r\n"
+        ))
+        .await
+    }
+}
+
+const HTML: &str = "Accept: text/html\r\n";
+const VISIT: &str = "Accept: text/html\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n";
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+fn status(answer: &str) -> &str {
+    answer.split(' ').nth(1).unwrap_or_default()
+}

@@ -1,0 +1,117 @@
+//! Stopped instances: who starts them, and what everybody sees meanwhile.
+
+use super::*;
+
+fn stopped() -> Backend {
+    Backend::Stopped { can_wake: true, why: String::new() }
+}
+
+#[tokio::test]
+async fn a_visit_starts_it_and_the_page_turns_into_it() {
+    let served = served(stopped(), Bounds::default()).await;
+    let answer = served.get("/access/ns/lab/shell/a?b=c", VISIT).await;
+    assert_eq!(status(&answer), "503", "{answer}");
+    assert!(answer.contains("retry-after: 5\r\n"), "{answer}");
+    assert!(answer.contains("is starting"), "{answer}");
+    let patch =
+        json!({"metadata": {"uid": "u1", "resourceVersion": "7"}, "spec": {"running": true}});
+    assert_eq!(*served.world.patches.lock().unwrap(), [patch]);
+    assert_eq!(served.world.activity(), 1);
+
+    // Who waits is told at once, and waiting is no activity.
+    let waiting = "/waiting/ns/lab/shell/a?b=c";
+    let (backend, _heads) = saying(OK).await;
+    let (polled, ()) = tokio::join!(served.get(waiting, "Accept: application/json\r\n"), async {
+        tokio::task::yield_now().await;
+        served.world.backend.send_replace(backend);
+    });
+    assert!(polled.ends_with("{\"state\":\"ready\"}"), "{polled}");
+    let answer = served.get(waiting, VISIT).await;
+    assert_eq!(status(&answer), "303", "{answer}");
+    assert!(answer.contains("location: /access/ns/lab/shell/a?b=c\r\n"), "{answer}");
+    assert_eq!(served.world.activity(), 1);
+    assert_eq!(status(&served.get("/access/ns/lab/shell/a?b=c", VISIT).await), "200");
+    assert_eq!(served.world.activity(), 2);
+}
+
+#[tokio::test]
+async fn a_program_starts_it_and_is_told_when_to_come_back() {
+    let served = served(stopped(), Bounds::default()).await;
+    let answer = served.get("/access/ns/lab/shell/", "Accept: application/json\r\n").await;
+    assert_eq!(status(&answer), "503", "{answer}");
+    assert!(answer.contains("retry-after: 5\r\n") && answer.contains("text/plain"), "{answer}");
+    assert_eq!(served.world.patches.lock().unwrap().len(), 1);
+    let again = served.get("/access/ns/lab/shell/", "").await;
+    assert_eq!(status(&again), "503", "{again}");
+    assert_eq!(served.world.patches.lock().unwrap().len(), 1);
+    assert_eq!(served.world.activity(), 1, "waiting is no activity");
+}
+
+/// A page that is still open somewhere asks by itself, and a browser fetches ahead: neither is
+/// somebody who wants the instance back.
+#[tokio::test]
+async fn what_nobody_asked_for_starts_nothing() {
+    let served = served(stopped(), Bounds::default()).await;
+    for headers in [
+        "Sec-Fetch-Mode: cors\r\nSec-Fetch-Dest: empty\r\n".to_owned(),
+        "Sec-Fetch-Mode: websocket\r\nConnection: upgrade\r\nUpgrade: websocket\r\n".to_owned(),
+        format!("{VISIT}Sec-Purpose: prefetch\r\n"),
+    ] {
+        let answer = served.get("/access/ns/lab/shell/", &headers).await;
+        assert_eq!(status(&answer), "503", "{headers}: {answer}");
+    }
+    let answer = served.get("/waiting/ns/lab/shell/", VISIT).await;
+    assert_eq!(status(&answer), "503", "{answer}");
+    assert!(answer.contains("Start it"), "{answer}");
+    assert!(served.world.patches.lock().unwrap().is_empty());
+    assert_eq!(served.world.activity(), 0);
+}
+
+#[tokio::test]
+async fn who_may_not_start_it_is_told_so() {
+    for missing in ["patch", "get"] {
+        let served = served(stopped(), Bounds::default()).await;
+        served.world.forbid(missing);
+        let answer = served.get("/access/ns/lab/shell/", VISIT).await;
+        assert_eq!(status(&answer), "403", "{answer}");
+        assert!(answer.contains("you may not start it"), "{answer}");
+        assert!(served.world.patches.lock().unwrap().is_empty());
+        assert_eq!(served.world.activity(), 0);
+    }
+}
+
+/// Although whoever watches has not seen it yet.
+#[tokio::test]
+async fn what_was_terminated_or_is_being_submitted_stays_off() {
+    for (status_of, words) in [
+        (json!({"stopReason": "Terminated"}), "it was terminated"),
+        (json!({"submission": [{"state": "Pending"}]}), "still being submitted"),
+    ] {
+        let served = served(stopped(), Bounds::default()).await;
+        served.world.instance.lock().unwrap()["status"] = status_of;
+        let answer = served.get("/access/ns/lab/shell/", VISIT).await;
+        assert_eq!(status(&answer), "409", "{answer}");
+        assert!(answer.contains(words), "{answer}");
+        assert!(served.world.patches.lock().unwrap().is_empty());
+    }
+    let why = "exam \"<1>\" is over".to_owned();
+    let served = served(Backend::Stopped { can_wake: false, why }, Bounds::default()).await;
+    let answer = served.get("/access/ns/lab/shell/", VISIT).await;
+    assert_eq!(status(&answer), "409", "{answer}");
+    assert!(answer.contains("&lt;1&gt;"), "{answer}");
+    assert_eq!(served.world.reviews.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_question_that_waits_is_answered_in_time() {
+    let bounds = Bounds { poll: Duration::from_millis(200), ..Bounds::default() };
+    let served = served(Backend::Starting, bounds).await;
+    let polled = served.get("/waiting/ns/lab/shell/", "").await;
+    assert!(polled.ends_with("{\"state\":\"waiting\"}"), "{polled}");
+    served.world.backend.send_replace(Backend::Failed { why: "no image".to_owned() });
+    let polled = served.get("/waiting/ns/lab/shell/", "").await;
+    assert!(polled.ends_with("{\"state\":\"other\"}"), "{polled}");
+    let shown = served.get("/waiting/ns/lab/shell/", VISIT).await;
+    assert_eq!(status(&shown), "502");
+    assert!(shown.contains("failed: no image."), "{shown}");
+}

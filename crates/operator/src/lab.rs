@@ -1,0 +1,217 @@
+//! Lab: the controller of Instances, and what it needs around it.
+//!
+//! | file | step |
+//! |---|---|
+//! | `subject` | parse: an Instance with all that says something about it |
+//! | `observe` | observe |
+//! | `reconcile` | decide, and the controller as a whole |
+//! | `execute`, `arrange`, `object`, `notice` | execute |
+//! | `publish`, `condition`, `transition` | publish |
+//! | `world`, `view` | the caches, and whom a change concerns |
+//! | `activity`, `prober`, `parts`, `outside`, `master`, `front` | what goes on beside the controller |
+
+mod activity;
+mod arrange;
+mod condition;
+mod execute;
+mod front;
+mod master;
+mod notice;
+mod object;
+mod observe;
+pub mod outside;
+mod parts;
+mod prober;
+mod publish;
+mod reconcile;
+mod subject;
+mod transition;
+mod view;
+mod world;
+
+use std::sync::Arc;
+
+use kube::Client;
+use sojourn_api::lab::LabConfig;
+use tokio::sync::Notify;
+
+use self::activity::Keeper;
+use self::master::Master;
+use self::notice::EventChannel;
+use self::outside::Outside;
+use self::parts::Parts;
+use self::prober::Prober;
+use self::reconcile::Lab;
+pub use self::reconcile::Settings;
+use self::world::World;
+use crate::clock::Clock;
+use crate::configuration::Configuration;
+use crate::event::Events;
+use crate::frame::{Limits, Queue, Tasks, Watching, run};
+use crate::link::Links;
+use crate::metrics::{Metrics, Reconciles};
+use crate::outbox::{self, Outbox};
+use crate::tracker::Tracker;
+
+/// What the family is started with.
+#[derive(Clone)]
+pub struct Start {
+    pub client: Client,
+    pub clock: Arc<dyn Clock>,
+    pub watching: Watching,
+    pub outside: Arc<dyn Outside>,
+    pub settings: Settings,
+    pub limits: Limits,
+    pub metrics: Metrics,
+}
+
+impl std::fmt::Debug for Start {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Start").finish_non_exhaustive()
+    }
+}
+
+/// The family, running.
+#[derive(Debug, Clone)]
+pub struct Started {
+    pub(crate) lab: Arc<Lab>,
+    pub queue: Arc<Queue>,
+    pub reconciles: Reconciles,
+}
+
+/// Why it cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot ask the API which groups it serves")]
+    Groups(#[source] kube::Error),
+    #[error("cannot read or make the Secret with the signing key")]
+    Master(#[source] kube::Error),
+    #[error("cannot read what was observed before")]
+    Memory(#[source] kube::Error),
+}
+
+impl Started {
+    /// Whether nobody waits to be looked at, and nobody is.
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_idle()
+    }
+
+    /// Where people reach us, if the configuration says so.
+    pub fn public_url(&self) -> Option<String> {
+        self.lab.config.current().public_url.clone()
+    }
+
+    /// Tells the time as the controllers do.
+    pub fn now(&self) -> Arc<dyn Fn() -> jiff::Timestamp + Send + Sync> {
+        let clock = self.lab.clock.clone();
+        Arc::new(move || clock.now())
+    }
+
+    /// The links that mails carry, if it is known where they lead.
+    pub fn links(&self) -> Option<Arc<Links>> {
+        self.lab.links.clone()
+    }
+}
+
+/// Starts everything; the tasks are the caller's to watch.
+pub async fn start(start: Start, tasks: &mut Tasks) -> Result<Started, StartError> {
+    let Start { client, clock, watching, outside, settings, limits, metrics } = start;
+    let groups = client.list_api_groups().await.map_err(StartError::Groups)?;
+    let ingress = groups.groups.iter().any(|group| group.name == "networking.k8s.io");
+    let master = Master::load(&client).await.map_err(StartError::Master)?;
+    let ledger = Arc::new(activity::recall(&client).await.map_err(StartError::Memory)?);
+
+    let queue = Arc::new(Queue::new(clock.clone()));
+    let world = Arc::new(World::new(queue.clone(), ingress));
+    let wake: Arc<dyn Fn(&sojourn_core::key::Key) + Send + Sync> = {
+        let queue = queue.clone();
+        Arc::new(move |key| queue.wake(key))
+    };
+    let config = Arc::new(Configuration::<LabConfig>::default());
+    let (events, events_work) = Events::new(client.clone(), clock.clone());
+    tasks.spawn("events", events_work);
+    let parts = Arc::new(Parts::default());
+    parts.fall_back_to(Arc::new(EventChannel { events: events.clone(), world: world.clone() }));
+    let (outbox, outbox_work) =
+        Outbox::new(parts.clone(), clock.clone(), wake.clone(), outbox::Limits::default());
+    tasks.spawn("outbox", outbox_work);
+    let (prober, prober_work) = Prober::new(queue.clone(), clock.clone());
+    tasks.spawn("prober", prober_work);
+
+    world.follow(&client, watching, tasks);
+    let reconfigured = configure(&client, watching, &config, &parts, &outside, &world, tasks);
+    config.until_ready().await;
+    parts.build(&client, &config.current(), outside.as_ref()).await;
+    world.until_ready().await;
+
+    let tracker = Tracker::new(config.current().activity_interval, wake);
+    let public_url = config.current().public_url.clone().or_else(|| settings.public_url.clone());
+    let links = public_url.map(|url| Arc::new(Links::new(master.links(), &url)));
+    let keeper = Arc::new(Keeper {
+        client: client.clone(),
+        clock: clock.clone(),
+        config: config.clone(),
+        reconfigured,
+        outside,
+        world: world.clone(),
+        tracker: tracker.clone(),
+        ledger: ledger.clone(),
+        pushed: settings.pushed(),
+    });
+    tasks.spawn("collector", keeper.clone().collect());
+    tasks.spawn("coverage", keeper.remember());
+    let flushing = (tracker.clone(), clock.clone());
+    tasks.spawn("tracker", async move { flushing.0.run(flushing.1).await });
+
+    let lab = Arc::new(Lab {
+        client,
+        clock: clock.clone(),
+        world,
+        config,
+        tracker,
+        ledger,
+        outbox,
+        prober,
+        events,
+        links,
+        master,
+        parts,
+        restarts: arrange::Restarts::default(),
+        settings,
+    });
+    let reconciles = metrics.reconciles("lab");
+    tasks.spawn("lab", run(lab.clone(), queue.clone(), clock, limits, reconciles.clone()));
+    Ok(Started { lab, queue, reconciles })
+}
+
+/// Follows the configuration; what is made from it is made anew when it changes.
+fn configure(
+    client: &Client,
+    watching: Watching,
+    config: &Arc<Configuration<LabConfig>>,
+    parts: &Arc<Parts>,
+    outside: &Arc<dyn Outside>,
+    world: &Arc<World>,
+    tasks: &mut Tasks,
+) -> Arc<Notify> {
+    let changed = Arc::new(Notify::new());
+    let reconfigured = Arc::new(Notify::new());
+    {
+        let (client, config, changed) = (client.clone(), config.clone(), changed.clone());
+        tasks.spawn("configuration", async move {
+            config.follow(&client, watching, || changed.notify_one()).await;
+        });
+    }
+    let (client, config, parts) = (client.clone(), config.clone(), parts.clone());
+    let (outside, world, told) = (outside.clone(), world.clone(), reconfigured.clone());
+    tasks.spawn("reconfiguration", async move {
+        loop {
+            changed.notified().await;
+            parts.build(&client, &config.current(), outside.as_ref()).await;
+            told.notify_one();
+            // It concerns everybody.
+            world.wake_everybody();
+        }
+    });
+    reconfigured
+}

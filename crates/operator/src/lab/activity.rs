@@ -1,0 +1,183 @@
+//! Keeps the family's view of use going: the collector under the present configuration, and what
+//! was observed, in one ConfigMap, so that a restart does not forget which time was seen.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde::{Deserialize, Serialize};
+use sojourn_api::lab::LabConfig;
+use sojourn_api::name::shared;
+use sojourn_core::activity::Source;
+use sojourn_core::coverage::Gap;
+use sojourn_core::key::Key;
+use tokio::sync::Notify;
+
+use super::outside::Outside;
+use super::world::World;
+use crate::clock::Clock;
+use crate::collector::{Collector, Directory, Identity, Ledger, Options, Polled, Record};
+use crate::configuration::Configuration;
+use crate::tracker::Tracker;
+
+/// The ConfigMap that remembers what was observed.
+const MEMORY: &str = "sojourn-lab-activity";
+const KEY: &str = "coverage.json";
+/// How often it is written. After a crash, use of this long is asked for again where it can be.
+const REMEMBER_EVERY: Duration = Duration::from_mins(5);
+const RETRY: Duration = Duration::from_secs(10);
+
+impl Directory for World {
+    fn by_service(&self, namespace: &str, service: &str) -> Option<Key> {
+        Self::by_service(self, namespace, service)
+    }
+
+    fn by_address(&self, ip: IpAddr, port: Option<u16>) -> Option<Key> {
+        Self::by_address(self, ip, port)
+    }
+}
+
+/// What keeps the view going.
+pub(super) struct Keeper {
+    pub(super) client: Client,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) config: Arc<Configuration<LabConfig>>,
+    /// Told when the configuration changed.
+    pub(super) reconfigured: Arc<Notify>,
+    pub(super) outside: Arc<dyn Outside>,
+    pub(super) world: Arc<World>,
+    pub(super) tracker: Tracker,
+    pub(super) ledger: Arc<Ledger>,
+    /// The sources that report by themselves and that this process serves.
+    pub(super) pushed: Vec<Source>,
+}
+
+/// The sources that the configuration and this process have.
+pub(super) fn sources(config: &LabConfig, pushed: &[Source]) -> Vec<Source> {
+    Source::ALL
+        .into_iter()
+        .filter(|source| config.queries(*source).is_some() || pushed.contains(source))
+        .collect()
+}
+
+impl Keeper {
+    /// Collects for ever, with a new collector whenever the configuration changes.
+    pub(super) async fn collect(self: Arc<Self>) {
+        loop {
+            let changed = self.reconfigured.notified();
+            let config = self.config.current();
+            match self.collector(&config) {
+                Ok(collector) => {
+                    tokio::select! {
+                        biased;
+                        () = changed => {}
+                        () = collector.run(self.clock.clone()) => {}
+                    }
+                }
+                Err(problem) => {
+                    tracing::error!(problem, "cannot ask for metrics; every such source is blind");
+                    changed.await;
+                }
+            }
+        }
+    }
+
+    fn collector(&self, config: &LabConfig) -> Result<Collector, String> {
+        let polled = Source::ALL.into_iter().filter_map(|source| {
+            let (available, data) = config.queries(source)?;
+            let identity = match source {
+                Source::Nginx => Identity::Service,
+                Source::BastionSSH | Source::WebSSH | Source::Gateway | Source::Report => {
+                    Identity::Address
+                }
+            };
+            let (available, data) = (available.to_owned(), data.to_owned());
+            Some(Polled { source, available, data, identity })
+        });
+        let options = Options {
+            interval: config.activity_interval,
+            step: config.query_step,
+            look_back: config.look_back,
+            polled: polled.collect(),
+            pushed: self.pushed.clone(),
+        };
+        let world = self.world.clone();
+        Ok(Collector::new(
+            options,
+            self.outside.metrics(config)?,
+            self.world.clone(),
+            self.tracker.clone(),
+            self.ledger.clone(),
+            Arc::new(move |_source| world.wake_everybody()),
+        ))
+    }
+
+    /// Writes down what was observed, for ever.
+    pub(super) async fn remember(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(REMEMBER_EVERY).await;
+            while let Err(error) = self.write().await {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "cannot write down what was observed"
+                );
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    }
+
+    async fn write(&self) -> Result<(), kube::Error> {
+        let records = self.ledger.persist(&self.tracker, self.clock.now());
+        let text = serde_json::to_string(&records.iter().map(Stored::of).collect::<Vec<_>>())
+            .map_err(kube::Error::SerdeError)?;
+        let map = ConfigMap {
+            metadata: ObjectMeta { name: Some(MEMORY.to_owned()), ..ObjectMeta::default() },
+            data: Some(BTreeMap::from([(KEY.to_owned(), text)])),
+            ..ConfigMap::default()
+        };
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), shared::NAMESPACE);
+        let params = PatchParams::apply(shared::MANAGER).force();
+        api.patch(MEMORY, &params, &Patch::Apply(&map)).await.map(drop)
+    }
+}
+
+/// What an earlier process observed. What cannot be read was not observed.
+pub(super) async fn recall(client: &Client) -> Result<Ledger, kube::Error> {
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), shared::NAMESPACE);
+    let map = api.get_opt(MEMORY).await?;
+    let text = map.and_then(|map| map.data).and_then(|mut data| data.remove(KEY));
+    let stored: Vec<Stored> =
+        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    Ok(Ledger::restore(stored.into_iter().filter_map(Stored::record)))
+}
+
+/// A record as it is written.
+#[derive(Debug, Serialize, Deserialize)]
+struct Stored {
+    source: String,
+    since: Timestamp,
+    until: Timestamp,
+    gaps: Vec<(Timestamp, Timestamp)>,
+}
+
+impl Stored {
+    fn of(record: &Record) -> Self {
+        Self {
+            source: record.source.as_str().to_owned(),
+            since: record.since,
+            until: record.until,
+            gaps: record.gaps.iter().map(|gap| (gap.from, gap.to)).collect(),
+        }
+    }
+
+    fn record(self) -> Option<Record> {
+        let gaps = self.gaps.into_iter().map(|(from, to)| Gap { from, to }).collect();
+        Some(Record { source: Source::parse(&self.source)?, since: self.since, until: self.until, gaps })
+    }
+}

@@ -1,0 +1,297 @@
+//! The Pods, claims, Services and Ingresses of an Instance: what is there, and what is made and
+//! taken away so that it is as it should be.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::networking::v1::Ingress;
+use sojourn_api::lab::environment::Environment;
+use sojourn_api::lab::instance::Instance;
+use sojourn_api::lab::status::{EnvironmentStatus, InstanceStatus, Phase};
+use sojourn_core::key::Key;
+use sojourn_core::known::Known;
+use sojourn_core::lab::intent::Intent;
+use sojourn_core::lab::runtime::{self, Child, Parts, Runtime, Step, Wanted};
+
+use super::execute::environment_of;
+use super::object::{self, IngressStyle, ReportTo, access_path, child_name};
+use super::reconcile::{Lab, LabError};
+use super::subject::Subject;
+use super::view::{ChildView, PodPhase, PodView};
+use super::world::World;
+use crate::frame::Cache;
+
+/// How often Pods were replaced since they last ran well.
+#[derive(Debug, Default)]
+pub(crate) struct Restarts(Mutex<HashMap<Key, u32>>);
+
+impl Restarts {
+    fn of(&self, pod: &Key) -> u32 {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.get(pod).copied().unwrap_or_default()
+    }
+
+    fn count(&self, pod: &Key) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(pod.clone()).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    fn forget(&self, pod: &Key) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(pod);
+    }
+}
+
+impl World {
+    /// Where an environment answers, while its Pod is ready.
+    pub(crate) fn address(&self, key: &Key, environment: &str) -> Option<SocketAddr> {
+        let pod = self.pod(key, environment)?;
+        let (_, port) = pod.ports.first()?;
+        Some(SocketAddr::new(pod.ip?, *port))
+    }
+}
+
+impl Lab {
+    /// What the Instance's parts come to.
+    pub(super) fn runtime(&self, subject: &Subject, intent: &Intent, now: Timestamp) -> Runtime {
+        let environments: Vec<runtime::Environment> = subject
+            .template()
+            .iter()
+            .flat_map(|template| &template.spec.environment_list)
+            .map(|environment| runtime::Environment {
+                name: environment.name.clone(),
+                persistent: environment.persistent,
+                listens: !environment.ports.is_empty(),
+            })
+            .collect();
+        let known = subject.instance().and_then(|instance| instance.status.as_ref());
+        let earlier = known.map(|status| status.environments.as_slice()).unwrap_or_default();
+        let mut seen: Vec<Parts> = Vec::with_capacity(environments.len());
+        let names = environments.iter().map(|one| &one.name).chain(earlier.iter().map(|one| &one.name));
+        for name in names {
+            if seen.iter().all(|parts| parts.name != *name) {
+                seen.push(self.parts_of(subject, name, earlier, now));
+            }
+        }
+        let wanted = Wanted {
+            running: intent.running && !intent.deleting,
+            environments: &environments,
+            ingress: self.world.ingress_served(),
+        };
+        runtime::runtime(&wanted, &seen, now)
+    }
+
+    /// When the youngest Pod was started that does not merely stand in for one that failed: an
+    /// instance that cannot run must not look used.
+    pub(super) fn pods_since(&self, subject: &Subject) -> Option<Timestamp> {
+        let environments = subject.template()?.spec.environment_list.iter();
+        let created = environments.filter_map(|environment| {
+            let key = self.child(subject, &environment.name);
+            let pod = self.world.pods.get(&key)?;
+            if self.restarts.of(&key) == 0 { pod.created } else { None }
+        });
+        created.max()
+    }
+
+    fn parts_of(
+        &self,
+        subject: &Subject,
+        name: &str,
+        earlier: &[EnvironmentStatus],
+        now: Timestamp,
+    ) -> Parts {
+        let key = self.child(subject, name);
+        let world = &self.world;
+        let pod = world.pods.get(&key).map(|pod| seen_pod(&pod, now));
+        if matches!(&pod, Some(pod) if pod.ready) {
+            self.restarts.forget(&key);
+        }
+        Parts {
+            name: name.to_owned(),
+            claim: child(&world.claims, &key),
+            claimed: earlier.iter().any(|one| one.name == *name && one.claim.is_some()),
+            pod: Known::from(pod),
+            restarts: self.restarts.of(&key),
+            service: child(&world.services, &key),
+            ingress: if world.ingress_served() {
+                child(&world.ingresses, &key)
+            } else {
+                Known::Unknown
+            },
+        }
+    }
+
+    /// Makes and takes away what the plan says.
+    pub(super) async fn arrange(
+        &self,
+        subject: &Subject,
+        instance: &Instance,
+        plan: &Runtime,
+    ) -> Result<(), LabError> {
+        let namespace = subject.key.namespace.as_str();
+        for step in &plan.steps {
+            match step {
+                Step::EnsureClaim(name) => {
+                    if let Some(environment) = environment_of(subject, name) {
+                        let claim = object::claim(instance, environment);
+                        self.create(namespace, &claim, "create the claim").await?;
+                    }
+                }
+                Step::EnsurePod(name) => {
+                    if let Some(environment) = environment_of(subject, name) {
+                        self.create_pod(subject, instance, environment).await?;
+                    }
+                }
+                Step::DeletePod { environment, uid } => {
+                    let key = self.child(subject, environment);
+                    if self.world.pods.get(&key).is_some_and(|pod| pod.phase == PodPhase::Failed) {
+                        self.restarts.count(&key);
+                    }
+                    self.remove::<Pod>(namespace, &key.name, uid, "delete the Pod").await?;
+                }
+                Step::EnsureService(name) => {
+                    let environment = environment_of(subject, name);
+                    if let Some(service) = environment.and_then(|one| object::service(instance, one)) {
+                        self.create(namespace, &service, "create the Service").await?;
+                    }
+                }
+                Step::DeleteService(name) => {
+                    let key = self.child(subject, name);
+                    if let Some(service) = self.world.services.get(&key) {
+                        self.remove::<Service>(namespace, &key.name, &service.uid, "delete the Service")
+                            .await?;
+                    }
+                }
+                Step::EnsureIngress(name) => {
+                    let style = IngressStyle {
+                        class_name: subject.config.ingress_class_name.clone(),
+                        host: subject.config.ingress_host.clone(),
+                    };
+                    let environment = environment_of(subject, name);
+                    let ingress = environment.and_then(|one| object::ingress(instance, one, &style));
+                    if let Some(ingress) = ingress {
+                        self.create(namespace, &ingress, "create the Ingress").await?;
+                    }
+                }
+                Step::DeleteIngress(name) => {
+                    let key = self.child(subject, name);
+                    if let Some(ingress) = self.world.ingresses.get(&key) {
+                        self.remove::<Ingress>(namespace, &key.name, &ingress.uid, "delete the Ingress")
+                            .await?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn create_pod(
+        &self,
+        subject: &Subject,
+        instance: &Instance,
+        environment: &Environment,
+    ) -> Result<(), LabError> {
+        let report = self.report_to(subject);
+        if report.is_some() {
+            let uid = instance.metadata.uid.as_deref().unwrap_or_default();
+            let secret = object::report_secret(instance, &self.master.report_token(&subject.key, uid));
+            self.create(&subject.key.namespace, &secret, "create the Secret for reports").await?;
+        }
+        let pod = object::pod(instance, environment, report.as_ref());
+        self.create(&subject.key.namespace, &pod, "create the Pod").await
+    }
+
+    fn public_url(&self, subject: &Subject) -> Option<String> {
+        let url = subject.config.public_url.clone().or_else(|| self.settings.public_url.clone())?;
+        Some(url.trim_end_matches('/').to_owned())
+    }
+
+    fn report_to(&self, subject: &Subject) -> Option<ReportTo> {
+        let base = self.public_url(subject).filter(|_| self.settings.reports)?;
+        let Key { namespace, name } = &subject.key;
+        Some(ReportTo { url: format!("{base}/report/{namespace}/{name}") })
+    }
+
+    /// Where an environment is reached, if anywhere.
+    fn url_of(&self, subject: &Subject, environment: &Environment) -> Option<String> {
+        environment.ports.first()?;
+        let Key { namespace, name } = &subject.key;
+        let path = access_path(namespace, name, &environment.name);
+        let base = if self.settings.gateway {
+            self.public_url(subject)
+        } else {
+            subject.config.ingress_host.as_ref().map(|host| format!("https://{host}"))
+        };
+        Some(format!("{}{path}", base?))
+    }
+
+    /// Says how the parts are.
+    pub(super) fn describe_runtime(
+        &self,
+        subject: &Subject,
+        plan: &Runtime,
+        status: &mut InstanceStatus,
+    ) {
+        status.phase = Some(phase(plan.phase));
+        let earlier = std::mem::take(&mut status.environments);
+        let mut url = None;
+        for report in &plan.environments {
+            let key = self.child(subject, &report.name);
+            let environment = environment_of(subject, &report.name);
+            let pod = self.world.pods.get(&key).filter(|pod| !pod.deleting);
+            let claimed = self.world.claims.get(&key).is_some()
+                || earlier.iter().any(|one| one.name == report.name && one.claim.is_some());
+            let own_url = environment.and_then(|one| self.url_of(subject, one));
+            url = url.or_else(|| own_url.clone());
+            status.environments.push(EnvironmentStatus {
+                name: report.name.clone(),
+                phase: Some(phase(report.phase)),
+                url: own_url,
+                ip: pod.as_ref().and_then(|pod| pod.ip).map(|ip| ip.to_string()),
+                port: pod.as_ref().and_then(|pod| pod.ports.first()).map(|(_, port)| i32::from(*port)),
+                claim: claimed.then(|| child_name(&subject.key.name, &report.name)),
+                message: report.message.clone(),
+            });
+        }
+        if subject.template().is_none() {
+            // Nothing is known of its environments now; what was known stays.
+            status.environments = earlier;
+        } else {
+            status.url = url;
+        }
+    }
+}
+
+fn child(cache: &Cache<ChildView>, key: &Key) -> Known<Child> {
+    Known::from(cache.get(key).map(|child| Child { deleting: child.deleting }))
+}
+
+fn seen_pod(pod: &PodView, now: Timestamp) -> runtime::Pod {
+    runtime::Pod {
+        uid: pod.uid.clone(),
+        phase: match pod.phase {
+            PodPhase::Pending => runtime::PodPhase::Pending,
+            PodPhase::Running => runtime::PodPhase::Running,
+            PodPhase::Succeeded => runtime::PodPhase::Succeeded,
+            PodPhase::Failed => runtime::PodPhase::Failed,
+        },
+        ready: pod.ready,
+        deleting: pod.deleting,
+        created: pod.created.unwrap_or(now),
+        message: pod.message.clone(),
+    }
+}
+
+const fn phase(phase: runtime::Phase) -> Phase {
+    match phase {
+        runtime::Phase::Pending => Phase::Pending,
+        runtime::Phase::Starting => Phase::Starting,
+        runtime::Phase::Ready => Phase::Ready,
+        runtime::Phase::Stopping => Phase::Stopping,
+        runtime::Phase::Off => Phase::Off,
+        runtime::Phase::Failed => Phase::Failed,
+    }
+}

@@ -1,0 +1,164 @@
+//! The conditions of an Instance: what people look at first when something is not as they expect.
+
+use sojourn_api::lab::status::{InstanceStatus, Phase, SubmissionState};
+use sojourn_api::name::lab::{condition, reason};
+use sojourn_core::lab::reason::Reason;
+use sojourn_core::notice::Delivery;
+
+use super::observe::Sight;
+use super::reconcile::{Lab, Verdict};
+use super::subject::Subject;
+
+/// One condition, as it is now.
+pub(super) struct Told {
+    pub(super) kind: &'static str,
+    pub(super) holds: bool,
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+fn told(kind: &'static str, holds: bool, reason: &'static str, message: impl Into<String>) -> Told {
+    Told { kind, holds, reason, message: message.into() }
+}
+
+pub(super) fn conditions(
+    lab: &Lab,
+    subject: &Subject,
+    sight: &Sight,
+    verdict: &Verdict,
+    status: &InstanceStatus,
+) -> Vec<Told> {
+    let mut all = vec![accepted(lab, subject), ready(status)];
+    all.extend(activity(subject, sight, verdict));
+    all.extend(undeliverable(verdict));
+    all.extend(checked(subject, sight, status));
+    all.extend(submitted(status));
+    all.extend(held(verdict));
+    all
+}
+
+fn accepted(lab: &Lab, subject: &Subject) -> Told {
+    let kind = condition::ACCEPTED;
+    let Some(instance) = subject.instance() else {
+        return told(kind, false, reason::INVALID, "it cannot be read");
+    };
+    if let Err(problem) = &subject.intent {
+        return told(kind, false, reason::INVALID, problem.clone());
+    }
+    if subject.template().is_none() {
+        let template = super::world::template_key(instance);
+        let message = format!("there is no Template {template}; it goes on when there is");
+        return told(kind, false, reason::TEMPLATE_MISSING, message);
+    }
+    if subject.tenant().is_none() {
+        let message = format!("there is no Tenant {}", instance.spec.tenant.name);
+        return told(kind, false, reason::TENANT_MISSING, message);
+    }
+    if let Some(problem) = lab.config.problem().or_else(|| lab.parts.problem()) {
+        let message = format!("the last good configuration is in force: {problem}");
+        return told(kind, false, reason::CONFIGURATION_INVALID, message);
+    }
+    told(kind, true, reason::VALID, "")
+}
+
+fn ready(status: &InstanceStatus) -> Told {
+    let phase = status.phase.unwrap_or_default();
+    let message = status.environments.iter().find_map(|environment| {
+        let message = environment.message.as_ref()?;
+        Some(format!("{}: {message}", environment.name))
+    });
+    told(condition::READY, phase == Phase::Ready, phase.as_str(), message.unwrap_or_default())
+}
+
+fn activity(subject: &Subject, sight: &Sight, verdict: &Verdict) -> Option<Told> {
+    let decision = verdict.lifecycle.as_ref()?;
+    if !subject.intent.as_ref().is_ok_and(|intent| intent.running) {
+        return None;
+    }
+    let kind = condition::ACTIVITY_KNOWN;
+    if subject.required.is_empty() {
+        return Some(told(kind, false, "NothingObserves", "no source of activity is configured"));
+    }
+    let blind: Vec<String> = subject
+        .required
+        .iter()
+        .filter(|source| sight.book.coverage(**source).blind_since(verdict.now).is_some())
+        .map(|source| match sight.book.trouble(*source) {
+            Some(trouble) => format!("{source}: {trouble}"),
+            None => format!("{source} was not seen"),
+        })
+        .collect();
+    Some(match decision.next.activity.blind {
+        None => told(kind, true, "AllSourcesSeen", ""),
+        Some(_) => told(kind, false, "SourceBlind", blind.join("; ")),
+    })
+}
+
+fn undeliverable(verdict: &Verdict) -> Option<Told> {
+    let decision = verdict.lifecycle.as_ref()?;
+    let waiting = decision.next.outbox.notices.iter().find(|notice| {
+        matches!(notice.delivery, Delivery::Waiting { .. }) && notice.error.is_some()
+    })?;
+    let error = waiting.error.clone().unwrap_or_default();
+    let message = format!("after {} attempts: {error}", waiting.attempts);
+    Some(told(condition::UNDELIVERABLE, true, "NobodyAccepts", message))
+}
+
+fn checked(subject: &Subject, sight: &Sight, status: &InstanceStatus) -> Option<Told> {
+    subject.instance()?.spec.status_check.as_ref()?;
+    let kind = condition::STATUS_CHECKED;
+    if let Some(words) = sight.check.as_ref().and_then(|found| found.unclear.clone()) {
+        return Some(told(kind, false, "Unclear", words));
+    }
+    let misses = status.termination.as_ref().map_or(0, |termination| termination.misses);
+    if misses > 0 {
+        return Some(told(kind, true, "Missed", format!("{misses} misses in a row")));
+    }
+    let was = subject.instance()?.status.as_ref()?.conditions.iter().find(|one| one.type_ == kind);
+    // Between two checks the last answer stands.
+    match was {
+        Some(was) if was.status == "False" && sight.check.is_none() => {
+            Some(told(kind, false, "Unclear", was.message.clone()))
+        }
+        _ => Some(told(kind, true, "Answered", "")),
+    }
+}
+
+fn submitted(status: &InstanceStatus) -> Option<Told> {
+    if status.submission.is_empty() {
+        return None;
+    }
+    let kind = condition::SUBMITTED;
+    let in_state = |wanted: SubmissionState| {
+        status.submission.iter().find(|entry| entry.state == Some(wanted))
+    };
+    if let Some(failed) = in_state(SubmissionState::Failed) {
+        let error = failed.error.clone().unwrap_or_default();
+        let message = format!("{} after {} attempts: {error}", failed.environment, failed.attempts);
+        return Some(told(kind, false, "Failed", message));
+    }
+    if in_state(SubmissionState::Running).is_some() {
+        return Some(told(kind, false, "Running", ""));
+    }
+    if in_state(SubmissionState::Waiting).is_some() {
+        return Some(told(kind, false, "Waiting", "it is handed in once it is off"));
+    }
+    Some(told(kind, true, "Done", ""))
+}
+
+fn held(verdict: &Verdict) -> Option<Told> {
+    let decision = verdict.lifecycle.as_ref()?;
+    let (reason, why) = decision.why.iter().find_map(|why| {
+        let reason = match why {
+            Reason::Paused => "Paused",
+            Reason::ObserveOnly => "ObserveOnly",
+            Reason::KeptUntil(_) => "Kept",
+            Reason::KeepAllowanceUsedUp => "KeepAllowanceUsedUp",
+            Reason::OptedOut => "OptedOut",
+            Reason::SubmissionPending => "SubmissionPending",
+            _ => return None,
+        };
+        Some((reason, why))
+    })?;
+    Some(told(condition::HELD, true, reason, why.to_string()))
+}

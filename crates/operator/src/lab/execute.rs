@@ -1,0 +1,256 @@
+//! Execute: what was decided, as writes to the API. Nothing is chosen here; every write carries what
+//! makes it harmless when it comes too late or twice.
+
+use k8s_openapi::api::batch::v1::Job;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Resource, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use sojourn_api::lab::environment::Environment;
+use sojourn_api::lab::instance::Instance;
+use sojourn_api::name::lab::FINALIZER;
+use sojourn_core::lab::effect::Effect;
+use sojourn_core::lab::state::State;
+use sojourn_drivers::notify::Recipient;
+
+use super::notice::{self, Parts};
+use super::object::{self, FINISHED_JOB_SECONDS, Submitter};
+use super::reconcile::{Lab, LabError, api_error};
+use super::subject::Subject;
+
+impl Lab {
+    /// Carries out what was decided about the object itself.
+    pub(super) async fn carry_out(
+        &self,
+        subject: &Subject,
+        instance: &Instance,
+        next: &State,
+        effects: &[Effect],
+    ) -> Result<(), LabError> {
+        for effect in effects {
+            match effect {
+                Effect::Notify(recorded) => self.notify(subject, instance, next, recorded),
+                Effect::Stop(_) => self.stop(subject, instance).await?,
+                Effect::Delete => self.delete(subject, instance).await?,
+                Effect::Check => self.check(subject, instance),
+                Effect::Submit { environment, series } => {
+                    self.submit(subject, instance, environment, *series).await?;
+                }
+                Effect::RemoveJob { environment, series } => {
+                    self.remove_job(subject, environment, *series).await?;
+                }
+                Effect::Release => self.release(subject, instance).await?,
+            }
+        }
+        Ok(())
+    }
+
+    fn instances(&self, subject: &Subject) -> Api<Instance> {
+        Api::namespaced(self.client.clone(), &subject.key.namespace)
+    }
+
+    /// Changes the object under the precondition that it is still the one that was looked at.
+    async fn patch(
+        &self,
+        subject: &Subject,
+        instance: &Instance,
+        mut change: Value,
+        what: &'static str,
+    ) -> Result<(), LabError> {
+        change["metadata"]["resourceVersion"] = json!(instance.resource_version());
+        change["metadata"]["uid"] = json!(instance.uid());
+        let written = self
+            .instances(subject)
+            .patch(&subject.key.name, &PatchParams::default(), &Patch::Merge(&change))
+            .await
+            .map_err(|error| api_error(what, error))?;
+        self.world.wrote(&subject.key, written);
+        Ok(())
+    }
+
+    /// Nothing is done with an object that could vanish under our hands.
+    pub(super) async fn hold(&self, subject: &Subject, instance: &Instance) -> Result<(), LabError> {
+        let held = instance.finalizers().iter().any(|one| one == FINALIZER);
+        if held || instance.metadata.deletion_timestamp.is_some() {
+            return Ok(());
+        }
+        let mut finalizers = instance.finalizers().to_vec();
+        finalizers.push(FINALIZER.to_owned());
+        let change = json!({"metadata": {"finalizers": finalizers}});
+        self.patch(subject, instance, change, "add the finalizer").await
+    }
+
+    async fn release(&self, subject: &Subject, instance: &Instance) -> Result<(), LabError> {
+        let kept: Vec<_> = instance.finalizers().iter().filter(|one| *one != FINALIZER).collect();
+        if kept.len() == instance.finalizers().len() {
+            return Ok(());
+        }
+        let change = json!({"metadata": {"finalizers": kept}});
+        match self.patch(subject, instance, change, "remove the finalizer").await {
+            Err(LabError::Gone { .. }) => Ok(()),
+            other => other,
+        }
+    }
+
+    async fn stop(&self, subject: &Subject, instance: &Instance) -> Result<(), LabError> {
+        self.patch(subject, instance, json!({"spec": {"running": false}}), "stop it").await
+    }
+
+    async fn delete(&self, subject: &Subject, instance: &Instance) -> Result<(), LabError> {
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: instance.uid(),
+                resource_version: instance.resource_version(),
+            }),
+            ..DeleteParams::background()
+        };
+        match self.instances(subject).delete(&subject.key.name, &params).await {
+            Ok(either) => {
+                if let Some(marked) = either.left() {
+                    self.world.wrote(&subject.key, marked);
+                }
+                Ok(())
+            }
+            Err(error) => match api_error("delete it", error) {
+                LabError::Gone { .. } => Ok(()),
+                other => Err(other),
+            },
+        }
+    }
+
+    fn notify(
+        &self,
+        subject: &Subject,
+        instance: &Instance,
+        next: &State,
+        recorded: &sojourn_core::notice::Notice<sojourn_core::lab::state::NoticeKind>,
+    ) {
+        let reason = next.coming.as_ref().map(|coming| coming.why.to_string());
+        let parts = Parts {
+            key: &subject.key,
+            instance,
+            tenant: subject.tenant(),
+            persistent: subject.intent.as_ref().is_ok_and(|intent| intent.persistent),
+            reason: reason.unwrap_or_default(),
+            url: instance.status.as_ref().and_then(|status| status.url.clone()),
+            links: self.links.as_deref(),
+            now: self.clock.now(),
+        };
+        let notice = notice::notice(recorded, &parts);
+        if notice.to == Recipient::default() {
+            tracing::debug!(object = %subject.key, "a notice without a recipient");
+        }
+        if self.outbox.attempt(&subject.key, notice) == crate::outbox::Attempt::Busy {
+            tracing::warn!(object = %subject.key, "too many notices wait; it is tried again later");
+        }
+    }
+
+    fn check(&self, subject: &Subject, instance: &Instance) {
+        let Some(target) = self.check_target(subject, instance) else { return };
+        self.prober.check(&subject.key, target, self.parts.probe());
+    }
+
+    async fn submit(
+        &self,
+        subject: &Subject,
+        instance: &Instance,
+        environment: &str,
+        series: u32,
+    ) -> Result<(), LabError> {
+        let Some(submission) = &instance.spec.submission else { return Ok(()) };
+        let Some(environment) = environment_of(subject, environment) else { return Ok(()) };
+        let by = Submitter {
+            image: subject.config.submit_image.clone().unwrap_or_else(|| "sojourn.dev/sojourn".to_owned()),
+            program: self.settings.submit_program.clone(),
+            user: self.settings.submit_user,
+            allowed_addresses: subject.config.allowed_addresses.clone(),
+        };
+        let state = &subject.state;
+        // The same for every attempt and every retry of one wish; another wish is another delivery.
+        let wish = state.submissions.requested.or(state.power.started_at);
+        let key = format!(
+            "{}.{}.{}",
+            instance.uid().unwrap_or_default(),
+            environment.name,
+            wish.map_or(0, |at| at.as_second())
+        );
+        let job = object::job(instance, environment, submission, series, &key, &by);
+        self.create(&subject.key.namespace, &job, "create the submission's Job").await
+    }
+
+    async fn remove_job(
+        &self,
+        subject: &Subject,
+        environment: &str,
+        series: u32,
+    ) -> Result<(), LabError> {
+        let api: Api<Job> = Api::namespaced(self.client.clone(), &subject.key.namespace);
+        let name = object::job_name(&subject.key.name, environment, series);
+        // It goes by itself then, and can be looked at until it does.
+        let change = json!({"spec": {"ttlSecondsAfterFinished": FINISHED_JOB_SECONDS}});
+        match api.patch(&name, &PatchParams::default(), &Patch::Merge(&change)).await {
+            Ok(_) => Ok(()),
+            Err(error) => match api_error("let the submission's Job go", error) {
+                LabError::Gone { .. } => Ok(()),
+                other => Err(other),
+            },
+        }
+    }
+
+    /// Creates an object; one that is there already is as good.
+    pub(super) async fn create<K>(
+        &self,
+        namespace: &str,
+        object: &K,
+        what: &'static str,
+    ) -> Result<(), LabError>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Serialize
+            + DeserializeOwned
+            + Clone
+            + std::fmt::Debug,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        match api.create(&PostParams::default(), object).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+            Err(error) => Err(api_error(what, error)),
+        }
+    }
+
+    /// Deletes a child of an Instance, if it is the one that was seen.
+    pub(super) async fn remove<K>(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        what: &'static str,
+    ) -> Result<(), LabError>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + DeserializeOwned
+            + Clone
+            + std::fmt::Debug,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        let params = DeleteParams {
+            preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+            ..DeleteParams::background()
+        };
+        match api.delete(name, &params).await {
+            Ok(_) => Ok(()),
+            Err(error) => match api_error(what, error) {
+                // Gone, or another one by that name, which was not meant.
+                LabError::Gone { .. } | LabError::Outdated { .. } => Ok(()),
+                other => Err(other),
+            },
+        }
+    }
+}
+
+pub(super) fn environment_of<'a>(subject: &'a Subject, name: &str) -> Option<&'a Environment> {
+    subject.template()?.spec.environment_list.iter().find(|one| one.name == name)
+}

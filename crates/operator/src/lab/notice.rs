@@ -1,0 +1,157 @@
+//! From what was decided to tell, to what is sent: names, links and words.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Resource as _;
+use sojourn_api::lab::instance::Instance;
+use sojourn_api::lab::tenant::Tenant;
+use sojourn_core::key::Key;
+use sojourn_core::lab::state::NoticeKind;
+use sojourn_core::notice::Notice as Recorded;
+use sojourn_drivers::notify::{Channel, Facts, Kind, Notice, Recipient, SendError};
+
+use super::world::World;
+use crate::event::{Events, Severity};
+use crate::link::{Action, Links};
+
+/// How long a link in a mail that names no deadline works.
+const LINK_LIFE: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// Which text tells it. What keeps nothing is not stopped but deleted.
+const fn kind(kind: NoticeKind, persistent: bool) -> Kind {
+    match kind {
+        NoticeKind::InactivityWarning if persistent => Kind::InactivityWarning,
+        NoticeKind::InactivityWarning => Kind::DeletionWarning,
+        NoticeKind::Stopped => Kind::Stopped,
+        NoticeKind::DeletionWarning => Kind::DeletionWarning,
+        NoticeKind::Deleted => Kind::Deleted,
+        NoticeKind::ExpiryWarning => Kind::ExpiryWarning,
+        NoticeKind::Expired => Kind::Expired,
+        NoticeKind::SubmissionFailed => Kind::SubmissionFailed,
+    }
+}
+
+/// What a notice is made from.
+#[derive(Debug)]
+pub(crate) struct Parts<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) instance: &'a Instance,
+    pub(crate) tenant: Option<&'a Tenant>,
+    /// Any of it keeps its data.
+    pub(crate) persistent: bool,
+    pub(crate) reason: String,
+    pub(crate) url: Option<String>,
+    pub(crate) links: Option<&'a Links>,
+    pub(crate) now: Timestamp,
+}
+
+pub(crate) fn notice(recorded: &Recorded<NoticeKind>, parts: &Parts<'_>) -> Notice {
+    let spec = &parts.instance.spec;
+    let to = parts.tenant.map_or_else(Recipient::default, |tenant| Recipient {
+        name: format!("{} {}", tenant.spec.first_name, tenant.spec.last_name).trim().to_owned(),
+        email: tenant.spec.email.clone(),
+    });
+    let warns = matches!(
+        recorded.kind,
+        NoticeKind::InactivityWarning | NoticeKind::DeletionWarning | NoticeKind::ExpiryWarning
+    );
+    let link = |action: Action| {
+        let links = parts.links.filter(|_| warns)?;
+        let uid = parts.instance.metadata.uid.as_deref().unwrap_or_default();
+        let end = recorded.deadline.unwrap_or_else(|| parts.now.saturating_add(LINK_LIFE).unwrap_or(parts.now));
+        Some(links.sign(parts.key, uid, action, end))
+    };
+    let stoppable = recorded.kind == NoticeKind::InactivityWarning;
+    Notice {
+        id: recorded.id.as_str().to_owned(),
+        kind: kind(recorded.kind, parts.persistent),
+        to,
+        facts: Facts {
+            instance: parts.key.name.clone(),
+            namespace: parts.key.namespace.clone(),
+            pretty_name: spec.pretty_name.clone(),
+            template: spec.template.name.clone(),
+            reason: parts.reason.clone(),
+            deadline: recorded.deadline,
+            remaining: recorded.deadline.map(|deadline| deadline.duration_since(parts.now)),
+            alert: recorded.alert,
+            url: parts.url.clone(),
+            keep_hour: link(Action::KeepHour),
+            keep_tomorrow: link(Action::KeepTomorrow),
+            stop: if stoppable { link(Action::Stop) } else { None },
+            detail: recorded.error.clone(),
+        },
+    }
+}
+
+/// The reference by which Events find an instance.
+pub(crate) fn reference(instance: &Instance) -> ObjectReference {
+    instance.object_ref(&())
+}
+
+/// Events as a channel: what there is when nothing else is configured.
+#[derive(Debug)]
+pub(crate) struct EventChannel {
+    pub(crate) events: Events,
+    pub(crate) world: Arc<World>,
+}
+
+impl Channel for EventChannel {
+    fn name(&self) -> &'static str {
+        "Event"
+    }
+
+    fn send<'a>(&'a self, notice: &'a Notice) -> BoxFuture<'a, Result<(), SendError>> {
+        Box::pin(async move {
+            let key = Key::new(notice.facts.namespace.clone(), notice.facts.instance.clone());
+            let instance = self.world.instances.get(&key);
+            let Some(Ok(instance)) = instance.as_deref() else {
+                return Err(SendError::Transient(format!("{key} is not there to be spoken of")));
+            };
+            let (reason, severity) = shown(notice.kind);
+            self.events
+                .tell(&reference(instance), severity, reason, &words(notice), &notice.id)
+                .await
+                .map_err(|error| SendError::Transient(format!("cannot write the Event: {error}")))
+        })
+    }
+}
+
+const fn shown(kind: Kind) -> (&'static str, Severity) {
+    match kind {
+        Kind::InactivityWarning => ("InactivityWarning", Severity::Warning),
+        Kind::Stopped => ("Stopped", Severity::Normal),
+        Kind::DeletionWarning => ("DeletionWarning", Severity::Warning),
+        Kind::Deleted => ("Deleted", Severity::Normal),
+        Kind::ExpiryWarning => ("ExpiryWarning", Severity::Warning),
+        Kind::Expired => ("Expired", Severity::Normal),
+        Kind::SubmissionFailed => ("SubmissionFailed", Severity::Warning),
+    }
+}
+
+/// The notice in one sentence.
+fn words(notice: &Notice) -> String {
+    let facts = &notice.facts;
+    let mut text = match notice.kind {
+        Kind::InactivityWarning => "It is not used and will be stopped or deleted".to_owned(),
+        Kind::Stopped => "It was stopped".to_owned(),
+        Kind::DeletionWarning => "It has been stopped for long and will be deleted".to_owned(),
+        Kind::Deleted => "It is deleted".to_owned(),
+        Kind::ExpiryWarning => "Its lifespan is over and it will be deleted".to_owned(),
+        Kind::Expired => "It is deleted, since its lifespan is over".to_owned(),
+        Kind::SubmissionFailed => "Its data could not be submitted".to_owned(),
+    };
+    if let Some(deadline) = facts.deadline {
+        text.push_str(&format!(" at {deadline:.0}"));
+    }
+    if let Some((alert, of)) = facts.alert {
+        text.push_str(&format!(" (warning {alert} of {of})"));
+    }
+    if !facts.reason.is_empty() {
+        text.push_str(&format!(": {}", facts.reason));
+    }
+    text
+}

@@ -1,0 +1,419 @@
+//! The objects that an Instance is made of, as they are created. Every choice was made before: a
+//! template's environment and a few names go in, an object comes out.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::batch::v1::{Job, JobSpec};
+use k8s_openapi::api::core::v1::{
+    Capabilities, Container, EnvVar, EnvVarSource, PersistentVolumeClaim, PersistentVolumeClaimSpec,
+    PersistentVolumeClaimVolumeSource, Pod, PodSecurityContext, PodSpec, PodTemplateSpec,
+    ResourceRequirements, Secret, SecretKeySelector, SecretVolumeSource, SecurityContext, Service,
+    ServicePort, ServiceSpec, Volume, VolumeDevice, VolumeMount, VolumeResourceRequirements,
+};
+use k8s_openapi::api::networking::v1::{
+    HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule,
+    IngressServiceBackend, IngressSpec, ServiceBackendPort,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::Resource as _;
+use sojourn_api::lab::environment::{Environment, VolumeMode};
+use sojourn_api::lab::instance::{Instance, Submission, SubmissionMethod};
+use sojourn_api::name::{lab, shared};
+
+/// The volume that holds an environment's data.
+const DATA: &str = "data";
+/// An image is needed by the API even where containers are programs of the machine.
+const NO_IMAGE: &str = "sojourn.dev/none";
+/// The key of a report's token in its Secret.
+pub(crate) const REPORT_TOKEN: &str = "token";
+/// Label of the Pods and Jobs that hand in volumes.
+pub(crate) const SUBMISSION: &str = "lab.sojourn.dev/submission";
+/// A submission is tried so often: once, and this many times again.
+pub(crate) const SUBMISSION_RETRIES: i32 = 9;
+/// A Job whose outcome is on record can be looked at for so long.
+pub(crate) const FINISHED_JOB_SECONDS: i32 = 300;
+
+/// What the Pod of an environment, its claim, Service and Ingress are called.
+pub(crate) fn child_name(instance: &str, environment: &str) -> String {
+    format!("{}-{environment}", instance.replace('.', "-"))
+}
+
+pub(crate) fn job_name(instance: &str, environment: &str, series: u32) -> String {
+    format!("{}-submit-{series}", child_name(instance, environment))
+}
+
+pub(crate) fn secret_name(instance: &str) -> String {
+    format!("{}-report", instance.replace('.', "-"))
+}
+
+/// The path under which an environment is reached, through the gateway or an Ingress.
+pub(crate) fn access_path(namespace: &str, instance: &str, environment: &str) -> String {
+    format!("/access/{namespace}/{instance}/{environment}/")
+}
+
+fn owner(instance: &Instance) -> Option<OwnerReference> {
+    instance.controller_owner_ref(&())
+}
+
+fn labels(instance: &Instance, environment: &str) -> BTreeMap<String, String> {
+    let name = instance.metadata.name.clone().unwrap_or_default();
+    BTreeMap::from([
+        (lab::INSTANCE.to_owned(), name),
+        (lab::ENVIRONMENT.to_owned(), environment.to_owned()),
+        (shared::MANAGED_BY.to_owned(), shared::MANAGER.to_owned()),
+    ])
+}
+
+fn metadata(instance: &Instance, environment: &str, name: String) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name),
+        namespace: instance.metadata.namespace.clone(),
+        labels: Some(labels(instance, environment)),
+        owner_references: owner(instance).map(|owner| vec![owner]),
+        ..ObjectMeta::default()
+    }
+}
+
+fn instance_name(instance: &Instance) -> &str {
+    instance.metadata.name.as_deref().unwrap_or_default()
+}
+
+pub(crate) fn claim(instance: &Instance, environment: &Environment) -> PersistentVolumeClaim {
+    let size = environment.size.clone().unwrap_or_default();
+    let block = environment.volume_mode == Some(VolumeMode::Block);
+    PersistentVolumeClaim {
+        metadata: metadata(
+            instance,
+            &environment.name,
+            child_name(instance_name(instance), &environment.name),
+        ),
+        spec: Some(PersistentVolumeClaimSpec {
+            access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
+            resources: Some(VolumeResourceRequirements {
+                requests: Some(BTreeMap::from([("storage".to_owned(), Quantity(size))])),
+                limits: None,
+            }),
+            volume_mode: Some(if block { "Block" } else { "Filesystem" }.to_owned()),
+            ..PersistentVolumeClaimSpec::default()
+        }),
+        status: None,
+    }
+}
+
+/// Where a Pod says that it is used, if anybody listens.
+#[derive(Debug, Clone)]
+pub(crate) struct ReportTo {
+    pub(crate) url: String,
+}
+
+pub(crate) fn pod(
+    instance: &Instance,
+    environment: &Environment,
+    report: Option<&ReportTo>,
+) -> Pod {
+    let name = child_name(instance_name(instance), &environment.name);
+    let namespace = instance.metadata.namespace.as_deref().unwrap_or_default();
+    let claimed = environment.persistent.then(|| name.clone());
+    let block = environment.volume_mode == Some(VolumeMode::Block);
+    let path = environment.mount_path.clone().unwrap_or_default();
+    let mounts = (claimed.is_some() && !block).then(|| {
+        vec![VolumeMount { name: DATA.to_owned(), mount_path: path.clone(), ..VolumeMount::default() }]
+    });
+    let devices = (claimed.is_some() && block)
+        .then(|| vec![VolumeDevice { name: DATA.to_owned(), device_path: path }]);
+    let mut env = environment.env.clone();
+    env.push(variable(
+        "SOJOURN_BASE_PATH",
+        access_path(namespace, instance_name(instance), &environment.name),
+    ));
+    if let Some(report) = report {
+        env.push(variable("SOJOURN_REPORT_URL", report.url.clone()));
+        env.push(EnvVar {
+            name: "SOJOURN_REPORT_TOKEN".to_owned(),
+            value: None,
+            value_from: Some(EnvVarSource {
+                secret_key_ref: Some(SecretKeySelector {
+                    name: secret_name(instance_name(instance)),
+                    key: REPORT_TOKEN.to_owned(),
+                    optional: Some(true),
+                }),
+                ..EnvVarSource::default()
+            }),
+        });
+    }
+    let container = Container {
+        name: environment.name.clone(),
+        image: Some(match environment.image.as_str() {
+            "" => NO_IMAGE.to_owned(),
+            image => image.to_owned(),
+        }),
+        command: some(&environment.command),
+        args: some(&environment.args),
+        env: Some(env),
+        ports: some(&environment.ports),
+        resources: environment.resources.clone(),
+        readiness_probe: environment.readiness_probe.clone(),
+        volume_mounts: mounts,
+        volume_devices: devices,
+        ..Container::default()
+    };
+    Pod {
+        metadata: metadata(instance, &environment.name, name),
+        spec: Some(PodSpec {
+            containers: vec![container],
+            restart_policy: Some("Always".to_owned()),
+            automount_service_account_token: Some(false),
+            enable_service_links: Some(false),
+            volumes: claimed.map(|claim| vec![claim_volume(claim, false)]),
+            ..PodSpec::default()
+        }),
+        status: None,
+    }
+}
+
+fn variable(name: &str, value: String) -> EnvVar {
+    EnvVar { name: name.to_owned(), value: Some(value), value_from: None }
+}
+
+fn some<T: Clone>(list: &[T]) -> Option<Vec<T>> {
+    (!list.is_empty()).then(|| list.to_vec())
+}
+
+fn claim_volume(claim_name: String, read_only: bool) -> Volume {
+    Volume {
+        name: DATA.to_owned(),
+        persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+            claim_name,
+            read_only: read_only.then_some(true),
+        }),
+        ..Volume::default()
+    }
+}
+
+/// The Secret that lets an instance's programs report that they are used.
+pub(crate) fn report_secret(instance: &Instance, token: &str) -> Secret {
+    let mut metadata = metadata(instance, "", secret_name(instance_name(instance)));
+    if let Some(labels) = &mut metadata.labels {
+        labels.remove(lab::ENVIRONMENT);
+    }
+    let data = BTreeMap::from([(REPORT_TOKEN.to_owned(), ByteString(token.as_bytes().to_vec()))]);
+    Secret { metadata, data: Some(data), ..Secret::default() }
+}
+
+/// A name for every port: those that have none are called after their number.
+fn port_name(port: &k8s_openapi::api::core::v1::ContainerPort) -> String {
+    port.name.clone().unwrap_or_else(|| format!("port-{}", port.container_port))
+}
+
+/// The Service of an environment, if it listens anywhere.
+pub(crate) fn service(instance: &Instance, environment: &Environment) -> Option<Service> {
+    if environment.ports.is_empty() {
+        return None;
+    }
+    let ports = environment
+        .ports
+        .iter()
+        .map(|port| ServicePort {
+            name: Some(port_name(port)),
+            port: port.container_port,
+            target_port: Some(IntOrString::Int(port.container_port)),
+            protocol: port.protocol.clone(),
+            ..ServicePort::default()
+        })
+        .collect();
+    let mut selector = labels(instance, &environment.name);
+    selector.remove(shared::MANAGED_BY);
+    let name = child_name(instance_name(instance), &environment.name);
+    Some(Service {
+        metadata: metadata(instance, &environment.name, name),
+        spec: Some(ServiceSpec {
+            // Nobody needs an address of its own: whoever comes, comes through the Ingress.
+            cluster_ip: Some("None".to_owned()),
+            selector: Some(selector),
+            ports: Some(ports),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    })
+}
+
+/// How Ingresses are made on this cluster.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct IngressStyle {
+    pub(crate) class_name: Option<String>,
+    pub(crate) host: Option<String>,
+}
+
+/// The Ingress of an environment, if it listens anywhere.
+pub(crate) fn ingress(
+    instance: &Instance,
+    environment: &Environment,
+    style: &IngressStyle,
+) -> Option<Ingress> {
+    let port = environment.ports.first()?;
+    let name = child_name(instance_name(instance), &environment.name);
+    let namespace = instance.metadata.namespace.as_deref().unwrap_or_default();
+    let backend = IngressBackend {
+        service: Some(IngressServiceBackend {
+            name: name.clone(),
+            port: Some(ServiceBackendPort { name: None, number: Some(port.container_port) }),
+        }),
+        resource: None,
+    };
+    let path = HTTPIngressPath {
+        path: Some(access_path(namespace, instance_name(instance), &environment.name)),
+        path_type: "Prefix".to_owned(),
+        backend,
+    };
+    Some(Ingress {
+        metadata: metadata(instance, &environment.name, name),
+        spec: Some(IngressSpec {
+            ingress_class_name: style.class_name.clone(),
+            rules: Some(vec![IngressRule {
+                host: style.host.clone(),
+                http: Some(HTTPIngressRuleValue { paths: vec![path] }),
+            }]),
+            ..IngressSpec::default()
+        }),
+        status: None,
+    })
+}
+
+/// What runs a submission.
+#[derive(Debug, Clone)]
+pub(crate) struct Submitter {
+    pub(crate) image: String,
+    /// The program: on a cluster the image's own, on one machine this very binary.
+    pub(crate) program: String,
+    pub(crate) user: Option<i64>,
+    /// Address ranges that uploads may reach beside the public ones.
+    pub(crate) allowed_addresses: Vec<String>,
+}
+
+/// The Job that hands in one volume.
+pub(crate) fn job(
+    instance: &Instance,
+    environment: &Environment,
+    submission: &Submission,
+    series: u32,
+    idempotency_key: &str,
+    by: &Submitter,
+) -> Job {
+    let claim = child_name(instance_name(instance), &environment.name);
+    let block = environment.volume_mode == Some(VolumeMode::Block);
+    let name = job_name(instance_name(instance), &environment.name, series);
+    let mut metadata = metadata(instance, &environment.name, name);
+    if let Some(labels) = &mut metadata.labels {
+        labels.insert(SUBMISSION.to_owned(), series.to_string());
+    }
+    let mut args: Vec<String> = ["submit", "--filename", &claim, "--url", &submission.url].map(str::to_owned).into();
+    args.extend(["--method".to_owned(), method(submission.method).to_owned()]);
+    args.extend(["--idempotency-key".to_owned(), idempotency_key.to_owned()]);
+    args.extend([if block { "--device" } else { "--root" }.to_owned(), SOURCE.to_owned()]);
+    for range in &by.allowed_addresses {
+        args.extend(["--allow-address".to_owned(), range.clone()]);
+    }
+    let mut volumes = vec![claim_volume(claim, false)];
+    let mut mounts = Vec::new();
+    if !block {
+        mounts.push(VolumeMount {
+            name: DATA.to_owned(),
+            mount_path: SOURCE.to_owned(),
+            read_only: Some(true),
+            ..VolumeMount::default()
+        });
+    }
+    if let Some(secret) = &submission.secret_ref {
+        args.extend(["--secret-dir".to_owned(), SECRET.to_owned()]);
+        volumes.push(Volume {
+            name: "secret".to_owned(),
+            secret: Some(SecretVolumeSource {
+                secret_name: Some(secret.name.clone()),
+                ..SecretVolumeSource::default()
+            }),
+            ..Volume::default()
+        });
+        mounts.push(VolumeMount {
+            name: "secret".to_owned(),
+            mount_path: SECRET.to_owned(),
+            read_only: Some(true),
+            ..VolumeMount::default()
+        });
+    }
+    let container = Container {
+        name: "submit".to_owned(),
+        image: Some(by.image.clone()),
+        command: Some(vec![by.program.clone()]),
+        args: Some(args),
+        resources: Some(submission_resources()),
+        security_context: Some(confined()),
+        volume_devices: block
+            .then(|| vec![VolumeDevice { name: DATA.to_owned(), device_path: SOURCE.to_owned() }]),
+        volume_mounts: Some(mounts),
+        ..Container::default()
+    };
+    Job {
+        spec: Some(JobSpec {
+            backoff_limit: Some(SUBMISSION_RETRIES),
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta { labels: metadata.labels.clone(), ..ObjectMeta::default() }),
+                spec: Some(PodSpec {
+                    containers: vec![container],
+                    // A Pod per attempt: each keeps what it has to say until it was read.
+                    restart_policy: Some("Never".to_owned()),
+                    automount_service_account_token: Some(false),
+                    enable_service_links: Some(false),
+                    security_context: Some(PodSecurityContext {
+                        run_as_non_root: Some(true),
+                        run_as_user: by.user,
+                        run_as_group: by.user,
+                        fs_group: by.user,
+                        ..PodSecurityContext::default()
+                    }),
+                    volumes: Some(volumes),
+                    ..PodSpec::default()
+                }),
+            },
+            ..JobSpec::default()
+        }),
+        metadata,
+        status: None,
+    }
+}
+
+/// Where the volume is in the Pod that hands it in.
+const SOURCE: &str = "/submission";
+const SECRET: &str = "/submission-secret";
+
+const fn method(method: SubmissionMethod) -> &'static str {
+    match method {
+        SubmissionMethod::Multipart => "Multipart",
+        SubmissionMethod::Put => "Put",
+        SubmissionMethod::S3 => "S3",
+    }
+}
+
+fn submission_resources() -> ResourceRequirements {
+    let amounts = |cpu: &str, memory: &str| {
+        Some(BTreeMap::from([
+            ("cpu".to_owned(), Quantity(cpu.to_owned())),
+            ("memory".to_owned(), Quantity(memory.to_owned())),
+        ]))
+    };
+    ResourceRequirements {
+        requests: amounts("500m", "256Mi"),
+        limits: amounts("1", "1Gi"),
+        ..ResourceRequirements::default()
+    }
+}
+
+fn confined() -> SecurityContext {
+    SecurityContext {
+        allow_privilege_escalation: Some(false),
+        capabilities: Some(Capabilities { add: None, drop: Some(vec!["ALL".to_owned()]) }),
+        ..SecurityContext::default()
+    }
+}

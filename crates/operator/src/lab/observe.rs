@@ -1,0 +1,132 @@
+//! Observe: what can be seen of an Instance, from caches and from memory. Nothing is written.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::ListParams;
+use sojourn_core::activity::Seen;
+use sojourn_core::key::Key;
+use sojourn_core::known::Known;
+use sojourn_core::lab::observed::{Job, JobEnd};
+use sojourn_core::notice::{Delivery, Outcome};
+use sojourn_drivers::submission::Receipt;
+
+use super::object::{child_name, job_name};
+use super::prober::Found;
+use super::reconcile::Lab;
+use super::subject::Subject;
+use super::view::{self, JobView};
+use crate::collector::Book;
+
+/// What was seen.
+#[derive(Debug)]
+pub(crate) struct Sight {
+    pub(crate) activity: Option<Seen>,
+    pub(crate) book: Arc<Book>,
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) check: Option<Found>,
+    pub(crate) jobs: Vec<(String, Known<Job>)>,
+}
+
+impl Lab {
+    pub(super) async fn look(&self, subject: &Subject) -> Sight {
+        let key = &subject.key;
+        Sight {
+            activity: self.tracker.peek(key),
+            book: self.ledger.read(),
+            outcomes: self.outcomes(subject),
+            check: self.prober.found(key),
+            jobs: self.jobs(subject).await,
+        }
+    }
+
+    fn outcomes(&self, subject: &Subject) -> Vec<Outcome> {
+        let waiting = subject.state.outbox.notices.iter();
+        waiting
+            .filter(|notice| matches!(notice.delivery, Delivery::Waiting { .. }))
+            .filter_map(|notice| {
+                let outcome = self.outbox.outcome(&subject.key, notice.id.as_str())?;
+                Some(Outcome {
+                    id: notice.id.clone(),
+                    at: outcome.at,
+                    result: outcome.result.map(drop).map_err(|failure| failure.words),
+                })
+            })
+            .collect()
+    }
+
+    /// The Jobs of submissions that are under way or whose end is not on record.
+    async fn jobs(&self, subject: &Subject) -> Vec<(String, Known<Job>)> {
+        let mut jobs = Vec::new();
+        for entry in &subject.state.submissions.entries {
+            let name = job_name(&subject.key.name, &entry.environment, entry.series);
+            let key = Key::new(subject.key.namespace.clone(), name.clone());
+            let job = match self.world.jobs.get(&key) {
+                None => Known::Absent,
+                Some(view) if view.leaving => Known::Unknown,
+                Some(view) => self.job(subject, &name, &view).await,
+            };
+            jobs.push((entry.environment.clone(), job));
+        }
+        jobs
+    }
+
+    async fn job(&self, subject: &Subject, name: &str, view: &JobView) -> Known<Job> {
+        let end = match &view.end {
+            view::JobEnd::Running => JobEnd::Running,
+            view::JobEnd::Failed { message } => {
+                let said = self.last_words(subject, name).await.ok().and_then(|words| words.error);
+                JobEnd::Failed { error: said.unwrap_or_else(|| message.clone()) }
+            }
+            view::JobEnd::Complete { at } => match self.last_words(subject, name).await {
+                Ok(words) => JobEnd::Done {
+                    at: at.unwrap_or_else(|| self.clock.now()),
+                    size: words.receipt.as_ref().map(|receipt| receipt.size),
+                    sha256: words.receipt.as_ref().map(|receipt| receipt.sha256.clone()),
+                    receipt: words.receipt.map(|receipt| receipt.receipt),
+                },
+                // What it left behind cannot be read now; it stays until it can.
+                Err(_) => return Known::Unknown,
+            },
+        };
+        Known::Is(Job { series: view.series, failed_attempts: view.failed, end })
+    }
+
+    /// What the newest Pod of a Job left behind.
+    async fn last_words(&self, subject: &Subject, job: &str) -> Result<Words, kube::Error> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &subject.key.namespace);
+        let params = ListParams::default().labels(&format!("job-name={job}"));
+        let mut pods = api.list(&params).await?.items;
+        pods.sort_by_key(|pod| ended_at(pod));
+        let message = pods.last().and_then(message).unwrap_or_default();
+        Ok(match Receipt::from_termination_message(&message) {
+            Ok(receipt) => Words { receipt: Some(receipt), error: None },
+            Err(_) => Words { receipt: None, error: Some(message).filter(|text| !text.is_empty()) },
+        })
+    }
+
+    /// The name of the Pod, claim, Service and Ingress of an environment.
+    pub(super) fn child(&self, subject: &Subject, environment: &str) -> Key {
+        Key::new(subject.key.namespace.clone(), child_name(&subject.key.name, environment))
+    }
+}
+
+struct Words {
+    receipt: Option<Receipt>,
+    error: Option<String>,
+}
+
+fn terminated(pod: &Pod) -> Option<&k8s_openapi::api::core::v1::ContainerStateTerminated> {
+    let status = pod.status.as_ref()?.container_statuses.as_ref()?.first()?;
+    status.state.as_ref()?.terminated.as_ref()
+}
+
+fn ended_at(pod: &Pod) -> Option<Timestamp> {
+    terminated(pod)?.finished_at.as_ref().map(|time| time.0)
+}
+
+fn message(pod: &Pod) -> Option<String> {
+    terminated(pod)?.message.clone()
+}

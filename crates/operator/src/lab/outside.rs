@@ -1,0 +1,97 @@
+//! The outside as the family uses it: who answers queries, takes notices and looks at status URLs.
+//! What is real and what is scripted is chosen by whoever starts the controllers.
+
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::Arc;
+
+use sojourn_api::lab::LabConfig;
+use sojourn_drivers::guard::Allow;
+use sojourn_drivers::metrics::prometheus::{Address, Prometheus};
+use sojourn_drivers::metrics::Metrics;
+use sojourn_drivers::notify::settings::Settings;
+use sojourn_drivers::notify::smtp::Smtp;
+use sojourn_drivers::notify::template::Templates;
+use sojourn_drivers::notify::webhook::{Form, Webhook};
+use sojourn_drivers::notify::{Channel, Zone};
+use sojourn_drivers::probe::{HttpProbe, Probe};
+use sojourn_drivers::trust::trust;
+
+/// Makes the parts of the outside from the configuration, each time that it changes.
+pub trait Outside: Send + Sync + Debug {
+    /// Whom to ask for metrics; nobody, if none is configured.
+    fn metrics(&self, config: &LabConfig) -> Result<Option<Arc<dyn Metrics>>, String>;
+
+    /// Who takes notices. Nobody at all: then Events do.
+    fn channels(
+        &self,
+        config: &LabConfig,
+        secrets: &Secrets,
+    ) -> Result<Vec<Arc<dyn Channel>>, String>;
+
+    fn probe(&self, config: &LabConfig) -> Result<Arc<dyn Probe>, String>;
+}
+
+/// What the configuration keeps in Secrets, read.
+#[derive(Clone, Default)]
+pub struct Secrets {
+    pub webhook_url: Option<String>,
+    pub slack_url: Option<String>,
+}
+
+impl Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Secrets").finish_non_exhaustive()
+    }
+}
+
+/// The real outside.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Real;
+
+impl Outside for Real {
+    fn metrics(&self, config: &LabConfig) -> Result<Option<Arc<dyn Metrics>>, String> {
+        let Some(url) = &config.prometheus_url else { return Ok(None) };
+        let address = Address {
+            url: url.clone(),
+            token_file: None,
+            ca_file: config.trusted_ca_file.as_ref().map(Into::into),
+        };
+        let client = Prometheus::new(address).map_err(|error| error.to_string())?;
+        Ok(Some(Arc::new(client)))
+    }
+
+    fn channels(
+        &self,
+        config: &LabConfig,
+        secrets: &Secrets,
+    ) -> Result<Vec<Arc<dyn Channel>>, String> {
+        let words = |error: &dyn std::error::Error| error.to_string();
+        let settings = config.mail_config_dir.as_ref().map(|folder| Settings::read(Path::new(folder)));
+        let settings = settings.transpose().map_err(|error| words(&error))?;
+        let zone = settings.as_ref().map_or_else(Zone::utc, |settings| settings.zone().clone());
+        let folder = config.mail_template_dir.as_ref().map(Path::new);
+        let templates = Templates::load(folder, zone).map_err(|error| words(&error))?;
+        let templates = Arc::new(templates);
+        let mut channels: Vec<Arc<dyn Channel>> = Vec::new();
+        if let Some(settings) = settings {
+            let smtp = Smtp::new(settings, templates.clone()).map_err(|error| words(&error))?;
+            channels.push(Arc::new(smtp));
+        }
+        let hooks = [(Form::Json, &secrets.webhook_url), (Form::Slack, &secrets.slack_url)];
+        for (form, url) in hooks {
+            let Some(url) = url else { continue };
+            let authority = config.trusted_ca_file.as_ref().map(Path::new);
+            let tls = trust(authority).map_err(|error| words(&error))?;
+            let hook = Webhook::new(form, url, tls, templates.clone()).map_err(|e| words(&e))?;
+            channels.push(Arc::new(hook));
+        }
+        Ok(channels)
+    }
+
+    fn probe(&self, config: &LabConfig) -> Result<Arc<dyn Probe>, String> {
+        let allow = Allow::parse(&config.allowed_addresses).map_err(|error| error.to_string())?;
+        let probe = HttpProbe::new(allow).map_err(|error| error.to_string())?;
+        Ok(Arc::new(probe))
+    }
+}

@@ -1,0 +1,90 @@
+//! Looks at the status of instances, beside the reconciler: a slow answer delays nobody else.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sojourn_core::key::Key;
+use sojourn_core::lab::observed::{Answer, Check};
+use sojourn_drivers::probe::{Observation, Probe, Target};
+use tokio::sync::{Semaphore, mpsc};
+
+use super::world::Waiting;
+use crate::clock::Clock;
+use crate::frame::Queue;
+
+/// Checks at the same time. Each takes a few seconds at most.
+const MOST_AT_ONCE: usize = 64;
+/// Checks that wait; what is over that is asked for again by the next look.
+const MOST_WAITING: usize = 10_000;
+
+/// What was found out, until it is in the object.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) check: Check,
+    /// What was wrong with an answer that says nothing.
+    pub(crate) unclear: Option<String>,
+}
+
+/// The way to ask for checks and to read what they found.
+#[derive(Debug, Clone)]
+pub(crate) struct Prober {
+    found: Arc<Mutex<HashMap<Key, Found>>>,
+    waiting: Arc<Waiting>,
+    orders: mpsc::Sender<(Key, Target, Arc<dyn Probe>)>,
+}
+
+impl Prober {
+    /// The prober, and the work that somebody has to run.
+    pub(crate) fn new(
+        queue: Arc<Queue>,
+        clock: Arc<dyn Clock>,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let (orders, mut waiting_orders) = mpsc::channel::<(Key, Target, Arc<dyn Probe>)>(MOST_WAITING);
+        let prober = Self { found: Arc::default(), waiting: Arc::default(), orders };
+        let (found, waiting) = (prober.found.clone(), prober.waiting.clone());
+        let work = async move {
+            let slots = Arc::new(Semaphore::new(MOST_AT_ONCE));
+            let mut checks = tokio::task::JoinSet::new();
+            while let Some((key, target, probe)) = waiting_orders.recv().await {
+                let slot = slots.clone().acquire_owned().await.expect("never closed");
+                while checks.try_join_next().is_some() {}
+                let (found, waiting) = (found.clone(), waiting.clone());
+                let (queue, clock) = (queue.clone(), clock.clone());
+                checks.spawn(async move {
+                    let observation = probe.check(&target).await;
+                    let one = interpret(observation, clock.as_ref());
+                    found.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), one);
+                    waiting.remove(&key);
+                    queue.wake(&key);
+                    drop(slot);
+                });
+            }
+        };
+        (prober, work)
+    }
+
+    /// Asks for a check, unless one is under way.
+    pub(crate) fn check(&self, key: &Key, target: Target, probe: Arc<dyn Probe>) {
+        if self.waiting.add(key) && self.orders.try_send((key.clone(), target, probe)).is_err() {
+            self.waiting.remove(key);
+        }
+    }
+
+    pub(crate) fn found(&self, key: &Key) -> Option<Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    pub(crate) fn forget(&self, key: &Key) {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+}
+
+fn interpret(observation: Observation, clock: &dyn Clock) -> Found {
+    let (answer, unclear) = match observation {
+        Observation::Keeps { deadline } => (Answer::Keeps { deadline }, None),
+        Observation::Reachable => (Answer::Keeps { deadline: None }, None),
+        Observation::Ends | Observation::Unreachable(_) => (Answer::Ends, None),
+        Observation::Unclear(words) => (Answer::Unclear, Some(words)),
+    };
+    Found { check: Check { at: clock.now(), answer }, unclear }
+}

@@ -1,0 +1,236 @@
+//! Publish: the only writer of an Instance's status, its conditions and Events.
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::{Map, Value, json};
+use sojourn_api::lab::convert::write_state;
+use sojourn_api::lab::instance::Instance;
+use sojourn_api::lab::status::InstanceStatus;
+use sojourn_api::name::lab::mirror;
+use sojourn_core::decision::Wake;
+use sojourn_core::lab::state::{Action, State};
+
+use super::condition::conditions;
+use super::notice::reference;
+use super::observe::Sight;
+use super::reconcile::{Lab, LabError, Verdict, api_error};
+use super::subject::Subject;
+use super::transition::transitions;
+
+impl Lab {
+    /// Says what was decided and what came of it.
+    pub(super) async fn say(
+        &self,
+        subject: &Subject,
+        sight: &Sight,
+        verdict: &Verdict,
+        executed: &Result<(), LabError>,
+    ) -> Result<Wake, LabError> {
+        let Some(instance) = subject.instance() else {
+            tracing::warn!(object = %subject.key, problem = ?subject.intent.as_ref().err(), "unreadable");
+            return Ok(Wake::OnChange);
+        };
+        let before = instance.status.clone().unwrap_or_default();
+        let mut status = before.clone();
+        self.describe(subject, instance, verdict, &mut status);
+        let told = conditions(self, subject, sight, verdict, &status);
+        status.conditions = merged(&before.conditions, told, instance, verdict.now);
+        // An action that failed is decided anew; what it would have led to must not be on record.
+        if let Err(error) = executed {
+            if matches!(error, LabError::Outdated { .. } | LabError::Gone { .. }) {
+                return Ok(Wake::OnChange);
+            }
+            tracing::debug!(object = %subject.key, "published although not everything was done");
+        }
+        if status != before {
+            self.write(subject, instance, status.clone()).await?;
+        }
+        self.confirm(subject, sight, verdict);
+        self.tell(subject, instance, &before, &status, verdict.now);
+        self.mirror(subject, verdict).await?;
+        Ok(self.wake(verdict))
+    }
+
+    fn describe(
+        &self,
+        subject: &Subject,
+        instance: &Instance,
+        verdict: &Verdict,
+        status: &mut InstanceStatus,
+    ) {
+        status.observed_generation = instance.metadata.generation;
+        if let Some(decision) = &verdict.lifecycle {
+            write_state(&decision.next, status);
+        }
+        if let Some(plan) = &verdict.runtime {
+            self.describe_runtime(subject, plan, status);
+        }
+    }
+
+    /// Writes the status of the object that was looked at. If only our own writes came in between,
+    /// it is still that object.
+    async fn write(
+        &self,
+        subject: &Subject,
+        looked_at: &Instance,
+        status: InstanceStatus,
+    ) -> Result<(), LabError> {
+        const WHAT: &str = "write the status";
+        let latest = self.world.instances.get(&subject.key);
+        let latest = latest.as_deref().and_then(|read| read.as_ref().ok()).unwrap_or(looked_at);
+        if latest.status != looked_at.status || latest.uid() != looked_at.uid() {
+            return Err(LabError::Outdated { what: WHAT });
+        }
+        let mut object = latest.clone();
+        object.status = Some(status);
+        let api: Api<Instance> = Api::namespaced(self.client.clone(), &subject.key.namespace);
+        match api.replace_status(&subject.key.name, &PostParams::default(), &object).await {
+            Ok(written) => {
+                self.world.wrote(&subject.key, written);
+                Ok(())
+            }
+            Err(error) => match api_error(WHAT, error) {
+                // Released, and gone with it.
+                LabError::Gone { .. } => Ok(()),
+                other => Err(other),
+            },
+        }
+    }
+
+    /// What is in the object now need not be kept in memory.
+    fn confirm(&self, subject: &Subject, sight: &Sight, verdict: &Verdict) {
+        let Some(decision) = &verdict.lifecycle else { return };
+        let key = &subject.key;
+        if let Some(seen) = &sight.activity {
+            self.tracker.taken(key, seen);
+        }
+        for outcome in &sight.outcomes {
+            self.outbox.taken(key, outcome.id.as_str());
+        }
+        if let Some(found) = &sight.check
+            && self.prober.found(key).is_some_and(|newest| newest.check == found.check)
+        {
+            self.prober.forget(key);
+        }
+        self.tracker.set_deadline(key, deadline(&decision.next));
+    }
+
+    fn tell(
+        &self,
+        subject: &Subject,
+        instance: &Instance,
+        before: &InstanceStatus,
+        status: &InstanceStatus,
+        now: Timestamp,
+    ) {
+        let about = reference(instance);
+        for transition in transitions(before, status) {
+            // The same change is told once, however often it is published.
+            let id = format!("{}.{}", transition.reason, now.as_second());
+            self.events.say(&about, transition.severity, transition.reason, &transition.message, &id);
+            tracing::info!(
+                object = %subject.key,
+                reason = transition.reason,
+                "{}", transition.message
+            );
+        }
+    }
+
+    /// What people are used to find in annotations. Nobody here reads them.
+    async fn mirror(&self, subject: &Subject, verdict: &Verdict) -> Result<(), LabError> {
+        let Some(decision) = &verdict.lifecycle else { return Ok(()) };
+        let latest = self.world.instances.get(&subject.key);
+        let Some(Ok(instance)) = latest.as_deref() else { return Ok(()) };
+        if instance.metadata.deletion_timestamp.is_some() {
+            return Ok(());
+        }
+        let wanted = mirrored(&decision.next, instance.spec.running);
+        let mut change = Map::new();
+        for (name, value) in wanted {
+            let there = instance.annotations().get(name);
+            if there.map(String::as_str) != value.as_deref() {
+                change.insert(name.to_owned(), value.map_or(Value::Null, Value::String));
+            }
+        }
+        if change.is_empty() {
+            return Ok(());
+        }
+        let api: Api<Instance> = Api::namespaced(self.client.clone(), &subject.key.namespace);
+        let patch = json!({"metadata": {"annotations": change}});
+        match api.patch(&subject.key.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            Ok(written) => {
+                self.world.wrote(&subject.key, written);
+                Ok(())
+            }
+            Err(error) => match api_error("mirror the status into annotations", error) {
+                LabError::Gone { .. } => Ok(()),
+                other => Err(other),
+            },
+        }
+    }
+
+    fn wake(&self, verdict: &Verdict) -> Wake {
+        let lifecycle = verdict.lifecycle.as_ref().map_or(Wake::OnChange, |decision| decision.wake);
+        let runtime = verdict.runtime.as_ref().map_or(Wake::OnChange, |plan| plan.wake);
+        lifecycle.min(runtime)
+    }
+}
+
+/// When use must be known at once, because something depends on it.
+fn deadline(state: &State) -> Option<Timestamp> {
+    let coming = state.coming.as_ref()?;
+    match coming.action {
+        Action::Warn | Action::Stop | Action::Delete => coming.at,
+        Action::Check | Action::Submit => None,
+    }
+}
+
+fn mirrored(state: &State, running: bool) -> [(&'static str, Option<String>); 5] {
+    let time = |at: Option<Timestamp>| at.map(|at| format!("{at:.0}"));
+    let last_notice = state.ladder.warned_at;
+    [
+        (mirror::ALERTS_SENT, Some(state.ladder.alerts_sent.to_string())),
+        (mirror::LAST_ACTIVITY, time(state.activity.last)),
+        (mirror::LAST_NOTIFICATION, time(last_notice)),
+        (mirror::LAST_RUNNING, Some(running.to_string())),
+        (mirror::EXPIRING_WARNING, time(state.expiration.warned_at)),
+    ]
+}
+
+/// The conditions as they are now: a transition time changes with the status alone, and is never
+/// used as a timer.
+fn merged(
+    before: &[Condition],
+    told: Vec<super::condition::Told>,
+    instance: &Instance,
+    now: Timestamp,
+) -> Vec<Condition> {
+    told.into_iter()
+        .map(|told| {
+            let status = if told.holds { "True" } else { "False" };
+            let was = before.iter().find(|one| one.type_ == told.kind);
+            let since = was.filter(|was| was.status == status);
+            let whole = Timestamp::from_second(now.as_second()).unwrap_or(now);
+            let mut condition = Condition {
+                type_: told.kind.to_owned(),
+                status: status.to_owned(),
+                reason: told.reason.to_owned(),
+                message: told.message,
+                last_transition_time: since
+                    .map_or(Time(whole), |was| was.last_transition_time.clone()),
+                observed_generation: instance.metadata.generation,
+            };
+            // A generation alone is no news.
+            if let Some(was) = was {
+                let mut same = condition.clone();
+                same.observed_generation = was.observed_generation;
+                if same == *was && instance.status.as_ref().and_then(|s| s.observed_generation) == instance.metadata.generation {
+                    condition = same;
+                }
+            }
+            condition
+        })
+        .collect()
+}

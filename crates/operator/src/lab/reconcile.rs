@@ -1,0 +1,234 @@
+//! The family's controller: one Instance in five steps.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Client;
+use sojourn_api::lab::LabConfig;
+use sojourn_api::lab::convert::{CheckTarget, check_target};
+use sojourn_api::lab::instance::Instance;
+use sojourn_core::activity::Source;
+use sojourn_core::coverage::Coverage;
+use sojourn_core::decision::Wake;
+use sojourn_core::key::Key;
+use sojourn_core::lab::observed::Observed;
+use sojourn_core::lab::runtime::Runtime;
+use sojourn_core::lab::{LabDecision, decide};
+use sojourn_drivers::probe::{Codes, Target as ProbeTarget};
+
+use super::arrange::Restarts;
+use super::master::Master;
+use super::observe::Sight;
+use super::parts::Parts;
+use super::prober::Prober;
+use super::subject::Subject;
+use super::world::World;
+use crate::clock::Clock;
+use crate::collector::Ledger;
+use crate::configuration::Configuration;
+use crate::event::Events;
+use crate::frame::{Class, Reconciler, Target};
+use crate::link::Links;
+use crate::outbox::Outbox;
+use crate::tracker::Tracker;
+
+/// What is the same for every Instance of this process.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// This process serves the access gateway.
+    pub gateway: bool,
+    /// This process takes reports of use.
+    pub reports: bool,
+    /// Where people and Pods reach this process, unless the configuration says otherwise.
+    pub public_url: Option<String>,
+    /// The program that hands volumes in, as its Pods find it.
+    pub submit_program: String,
+    /// The user it runs as, where one can be chosen.
+    pub submit_user: Option<i64>,
+}
+
+impl Settings {
+    /// The sources that report by themselves.
+    pub(crate) fn pushed(&self) -> Vec<Source> {
+        let mut pushed = Vec::new();
+        if self.gateway {
+            pushed.push(Source::Gateway);
+        }
+        if self.reports {
+            pushed.push(Source::Report);
+        }
+        pushed
+    }
+}
+
+/// The controller of Instances.
+pub(crate) struct Lab {
+    pub(crate) client: Client,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) world: Arc<World>,
+    pub(crate) config: Arc<Configuration<LabConfig>>,
+    pub(crate) tracker: Tracker,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) outbox: Outbox,
+    pub(crate) prober: Prober,
+    pub(crate) events: Events,
+    pub(crate) links: Option<Arc<Links>>,
+    pub(crate) master: Master,
+    pub(crate) parts: Arc<Parts>,
+    pub(crate) restarts: Restarts,
+    pub(crate) settings: Settings,
+}
+
+impl std::fmt::Debug for Lab {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lab").finish_non_exhaustive()
+    }
+}
+
+/// Everything that was decided about an Instance.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    pub(crate) lifecycle: Option<LabDecision>,
+    pub(crate) runtime: Option<Runtime>,
+    /// The time it was decided at.
+    pub(crate) now: Timestamp,
+}
+
+/// What could not be done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LabError {
+    #[error("cannot {what}: it is gone")]
+    Gone { what: &'static str },
+    #[error("cannot {what}: it has changed meanwhile")]
+    Outdated { what: &'static str },
+    #[error("cannot {what}")]
+    Api { what: &'static str, source: Box<kube::Error> },
+}
+
+pub(super) fn api_error(what: &'static str, error: kube::Error) -> LabError {
+    match &error {
+        kube::Error::Api(status) if status.is_not_found() => LabError::Gone { what },
+        kube::Error::Api(status) if status.is_conflict() => LabError::Outdated { what },
+        _ => LabError::Api { what, source: Box::new(error) },
+    }
+}
+
+impl Reconciler for Lab {
+    type Object = Subject;
+    type Observed = Sight;
+    type Decision = Verdict;
+    type Error = LabError;
+
+    fn name(&self) -> &'static str {
+        "lab"
+    }
+
+    fn parse(&self, key: &Key) -> Target<Subject> {
+        let config = self.config.current();
+        let configured = super::activity::sources(&config, &self.settings.pushed());
+        match Subject::find(&self.world, key, config, &configured) {
+            Some(subject) => Target::Is(subject),
+            None => {
+                if self.world.instances.get(key).is_none() {
+                    self.forget(key);
+                }
+                Target::Gone
+            }
+        }
+    }
+
+    async fn observe(&self, subject: &Subject) -> Sight {
+        self.look(subject).await
+    }
+
+    fn decide(&self, subject: &Subject, sight: &Sight, now: Timestamp) -> Verdict {
+        let Ok(intent) = &subject.intent else {
+            return Verdict { lifecycle: None, runtime: None, now };
+        };
+        let coverage: Vec<&Coverage> =
+            subject.required.iter().map(|source| sight.book.coverage(*source)).collect();
+        let runtime = self.runtime(subject, intent, now);
+        let seen = Observed {
+            activity: sight.activity,
+            coverage: &coverage,
+            blind: coverage.iter().filter_map(|one| one.blind_since(now)).min(),
+            outcomes: &sight.outcomes,
+            pods: runtime.pods,
+            pods_since: self.pods_since(subject),
+            check: sight.check.as_ref().map(|found| found.check),
+            jobs: &sight.jobs,
+        };
+        let lifecycle = decide(subject.state.clone(), &seen, intent, now);
+        Verdict { lifecycle: Some(lifecycle), runtime: Some(runtime), now }
+    }
+
+    async fn execute(&self, subject: &Subject, verdict: &Verdict) -> Result<(), LabError> {
+        let Some(instance) = subject.instance() else { return Ok(()) };
+        self.hold(subject, instance).await?;
+        if let Some(plan) = &verdict.runtime {
+            self.arrange(subject, instance, plan).await?;
+        }
+        if let Some(decision) = &verdict.lifecycle {
+            self.carry_out(subject, instance, &decision.next, &decision.effects).await?;
+        }
+        Ok(())
+    }
+
+    async fn publish(
+        &self,
+        subject: &Subject,
+        sight: &Sight,
+        verdict: &Verdict,
+        executed: &Result<(), LabError>,
+    ) -> Result<Wake, LabError> {
+        self.say(subject, sight, verdict, executed).await
+    }
+
+    fn class(error: &LabError) -> Class {
+        match error {
+            LabError::Outdated { .. } | LabError::Gone { .. } => Class::Outdated,
+            LabError::Api { source, .. } => match &**source {
+                kube::Error::Api(status) if matches!(status.code, 400 | 401 | 403 | 422) => {
+                    Class::Blocked
+                }
+                kube::Error::SerdeError(_) => Class::Bug,
+                _ => Class::Transient,
+            },
+        }
+    }
+}
+
+impl Lab {
+    /// The object is gone: what memory holds of it may go, too.
+    fn forget(&self, key: &Key) {
+        self.tracker.forget(key);
+        self.outbox.forget(key);
+        self.prober.forget(key);
+    }
+
+    /// Whom to ask about the Instance's status.
+    pub(super) fn check_target(&self, subject: &Subject, instance: &Instance) -> Option<ProbeTarget> {
+        let patience = |span: jiff::SignedDuration| {
+            Duration::try_from(span).unwrap_or(Duration::from_secs(3))
+        };
+        match check_target(instance)? {
+            CheckTarget::Contract { url, timeout, keep, end } => Some(ProbeTarget::Contract {
+                url,
+                timeout: patience(timeout),
+                keep: Codes::parse(keep.iter().map(String::as_str)).ok()?,
+                end: Codes::parse(end.iter().map(String::as_str)).ok()?,
+            }),
+            CheckTarget::Reachability { timeout } => {
+                let environment = subject
+                    .template()?
+                    .spec
+                    .environment_list
+                    .iter()
+                    .find(|environment| !environment.ports.is_empty())?;
+                let address = self.world.address(&subject.key, &environment.name)?;
+                Some(ProbeTarget::Reach { address, http: true, timeout: patience(timeout) })
+            }
+        }
+    }
+}

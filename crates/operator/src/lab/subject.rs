@@ -1,0 +1,84 @@
+//! Parse: an Instance with everything that says something about it, or what is wrong with it.
+
+use std::sync::Arc;
+
+use sojourn_api::lab::LabConfig;
+use sojourn_api::lab::convert::{OptOuts, intent, read_state, sources};
+use sojourn_api::lab::instance::Instance;
+use sojourn_api::lab::template::Template;
+use sojourn_api::lab::tenant::Tenant;
+use sojourn_core::activity::Source;
+use sojourn_core::key::Key;
+use sojourn_core::lab::intent::Intent;
+use sojourn_core::lab::state::State;
+
+use super::world::{Read, World, template_key};
+
+/// An Instance that is being looked at.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    pub(crate) key: Key,
+    instance: Arc<Read<Instance>>,
+    template: Option<Arc<Read<Template>>>,
+    tenant: Option<Arc<Read<Tenant>>>,
+    pub(crate) config: Arc<LabConfig>,
+    /// What is wanted, or why that cannot be told.
+    pub(crate) intent: Result<Intent, String>,
+    /// What the object remembers.
+    pub(crate) state: State,
+    /// The sources that must see before anything counts as unused.
+    pub(crate) required: Vec<Source>,
+}
+
+impl Subject {
+    /// Nothing, if it is not there or not ours.
+    pub(crate) fn find(
+        world: &World,
+        key: &Key,
+        config: Arc<LabConfig>,
+        configured: &[Source],
+    ) -> Option<Self> {
+        let instance = world.instances.get(key)?;
+        let namespace = world.namespaces.get(&Key::new("", key.namespace.clone()))?;
+        if !config.covers(&namespace.labels) {
+            return None;
+        }
+        let (template, tenant, intent, state) = match &*instance {
+            Ok(readable) => {
+                let template = world.templates.get(&template_key(readable));
+                let tenant = world.tenants.get(&Key::new("", readable.spec.tenant.name.clone()));
+                let opt_outs = OptOuts {
+                    inactivity: namespace.inactivity_ignored,
+                    expiration: namespace.expiration_ignored,
+                };
+                let usable = match template.as_deref() {
+                    Some(Err(problem)) => Err(format!("template: {problem}")),
+                    Some(Ok(template)) => Ok(Some(template)),
+                    None => Ok(None),
+                };
+                let wanted = usable.and_then(|template| {
+                    intent(readable, template, opt_outs, &config).map_err(|e| e.to_string())
+                });
+                let state = read_state(readable.status.as_ref());
+                (template, tenant, wanted, state)
+            }
+            Err(problem) => (None, None, Err(problem.clone()), State::default()),
+        };
+        let readable = template.as_deref().and_then(|template| template.as_ref().ok());
+        let required = sources(readable, configured);
+        Some(Self { key: key.clone(), instance, template, tenant, config, intent, state, required })
+    }
+
+    /// The object, if it can be read.
+    pub(crate) fn instance(&self) -> Option<&Instance> {
+        self.instance.as_ref().as_ref().ok()
+    }
+
+    pub(crate) fn template(&self) -> Option<&Template> {
+        self.template.as_deref().and_then(|template| template.as_ref().ok())
+    }
+
+    pub(crate) fn tenant(&self) -> Option<&Tenant> {
+        self.tenant.as_deref().and_then(|tenant| tenant.as_ref().ok())
+    }
+}

@@ -1,0 +1,303 @@
+//! Everything that the family keeps of the API, and which instances a change concerns.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::networking::v1::Ingress;
+use kube::core::DeserializeGuard;
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use sojourn_api::lab::instance::Instance;
+use sojourn_api::lab::template::Template;
+use sojourn_api::lab::tenant::Tenant;
+use sojourn_api::name::lab;
+use sojourn_core::key::Key;
+
+use super::object::child_name;
+use super::view::{
+    ChildView, JobView, NamespaceView, PodView, claim_view, ingress_view, service_view,
+};
+use crate::frame::{Cache, Change, Index, Queue, Tasks, Watching};
+
+/// An object of one of our kinds, or why it cannot be read.
+pub(crate) type Read<K> = Result<K, String>;
+
+/// The caches of the family, with what connects them.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) instances: Cache<Read<Instance>>,
+    pub(crate) templates: Cache<Read<Template>>,
+    pub(crate) tenants: Cache<Read<Tenant>>,
+    pub(crate) namespaces: Cache<NamespaceView>,
+    pub(crate) pods: Cache<PodView>,
+    pub(crate) claims: Cache<ChildView>,
+    pub(crate) services: Cache<ChildView>,
+    pub(crate) ingresses: Cache<ChildView>,
+    pub(crate) jobs: Cache<JobView>,
+    of_template: Index<Key>,
+    of_tenant: Index<String>,
+    of_namespace: Index<String>,
+    of_address: Index<(IpAddr, u16)>,
+    of_ip: Index<IpAddr>,
+    queue: Arc<Queue>,
+    /// Told of every change of an instance or of its Pods, for whoever waits for one.
+    pub(crate) moved: tokio::sync::watch::Sender<u64>,
+    ingress_served: bool,
+}
+
+impl World {
+    pub(crate) fn new(queue: Arc<Queue>, ingress_served: bool) -> Self {
+        Self {
+            instances: Cache::default(),
+            templates: Cache::default(),
+            tenants: Cache::default(),
+            namespaces: Cache::default(),
+            pods: Cache::default(),
+            claims: Cache::default(),
+            services: Cache::default(),
+            ingresses: Cache::default(),
+            jobs: Cache::default(),
+            of_template: Index::default(),
+            of_tenant: Index::default(),
+            of_namespace: Index::default(),
+            of_address: Index::default(),
+            of_ip: Index::default(),
+            queue,
+            moved: tokio::sync::watch::Sender::new(0),
+            ingress_served,
+        }
+    }
+
+    pub(crate) const fn ingress_served(&self) -> bool {
+        self.ingress_served
+    }
+
+    /// Whether every cache has been filled once.
+    pub(crate) async fn until_ready(&self) {
+        self.instances.until_ready().await;
+        self.templates.until_ready().await;
+        self.tenants.until_ready().await;
+        self.namespaces.until_ready().await;
+        self.pods.until_ready().await;
+        self.claims.until_ready().await;
+        self.services.until_ready().await;
+        self.jobs.until_ready().await;
+        if self.ingress_served {
+            self.ingresses.until_ready().await;
+        }
+    }
+
+    /// Keeps every cache up to date.
+    pub(crate) fn follow(self: &Arc<Self>, client: &Client, watching: Watching, tasks: &mut Tasks) {
+        let all = watcher::Config::default().timeout(watching.timeout_seconds);
+        let ours = all.clone().labels(lab::INSTANCE);
+        macro_rules! follow {
+            ($name:literal, $kind:ty, $cache:ident, $selection:expr, $project:expr, $changed:ident) => {{
+                let world = self.clone();
+                let api: Api<$kind> = Api::all(client.clone());
+                let selection = $selection.clone();
+                tasks.spawn($name, async move {
+                    let changed = |change: &Change<'_, _>| world.$changed(change);
+                    world.$cache.follow(api, selection, $project, changed).await;
+                });
+            }};
+        }
+        follow!("instances", DeserializeGuard<Instance>, instances, all, read_instance, instance_changed);
+        follow!("templates", DeserializeGuard<Template>, templates, all, read, template_changed);
+        follow!("tenants", DeserializeGuard<Tenant>, tenants, all, read, tenant_changed);
+        follow!("namespaces", Namespace, namespaces, all, |o| NamespaceView::of(&o), namespace_changed);
+        follow!("pods", Pod, pods, ours, |o| PodView::of(&o), pod_changed);
+        follow!("claims", PersistentVolumeClaim, claims, ours, |o| claim_view(&o), child_changed);
+        follow!("services", Service, services, ours, |o| service_view(&o), child_changed);
+        follow!("jobs", Job, jobs, ours, |o| JobView::of(&o), job_changed);
+        if self.ingress_served {
+            follow!("ingresses", Ingress, ingresses, ours, |o| ingress_view(&o), child_changed);
+        }
+    }
+
+    /// Takes in what a write of our own answered. Nobody needs to look because of it.
+    pub(crate) fn wrote(&self, key: &Key, instance: Instance) {
+        let version = instance.metadata.resource_version.clone();
+        let stored = slim(instance);
+        self.instances.put(key, version.as_deref(), Ok(stored), |change| self.index(change));
+        self.moved.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    fn index(&self, change: &Change<'_, Read<Instance>>) {
+        let (before, now) = (readable(change.before), readable(change.now));
+        self.of_template.update(change.key, before.map(template_key), now.map(template_key));
+        let tenant = |instance: &Instance| instance.spec.tenant.name.clone();
+        self.of_tenant.update(change.key, before.map(tenant), now.map(tenant));
+        let there = |read: Option<&Read<Instance>>| read.map(|_| change.key.namespace.clone());
+        self.of_namespace.update(change.key, there(change.before), there(change.now));
+    }
+
+    fn instance_changed(&self, change: &Change<'_, Read<Instance>>) {
+        self.index(change);
+        self.wake(change.key);
+    }
+
+    /// Wakes the instances of a template when it changed in what concerns them.
+    fn template_changed(&self, change: &Change<'_, Read<Template>>) {
+        if policy(change.before) != policy(change.now) {
+            self.wake_all(&self.of_template.of(change.key));
+        }
+    }
+
+    fn tenant_changed(&self, change: &Change<'_, Read<Tenant>>) {
+        let spec = |read: Option<&Read<Tenant>>| read.map(|read| read.as_ref().map(|t| t.spec.clone()).ok());
+        if spec(change.before) != spec(change.now) {
+            self.wake_all(&self.of_tenant.of(&change.key.name));
+        }
+    }
+
+    fn namespace_changed(&self, change: &Change<'_, NamespaceView>) {
+        if change.before != change.now {
+            self.wake_all(&self.of_namespace.of(&change.key.name));
+        }
+    }
+
+    fn pod_changed(&self, change: &Change<'_, PodView>) {
+        let addresses = |pod: Option<&PodView>| {
+            let pod = pod.filter(|pod| !pod.submission && !pod.deleting)?;
+            Some((pod.ip?, pod.ports.clone(), pod.instance.clone()?))
+        };
+        let (before, now) = (addresses(change.before), addresses(change.now));
+        if before != now {
+            if let Some((ip, ports, instance)) = before {
+                self.of_ip.update(&instance, Some(ip), None);
+                for (_, port) in ports {
+                    self.of_address.update(&instance, Some((ip, port)), None);
+                }
+            }
+            if let Some((ip, ports, instance)) = now {
+                self.of_ip.update(&instance, None, Some(ip));
+                for (_, port) in ports {
+                    self.of_address.update(&instance, None, Some((ip, port)));
+                }
+            }
+        }
+        if change.before != change.now {
+            self.wake_owner(change.before.and_then(|pod| pod.instance.as_ref()));
+            self.wake_owner(change.now.and_then(|pod| pod.instance.as_ref()));
+        }
+    }
+
+    fn child_changed(&self, change: &Change<'_, ChildView>) {
+        if change.before != change.now {
+            self.wake_owner(change.before.and_then(|child| child.instance.as_ref()));
+            self.wake_owner(change.now.and_then(|child| child.instance.as_ref()));
+        }
+    }
+
+    fn job_changed(&self, change: &Change<'_, JobView>) {
+        if change.before != change.now {
+            self.wake_owner(change.before.and_then(|job| job.instance.as_ref()));
+            self.wake_owner(change.now.and_then(|job| job.instance.as_ref()));
+        }
+    }
+
+    fn wake_owner(&self, owner: Option<&Key>) {
+        if let Some(owner) = owner {
+            self.wake(owner);
+        }
+    }
+
+    fn wake(&self, key: &Key) {
+        self.queue.wake(key);
+        self.moved.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    fn wake_all(&self, keys: &[Key]) {
+        for key in keys {
+            self.wake(key);
+        }
+    }
+
+    /// Something concerns everybody: the configuration, or a source that turned blind or healed.
+    pub(crate) fn wake_everybody(&self) {
+        let mut keys = self.instances.keys();
+        keys.sort_unstable();
+        self.wake_all(&keys);
+    }
+
+    /// The Pod of an environment.
+    pub(crate) fn pod(&self, key: &Key, environment: &str) -> Option<Arc<PodView>> {
+        self.pods.get(&Key::new(key.namespace.clone(), child_name(&key.name, environment)))
+    }
+
+    /// The instance behind a Service, by its exact name.
+    pub(crate) fn by_service(&self, namespace: &str, service: &str) -> Option<Key> {
+        self.services.get(&Key::new(namespace, service))?.instance.clone()
+    }
+
+    /// The instance at an address; without a port only if it is the only one there.
+    pub(crate) fn by_address(&self, ip: IpAddr, port: Option<u16>) -> Option<Key> {
+        let found = match port {
+            Some(port) => self.of_address.of(&(ip, port)),
+            None => self.of_ip.of(&ip),
+        };
+        match <[Key; 1]>::try_from(found) {
+            Ok([one]) => Some(one),
+            Err(_) => None,
+        }
+    }
+}
+
+const fn readable(read: Option<&Read<Instance>>) -> Option<&Instance> {
+    match read {
+        Some(Ok(instance)) => Some(instance),
+        Some(Err(_)) | None => None,
+    }
+}
+
+/// What of a template concerns its instances: all but what people call it.
+fn policy(template: Option<&Read<Template>>) -> Option<(sojourn_api::lab::template::TemplateSpec, Option<String>)> {
+    let template = template?.as_ref().ok()?;
+    let mut spec = template.spec.clone();
+    spec.pretty_name.clear();
+    let annotations = template.metadata.annotations.as_ref();
+    let alerts = annotations.and_then(|map| map.get(lab::CUSTOM_ALERTS)).cloned();
+    Some((spec, alerts))
+}
+
+pub(crate) fn template_key(instance: &Instance) -> Key {
+    let template = &instance.spec.template;
+    let own = || instance.metadata.namespace.clone().unwrap_or_default();
+    Key::new(template.namespace.clone().unwrap_or_else(own), template.name.clone())
+}
+
+fn read<K>(guarded: DeserializeGuard<K>) -> Read<K> {
+    guarded.0.map_err(|invalid| invalid.error)
+}
+
+fn read_instance(guarded: DeserializeGuard<Instance>) -> Read<Instance> {
+    read(guarded).map(slim)
+}
+
+/// An instance without what nobody here reads: there may be a hundred thousand of them.
+fn slim(mut instance: Instance) -> Instance {
+    instance.metadata.managed_fields = None;
+    if let Some(annotations) = &mut instance.metadata.annotations {
+        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+    }
+    instance
+}
+
+/// Keys that wait for something, each once.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting(Mutex<HashSet<Key>>);
+
+impl Waiting {
+    /// Whether it was not waiting before.
+    pub(crate) fn add(&self, key: &Key) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone())
+    }
+
+    pub(crate) fn remove(&self, key: &Key) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+}

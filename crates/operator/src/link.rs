@@ -1,0 +1,114 @@
+//! Signed links in mails: keep an instance for a while, or stop it, without signing in.
+//!
+//! The link names the instance, what is to be done and until when it holds, and carries a signature
+//! over all of it; there is nothing to remember and nothing to look up. Mail programs and scanners
+//! open links by themselves, so opening one shows a page, and only its button acts.
+
+mod page;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::get;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use ring::hmac;
+use sojourn_core::key::Key;
+
+/// What a link does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    /// Keep it for one more hour.
+    KeepHour,
+    /// Keep it until tomorrow at nine.
+    KeepTomorrow,
+    /// Stop it now.
+    Stop,
+}
+
+/// What a link says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    pub key: Key,
+    /// Of the instance that was meant: another one may have its name by now.
+    pub uid: String,
+    pub action: Action,
+    pub expires: Timestamp,
+    /// The same for every use of one link, and for no other link.
+    pub id: String,
+}
+
+/// Why a link is not followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    #[error("this link is not complete")]
+    Malformed,
+    #[error("this link is of a version that is not known here")]
+    Version,
+    #[error("this link was not made here, or was changed on its way")]
+    Forged,
+    #[error("this link holds no longer")]
+    Expired,
+}
+
+/// Says what was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Done(pub String);
+
+/// Says why it was not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused(pub String);
+
+/// Does what a link says. It is called with good claims only, and may be called again with the
+/// same one: whoever presses twice means it once.
+pub trait Act: Send + Sync {
+    fn act(&self, claim: Claim) -> BoxFuture<'_, Result<Done, Refused>>;
+}
+
+/// Tells the time; links end by it.
+pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// Makes and reads links. Clones have the same key.
+#[derive(Clone)]
+pub struct Links {
+    key: hmac::Key,
+    public_url: Arc<str>,
+}
+
+impl fmt::Debug for Links {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Links").field("public_url", &self.public_url).finish_non_exhaustive()
+    }
+}
+
+impl Links {
+    /// `key` must outlive restarts, or the links in people's mail do not.
+    pub fn new(key: [u8; 32], public_url: &str) -> Self {
+        Self {
+            key: hmac::Key::new(hmac::HMAC_SHA256, &key),
+            public_url: public_url.trim_end_matches('/').into(),
+        }
+    }
+
+    /// The link's whole address.
+    pub fn sign(&self, key: &Key, uid: &str, action: Action, expires: Timestamp) -> String {
+        let token = wire::encode(&self.key, key, uid, action, expires);
+        format!("{}/notice/{token}", self.public_url)
+    }
+
+    /// What the link says, if it is ours and still holds.
+    pub fn verify(&self, token: &str, now: Timestamp) -> Result<Claim, LinkError> {
+        let claim = wire::decode(&self.key, token)?;
+        if claim.expires <= now { Err(LinkError::Expired) } else { Ok(claim) }
+    }
+
+    /// Serves `/notice/<token>`; needs no sign-in.
+    pub fn router(&self, act: Arc<dyn Act>, now: Now) -> Router {
+        let state = page::Following { links: self.clone(), act, now };
+        Router::new().route("/notice/{token}", get(page::show).post(page::follow)).with_state(state)
+    }
+}

@@ -1,0 +1,174 @@
+use std::sync::Mutex;
+
+use axum::body::Body;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::{Request, StatusCode};
+use proptest::prelude::*;
+use tower::ServiceExt as _;
+
+use super::*;
+
+fn links() -> Links {
+    Links::new([7; 32], "https://lab.example.org/")
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap()
+}
+
+fn token(links: &Links, action: Action) -> String {
+    let url = links.sign(&Key::new("ns", "lab"), "uid-1", action, at(1_000));
+    url.strip_prefix("https://lab.example.org/notice/").unwrap().to_owned()
+}
+
+#[test]
+fn a_link_says_what_was_signed_until_it_ends() {
+    for action in [Action::KeepHour, Action::KeepTomorrow, Action::Stop] {
+        let token = token(&links(), action);
+        let claim = links().verify(&token, at(999)).unwrap();
+        assert_eq!(claim.key, Key::new("ns", "lab"));
+        assert_eq!((claim.uid.as_str(), claim.action, claim.expires), ("uid-1", action, at(1_000)));
+        assert_eq!(links().verify(&token, at(999)).unwrap().id, claim.id);
+        assert_eq!(links().verify(&token, at(1_000)), Err(LinkError::Expired));
+    }
+}
+
+#[test]
+fn every_changed_bit_is_noticed() {
+    let token = token(&links(), Action::Stop);
+    let bytes = URL_SAFE_NO_PAD.decode(&token).unwrap();
+    for bit in 0..bytes.len() * 8 {
+        let mut changed = bytes.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        let verified = links().verify(&URL_SAFE_NO_PAD.encode(&changed), at(0));
+        let expected = if bit < 8 { LinkError::Version } else { LinkError::Forged };
+        assert_eq!(verified, Err(expected), "bit {bit}");
+    }
+    for end in 0..bytes.len() {
+        assert!(links().verify(&URL_SAFE_NO_PAD.encode(&bytes[..end]), at(0)).is_err());
+    }
+}
+
+#[test]
+fn fields_cannot_slide_into_each_other_and_other_keys_do_not_fit() {
+    let one = links().sign(&Key::new("ab", "c"), "d", Action::Stop, at(1));
+    let other = links().sign(&Key::new("a", "bc"), "d", Action::Stop, at(1));
+    assert_ne!(one, other);
+    let foreign = Links::new([8; 32], "https://lab.example.org");
+    let verified = foreign.verify(&token(&links(), Action::Stop), at(0));
+    assert_eq!(verified, Err(LinkError::Forged));
+    assert!(!format!("{:?}", links()).contains('7'));
+}
+
+proptest! {
+    #[test]
+    fn no_text_is_a_link_by_chance(text in "[A-Za-z0-9_-]{0,300}|.{0,100}") {
+        prop_assert!(links().verify(&text, at(0)).is_err());
+    }
+
+    #[test]
+    fn every_name_comes_back(
+        namespace in "[a-z0-9-]{0,63}",
+        name in "[a-z0-9.-]{1,253}",
+        uid in "[a-f0-9-]{0,36}",
+    ) {
+        let key = Key::new(namespace, name);
+        let url = links().sign(&key, &uid, Action::KeepHour, at(5));
+        let token = url.rsplit_once('/').unwrap().1;
+        let claim = links().verify(token, at(4)).unwrap();
+        prop_assert_eq!((claim.key, claim.uid), (key, uid));
+    }
+}
+
+/// Remembers what it was asked to do.
+#[derive(Default)]
+struct Remembering(Mutex<Vec<Claim>>);
+
+impl Act for Remembering {
+    fn act(&self, claim: Claim) -> BoxFuture<'_, Result<Done, Refused>> {
+        let answer = match claim.action {
+            Action::Stop => Err(Refused("It is <b>gone</b>.".to_owned())),
+            Action::KeepHour | Action::KeepTomorrow => Ok(Done("It stays until 10:00.".to_owned())),
+        };
+        self.0.lock().unwrap().push(claim);
+        Box::pin(async move { answer })
+    }
+}
+
+async fn send(router: &Router, request: Request<Body>) -> (StatusCode, String) {
+    let response = router.clone().oneshot(request).await.unwrap();
+    let status = response.status();
+    let bytes = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    (status, String::from_utf8(bytes.to_vec()).unwrap())
+}
+
+fn get(path: &str) -> Request<Body> {
+    Request::get(path).header("accept", "text/html").body(Body::empty()).unwrap()
+}
+
+fn post(path: &str, body: &str) -> Request<Body> {
+    Request::post(path).header("accept", "text/html").body(Body::from(body.to_owned())).unwrap()
+}
+
+fn served() -> (Router, Arc<Remembering>) {
+    let act = Arc::new(Remembering::default());
+    (links().router(act.clone(), Arc::new(|| at(500))), act)
+}
+
+fn form_of(page: &str) -> String {
+    let field = page.split("name=\"token\" value=\"").nth(1).unwrap();
+    format!("token={}", field.split('"').next().unwrap())
+}
+
+#[tokio::test]
+async fn opening_shows_and_only_the_button_acts() {
+    let (router, act) = served();
+    let path = format!("/notice/{}", token(&links(), Action::KeepHour));
+    let mut page = String::new();
+    for _ in 0..3 {
+        let (status, shown) = send(&router, get(&path)).await;
+        assert_eq!(status, StatusCode::OK);
+        assert!(shown.contains("lab is neither stopped nor deleted"), "{shown}");
+        page = shown;
+    }
+    assert!(act.0.lock().unwrap().is_empty());
+    let (status, shown) = send(&router, post(&path, &form_of(&page))).await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(shown.contains("It stays until 10:00."), "{shown}");
+    assert_eq!(act.0.lock().unwrap().len(), 1);
+    assert_eq!(act.0.lock().unwrap()[0].uid, "uid-1");
+}
+
+#[tokio::test]
+async fn a_post_without_the_pages_token_does_nothing() {
+    let (router, act) = served();
+    let path = format!("/notice/{}", token(&links(), Action::KeepHour));
+    let other = format!("/notice/{}", token(&links(), Action::Stop));
+    let (_, page) = send(&router, get(&other)).await;
+    let long = format!("token={}", "x".repeat(5_000));
+    for body in ["", "token=", "token=abc", &form_of(&page), &long] {
+        let (status, _) = send(&router, post(&path, body)).await;
+        assert_eq!(status, StatusCode::FORBIDDEN, "{body}");
+    }
+    let forged = format!("{path}x");
+    assert_eq!(send(&router, post(&forged, &form_of(&page))).await.0, StatusCode::NOT_FOUND);
+    assert!(act.0.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn refusals_and_ends_are_explained() {
+    let (router, _) = served();
+    let path = format!("/notice/{}", token(&links(), Action::Stop));
+    let (_, page) = send(&router, get(&path)).await;
+    assert!(page.contains("Stop it"), "{page}");
+    let (status, shown) = send(&router, post(&path, &form_of(&page))).await;
+    assert_eq!(status, StatusCode::CONFLICT);
+    assert!(shown.contains("It is &lt;b&gt;gone&lt;"), "{shown}");
+    let over = links().sign(&Key::new("ns", "lab"), "u", Action::Stop, at(500));
+    let over = over.strip_prefix("https://lab.example.org").unwrap().to_owned();
+    let (status, shown) = send(&router, get(&over)).await;
+    assert_eq!(status, StatusCode::GONE);
+    assert!(shown.contains("holds no longer"), "{shown}");
+    assert_eq!(send(&router, get("/notice/nonsense")).await.0, StatusCode::NOT_FOUND);
+}

@@ -1,0 +1,106 @@
+//! What the controllers count, for Prometheus.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::frame::Class;
+
+/// The counters of one controller.
+#[derive(Debug, Clone, Default)]
+pub struct Reconciles {
+    started: Counter,
+    transient: Counter,
+    outdated: Counter,
+    blocked: Counter,
+    bugs: Counter,
+}
+
+impl Reconciles {
+    pub(crate) fn started(&self) {
+        self.started.inc();
+    }
+
+    pub(crate) fn failed(&self, class: Class) {
+        match class {
+            Class::Transient => &self.transient,
+            Class::Outdated => &self.outdated,
+            Class::Blocked => &self.blocked,
+            Class::Bug => &self.bugs,
+        }
+        .inc();
+    }
+
+    /// How many looks there were.
+    pub fn total(&self) -> u64 {
+        self.started.get()
+    }
+
+    fn register(&self, registry: &mut Registry, controller: &'static str) {
+        let label = [("controller".into(), controller.into())];
+        let registry = registry.sub_registry_with_labels(label.into_iter());
+        registry.register("reconciles", "Looks at objects", self.started.clone());
+        for (class, counter) in [
+            ("transient", &self.transient),
+            ("outdated", &self.outdated),
+            ("blocked", &self.blocked),
+            ("bug", &self.bugs),
+        ] {
+            registry
+                .sub_registry_with_label(("class".into(), class.into()))
+                .register("reconcile_failures", "Looks that failed", counter.clone());
+        }
+    }
+}
+
+/// Everything that is counted, ready to be scraped.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    registry: Arc<std::sync::Mutex<Registry>>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let registry = Arc::new(std::sync::Mutex::new(Registry::with_prefix("sojourn")));
+        Self { registry }
+    }
+}
+
+impl Metrics {
+    fn with<T>(&self, act: impl FnOnce(&mut Registry) -> T) -> T {
+        act(&mut self.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    /// The counters of a new controller.
+    pub fn reconciles(&self, controller: &'static str) -> Reconciles {
+        let counts = Reconciles::default();
+        self.with(|registry| counts.register(registry, controller));
+        counts
+    }
+
+    pub fn counter(&self, name: &'static str, help: &'static str) -> Counter {
+        let counter = Counter::<u64, AtomicU64>::default();
+        self.with(|registry| registry.register(name, help, counter.clone()));
+        counter
+    }
+
+    pub fn gauge(&self, name: &'static str, help: &'static str) -> Gauge {
+        let gauge = Gauge::default();
+        self.with(|registry| registry.register(name, help, gauge.clone()));
+        gauge
+    }
+
+    /// The text that a scrape gets.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        self.with(|registry| {
+            // Writing to a string does not fail.
+            let _ = encode(&mut text, registry);
+        });
+        text
+    }
+}

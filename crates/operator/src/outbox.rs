@@ -1,0 +1,401 @@
+//! The worker that sends notices: one attempt for every request, and its outcome remembered until
+//! the object's status holds it.
+//!
+//! | here                                | elsewhere                                            |
+//! |-------------------------------------|------------------------------------------------------|
+//! | one attempt over all channels       | whether to tell, and when to try again (`core`)      |
+//! | never two attempts of one id at once| the record that it is to be told (the object)        |
+//! | outcomes, in memory                 | outcomes, for good (the object's status)             |
+//!
+//! Nothing here survives the process, and nothing has to: an intent that stands in the object
+//! without an outcome is attempted again under the same id.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::join_all;
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use jiff::Timestamp;
+use sojourn_core::key::Key;
+use sojourn_drivers::notify::{Channel, Notice, SendError};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use crate::clock::Clock;
+
+/// A channel that has not answered by then has failed. Channels have shorter limits of their own;
+/// this one keeps a broken channel from holding a place for ever.
+const CHANNEL_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+
+/// The channels that are configured now.
+pub trait Channels: Send + Sync + fmt::Debug {
+    fn current(&self) -> Vec<Arc<dyn Channel>>;
+}
+
+/// A list that does not change.
+impl Channels for Vec<Arc<dyn Channel>> {
+    fn current(&self) -> Self {
+        self.clone()
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// So many notices are being sent at the same time.
+    pub concurrent: usize,
+    /// So many wait for that.
+    pub waiting: usize,
+    /// So many are known in all: waiting, being sent, or sent and not yet taken.
+    pub known: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { concurrent: 8, waiting: 10_000, known: 100_000 }
+    }
+}
+
+/// What became of a request to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Attempt {
+    /// It is under way, or its outcome waits to be looked at.
+    Accepted,
+    /// Too many wait, or the outbox is closed. Nothing was done; ask again later.
+    Busy,
+}
+
+/// What became of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    pub at: Timestamp,
+    /// The names of the channels that accepted it, at least one.
+    pub result: Result<Vec<&'static str>, Failure>,
+}
+
+/// No channel accepted it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Every channel refused it for good.
+    pub permanent: bool,
+    pub words: String,
+}
+
+/// The outbox. Its clones are the same one.
+#[derive(Clone)]
+pub struct Outbox {
+    shared: Arc<Shared>,
+}
+
+type Wake = Arc<dyn Fn(&Key) + Send + Sync>;
+
+struct Shared {
+    channels: Arc<dyn Channels>,
+    clock: Arc<dyn Clock>,
+    wake: Wake,
+    limits: Limits,
+    state: Mutex<State>,
+    /// Something for the worker to look at: a notice, or the end.
+    news: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    entries: HashMap<Key, BTreeMap<String, Entry>>,
+    /// How many entries there are in all.
+    known: usize,
+    queue: VecDeque<Job>,
+    closed: bool,
+}
+
+struct Job {
+    key: Key,
+    notice: Notice,
+}
+
+enum Entry {
+    /// Waits or is being sent. Once `forgotten`, nobody wants to know how it ends.
+    UnderWay { forgotten: bool },
+    /// `seen`: somebody has asked for it, so a new attempt is a decision made in its knowledge.
+    Done { outcome: Outcome, seen: bool },
+}
+
+impl Outbox {
+    /// The outbox, and the worker that sends. The caller runs the worker; when that ends, by itself
+    /// after [`Outbox::close`] or dropped, the outbox is closed.
+    ///
+    /// `wake` is called with the object whose notice has an outcome, after each attempt.
+    pub fn new(
+        channels: Arc<dyn Channels>,
+        clock: Arc<dyn Clock>,
+        wake: Arc<dyn Fn(&Key) + Send + Sync>,
+        limits: Limits,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let shared = Arc::new(Shared {
+            channels,
+            clock,
+            wake,
+            limits,
+            state: Mutex::default(),
+            news: Notify::new(),
+        });
+        let worker = Worker(Arc::clone(&shared));
+        (Self { shared }, worker.run())
+    }
+
+    /// Starts one attempt. Never blocks.
+    ///
+    /// Starts none while one with this id is under way, none when it was accepted, and none when it
+    /// failed and the caller has not asked for the outcome since: then it does not know yet how
+    /// the last attempt ended, and is being woken because of that.
+    pub fn attempt(&self, key: &Key, notice: Notice) -> Attempt {
+        let limits = self.shared.limits;
+        let mut guard = self.shared.state();
+        let state = &mut *guard;
+        if state.closed {
+            return Attempt::Busy;
+        }
+        let entry = state.entries.get_mut(key).and_then(|entries| entries.get_mut(&notice.id));
+        let known = match entry {
+            Some(Entry::UnderWay { forgotten }) => {
+                *forgotten = false;
+                return Attempt::Accepted;
+            }
+            Some(Entry::Done { outcome, seen }) => {
+                if outcome.result.is_ok() || !*seen {
+                    return Attempt::Accepted;
+                }
+                true
+            }
+            None => false,
+        };
+        if state.queue.len() >= limits.waiting || (!known && state.known >= limits.known) {
+            return Attempt::Busy;
+        }
+        state.put(key, &notice.id, Entry::UnderWay { forgotten: false });
+        state.queue.push_back(Job { key: key.clone(), notice });
+        drop(guard);
+        self.shared.news.notify_one();
+        Attempt::Accepted
+    }
+
+    /// The outcome of the last attempt, unless one is under way. Kept until [`Outbox::taken`] or
+    /// [`Outbox::forget`].
+    pub fn outcome(&self, key: &Key, id: &str) -> Option<Outcome> {
+        let mut state = self.shared.state();
+        match state.entries.get_mut(key)?.get_mut(id)? {
+            Entry::UnderWay { .. } => None,
+            Entry::Done { outcome, seen } => {
+                *seen = true;
+                Some(outcome.clone())
+            }
+        }
+    }
+
+    /// The object's status holds the outcome that [`Outbox::outcome`] gave.
+    pub fn taken(&self, key: &Key, id: &str) {
+        let mut state = self.shared.state();
+        let taken = state.entries.get(key).and_then(|entries| entries.get(id));
+        if matches!(taken, Some(Entry::Done { seen: true, .. })) {
+            state.remove(key, id);
+        }
+    }
+
+    /// The object is gone: nobody will take outcomes of its notices. One that is being sent is sent
+    /// to its end all the same, so that asking again does not send it twice at once.
+    pub fn forget(&self, key: &Key) {
+        let mut state = self.shared.state();
+        let Some(entries) = state.entries.get_mut(key) else { return };
+        let before = entries.len();
+        entries.retain(|_, entry| match entry {
+            Entry::Done { .. } => false,
+            Entry::UnderWay { forgotten } => {
+                *forgotten = true;
+                true
+            }
+        });
+        let left = entries.len();
+        state.known -= before - left;
+        if left == 0 {
+            state.entries.remove(key);
+        }
+    }
+
+    /// Takes nothing more, drops what waits, and lets the worker end once what is being sent has
+    /// been: cut off in the middle, a notice may arrive and be sent again later.
+    pub fn close(&self) {
+        self.shared.state().close();
+        self.shared.news.notify_one();
+    }
+}
+
+impl fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.shared.state();
+        f.debug_struct("Outbox")
+            .field("known", &state.known)
+            .field("waiting", &state.queue.len())
+            .field("closed", &state.closed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl State {
+    fn put(&mut self, key: &Key, id: &str, entry: Entry) {
+        let entries = self.entries.entry(key.clone()).or_default();
+        if entries.insert(id.to_owned(), entry).is_none() {
+            self.known += 1;
+        }
+    }
+
+    fn remove(&mut self, key: &Key, id: &str) {
+        let Some(entries) = self.entries.get_mut(key) else { return };
+        if entries.remove(id).is_some() {
+            self.known -= 1;
+        }
+        if entries.is_empty() {
+            self.entries.remove(key);
+        }
+    }
+
+    fn close(&mut self) {
+        self.closed = true;
+        while let Some(Job { key, notice }) = self.queue.pop_front() {
+            self.remove(&key, &notice.id);
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn send(&self, job: Job) {
+        let result = self.try_channels(&job).await;
+        let at = self.clock.now();
+        let Job { key, notice } = job;
+        {
+            let mut state = self.state();
+            let entry = state.entries.get(&key).and_then(|entries| entries.get(&notice.id));
+            if matches!(entry, Some(Entry::UnderWay { forgotten: false })) {
+                let outcome = Outcome { at, result };
+                state.put(&key, &notice.id, Entry::Done { outcome, seen: false });
+            } else {
+                state.remove(&key, &notice.id);
+                return;
+            }
+        }
+        if catch_unwind(AssertUnwindSafe(|| (self.wake)(&key))).is_err() {
+            tracing::error!(object.key = %key, "waking an object after its notice was sent panicked");
+        }
+    }
+
+    /// Tries every channel. One that accepts is enough; what the others say then goes to the log.
+    async fn try_channels(&self, job: &Job) -> Result<Vec<&'static str>, Failure> {
+        let configured = catch_unwind(AssertUnwindSafe(|| self.channels.current()));
+        let channels = configured.unwrap_or_else(|_| {
+            tracing::error!("listing the channels for notices panicked");
+            Vec::new()
+        });
+        if channels.is_empty() {
+            let words = "no channel is configured".to_owned();
+            return Err(Failure { permanent: false, words });
+        }
+        let answers = join_all(channels.iter().map(|channel| try_channel(&**channel, &job.notice)));
+        let (mut accepted, mut failed) = (Vec::new(), Vec::new());
+        for (name, answer) in answers.await {
+            match answer {
+                Ok(()) => accepted.push(name),
+                Err(error) => failed.push((name, error)),
+            }
+        }
+        if accepted.is_empty() {
+            let permanent = failed.iter().all(|(_, error)| error.is_permanent());
+            let words: Vec<_> =
+                failed.iter().map(|(name, error)| format!("{name}: {error}")).collect();
+            return Err(Failure { permanent, words: words.join("; ") });
+        }
+        for (name, error) in failed {
+            tracing::warn!(
+                object.key = %job.key,
+                notice.id = %job.notice.id,
+                channel = name,
+                accepted_by = ?accepted,
+                %error,
+                "a channel did not take a notice that another took",
+            );
+        }
+        Ok(accepted)
+    }
+}
+
+/// One channel, whatever it does: it answers, takes for ever or panics.
+async fn try_channel(
+    channel: &dyn Channel,
+    notice: &Notice,
+) -> (&'static str, Result<(), SendError>) {
+    let name = channel.name();
+    // The call itself may panic, not only the future that it gives.
+    let sending = AssertUnwindSafe(async { channel.send(notice).await }).catch_unwind();
+    let answer = match timeout(CHANNEL_TIMEOUT, sending).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_)) => {
+            tracing::error!(channel = name, notice.id = %notice.id, "a channel panicked");
+            Err(SendError::Transient("the channel panicked, which is a bug".to_owned()))
+        }
+        Err(_) => {
+            let seconds = CHANNEL_TIMEOUT.as_secs();
+            Err(SendError::Transient(format!("no answer within {seconds} s; it may have arrived")))
+        }
+    };
+    (name, answer)
+}
+
+/// Closes the outbox when it ends, however it ends.
+struct Worker(Arc<Shared>);
+
+impl Worker {
+    async fn run(self) {
+        let shared = &*self.0;
+        let mut sending = FuturesUnordered::new();
+        loop {
+            let closed = {
+                let mut state = shared.state();
+                while sending.len() < shared.limits.concurrent.max(1) {
+                    let Some(job) = state.queue.pop_front() else { break };
+                    sending.push(shared.send(job));
+                }
+                state.closed
+            };
+            if closed && sending.is_empty() {
+                return;
+            }
+            tokio::select! {
+                () = shared.news.notified() => {}
+                Some(()) = sending.next() => {}
+            }
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.close();
+        // What was being sent is cut off: it has no outcome, and none is coming.
+        for entries in state.entries.values_mut() {
+            entries.retain(|_, entry| matches!(entry, Entry::Done { .. }));
+        }
+        state.entries.retain(|_, entries| !entries.is_empty());
+        state.known = state.entries.values().map(BTreeMap::len).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests;

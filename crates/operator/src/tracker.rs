@@ -1,0 +1,310 @@
+//! Reports of use, from many threads, in memory, until they are in the objects.
+//!
+//! | who                        | calls                                                        |
+//! |----------------------------|--------------------------------------------------------------|
+//! | whatever sees use          | [`Tracker::record`], [`Handle::record`]                      |
+//! | the tracker                | `wake`: this object should be looked at                      |
+//! | the reconciler             | [`Tracker::peek`], writes the status, then [`Tracker::taken`] |
+//!
+//! A report is merged into the one that waits for its object: the newest time, the sum of the counts.
+//! It waits until a written status is confirmed, so a write that fails loses nothing; reports that
+//! come while it is being written stay for the next. An object is woken at once by its first use
+//! after a quiet time and when its deadline is near, otherwise at the next flush: one write per
+//! object and interval, however busy it is.
+//!
+//! **Bounds.** Objects that are quiet and written are forgotten at a flush. When [`MAX_KEPT`] wait
+//! all the same, reports of further objects collapse: each wakes its object at once, and the newest
+//! of a group of objects is what [`Tracker::peek`] tells about any of that group. Some objects then
+//! look used that were not, for once; none looks idle that was used.
+
+mod slot;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::hash::BuildHasher as _;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use jiff::{SignedDuration, Timestamp};
+use sojourn_core::activity::{Seen, Source};
+use sojourn_core::key::Key;
+use tokio::time::MissedTickBehavior;
+
+use self::slot::{Flushed, Slot, Waiting};
+use crate::clock::Clock;
+
+/// How many objects may wait, or be remembered as recently used.
+pub const MAX_KEPT: usize = 1_000_000;
+/// How often waiting objects are woken, unless told otherwise.
+pub const FLUSH_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
+/// How many locks the objects are spread over: a flush holds one of them at a time.
+const SHARDS: usize = 256;
+/// The finest time that anybody reports.
+const MOMENT: SignedDuration = SignedDuration::from_millis(1);
+/// A deadline within this many intervals does not wait for a flush.
+const NEAR: i32 = 2;
+
+/// Tells a controller that an object should be looked at. Called without a lock; must not block.
+pub type Waker = Arc<dyn Fn(&Key) + Send + Sync>;
+
+/// Where reports of use are gathered. Clones share everything.
+#[derive(Clone)]
+pub struct Tracker(Arc<Shared>);
+
+struct Shared {
+    shards: Vec<Shard>,
+    hasher: DefaultHashBuilder,
+    kept: AtomicUsize,
+    max_kept: usize,
+    interval: SignedDuration,
+    /// When the last flush was, in milliseconds: reports may be about times long ago.
+    flushed: AtomicI64,
+    wake: Waker,
+}
+
+#[derive(Default)]
+struct Shard {
+    slots: RwLock<Slots>,
+    /// Reports of objects for which there was no room, as one.
+    collapsed: Mutex<Option<Waiting>>,
+}
+
+/// Slots by key. The hash of a key also chooses the shard, so it is made once and passed on.
+type Slots = HashTable<Kept>;
+
+struct Kept {
+    hash: u64,
+    key: Key,
+    slot: Arc<Slot>,
+}
+
+impl fmt::Debug for Tracker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tracker").field("kept", &self.kept()).finish_non_exhaustive()
+    }
+}
+
+impl Tracker {
+    pub fn new(interval: SignedDuration, wake: Waker) -> Self {
+        Self::bounded(interval, wake, MAX_KEPT)
+    }
+
+    fn bounded(interval: SignedDuration, wake: Waker, max_kept: usize) -> Self {
+        Self(Arc::new(Shared {
+            shards: std::iter::repeat_with(Shard::default).take(SHARDS).collect(),
+            hasher: DefaultHashBuilder::default(),
+            kept: AtomicUsize::new(0),
+            max_kept,
+            interval,
+            flushed: AtomicI64::new(i64::MIN),
+            wake,
+        }))
+    }
+
+    /// `key` was used at `at`, `count` times since the last report of this source.
+    pub fn record(&self, key: &Key, source: Source, at: Timestamp, count: u64) {
+        let seen = Seen { last: at, source, count };
+        let (shard, hash) = self.shard(key);
+        let known = find(&shard.slots(), hash, key).map(|slot| self.put(slot, seen));
+        if known.unwrap_or_else(|| self.record_first(shard, hash, key, seen)) {
+            (self.0.wake)(key);
+        }
+    }
+
+    /// For many reports of one source about one object. The object is remembered while it lives.
+    pub fn handle(&self, key: &Key, source: Source) -> Handle {
+        let (shard, hash) = self.shard(key);
+        let slot = self.slot(&mut shard.slots_mut(), hash, key);
+        Handle { tracker: self.clone(), key: key.clone(), source, slot }
+    }
+
+    /// What was reported and is not confirmed to be in the object's status.
+    pub fn peek(&self, key: &Key) -> Option<Seen> {
+        let (shard, hash) = self.shard(key);
+        let slot = find(&shard.slots(), hash, key).map(|slot| slot.peek());
+        // How many of the collapsed reports were about this object is not known.
+        slot.unwrap_or_else(|| shard.collapsed().map(|all| Seen { count: 0, ..all.seen }))
+    }
+
+    /// What [`peek`](Self::peek) told is in the object's status now.
+    pub fn taken(&self, key: &Key, seen: &Seen) {
+        let (shard, hash) = self.shard(key);
+        if let Some(slot) = find(&shard.slots(), hash, key) {
+            slot.taken(seen);
+        }
+    }
+
+    /// When something will happen to the object unless it is used. Need not be told of objects that
+    /// were not used lately: their next use wakes them at once.
+    pub fn set_deadline(&self, key: &Key, deadline: Option<Timestamp>) {
+        let at = self.flushed();
+        let near = |deadline| self.is_near(deadline, at);
+        let (shard, hash) = self.shard(key);
+        let wake =
+            find(&shard.slots(), hash, key).is_some_and(|slot| slot.set_deadline(deadline, near));
+        if wake {
+            (self.0.wake)(key);
+        }
+    }
+
+    /// The object is gone: nobody will ask for its reports.
+    pub fn forget(&self, key: &Key) {
+        let (shard, hash) = self.shard(key);
+        let mut slots = shard.slots_mut();
+        let Ok(kept) = slots.find_entry(hash, |kept| kept.key == *key) else { return };
+        kept.get().slot.clear();
+        if Arc::strong_count(&kept.get().slot) == 1 {
+            kept.remove();
+            self.0.kept.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Wakes whatever waits, and forgets what is quiet. [`run`](Self::run) calls it every interval.
+    pub fn flush(&self, now: Timestamp) {
+        self.0.flushed.store(now.as_millisecond(), Ordering::Relaxed);
+        let mut waiting = Vec::new();
+        for shard in &self.0.shards {
+            let mut dropped = 0;
+            shard.slots_mut().retain(|Kept { key, slot, .. }| {
+                let keep = match slot.flush() {
+                    Flushed::Waiting => {
+                        waiting.push(key.clone());
+                        true
+                    }
+                    Flushed::Recent => true,
+                    // A handle may still report.
+                    Flushed::Quiet => Arc::strong_count(slot) > 1,
+                };
+                dropped += usize::from(!keep);
+                keep
+            });
+            self.0.kept.fetch_sub(dropped, Ordering::Relaxed);
+            for key in waiting.drain(..) {
+                (self.0.wake)(&key);
+            }
+        }
+    }
+
+    /// Flushes every interval, for ever.
+    pub async fn run(&self, clock: Arc<dyn Clock>) {
+        let mut ticks = tokio::time::interval(period(self.0.interval));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            ticks.tick().await;
+            self.flush(clock.now());
+        }
+    }
+
+    /// Use up to here is in the objects: the moment before the oldest report that waits, or `now`.
+    pub fn settled(&self, now: Timestamp) -> Timestamp {
+        let mut oldest: Option<Timestamp> = None;
+        for shard in &self.0.shards {
+            let slots = shard.slots();
+            let waiting = slots.iter().filter_map(|kept| kept.slot.oldest());
+            let collapsed = shard.collapsed().map(|all| all.oldest);
+            oldest = waiting.chain(collapsed).chain(oldest).min();
+        }
+        let before = oldest.map(|oldest| oldest.checked_sub(MOMENT).unwrap_or(Timestamp::MIN));
+        before.map_or(now, |before| before.min(now))
+    }
+
+    /// How many objects are remembered.
+    pub fn kept(&self) -> usize {
+        self.0.kept.load(Ordering::Relaxed)
+    }
+
+    fn shard(&self, key: &Key) -> (&Shard, u64) {
+        let hash = self.0.hasher.hash_one(key);
+        // Bits of the middle: the table uses those at both ends.
+        let shard = usize::try_from((hash >> 24) % SHARDS as u64).unwrap_or(0);
+        (&self.0.shards[shard], hash)
+    }
+
+    /// Whether the object is to be woken.
+    fn put(&self, slot: &Slot, seen: Seen) -> bool {
+        slot.record(seen, |deadline| self.is_near(deadline, seen.last.max(self.flushed())))
+    }
+
+    /// The first report of an object that is not remembered.
+    #[cold]
+    fn record_first(&self, shard: &Shard, hash: u64, key: &Key, seen: Seen) -> bool {
+        let mut slots = shard.slots_mut();
+        if let Some(slot) = self.slot(&mut slots, hash, key) {
+            return self.put(&slot, seen);
+        }
+        let mut collapsed = shard.collapsed();
+        *collapsed = Some(Waiting::merge(*collapsed, seen));
+        true
+    }
+
+    /// The slot of an object, a new one if there is room.
+    fn slot(&self, slots: &mut Slots, hash: u64, key: &Key) -> Option<Arc<Slot>> {
+        if let Some(slot) = find(slots, hash, key) {
+            return Some(Arc::clone(slot));
+        }
+        let max = self.0.max_kept;
+        let room = |kept: usize| (kept < max).then_some(kept + 1);
+        self.0.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
+        let slot = Arc::<Slot>::default();
+        let kept = Kept { hash, key: key.clone(), slot: Arc::clone(&slot) };
+        slots.insert_unique(hash, kept, |kept| kept.hash);
+        Some(slot)
+    }
+
+    fn is_near(&self, deadline: Timestamp, now: Timestamp) -> bool {
+        deadline.duration_since(now) <= self.0.interval.saturating_mul(NEAR)
+    }
+
+    fn flushed(&self) -> Timestamp {
+        let flushed = self.0.flushed.load(Ordering::Relaxed);
+        Timestamp::from_millisecond(flushed).unwrap_or(Timestamp::MIN)
+    }
+}
+
+fn find<'a>(slots: &'a Slots, hash: u64, key: &Key) -> Option<&'a Arc<Slot>> {
+    slots.find(hash, |kept| kept.hash == hash && kept.key == *key).map(|kept| &kept.slot)
+}
+
+impl Shard {
+    fn slots(&self) -> RwLockReadGuard<'_, Slots> {
+        self.slots.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slots_mut(&self) -> RwLockWriteGuard<'_, Slots> {
+        self.slots.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn collapsed(&self) -> MutexGuard<'_, Option<Waiting>> {
+        self.collapsed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One source's reports about one object.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    tracker: Tracker,
+    key: Key,
+    source: Source,
+    /// `None`: there was no room.
+    slot: Option<Arc<Slot>>,
+}
+
+impl Handle {
+    /// The object was used once, at `at`.
+    pub fn record(&self, at: Timestamp) {
+        let seen = Seen { last: at, source: self.source, count: 1 };
+        match &self.slot {
+            Some(slot) if self.tracker.put(slot, seen) => (self.tracker.0.wake)(&self.key),
+            Some(_) => {}
+            None => self.tracker.record(&self.key, self.source, at, 1),
+        }
+    }
+}
+
+/// An interval as tokio wants it: not negative, not zero.
+pub(crate) fn period(interval: SignedDuration) -> std::time::Duration {
+    const SHORTEST: std::time::Duration = std::time::Duration::from_millis(1);
+    std::time::Duration::try_from(interval).unwrap_or(SHORTEST).max(SHORTEST)
+}

@@ -1,0 +1,144 @@
+//! What is remembered of one object between its uses and its status.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use sojourn_core::activity::Seen;
+
+/// The reports about one object.
+#[derive(Debug, Default)]
+pub(super) struct Slot(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: Option<Waiting>,
+    pace: Pace,
+    /// The newest use that is in the status: hearing of it again is no news.
+    taken: Option<Timestamp>,
+    deadline: Option<Timestamp>,
+    /// A wake is on its way and nothing was taken since.
+    woken: bool,
+}
+
+/// Reports that are not in a status.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waiting {
+    pub(super) seen: Seen,
+    pub(super) oldest: Timestamp,
+}
+
+/// How lately the object was used, in flushes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Pace {
+    /// Not since the flush before the last one, or never: the next use is worth a wake of its own.
+    #[default]
+    Quiet,
+    /// Before the last flush.
+    Slowing,
+    /// Since the last flush.
+    Busy,
+}
+
+/// What a flush found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flushed {
+    /// Reports wait: wake the object.
+    Waiting,
+    /// None wait, but there were some lately.
+    Recent,
+    Quiet,
+}
+
+impl Slot {
+    /// Takes a report in; whether the object is to be woken now.
+    pub(super) fn record(&self, seen: Seen, near: impl FnOnce(Timestamp) -> bool) -> bool {
+        let mut state = self.state();
+        if seen.count == 0 && state.taken.is_some_and(|taken| seen.last <= taken) {
+            return false;
+        }
+        state.waiting = Some(Waiting::merge(state.waiting, seen));
+        let quiet = state.pace == Pace::Quiet;
+        state.pace = Pace::Busy;
+        state.wake_if(|state| quiet || state.deadline.is_some_and(near))
+    }
+
+    pub(super) fn peek(&self) -> Option<Seen> {
+        self.state().waiting.map(|waiting| waiting.seen)
+    }
+
+    pub(super) fn oldest(&self) -> Option<Timestamp> {
+        self.state().waiting.map(|waiting| waiting.oldest)
+    }
+
+    /// `seen` is in the status. What came after it was peeked at stays.
+    pub(super) fn taken(&self, seen: &Seen) {
+        let mut state = self.state();
+        state.woken = false;
+        state.taken = state.taken.max(Some(seen.last));
+        if let Some(waiting) = &mut state.waiting {
+            waiting.seen.count = waiting.seen.count.saturating_sub(seen.count);
+            if waiting.seen.count == 0 && waiting.seen.last <= seen.last {
+                state.waiting = None;
+            }
+        }
+    }
+
+    /// Whether the object is to be woken now.
+    pub(super) fn set_deadline(
+        &self,
+        deadline: Option<Timestamp>,
+        near: impl FnOnce(Timestamp) -> bool,
+    ) -> bool {
+        let mut state = self.state();
+        state.deadline = deadline;
+        state.wake_if(|state| state.waiting.is_some() && deadline.is_some_and(near))
+    }
+
+    pub(super) fn clear(&self) {
+        *self.state() = State::default();
+    }
+
+    pub(super) fn flush(&self) -> Flushed {
+        let mut state = self.state();
+        state.pace = match state.pace {
+            Pace::Busy => Pace::Slowing,
+            Pace::Slowing | Pace::Quiet => Pace::Quiet,
+        };
+        if state.waiting.is_some() {
+            // Whoever was woken before may have failed.
+            state.woken = true;
+            // Its reports are written now: the next one waits for a flush again.
+            state.pace = Pace::Slowing;
+            return Flushed::Waiting;
+        }
+        if state.pace == Pace::Quiet { Flushed::Quiet } else { Flushed::Recent }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// One wake is enough until something is taken.
+    fn wake_if(&mut self, due: impl FnOnce(&Self) -> bool) -> bool {
+        let wake = !self.woken && due(self);
+        self.woken |= wake;
+        wake
+    }
+}
+
+impl Waiting {
+    /// A report joins those that wait. The newest time wins, with its source; of sources that saw
+    /// the same moment, the first in their order, so that it does not matter who reported first.
+    pub(super) fn merge(waiting: Option<Self>, seen: Seen) -> Self {
+        let Some(Self { seen: other, oldest }) = waiting else {
+            return Self { seen, oldest: seen.last };
+        };
+        let count = other.count.saturating_add(seen.count);
+        let wins =
+            seen.last > other.last || (seen.last == other.last && seen.source < other.source);
+        let newest = if wins { seen } else { other };
+        Self { seen: Seen { count, ..newest }, oldest: oldest.min(seen.last) }
+    }
+}
