@@ -226,6 +226,11 @@ impl Engine {
         self.shared.authority.issue_server(&names, self.shared.clock.now())
     }
 
+    /// A certificate with which a server beside this one shows who it is.
+    pub fn server_certificate(&self, names: &[String]) -> Result<Certified, CertificateError> {
+        self.shared.authority.issue_server(names, self.shared.clock.now())
+    }
+
     /// The authority that signs every certificate here, in PEM.
     pub fn authority_pem(&self) -> &str {
         self.shared.authority.certificate_pem()

@@ -7,6 +7,8 @@ use clap::{Parser, Subcommand};
 
 /// Where the API is served unless `--listen` says otherwise.
 pub(crate) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7443);
+/// Where people are served unless `--web` says otherwise.
+pub(crate) const WEB: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7080);
 /// A kubelet takes 110, for its network's sake; processes of one machine take less.
 const MAX_PODS: u32 = 600;
 
@@ -34,8 +36,22 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Up(Up),
+    Operator(Operator),
     Node(Node),
+    Plan(Plan),
+    Why(Why),
+    Keep(Keep),
+    Extend(Extend),
+    Stop(Power),
+    Start(Power),
+    Submission(Submission),
+    Open(Open),
+    Config(Config),
+    Crds(Crds),
     Backup(Backup),
+    SshTracker(SshTracker),
+    #[command(hide = true)]
+    Submit(Submit),
 }
 
 /// Serve the API and run Pods until Ctrl-C.
@@ -69,8 +85,27 @@ pub(crate) struct Up {
     #[arg(long, conflicts_with_all = ["keep_pods", "unconfined", "expose"])]
     pub(crate) no_pods: bool,
 
+    /// Serve the API and Pods without the controllers of Sojourn's own kinds
+    #[arg(long)]
+    pub(crate) no_controllers: bool,
+
+    #[command(flatten)]
+    pub(crate) web: Web,
+
     #[command(flatten)]
     pub(crate) pods: Pods,
+}
+
+/// Where people come in.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Web {
+    /// Address to serve people on: plain on this machine, with TLS elsewhere; port 0 takes any
+    #[arg(long, value_name = "ADDR", default_value_t = WEB)]
+    pub(crate) web: SocketAddr,
+
+    /// Serve nobody but the API's clients
+    #[arg(long, conflicts_with = "web")]
+    pub(crate) no_web: bool,
 }
 
 /// How Pods are run.
@@ -141,6 +176,269 @@ pub(crate) struct Node {
 
     #[command(flatten)]
     pub(crate) pods: Pods,
+}
+
+/// Run the controllers on a Kubernetes cluster.
+///
+/// The kinds must be there (`sojourn crds | kubectl apply -f -`). The configuration is the ConfigMap
+/// sojourn-system/sojourn.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Operator {
+    /// Kubeconfig of the operator [default: the one of the Pod it runs in]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Serve people and their instances here: plain on this machine, with TLS elsewhere
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) web: Option<SocketAddr>,
+
+    /// Serve admission here, and register it with the API server
+    #[arg(long, value_name = "ADDR", requires = "webhook_url")]
+    pub(crate) webhook: Option<SocketAddr>,
+
+    /// The URL under which the API server reaches it
+    #[arg(long, value_name = "URL", requires = "webhook")]
+    pub(crate) webhook_url: Option<String>,
+
+    /// Serve metrics and health here, for everybody who can reach it
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) metrics: Option<SocketAddr>,
+
+    /// The program that hands volumes in, as the Pods that do it find it
+    #[arg(long, value_name = "PATH", default_value = "sojourn")]
+    pub(crate) submit_program: String,
+}
+
+/// How to reach the API.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Connection {
+    /// Kubeconfig to use [default: $KUBECONFIG, else that of `sojourn up`, else kubectl's]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Namespace to look in [default: the kubeconfig's]
+    #[arg(short, long, value_name = "NAMESPACE", global = true)]
+    pub(crate) namespace: Option<String>,
+}
+
+/// How answers are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Output {
+    Table,
+    Json,
+    Yaml,
+    Name,
+}
+
+/// Say what will happen by itself, when, and why.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Plan {
+    /// One object, as KIND/NAME [default: everything]
+    #[arg(value_name = "KIND/NAME")]
+    pub(crate) object: Option<Named>,
+
+    /// Look in every namespace
+    #[arg(short = 'A', long)]
+    pub(crate) all_namespaces: bool,
+
+    /// How to write it
+    #[arg(short, long, default_value = "table")]
+    pub(crate) output: Output,
+
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+/// Say how something is, what was seen of it, and what follows.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Why {
+    /// The object
+    #[arg(value_name = "KIND/NAME")]
+    pub(crate) object: Named,
+
+    /// How to write it
+    #[arg(short, long, default_value = "table")]
+    pub(crate) output: Output,
+
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+/// Ask that nothing is taken for a while.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Keep {
+    /// The object
+    #[arg(value_name = "KIND/NAME")]
+    pub(crate) object: Named,
+
+    /// For how long from now, e.g. 1h
+    #[arg(long = "for", value_name = "SPAN", default_value = "1h")]
+    pub(crate) span: String,
+
+    /// Until when, e.g. 2026-11-17T09:00:00Z
+    #[arg(long, value_name = "TIME", conflicts_with = "span")]
+    pub(crate) until: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+/// Ask that what comes next comes later.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Extend {
+    /// The object
+    #[arg(value_name = "KIND/NAME")]
+    pub(crate) object: Named,
+
+    /// How much later, e.g. 2h
+    #[arg(long, value_name = "SPAN", default_value = "1h")]
+    pub(crate) by: String,
+
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+/// Start or stop something; what it keeps is kept.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Power {
+    /// The object
+    #[arg(value_name = "KIND/NAME")]
+    pub(crate) object: Named,
+
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+/// Hand in the data of an instance, try again, or give it up.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Submission {
+    /// What to ask for
+    #[arg(value_enum)]
+    pub(crate) verb: SubmissionVerb,
+
+    /// The instance
+    #[arg(value_name = "KIND/NAME")]
+    pub(crate) object: Named,
+
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum SubmissionVerb {
+    /// Hand it in once the instance is off
+    Request,
+    /// Try again what failed
+    Retry,
+    /// Give up what was not handed in; needs the verb `hold`
+    Waive,
+}
+
+/// Print a link that signs a browser in, once.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Open {
+    /// Where people are served [default: where `sojourn up` on the same data says]
+    #[arg(long, value_name = "URL")]
+    pub(crate) web: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+/// Print the configuration that is in force, and where each value comes from.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Config {
+    /// How to write it
+    #[arg(short, long, default_value = "table")]
+    pub(crate) output: Output,
+
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+/// Print the definitions of Sojourn's kinds and its roles, for kubectl apply.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Crds {}
+
+/// An object as people name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+}
+
+impl std::str::FromStr for Named {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('/') {
+            Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
+                Ok(Self { kind: kind.to_ascii_lowercase(), name: name.to_owned() })
+            }
+            _ => Err("write KIND/NAME, such as instance/alice".to_owned()),
+        }
+    }
+}
+
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.kind, self.name)
+    }
+}
+
+/// Count SSH connections that this host opens, for Prometheus.
+///
+/// Run it on a bastion host: what people reach through it then counts as used.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SshTracker {
+    /// Address to serve metrics on
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9112")]
+    pub(crate) listen: SocketAddr,
+
+    /// Port, or FIRST-LAST, that counts as SSH; may be repeated
+    #[arg(long, value_name = "PORTS", default_value = "22")]
+    pub(crate) port: Vec<String>,
+}
+
+/// Archive a volume and hand it in: what a submission's Job runs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Submit {
+    /// Folder whose files go into the archive
+    #[arg(long, value_name = "DIR", required_unless_present = "device", conflicts_with = "device")]
+    pub(crate) root: Option<PathBuf>,
+
+    /// Device, or file that stands for one, which goes into the archive as disk.img
+    #[arg(long, value_name = "FILE")]
+    pub(crate) device: Option<PathBuf>,
+
+    /// What the archive is called, without .zip
+    #[arg(long)]
+    pub(crate) filename: String,
+
+    #[arg(long)]
+    pub(crate) url: String,
+
+    #[arg(long, value_parser = ["Multipart", "Put", "S3"])]
+    pub(crate) method: String,
+
+    #[arg(long)]
+    pub(crate) idempotency_key: String,
+
+    /// Folder with the credentials
+    #[arg(long, value_name = "DIR")]
+    pub(crate) secret_dir: Option<PathBuf>,
+
+    /// Further authority to trust, in PEM
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+
+    /// Address range that may be reached besides the public ones; may be repeated
+    #[arg(long, value_name = "RANGE")]
+    pub(crate) allow_address: Vec<String>,
+
+    /// File to leave the receipt in
+    #[arg(long, value_name = "FILE", default_value = "/dev/termination-log")]
+    pub(crate) receipt: PathBuf,
 }
 
 /// Copy the database into a file, whether it is in use or not.

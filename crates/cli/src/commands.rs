@@ -1,11 +1,21 @@
 //! One module per command.
 
 mod backup;
+mod config;
+mod connect;
 mod data;
+mod family;
 mod kubeconfig;
 mod node;
+mod open;
+mod operator;
+mod people;
+mod plan;
 mod signals;
+mod submit;
+mod table;
 mod up;
+mod wish;
 
 use crate::args::{Args, Command};
 use crate::exit::Failure;
@@ -16,7 +26,20 @@ pub(crate) fn run(args: Args, printer: Printer) -> Result<(), Failure> {
     log::start(printer)?;
     match args.command {
         Command::Up(up) => up::run(up, printer),
+        Command::Operator(operator) => operator::run(operator, printer),
         Command::Node(node) => node::run(node, printer),
+        Command::Plan(plan) => plan::plan(plan),
+        Command::Why(why) => plan::why(why),
+        Command::Keep(keep) => wish::keep(keep, printer),
+        Command::Extend(extend) => wish::extend(extend, printer),
+        Command::Stop(power) => wish::stop(power, printer),
+        Command::Start(power) => wish::start(power, printer),
+        Command::Submission(submission) => wish::submission(submission, printer),
+        Command::Open(open) => open::run(open),
+        Command::Config(config) => config::config(config),
+        Command::Crds(_) => config::crds(),
+        Command::SshTracker(tracker) => submit::track(tracker, printer),
+        Command::Submit(submit) => submit::run(submit, printer),
         Command::Backup(backup) => backup::run(backup, printer),
     }
 }

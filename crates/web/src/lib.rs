@@ -2,3 +2,31 @@
 //!
 //! It is a client of the API with the rights of whoever looks at the page; it cannot read a
 //! controller's memory or the store.
+//!
+//! | module     | what                                                                        |
+//! |------------|-----------------------------------------------------------------------------|
+//! | `listener` | the socket: HTTP, TLS, bounds, a clean end                                  |
+//! | `origin`   | which requests a browser may send here: own host, own pages                 |
+//! | `sign_in`  | one-time links                                                              |
+//! | `session`  | who is signed in, in memory only                                            |
+//! | `token`    | programs: bearer tokens, asked of the API                                   |
+//! | `door`     | joins them: guards what is mounted behind it and says who calls             |
+//! | `page`     | own pages: plain HTML without anything from elsewhere                       |
+
+mod cookie;
+mod door;
+mod identity;
+mod listener;
+mod origin;
+mod page;
+mod secret;
+mod session;
+mod sign_in;
+mod token;
+
+pub use cookie::RESERVED_COOKIES;
+pub use door::{Door, Mounted, Settings, SettingsError};
+pub use identity::{Caller, Clients, Identity};
+pub use listener::{Arrival, Bound, ListenError, Listener, Serving};
+pub use secret::Secret;
+pub use sign_in::SignIn;

@@ -2,19 +2,28 @@
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
 use sojourn_apiserver::auth::identity::Identity;
-use sojourn_apiserver::{Config, Engine, ServeError, Server};
+use sojourn_api::install;
+use sojourn_api::name::shared;
+use sojourn_apiserver::{Config, Engine, Hook, Hooks, Scope, ServeError, Server};
 use sojourn_node::Leaving;
+use sojourn_operator::admission::{self, Admission};
+use sojourn_operator::lab::Settings;
 use sojourn_rbac::{SUPERUSER_GROUP, User};
+use sojourn_web::Clients;
 use tokio::runtime::Runtime;
 
 use super::data::{self, open_failure, quoted};
+use super::family::{self, Controllers};
 use super::kubeconfig::KubeconfigFile;
 use super::node::LocalNode;
+use super::open::WEB_FILE;
+use super::people::{self, Entrance, People};
 use super::signals::Signals;
 use crate::args::Up;
 use crate::exit::{Exit, Failure};
@@ -39,7 +48,12 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
     // Signals that come while things are being started must find somebody who listens.
     let mut signals = Signals::listen()?;
     let data = if in_memory { None } else { Some(data::directory(up.data.clone())?) };
-    let config = data.clone().map_or_else(Config::in_memory, Config::at).names(up.tls_san.clone());
+    let admission = Admission::default();
+    let config = data
+        .clone()
+        .map_or_else(Config::in_memory, Config::at)
+        .names(up.tls_san.clone())
+        .hooks(hooks(&admission));
     let engine = Engine::open(config).await.map_err(open_failure)?;
     let server = engine.serve_tls(up.listen).await.map_err(serve_failure)?;
     let address = reachable(server.address());
@@ -62,23 +76,163 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
         node.describe(printer);
         Some(node)
     };
+    let mut family = None;
+    if !up.no_controllers {
+        let started = Family::start(&engine, &admission, &up).await?;
+        started.describe(printer, kubeconfig.folder())?;
+        family = Some(started);
+    }
     try_it(printer, &kubeconfig);
-    signals.wanted().await;
+    let broken = tokio::select! {
+        () = signals.wanted() => None,
+        failure = broken(family.as_mut()) => Some(failure),
+    };
     printer.line("Stopping: Pods and open requests may end; Ctrl-C again stops at once.");
     tokio::select! {
-        () = stop(engine, server, node, leaving) => printer.line(if in_memory {
+        () = stop(engine, server, node, family, leaving) => printer.line(if in_memory {
             "Stopped. Nothing is kept."
         } else {
             "Stopped. Everything that was acknowledged is on disk."
         }),
         () = signals.wanted() => printer.line("Stopped at once."),
     }
-    Ok(())
+    broken.map_or(Ok(()), Err)
 }
 
-/// Ends Pods first, which need the API to say how they ended; then watches, since they would not end
+/// Waits until a controller ends, which none should.
+async fn broken(family: Option<&mut Family>) -> Failure {
+    match family {
+        Some(family) => family.controllers.broken().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn hooks(admission: &Admission) -> Hooks {
+    let scope = Scope {
+        groups: admission::GROUPS.map(str::to_owned).into(),
+        resources: admission::RESOURCES.map(str::to_owned).into(),
+    };
+    let hook = Hook::new(admission::NAME, scope, admission.service());
+    Hooks { mutating: Vec::new(), validating: vec![hook] }
+}
+
+/// The controllers of our own kinds, and the entrance for people.
+struct Family {
+    controllers: Controllers,
+    people: Option<People>,
+}
+
+impl Family {
+    async fn start(engine: &Engine, admission: &Admission, up: &Up) -> Result<Self, Failure> {
+        family::teach(&engine.client_named(administrator(), "sojourn-up")).await?;
+        let client = engine.client_named(operator(), "sojourn");
+        admission.connect(client.clone());
+        let entrance = match up.web.no_web {
+            true => None,
+            false => Some(Entrance::bind(up.web.web, web_tls(engine, up)?).await?),
+        };
+        let program = std::env::current_exe()
+            .context("cannot tell where our own program is")
+            .map_err(|error| Failure::unavailable(error, "Submissions run it."))?;
+        let settings = Settings {
+            gateway: entrance.is_some(),
+            reports: entrance.is_some(),
+            public_url: entrance.as_ref().map(Entrance::url),
+            submit_program: program.display().to_string(),
+            submit_user: None,
+        };
+        let controllers = Controllers::start(client.clone(), settings).await?;
+        let people = match entrance {
+            None => None,
+            Some(entrance) => {
+                let clients = Arc::new(InProcess(engine.clone()));
+                Some(entrance.open(&controllers.started, clients, client)?)
+            }
+        };
+        Ok(Self { controllers, people })
+    }
+
+    /// Says where people come in, and leaves it beside the kubeconfig for `sojourn open`.
+    fn describe(&self, printer: Printer, folder: &Path) -> Result<(), Failure> {
+        let Some(people) = &self.people else { return Ok(()) };
+        let admin = administrator();
+        let user = admin.user();
+        let identity = sojourn_web::Identity {
+            name: user.name.clone(),
+            groups: user.groups.clone(),
+            ..sojourn_web::Identity::default()
+        };
+        printer.field("web", people.url());
+        printer.field("sign in", people.link(identity));
+        let path = folder.join(WEB_FILE);
+        std::fs::write(&path, people.url())
+            .with_context(|| format!("cannot write {}", path.display()))
+            .map_err(|error| Failure::unavailable(error, "`sojourn open` looks there."))
+    }
+
+    async fn stop(self) {
+        if let Some(people) = self.people {
+            people.stop().await;
+        }
+        self.controllers.stop().await;
+    }
+}
+
+/// Clients inside the process, with the rights of whoever signed in.
+struct InProcess(Engine);
+
+impl Clients for InProcess {
+    fn client_as(&self, identity: &sojourn_web::Identity) -> kube::Client {
+        self.0.client_named(
+            Identity::authenticated(User {
+                name: identity.name.clone(),
+                groups: identity.groups.clone(),
+                ..User::default()
+            }),
+            "sojourn-web",
+        )
+    }
+}
+
+/// TLS for people from elsewhere; on this machine there is nobody to hide from.
+fn web_tls(engine: &Engine, up: &Up) -> Result<Option<Arc<rustls::ServerConfig>>, Failure> {
+    if up.web.web.ip().to_canonical().is_loopback() {
+        return Ok(None);
+    }
+    let mut names = up.tls_san.clone();
+    names.push(up.web.web.ip().to_string());
+    names.push("localhost".to_owned());
+    engine
+        .server_certificate(&names)
+        .context("cannot issue a certificate")
+        .and_then(|certified| people::tls(&certified.certificate_pem, &certified.key_pem))
+        .map(Some)
+        .map_err(|error| Failure::new(Exit::Bug, error, "Please report it."))
+}
+
+/// The account of the controllers, with the rights of its role.
+fn operator() -> Identity {
+    let groups =
+        ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{}", shared::NAMESPACE)];
+    Identity::authenticated(User {
+        name: format!("system:serviceaccount:{}:{}", shared::NAMESPACE, install::ACCOUNT),
+        groups: groups.into(),
+        ..User::default()
+    })
+}
+
+/// Ends controllers first, which must not see Pods end and start them anew; then Pods, which need the API to say how they ended; then watches, since they would not end
 /// by themselves; then the rest.
-async fn stop(engine: Engine, server: Server, node: Option<LocalNode>, leaving: Leaving) {
+async fn stop(
+    engine: Engine,
+    server: Server,
+    node: Option<LocalNode>,
+    family: Option<Family>,
+    leaving: Leaving,
+) {
+    if let Some(family) = family {
+        family.stop().await;
+    }
     if let Some(node) = node {
         node.stop(leaving).await;
     }
@@ -123,7 +277,7 @@ fn try_it(printer: Printer, kubeconfig: &KubeconfigFile) {
 }
 
 /// The address under which a client on this machine reaches the listener.
-fn reachable(listening: SocketAddr) -> SocketAddr {
+pub(super) fn reachable(listening: SocketAddr) -> SocketAddr {
     let ip = match listening.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),

@@ -1,0 +1,159 @@
+//! The way to the API for commands that people type.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use kube::api::DynamicObject;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::ApiResource;
+use kube::discovery::{Discovery, Scope};
+use kube::{Api, Client, Config};
+use tokio::runtime::Runtime;
+
+use super::data;
+use crate::args::{Connection, Named};
+use crate::exit::{Exit, Failure};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The groups that are ours end like this.
+const OUR_GROUPS: &str = ".sojourn.dev";
+
+/// A client, and where it looks.
+pub(super) struct Way {
+    pub(super) client: Client,
+    pub(super) namespace: String,
+    pub(super) config: Config,
+}
+
+/// One of our kinds, as the API serves it.
+#[derive(Debug, Clone)]
+pub(super) struct Kind {
+    pub(super) resource: ApiResource,
+    pub(super) namespaced: bool,
+}
+
+/// Runs what a command does with the API.
+pub(super) fn run<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = Runtime::new()
+        .context("cannot start threads")
+        .map_err(|error| Failure::unavailable(error, "See whether this user may have more."))?;
+    runtime.block_on(work)
+}
+
+impl Way {
+    pub(super) async fn find(connection: &Connection) -> Result<Self, Failure> {
+        let usage = |error| {
+            Failure::new(Exit::Usage, error, "Say which one to use: --kubeconfig FILE.")
+        };
+        let kubeconfig = match kubeconfig_file(connection) {
+            Some(path) => Kubeconfig::read_from(&path)
+                .with_context(|| format!("cannot read the kubeconfig {}", path.display())),
+            None => Kubeconfig::read().context("cannot find a kubeconfig"),
+        }
+        .map_err(usage)?;
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+            .await
+            .context("cannot use the kubeconfig")
+            .map_err(usage)?;
+        config.connect_timeout = Some(PATIENCE);
+        config.read_timeout = Some(PATIENCE);
+        let client = Client::try_from(config.clone())
+            .context("cannot use the kubeconfig")
+            .map_err(usage)?;
+        let namespace =
+            connection.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        Ok(Self { client, namespace, config })
+    }
+
+    /// The kinds of ours that the API serves.
+    pub(super) async fn kinds(&self) -> Result<Vec<Kind>, Failure> {
+        let discovery = Discovery::new(self.client.clone())
+            .run_aggregated()
+            .await
+            .map_err(|error| self.failed(error, "cannot ask which kinds there are"))?;
+        let ours = discovery.groups().filter(|group| group.name().ends_with(OUR_GROUPS));
+        Ok(ours
+            .flat_map(|group| group.recommended_resources())
+            .map(|(resource, capabilities)| Kind {
+                resource,
+                namespaced: capabilities.scope == Scope::Namespaced,
+            })
+            .collect())
+    }
+
+    /// The kind that somebody means, by its name in the singular, the plural, or shortened.
+    pub(super) async fn kind(&self, named: &Named) -> Result<Kind, Failure> {
+        let kinds = self.kinds().await?;
+        let means = |kind: &&Kind| {
+            let singular = kind.resource.kind.to_ascii_lowercase();
+            [kind.resource.plural.as_str(), &singular].contains(&named.kind.as_str())
+                || (named.kind == "inst" && singular == "instance")
+        };
+        kinds.iter().find(means).cloned().ok_or_else(|| {
+            let known: Vec<_> =
+                kinds.iter().map(|kind| kind.resource.kind.to_ascii_lowercase()).collect();
+            let error = anyhow!("{} is no kind of Sojourn's that the API serves", named.kind);
+            let advice = if known.is_empty() {
+                "The API serves none: is it the right one, and are the kinds there (sojourn crds)?"
+                    .to_owned()
+            } else {
+                format!("It serves: {}.", known.join(", "))
+            };
+            Failure::new(Exit::Usage, error, advice)
+        })
+    }
+
+    pub(super) fn api(&self, kind: &Kind, all_namespaces: bool) -> Api<DynamicObject> {
+        if kind.namespaced && !all_namespaces {
+            Api::namespaced_with(self.client.clone(), &self.namespace, &kind.resource)
+        } else {
+            Api::all_with(self.client.clone(), &kind.resource)
+        }
+    }
+
+    pub(super) async fn get(
+        &self,
+        named: &Named,
+    ) -> Result<(Api<DynamicObject>, DynamicObject), Failure> {
+        let kind = self.kind(named).await?;
+        let api = self.api(&kind, false);
+        let object = api
+            .get(&named.name)
+            .await
+            .map_err(|error| self.failed(error, &format!("cannot get {named}")))?;
+        Ok((api, object))
+    }
+
+    /// What to tell people when the API refuses.
+    pub(super) fn failed(&self, error: kube::Error, what: &str) -> Failure {
+        let (exit, advice) = match &error {
+            kube::Error::Api(status) if status.is_not_found() => (
+                Exit::Negative,
+                format!("Looked in namespace {}; another one: -n NAMESPACE.", self.namespace),
+            ),
+            kube::Error::Api(status) if status.is_forbidden() => {
+                (Exit::Negative, "Ask whoever runs the platform for the right to do it.".to_owned())
+            }
+            kube::Error::Api(_) => (Exit::Negative, String::new()),
+            _ => (
+                Exit::Unavailable,
+                format!("Is {} up and reachable?", self.config.cluster_url),
+            ),
+        };
+        Failure::new(exit, anyhow::Error::from(error).context(what.to_owned()), advice)
+    }
+}
+
+/// The file that was asked for, or that `sojourn up` left; otherwise kubectl's rules hold.
+fn kubeconfig_file(connection: &Connection) -> Option<PathBuf> {
+    if let Some(path) = &connection.kubeconfig {
+        return Some(path.clone());
+    }
+    if std::env::var_os("KUBECONFIG").is_some_and(|value| !value.is_empty()) {
+        return None;
+    }
+    let ours = data::directory(None).ok()?.join("kubeconfig");
+    ours.exists().then_some(ours)
+}

@@ -1,0 +1,114 @@
+//! The controllers of Sojourn's own kinds: what they need of an API, and their start.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use kube::api::{Patch, PatchParams};
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sojourn_api::install;
+use sojourn_api::name::shared;
+use sojourn_operator::clock::{Clock, SystemClock};
+use sojourn_operator::frame::{Limits, Tasks, Watching};
+use sojourn_operator::lab::outside::Real;
+use sojourn_operator::lab::{self, Settings, Started};
+use sojourn_operator::metrics::Metrics;
+
+use crate::exit::{Exit, Failure};
+
+/// The controllers, running.
+pub(super) struct Controllers {
+    pub(super) tasks: Tasks,
+    pub(super) started: Started,
+    pub(super) metrics: Metrics,
+}
+
+impl Controllers {
+    pub(super) async fn start(client: Client, settings: Settings) -> Result<Self, Failure> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let metrics = Metrics::default();
+        let mut tasks = Tasks::default();
+        let start = lab::Start {
+            client,
+            clock,
+            watching: Watching::default(),
+            outside: Arc::new(Real),
+            settings,
+            limits: Limits::default(),
+            metrics: metrics.clone(),
+        };
+        let started = lab::start(start, &mut tasks).await.map_err(|error| {
+            let advice = "Are the kinds there (sojourn crds | kubectl apply -f -), and may the \
+                          operator read them?";
+            Failure::unavailable(error, advice)
+        })?;
+        Ok(Self { tasks, started, metrics })
+    }
+
+    /// Waits until one of the controllers ends, which none should.
+    pub(super) async fn broken(&mut self) -> Failure {
+        let ended = self.tasks.any_ended().await;
+        Failure::new(Exit::Bug, ended, "Please report it. Nothing that was acknowledged is lost.")
+    }
+
+    pub(super) async fn stop(self) {
+        self.tasks.stop().await;
+    }
+}
+
+/// Teaches an API our kinds and roles, as an administrator.
+pub(super) async fn teach(client: &Client) -> Result<(), Failure> {
+    let taught = async {
+        for definition in sojourn_api::crds() {
+            apply(client, &definition).await?;
+        }
+        for role in sojourn_api::roles() {
+            apply(client, &role).await?;
+        }
+        apply(client, &install::namespace()).await?;
+        apply(client, &install::binding()).await?;
+        apply_in(client, &install::account()).await?;
+        apply_in(client, &install::own_role()).await?;
+        apply_in(client, &install::own_binding()).await
+    };
+    taught.await.map_err(|error: anyhow::Error| {
+        Failure::unavailable(error, "The controllers need their kinds and rights.")
+    })
+}
+
+async fn apply<K>(client: &Client, object: &K) -> anyhow::Result<()>
+where
+    K: Resource<Scope = ClusterResourceScope, DynamicType = ()>
+        + Serialize
+        + DeserializeOwned
+        + Clone
+        + std::fmt::Debug,
+{
+    apply_by(&Api::all(client.clone()), object).await
+}
+
+/// The same, in our own namespace.
+async fn apply_in<K>(client: &Client, object: &K) -> anyhow::Result<()>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Serialize
+        + DeserializeOwned
+        + Clone
+        + std::fmt::Debug,
+{
+    apply_by(&Api::namespaced(client.clone(), shared::NAMESPACE), object).await
+}
+
+async fn apply_by<K>(api: &Api<K>, object: &K) -> anyhow::Result<()>
+where
+    K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + std::fmt::Debug,
+{
+    let params = PatchParams::apply(shared::MANAGER).force();
+    let name = object.name_any();
+    api.patch(&name, &params, &Patch::Apply(object))
+        .await
+        .with_context(|| format!("cannot apply {} {name}", K::kind(&())))?;
+    Ok(())
+}

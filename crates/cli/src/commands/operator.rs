@@ -1,0 +1,224 @@
+//! `sojourn operator`: the same controllers on a cluster.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use axum::Router;
+use axum::routing::get;
+use kube::api::{Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use rcgen::{CertificateParams, KeyPair};
+use sojourn_api::name::shared;
+use sojourn_operator::admission::{Admission, Target, configuration};
+use sojourn_operator::lab::Settings;
+use sojourn_operator::metrics::Metrics;
+use sojourn_web::{Clients, Listener, Serving};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::connect;
+use super::family::Controllers;
+use super::people::{self, Entrance, People};
+use super::signals::Signals;
+use crate::args;
+use crate::exit::{Exit, Failure};
+use crate::printer::Printer;
+
+/// How long the API server may take to answer at the start.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) fn run(args: args::Operator, printer: Printer) -> Result<(), Failure> {
+    connect::run(serve(args, printer))
+}
+
+async fn serve(args: args::Operator, printer: Printer) -> Result<(), Failure> {
+    let mut signals = Signals::listen()?;
+    let config = config(args.kubeconfig.as_deref()).await?;
+    let client = client(&config)?;
+    reach(&config, &client).await?;
+    let webhook = webhook(&args, &client).await?;
+    let entrance = match args.web {
+        Some(address) => Some(Entrance::bind(address, own_tls(address)?).await?),
+        None => None,
+    };
+    let settings = Settings {
+        gateway: entrance.is_some(),
+        reports: entrance.is_some(),
+        public_url: entrance.as_ref().map(Entrance::url),
+        submit_program: args.submit_program.clone(),
+        submit_user: None,
+    };
+    let mut controllers = Controllers::start(client.clone(), settings).await?;
+    let people = match entrance {
+        Some(entrance) => {
+            let clients = Arc::new(Impersonating { config });
+            Some(entrance.open(&controllers.started, clients, client)?)
+        }
+        None => None,
+    };
+    let metrics = match args.metrics {
+        Some(address) => Some(serve_metrics(address, controllers.metrics.clone()).await?),
+        None => None,
+    };
+    printer.good("The operator is up.");
+    if let Some(people) = &people {
+        printer.field("web", people.url());
+    }
+    let broken = tokio::select! {
+        () = signals.wanted() => None,
+        failure = controllers.broken() => Some(failure),
+    };
+    printer.line("Stopping.");
+    tokio::select! {
+        () = stop(controllers, people, webhook, metrics) => printer.line("Stopped."),
+        () = signals.wanted() => printer.line("Stopped at once."),
+    }
+    broken.map_or(Ok(()), Err)
+}
+
+async fn stop(
+    controllers: Controllers,
+    people: Option<People>,
+    webhook: Option<Serving>,
+    metrics: Option<JoinHandle<()>>,
+) {
+    if let Some(people) = people {
+        people.stop().await;
+    }
+    controllers.stop().await;
+    if let Some(webhook) = webhook {
+        webhook.stop().await;
+    }
+    if let Some(metrics) = metrics {
+        metrics.abort();
+    }
+}
+
+async fn config(kubeconfig: Option<&Path>) -> Result<Config, Failure> {
+    let usage = |error| Failure::new(Exit::Usage, error, "Say which one: --kubeconfig FILE.");
+    match kubeconfig {
+        Some(path) => {
+            let kubeconfig = Kubeconfig::read_from(path)
+                .with_context(|| format!("cannot read {}", path.display()))
+                .map_err(usage)?;
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+                .await
+                .with_context(|| format!("cannot use {}", path.display()))
+                .map_err(usage)
+        }
+        None => Config::infer()
+            .await
+            .context("this is no Pod of a cluster, and there is no kubeconfig")
+            .map_err(usage),
+    }
+}
+
+fn client(config: &Config) -> Result<Client, Failure> {
+    Client::try_from(config.clone())
+        .context("cannot use the kubeconfig")
+        .map_err(|error| Failure::new(Exit::Usage, error, "Say which one: --kubeconfig FILE."))
+}
+
+async fn reach(config: &Config, client: &Client) -> Result<(), Failure> {
+    let url = &config.cluster_url;
+    let advice = "See that it runs, and that the kubeconfig names it.";
+    match tokio::time::timeout(PATIENCE, client.apiserver_version()).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => {
+            let error = anyhow::Error::from(error).context(format!("cannot ask {url}"));
+            Err(Failure::unavailable(error, advice))
+        }
+        Err(_) => Err(Failure::unavailable(anyhow!("{url} does not answer"), advice)),
+    }
+}
+
+/// Clients that act as somebody, by impersonation.
+struct Impersonating {
+    config: Config,
+}
+
+impl Clients for Impersonating {
+    fn client_as(&self, identity: &sojourn_web::Identity) -> Client {
+        let mut config = self.config.clone();
+        config.auth_info.impersonate = Some(identity.name.clone());
+        config.auth_info.impersonate_groups = Some(identity.groups.clone());
+        Client::try_from(config).unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot act as {}", identity.name);
+            refusing()
+        })
+    }
+}
+
+/// A client that never gets through: better than one with somebody else's rights.
+fn refusing() -> Client {
+    let refuse = |_: http::Request<kube::client::Body>| async {
+        Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("there is no way to the API"))
+    };
+    Client::new(tower::service_fn(refuse), "default")
+}
+
+/// A certificate of our own making: whoever connects is told its authority.
+fn self_signed(names: Vec<String>) -> anyhow::Result<(String, String)> {
+    let key = KeyPair::generate().context("cannot make a key")?;
+    let certificate = CertificateParams::new(names)
+        .and_then(|params| params.self_signed(&key))
+        .context("cannot make a certificate")?;
+    Ok((certificate.pem(), key.serialize_pem()))
+}
+
+fn own_tls(address: SocketAddr) -> Result<Option<Arc<rustls::ServerConfig>>, Failure> {
+    if address.ip().to_canonical().is_loopback() {
+        return Ok(None);
+    }
+    self_signed(vec![address.ip().to_string(), "localhost".to_owned()])
+        .and_then(|(certificate, key)| people::tls(&certificate, &key))
+        .map(Some)
+        .map_err(|error| Failure::new(Exit::Bug, error, "Please report it."))
+}
+
+/// Serves admission and tells the API server where.
+async fn webhook(args: &args::Operator, client: &Client) -> Result<Option<Serving>, Failure> {
+    let (Some(address), Some(url)) = (args.webhook, &args.webhook_url) else { return Ok(None) };
+    let bug = |error| Failure::new(Exit::Bug, error, "Please report it.");
+    let host = url.strip_prefix("https://").and_then(|rest| rest.split(['/', ':']).next());
+    let host = host.filter(|host| !host.is_empty()).ok_or_else(|| {
+        let error = anyhow!("{url} is no URL that begins with https:// and names a host");
+        Failure::new(Exit::Usage, error, "API servers reach webhooks by HTTPS only.")
+    })?;
+    let (certificate, key) = self_signed(vec![host.to_owned()]).map_err(bug)?;
+    let tls = people::tls(&certificate, &key).map_err(bug)?;
+    let admission = Admission::default();
+    admission.connect(client.clone());
+    let bound = Listener::bind(address, Some(tls))
+        .await
+        .map_err(|error| Failure::unavailable(error, "Choose another: --webhook ADDR."))?;
+    let serving = bound.serve(admission.router());
+    let target = configuration(&Target::Url(url.clone()), certificate.as_bytes());
+    let api: Api<k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration> =
+        Api::all(client.clone());
+    let name = target.metadata.name.clone().unwrap_or_default();
+    api.patch(&name, &PatchParams::apply(shared::MANAGER).force(), &Patch::Apply(&target))
+        .await
+        .context("cannot register the admission webhook")
+        .map_err(|error| Failure::unavailable(error, "The operator needs the right to do it."))?;
+    Ok(Some(serving))
+}
+
+async fn serve_metrics(address: SocketAddr, metrics: Metrics) -> Result<JoinHandle<()>, Failure> {
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address}"))
+        .map_err(|error| Failure::unavailable(error, "Choose another: --metrics ADDR."))?;
+    let router = Router::new()
+        .route("/metrics", get(move || std::future::ready(metrics.text())))
+        .route("/healthz", get(|| std::future::ready("ok")));
+    Ok(tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            tracing::error!(%error, "metrics are no longer served");
+        }
+    }))
+}

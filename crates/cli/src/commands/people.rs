@@ -1,0 +1,148 @@
+//! Where people come in: the listener, with the gateway, signed links and reports behind it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow};
+use axum::extract::State;
+use axum::routing::post;
+use axum::{Extension, Json, Router};
+use http::StatusCode;
+use kube::Client;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::{Value, json};
+use sojourn_core::activity::Source;
+use sojourn_operator::gateway::{self, Bounds, Gateway, Reporting, Visitor};
+use sojourn_operator::lab::Started;
+use sojourn_web::{
+    Bound, Caller, Clients, Door, Identity, ListenError, Listener, Mounted, RESERVED_COOKIES,
+    Serving, Settings, SignIn,
+};
+
+use crate::exit::{Exit, Failure};
+
+/// A listener that has its address and serves nobody yet: controllers must know the address first.
+pub(super) struct Entrance {
+    bound: Bound,
+    secure: bool,
+}
+
+impl Entrance {
+    pub(super) async fn bind(
+        address: SocketAddr,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> Result<Self, Failure> {
+        let secure = tls.is_some();
+        let bound = Listener::bind(address, tls).await.map_err(listen_failure)?;
+        Ok(Self { bound, secure })
+    }
+
+    /// The address as a browser on this machine writes it.
+    pub(super) fn url(&self) -> String {
+        let address = super::up::reachable(self.bound.address());
+        format!("{}://{address}", if self.secure { "https" } else { "http" })
+    }
+
+    /// Opens it.
+    pub(super) fn open(
+        self,
+        started: &Started,
+        clients: Arc<dyn Clients>,
+        reviewer: Client,
+    ) -> Result<People, Failure> {
+        let url = self.url();
+        let settings = Settings { public_url: started.public_url(), names: Vec::new() };
+        let door = Door::new(&settings, clients, reviewer).map_err(|error| {
+            Failure::new(Exit::Usage, error, "Mend publicURL in the configuration.")
+        })?;
+        let gateway = Gateway::new(gateway::Settings {
+            backends: started.backends(),
+            visitors: Arc::new(|extensions| {
+                let caller = extensions.get::<Caller>()?;
+                let id = caller.identity.fingerprint();
+                Some(Visitor { id, client: caller.client.clone(), secure: caller.secure })
+            }),
+            activity: started.activity(Source::Gateway),
+            reserved_cookies: &RESERVED_COOKIES,
+            bounds: Bounds::default(),
+        });
+        let reporting = Reporting::new(started.reports(), started.activity(Source::Report));
+        let mut open = reporting.router();
+        if let Some(links) = started.links() {
+            let now = started.now();
+            open = open.merge(links.router(started.act(), now));
+        }
+        let minting = Router::new()
+            .route("/open", post(mint))
+            .with_state((door.sign_in().clone(), url.clone()));
+        let signed_in = gateway.router().merge(minting);
+        let serving = self.bound.serve(door.router(Mounted { signed_in, open }));
+        Ok(People { serving, gateway, door, url })
+    }
+}
+
+/// The listener for people, open.
+pub(super) struct People {
+    serving: Serving,
+    gateway: Gateway,
+    door: Door,
+    url: String,
+}
+
+impl People {
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A link that signs a browser in as `identity`, once.
+    pub(super) fn link(&self, identity: Identity) -> String {
+        let secret = self.door.sign_in().mint(identity);
+        format!("{}{}", self.url, SignIn::path(&secret))
+    }
+
+    pub(super) async fn stop(self) {
+        self.gateway.close();
+        self.serving.stop().await;
+    }
+}
+
+/// Gives whoever shows a good token a link for their browser.
+async fn mint(
+    State((sign_in, url)): State<(SignIn, String)>,
+    Extension(caller): Extension<Caller>,
+) -> (StatusCode, Json<Value>) {
+    let secret = sign_in.mint((*caller.identity).clone());
+    let link = format!("{url}{}", SignIn::path(&secret));
+    (StatusCode::CREATED, Json(json!({ "url": link })))
+}
+
+/// TLS with a certificate in PEM.
+pub(super) fn tls(certificate_pem: &str, key_pem: &str) -> anyhow::Result<Arc<ServerConfig>> {
+    let certificates = CertificateDer::pem_slice_iter(certificate_pem.as_bytes())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| anyhow!("cannot read the certificate: {error}"))?;
+    let key = PrivateKeyDer::from_pem_slice(key_pem.as_bytes())
+        .map_err(|error| anyhow!("cannot read the key: {error}"))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .context("cannot set up TLS")?
+        .with_no_client_auth()
+        .with_single_cert(certificates, key)
+        .context("cannot use the certificate")?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn listen_failure(error: ListenError) -> Failure {
+    let advice = match &error {
+        ListenError::Listen { address, .. } => {
+            let elsewhere = SocketAddr::new(address.ip(), 0);
+            format!("Choose another address for people: --web {elsewhere} takes any free port.")
+        }
+        ListenError::Plain { .. } => "Choose a loopback address: --web 127.0.0.1:7080.".to_owned(),
+    };
+    Failure::unavailable(error, advice)
+}

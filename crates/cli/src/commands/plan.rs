@@ -1,0 +1,245 @@
+//! `sojourn plan` and `sojourn why`: what the controllers wrote into the objects, for people.
+
+use anyhow::anyhow;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{DynamicObject, ListParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::{Value, json};
+use sojourn_core::term::words;
+
+use super::connect::{self, Way};
+use super::table;
+use crate::args::{Output, Plan, Why};
+use crate::exit::{Exit, Failure};
+
+/// So many objects are asked for at a time.
+const PAGE: u32 = 500;
+/// So many Events are shown.
+const EVENTS: usize = 8;
+
+/// One coming action.
+struct Coming {
+    at: Option<Timestamp>,
+    action: String,
+    object: String,
+    namespace: String,
+    why: String,
+}
+
+pub(super) fn plan(plan: Plan) -> Result<(), Failure> {
+    connect::run(async move {
+        let way = Way::find(&plan.connection).await?;
+        let mut coming = Vec::new();
+        match &plan.object {
+            Some(named) => {
+                let (_, object) = way.get(named).await?;
+                coming.extend(next(&object, &named.to_string()));
+            }
+            None => {
+                for kind in way.kinds().await? {
+                    let api = way.api(&kind, plan.all_namespaces);
+                    let singular = kind.resource.kind.to_ascii_lowercase();
+                    each(&way, &api, |object| {
+                        coming.extend(next(object, &format!("{singular}/{}", object.name_any())));
+                    })
+                    .await?;
+                }
+            }
+        }
+        // What has no time yet comes last.
+        coming.sort_by_key(|one| (one.at.is_none(), one.at));
+        show(&coming, plan.output, plan.all_namespaces)?;
+        if coming.is_empty() && plan.output == Output::Table {
+            table::write("Nothing will happen by itself.\n");
+        }
+        Ok(())
+    })
+}
+
+async fn each(
+    way: &Way,
+    api: &Api<DynamicObject>,
+    mut visit: impl FnMut(&DynamicObject),
+) -> Result<(), Failure> {
+    let mut params = ListParams::default().limit(PAGE);
+    loop {
+        let page = api.list(&params).await.map_err(|error| way.failed(error, "cannot list"))?;
+        page.items.iter().for_each(&mut visit);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(()),
+        }
+    }
+}
+
+fn next(object: &DynamicObject, named: &str) -> Option<Coming> {
+    let next = object.data.pointer("/status/next")?;
+    let text = |field: &str| next.get(field).and_then(Value::as_str).map(str::to_owned);
+    Some(Coming {
+        at: text("at").and_then(|at| at.parse().ok()),
+        action: text("action")?,
+        object: named.to_owned(),
+        namespace: object.namespace().unwrap_or_default(),
+        why: text("why").unwrap_or_default(),
+    })
+}
+
+fn show(coming: &[Coming], output: Output, namespaces: bool) -> Result<(), Failure> {
+    let value = || {
+        let one = |c: &Coming| {
+            json!({
+                "at": c.at.map(|at| format!("{at:.0}")), "action": c.action, "object": c.object,
+                "namespace": c.namespace, "why": c.why,
+            })
+        };
+        Value::Array(coming.iter().map(one).collect())
+    };
+    match output {
+        Output::Json => return table::json(&value()),
+        Output::Yaml => return table::yaml(&value()),
+        Output::Name => {
+            coming.iter().for_each(|one| table::write(&format!("{}\n", one.object)));
+            return Ok(());
+        }
+        Output::Table if coming.is_empty() => return Ok(()),
+        Output::Table => {}
+    }
+    let now = Timestamp::now();
+    let row = |one: &Coming| {
+        let mut row = vec![
+            one.at.map_or_else(|| "unknown".to_owned(), |at| format!("{at:.0}")),
+            one.at.map_or_else(String::new, |at| distance(now, at)),
+            one.action.clone(),
+        ];
+        if namespaces {
+            row.push(one.namespace.clone());
+        }
+        row.extend([one.object.clone(), one.why.clone()]);
+        row
+    };
+    let head: &[&str] = if namespaces {
+        &["AT", "IN", "ACTION", "NAMESPACE", "OBJECT", "WHY"]
+    } else {
+        &["AT", "IN", "ACTION", "OBJECT", "WHY"]
+    };
+    table::table(head, &coming.iter().map(row).collect::<Vec<_>>());
+    Ok(())
+}
+
+/// How far away a time is, in the two largest units.
+fn distance(now: Timestamp, at: Timestamp) -> String {
+    let span = at.duration_since(now);
+    let seconds = if span.is_negative() { 0 } else { span.as_secs() };
+    let rounded = match seconds {
+        0..3600 => seconds,
+        3600..86_400 => seconds - seconds % 60,
+        _ => seconds - seconds % 3600,
+    };
+    words(jiff::SignedDuration::from_secs(rounded))
+}
+
+pub(super) fn why(why: Why) -> Result<(), Failure> {
+    connect::run(async move {
+        let way = Way::find(&why.connection).await?;
+        let (_, object) = way.get(&why.object).await?;
+        let Some(status) = object.data.get("status") else {
+            let error = anyhow!("nothing has been said about {} yet", why.object);
+            return Err(Failure::new(Exit::Negative, error, "Are the controllers running?"));
+        };
+        match why.output {
+            Output::Json => return table::json(status),
+            Output::Yaml => return table::yaml(status),
+            Output::Name => {
+                table::write(&format!("{}\n", why.object));
+                return Ok(());
+            }
+            Output::Table => {}
+        }
+        let events = events(&way, &object).await;
+        table::write(&explain(&why.object.to_string(), status, &events));
+        Ok(())
+    })
+}
+
+/// The newest Events about the object, oldest first; none, where they cannot be read.
+async fn events(way: &Way, object: &DynamicObject) -> Vec<Event> {
+    let namespace = object.namespace().unwrap_or_else(|| "default".to_owned());
+    let api: Api<Event> = Api::namespaced(way.client.clone(), &namespace);
+    let uid = object.uid().unwrap_or_default();
+    let params = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
+    let mut events = api.list(&params).await.map(|list| list.items).unwrap_or_default();
+    events.sort_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0));
+    let older = events.len().saturating_sub(EVENTS);
+    events.split_off(older)
+}
+
+fn explain(named: &str, status: &Value, events: &[Event]) -> String {
+    let text = |path: &str| status.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    let mut lines = vec![format!("{named} is {}", or(text("/phase"), "not looked at yet"))];
+    let mut field = |label: &str, value: String| {
+        if !value.is_empty() {
+            lines.push(format!("  {label:<10} {value}"));
+        }
+    };
+    field("url", text("/url").to_owned());
+    field("stage", text("/lifecycle/stage").to_owned());
+    let next = [text("/next/action"), text("/next/at")].join(" ");
+    field("next", next.trim().to_owned());
+    field("why", text("/next/why").to_owned());
+    let used = match (text("/activity/last"), text("/activity/source")) {
+        ("", _) => String::new(),
+        (last, "") => last.to_owned(),
+        (last, source) => format!("{last}, seen by {source}"),
+    };
+    field("last used", used);
+    if !text("/activity/blind").is_empty() {
+        field("blind", format!("since {}", text("/activity/blind")));
+    }
+    field("stopped", [text("/stopReason"), text("/lastStoppedAt")].join(" ").trim().to_owned());
+    field("kept until", text("/keep/until").to_owned());
+    lines.extend(parts(status));
+    for event in events {
+        let at = event.last_timestamp.as_ref().map(|time| format!("{:.0}", time.0));
+        let (reason, message) = (event.reason.as_deref(), event.message.as_deref());
+        lines.push(format!(
+            "  {}  {}: {}",
+            at.unwrap_or_default(),
+            reason.unwrap_or_default(),
+            message.unwrap_or_default()
+        ));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Notices, submissions and conditions, a line each.
+fn parts(status: &Value) -> Vec<String> {
+    let list = |name: &str| status.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut lines = Vec::new();
+    for notice in list("notices") {
+        let text = |field: &str| notice.get(field).and_then(Value::as_str).unwrap_or_default();
+        let error = text("error");
+        let error = if error.is_empty() { String::new() } else { format!(": {error}") };
+        lines.push(format!("  notice     {} {}{error}", text("kind"), text("state")));
+    }
+    for entry in list("submission") {
+        let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default();
+        let detail = or(text("error"), text("receipt"));
+        lines.push(format!("  submission {} {} {detail}", text("environment"), text("state")));
+    }
+    for condition in list("conditions") {
+        let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
+        lines.push(format!(
+            "  condition  {}={} {}: {}",
+            text("type"),
+            text("status"),
+            text("reason"),
+            text("message")
+        ));
+    }
+    lines
+}
+
+const fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
+    if text.is_empty() { otherwise } else { text }
+}

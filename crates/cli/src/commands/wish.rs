@@ -1,0 +1,166 @@
+//! `sojourn keep|extend|stop|start` and `sojourn submission`: what owners ask for. Each is a small
+//! write to the object; what becomes of it is decided by the controllers, and said here.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use jiff::{SignedDuration, Timestamp};
+use kube::Api;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use serde_json::{Value, json};
+use sojourn_api::name::{lab, shared};
+use sojourn_core::term::Term;
+
+use super::connect::{self, Way};
+use crate::args::{Extend, Keep, Named, Power, Submission, SubmissionVerb};
+use crate::exit::{Exit, Failure};
+use crate::printer::Printer;
+
+/// How long a controller may take to answer a wish, and how often it is looked for.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+pub(super) fn keep(keep: Keep, printer: Printer) -> Result<(), Failure> {
+    connect::run(async move {
+        let way = Way::find(&keep.connection).await?;
+        let until = match &keep.until {
+            Some(text) => text.parse().with_context(|| format!("{text:?} is no time")).map_err(
+                |error| Failure::new(Exit::Usage, error, "Write it as 2026-11-17T09:00:00Z."),
+            )?,
+            None => later(Timestamp::now(), span(&keep.span)?),
+        };
+        let (api, _) = way.get(&keep.object).await?;
+        keep_until(&way, &api, &keep.object, until, printer).await
+    })
+}
+
+pub(super) fn extend(extend: Extend, printer: Printer) -> Result<(), Failure> {
+    connect::run(async move {
+        let way = Way::find(&extend.connection).await?;
+        let by = span(&extend.by)?;
+        let (api, object) = way.get(&extend.object).await?;
+        let time = |path: &str| -> Option<Timestamp> {
+            object.data.pointer(path)?.as_str()?.parse().ok()
+        };
+        let now = Timestamp::now();
+        let from = [time("/status/next/at"), time("/status/keep/until")].into_iter().flatten();
+        let until = later(from.fold(now, Timestamp::max), by);
+        keep_until(&way, &api, &extend.object, until, printer).await
+    })
+}
+
+fn later(from: Timestamp, by: SignedDuration) -> Timestamp {
+    from.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+fn span(text: &str) -> Result<SignedDuration, Failure> {
+    let usage = |error| Failure::new(Exit::Usage, error, "Write it as 90m, 2h or 1d.");
+    let term: Term = text.parse().map_err(anyhow::Error::from).map_err(usage)?;
+    term.span().ok_or_else(|| usage(anyhow!("nothing is kept for ever")))
+}
+
+/// Writes the wish down and says how much of it was given.
+async fn keep_until(
+    way: &Way,
+    api: &Api<DynamicObject>,
+    named: &Named,
+    until: Timestamp,
+    printer: Printer,
+) -> Result<(), Failure> {
+    let wish = format!("{until:.0}");
+    annotate(way, api, named, shared::KEEP_UNTIL, &wish).await?;
+    let asked = wait_for(api, named, |object| {
+        let keep = object.data.pointer("/status/keep")?;
+        (keep.get("asked")?.as_str()? == wish).then(|| keep.clone())
+    })
+    .await;
+    match asked.as_ref().and_then(|keep| keep.get("until")).and_then(Value::as_str) {
+        Some(given) => {
+            printer.good(format_args!("{named} is kept until {given}."));
+            Ok(())
+        }
+        None => {
+            let error = anyhow!("{named} was not given more time");
+            Err(Failure::new(Exit::Negative, error, format!("See why: sojourn why {named}.")))
+        }
+    }
+}
+
+pub(super) fn stop(power: Power, printer: Printer) -> Result<(), Failure> {
+    switch(power, false, printer)
+}
+
+pub(super) fn start(power: Power, printer: Printer) -> Result<(), Failure> {
+    switch(power, true, printer)
+}
+
+fn switch(power: Power, running: bool, printer: Printer) -> Result<(), Failure> {
+    connect::run(async move {
+        let way = Way::find(&power.connection).await?;
+        let named = power.object;
+        let (api, object) = way.get(&named).await?;
+        if object.data.pointer("/spec/running").is_none() {
+            let error = anyhow!("{named} is nothing that is started and stopped");
+            return Err(Failure::new(Exit::Usage, error, ""));
+        }
+        let patch = json!({"spec": {"running": running}});
+        api.patch(&named.name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .map_err(|error| way.failed(error, &format!("cannot change {named}")))?;
+        printer.good(format_args!("{named} is being {}.", if running { "started" } else { "stopped" }));
+        Ok(())
+    })
+}
+
+pub(super) fn submission(submission: Submission, printer: Printer) -> Result<(), Failure> {
+    connect::run(async move {
+        let way = Way::find(&submission.connection).await?;
+        let named = submission.object;
+        let (api, object) = way.get(&named).await?;
+        if object.data.pointer("/spec/submission").is_none() {
+            let error = anyhow!("{named} says nowhere to submit to");
+            return Err(Failure::new(Exit::Negative, error, "Set spec.submission first."));
+        }
+        let (annotation, what) = match submission.verb {
+            SubmissionVerb::Request => (lab::SUBMISSION_REQUEST, "is handed in once it is off"),
+            SubmissionVerb::Retry => (lab::SUBMISSION_RETRY, "is handed in again"),
+            SubmissionVerb::Waive => (lab::SUBMISSION_WAIVE, "need not be handed in any more"),
+        };
+        annotate(&way, &api, &named, annotation, &format!("{:.0}", Timestamp::now())).await?;
+        printer.good(format_args!("The data of {named} {what}."));
+        Ok(())
+    })
+}
+
+async fn annotate(
+    way: &Way,
+    api: &Api<DynamicObject>,
+    named: &Named,
+    annotation: &str,
+    value: &str,
+) -> Result<(), Failure> {
+    let patch = json!({"metadata": {"annotations": {annotation: value}}});
+    api.patch(&named.name, &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .map(drop)
+        .map_err(|error| way.failed(error, &format!("cannot change {named}")))
+}
+
+/// Looks until a controller has answered, for a while.
+async fn wait_for<T>(
+    api: &Api<DynamicObject>,
+    named: &Named,
+    answer: impl Fn(&DynamicObject) -> Option<T>,
+) -> Option<T> {
+    let look = async {
+        loop {
+            if let Ok(object) = api.get(&named.name).await
+                && let Some(found) = answer(&object)
+            {
+                return found;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    tokio::time::timeout(ANSWER_WITHIN, look).await.ok()
+}

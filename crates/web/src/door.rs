@@ -1,0 +1,241 @@
+//! The door: who may come in, and as whom.
+//!
+//! Everything passes one guard, which knows the host, where the request comes from and whose
+//! session it has. What is mounted behind sign-in finds a [`Caller`] in the request's extensions.
+//! Cookies and tokens that are ours end here: nothing behind the door sees them.
+//!
+//! **What instances serve has our origin.** Scripts in it run with our address, and a browser sends
+//! our cookie with what they ask for. They cannot read the cookie (`HttpOnly`), cannot read our own
+//! pages (those answer visits only, never scripts or frames, and windows have no tie to each other)
+//! and therefore cannot send our forms, which carry a token of the session.
+//!
+//! What remains, as long as instances share one origin: a script of one instance can send requests
+//! to another instance that the same person may open (and start it, by opening a window); can read
+//! and change what others keep in the browser (storage, cookies that scripts may read); can sign the
+//! person out by filling the jar of cookies; and a service worker that an instance left in a browser
+//! meets the next instance of the same name. Cookies know no ports: on loopback, other servers of
+//! the same machine see ours. Who must be safe from that opens such instances in a browser profile
+//! of their own.
+
+mod own;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
+use http::{StatusCode, Uri};
+
+use crate::cookie;
+use crate::identity::{Caller, Clients, Identity};
+use crate::origin::{self, Names, Refusal, Sender, Site};
+use crate::page::Message;
+use crate::session::{Session, Sessions};
+use crate::sign_in::SignIn;
+use crate::token::{self, Tokens};
+
+/// Under which names people reach us.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// `publicURL` of the configuration.
+    pub public_url: Option<String>,
+    /// Further host names, such as those of the certificate.
+    pub names: Vec<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    #[error("the public URL {url:?} is not http:// or https:// and a host")]
+    PublicUrl { url: String },
+}
+
+/// What is served behind the door.
+#[derive(Debug, Default)]
+pub struct Mounted {
+    /// Only for callers that are signed in or show a good token.
+    pub signed_in: Router,
+    /// For everybody; these have proofs of their own, such as signed links.
+    pub open: Router,
+}
+
+/// Guards what is mounted behind it. Clones are the same door.
+#[derive(Clone)]
+pub struct Door(Arc<Inner>);
+
+struct Inner {
+    names: Names,
+    sign_in: SignIn,
+    sessions: Sessions,
+    tokens: Tokens,
+    clients: Arc<dyn Clients>,
+}
+
+impl fmt::Debug for Door {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Door").field("names", &self.0.names).finish_non_exhaustive()
+    }
+}
+
+impl Door {
+    /// `reviewer` may create token reviews.
+    pub fn new(
+        settings: &Settings,
+        clients: Arc<dyn Clients>,
+        reviewer: kube::Client,
+    ) -> Result<Self, SettingsError> {
+        let public_url = settings.public_url.as_deref();
+        let names = Names::new(public_url, &settings.names).ok_or_else(|| {
+            SettingsError::PublicUrl { url: public_url.unwrap_or_default().to_owned() }
+        })?;
+        Ok(Self(Arc::new(Inner {
+            names,
+            sign_in: SignIn::default(),
+            sessions: Sessions::default(),
+            tokens: Tokens::new(reviewer),
+            clients,
+        })))
+    }
+
+    /// Where one-time links are made.
+    pub fn sign_in(&self) -> &SignIn {
+        &self.0.sign_in
+    }
+
+    /// Everything that the listener serves.
+    pub fn router(&self, mounted: Mounted) -> Router {
+        let signed_in = mounted.signed_in.layer(from_fn_with_state(self.clone(), let_in));
+        own::pages(self)
+            .merge(mounted.open)
+            .merge(signed_in)
+            .fallback(own::nothing_here)
+            .layer(from_fn_with_state(self.clone(), guard))
+    }
+
+    fn caller(&self, identity: Arc<Identity>, secure: bool) -> Caller {
+        let client = self.0.clients.client_as(&identity);
+        Caller { identity, client, secure }
+    }
+
+    /// The session that the request's cookie names. A page may have added cookies of our name, but
+    /// none that we gave out: with two good ones nobody can say who is meant.
+    fn session(&self, request: &Request, site: &Site) -> Option<Session> {
+        let name = cookie::name(site.secure, site.port);
+        let mut good = cookie::values(request.headers(), &name)
+            .into_iter()
+            .filter_map(|value| self.0.sessions.find(value));
+        let session = good.next()?;
+        good.all(|other| other.is_same(&session)).then_some(session)
+    }
+}
+
+/// What the guard found out about a request; in its extensions.
+#[derive(Debug, Clone)]
+struct Checked {
+    site: Site,
+    sender: Sender,
+    session: Option<Session>,
+}
+
+/// Refuses what may not come in at all, and finds out whose session it is.
+async fn guard(State(door): State<Door>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let checked = door
+        .0
+        .names
+        .site(&parts)
+        .and_then(|site| origin::sender(&parts, &site).map(|sender| (site, sender)));
+    let (site, sender) = match checked {
+        Ok(checked) => checked,
+        Err(refusal) => return refused(refusal).answer(&parts.headers),
+    };
+    let mut request = Request::from_parts(parts, body);
+    let session = sender.may_use_cookie().then(|| door.session(&request, &site)).flatten();
+    cookie::remove_reserved(request.headers_mut());
+    request.extensions_mut().insert(Checked { site, sender, session });
+    next.run(request).await
+}
+
+/// Lets in who is signed in or shows a good token, and says who it is. A session comes first: with
+/// one, an `Authorization` is between the page and whatever it talks to.
+async fn let_in(State(door): State<Door>, mut request: Request, next: Next) -> Response {
+    let Some(checked) = request.extensions_mut().remove::<Checked>() else {
+        tracing::error!("a request came in without passing the guard");
+        return own::broken().answer(request.headers());
+    };
+    let identity = match checked.session {
+        Some(session) => session.identity,
+        None => {
+            let Some(token) = token::bearer(request.headers()).map(str::to_owned) else {
+                return unknown(&request, checked.sender);
+            };
+            request.headers_mut().remove(AUTHORIZATION);
+            match door.0.tokens.identify(&token).await {
+                Ok(Some(identity)) => identity,
+                Ok(None) => return unknown(&request, checked.sender),
+                Err(error) => {
+                    tracing::warn!(%error, "a caller could not be identified");
+                    return unsaid().answer(request.headers());
+                }
+            }
+        }
+    };
+    request.extensions_mut().insert(door.caller(identity, checked.site.secure));
+    next.run(request).await
+}
+
+const fn unsaid() -> Message<'static> {
+    Message {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        title: "Not now",
+        paragraphs: &["The API does not say who you are. Try again in a moment."],
+        link: None,
+    }
+}
+
+/// For somebody whom we do not know: how to sign in.
+fn unknown(request: &Request, sender: Sender) -> Response {
+    let mut response = match sender {
+        // The browser kept our cookie back, as it should; a click on our own page brings it along.
+        Sender::Link => Message {
+            status: StatusCode::UNAUTHORIZED,
+            title: "Go on to Sojourn?",
+            paragraphs: &["You followed a link on another site."],
+            link: Some((local(request.uri()), "Go on")),
+        }
+        .page(),
+        Sender::Ours | Sender::Unsaid => own::not_signed_in().answer(request.headers()),
+    };
+    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
+}
+
+/// The address within our site. Two slashes at its beginning would lead to another one.
+fn local(uri: &Uri) -> &str {
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let leads_away = path.starts_with("//") || path.starts_with("/\\");
+    if leads_away || !path.starts_with('/') { "/" } else { path }
+}
+
+fn refused(refusal: Refusal) -> Words {
+    Words { status: refusal.status(), title: "Refused", text: refusal.to_string() }
+}
+
+/// A message whose words are made on the way.
+struct Words {
+    status: StatusCode,
+    title: &'static str,
+    text: String,
+}
+
+impl Words {
+    fn answer(&self, headers: &http::HeaderMap) -> Response {
+        let paragraphs = [self.text.as_str()];
+        let Self { status, title, .. } = *self;
+        Message { status, title, paragraphs: &paragraphs, link: None }.answer(headers)
+    }
+}

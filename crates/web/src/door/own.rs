@@ -1,0 +1,177 @@
+//! The door's own pages: the front page, signing in, signing out.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::{Path, Request, State};
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
+use axum::routing::{get, post};
+use http::header::{HeaderValue, LOCATION, SET_COOKIE};
+use http::{HeaderMap, StatusCode};
+
+use super::{Checked, Door, Words, refused};
+use crate::cookie;
+use crate::origin::{self, Refusal};
+use crate::page::{self, Message};
+
+/// How long an own page may take, the reading of a form included.
+const PAGE_TIME: Duration = Duration::from_secs(30);
+/// Our forms have one short field.
+const FORM_LIMIT: usize = 4 << 10;
+
+pub(super) fn pages(door: &Door) -> Router {
+    Router::new()
+        .route("/", get(front))
+        .route("/sign-in/{secret}", get(ask).post(accept))
+        .route("/sign-out", post(sign_out))
+        .layer(from_fn(own_page))
+        .with_state(door.clone())
+}
+
+/// Own pages are for a person's window, and soon done.
+async fn own_page(request: Request, next: Next) -> Response {
+    if !origin::is_visit(request.headers()) {
+        return refused(Refusal::NotVisited).answer(request.headers());
+    }
+    let headers = request.headers().clone();
+    let Ok(mut response) = tokio::time::timeout(PAGE_TIME, next.run(request)).await else {
+        let text = "The request took too long.".to_owned();
+        return Words { status: StatusCode::REQUEST_TIMEOUT, title: "Too slow", text }
+            .answer(&headers);
+    };
+    // Of axum's own, too, such as for a method that a page does not have.
+    page::secure(response.headers_mut());
+    response
+}
+
+async fn front(request: Request) -> Response {
+    match request.extensions().get::<Checked>() {
+        Some(Checked { session: Some(session), .. }) => page::front(
+            &session.identity.name,
+            &session.identity.groups,
+            session.form_token.reveal(),
+        ),
+        Some(checked) => super::unknown(&request, checked.sender),
+        None => broken().answer(request.headers()),
+    }
+}
+
+/// Shows what the link does. Mail programs and chats open links to look at them, so this does not
+/// use it.
+async fn ask(State(door): State<Door>, Path(secret): Path<String>) -> Response {
+    match door.0.sign_in.peek(&secret) {
+        Some(identity) => page::sign_in(&identity.name),
+        None => used_up().page(),
+    }
+}
+
+async fn accept(
+    State(door): State<Door>,
+    Path(secret): Path<String>,
+    request: Request,
+) -> Response {
+    let Some(checked) = request.extensions().get::<Checked>() else {
+        return broken().answer(request.headers());
+    };
+    let Some(identity) = door.0.sign_in.redeem(&secret) else {
+        return used_up().page();
+    };
+    if let Some(former) = &checked.session {
+        door.0.sessions.close(former);
+    }
+    tracing::info!(user = identity.name, "somebody signed in");
+    let site = &checked.site;
+    let id = door.0.sessions.open(identity);
+    let mut response = to_front();
+    let cookie = cookie::set(&cookie::name(site.secure, site.port), &id, site.secure);
+    response.headers_mut().insert(SET_COOKIE, cookie);
+    response
+}
+
+async fn sign_out(State(door): State<Door>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let Some(Checked { site, session: Some(session), .. }) = parts.extensions.get() else {
+        return not_signed_in().answer(&parts.headers);
+    };
+    let form = to_bytes(body, FORM_LIMIT).await.unwrap_or_default();
+    // The token has no letter that a form would escape.
+    let token = form.strip_prefix(b"token=").and_then(|token| std::str::from_utf8(token).ok());
+    if !token.is_some_and(|token| session.sent_form(token)) {
+        return foreign_form(&parts.headers);
+    }
+    door.0.sessions.close(session);
+    let mut response = Message {
+        status: StatusCode::OK,
+        title: "Signed out",
+        paragraphs: &["This browser is signed out."],
+        link: None,
+    }
+    .page();
+    let cookie = cookie::unset(&cookie::name(site.secure, site.port), site.secure);
+    response.headers_mut().insert(SET_COOKIE, cookie);
+    response
+}
+
+fn to_front() -> Response {
+    let mut response = Response::default();
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    response.headers_mut().insert(LOCATION, HeaderValue::from_static("/"));
+    response
+}
+
+fn foreign_form(headers: &HeaderMap) -> Response {
+    Message {
+        status: StatusCode::FORBIDDEN,
+        title: "Refused",
+        paragraphs: &["This form is not of the page that is open now. Go back and load it again."],
+        link: None,
+    }
+    .answer(headers)
+}
+
+pub(super) async fn nothing_here(headers: HeaderMap) -> Response {
+    Message {
+        status: StatusCode::NOT_FOUND,
+        title: "Nothing here",
+        paragraphs: &["There is no page at this address."],
+        link: Some(("/", "To the front page")),
+    }
+    .answer(&headers)
+}
+
+pub(super) const fn not_signed_in() -> Message<'static> {
+    Message {
+        status: StatusCode::UNAUTHORIZED,
+        title: "Not signed in",
+        paragraphs: &[
+            "This browser is not signed in.",
+            "Run `sojourn open` where Sojourn runs: it gives you a link that signs you in. \
+             Programs send a bearer token.",
+        ],
+        link: None,
+    }
+}
+
+/// One answer for links that never were, are over or were used: which it is concerns nobody.
+const fn used_up() -> Message<'static> {
+    Message {
+        status: StatusCode::GONE,
+        title: "This link does not work any more",
+        paragraphs: &[
+            "A link signs in once, within 15 minutes.",
+            "Run `sojourn open` where Sojourn runs for a new one.",
+        ],
+        link: None,
+    }
+}
+
+pub(super) const fn broken() -> Message<'static> {
+    Message {
+        status: StatusCode::INTERNAL_SERVER_ERROR,
+        title: "A mistake of ours",
+        paragraphs: &["This page cannot be shown; the log says why."],
+        link: None,
+    }
+}

@@ -1,0 +1,307 @@
+//! The socket: HTTP/1.1, and HTTP/2 where TLS agrees on it, with bounds and a clean end.
+//!
+//! Without TLS only loopback is served: what goes over a network would show cookies and tokens to
+//! whoever listens there.
+
+mod stall;
+#[cfg(test)]
+mod tests;
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::response::Response;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tower::ServiceExt as _;
+
+use stall::Stalling;
+
+/// How long a client may take to shake hands, or to send a request's head.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long open requests may go on after the listener was told to stop.
+const DRAIN: Duration = Duration::from_secs(5);
+/// How many connections are open at a time; more wait until one ends.
+const CONNECTIONS: usize = 1024;
+/// A request's head: address, headers, cookies.
+const HEAD_LIMIT: usize = 64 << 10;
+const HEADERS: usize = 100;
+/// Requests at a time on one HTTP/2 connection.
+const STREAMS: u32 = 100;
+/// A client that takes none of its answer for so long is gone.
+const STALLED: Duration = Duration::from_secs(5 * 60);
+/// How long to wait when no connection can be accepted: out of descriptors, most likely.
+const BREATH: Duration = Duration::from_millis(100);
+
+/// Why people cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    #[error("cannot listen on {address}: {source}")]
+    Listen { address: SocketAddr, source: io::Error },
+    #[error("cannot serve {address} without TLS: only loopback addresses are private")]
+    Plain { address: SocketAddr },
+}
+
+/// How a request came in; in its extensions, beside axum's `ConnectInfo` of the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// Our end of the connection.
+    pub local: SocketAddr,
+    /// Over TLS.
+    pub secure: bool,
+}
+
+/// Where people are served.
+#[derive(Debug)]
+pub struct Listener;
+
+impl Listener {
+    /// Takes an address: with TLS if there is a configuration, else on loopback only.
+    pub async fn bind(
+        address: SocketAddr,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> Result<Bound, ListenError> {
+        if tls.is_none() && !address.ip().to_canonical().is_loopback() {
+            return Err(ListenError::Plain { address });
+        }
+        let failed = |source| ListenError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Bound { address, listener, tls: tls.map(TlsAcceptor::from) })
+    }
+
+    /// Takes an address and serves the router there.
+    pub async fn serve(
+        address: SocketAddr,
+        tls: Option<Arc<ServerConfig>>,
+        router: Router,
+    ) -> Result<Serving, ListenError> {
+        Ok(Self::bind(address, tls).await?.serve(router))
+    }
+}
+
+/// An address that is taken; whoever comes waits until somebody serves.
+pub struct Bound {
+    address: SocketAddr,
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Bound {
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn serve(self, router: Router) -> Serving {
+        let stop = watch::Sender::new(false);
+        let accept = Accept { tls: self.tls, router, stop: stop.subscribe() };
+        let accepting = tokio::spawn(accept.run(self.listener));
+        Serving { address: self.address, stop, accepting }
+    }
+}
+
+impl std::fmt::Debug for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bound").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// A running listener. Dropping it ends it at once; [`Serving::stop`] lets open requests end.
+#[derive(Debug)]
+pub struct Serving {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    accepting: JoinHandle<()>,
+}
+
+impl Serving {
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no more connections and gives open requests a few seconds to end. Connections that
+    /// were upgraded belong to whoever upgraded them.
+    pub async fn stop(mut self) {
+        self.stop.send_replace(true);
+        if let Err(error) = (&mut self.accepting).await {
+            tracing::error!(%error, "the listener for people failed");
+        }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+struct Accept {
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    stop: watch::Receiver<bool>,
+}
+
+impl Accept {
+    async fn run(mut self, listener: TcpListener) {
+        let mut connections = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                _ = self.stop.wait_for(|stop| *stop) => break,
+                Some(_) = connections.join_next() => continue,
+                accepted = listener.accept(), if connections.len() < CONNECTIONS => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    let tls = self.tls.clone();
+                    let connection =
+                        Connection { router: self.router.clone(), peer, stop: self.stop.clone() };
+                    connections.spawn(connection.run(stream, tls));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(BREATH).await;
+                }
+            }
+        }
+        drop(listener);
+        let drained = async { while connections.join_next().await.is_some() {} };
+        if tokio::time::timeout(DRAIN, drained).await.is_err() {
+            tracing::warn!("some requests did not end in time");
+        }
+    }
+}
+
+struct Connection {
+    router: Router,
+    peer: SocketAddr,
+    stop: watch::Receiver<bool>,
+}
+
+impl Connection {
+    async fn run(mut self, stream: TcpStream, tls: Option<TlsAcceptor>) {
+        // What is typed into a terminal goes letter by letter.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "cannot set TCP_NODELAY");
+        }
+        let local = match stream.local_addr() {
+            Ok(local) => local,
+            Err(error) => return tracing::debug!(%error, "a connection ended at once"),
+        };
+        let stream = Stalling::new(stream, STALLED);
+        let Some(acceptor) = tls else {
+            return self.http1(stream, Arrival { local, secure: false }).await;
+        };
+        let shaken = tokio::select! {
+            shaken = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)) => shaken,
+            _ = self.stop.wait_for(|stop| *stop) => return,
+        };
+        let arrival = Arrival { local, secure: true };
+        match shaken {
+            Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
+                self.http2(stream, arrival).await;
+            }
+            Ok(Ok(stream)) => self.http1(stream, arrival).await,
+            Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+            Err(_) => tracing::debug!("a TLS handshake took too long"),
+        }
+    }
+
+    async fn http1<S>(mut self, stream: S, arrival: Arrival)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (router, peer) = (self.router.clone(), self.peer);
+        let service = service_fn(move |request| answer(router.clone(), request, peer, arrival));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HANDSHAKE)
+            .max_buf_size(HEAD_LIMIT)
+            .max_headers(HEADERS)
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades();
+        tokio::pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = self.stopped() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        told(ended);
+    }
+
+    async fn http2<S>(mut self, stream: S, arrival: Arrival)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (router, peer) = (self.router.clone(), self.peer);
+        let begun = Arc::new(AtomicBool::new(false));
+        let begins = begun.clone();
+        let service = service_fn(move |request| {
+            begins.store(true, Ordering::Relaxed);
+            answer(router.clone(), request, peer, arrival)
+        });
+        let connection = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS)
+            .max_header_list_size(u32::try_from(HEAD_LIMIT).unwrap_or(u32::MAX))
+            .keep_alive_interval(HANDSHAKE)
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(connection);
+        // By itself, hyper would wait for the first request for ever.
+        let unused = async {
+            tokio::time::sleep(HANDSHAKE).await;
+            if begun.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
+        };
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = unused => return tracing::debug!("nothing was asked on a connection"),
+            () = self.stopped() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        told(ended);
+    }
+
+    async fn stopped(&mut self) {
+        // An error means that nobody can stop us any more, which is the same.
+        drop(self.stop.wait_for(|stop| *stop).await);
+    }
+}
+
+fn told(ended: Result<(), hyper::Error>) {
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+async fn answer(
+    router: Router,
+    request: Request<Incoming>,
+    peer: SocketAddr,
+    arrival: Arrival,
+) -> Result<Response, Infallible> {
+    let mut request = request.map(Body::new);
+    request.extensions_mut().insert(arrival);
+    request.extensions_mut().insert(ConnectInfo(peer));
+    router.oneshot(request).await
+}

@@ -1,0 +1,66 @@
+//! One-time links: whoever opens one and presses its button is signed in as the identity that it
+//! was made for.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::identity::Identity;
+use crate::secret::{Digest, Secret};
+
+/// How long a link is good for.
+pub(crate) const LINK_LIFE: Duration = Duration::from_secs(15 * 60);
+/// How many links are good at a time; one more ends the oldest.
+const LINKS: usize = 64;
+
+/// The links that nobody used yet. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct SignIn(Arc<Mutex<HashMap<Digest, Link>>>);
+
+#[derive(Debug)]
+struct Link {
+    identity: Identity,
+    expires: Instant,
+}
+
+impl SignIn {
+    /// A new link for this identity; its address is [`SignIn::path`].
+    pub fn mint(&self, identity: Identity) -> Secret {
+        let secret = Secret::random();
+        let now = Instant::now();
+        let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|_, link| link.expires > now);
+        if links.len() >= LINKS {
+            let oldest = links.iter().min_by_key(|(_, link)| link.expires).map(|(key, _)| *key);
+            oldest.and_then(|oldest| links.remove(&oldest));
+        }
+        links.insert(secret.digest(), Link { identity, expires: now + LINK_LIFE });
+        secret
+    }
+
+    /// Where a browser uses the link.
+    pub fn path(secret: &Secret) -> String {
+        format!("/sign-in/{}", secret.reveal())
+    }
+
+    /// For whom the link is, without using it.
+    pub(crate) fn peek(&self, presented: &str) -> Option<Identity> {
+        let digest = Digest::of_secret(presented)?;
+        let links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let link = links.get(&digest)?;
+        (link.expires > Instant::now()).then(|| link.identity.clone())
+    }
+
+    /// Uses the link. Of several who try at once, one gets the identity.
+    pub(crate) fn redeem(&self, presented: &str) -> Option<Identity> {
+        let digest = Digest::of_secret(presented)?;
+        let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let link = links.remove(&digest)?;
+        (link.expires > Instant::now()).then_some(link.identity)
+    }
+}

@@ -1,0 +1,130 @@
+//! Programs show a bearer token; the API says whose it is.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
+use kube::Api;
+use kube::api::PostParams;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::identity::Identity;
+use crate::secret::Digest;
+
+/// How long a good token is believed without asking again: so long may a revoked one work.
+const BELIEVED: Duration = Duration::from_secs(60);
+/// How long a bad one is refused without asking again.
+const DISBELIEVED: Duration = Duration::from_secs(5);
+const REMEMBERED: usize = 4096;
+/// Longer than any token of Kubernetes.
+const TOKEN_LIMIT: usize = 16 << 10;
+/// How many questions may be open at the API, and how long one may take, waiting included.
+const ASKING: usize = 16;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why nobody knows whose token it is.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TokenError {
+    #[error("cannot ask the API whose token this is: {0}")]
+    Review(#[source] Box<kube::Error>),
+    #[error("the API did not say in time whose token this is")]
+    Timeout,
+}
+
+pub(crate) struct Tokens {
+    reviews: Api<TokenReview>,
+    remembered: Mutex<HashMap<Digest, Verdict>>,
+    asking: Semaphore,
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokens").finish_non_exhaustive()
+    }
+}
+
+struct Verdict {
+    identity: Option<Arc<Identity>>,
+    until: Instant,
+}
+
+/// The token of a request, if it shows one.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+impl Tokens {
+    pub(crate) fn new(client: kube::Client) -> Self {
+        Self {
+            reviews: Api::all(client),
+            remembered: Mutex::default(),
+            asking: Semaphore::new(ASKING),
+        }
+    }
+
+    /// Whose token it is; `None` if it is nobody's.
+    pub(crate) async fn identify(&self, token: &str) -> Result<Option<Arc<Identity>>, TokenError> {
+        if token.len() > TOKEN_LIMIT {
+            return Ok(None);
+        }
+        let digest = Digest::of(token.as_bytes());
+        if let Some(identity) = self.recall(&digest) {
+            return Ok(identity);
+        }
+        let asked = tokio::time::timeout(PATIENCE, self.ask(token)).await;
+        let identity = asked.map_err(|_| TokenError::Timeout)??.map(Arc::new);
+        self.remember(digest, identity.clone());
+        Ok(identity)
+    }
+
+    async fn ask(&self, token: &str) -> Result<Option<Identity>, TokenError> {
+        let _slot = self.asking.acquire().await.expect("nobody closes it");
+        let spec = TokenReviewSpec { token: token.to_owned(), audiences: None };
+        let review = TokenReview { spec, ..TokenReview::default() };
+        let reviewed = self.reviews.create(&PostParams::default(), &review).await;
+        let status = reviewed.map_err(|error| TokenError::Review(Box::new(error)))?.status;
+        Ok(status
+            .filter(|status| status.authenticated == Some(true))
+            .and_then(|status| identity(status.user?)))
+    }
+
+    /// What was remembered of it, which may be that it is nobody's.
+    fn recall(&self, digest: &Digest) -> Option<Option<Arc<Identity>>> {
+        let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let verdict = remembered.get(digest)?;
+        (verdict.until > Instant::now()).then(|| verdict.identity.clone())
+    }
+
+    fn remember(&self, digest: Digest, identity: Option<Arc<Identity>>) {
+        let now = Instant::now();
+        let until = now + if identity.is_some() { BELIEVED } else { DISBELIEVED };
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        if remembered.len() >= REMEMBERED {
+            remembered.retain(|_, verdict| verdict.until > now);
+        }
+        // Full of what still holds: somebody tries many. Asking again is all that it costs.
+        if remembered.len() < REMEMBERED {
+            remembered.insert(digest, Verdict { identity, until });
+        }
+    }
+}
+
+fn identity(user: UserInfo) -> Option<Identity> {
+    let name = user.username.filter(|name| !name.is_empty())?;
+    Some(Identity {
+        name,
+        groups: user.groups.unwrap_or_default(),
+        uid: user.uid.unwrap_or_default(),
+        extra: user.extra.unwrap_or_default(),
+    })
+}
