@@ -143,11 +143,34 @@ fn read<T: FamilyConfig>(text: &str) -> Result<T, Problems> {
     if !problems.is_empty() {
         return Err(Problems(problems));
     }
-    let config: T = serde_json::from_value(Value::Object(written))
+    let config: T = serde_json::from_value(Value::Object(written.clone()))
         .map_err(|error| Problems(vec![Problem::new(place::<T>(), error.to_string())]))?;
+    lost(&Value::Object(written), &Value::Object(options(&config)), "", &mut problems);
+    problems.extend(config.check());
     let problems: Vec<_> =
-        config.check().into_iter().map(|problem| problem.beneath(&place::<T>())).collect();
+        problems.into_iter().map(|problem| problem.beneath(&place::<T>())).collect();
     if problems.is_empty() { Ok(config) } else { Err(Problems(problems)) }
+}
+
+/// Names within an option's value that reading has passed over.
+fn lost(written: &Value, read: &Value, path: &str, problems: &mut Vec<Problem>) {
+    match (written, read) {
+        (Value::Object(written), Value::Object(read)) => {
+            for (name, value) in written.iter().filter(|(_, value)| !value.is_null()) {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                match read.get(name) {
+                    Some(read) => lost(value, read, &path, problems),
+                    None => problems.push(unknown(&path, name, std::iter::empty(), "name")),
+                }
+            }
+        }
+        (Value::Array(written), Value::Array(read)) => {
+            for (index, (written, read)) in written.iter().zip(read).enumerate() {
+                lost(written, read, &format!("{path}[{index}]"), problems);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Where a family's text is in the ConfigMap.

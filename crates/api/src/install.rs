@@ -2,7 +2,7 @@
 //! what that account may do.
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject};
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding, RoleRef, Subject};
 use kube::core::ObjectMeta;
 
 use crate::lab::role::OPERATOR;
@@ -30,23 +30,7 @@ pub fn binding() -> ClusterRoleBinding {
     }
 }
 
-/// What the operator keeps in its own namespace: what it observed, and its key.
-pub fn own_role() -> Role {
-    let rule = |resources: &[&str], verbs: &[&str]| PolicyRule {
-        api_groups: Some(vec![String::new()]),
-        resources: Some(resources.iter().map(|&one| one.to_owned()).collect()),
-        verbs: verbs.iter().map(|&one| one.to_owned()).collect(),
-        ..PolicyRule::default()
-    };
-    Role {
-        metadata: ours(OPERATOR),
-        rules: Some(vec![
-            rule(&["configmaps"], &["create", "get", "list", "patch", "watch"]),
-            rule(&["secrets"], &["create", "get"]),
-        ]),
-    }
-}
-
+/// Gives the account its rights in our namespace.
 pub fn own_binding() -> RoleBinding {
     RoleBinding {
         metadata: ours(OPERATOR),

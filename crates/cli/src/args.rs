@@ -109,7 +109,7 @@ pub(crate) struct Web {
 }
 
 /// How Pods are run.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Pods {
     /// Run Pods even where they cannot be kept apart: they may do whatever this user may
     #[arg(long)]

@@ -11,6 +11,7 @@ mod open;
 mod operator;
 mod people;
 mod plan;
+mod program;
 mod signals;
 mod submit;
 mod table;

@@ -161,7 +161,7 @@ pub fn words(span: SignedDuration) -> String {
         let nanos = nanos.unsigned_abs();
         let count = rest / nanos;
         let below = rest % nanos;
-        if name == "s" && below % 1_000_000 != 0 {
+        if name == "s" && !below.is_multiple_of(1_000_000) {
             // Finer than milliseconds: decimals of a second.
             let decimals = format!("{below:09}");
             text.push_str(&format!("{count}.{}s", decimals.trim_end_matches('0')));

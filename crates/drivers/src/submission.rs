@@ -47,6 +47,8 @@ pub use archive::ArchiveError;
 pub use credential::CredentialError;
 pub use receipt::{MAX_TERMINATION_MESSAGE, MessageError, Receipt};
 
+use crate::trust::TrustError;
+
 use archive::Volume;
 use peer::Peer;
 
@@ -175,8 +177,8 @@ pub enum SubmitError {
     Credential(#[from] CredentialError),
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    #[error("cannot trust the certificates of {path:?}")]
-    ReadAuthorities { path: PathBuf, source: io::Error },
+    #[error("cannot tell whom to trust")]
+    Trust(#[from] TrustError),
     #[error("cannot prepare a connection to {host}")]
     Prepare { host: String, source: io::Error },
     #[error("cannot find the address of {host}")]

@@ -26,6 +26,15 @@ pub fn trust(ca_file: Option<&Path>) -> Result<ClientConfig, TrustError> {
     if let Some(file) = ca_file {
         add(&mut roots, file)?;
     }
+    with(roots)
+}
+
+/// TLS that no server gets through, for connections without any.
+pub fn trust_nobody() -> Result<ClientConfig, TrustError> {
+    with(RootCertStore::empty())
+}
+
+fn with(roots: RootCertStore) -> Result<ClientConfig, TrustError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

@@ -24,6 +24,8 @@ mod parts;
 mod prober;
 mod publish;
 mod reconcile;
+#[cfg(test)]
+mod sample;
 mod subject;
 mod transition;
 mod view;
@@ -36,6 +38,8 @@ use sojourn_api::lab::LabConfig;
 use tokio::sync::Notify;
 
 use self::activity::Keeper;
+#[cfg(test)]
+pub(crate) use self::activity::polled;
 use self::master::Master;
 use self::notice::EventChannel;
 use self::outside::Outside;

@@ -137,13 +137,42 @@ namespaceSelector: { matchExpressions: [{ key: a, operator: Maybe }] }
 
 #[test]
 fn what_is_no_mapping_is_refused_in_a_line() {
-    for text in ["- a", "just words", "a: [", "a: 1\na: 2"] {
+    let documents = "margin: 5m\n---\nmargin: 6m";
+    for text in ["- a", "just words", "a: [", "a: 1\na: 2", documents] {
         let found = lab(text).unwrap_err();
         assert_eq!(found.len(), 1, "{text:?}: {found:?}");
         assert!(found[0].starts_with("data[lab.yaml]: ") && !found[0].contains('\n'), "{found:?}");
     }
     let long = format!("margin: 1m # {}", "x".repeat(LONGEST_TEXT));
     assert!(lab(&long).unwrap_err()[0].contains("must not be longer"));
+}
+
+#[test]
+fn a_slip_within_a_value_is_not_passed_over() {
+    assert_eq!(
+        lab("namespaceSelector: { matchLabls: { lab: yes } }").unwrap_err(),
+        ["data[lab.yaml].namespaceSelector.matchLabls: is no name that Sojourn knows"]
+    );
+    let expressions =
+        "namespaceSelector: { matchExpressions: [{ key: a, operator: Exists, vals: [] }] }";
+    assert_eq!(
+        lab(expressions).unwrap_err(),
+        [
+            "data[lab.yaml].namespaceSelector.matchExpressions[0].vals: is no name that Sojourn knows"
+        ]
+    );
+    assert!(lab("webhookURL: { name: a, key: b, kee: c }").unwrap_err()[0].contains("kee"));
+}
+
+#[test]
+fn a_bomb_is_refused() {
+    let mut text = "a: &a [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for (before, after) in "abcdefgh".chars().zip("bcdefghi".chars()) {
+        let again = vec![format!("*{before}"); 10].join(", ");
+        text.push_str(&format!("{after}: &{after} [{again}]\n"));
+    }
+    let found = lab(&text).unwrap_err();
+    assert!(found.len() == 1 && found[0].starts_with("data[lab.yaml]: is not YAML"), "{found:?}");
 }
 
 #[test]

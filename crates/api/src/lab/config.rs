@@ -87,6 +87,21 @@ pub struct LabConfig {
     pub ingress_host: Option<String>,
 }
 
+/// Requests by service and by who counted them: a counter that begins anew must not hide in a sum.
+const NGINX_DATA: &str =
+    "sum by (exported_namespace, exported_service, instance) (nginx_ingress_controller_requests)";
+
+/// A target that is down hides its own traffic, so all must be up; and all the time, since a value
+/// outlives the last scrape by minutes.
+fn every_target_is_up(selector: &str) -> String {
+    format!("min(min_over_time(up{{{selector}}}[2m]))")
+}
+
+/// Connections that were opened, and those that are open.
+fn connections(prefix: &str) -> String {
+    format!(r#"{{__name__=~"{prefix}_connections|{prefix}_open_connections"}}"#)
+}
+
 impl Default for LabConfig {
     fn default() -> Self {
         Self {
@@ -106,14 +121,14 @@ impl Default for LabConfig {
             webhook_url: None,
             slack_url: None,
             prometheus_url: None,
-            // A target that is down has the value 0: it must not count as one that can see.
-            query_nginx_available:
-                r#"sum(up{service="ingress-nginx-external-controller-metrics"})"#.to_owned(),
-            query_bastion_ssh_available: r#"sum(up{container="bastion-operator"})"#.to_owned(),
-            query_web_ssh_available: r#"sum(up{container="webssh"})"#.to_owned(),
-            query_nginx_data: "nginx_ingress_controller_requests".to_owned(),
-            query_bastion_ssh_data: "bastion_ssh_connections".to_owned(),
-            query_web_ssh_data: "bastion_web_ssh_connections".to_owned(),
+            query_nginx_available: every_target_is_up(
+                r#"service="ingress-nginx-external-controller-metrics""#,
+            ),
+            query_bastion_ssh_available: every_target_is_up(r#"container="bastion-operator""#),
+            query_web_ssh_available: every_target_is_up(r#"container="webssh""#),
+            query_nginx_data: NGINX_DATA.to_owned(),
+            query_bastion_ssh_data: connections("bastion_ssh"),
+            query_web_ssh_data: connections("bastion_web_ssh"),
             query_step: SignedDuration::from_secs(30),
             activity_interval: SignedDuration::from_secs(30),
             look_back: SignedDuration::from_hours(6),

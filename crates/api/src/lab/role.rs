@@ -9,6 +9,8 @@ use crate::name::{LAB_GROUP, shared};
 
 /// For the operator: what the controllers do, and nothing else.
 pub const OPERATOR: &str = "sojourn-operator";
+/// For an operator that serves people (`sojourn operator --web`).
+pub const GATEWAY: &str = "sojourn-gateway";
 /// For owners; whoever may `edit` a namespace has it there.
 pub const USER: &str = "sojourn-lab-user";
 /// For onlookers; whoever may `view` a namespace has it there.
@@ -22,6 +24,7 @@ const WRITE: &[&str] = &["create", "update", "patch", "delete"];
 pub(crate) fn roles() -> Vec<ClusterRole> {
     vec![
         role(OPERATOR, None, operator()),
+        role(GATEWAY, None, gateway()),
         role(
             USER,
             Some("edit"),
@@ -62,11 +65,23 @@ fn operator() -> Vec<PolicyRule> {
         rule("networking.k8s.io", &["ingresses"], &kept),
         rule("batch", &["jobs"], &kept),
         // The tokens with which Instances report their use.
-        rule("", &["secrets"], &["create", "get"]),
+        rule("", &["secrets"], &["create"]),
         rule("", &["events"], &["create", "patch"]),
         rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
         rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
+        // To say where admission is served.
+        rule(
+            "admissionregistration.k8s.io",
+            &["validatingwebhookconfigurations"],
+            &["create", "get", "patch"],
+        ),
     ]
+}
+
+/// To act as whoever signed in: for an operator that serves people. Whoever has it may act as
+/// anybody, so it is bound to nobody by itself.
+fn gateway() -> Vec<PolicyRule> {
+    vec![rule("", &["users", "groups", "serviceaccounts"], &["impersonate"])]
 }
 
 /// A role, which those of Kubernetes' own roles with the name `into` take in.

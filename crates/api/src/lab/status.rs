@@ -63,14 +63,12 @@ pub struct InstanceStatus {
     pub termination: Option<TerminationStatus>,
     /// What became of each environment's data that is handed in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 10))]
     pub submission: Vec<SubmissionStatus>,
     /// The commands about submissions that were taken in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submission_commands: Option<SubmissionCommands>,
     /// What its owner was told or is about to be told, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32))]
     pub notices: Vec<NoticeStatus>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]

@@ -68,7 +68,7 @@ pub(super) fn crds() -> Result<(), Failure> {
         documents.push(value(&role)?);
     }
     let rights: [&dyn erased::Object; 3] =
-        [&install::binding(), &install::own_role(), &install::own_binding()];
+        [&install::binding(), &sojourn_api::operator_role(), &install::own_binding()];
     for object in rights {
         documents.push(value(object)?);
     }

@@ -70,7 +70,7 @@ pub(super) async fn teach(client: &Client) -> Result<(), Failure> {
         apply(client, &install::namespace()).await?;
         apply(client, &install::binding()).await?;
         apply_in(client, &install::account()).await?;
-        apply_in(client, &install::own_role()).await?;
+        apply_in(client, &sojourn_api::operator_role()).await?;
         apply_in(client, &install::own_binding()).await
     };
     taught.await.map_err(|error: anyhow::Error| {

@@ -24,6 +24,7 @@ use super::kubeconfig::KubeconfigFile;
 use super::node::LocalNode;
 use super::open::WEB_FILE;
 use super::people::{self, Entrance, People};
+use super::program::OwnProgram;
 use super::signals::Signals;
 use crate::args::Up;
 use crate::exit::{Exit, Failure};
@@ -68,17 +69,20 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
 
     printer.good(format_args!("Sojourn is up, ready in {} ms.", started.elapsed().as_millis()));
     welcome(printer, data, server.address(), &kubeconfig);
+    let program = OwnProgram::offer(kubeconfig.folder())?;
     let node = if up.no_pods {
         None
     } else {
         let folder = kubeconfig.folder();
-        let node = LocalNode::start(&engine, &up.pods, folder, address, in_memory).await?;
+        let mut pods = up.pods.clone();
+        pods.expose.push(program.folder.clone());
+        let node = LocalNode::start(&engine, &pods, folder, address, in_memory).await?;
         node.describe(printer);
         Some(node)
     };
     let mut family = None;
     if !up.no_controllers {
-        let started = Family::start(&engine, &admission, &up).await?;
+        let started = Family::start(&engine, &admission, &up, &program).await?;
         started.describe(printer, kubeconfig.folder())?;
         family = Some(started);
     }
@@ -123,7 +127,12 @@ struct Family {
 }
 
 impl Family {
-    async fn start(engine: &Engine, admission: &Admission, up: &Up) -> Result<Self, Failure> {
+    async fn start(
+        engine: &Engine,
+        admission: &Admission,
+        up: &Up,
+        program: &OwnProgram,
+    ) -> Result<Self, Failure> {
         family::teach(&engine.client_named(administrator(), "sojourn-up")).await?;
         let client = engine.client_named(operator(), "sojourn");
         admission.connect(client.clone());
@@ -131,14 +140,11 @@ impl Family {
             true => None,
             false => Some(Entrance::bind(up.web.web, web_tls(engine, up)?).await?),
         };
-        let program = std::env::current_exe()
-            .context("cannot tell where our own program is")
-            .map_err(|error| Failure::unavailable(error, "Submissions run it."))?;
         let settings = Settings {
             gateway: entrance.is_some(),
             reports: entrance.is_some(),
             public_url: entrance.as_ref().map(Entrance::url),
-            submit_program: program.display().to_string(),
+            submit_program: program.path().display().to_string(),
             submit_user: None,
         };
         let controllers = Controllers::start(client.clone(), settings).await?;

@@ -5,19 +5,16 @@ mod tests;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use reqwest::{Client, Response, Url};
-use rustls::RootCertStore;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 
 use super::answer::{self, NoAnswer};
 use super::{Answer, Metrics, QueryError, Window};
+use crate::trust::{TrustError, trust, trust_nobody};
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -49,8 +46,8 @@ pub enum ConnectError {
     ParseUrl { reason: String },
     #[error("the address of the metrics server begins with {scheme:?}; http and https are known")]
     UnknownScheme { scheme: String },
-    #[error("cannot read certificates of the metrics server from {}: {reason}", file.display())]
-    ReadCertificates { file: PathBuf, reason: String },
+    #[error("cannot tell whom to trust as the metrics server")]
+    Trust(#[from] TrustError),
     #[error("cannot set up TLS for the metrics server: {reason}")]
     SetUpTls { reason: String },
 }
@@ -81,7 +78,7 @@ impl Prometheus {
             .map_err(|error| ConnectError::ParseUrl { reason: error.to_string() })?;
         let tls = match base.scheme() {
             "http" => None,
-            "https" => Some(tls(address.ca_file)?),
+            "https" => Some(trust(address.ca_file.as_deref())?),
             other => return Err(ConnectError::UnknownScheme { scheme: answer::words(other) }),
         };
         let mut client = Client::builder()
@@ -91,7 +88,7 @@ impl Prometheus {
         // Without a configuration of its own the client would look for the process's default one.
         client = client.tls_backend_preconfigured(match tls {
             Some(tls) => tls,
-            None => trusting(RootCertStore::empty())?,
+            None => trust_nobody()?,
         });
         let client =
             client.build().map_err(|error| ConnectError::SetUpTls { reason: chain(&error) })?;
@@ -216,36 +213,6 @@ impl Metrics for Prometheus {
         }
         .boxed()
     }
-}
-
-/// Trusts the system's certificates and those of `ca_file`.
-fn tls(ca_file: Option<PathBuf>) -> Result<rustls::ClientConfig, ConnectError> {
-    let mut roots = RootCertStore::empty();
-    // A system without certificates can still trust those of the file.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if let Some(file) = ca_file {
-        add_certificates(&mut roots, &file)
-            .map_err(|reason| ConnectError::ReadCertificates { file: file.clone(), reason })?;
-    }
-    trusting(roots)
-}
-
-fn add_certificates(roots: &mut RootCertStore, file: &PathBuf) -> Result<(), String> {
-    let mut found = false;
-    for certificate in CertificateDer::pem_file_iter(file).map_err(|e| e.to_string())? {
-        let certificate = certificate.map_err(|error| error.to_string())?;
-        roots.add(certificate).map_err(|error| error.to_string())?;
-        found = true;
-    }
-    if found { Ok(()) } else { Err("it holds no certificate".to_owned()) }
-}
-
-fn trusting(roots: RootCertStore) -> Result<rustls::ClientConfig, ConnectError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let versions = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| ConnectError::SetUpTls { reason: error.to_string() })?;
-    Ok(versions.with_root_certificates(roots).with_no_client_auth())
 }
 
 fn encode(form: &[(&str, &str)]) -> String {

@@ -3,9 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,15 +11,13 @@ use bytes::Bytes;
 use http::Method;
 use http_body::{Body, Frame, SizeHint};
 use reqwest::{Client, RequestBuilder, Url, redirect};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::answer::{Answer, MAX_BODY};
 use super::packing::Meter;
 use super::receipt::printable;
 use super::{Order, Progress, SubmitError};
+use crate::trust::{trust, trust_nobody};
 
 /// No name has more addresses that are worth a try.
 const MAX_ADDRESSES: usize = 16;
@@ -50,15 +46,12 @@ impl<'a> Peer<'a> {
         let url = parse(&order.url)?;
         let host = url.host_str().unwrap_or_default().to_owned();
         let addresses = addresses(&url, &host, allow, order.connect_timeout).await?;
-        let secure = url.scheme() == "https";
-        let roots = roots(secure, order.ca_file.as_deref(), &host)?;
         let prepare = |source| SubmitError::Prepare { host: host.clone(), source };
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| prepare(io::Error::other(error)))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        // Without TLS nobody needs to be trusted, and reading certificates takes memory.
+        let tls = match url.scheme() {
+            "https" => trust(order.ca_file.as_deref())?,
+            _ => trust_nobody()?,
+        };
         let client = Client::builder()
             .tls_backend_preconfigured(tls)
             .redirect(redirect::Policy::none())
@@ -206,38 +199,6 @@ async fn addresses(
         return Err(SubmitError::NotAllowed { host: host.to_owned(), addresses });
     }
     Ok(allowed)
-}
-
-/// The system's authorities and those of the file. Without TLS none are needed, and reading them
-/// takes memory.
-fn roots(secure: bool, ca_file: Option<&Path>, host: &str) -> Result<RootCertStore, SubmitError> {
-    let mut roots = RootCertStore::empty();
-    if !secure {
-        return Ok(roots);
-    }
-    let system = rustls_native_certs::load_native_certs();
-    for error in &system.errors {
-        tracing::warn!(%error, "cannot read some of the system's certificates");
-    }
-    roots.add_parsable_certificates(system.certs);
-    if let Some(path) = ca_file {
-        let failed = |source| SubmitError::ReadAuthorities { path: path.to_owned(), source };
-        let before = roots.len();
-        for certificate in
-            CertificateDer::pem_file_iter(path).map_err(|error| failed(io::Error::other(error)))?
-        {
-            let certificate = certificate.map_err(|error| failed(io::Error::other(error)))?;
-            roots.add(certificate).map_err(|error| failed(io::Error::other(error)))?;
-        }
-        if roots.len() == before {
-            return Err(failed(io::Error::other("it holds no certificate")));
-        }
-    }
-    if roots.is_empty() {
-        let source = io::Error::other("this system has no certificates and no file names any");
-        return Err(SubmitError::Prepare { host: host.to_owned(), source });
-    }
-    Ok(roots)
 }
 
 /// Bytes in memory as a body that shows how it moves.

@@ -11,7 +11,7 @@ use sojourn_api::config;
 use sojourn_api::lab::convert::alerts;
 use sojourn_api::name::LAB_GROUP;
 use sojourn_api::name::lab::{
-    CUSTOM_ALERTS, SUBMISSION_REQUEST, SUBMISSION_RETRY, SUBMISSION_WAIVE,
+    CUSTOM_ALERTS, FINALIZER, SUBMISSION_REQUEST, SUBMISSION_RETRY, SUBMISSION_WAIVE,
 };
 use sojourn_api::name::shared::{CONFIG_MAP, HOLD, KEEP_UNTIL, NAMESPACE, OBSERVE, PAUSED};
 use sojourn_api::problem::Problem;
@@ -21,6 +21,9 @@ pub(super) const HELD: [&str; 3] = [PAUSED, OBSERVE, SUBMISSION_WAIVE];
 /// Annotations of an Instance that are times.
 pub(super) const TIMES: [&str; 4] =
     [KEEP_UNTIL, SUBMISSION_REQUEST, SUBMISSION_RETRY, SUBMISSION_WAIVE];
+
+/// Parts of an Instance's spec that bind its owner once they are there.
+pub(super) const BINDING: [&str; 2] = ["statusCheck", "submission"];
 
 /// What must be known before a request can be judged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -71,7 +74,7 @@ fn subject(request: &AdmissionRequest<DynamicObject>) -> Subject {
 /// Which permissions must be asked for before [`judge`] can tell.
 pub fn needs(request: &AdmissionRequest<DynamicObject>) -> Needs {
     let Subject::Instance = subject(request) else { return Needs::default() };
-    if !HELD.iter().any(|annotation| changed(request, annotation)) {
+    if held(request).is_empty() {
         return Needs::default();
     }
     let name = Some(name(request)).filter(|name| !name.is_empty()).map(str::to_owned);
@@ -125,7 +128,7 @@ fn judge_instance(
     if !problems.is_empty() {
         return invalid(request, &problems);
     }
-    let held: Vec<_> = HELD.into_iter().filter(|name| changed(request, name)).collect();
+    let held = held(request);
     if held.is_empty() {
         return AdmissionResponse::from(request);
     }
@@ -148,8 +151,36 @@ fn judge_instance(
     }
 }
 
-fn causes(annotations: &[&str], message: &str) -> Vec<Problem> {
-    annotations.iter().map(|name| Problem::new(path_of(name), message)).collect()
+/// The paths that a request changes and that only those who may `hold` can change.
+fn held(request: &AdmissionRequest<DynamicObject>) -> Vec<String> {
+    let annotations = HELD.into_iter().filter(|name| changed(request, name)).map(path_of);
+    let released = gives_up(request).then(|| "metadata.finalizers".to_owned());
+    let bound = BINDING.into_iter().filter(|part| loosens(request, part));
+    annotations.chain(released).chain(bound.map(|part| format!("spec.{part}"))).collect()
+}
+
+/// Whether the request takes away what keeps an Instance until its data is handed in.
+fn gives_up(request: &AdmissionRequest<DynamicObject>) -> bool {
+    let (Some(new), Some(old)) = (&request.object, &request.old_object) else { return false };
+    let keeps = |object: &DynamicObject| {
+        let finalizers = object.metadata.finalizers.as_deref().unwrap_or_default();
+        finalizers.iter().any(|finalizer| finalizer == FINALIZER)
+    };
+    let submits = old.data.pointer("/spec/submission").is_some_and(Value::is_object);
+    submits && keeps(old) && !keeps(new)
+}
+
+/// Whether the request changes what an exam was begun with.
+fn loosens(request: &AdmissionRequest<DynamicObject>, part: &str) -> bool {
+    let of = |object: &Option<DynamicObject>| {
+        object.as_ref().and_then(|object| object.data.pointer(&format!("/spec/{part}"))).cloned()
+    };
+    let old = of(&request.old_object);
+    old.is_some() && old != of(&request.object)
+}
+
+fn causes(paths: &[String], message: &str) -> Vec<Problem> {
+    paths.iter().map(|path| Problem::new(path, message)).collect()
 }
 
 fn judge_template(request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {

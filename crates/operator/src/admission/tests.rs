@@ -131,6 +131,29 @@ fn marks_that_hold_an_instance_need_the_verb() {
 }
 
 #[test]
+fn giving_up_what_is_to_be_handed_in_needs_the_verb() {
+    let finalized = |submission: Value, finalizers: Value| {
+        let mut object = instance(json!({}));
+        object["spec"]["submission"] = submission;
+        object["metadata"]["finalizers"] = finalizers;
+        object
+    };
+    let ours = || json!(["lab.sojourn.dev/instance"]);
+    let submits = || json!({ "url": "https://x/" });
+    let freed = of_instance(finalized(submits(), json!([])), finalized(submits(), ours()));
+    assert!(needs(&freed).hold.is_some());
+    assert_eq!(fields(&judge(&freed, &answered(Ok(false)))), ["metadata.finalizers"]);
+    assert!(judge(&freed, &answered(Ok(true))).allowed);
+    // Taking the submission out in the same breath does not help.
+    let both = of_instance(finalized(Value::Null, json!([])), finalized(submits(), ours()));
+    assert!(needs(&both).hold.is_some());
+    let kept = of_instance(finalized(submits(), ours()), finalized(submits(), ours()));
+    assert_eq!(needs(&kept), Needs::default());
+    let nothing = of_instance(finalized(Value::Null, json!([])), finalized(Value::Null, ours()));
+    assert_eq!(needs(&nothing), Needs::default());
+}
+
+#[test]
 fn what_cannot_be_found_out_is_refused() {
     let request = of_instance(instance(json!({ "sojourn.dev/paused": "true" })), Value::Null);
     let unknown = judge(&request, &answered(Err("the API is away".to_owned())));

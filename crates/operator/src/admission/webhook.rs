@@ -17,10 +17,10 @@ use kube::core::admission::{
     AdmissionRequest, AdmissionResponse, AdmissionReview, ConvertAdmissionReviewError,
 };
 use kube::core::{DynamicObject, ObjectMeta};
-use sojourn_api::name::lab::CUSTOM_ALERTS;
+use sojourn_api::name::lab::{CUSTOM_ALERTS, FINALIZER};
 use sojourn_api::name::{LAB_GROUP, VERSION, shared};
 
-use super::rule::{HELD, TIMES};
+use super::rule::{BINDING, HELD, TIMES};
 use super::{Admission, NAME};
 
 /// Where reviews are posted.
@@ -141,12 +141,30 @@ fn condition(name: &str, expression: String) -> MatchCondition {
     MatchCondition { name: name.to_owned(), expression }
 }
 
-/// An expression: one of the annotations that we judge is not as it was.
+/// An expression: something that we judge is not as it was.
 fn instance_marked() -> String {
     let mut names: Vec<_> = HELD.into_iter().chain(TIMES).collect();
     names.sort_unstable();
     names.dedup();
-    names.into_iter().map(changes).collect::<Vec<_>>().join(" || ")
+    let mut changes: Vec<_> = names.into_iter().map(changes).collect();
+    changes.push(releases());
+    changes.extend(BINDING.map(loosens));
+    changes.join(" || ")
+}
+
+/// An expression: our finalizer was there and is no longer.
+fn releases() -> String {
+    let keeps = |object: &str| {
+        let all = format!("{object}.metadata.finalizers");
+        format!("(has({all}) && '{FINALIZER}' in {all})")
+    };
+    format!("(oldObject != null && {} && !{})", keeps("oldObject"), keeps("object"))
+}
+
+/// An expression: a part of the spec was there and is not as it was.
+fn loosens(part: &str) -> String {
+    let (new, old) = (format!("object.spec.{part}"), format!("oldObject.spec.{part}"));
+    format!("(oldObject != null && has({old}) && (!has({new}) || {new} != {old}))")
 }
 
 fn changes(annotation: &str) -> String {

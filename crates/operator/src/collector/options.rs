@@ -45,34 +45,6 @@ pub enum Identity {
     Address,
 }
 
-/// Whether every target answered every scrape of late. `min`, because a target that is down hides
-/// the use that goes through it, however many others are up; over a range, because an instant value
-/// outlives the last scrape by five minutes, also when it is Prometheus that was away.
-macro_rules! every_target_is_up {
-    ($selector:literal) => {
-        concat!("min(min_over_time(up{", $selector, "}[2m]))")
-    };
-}
-
-/// `queryNginxAvailable`.
-pub const NGINX_AVAILABLE: &str =
-    every_target_is_up!(r#"service="ingress-nginx-external-controller-metrics""#);
-/// `queryBastionSSHAvailable`.
-pub const BASTION_SSH_AVAILABLE: &str = every_target_is_up!(r#"container="bastion-operator""#);
-/// `queryWebSSHAvailable`.
-pub const WEB_SSH_AVAILABLE: &str = every_target_is_up!(r#"container="webssh""#);
-
-/// `queryNginxData`. One series per Service and target instead of one per path, method and status;
-/// summed over several targets the value would fall whenever one of them goes.
-pub const NGINX_DATA: &str =
-    "sum by (exported_namespace, exported_service, instance) (nginx_ingress_controller_requests)";
-/// `queryBastionSSHData`: connections that were opened, and those that are open.
-pub const BASTION_SSH_DATA: &str =
-    r#"{__name__=~"bastion_ssh_connections|bastion_ssh_open_connections"}"#;
-/// `queryWebSSHData`.
-pub const WEB_SSH_DATA: &str =
-    r#"{__name__=~"bastion_web_ssh_connections|bastion_web_ssh_open_connections"}"#;
-
 impl Default for Options {
     /// Nothing is asked for.
     fn default() -> Self {
@@ -83,19 +55,6 @@ impl Default for Options {
             polled: Vec::new(),
             pushed: Vec::new(),
         }
-    }
-}
-
-impl Polled {
-    /// A source with its usual queries; `None` for one that no metrics server knows.
-    pub fn usual(source: Source) -> Option<Self> {
-        let (available, data, identity) = match source {
-            Source::Nginx => (NGINX_AVAILABLE, NGINX_DATA, Identity::Service),
-            Source::BastionSSH => (BASTION_SSH_AVAILABLE, BASTION_SSH_DATA, Identity::Address),
-            Source::WebSSH => (WEB_SSH_AVAILABLE, WEB_SSH_DATA, Identity::Address),
-            Source::Gateway | Source::Report => return None,
-        };
-        Some(Self { source, available: available.to_owned(), data: data.to_owned(), identity })
     }
 }
 

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Mutex;
 
+use sojourn_api::lab::LabConfig;
 use sojourn_core::activity::Seen;
 use sojourn_core::coverage::observed_by_all;
 use sojourn_core::key::Key;
@@ -21,6 +22,12 @@ use super::*;
 const STEP: i64 = 30;
 /// Some time into the epoch, so that looking back does not leave it, and a multiple of the step.
 const T0: i64 = 999_990;
+
+/// What the family asks by default.
+fn default_query(source: Source) -> Polled {
+    let config = LabConfig { prometheus_url: Some("http://p".to_owned()), ..LabConfig::default() };
+    crate::lab::polled(&config, source).unwrap()
+}
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(T0 + second).unwrap()

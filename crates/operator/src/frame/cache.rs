@@ -93,8 +93,20 @@ impl<V> Cache<V> {
 
     /// Takes in what a write of our own answered, so that the next look sees it; the watch may be
     /// behind. An object that the watch has seen go stays gone.
-    pub fn put(&self, key: &Key, version: Option<&str>, value: V, changed: impl Fn(&Change<'_, V>)) {
+    pub fn put(
+        &self,
+        key: &Key,
+        version: Option<&str>,
+        value: V,
+        changed: impl Fn(&Change<'_, V>),
+    ) {
         self.store(key, version, value, Absent::StaysOut, changed);
+    }
+
+    /// Takes an object in as if the watch had told of it.
+    #[cfg(test)]
+    pub(crate) fn insert(&self, key: &Key, value: V, changed: impl Fn(&Change<'_, V>)) {
+        self.store(key, None, value, Absent::ComesIn, changed);
     }
 
     /// What is older than what is here is left out.
@@ -145,7 +157,8 @@ impl<V> Cache<V> {
     ) where
         K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     {
-        let mut stream = std::pin::pin!(watcher::watcher(api, selection));
+        let open = || watcher::watcher(api.clone(), selection.clone()).boxed();
+        let mut stream = open();
         let mut listed: HashSet<Key> = HashSet::new();
         let mut retry = FIRST_RETRY;
         while let Some(event) = stream.next().await {
@@ -179,6 +192,9 @@ impl<V> Cache<V> {
                     );
                     tokio::time::sleep(retry).await;
                     retry = (retry * 2).min(LONGEST_RETRY);
+                    if is_too_old(&error) {
+                        stream = open();
+                    }
                 }
             }
         }
@@ -196,6 +212,16 @@ impl<V> Cache<V> {
     }
 }
 
+/// Whether a watch cannot go on from where it was: everything has to be listed again. The watcher
+/// sees to that itself when it is told within a watch, but not when it is told instead of one.
+fn is_too_old(error: &watcher::Error) -> bool {
+    let watcher::Error::WatchStartFailed(kube::Error::Api(status)) = error else { return false };
+    status.code == 410
+}
+
 pub(crate) fn key_of<K: Resource>(object: &K) -> Key {
     Key::new(object.meta().namespace.clone().unwrap_or_default(), object.name_any())
 }
+
+#[cfg(test)]
+mod tests;

@@ -225,3 +225,6 @@ impl Failures {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 }
+
+#[cfg(test)]
+mod tests;

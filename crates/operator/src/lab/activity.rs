@@ -66,6 +66,16 @@ pub(super) fn sources(config: &LabConfig, pushed: &[Source]) -> Vec<Source> {
         .collect()
 }
 
+/// What is asked of a metrics server about a source, if anything is.
+pub(crate) fn polled(config: &LabConfig, source: Source) -> Option<Polled> {
+    let (available, data) = config.queries(source)?;
+    let identity = match source {
+        Source::Nginx => Identity::Service,
+        Source::BastionSSH | Source::WebSSH | Source::Gateway | Source::Report => Identity::Address,
+    };
+    Some(Polled { source, available: available.to_owned(), data: data.to_owned(), identity })
+}
+
 impl Keeper {
     /// Collects for ever, with a new collector whenever the configuration changes.
     pub(super) async fn collect(self: Arc<Self>) {
@@ -89,17 +99,7 @@ impl Keeper {
     }
 
     fn collector(&self, config: &LabConfig) -> Result<Collector, String> {
-        let polled = Source::ALL.into_iter().filter_map(|source| {
-            let (available, data) = config.queries(source)?;
-            let identity = match source {
-                Source::Nginx => Identity::Service,
-                Source::BastionSSH | Source::WebSSH | Source::Gateway | Source::Report => {
-                    Identity::Address
-                }
-            };
-            let (available, data) = (available.to_owned(), data.to_owned());
-            Some(Polled { source, available, data, identity })
-        });
+        let polled = Source::ALL.into_iter().filter_map(|source| polled(config, source));
         let options = Options {
             interval: config.activity_interval,
             step: config.query_step,

@@ -10,6 +10,7 @@ use super::reconcile::{Lab, Verdict};
 use super::subject::Subject;
 
 /// One condition, as it is now.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Told {
     pub(super) kind: &'static str,
     pub(super) holds: bool,
@@ -28,7 +29,8 @@ pub(super) fn conditions(
     verdict: &Verdict,
     status: &InstanceStatus,
 ) -> Vec<Told> {
-    let mut all = vec![accepted(lab, subject), ready(status)];
+    let problem = lab.config.problem().or_else(|| lab.parts.problem());
+    let mut all = vec![accepted(subject, problem), ready(status)];
     all.extend(activity(subject, sight, verdict));
     all.extend(undeliverable(verdict));
     all.extend(checked(subject, sight, status));
@@ -37,7 +39,7 @@ pub(super) fn conditions(
     all
 }
 
-fn accepted(lab: &Lab, subject: &Subject) -> Told {
+fn accepted(subject: &Subject, configuration: Option<String>) -> Told {
     let kind = condition::ACCEPTED;
     let Some(instance) = subject.instance() else {
         return told(kind, false, reason::INVALID, "it cannot be read");
@@ -51,10 +53,11 @@ fn accepted(lab: &Lab, subject: &Subject) -> Told {
         return told(kind, false, reason::TEMPLATE_MISSING, message);
     }
     if subject.tenant().is_none() {
-        let message = format!("there is no Tenant {}", instance.spec.tenant.name);
+        let tenant = &instance.spec.tenant.name;
+        let message = format!("there is no Tenant {tenant}; nobody can be told until there is");
         return told(kind, false, reason::TENANT_MISSING, message);
     }
-    if let Some(problem) = lab.config.problem().or_else(|| lab.parts.problem()) {
+    if let Some(problem) = configuration {
         let message = format!("the last good configuration is in force: {problem}");
         return told(kind, false, reason::CONFIGURATION_INVALID, message);
     }
@@ -100,8 +103,15 @@ fn undeliverable(verdict: &Verdict) -> Option<Told> {
         matches!(notice.delivery, Delivery::Waiting { .. }) && notice.error.is_some()
     })?;
     let error = waiting.error.clone().unwrap_or_default();
-    let message = format!("after {} attempts: {error}", waiting.attempts);
+    let message = format!("after {}: {error}", attempts(waiting.attempts));
     Some(told(condition::UNDELIVERABLE, true, "NobodyAccepts", message))
+}
+
+fn attempts(count: u32) -> String {
+    match count {
+        1 => "1 attempt".to_owned(),
+        count => format!("{count} attempts"),
+    }
 }
 
 fn checked(subject: &Subject, sight: &Sight, status: &InstanceStatus) -> Option<Told> {
@@ -110,11 +120,18 @@ fn checked(subject: &Subject, sight: &Sight, status: &InstanceStatus) -> Option<
     if let Some(words) = sight.check.as_ref().and_then(|found| found.unclear.clone()) {
         return Some(told(kind, false, "Unclear", words));
     }
-    let misses = status.termination.as_ref().map_or(0, |termination| termination.misses);
+    // Before the first answer there is nothing to say.
+    let found = status.termination.as_ref().filter(|found| found.last_check_time.is_some())?;
+    let misses = found.misses;
     if misses > 0 {
-        return Some(told(kind, true, "Missed", format!("{misses} misses in a row")));
+        let message = match misses {
+            1 => "it missed the last check".to_owned(),
+            misses => format!("it missed the last {misses} checks"),
+        };
+        return Some(told(kind, true, "Missed", message));
     }
-    let was = subject.instance()?.status.as_ref()?.conditions.iter().find(|one| one.type_ == kind);
+    let before = subject.instance()?.status.as_ref().map(|status| status.conditions.as_slice());
+    let was = before.unwrap_or_default().iter().find(|one| one.type_ == kind);
     // Between two checks the last answer stands.
     match was {
         Some(was) if was.status == "False" && sight.check.is_none() => {
@@ -134,7 +151,11 @@ fn submitted(status: &InstanceStatus) -> Option<Told> {
     };
     if let Some(failed) = in_state(SubmissionState::Failed) {
         let error = failed.error.clone().unwrap_or_default();
-        let message = format!("{} after {} attempts: {error}", failed.environment, failed.attempts);
+        let message = format!(
+            "{} could not be handed in, after {}: {error}",
+            failed.environment,
+            attempts(failed.attempts)
+        );
         return Some(told(kind, false, "Failed", message));
     }
     if in_state(SubmissionState::Running).is_some() {
@@ -146,19 +167,25 @@ fn submitted(status: &InstanceStatus) -> Option<Told> {
     Some(told(kind, true, "Done", ""))
 }
 
+/// What keeps something from happening. A wish that was not granted is said before what still holds.
 fn held(verdict: &Verdict) -> Option<Told> {
     let decision = verdict.lifecycle.as_ref()?;
-    let (reason, why) = decision.why.iter().find_map(|why| {
-        let reason = match why {
-            Reason::Paused => "Paused",
-            Reason::ObserveOnly => "ObserveOnly",
-            Reason::KeptUntil(_) => "Kept",
-            Reason::KeepAllowanceUsedUp => "KeepAllowanceUsedUp",
-            Reason::OptedOut => "OptedOut",
-            Reason::SubmissionPending => "SubmissionPending",
+    let holds = |why: &Reason| {
+        let (rank, reason) = match why {
+            Reason::Paused => (0, "Paused"),
+            Reason::ObserveOnly => (1, "ObserveOnly"),
+            Reason::KeepAllowanceUsedUp => (2, "KeepAllowanceUsedUp"),
+            Reason::KeptUntil(_) => (3, "Kept"),
+            Reason::OptedOut => (4, "OptedOut"),
+            Reason::SubmissionPending => (5, "SubmissionPending"),
             _ => return None,
         };
-        Some((reason, why))
-    })?;
-    Some(told(condition::HELD, true, reason, why.to_string()))
+        Some((rank, reason, why.to_string()))
+    };
+    let (_, reason, words) =
+        decision.why.iter().filter_map(holds).min_by_key(|(rank, ..)| *rank)?;
+    Some(told(condition::HELD, true, reason, words))
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,7 +66,7 @@ impl Lab {
             .patch(&subject.key.name, &PatchParams::default(), &Patch::Merge(&change))
             .await
             .map_err(|error| api_error(what, error))?;
-        self.world.wrote(&subject.key, written);
+        self.world.changed_by_us(&subject.key, written);
         Ok(())
     }
 
@@ -109,7 +109,7 @@ impl Lab {
         match self.instances(subject).delete(&subject.key.name, &params).await {
             Ok(either) => {
                 if let Some(marked) = either.left() {
-                    self.world.wrote(&subject.key, marked);
+                    self.world.changed_by_us(&subject.key, marked);
                 }
                 Ok(())
             }
@@ -127,13 +127,12 @@ impl Lab {
         next: &State,
         recorded: &sojourn_core::notice::Notice<sojourn_core::lab::state::NoticeKind>,
     ) {
-        let reason = next.coming.as_ref().map(|coming| coming.why.to_string());
         let parts = Parts {
             key: &subject.key,
             instance,
             tenant: subject.tenant(),
             persistent: subject.intent.as_ref().is_ok_and(|intent| intent.persistent),
-            reason: reason.unwrap_or_default(),
+            state: next,
             url: instance.status.as_ref().and_then(|status| status.url.clone()),
             links: self.links.as_deref(),
             now: self.clock.now(),
@@ -165,6 +164,7 @@ impl Lab {
             image: subject.config.submit_image.clone().unwrap_or_else(|| "sojourn.dev/sojourn".to_owned()),
             program: self.settings.submit_program.clone(),
             user: self.settings.submit_user,
+            several: subject.state.submissions.entries.len() > 1,
             allowed_addresses: subject.config.allowed_addresses.clone(),
         };
         let state = &subject.state;

@@ -64,11 +64,17 @@ fn stopped(status: &InstanceStatus) -> Backend {
     if status.stop_reason == Some(StopReason::Terminated) {
         return refuse("It was ended, and is not started again by coming back.");
     }
-    let pending = status.submission.iter().any(|entry| {
-        matches!(entry.state, Some(SubmissionState::Waiting | SubmissionState::Running))
-    });
-    if pending {
-        return refuse("Its data is being handed in.");
+    for entry in &status.submission {
+        match entry.state {
+            Some(SubmissionState::Waiting | SubmissionState::Running) => {
+                return refuse("Its data is being handed in.");
+            }
+            Some(SubmissionState::Failed) => {
+                return refuse("Its data could not be handed in yet.");
+            }
+            Some(SubmissionState::Done | SubmissionState::Waived | SubmissionState::Skipped)
+            | None => {}
+        }
     }
     Backend::Stopped { can_wake: true, why: String::new() }
 }
@@ -142,7 +148,12 @@ fn wish(claim: &Claim, now: Timestamp) -> (Value, String) {
         let patch = json!({
             "metadata": {"uid": claim.uid, "annotations": {KEEP_UNTIL: format!("{until:.0}")}}
         });
-        (patch, format!("Nothing is taken from {name} before {until:.0}, unless its allowance is used up."))
+        (
+            patch,
+            format!(
+                "Nothing is taken from {name} before {until:.0}, unless its allowance is used up."
+            ),
+        )
     };
     match claim.action {
         Action::KeepHour => keep(now.saturating_add(HOUR).unwrap_or(now)),
@@ -162,3 +173,6 @@ fn tomorrow_at_nine(now: Timestamp, zone: &TimeZone) -> Timestamp {
         .and_then(|tomorrow| tomorrow.at(9, 0, 0, 0).to_zoned(zone.clone()).ok());
     nine.map_or(now, |zoned| zoned.timestamp())
 }
+
+#[cfg(test)]
+mod tests;

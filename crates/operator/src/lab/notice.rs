@@ -9,7 +9,7 @@ use kube::Resource as _;
 use sojourn_api::lab::instance::Instance;
 use sojourn_api::lab::tenant::Tenant;
 use sojourn_core::key::Key;
-use sojourn_core::lab::state::NoticeKind;
+use sojourn_core::lab::state::{NoticeKind, State, Submission, SubmissionState};
 use sojourn_core::notice::Notice as Recorded;
 use sojourn_drivers::notify::{Channel, Facts, Kind, Notice, Recipient, SendError};
 
@@ -42,7 +42,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) tenant: Option<&'a Tenant>,
     /// Any of it keeps its data.
     pub(crate) persistent: bool,
-    pub(crate) reason: String,
+    /// What is known of it, with what was just decided.
+    pub(crate) state: &'a State,
     pub(crate) url: Option<String>,
     pub(crate) links: Option<&'a Links>,
     pub(crate) now: Timestamp,
@@ -54,14 +55,13 @@ pub(crate) fn notice(recorded: &Recorded<NoticeKind>, parts: &Parts<'_>) -> Noti
         name: format!("{} {}", tenant.spec.first_name, tenant.spec.last_name).trim().to_owned(),
         email: tenant.spec.email.clone(),
     });
-    let warns = matches!(
-        recorded.kind,
-        NoticeKind::InactivityWarning | NoticeKind::DeletionWarning | NoticeKind::ExpiryWarning
-    );
+    let warns = warns(recorded.kind);
     let link = |action: Action| {
         let links = parts.links.filter(|_| warns)?;
         let uid = parts.instance.metadata.uid.as_deref().unwrap_or_default();
-        let end = recorded.deadline.unwrap_or_else(|| parts.now.saturating_add(LINK_LIFE).unwrap_or(parts.now));
+        let end = recorded
+            .deadline
+            .unwrap_or_else(|| parts.now.saturating_add(LINK_LIFE).unwrap_or(parts.now));
         Some(links.sign(parts.key, uid, action, end))
     };
     let stoppable = recorded.kind == NoticeKind::InactivityWarning;
@@ -74,7 +74,7 @@ pub(crate) fn notice(recorded: &Recorded<NoticeKind>, parts: &Parts<'_>) -> Noti
             namespace: parts.key.namespace.clone(),
             pretty_name: spec.pretty_name.clone(),
             template: spec.template.name.clone(),
-            reason: parts.reason.clone(),
+            reason: because(recorded.kind, parts.state),
             deadline: recorded.deadline,
             remaining: recorded.deadline.map(|deadline| deadline.duration_since(parts.now)),
             alert: recorded.alert,
@@ -82,9 +82,73 @@ pub(crate) fn notice(recorded: &Recorded<NoticeKind>, parts: &Parts<'_>) -> Noti
             keep_hour: link(Action::KeepHour),
             keep_tomorrow: link(Action::KeepTomorrow),
             stop: if stoppable { link(Action::Stop) } else { None },
-            detail: recorded.error.clone(),
+            detail: detail(recorded.kind, parts.state),
         },
     }
+}
+
+/// Whether it speaks of something that is still to come.
+const fn warns(kind: NoticeKind) -> bool {
+    match kind {
+        NoticeKind::InactivityWarning | NoticeKind::DeletionWarning | NoticeKind::ExpiryWarning => {
+            true
+        }
+        NoticeKind::Stopped
+        | NoticeKind::Deleted
+        | NoticeKind::Expired
+        | NoticeKind::SubmissionFailed => false,
+    }
+}
+
+/// Why, as what follows "because": nothing, if the state does not say.
+fn because(kind: NoticeKind, state: &State) -> String {
+    let has = if warns(kind) { "has" } else { "had" };
+    let off = state.ladder.stage.is_off();
+    let why = match kind {
+        NoticeKind::InactivityWarning | NoticeKind::Stopped => unused(has, state),
+        NoticeKind::Deleted if !off => unused(has, state),
+        NoticeKind::DeletionWarning | NoticeKind::Deleted => {
+            state.power.stopped_at.map(|at| format!("it {has} been stopped since {at:.0}"))
+        }
+        NoticeKind::ExpiryWarning | NoticeKind::Expired => {
+            state.expiration.expires_at.map(|at| format!("its lifespan ended at {at:.0}"))
+        }
+        NoticeKind::SubmissionFailed => {
+            let failed = failed_submissions(state).map(|entry| entry.attempts).max();
+            failed.map(|attempts| match attempts {
+                0 | 1 => "the attempt failed".to_owned(),
+                attempts => format!("{attempts} attempts failed"),
+            })
+        }
+    };
+    why.unwrap_or_default()
+}
+
+fn unused(has: &str, state: &State) -> Option<String> {
+    let started = state.power.started_at;
+    match state.activity.last {
+        Some(last) if started.is_none_or(|started| last > started) => {
+            Some(format!("it {has} not been used since {last:.0}"))
+        }
+        Some(_) | None => {
+            started.map(|at| format!("it {has} not been used since it was started at {at:.0}"))
+        }
+    }
+}
+
+/// What went wrong, a line for each environment.
+fn detail(kind: NoticeKind, state: &State) -> Option<String> {
+    if kind != NoticeKind::SubmissionFailed {
+        return None;
+    }
+    let lines: Vec<String> = failed_submissions(state)
+        .filter_map(|entry| Some(format!("{}: {}", entry.environment, entry.error.as_ref()?)))
+        .collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+fn failed_submissions(state: &State) -> impl Iterator<Item = &Submission> {
+    state.submissions.entries.iter().filter(|entry| entry.state == SubmissionState::Failed)
 }
 
 /// The reference by which Events find an instance.
@@ -135,23 +199,32 @@ const fn shown(kind: Kind) -> (&'static str, Severity) {
 /// The notice in one sentence.
 fn words(notice: &Notice) -> String {
     let facts = &notice.facts;
-    let mut text = match notice.kind {
-        Kind::InactivityWarning => "It is not used and will be stopped or deleted".to_owned(),
-        Kind::Stopped => "It was stopped".to_owned(),
-        Kind::DeletionWarning => "It has been stopped for long and will be deleted".to_owned(),
-        Kind::Deleted => "It is deleted".to_owned(),
-        Kind::ExpiryWarning => "Its lifespan is over and it will be deleted".to_owned(),
-        Kind::Expired => "It is deleted, since its lifespan is over".to_owned(),
-        Kind::SubmissionFailed => "Its data could not be submitted".to_owned(),
-    };
+    let mut text = String::new();
+    if let Some((alert, of)) = facts.alert {
+        text.push_str(&format!("Warning {alert} of {of}: it "));
+    } else if notice.kind == Kind::SubmissionFailed {
+        text.push_str("Its data ");
+    } else {
+        text.push_str("It ");
+    }
+    text.push_str(match notice.kind {
+        Kind::InactivityWarning => "will be stopped",
+        Kind::Stopped => "was stopped",
+        Kind::DeletionWarning | Kind::ExpiryWarning => "will be deleted with everything in it",
+        Kind::Deleted | Kind::Expired => "is deleted with everything in it",
+        Kind::SubmissionFailed => "could not be handed in",
+    });
     if let Some(deadline) = facts.deadline {
         text.push_str(&format!(" at {deadline:.0}"));
     }
-    if let Some((alert, of)) = facts.alert {
-        text.push_str(&format!(" (warning {alert} of {of})"));
-    }
     if !facts.reason.is_empty() {
-        text.push_str(&format!(": {}", facts.reason));
+        text.push_str(&format!(", because {}", facts.reason));
+    }
+    if let Some(detail) = &facts.detail {
+        text.push_str(&format!(": {}", detail.replace('\n', "; ")));
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

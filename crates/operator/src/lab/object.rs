@@ -289,6 +289,8 @@ pub(crate) struct Submitter {
     /// The program: on a cluster the image's own, on one machine this very binary.
     pub(crate) program: String,
     pub(crate) user: Option<i64>,
+    /// More than one environment is handed in.
+    pub(crate) several: bool,
     /// Address ranges that uploads may reach beside the public ones.
     pub(crate) allowed_addresses: Vec<String>,
 }
@@ -309,7 +311,14 @@ pub(crate) fn job(
     if let Some(labels) = &mut metadata.labels {
         labels.insert(SUBMISSION.to_owned(), series.to_string());
     }
-    let mut args: Vec<String> = ["submit", "--filename", &claim, "--url", &submission.url].map(str::to_owned).into();
+    let mut url = submission.url.clone();
+    // Below a folder every environment has a place of its own; at one place they would overwrite
+    // each other.
+    if by.several && submission.method == SubmissionMethod::Put && !url.ends_with('/') {
+        url.push('/');
+    }
+    let mut args: Vec<String> =
+        ["submit", "--filename", &claim, "--url", &url].map(str::to_owned).into();
     args.extend(["--method".to_owned(), method(submission.method).to_owned()]);
     args.extend(["--idempotency-key".to_owned(), idempotency_key.to_owned()]);
     args.extend([if block { "--device" } else { "--root" }.to_owned(), SOURCE.to_owned()]);
@@ -417,3 +426,6 @@ fn confined() -> SecurityContext {
         ..SecurityContext::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -127,8 +127,9 @@ impl Lab {
     ) {
         let about = reference(instance);
         for transition in transitions(before, status) {
-            // The same change is told once, however often it is published.
-            let id = format!("{}.{}", transition.reason, now.as_second());
+            // The same change is told once, however often it is published; two environments may
+            // come to the same end at the same time.
+            let id = format!("{}.{}", now.as_second(), transition.message);
             self.events.say(&about, transition.severity, transition.reason, &transition.message, &id);
             tracing::info!(
                 object = %subject.key,

@@ -1,6 +1,6 @@
 //! What is worth an Event: the differences between two statuses that somebody cares about.
 
-use sojourn_api::lab::status::{InstanceStatus, Phase, Stage, SubmissionState};
+use sojourn_api::lab::status::{InstanceStatus, Phase, Stage, StopReason, SubmissionState};
 use sojourn_api::name::lab::{condition, reason};
 
 use crate::event::Severity;
@@ -29,21 +29,45 @@ pub(super) fn transitions(before: &InstanceStatus, now: &InstanceStatus) -> Vec<
     if before.stop_reason != now.stop_reason
         && let Some(why) = now.stop_reason
     {
-        all.push(normal("Stopping", format!("It is being stopped: {why:?}")));
+        all.push(normal("Stopping", stopping(why)));
     }
     let stage = |status: &InstanceStatus| {
         status.lifecycle.as_ref().and_then(|lifecycle| lifecycle.stage).unwrap_or_default()
     };
     let (was, is) = (stage(before), stage(now));
     if was != is && is == Stage::Idle {
-        all.push(normal("Idle", "Nobody has used it for its whole term"));
+        all.push(normal("Idle", "Nobody has used it for as long as its Template allows"));
     }
     if matches!(was, Stage::Idle | Stage::Warned | Stage::Grace) && is == Stage::Active {
-        all.push(normal("ActiveAgain", "It is used again, or kept; what was announced is void"));
+        all.push(normal("ActiveAgain", active_again(before, now)));
     }
     all.extend(submissions(before, now));
     all.extend(conditions(before, now));
     all
+}
+
+const fn stopping(why: StopReason) -> &'static str {
+    match why {
+        StopReason::User => "Somebody asked for it to be stopped",
+        StopReason::Inactivity => "It is being stopped, because nobody uses it",
+        StopReason::Terminated => {
+            "It is being stopped, because its status check says that it has ended"
+        }
+    }
+}
+
+/// What took it off the way to its stop.
+fn active_again(before: &InstanceStatus, now: &InstanceStatus) -> String {
+    let used = |status: &InstanceStatus| status.activity.as_ref().and_then(|one| one.last.clone());
+    let kept = |status: &InstanceStatus| status.keep.as_ref().and_then(|keep| keep.until.clone());
+    let why = match kept(now) {
+        Some(until) if kept(before).as_ref() != Some(&until) => {
+            format!("It is kept until {:.0}", until.0)
+        }
+        _ if used(now) != used(before) => "It is used again".to_owned(),
+        _ => "It is left alone for now".to_owned(),
+    };
+    format!("{why}; what was announced does not hold any more")
 }
 
 fn entered(phase: Phase, now: &InstanceStatus) -> Option<Transition> {
@@ -71,12 +95,15 @@ fn submissions(before: &InstanceStatus, now: &InstanceStatus) -> Vec<Transition>
         let name = &entry.environment;
         match entry.state {
             Some(SubmissionState::Done) => {
-                let receipt = entry.receipt.clone().unwrap_or_default();
-                all.push(normal("Submitted", format!("{name} was handed in; {receipt}")));
+                let receipt = entry.receipt.as_ref().filter(|receipt| !receipt.is_empty());
+                let receipt = receipt.map(|text| format!("; the receipt says: {text}"));
+                let message = format!("{name} was handed in{}", receipt.unwrap_or_default());
+                all.push(normal("Submitted", message));
             }
             Some(SubmissionState::Failed) => {
                 let error = entry.error.clone().unwrap_or_default();
-                all.push(warning("SubmissionFailed", format!("{name}: {error}")));
+                let message = format!("{name} could not be handed in: {error}");
+                all.push(warning("SubmissionFailed", message));
             }
             Some(SubmissionState::Waived) => {
                 all.push(warning("SubmissionWaived", format!("{name} need not be handed in")));
@@ -95,7 +122,8 @@ fn conditions(before: &InstanceStatus, now: &InstanceStatus) -> Vec<Transition> 
     let mut all = Vec::new();
     for condition in &now.conditions {
         let was = before.conditions.iter().find(|one| one.type_ == condition.type_);
-        let same = was.is_some_and(|was| was.status == condition.status && was.reason == condition.reason);
+        let same =
+            was.is_some_and(|was| was.status == condition.status && was.reason == condition.reason);
         if same {
             continue;
         }
@@ -121,3 +149,6 @@ fn conditions(before: &InstanceStatus, now: &InstanceStatus) -> Vec<Transition> 
     }
     all
 }
+
+#[cfg(test)]
+mod tests;

@@ -209,3 +209,6 @@ impl JobView {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -118,6 +118,13 @@ impl World {
         }
     }
 
+    /// Takes in what a change of our own made of the object: it is looked at again, since what
+    /// follows from the change was not decided yet.
+    pub(crate) fn changed_by_us(&self, key: &Key, instance: Instance) {
+        self.wrote(key, instance);
+        self.wake(key);
+    }
+
     /// Takes in what a write of our own answered. Nobody needs to look because of it.
     pub(crate) fn wrote(&self, key: &Key, instance: Instance) {
         let version = instance.metadata.resource_version.clone();
@@ -301,3 +308,6 @@ impl Waiting {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,11 @@ use crate::lab::status::{
     SubmissionState, SubmissionStatus, TerminationStatus,
 };
 
+/// Numbers beyond this are not integers to an API server.
+const LARGEST: u64 = i64::MAX.unsigned_abs();
+/// As much of somebody's words as a status keeps, in characters.
+const LONGEST_WORDS: usize = 1024;
+
 /// Writes the parts of a status that are the state; the others stay as they are.
 pub fn write_state(state: &domain::State, status: &mut InstanceStatus) {
     let domain::State {
@@ -85,11 +90,15 @@ fn unless_default<T: Default + PartialEq, W>(value: &T, write: impl FnOnce(&T) -
     (*value != T::default()).then(|| write(value))
 }
 
+fn words(text: Option<&str>) -> Option<String> {
+    text.map(|text| text.chars().take(LONGEST_WORDS).collect())
+}
+
 fn write_activity(activity: &Activity) -> ActivityStatus {
     ActivityStatus {
         last: written(activity.last),
         source: activity.source.map(Into::into),
-        count: activity.count,
+        count: activity.count.min(LARGEST),
         since: written(activity.since),
         blind: written(activity.blind),
     }
@@ -156,11 +165,11 @@ fn write_submission(entry: &domain::Submission) -> SubmissionStatus {
         state: Some(entry.state.into()),
         series: entry.series,
         attempts: entry.attempts,
-        size: entry.size,
-        sha256: entry.sha256.clone(),
-        receipt: entry.receipt.clone(),
+        size: entry.size.map(|size| size.min(LARGEST)),
+        sha256: words(entry.sha256.as_deref()),
+        receipt: words(entry.receipt.as_deref()),
         submitted_at: written(entry.submitted_at),
-        error: entry.error.clone(),
+        error: words(entry.error.as_deref()),
     }
 }
 
@@ -210,7 +219,7 @@ fn write_notice(notice: &Notice<domain::NoticeKind>) -> NoticeStatus {
         retry_at: written(retry_at),
         delivered_at: written(delivered_at),
         deadline: written(notice.deadline),
-        error: notice.error.clone(),
+        error: words(notice.error.as_deref()),
     }
 }
 

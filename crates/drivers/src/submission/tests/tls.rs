@@ -50,6 +50,6 @@ async fn a_certificate_is_trusted_when_a_file_says_so_and_only_for_its_name() {
     for (name, content) in [("empty.pem", ""), ("broken.pem", "-----BEGIN CERTIFICATE-----\nx")] {
         order.ca_file = Some(files.file(name, content));
         let error = attempt(order.clone()).await.unwrap_err();
-        assert!(matches!(error, SubmitError::ReadAuthorities { .. }), "{error:?}");
+        assert!(matches!(error, SubmitError::Trust(_)), "{error:?}");
     }
 }

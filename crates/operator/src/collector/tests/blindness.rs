@@ -83,7 +83,7 @@ async fn a_target_that_is_down_does_not_count() {
     assert_eq!(bed.blind(Source::Nginx, 300), None);
     assert_eq!(bed.observed(WEB, 0, 300), 60 + (270 - 210), "not while it was down");
     for source in [Source::Nginx, Source::BastionSSH, Source::WebSSH] {
-        let usual = Polled::usual(source).unwrap().available;
+        let usual = default_query(source).available;
         assert!(usual.starts_with("min(min_over_time(up{"), "{usual}");
     }
 }

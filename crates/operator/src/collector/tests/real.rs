@@ -100,7 +100,7 @@ fn spawn(folder: &Path, port: u16, more: &[&str]) -> Option<Child> {
 
 /// The usual data, and the usual availability with a range that fits scrapes of a second.
 fn usual(source: Source) -> Polled {
-    let usual = Polled::usual(source).unwrap();
+    let usual = default_query(source);
     let up = r#"min(min_over_time(up{job="lab"}[3s]))"#;
     Polled { available: up.to_owned(), ..usual }
 }

@@ -178,7 +178,6 @@ fn whom_to_ask_depends_on_the_url() {
     assert_eq!(check_target(&plain()), None);
 }
 
-// case: lab T11
 #[test]
 fn a_contract_without_a_url_is_a_problem_and_not_a_hot_loop() {
     let exam = instance(json!({ "statusCheck": { "mode": "Contract" } }), json!({}));

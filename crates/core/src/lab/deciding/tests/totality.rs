@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::super::effect::Effect;
 use super::super::super::forecast;
 use super::super::super::observed::{Answer, Check, Observed, Pods};
-use super::super::super::scene::{MINUTE, Scene, start};
+use super::super::super::scene::{DAY, MINUTE, Scene, start};
 use super::super::super::state::{
     Expiration, Keep, Ladder, NoticeKind, Power, Stage, State, StopReason, Submission,
     SubmissionState, Submissions, Termination,
@@ -26,6 +26,11 @@ fn time() -> impl Strategy<Value = Timestamp> {
         1 => Just(Timestamp::MAX),
         1 => (-9_000_000_000_i64..9_000_000_000).prop_map(|ms| Timestamp::from_millisecond(ms).unwrap()),
     ]
+}
+
+/// Any time at which there is still a later one.
+fn now() -> impl Strategy<Value = Timestamp> {
+    time().prop_map(|at| at.min(Timestamp::MAX - DAY))
 }
 
 fn span() -> impl Strategy<Value = SignedDuration> {
@@ -208,7 +213,7 @@ proptest! {
     fn any_state_is_decided_on(
         state in state(),
         scene in scene(),
-        now in time(),
+        now in now(),
         since in time(),
         check in option::of(time()),
     ) {

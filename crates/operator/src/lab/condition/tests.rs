@@ -1,0 +1,241 @@
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use sojourn_api::lab::LabConfig;
+use sojourn_core::activity::Source;
+use sojourn_core::decision::Wake;
+use sojourn_core::key::Key;
+use sojourn_core::lab::LabDecision;
+use sojourn_core::lab::observed::{Answer, Check};
+use sojourn_core::lab::state::{NoticeKind, State};
+use sojourn_core::notice::NoticeId;
+
+use super::*;
+use crate::collector::Ledger;
+use crate::lab::prober::Found;
+use crate::lab::sample::{self, at, key};
+use crate::lab::view::NamespaceView;
+use crate::lab::world::World;
+
+fn status(value: Value) -> InstanceStatus {
+    serde_json::from_value(value).expect("a status")
+}
+
+fn verdict(next: State, why: Vec<Reason>) -> Verdict {
+    let decision = LabDecision { next, effects: Vec::new(), wake: Wake::OnChange, why };
+    Verdict { lifecycle: Some(decision), runtime: None, now: at(0) }
+}
+
+/// Everything that an Instance refers to is there.
+fn world(instance: Value) -> Arc<World> {
+    let (world, _) = sample::world();
+    world.instances.insert(&key(), Ok(sample::instance(instance)), |_| {});
+    world.namespaces.insert(&Key::new("", "course"), NamespaceView::default(), |_| {});
+    let template = sample::template(json!({}));
+    world.templates.insert(&Key::new("course", "notebook"), Ok(template), |_| {});
+    world.tenants.insert(&Key::new("", "ada"), Ok(sample::tenant()), |_| {});
+    world
+}
+
+fn subject(world: &World, sources: &[Source]) -> Subject {
+    Subject::find(world, &key(), Arc::new(LabConfig::default()), sources).expect("it is there")
+}
+
+fn nothing_seen() -> Sight {
+    Sight {
+        activity: None,
+        book: Ledger::restore([]).read(),
+        outcomes: Vec::new(),
+        check: None,
+        jobs: Vec::new(),
+    }
+}
+
+#[test]
+fn it_is_accepted_when_all_it_refers_to_is_there_and_makes_sense() {
+    let world = world(json!({}));
+    let subject = subject(&world, &[]);
+    assert_eq!(accepted(&subject, None), told("Accepted", true, "Valid", ""));
+    let bad = "lab.yaml.margin: no span";
+    let words = format!("the last good configuration is in force: {bad}");
+    let expected = told("Accepted", false, "ConfigurationInvalid", words);
+    assert_eq!(accepted(&subject, Some(bad.to_owned())), expected);
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let (world, _) = sample::world();
+    world.namespaces.insert(&Key::new("", "course"), NamespaceView::default(), |_| {});
+    world.instances.insert(&key(), Ok(sample::instance(json!({}))), |_| {});
+    let missing = told(
+        "Accepted",
+        false,
+        "TemplateMissing",
+        "there is no Template course/notebook; it goes on when there is",
+    );
+    assert_eq!(accepted(&subject(&world, &[]), None), missing);
+    let named = Key::new("course", "notebook");
+    world.templates.insert(&named, Ok(sample::template(json!({}))), |_| {});
+    let missing = told(
+        "Accepted",
+        false,
+        "TenantMissing",
+        "there is no Tenant ada; nobody can be told until there is",
+    );
+    assert_eq!(accepted(&subject(&world, &[]), None), missing);
+    world.templates.insert(&named, Err("environmentList: missing".to_owned()), |_| {});
+    let invalid = accepted(&subject(&world, &[]), None);
+    assert_eq!((invalid.holds, invalid.reason), (false, "Invalid"));
+    assert_eq!(invalid.message, "template: environmentList: missing");
+    world.instances.insert(&key(), Err("spec: missing".to_owned()), |_| {});
+    assert_eq!(accepted(&subject(&world, &[]), None).reason, "Invalid");
+}
+
+// case: lab I1
+#[test]
+fn a_namespace_that_is_not_selected_has_no_subjects() {
+    let world = world(json!({}));
+    let yaml = "namespaceSelector: {matchLabels: {lab: 'yes'}}".to_owned();
+    let data = std::collections::BTreeMap::from([("lab.yaml".to_owned(), yaml)]);
+    let config = Arc::new(sojourn_api::config::parse::<LabConfig>(&data).expect("good"));
+    assert!(Subject::find(&world, &key(), config.clone(), &[]).is_none());
+    let labels = std::collections::BTreeMap::from([("lab".to_owned(), "yes".to_owned())]);
+    let selected = NamespaceView { labels, ..NamespaceView::default() };
+    world.namespaces.insert(&Key::new("", "course"), selected, |_| {});
+    assert!(Subject::find(&world, &key(), config, &[]).is_some());
+}
+
+#[test]
+fn ready_is_the_phase_with_what_is_wrong() {
+    for (value, holds, reason, words) in [
+        (json!({}), false, "Pending", ""),
+        (json!({"phase": "Ready"}), true, "Ready", ""),
+        (
+            json!({"phase": "Failed", "environments": [
+                {"name": "db"}, {"name": "web", "message": "no such program"},
+            ]}),
+            false,
+            "Failed",
+            "web: no such program",
+        ),
+    ] {
+        assert_eq!(ready(&status(value)), told("Ready", holds, reason, words));
+    }
+}
+
+#[test]
+fn who_sees_use_is_told_only_of_what_runs() {
+    let running = world(json!({}));
+    let seen = verdict(State::default(), Vec::new());
+    let nobody = activity(&subject(&running, &[]), &nothing_seen(), &seen);
+    let words = "no source of activity is configured";
+    assert_eq!(nobody, Some(told("ActivityKnown", false, "NothingObserves", words)));
+    let gateway = subject(&running, &[Source::Gateway]);
+    let known = activity(&gateway, &nothing_seen(), &seen);
+    assert_eq!(known, Some(told("ActivityKnown", true, "AllSourcesSeen", "")));
+    let mut blind = State::default();
+    blind.activity.blind = Some(at(-60));
+    let told_so = activity(&gateway, &nothing_seen(), &verdict(blind, Vec::new()));
+    let told_so = told_so.expect("a condition");
+    assert_eq!((told_so.holds, told_so.reason), (false, "SourceBlind"));
+
+    let stopped = world(json!({"spec": {"running": false}}));
+    assert_eq!(activity(&subject(&stopped, &[]), &nothing_seen(), &seen), None);
+}
+
+// case: lab I29
+#[test]
+fn a_notice_that_nobody_accepts_is_a_condition_with_the_servers_words() {
+    let mut state = State::default();
+    let id = NoticeId::new("u-1", "warning-1", at(0));
+    state.outbox.record(id, NoticeKind::InactivityWarning, Some((1, 3)), Some(at(60)), at(0));
+    assert_eq!(undeliverable(&verdict(state.clone(), Vec::new())), None, "it was not tried yet");
+    state.outbox.notices[0].error = Some("connection refused".to_owned());
+    for (attempts, words) in
+        [(1, "after 1 attempt: connection refused"), (4, "after 4 attempts: connection refused")]
+    {
+        state.outbox.notices[0].attempts = attempts;
+        let found = undeliverable(&verdict(state.clone(), Vec::new()));
+        assert_eq!(found, Some(told("NoticeUndeliverable", true, "NobodyAccepts", words)));
+    }
+    state.outbox.notices[0].delivery = Delivery::Delivered { at: at(5) };
+    assert_eq!(undeliverable(&verdict(state, Vec::new())), None);
+}
+
+// case: lab T4
+#[test]
+fn what_has_no_status_check_says_nothing_of_one() {
+    let world = world(json!({}));
+    assert_eq!(checked(&subject(&world, &[]), &nothing_seen(), &status(json!({}))), None);
+}
+
+#[test]
+fn a_status_check_says_what_the_last_answer_was() {
+    let check = json!({"spec": {"statusCheck": {"url": "https://exam.example/1"}}});
+    let unclear = |words: &str| Found {
+        check: Check { at: at(0), answer: Answer::Unclear },
+        unclear: Some(words.to_owned()),
+    };
+    let world = world(check.clone());
+    let subject_now = subject(&world, &[]);
+    let mut sight = nothing_seen();
+    let looked = json!({"termination": {"lastCheckTime": "2026-11-16T04:00:00Z"}});
+    let answered = told("StatusChecked", true, "Answered", "");
+    let checked_now = |sight: &Sight, now: Value| checked(&subject_now, sight, &status(now));
+    assert_eq!(checked_now(&sight, json!({})), None, "nobody has asked yet");
+    assert_eq!(checked_now(&sight, looked.clone()), Some(answered));
+    sight.check = Some(unclear("it answers 500"));
+    let words = told("StatusChecked", false, "Unclear", "it answers 500");
+    assert_eq!(checked_now(&sight, json!({})), Some(words));
+    sight.check = None;
+    for (misses, words) in [(1, "it missed the last check"), (2, "it missed the last 2 checks")] {
+        let mut now = looked.clone();
+        now["termination"]["misses"] = json!(misses);
+        let missed = told("StatusChecked", true, "Missed", words);
+        assert_eq!(checked_now(&sight, now), Some(missed));
+    }
+
+    let mut unclear_before = check;
+    unclear_before["status"] = json!({"conditions": [{
+        "type": "StatusChecked", "status": "False", "reason": "Unclear", "message": "it answers 500",
+        "lastTransitionTime": "2026-11-16T04:00:00Z",
+    }]});
+    world.instances.insert(&key(), Ok(sample::instance(unclear_before)), |_| {});
+    let stands = checked(&subject(&world, &[]), &nothing_seen(), &status(looked));
+    let words = told("StatusChecked", false, "Unclear", "it answers 500");
+    assert_eq!(stands, Some(words), "between two checks the last answer stands");
+}
+
+#[test]
+fn what_is_handed_in_is_as_far_as_its_slowest_part() {
+    let all = |states: &[&str]| {
+        let entries: Vec<_> = states
+            .iter()
+            .map(
+                |state| json!({"environment": "web", "state": state, "attempts": 10, "error": "e"}),
+            )
+            .collect();
+        submitted(&status(json!({"submission": entries}))).map(|one| (one.holds, one.reason))
+    };
+    assert_eq!(all(&[]), None);
+    assert_eq!(all(&["Done", "Skipped", "Waived"]), Some((true, "Done")));
+    assert_eq!(all(&["Done", "Waiting"]), Some((false, "Waiting")));
+    assert_eq!(all(&["Waiting", "Running"]), Some((false, "Running")));
+    assert_eq!(all(&["Running", "Failed"]), Some((false, "Failed")));
+    let failed = submitted(&status(json!({"submission": [
+        {"environment": "web", "state": "Failed", "attempts": 10, "error": "answered 500"},
+    ]})));
+    let words = "web could not be handed in, after 10 attempts: answered 500";
+    assert_eq!(failed.map(|one| one.message).as_deref(), Some(words));
+}
+
+#[test]
+fn what_holds_it_is_said_and_a_refused_wish_before_what_still_holds() {
+    let reason = |why: Vec<Reason>| held(&verdict(State::default(), why)).map(|one| one.reason);
+    assert_eq!(reason(vec![Reason::Never]), None);
+    assert_eq!(reason(vec![Reason::KeptUntil(at(0))]), Some("Kept"));
+    let both = vec![Reason::KeptUntil(at(0)), Reason::KeepAllowanceUsedUp];
+    assert_eq!(reason(both), Some("KeepAllowanceUsedUp"));
+    let paused = vec![Reason::OptedOut, Reason::SubmissionPending, Reason::Paused];
+    assert_eq!(reason(paused), Some("Paused"));
+}

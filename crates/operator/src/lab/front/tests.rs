@@ -1,0 +1,135 @@
+use serde_json::json;
+
+use super::*;
+use crate::lab::sample::{self, at, key};
+use crate::lab::view::PodView;
+
+/// What the gateway finds of an Instance with this change.
+fn found(change: Value, pod: Option<Value>) -> Backend {
+    let (world, _) = sample::world();
+    world.instances.insert(&key(), Ok(sample::instance(change)), |_| {});
+    if let Some(pod) = pod {
+        let pod = serde_json::from_value(pod).expect("a Pod");
+        world.pods.insert(&Key::new("course", "ada-web"), PodView::of(&pod), |_| {});
+    }
+    world.find(&key(), "web")
+}
+
+fn environments(phase: &str) -> Value {
+    json!([{"name": "web", "phase": phase}])
+}
+
+fn pod() -> Value {
+    json!({
+        "metadata": {"name": "ada-web", "namespace": "course", "labels": {
+            "lab.sojourn.dev/instance": "ada", "lab.sojourn.dev/environment": "web",
+        }},
+        "spec": {"containers": [{"name": "web", "ports": [{"containerPort": 8080}]}]},
+        "status": {"phase": "Running", "podIP": "10.0.0.7"},
+    })
+}
+
+fn refused(backend: &Backend) -> Option<&str> {
+    match backend {
+        Backend::Stopped { can_wake: false, why } => Some(why),
+        _ => None,
+    }
+}
+
+#[test]
+fn who_comes_finds_it_as_it_is() {
+    let (world, _) = sample::world();
+    assert_eq!(world.find(&key(), "web"), Backend::Missing);
+    assert_eq!(found(json!({}), None), Backend::Starting, "nothing is known of it yet");
+    let ready = json!({"status": {"environments": environments("Ready")}});
+    let address = "10.0.0.7:8080".parse().expect("an address");
+    assert_eq!(found(ready.clone(), Some(pod())), Backend::Ready { address });
+    assert!(matches!(found(ready, None), Backend::Failed { .. }), "ready, but nowhere");
+    let starting = json!({"status": {"environments": environments("Starting")}});
+    assert_eq!(found(starting, Some(pod())), Backend::Starting);
+    let failed = json!({"status": {"environments": [
+        {"name": "web", "phase": "Failed", "message": "no such program"},
+    ]}});
+    assert_eq!(found(failed, None), Backend::Failed { why: "no such program".to_owned() });
+    let other = json!({"status": {"environments": [{"name": "db", "phase": "Ready"}]}});
+    assert_eq!(found(other, None), Backend::NoSuchEnvironment);
+}
+
+#[test]
+fn coming_back_wakes_what_was_stopped_for_want_of_use() {
+    for reason in ["User", "Inactivity"] {
+        let off = json!({"spec": {"running": false}, "status": {"stopReason": reason}});
+        let wakes = Backend::Stopped { can_wake: true, why: String::new() };
+        assert_eq!(found(off, None), wakes, "{reason}");
+    }
+}
+
+#[test]
+fn nobody_wakes_what_was_ended() {
+    let ended = json!({"spec": {"running": false}, "status": {"stopReason": "Terminated"}});
+    let words = refused(&found(ended, None)).map(str::to_owned);
+    assert_eq!(words.as_deref(), Some("It was ended, and is not started again by coming back."));
+}
+
+#[test]
+fn nobody_wakes_what_is_still_to_be_handed_in() {
+    for (state, wakes) in [
+        ("Waiting", false),
+        ("Running", false),
+        ("Failed", false),
+        ("Done", true),
+        ("Waived", true),
+        ("Skipped", true),
+    ] {
+        let off = json!({"spec": {"running": false}, "status": {
+            "stopReason": "User",
+            "submission": [
+                {"environment": "db", "state": "Done"}, {"environment": "web", "state": state},
+            ],
+        }});
+        assert_eq!(refused(&found(off, None)).is_none(), wakes, "{state}");
+    }
+}
+
+#[test]
+fn nobody_wakes_what_is_being_deleted() {
+    let deleting = json!({"metadata": {"deletionTimestamp": at(9).to_string()}});
+    assert_eq!(refused(&found(deleting, None)), Some("It is being deleted."));
+}
+
+#[test]
+fn a_link_writes_one_wish_and_names_the_object_it_means() {
+    let claim = |action| Claim {
+        key: key(),
+        uid: "u-1".to_owned(),
+        action,
+        expires: at(900),
+        id: "l-1".to_owned(),
+    };
+    // 2027-01-15T08:00:00Z
+    let now = at(0);
+    let (patch, words) = wish(&claim(Action::KeepHour), now);
+    let kept =
+        json!({"uid": "u-1", "annotations": {"sojourn.dev/keep-until": "2027-01-15T09:00:00Z"}});
+    assert_eq!(patch, json!({"metadata": kept}));
+    assert!(words.contains("2027-01-15T09:00:00Z"), "{words}");
+    let (patch, _) = wish(&claim(Action::KeepTomorrow), now);
+    let until = &patch["metadata"]["annotations"]["sojourn.dev/keep-until"];
+    assert_eq!(until, "2027-01-16T09:00:00Z");
+    let (patch, _) = wish(&claim(Action::Stop), now);
+    assert_eq!(patch, json!({"metadata": {"uid": "u-1"}, "spec": {"running": false}}));
+}
+
+#[test]
+fn tomorrow_at_nine_is_never_today_and_never_far() {
+    let zone = TimeZone::fixed(jiff::tz::offset(1));
+    for (now, nine) in [
+        ("2026-11-16T00:30:00+01:00", "2026-11-17T09:00:00+01:00"),
+        ("2026-11-16T08:59:59+01:00", "2026-11-17T09:00:00+01:00"),
+        ("2026-11-16T23:59:59+01:00", "2026-11-17T09:00:00+01:00"),
+        ("2026-12-31T12:00:00+01:00", "2027-01-01T09:00:00+01:00"),
+    ] {
+        let time = |text: &str| -> Timestamp { text.parse().expect("a time") };
+        assert_eq!(tomorrow_at_nine(time(now), &zone), time(nine), "{now}");
+    }
+}

@@ -1,0 +1,213 @@
+use serde_json::json;
+use sojourn_core::activity::Source;
+use sojourn_core::lab::state::Stage;
+use sojourn_core::notice::{Delivery, NoticeId};
+
+use super::*;
+use crate::lab::sample::{self, at, key};
+
+fn recorded(kind: NoticeKind, deadline: Option<Timestamp>) -> Recorded<NoticeKind> {
+    Recorded {
+        id: NoticeId::stored("u-1.warning-1.1800000900"),
+        kind,
+        alert: deadline.map(|_| (1, 3)),
+        deadline,
+        recorded_at: at(600),
+        attempts: 1,
+        delivery: Delivery::Waiting { next: at(630) },
+        error: Some("connection refused".to_owned()),
+    }
+}
+
+/// Started at 0, used at 60.
+fn used() -> State {
+    let mut state = State::default();
+    state.power.started_at = Some(at(0));
+    state.activity.last = Some(at(60));
+    state.activity.source = Some(Source::Gateway);
+    state
+}
+
+/// Stopped at 120, too.
+fn stopped() -> State {
+    let mut state = used();
+    state.power.stopped_at = Some(at(120));
+    state.ladder.stage = Stage::DestroyGrace;
+    state
+}
+
+fn made(kind: NoticeKind, deadline: Option<Timestamp>, state: &State, persistent: bool) -> Notice {
+    let instance = sample::instance(json!({"spec": {"prettyName": "My notebook"}}));
+    let (tenant, links) = (sample::tenant(), Links::new([7; 32], "https://lab.example"));
+    let parts = Parts {
+        key: &key(),
+        instance: &instance,
+        tenant: Some(&tenant),
+        persistent,
+        state,
+        url: Some("https://lab.example/access/course/ada/web/".to_owned()),
+        links: Some(&links),
+        now: at(600),
+    };
+    notice(&recorded(kind, deadline), &parts)
+}
+
+#[test]
+fn a_notice_says_to_whom_what_and_until_when() {
+    let told = made(NoticeKind::InactivityWarning, Some(at(900)), &used(), true);
+    assert_eq!(told.id, "u-1.warning-1.1800000900");
+    assert_eq!(told.kind, Kind::InactivityWarning);
+    assert_eq!(
+        (told.to.name.as_str(), told.to.email.as_str()),
+        ("Ada Lovelace", "ada@example.org")
+    );
+    let facts = told.facts;
+    assert_eq!((facts.instance.as_str(), facts.namespace.as_str()), ("ada", "course"));
+    assert_eq!((facts.pretty_name.as_str(), facts.template.as_str()), ("My notebook", "notebook"));
+    assert_eq!((facts.deadline, facts.alert), (Some(at(900)), Some((1, 3))));
+    assert_eq!(facts.remaining, Some(SignedDuration::from_mins(5)));
+    assert_eq!(facts.detail, None, "why an earlier attempt failed is not the owner's affair");
+}
+
+#[test]
+fn the_reason_is_a_clause_that_follows_because() {
+    let mut unused = used();
+    unused.activity.last = None;
+    let mut restarted = used();
+    restarted.power.started_at = Some(at(90));
+    let mut expired = used();
+    expired.expiration.expires_at = Some(at(300));
+    for (kind, state, reason) in [
+        (NoticeKind::InactivityWarning, used(), "it has not been used since 2027-01-15T08:01:00Z"),
+        (
+            NoticeKind::InactivityWarning,
+            unused,
+            "it has not been used since it was started at 2027-01-15T08:00:00Z",
+        ),
+        (
+            NoticeKind::InactivityWarning,
+            restarted,
+            "it has not been used since it was started at 2027-01-15T08:01:30Z",
+        ),
+        (NoticeKind::Stopped, stopped(), "it had not been used since 2027-01-15T08:01:00Z"),
+        (NoticeKind::DeletionWarning, stopped(), "it has been stopped since 2027-01-15T08:02:00Z"),
+        (NoticeKind::Deleted, stopped(), "it had been stopped since 2027-01-15T08:02:00Z"),
+        (NoticeKind::Deleted, used(), "it had not been used since 2027-01-15T08:01:00Z"),
+        (NoticeKind::ExpiryWarning, expired.clone(), "its lifespan ended at 2027-01-15T08:05:00Z"),
+        (NoticeKind::Expired, expired, "its lifespan ended at 2027-01-15T08:05:00Z"),
+        (NoticeKind::InactivityWarning, State::default(), ""),
+    ] {
+        assert_eq!(because(kind, &state), reason, "{kind:?}");
+    }
+}
+
+#[test]
+fn what_keeps_nothing_is_warned_of_its_deletion() {
+    let told = made(NoticeKind::InactivityWarning, Some(at(900)), &used(), false);
+    assert_eq!(told.kind, Kind::DeletionWarning);
+    assert_eq!(told.facts.reason, "it has not been used since 2027-01-15T08:01:00Z");
+    assert_eq!(
+        words(&told),
+        "Warning 1 of 3: it will be deleted with everything in it at 2027-01-15T08:15:00Z, because \
+         it has not been used since 2027-01-15T08:01:00Z"
+    );
+}
+
+#[test]
+fn only_warnings_carry_links_and_only_what_runs_can_be_stopped() {
+    for (kind, keep, stop) in [
+        (NoticeKind::InactivityWarning, true, true),
+        (NoticeKind::DeletionWarning, true, false),
+        (NoticeKind::ExpiryWarning, true, false),
+        (NoticeKind::Stopped, false, false),
+        (NoticeKind::Deleted, false, false),
+        (NoticeKind::Expired, false, false),
+        (NoticeKind::SubmissionFailed, false, false),
+    ] {
+        let facts = made(kind, Some(at(900)), &used(), true).facts;
+        assert_eq!(facts.keep_hour.is_some(), keep, "{kind:?}");
+        assert_eq!(facts.keep_tomorrow.is_some(), keep, "{kind:?}");
+        assert_eq!(facts.stop.is_some(), stop, "{kind:?}");
+    }
+    let links = Links::new([7; 32], "https://lab.example");
+    let url = made(NoticeKind::InactivityWarning, Some(at(900)), &used(), true).facts.stop;
+    let token = url.as_deref().and_then(|url| url.rsplit('/').next()).expect("a link");
+    let claim = links.verify(token, at(899)).expect("it holds until the deadline");
+    assert_eq!((claim.key, claim.uid.as_str(), claim.action), (key(), "u-1", Action::Stop));
+    assert!(links.verify(token, at(901)).is_err());
+}
+
+#[test]
+fn a_failed_submission_says_what_went_wrong_where() {
+    let entry = |environment: &str, state, error: Option<&str>| Submission {
+        environment: environment.to_owned(),
+        state,
+        series: 1,
+        attempts: 10,
+        size: None,
+        sha256: None,
+        receipt: None,
+        submitted_at: None,
+        error: error.map(str::to_owned),
+    };
+    let mut state = stopped();
+    state.submissions.entries = vec![
+        entry("web", SubmissionState::Failed, Some("answered 500")),
+        entry("db", SubmissionState::Done, None),
+    ];
+    let told = made(NoticeKind::SubmissionFailed, None, &state, true);
+    assert_eq!(told.facts.reason, "10 attempts failed");
+    assert_eq!(told.facts.detail.as_deref(), Some("web: answered 500"));
+    assert_eq!(
+        words(&told),
+        "Its data could not be handed in, because 10 attempts failed: web: answered 500"
+    );
+}
+
+#[test]
+fn every_notice_is_a_sentence_as_an_event() {
+    for (kind, deadline, state, sentence) in [
+        (
+            NoticeKind::InactivityWarning,
+            Some(at(900)),
+            used(),
+            "Warning 1 of 3: it will be stopped at 2027-01-15T08:15:00Z, because it has not been used \
+             since 2027-01-15T08:01:00Z",
+        ),
+        (
+            NoticeKind::Stopped,
+            None,
+            stopped(),
+            "It was stopped, because it had not been used since 2027-01-15T08:01:00Z",
+        ),
+        (
+            NoticeKind::Deleted,
+            None,
+            stopped(),
+            "It is deleted with everything in it, because it had been stopped since \
+             2027-01-15T08:02:00Z",
+        ),
+        (NoticeKind::Expired, None, used(), "It is deleted with everything in it"),
+    ] {
+        assert_eq!(words(&made(kind, deadline, &state, true)), sentence);
+    }
+}
+
+#[test]
+fn without_a_tenant_there_is_nobody_to_write_to() {
+    let instance = sample::instance(json!({}));
+    let state = used();
+    let parts = Parts {
+        key: &key(),
+        instance: &instance,
+        tenant: None,
+        persistent: true,
+        state: &state,
+        url: None,
+        links: None,
+        now: at(600),
+    };
+    let told = notice(&recorded(NoticeKind::ExpiryWarning, Some(at(900))), &parts);
+    assert_eq!(told.to, Recipient::default());
+    assert_eq!(told.facts.keep_hour, None, "nobody knows where links lead");
+}

@@ -1,0 +1,277 @@
+use k8s_openapi::api::core::v1::PodSpec;
+use serde_json::json;
+
+use super::*;
+use crate::lab::sample;
+
+fn environment(change: serde_json::Value) -> Environment {
+    let mut one = serde_json::to_value(&sample::template(json!({})).spec.environment_list[0])
+        .expect("an environment");
+    for (name, value) in change.as_object().expect("fields") {
+        one[name] = value.clone();
+    }
+    serde_json::from_value(one).expect("an environment")
+}
+
+fn submitter() -> Submitter {
+    Submitter {
+        image: "registry/sojourn:1".to_owned(),
+        program: "/bin/sojourn".to_owned(),
+        user: Some(1000),
+        several: false,
+        allowed_addresses: vec!["10.0.0.0/8".to_owned()],
+    }
+}
+
+fn submission(change: serde_json::Value) -> Submission {
+    let mut one = json!({"url": "https://exams.example/in"});
+    for (name, value) in change.as_object().expect("fields") {
+        one[name] = value.clone();
+    }
+    serde_json::from_value(one).expect("a submission")
+}
+
+fn submit_job() -> Job {
+    let instance = sample::instance(json!({}));
+    job(&instance, &environment(json!({})), &submission(json!({})), 2, "k-1", &submitter())
+}
+
+fn pod_of(job: &Job) -> &PodSpec {
+    let spec = job.spec.as_ref().expect("a spec");
+    spec.template.spec.as_ref().expect("a Pod")
+}
+
+fn texts(list: &[&str]) -> Vec<String> {
+    list.iter().map(|&text| text.to_owned()).collect()
+}
+
+#[test]
+fn everything_of_an_instance_is_owned_by_it_and_says_so() {
+    let instance = sample::instance(json!({}));
+    let web = environment(json!({}));
+    let style = IngressStyle::default();
+    let all = [
+        claim(&instance, &web).metadata,
+        pod(&instance, &web, None).metadata,
+        service(&instance, &web).expect("it listens").metadata,
+        ingress(&instance, &web, &style).expect("it listens").metadata,
+    ];
+    for metadata in all {
+        assert_eq!(metadata.name.as_deref(), Some("ada-web"));
+        assert_eq!(metadata.namespace.as_deref(), Some("course"));
+        let labels = metadata.labels.expect("labels");
+        assert_eq!(labels["lab.sojourn.dev/instance"], "ada");
+        assert_eq!(labels["lab.sojourn.dev/environment"], "web");
+        assert_eq!(labels["app.kubernetes.io/managed-by"], "sojourn");
+        let [owner] = metadata.owner_references.expect("an owner").try_into().expect("one");
+        assert_eq!((owner.kind.as_str(), owner.name.as_str()), ("Instance", "ada"));
+        assert_eq!((owner.uid.as_str(), owner.controller), ("u-1", Some(true)));
+    }
+}
+
+#[test]
+fn the_pod_finds_its_data_its_path_and_its_token() {
+    let instance = sample::instance(json!({}));
+    let report = ReportTo { url: "https://lab.example/report/course/ada".to_owned() };
+    let made = pod(&instance, &environment(json!({})), Some(&report));
+    let spec = made.spec.expect("a spec");
+    assert_eq!(spec.automount_service_account_token, Some(false), "it has no business in the API");
+    assert_eq!(spec.enable_service_links, Some(false));
+    let volumes = spec.volumes.expect("a volume");
+    let source = volumes[0].persistent_volume_claim.as_ref().expect("a claim");
+    assert_eq!((source.claim_name.as_str(), source.read_only), ("ada-web", None));
+    let [container] = spec.containers.try_into().expect("one container");
+    assert_eq!(container.volume_mounts.expect("a mount")[0].mount_path, "/data");
+    assert_eq!(container.volume_devices, None);
+    let env = container.env.expect("an environment");
+    let named = |name: &str| env.iter().find(|one| one.name == name).expect("a variable");
+    assert_eq!(named("SOJOURN_BASE_PATH").value.as_deref(), Some("/access/course/ada/web/"));
+    assert_eq!(named("SOJOURN_REPORT_URL").value.as_ref(), Some(&report.url));
+    let token = named("SOJOURN_REPORT_TOKEN");
+    assert_eq!(token.value, None, "who may read the Pod must not read the token");
+    let secret = token.value_from.as_ref().and_then(|from| from.secret_key_ref.as_ref());
+    let secret = secret.expect("a Secret");
+    assert_eq!((secret.name.as_str(), secret.key.as_str()), ("ada-report", "token"));
+}
+
+#[test]
+fn a_disk_is_a_device_and_nothing_is_a_nothing() {
+    let instance = sample::instance(json!({}));
+    let disk = environment(json!({"volumeMode": "Block", "mountPath": "/dev/disk"}));
+    let spec = pod(&instance, &disk, None).spec.expect("a spec");
+    assert_eq!(spec.containers[0].volume_mounts, None);
+    let devices = spec.containers[0].volume_devices.as_ref().expect("a device");
+    assert_eq!(devices[0].device_path, "/dev/disk");
+    let claimed = claim(&instance, &disk).spec.expect("a spec");
+    assert_eq!(claimed.volume_mode.as_deref(), Some("Block"));
+    let size = claimed.resources.and_then(|all| all.requests).expect("a size");
+    assert_eq!(size["storage"].0, "1Gi");
+
+    let scratch = environment(json!({"persistent": false, "image": "", "ports": []}));
+    let spec = pod(&instance, &scratch, None).spec.expect("a spec");
+    assert_eq!((&spec.volumes, &spec.containers[0].volume_mounts), (&None, &None));
+    assert!(spec.containers[0].image.is_some(), "the API insists on one");
+    assert_eq!(service(&instance, &scratch), None);
+    assert_eq!(ingress(&instance, &scratch, &IngressStyle::default()), None);
+}
+
+#[test]
+fn the_way_in_leads_to_the_first_port() {
+    let instance = sample::instance(json!({}));
+    let ports = json!([{"containerPort": 8080}, {"name": "ssh", "containerPort": 22}]);
+    let web = environment(json!({"ports": ports}));
+    let spec = service(&instance, &web).and_then(|service| service.spec).expect("a spec");
+    let named: Vec<_> = spec.ports.iter().flatten().map(|p| (p.name.as_deref(), p.port)).collect();
+    assert_eq!(named, [(Some("port-8080"), 8080), (Some("ssh"), 22)]);
+    let selector = spec.selector.expect("a selector");
+    assert_eq!(selector.keys().collect::<Vec<_>>(), [lab::ENVIRONMENT, lab::INSTANCE]);
+
+    let style =
+        IngressStyle { class_name: Some("nginx".to_owned()), host: Some("l.ex".to_owned()) };
+    let spec = ingress(&instance, &web, &style).and_then(|one| one.spec).expect("a spec");
+    assert_eq!(spec.ingress_class_name.as_deref(), Some("nginx"));
+    let rule = &spec.rules.expect("a rule")[0];
+    assert_eq!(rule.host.as_deref(), Some("l.ex"));
+    let path = &rule.http.as_ref().expect("paths").paths[0];
+    assert_eq!(path.path.as_deref(), Some("/access/course/ada/web/"));
+    let port = path.backend.service.as_ref().and_then(|service| service.port.as_ref());
+    assert_eq!(port.and_then(|port| port.number), Some(8080));
+}
+
+#[test]
+fn the_reports_token_is_of_the_whole_instance() {
+    let secret = report_secret(&sample::instance(json!({})), "s3cret");
+    assert_eq!(secret.metadata.name.as_deref(), Some("ada-report"));
+    let labels = secret.metadata.labels.expect("labels");
+    assert_eq!(labels[lab::INSTANCE], "ada");
+    assert!(!labels.contains_key(lab::ENVIRONMENT));
+    assert!(secret.metadata.owner_references.is_some());
+    assert_eq!(secret.data.expect("data")[REPORT_TOKEN].0, b"s3cret");
+}
+
+// case: lab S3
+#[test]
+fn a_submission_is_a_job_with_owner_and_labels() {
+    let job = submit_job();
+    assert_eq!(job.metadata.name.as_deref(), Some("ada-web-submit-2"));
+    let [owner] = job.metadata.owner_references.expect("an owner").try_into().expect("one");
+    assert_eq!((owner.kind.as_str(), owner.uid.as_str()), ("Instance", "u-1"));
+    let labels = job.metadata.labels.expect("labels");
+    assert_eq!(labels[lab::INSTANCE], "ada");
+    assert_eq!(labels[lab::ENVIRONMENT], "web");
+    assert_eq!(labels[SUBMISSION], "2");
+    let template = job.spec.expect("a spec").template.metadata.expect("metadata");
+    assert_eq!(template.labels, Some(labels), "its Pods are told from the environment's");
+}
+
+// A Pod of its own for every attempt keeps what each one said, so `OnFailure` is `Never` here; the
+// lifetime of 300 s begins when the outcome is on record, not before.
+// case: lab S4
+#[test]
+fn a_submission_is_bounded_and_may_do_nothing_else() {
+    let job = submit_job();
+    let spec = job.spec.as_ref().expect("a spec");
+    assert_eq!(spec.backoff_limit, Some(9), "ten attempts");
+    assert_eq!(spec.ttl_seconds_after_finished, None, "its outcome must be read first");
+    assert_eq!(FINISHED_JOB_SECONDS, 300);
+    let pod = pod_of(&job);
+    assert_eq!(pod.restart_policy.as_deref(), Some("Never"));
+    assert_eq!(pod.automount_service_account_token, Some(false));
+    let user = pod.security_context.as_ref().expect("a user");
+    assert_eq!((user.run_as_non_root, user.run_as_user), (Some(true), Some(1000)));
+    let container = pod.containers[0].security_context.as_ref().expect("bounds");
+    assert_eq!(container.allow_privilege_escalation, Some(false));
+    let dropped = container.capabilities.as_ref().and_then(|all| all.drop.clone());
+    assert_eq!(dropped, Some(texts(&["ALL"])));
+    let volume = pod.volumes.as_ref().expect("a volume")[0].persistent_volume_claim.as_ref();
+    assert_eq!(volume.expect("the claim").claim_name, "ada-web");
+    let mount = &pod.containers[0].volume_mounts.as_ref().expect("a mount")[0];
+    assert_eq!((mount.mount_path.as_str(), mount.read_only), ("/submission", Some(true)));
+}
+
+// What elsewhere are three variables of the environment are arguments here.
+// case: lab S5
+#[test]
+fn the_submitter_is_one_command_with_its_share_of_the_machine() {
+    let job = submit_job();
+    let container = &pod_of(&job).containers[0];
+    assert_eq!(container.image.as_deref(), Some("registry/sojourn:1"));
+    assert_eq!(container.command, Some(texts(&["/bin/sojourn"])));
+    let args = [
+        "submit",
+        "--filename",
+        "ada-web",
+        "--url",
+        "https://exams.example/in",
+        "--method",
+        "Multipart",
+        "--idempotency-key",
+        "k-1",
+        "--root",
+        "/submission",
+        "--allow-address",
+        "10.0.0.0/8",
+    ];
+    assert_eq!(container.args, Some(texts(&args)));
+    assert_eq!((&container.ports, &container.env), (&None, &None));
+    assert!(container.readiness_probe.is_none() && container.liveness_probe.is_none());
+    let resources = container.resources.as_ref().expect("resources");
+    let amounts = |map: &Option<BTreeMap<String, Quantity>>| {
+        let map = map.as_ref().expect("amounts");
+        (map["cpu"].0.clone(), map["memory"].0.clone())
+    };
+    assert_eq!(amounts(&resources.requests), ("500m".to_owned(), "256Mi".to_owned()));
+    assert_eq!(amounts(&resources.limits), ("1".to_owned(), "1Gi".to_owned()));
+}
+
+// case: lab S13
+#[test]
+fn a_disk_is_handed_in_as_a_device() {
+    let instance = sample::instance(json!({}));
+    let disk = environment(json!({"volumeMode": "Block"}));
+    let job = job(&instance, &disk, &submission(json!({})), 1, "k", &submitter());
+    let container = &pod_of(&job).containers[0];
+    let args = container.args.as_ref().expect("arguments");
+    assert!(args.windows(2).any(|pair| pair == ["--device", "/submission"]), "{args:?}");
+    assert!(!args.contains(&"--root".to_owned()));
+    let device = &container.volume_devices.as_ref().expect("a device")[0];
+    assert_eq!(device.device_path, "/submission");
+}
+
+#[test]
+fn credentials_are_a_folder_and_no_argument() {
+    let instance = sample::instance(json!({}));
+    let submission = submission(json!({"method": "S3", "secretRef": {"name": "exam-store"}}));
+    let job = job(&instance, &environment(json!({})), &submission, 1, "k", &submitter());
+    let pod = pod_of(&job);
+    let args = pod.containers[0].args.as_ref().expect("arguments");
+    assert!(args.windows(2).any(|pair| pair == ["--method", "S3"]));
+    assert!(args.windows(2).any(|pair| pair == ["--secret-dir", "/submission-secret"]));
+    let volumes = pod.volumes.as_ref().expect("volumes");
+    let secret = volumes[1].secret.as_ref().expect("a Secret");
+    assert_eq!(secret.secret_name.as_deref(), Some("exam-store"));
+    let mounts = pod.containers[0].volume_mounts.as_ref().expect("mounts");
+    assert_eq!(
+        (mounts[1].mount_path.as_str(), mounts[1].read_only),
+        ("/submission-secret", Some(true))
+    );
+}
+
+#[test]
+fn several_uploads_to_one_place_do_not_overwrite_each_other() {
+    let instance = sample::instance(json!({}));
+    let url_of = |method: &str, several: bool, url: &str| {
+        let submission = submission(json!({"method": method, "url": url}));
+        let by = Submitter { several, ..submitter() };
+        let job = job(&instance, &environment(json!({})), &submission, 1, "k", &by);
+        pod_of(&job).containers[0].args.as_ref().expect("arguments")[4].clone()
+    };
+    for (method, several, url, sent) in [
+        ("Put", false, "https://x/in", "https://x/in"),
+        ("Put", true, "https://x/in", "https://x/in/"),
+        ("Put", true, "https://x/in/", "https://x/in/"),
+        ("Multipart", true, "https://x/in", "https://x/in"),
+    ] {
+        assert_eq!(url_of(method, several, url), sent, "{method} {several} {url}");
+    }
+}

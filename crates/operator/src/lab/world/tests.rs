@@ -1,0 +1,160 @@
+use futures::FutureExt as _;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::lab::sample::{self, key};
+
+/// A world with `ada` and `bob`, each with a namespace, a template and a tenant of their own.
+fn neighbours() -> (Arc<World>, Arc<Queue>) {
+    let (world, queue) = sample::world();
+    for (name, namespace) in [("ada", "course"), ("bob", "other")] {
+        let instance = sample::instance(json!({
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"tenant": {"name": name}},
+        }));
+        world.instances.insert(&Key::new(namespace, name), Ok(instance), |change| {
+            world.instance_changed(change);
+        });
+    }
+    assert_eq!(woken(&queue), ["course/ada", "other/bob"]);
+    (world, queue)
+}
+
+/// Everybody who waits to be looked at; they are taken off the queue.
+fn woken(queue: &Queue) -> Vec<String> {
+    let mut all = Vec::new();
+    while queue.depth().0 > 0 {
+        let key = queue.next().now_or_never().expect("somebody waits");
+        all.push(key.to_string());
+        queue.done(&key, None);
+    }
+    all.sort();
+    all
+}
+
+fn namespace(metadata: Value) -> NamespaceView {
+    let namespace = serde_json::from_value(json!({"metadata": metadata})).expect("a Namespace");
+    NamespaceView::of(&namespace)
+}
+
+// case: lab W1, X9
+#[test]
+fn a_namespace_concerns_its_own_instances_only() {
+    let (world, queue) = neighbours();
+    let course = Key::new("", "course");
+    let put = |metadata: Value| {
+        world.namespaces.insert(&course, namespace(metadata), |change| {
+            world.namespace_changed(change);
+        });
+        woken(&queue)
+    };
+    assert_eq!(put(json!({"name": "course"})), ["course/ada"]);
+    let ignored = json!({"labels": {"lab.sojourn.dev/expiration-ignore": "true"}});
+    assert_eq!(put(ignored.clone()), ["course/ada"]);
+    assert_eq!(put(ignored), [""; 0], "nothing has changed");
+    let off = json!({"labels": {"lab.sojourn.dev/expiration-ignore": "false"}});
+    assert_eq!(put(off), ["course/ada"]);
+    assert_eq!(put(json!({})), ["course/ada"], "labels may be selected by");
+    assert_eq!(put(json!({"annotations": {"unrelated": "x"}})), [""; 0]);
+}
+
+// case: lab W2, X10
+#[test]
+fn a_template_concerns_its_own_instances_and_only_in_what_it_decides() {
+    let (world, queue) = neighbours();
+    let named = Key::new("course", "notebook");
+    let put = |change: Value| {
+        world.templates.insert(&named, Ok(sample::template(change)), |change| {
+            world.template_changed(change);
+        });
+        woken(&queue)
+    };
+    assert_eq!(put(json!({})), ["course/ada"], "not the one of the same name elsewhere");
+    assert_eq!(put(json!({"spec": {"prettyName": "A notebook"}})), [""; 0]);
+    assert_eq!(put(json!({"metadata": {"labels": {"a": "b"}}})), [""; 0]);
+    assert_eq!(put(json!({"spec": {"deleteAfter": "2d"}})), ["course/ada"]);
+    let alerts = json!({"lab.sojourn.dev/custom-number-alerts": "5"});
+    let change = json!({"spec": {"deleteAfter": "2d"}, "metadata": {"annotations": alerts}});
+    assert_eq!(put(change), ["course/ada"]);
+    let other = Key::new("course", "unused");
+    world.templates.insert(&other, Ok(sample::template(json!({}))), |change| {
+        world.template_changed(change);
+    });
+    assert_eq!(woken(&queue), [""; 0]);
+}
+
+#[test]
+fn a_tenant_concerns_their_own_instances_only() {
+    let (world, queue) = neighbours();
+    let put = |email: &str| {
+        let mut tenant = sample::tenant();
+        tenant.spec.email = email.to_owned();
+        world.tenants.insert(&Key::new("", "ada"), Ok(tenant), |change| {
+            world.tenant_changed(change);
+        });
+        woken(&queue)
+    };
+    assert_eq!(put("ada@example.org"), ["course/ada"]);
+    assert_eq!(put("ada@example.org"), [""; 0]);
+    assert_eq!(put("ada@example.com"), ["course/ada"]);
+}
+
+fn pod(uid: &str, ip: &str) -> PodView {
+    let pod = serde_json::from_value(json!({
+        "metadata": {"name": "x", "namespace": "course", "uid": uid, "labels": {
+            "lab.sojourn.dev/instance": uid, "lab.sojourn.dev/environment": "web",
+        }},
+        "spec": {"containers": [{"name": "web", "ports": [{"containerPort": 22}]}]},
+        "status": {"podIP": ip},
+    }));
+    PodView::of(&pod.expect("a Pod"))
+}
+
+#[test]
+fn an_address_belongs_to_one_instance_or_to_nobody() {
+    let (world, _) = sample::world();
+    let ip: IpAddr = "10.0.0.7".parse().expect("an address");
+    let put = |name: &str, view: PodView| {
+        world.pods.insert(&Key::new("course", name), view, |change| world.pod_changed(change));
+    };
+    put("ada-web", pod("ada", "10.0.0.7"));
+    assert_eq!(world.by_address(ip, Some(22)), Some(key()));
+    assert_eq!(world.by_address(ip, None), Some(key()));
+    assert_eq!(world.by_address(ip, Some(23)), None, "nothing of ours listens there");
+
+    put("bob-web", pod("bob", "10.0.0.7"));
+    assert_eq!(world.by_address(ip, Some(22)), None, "it could be either");
+    let mut leaving = pod("ada", "10.0.0.7");
+    leaving.deleting = true;
+    put("ada-web", leaving);
+    let bob = Some(Key::new("course", "bob"));
+    assert_eq!(world.by_address(ip, Some(22)), bob, "the address was given to another");
+
+    let mut handing_in = pod("ada", "10.0.0.8");
+    handing_in.submission = true;
+    put("ada-web-submit-1", handing_in);
+    assert_eq!(world.by_address("10.0.0.8".parse().expect("an address"), None), None);
+}
+
+#[test]
+fn what_we_wrote_is_seen_at_once_and_wakes_only_if_it_asks_for_a_look() {
+    let (world, queue) = neighbours();
+    let written = |running: bool, version: &str| {
+        let change =
+            json!({"spec": {"running": running}, "metadata": {"resourceVersion": version}});
+        sample::instance(change)
+    };
+    let running = || {
+        let read = world.instances.get(&key()).expect("there");
+        read.as_ref().as_ref().expect("readable").spec.running
+    };
+    world.wrote(&key(), written(false, "8"));
+    assert_eq!((running(), woken(&queue)), (false, vec![]));
+    world.changed_by_us(&key(), written(true, "9"));
+    assert_eq!((running(), woken(&queue)), (true, vec!["course/ada".to_owned()]));
+    world.wrote(&key(), written(false, "8"));
+    assert!(running(), "an older answer comes too late");
+    let gone = Key::new("course", "gone");
+    world.wrote(&gone, written(true, "10"));
+    assert!(world.instances.get(&gone).is_none(), "what is gone does not come back by a write");
+}

@@ -1,0 +1,140 @@
+//! `cargo xtask cases FAMILY`: which test covers which acceptance case.
+//!
+//! | file or comment                        | says                                              |
+//! |----------------------------------------|---------------------------------------------------|
+//! | `xtask/cases/FAMILY.txt`               | which cases there are, and which cannot apply     |
+//! | `// case: FAMILY ID[, ID…]`            | the test or table row below covers them           |
+//! | `# case: FAMILY ID[, ID…]`             | the same in YAML and Python                       |
+//!
+//! A claim that is not above a test, and one of a case that nobody listed, are errors: a list that
+//! can be satisfied by a comment anywhere says nothing.
+
+mod claim;
+mod list;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use self::claim::{Claim, Language};
+use self::list::{Case, Standing};
+use crate::process::{self, say};
+
+/// Prints every case with where it is covered; an error when one is missing or a claim is wrong.
+pub(crate) fn run(root: &Path, family: &str) -> Result<()> {
+    let listed = list::read(root, family)?;
+    let mut claims = Vec::new();
+    for path in files(root)? {
+        let Some(language) = Language::of(&path) else { continue };
+        if let Some(source) = text(&root.join(&path))? {
+            claims.extend(claim::find(&path, &source, language, family));
+        }
+    }
+    let report = Report::new(family, &listed, &claims);
+    let mut out = std::io::stdout().lock();
+    out.write_all(report.text.as_bytes()).context("cannot print the cases")?;
+    out.flush().context("cannot print the cases")?;
+    for wrong in &report.wrong {
+        say(&format!("error: {wrong}"));
+    }
+    match (report.wrong.len(), report.missing) {
+        (0, 0) => Ok(()),
+        (0, missing) => bail!("{missing} cases of {family} without a test"),
+        (wrong, _) => bail!("{wrong} claims to mend"),
+    }
+}
+
+/// What is printed, and what is wrong.
+struct Report {
+    /// One line per case, further ones where it is covered more than once, and the sum.
+    text: String,
+    wrong: Vec<String>,
+    missing: usize,
+}
+
+impl Report {
+    fn new(family: &str, listed: &[Case], claims: &[Claim]) -> Self {
+        let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let mut wrong = Vec::new();
+        for claim in claims {
+            let at = format!("{}:{}", claim.path.display(), claim.line);
+            let test = match &claim.covers {
+                Ok(test) => test,
+                Err(why) => {
+                    wrong.push(format!("{at}: {why}"));
+                    continue;
+                }
+            };
+            for id in &claim.ids {
+                match listed.iter().find(|case| case.id == *id).map(|case| &case.standing) {
+                    Some(Standing::Applies) => {
+                        places.entry(id).or_default().push(format!("{at} {test}"));
+                    }
+                    Some(Standing::NotApplicable(reason)) => {
+                        wrong.push(format!("{at}: {id} is listed as not applicable: {reason}"));
+                    }
+                    None => wrong.push(format!("{at}: {family} has no case `{id}`")),
+                }
+            }
+        }
+        let mut report = Self { text: String::new(), wrong, missing: 0 };
+        report.print(family, listed, &places);
+        report
+    }
+
+    fn print(&mut self, family: &str, listed: &[Case], places: &BTreeMap<&str, Vec<String>>) {
+        let (mut covered, mut not_applicable) = (0, 0);
+        for Case { id, about, standing } in listed {
+            match (standing, places.get(id.as_str())) {
+                (Standing::Applies, Some(places)) => {
+                    covered += 1;
+                    self.line(format_args!("{id:<4} {about}"));
+                    for place in places {
+                        self.line(format_args!("     {place}"));
+                    }
+                }
+                (Standing::Applies, None) => {
+                    self.missing += 1;
+                    self.line(format_args!("{id:<4} {about}\n     MISSING"));
+                }
+                (Standing::NotApplicable(reason), _) => {
+                    not_applicable += 1;
+                    self.line(format_args!("{id:<4} not applicable: {reason}"));
+                }
+            }
+        }
+        let (missing, all) = (self.missing, listed.len());
+        self.line(format_args!(
+            "{family}: {covered} covered, {not_applicable} not applicable, {missing} missing of {all}"
+        ));
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        writeln!(self.text, "{line}").expect("writing to a string succeeds");
+    }
+}
+
+/// The files of the repository, those about to be committed included, from its root.
+fn files(root: &Path) -> Result<Vec<PathBuf>> {
+    let listed = process::read(
+        Command::new("git")
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+            .current_dir(root),
+    )?;
+    Ok(listed.split_terminator('\0').map(PathBuf::from).collect())
+}
+
+/// The file's text; nothing if it was deleted and the index does not know it yet.
+fn text(path: &Path) -> Result<Option<String>> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(path);
+    text.map(Some).with_context(|| format!("cannot read {}", path.display()))
+}
