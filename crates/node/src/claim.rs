@@ -119,7 +119,7 @@ fn bound(claim: &PersistentVolumeClaim, spec: &PersistentVolumeClaimSpec) -> Per
     PersistentVolumeClaim { status: Some(status), ..claim.clone() }
 }
 
-/// What a claim asks for that a directory cannot be.
+/// What a claim asks for that cannot be had here.
 fn refusal(claim: &PersistentVolumeClaim) -> Option<String> {
     let spec = claim.spec.as_ref()?;
     let annotation = claim.metadata.annotations.as_ref().and_then(|all| all.get(CLASS_ANNOTATION));
@@ -129,9 +129,6 @@ fn refusal(claim: &PersistentVolumeClaim) -> Option<String> {
             "storageclass.storage.k8s.io \"{class}\" not found: leave spec.storageClassName out, or \
              set it to \"{CLASS}\""
         ));
-    }
-    if spec.volume_mode.as_deref() == Some("Block") {
-        return Some("spec.volumeMode: a block device cannot be had here, only a directory".into());
     }
     if spec.selector.is_some() {
         return Some("spec.selector: there are no volumes to select from here".into());

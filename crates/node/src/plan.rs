@@ -5,6 +5,7 @@
 //! result (expansion, the order of `env`, what is missing and how that is said) this is what a
 //! kubelet of 1.36 does.
 
+pub(crate) mod device;
 pub(crate) mod downward;
 mod env;
 mod expand;
@@ -66,6 +67,8 @@ pub(crate) struct Facts<'a> {
 pub(crate) enum VolumeSource {
     /// A folder of the node's.
     Folder(PathBuf),
+    /// A file of the node's that stands in for a block device.
+    Device(PathBuf),
     /// Memory, of at most so many bytes.
     Memory { bytes: u64 },
 }
@@ -94,6 +97,8 @@ pub(crate) enum PlanError {
     NoSuchVolume { volume: String, container: String },
     #[error("volume {volume:?} at {path:?}: {why}")]
     Mount { volume: String, path: String, why: String },
+    #[error("device {volume:?} at {path:?}: {why}")]
+    Device { volume: String, path: String, why: String },
     #[error("terminationMessagePath {path:?}: {why}")]
     TerminationMessage { path: String, why: String },
     #[error("workingDir {0:?} is not an absolute path")]

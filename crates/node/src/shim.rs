@@ -50,6 +50,8 @@ use crate::folder::PodFolder;
 use crate::shim::protocol::Charter;
 use crate::shim::remark::remark;
 
+pub(crate) use root::is_taken_in_dev;
+
 /// Tells the second stage from the first.
 const INIT: &str = "--init";
 /// A charter is small; a file that is not is none.

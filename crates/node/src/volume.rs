@@ -10,10 +10,12 @@
 //! | configMap, secret, projected, downwardAPI | `volumes/<name>/`, written by `atomic`        |
 //! | emptyDir                                  | `volumes/<name>/`, or memory                  |
 //! | persistentVolumeClaim                     | `claims/<uid>/`, a link in `volumes/`         |
+//! | the same, of volumeMode Block             | `claims/<uid>/disk.img`, and such a link      |
 
 mod atomic;
 pub(crate) mod claim;
 mod content;
+pub(crate) mod device;
 mod downward;
 mod empty;
 mod nested;
@@ -40,6 +42,7 @@ use crate::plan::resource::Requests;
 use crate::shim::protocol::Confinement;
 use claim::{ClaimError, Claims};
 use content::ContentError;
+use device::Uses;
 use projected::{Collected, Origin};
 use token::Tokens;
 
@@ -230,8 +233,8 @@ impl Volumes {
             };
             Ok((source, None))
         } else if let Some(source) = &volume.persistent_volume_claim {
-            let path = self.attach(wanted, &volume.name, &source.claim_name)?;
-            Ok((VolumeSource::Folder(path), None))
+            let uses = Uses::of(spec, &volume.name);
+            Ok((self.attach(wanted, &volume.name, uses, &source.claim_name)?, None))
         } else {
             Err(VolumeError::Kind)
         }
@@ -284,17 +287,18 @@ impl Volumes {
         &self,
         wanted: &Wanted<'_, L>,
         volume: &str,
+        uses: Uses,
         claim: &str,
-    ) -> Result<PathBuf, VolumeError> {
-        if let Some(path) = self.claims.attached(wanted.folder, volume) {
-            return Ok(path);
+    ) -> Result<VolumeSource, VolumeError> {
+        if let Some(source) = self.claims.attached(wanted.folder, volume, uses) {
+            return Ok(source);
         }
         let namespace = wanted.pod.metadata.namespace.clone().unwrap_or_default();
         let name = claim.to_owned();
         match wanted.lookup.claim(&namespace, claim) {
             Known::Is(found) => self
                 .claims
-                .attach(wanted.folder, volume, &found, wanted.owner)
+                .attach(wanted.folder, volume, uses, &found, wanted.owner)
                 .map_err(|source| VolumeError::Claim { namespace, name, source }),
             Known::Absent => {
                 let why = format!("persistentvolumeclaims {name:?} not found");

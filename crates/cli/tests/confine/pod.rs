@@ -206,6 +206,12 @@ pub(crate) fn read_only(target: &str, path: &Path) -> Mount {
     Mount { read_only: true, ..mount(target, path) }
 }
 
+/// A file in place of a device.
+pub(crate) fn device(target: &str, path: &Path) -> Mount {
+    let source = Source::Device { path: path.to_owned() };
+    Mount { target: target.into(), source, read_only: false }
+}
+
 /// A part of a volume.
 pub(crate) fn part(target: &str, path: &Path, beneath: &str, create: bool) -> Mount {
     let source = Source::Host { path: path.to_owned(), beneath: Some(beneath.into()), create };

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{MetadataExt, symlink};
 
-use crate::pod::{Place, Pod, UID, is_root, mount, part, read_only};
+use crate::pod::{Place, Pod, UID, device, is_root, mount, part, read_only};
 
 #[tokio::test]
 async fn a_part_of_a_volume() {
@@ -170,6 +170,63 @@ async fn places_that_are_the_systems() {
     let outcome =
         pod.run_with(vec![mount("/dev/shm", &volume)], "touch /dev/shm/x && ls /dev/shm").await;
     assert_eq!(outcome.text, "x");
+    pod.end().await;
+}
+
+#[tokio::test]
+async fn a_device_is_a_file_in_its_place() {
+    let mut pod = Pod::launch().await;
+    let image = pod.place().volume("claim").join("disk.img");
+    std::fs::write(&image, "contents").expect("a file");
+    if is_root() {
+        std::os::unix::fs::chown(&image, Some(UID), Some(UID)).expect("it is ours");
+    }
+    for target in ["/dev/xvda", "/dev/mapper/disk", "/srv/deep/disk"] {
+        let script = format!("cat {target}; touch {target}.more 2>/dev/null && echo more");
+        let outcome = pod.run_with(vec![device(target, &image)], &script).await;
+        let expected = if target.starts_with("/dev") { "contents" } else { "contentsmore" };
+        assert_eq!(outcome.text, expected, "{target}");
+    }
+    let script = "printf C > /dev/xvda; rm /dev/xvda 2>/dev/null || echo kept";
+    let outcome = pod.run_with(vec![device("/dev/xvda", &image)], script).await;
+    assert_eq!(outcome.text, "kept");
+    assert_eq!(std::fs::read_to_string(&image).expect("a file"), "C");
+    pod.end().await;
+}
+
+#[tokio::test]
+async fn what_is_no_file_is_no_device() {
+    let place = Place::new();
+    let outside = place.path().join("outside");
+    std::fs::write(&outside, "SECRET").expect("a file");
+    let mut pod = Pod::launch().await;
+    let claim = pod.place().volume("claim");
+    symlink(&outside, claim.join("link")).expect("a link");
+    std::fs::create_dir(claim.join("folder")).expect("a folder");
+    rustix::fs::mkfifoat(rustix::fs::CWD, claim.join("pipe"), rustix::fs::Mode::RWXU)
+        .expect("a pipe");
+    for (name, expected) in [
+        ("link", "what is to be mounted at /dev/xvda is neither a file nor a folder"),
+        ("pipe", "what is to be mounted at /dev/xvda is neither a file nor a folder"),
+        ("folder", "what is to be the device /dev/xvda is not a file"),
+    ] {
+        let refused = pod.refusal(vec![device("/dev/xvda", &claim.join(name))]).await;
+        assert_eq!(refused, expected, "{name}");
+    }
+    let image = claim.join("disk.img");
+    std::fs::write(&image, "").expect("a file");
+    for target in ["/dev/null", "/dev/pts/0", "/dev/shm/x", "/dev", "/proc/x", "/sys/x"] {
+        let refused = pod.refusal(vec![device(target, &image)]).await;
+        assert_eq!(refused, format!("nothing can be mounted at {target}: the system needs it"));
+    }
+    // A Pod's own link on the way to the device is not followed.
+    let volume = pod.place().volume("volume");
+    symlink("/dev", volume.join("dev")).expect("a link");
+    let refused =
+        pod.refusal(vec![mount("/data", &volume), device("/data/dev/null", &image)]).await;
+    let expected = "nothing can be mounted at /data/dev/null: /data/dev is there, and is a link";
+    assert_eq!(refused, expected);
+    assert_eq!(std::fs::read_to_string(&outside).expect("a file"), "SECRET");
     pod.end().await;
 }
 

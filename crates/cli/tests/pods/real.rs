@@ -43,6 +43,11 @@ pub(crate) struct Real {
 
 impl Real {
     pub(crate) async fn start(assets: &Path) -> Self {
+        Self::start_with(assets, &[]).await
+    }
+
+    /// With further arguments for the node.
+    pub(crate) async fn start_with(assets: &Path, more: &[&str]) -> Self {
         let folder = Folder::new();
         make_certificates(&folder);
         let file = |name: &str| folder.join(name).display().to_string();
@@ -62,6 +67,7 @@ impl Real {
         let kubeconfig = plane.kubeconfig();
         write_node_kubeconfig(&kubeconfig, &folder);
         let mut node = command(&["node", "--name", NODE, "--pod-ports", PORTS]);
+        node.args(more);
         for (option, name) in [
             ("--kubeconfig", "kubeconfig"),
             ("--data", "node"),

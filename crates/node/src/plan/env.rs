@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVar, EnvVarSource, Pod
 use crate::known::{Known, Lookup};
 use crate::plan::expand::{TooLong, expand};
 use crate::plan::{
-    Facts, HOME, Missing, PlanError, STRING_LIMIT, TMP, TOTAL_LIMIT, downward, mount,
+    Facts, HOME, Missing, PlanError, STRING_LIMIT, TMP, TOTAL_LIMIT, device, downward, mount,
 };
 
 #[derive(Debug, Default)]
@@ -176,6 +176,11 @@ fn node(container: &Container, facts: &Facts<'_>) -> BTreeMap<String, String> {
     for mount in container.volume_mounts.iter().flatten().rev() {
         if let Some(path) = mount::seen_at(mount, facts) {
             node.insert(format!("SOJOURN_MOUNT_{}", variable_name(&mount.name)), path);
+        }
+    }
+    for asked in container.volume_devices.iter().flatten().rev() {
+        if let Some(path) = device::seen_at(asked, facts) {
+            node.insert(format!("SOJOURN_DEVICE_{}", variable_name(&asked.name)), path);
         }
     }
     node

@@ -1,4 +1,4 @@
-//! What a container finds mounted: its volumes, and the file for its last words.
+//! What a container finds mounted: its volumes, its devices, and the file for its last words.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use k8s_openapi::api::core::v1::{Container, Pod, Volume, VolumeMount};
 
 use crate::plan::env::Environment;
-use crate::plan::{Facts, PlanError, VolumeSource, absolute, expand};
+use crate::plan::{Facts, PlanError, VolumeSource, absolute, device, expand};
 use crate::shim::protocol::{Mount, Source};
 
 /// More mounts than any container has; each costs the kernel memory that no limit of the Pod's
@@ -56,6 +56,21 @@ pub(super) fn mounts(
             read_only: kind.read_only || mount.read_only == Some(true),
         });
     }
+    for asked in container.volume_devices.iter().flatten() {
+        let refuse = |why: String| PlanError::Device {
+            volume: asked.name.clone(),
+            path: asked.device_path.clone(),
+            why,
+        };
+        if targets.len() >= MOUNTS_LIMIT {
+            return Err(refuse(format!("a container may have {MOUNTS_LIMIT} mounts")));
+        }
+        let mount = device::mount(pod, container, asked, facts)?;
+        if !targets.insert(mount.target.clone()) {
+            return Err(refuse("something is mounted there already".to_owned()));
+        }
+        mounts.push(mount);
+    }
     if let Some(message) = message {
         let text = container.termination_message_path.as_deref().filter(|path| !path.is_empty());
         let text = text.unwrap_or(DEFAULT_MESSAGE_PATH);
@@ -85,6 +100,7 @@ pub(super) fn seen_at(mount: &VolumeMount, facts: &Facts<'_>) -> Option<String> 
     }
     let folder = match facts.volumes.get(&mount.name)? {
         VolumeSource::Folder(folder) => folder.clone(),
+        VolumeSource::Device(_) => return None,
         // Nothing can be mounted: the folder has to do.
         VolumeSource::Memory { .. } => facts.folder.volume(&mount.name),
     };
@@ -116,10 +132,15 @@ pub(crate) fn target(text: &str) -> Result<PathBuf, &'static str> {
 pub(crate) fn message_target(text: &str) -> Result<PathBuf, &'static str> {
     let path = place(text)?;
     let name = path.strip_prefix("/dev").ok().and_then(Path::to_str).unwrap_or_default();
-    if name.starts_with(MESSAGE_IN_DEV) && !name.contains('/') { Ok(path) } else { target(text) }
+    if is_for_last_words(name) && !name.contains('/') { Ok(path) } else { target(text) }
 }
 
-fn place(text: &str) -> Result<PathBuf, &'static str> {
+/// Whether what has this name in `/dev` is the file for last words.
+pub(super) fn is_for_last_words(name: &str) -> bool {
+    name.starts_with(MESSAGE_IN_DEV)
+}
+
+pub(super) fn place(text: &str) -> Result<PathBuf, &'static str> {
     if text.len() >= PATH_LIMIT {
         return Err("the path is longer than Linux allows");
     }
@@ -181,7 +202,7 @@ impl Kind {
     }
 }
 
-fn volume<'a>(pod: &'a Pod, name: &str) -> Option<&'a Volume> {
+pub(super) fn volume<'a>(pod: &'a Pod, name: &str) -> Option<&'a Volume> {
     pod.spec.as_ref()?.volumes.as_ref()?.iter().find(|volume| volume.name == name)
 }
 
@@ -197,6 +218,12 @@ fn source(
         Some(VolumeSource::Folder(path)) => {
             Ok(Source::Host { path: path.clone(), beneath, create })
         }
+        Some(VolumeSource::Device(_)) => Err(PlanError::Mount {
+            volume: mount.name.clone(),
+            path: mount.mount_path.clone(),
+            why: "a claim of volumeMode Block cannot be mounted; name it in volumeDevices"
+                .to_owned(),
+        }),
         Some(VolumeSource::Memory { bytes }) => {
             let path = facts.folder.volume(&mount.name);
             Ok(Source::Memory { path, beneath, create, bytes: *bytes })

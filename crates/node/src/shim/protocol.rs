@@ -119,6 +119,9 @@ pub enum Source {
     /// without following links out of it, at the moment of mounting; with `create` a missing
     /// `beneath` becomes a folder of the Pod's user.
     Host { path: PathBuf, beneath: Option<PathBuf>, create: bool },
+    /// A file of the node's that stands in for a block device. Only such may stand in `/dev` under
+    /// a name that is free there.
+    Device { path: PathBuf },
     /// Memory, of at most so many bytes. It stands at `path`, an empty folder of the Pod's, in the
     /// shim's mount namespace and nowhere else: so all containers of a Pod share it and it
     /// outlives their restarts. `beneath` and `create` as above.

@@ -34,6 +34,7 @@ use rustix::mount::{MountAttrFlags, UnmountFlags, unmount};
 use rustix::process::{chdir, fchdir, pivot_root, umask};
 use rustix::thread::UnshareFlags;
 
+pub(crate) use self::device::is_taken as is_taken_in_dev;
 use self::mount::{Memory, attach, view};
 use self::plan::{Entry, Host, Step};
 use self::point::{Kind, Root};
@@ -74,6 +75,8 @@ pub(crate) enum RootError {
     Missing { target: PathBuf, beneath: PathBuf },
     #[error("what is to be mounted at {} is neither a file nor a folder", target.display())]
     Strange { target: PathBuf },
+    #[error("what is to be the device {} is not a file", target.display())]
+    NoFile { target: PathBuf },
     #[error("cannot {doing} {}: {cause}", path.display())]
     System { doing: &'static str, path: PathBuf, cause: io::Error },
 }
@@ -276,6 +279,6 @@ fn below_root(path: &Path) -> &Path {
 /// Where on the host a source stands.
 fn source_path(source: &Source) -> &Path {
     match source {
-        Source::Host { path, .. } | Source::Memory { path, .. } => path,
+        Source::Host { path, .. } | Source::Device { path } | Source::Memory { path, .. } => path,
     }
 }

@@ -1,4 +1,5 @@
-//! The directories of claims: `claims/<uid of the claim>`.
+//! The directories of claims: `claims/<uid of the claim>`. That of a claim of volumeMode Block holds
+//! one file, which stands in for the device ([`device`]).
 //!
 //! Such a directory holds what somebody wants to keep, so the rule is about when one may go:
 //!
@@ -39,9 +40,12 @@ use rustix::io::Errno;
 
 pub(crate) use keeper::keep;
 
+use super::device::{self, Uses};
 use super::{DiskError, Owner, empty, open};
 use crate::claim::volume_name;
 use crate::folder::{NodeFolder, PodFolder};
+use crate::plan::VolumeSource;
+use crate::plan::resource::{self, QuantityError};
 
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 
@@ -65,8 +69,14 @@ pub(crate) enum ClaimError {
          of storage class \"sojourn\", or of none, can be mounted here"
     )]
     Foreign(String),
-    #[error("the claim's volumeMode is {0}; only Filesystem can be mounted here")]
+    #[error("volume {volume} has volumeMode {mode}, but is specified in {list}")]
+    Use { volume: String, mode: &'static str, list: &'static str },
+    #[error("the claim's volumeMode {0:?} is neither Filesystem nor Block")]
     Mode(String),
+    #[error("the claim's volumeMode is Block, and it does not say how large it is to be")]
+    NoSize,
+    #[error("the size of the claim: {0}")]
+    Size(#[from] QuantityError),
     #[error("{uid:?} is not the uid of a claim")]
     Uid { uid: String },
     #[error(
@@ -97,36 +107,57 @@ impl Claims {
         self.node.claims().join(uid)
     }
 
-    /// The directory that volume `name` of a Pod has already.
-    pub(super) fn attached(&self, pod: &PodFolder, name: &str) -> Option<PathBuf> {
+    /// What volume `name` of a Pod has already. Whether its claim is a device needs no look at the
+    /// claim: had it not fitted the Pod's use of it, the Pod would not hold it.
+    pub(super) fn attached(&self, pod: &PodFolder, name: &str, uses: Uses) -> Option<VolumeSource> {
         let uid = link_target(&pod.volume(name))?;
-        self.path(&uid).symlink_metadata().ok()?.is_dir().then(|| self.path(&uid))
+        let path = self.path(&uid);
+        if !path.symlink_metadata().ok()?.is_dir() {
+            return None;
+        }
+        if !uses.device {
+            return Some(VolumeSource::Folder(path));
+        }
+        let image = path.join(device::IMAGE);
+        image.symlink_metadata().ok()?.is_file().then_some(VolumeSource::Device(image))
     }
 
-    /// Gives the directory of a claim to volume `name` of a Pod; it is made if it is not there.
+    /// Gives a claim to volume `name` of a Pod; its directory is made if it is not there.
     pub(super) fn attach(
         &self,
         pod: &PodFolder,
         name: &str,
+        uses: Uses,
         claim: &PersistentVolumeClaim,
         owner: Option<Owner>,
-    ) -> Result<PathBuf, ClaimError> {
+    ) -> Result<VolumeSource, ClaimError> {
         let uid = usable(claim)?;
+        let mode = ClaimMode::of(claim)?;
+        mode.check(name, uses)?;
         let condemned = self.lock();
         if condemned.iter().any(|gone| gone == uid) {
             return Err(ClaimError::Deleted);
         }
         let path = self.path(uid);
-        self.make(uid, owner)?;
-        let owned_by = owner_of(&path)?;
+        self.make(uid, mode, owner)?;
+        let (folder, owned_by) = open_owned(&path)?;
         if let Some(owner) = owner.filter(|owner| owner.uid != owned_by) {
             return Err(ClaimError::Owner { path, found: owned_by, expected: owner.uid });
         }
+        let source = match mode {
+            ClaimMode::Filesystem => VolumeSource::Folder(path),
+            ClaimMode::Block { bytes } => {
+                let image = path.join(device::IMAGE);
+                device::make(folder.as_fd(), bytes, owner)
+                    .map_err(|error| DiskError::new("make", &image, error))?;
+                VolumeSource::Device(image)
+            }
+        };
         hold(&pod.volume(name), uid)?;
-        Ok(path)
+        Ok(source)
     }
 
-    fn make(&self, uid: &str, owner: Option<Owner>) -> Result<(), DiskError> {
+    fn make(&self, uid: &str, mode: ClaimMode, owner: Option<Owner>) -> Result<(), DiskError> {
         let claims = self.node.claims();
         let failed = |error| DiskError::new("make the directory of a claim in", &claims, error);
         super::make_private(&claims)?;
@@ -139,6 +170,10 @@ impl Claims {
         // Finished under another name first: what has the claim's name is whole and rightly owned.
         let new = format!("{NEW}{uid}");
         empty::make(folder.as_fd(), &new, owner).map_err(failed)?;
+        if let ClaimMode::Block { bytes } = mode {
+            let inside = super::atomic::open_folder(&folder, &new).map_err(failed)?;
+            device::make(inside.as_fd(), bytes, owner).map_err(failed)?;
+        }
         fs::renameat(&folder, &new, &folder, uid).map_err(|error| failed(error.into()))?;
         fs::fsync(&folder).map_err(|error| failed(error.into()))
     }
@@ -247,12 +282,39 @@ fn usable(claim: &PersistentVolumeClaim) -> Result<&str, ClaimError> {
     }
     let spec = claim.spec.as_ref();
     let volume = spec.and_then(|spec| spec.volume_name.as_deref()).unwrap_or_default();
-    if volume != volume_name(uid) {
-        return Err(ClaimError::Foreign(volume.to_owned()));
+    if volume == volume_name(uid) { Ok(uid) } else { Err(ClaimError::Foreign(volume.to_owned())) }
+}
+
+/// What a claim is given out as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ClaimMode {
+    Filesystem,
+    Block { bytes: u64 },
+}
+
+impl ClaimMode {
+    fn of(claim: &PersistentVolumeClaim) -> Result<Self, ClaimError> {
+        let spec = claim.spec.as_ref();
+        match spec.and_then(|spec| spec.volume_mode.as_deref()) {
+            None | Some("Filesystem") => Ok(Self::Filesystem),
+            Some("Block") => {
+                let requests = spec.and_then(|spec| spec.resources.as_ref()?.requests.as_ref());
+                let size = requests.and_then(|requests| requests.get("storage"));
+                let size = size.ok_or(ClaimError::NoSize)?;
+                Ok(Self::Block { bytes: resource::whole(&size.0)? })
+            }
+            Some(mode) => Err(ClaimError::Mode(mode.to_owned())),
+        }
     }
-    match spec.and_then(|spec| spec.volume_mode.as_deref()) {
-        None | Some("Filesystem") => Ok(uid),
-        Some(mode) => Err(ClaimError::Mode(mode.to_owned())),
+
+    /// A directory is mounted and an image is a device, never the other way round.
+    fn check(self, volume: &str, uses: Uses) -> Result<(), ClaimError> {
+        let (mode, list) = match self {
+            Self::Filesystem if uses.device => ("Filesystem", "volumeDevices"),
+            Self::Block { .. } if uses.mounted => ("Block", "volumeMounts"),
+            Self::Filesystem | Self::Block { .. } => return Ok(()),
+        };
+        Err(ClaimError::Use { volume: volume.to_owned(), mode, list })
     }
 }
 
@@ -287,11 +349,13 @@ fn hold(link: &Path, uid: &str) -> Result<(), DiskError> {
     }
 }
 
-fn owner_of(path: &Path) -> Result<u32, DiskError> {
+/// Opens a directory, and whose it is.
+fn open_owned(path: &Path) -> Result<(OwnedFd, u32), DiskError> {
     let failed = |error| DiskError::new("look at", path, error);
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = fs::open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
-    Ok(fs::fstat(&folder).map_err(|error| failed(error.into()))?.st_uid)
+    let owner = fs::fstat(&folder).map_err(|error| failed(error.into()))?.st_uid;
+    Ok((folder, owner))
 }
 
 fn names(folder: &Path) -> Result<Vec<String>, DiskError> {

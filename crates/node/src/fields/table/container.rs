@@ -9,7 +9,7 @@ use super::{
     SECCOMP, each, harmless, harmless_if, honoured, honoured_if, refused, within,
 };
 use crate::fields::{Field, Values};
-use crate::plan::mount;
+use crate::plan::{device, mount};
 
 const NO_TERMINAL: &str =
     "nobody can attach to a container here, and its standard input is empty; leave it out";
@@ -40,7 +40,7 @@ pub(super) const CONTAINER: &[Field] = &[
     honoured("restartPolicy"),
     each("restartPolicyRules", RESTART_RULE),
     each("volumeMounts", VOLUME_MOUNT),
-    refused("volumeDevices", "there are no block devices here; mount a volume of files"),
+    each("volumeDevices", VOLUME_DEVICE),
     within("livenessProbe", PROBE),
     within("readinessProbe", PROBE),
     within("startupProbe", PROBE),
@@ -127,6 +127,19 @@ const VOLUME_MOUNT: &[Field] = &[
     ),
 ];
 
+const VOLUME_DEVICE: &[Field] = &[
+    honoured("name"),
+    honoured_if(
+        "devicePath",
+        Values::Such {
+            words: "an absolute path that is not /, nor in /proc or /sys, nor of what /dev has \
+                    already; a regular file stands there, not a device node",
+            accepts: is_device_path,
+        },
+        "the path must be absolute, without '..', neither / nor in /proc or /sys, and free in /dev",
+    ),
+];
+
 const PROBE: &[Field] = &[
     within("exec", &[honoured("command")]),
     within("httpGet", HTTP_GET),
@@ -188,6 +201,10 @@ const SECURITY: &[Field] = &[
 
 fn is_mount_path(value: &Value) -> bool {
     value.as_str().is_some_and(|path| mount::target(path).is_ok())
+}
+
+fn is_device_path(value: &Value) -> bool {
+    value.as_str().is_some_and(|path| device::target(path).is_ok())
 }
 
 fn is_message_path(value: &Value) -> bool {

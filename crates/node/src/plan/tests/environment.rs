@@ -35,6 +35,10 @@ fn a_process_is_told_where_it_is() {
             {"name": "scratch", "mountPath": "/two"},
             {"name": "read-claim", "mountPath": "/claim"},
         ],
+        "volumeDevices": [
+            {"name": "read-disk", "devicePath": "/dev/xvda"},
+            {"name": "read-disk", "devicePath": "/dev/xvdb"},
+        ],
     });
     let base = [
         ("HOSTNAME", "web-0"),
@@ -50,12 +54,14 @@ fn a_process_is_told_where_it_is() {
         ("TMPDIR", "/tmp"),
         ("SOJOURN_MOUNT_SCRATCH", "/one"),
         ("SOJOURN_MOUNT_READ_CLAIM", "/claim"),
+        ("SOJOURN_DEVICE_READ_DISK", "/dev/xvda"),
     ];
     let unconfined = [
         ("HOME", "/data/pods/uid-1/home"),
         ("TMPDIR", "/data/pods/uid-1/tmp"),
         ("SOJOURN_MOUNT_SCRATCH", "/data/volumes/scratch"),
         ("SOJOURN_MOUNT_READ_CLAIM", "/data/volumes/read-claim"),
+        ("SOJOURN_DEVICE_READ_DISK", "/data/volumes/read-disk/disk.img"),
     ];
     for (is_confined, places) in [(true, confined), (false, unconfined)] {
         let facts = Facts { confined: is_confined, ..machine.facts() };

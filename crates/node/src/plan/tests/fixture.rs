@@ -31,6 +31,9 @@ pub(super) fn pod(container: &Value) -> Pod {
                 {"name": "claim", "persistentVolumeClaim": {"claimName": "c"}},
                 {"name": "read-claim", "persistentVolumeClaim":
                     {"claimName": "c", "readOnly": true}},
+                {"name": "disk", "persistentVolumeClaim": {"claimName": "d"}},
+                {"name": "read-disk", "persistentVolumeClaim":
+                    {"claimName": "d", "readOnly": true}},
                 {"name": "config", "configMap": {"name": "m"}},
             ],
         },
@@ -51,6 +54,10 @@ impl Default for Machine {
         let names = ["scratch", "claim", "read-claim", "config"];
         let mut volumes: BTreeMap<_, _> =
             names.iter().map(|name| ((*name).to_owned(), folder(name))).collect();
+        for name in ["disk", "read-disk"] {
+            let image = format!("/data/volumes/{name}/disk.img");
+            volumes.insert(name.to_owned(), VolumeSource::Device(image.into()));
+        }
         volumes.insert("memory".to_owned(), VolumeSource::Memory { bytes: 1 << 20 });
         Self {
             folder: PodFolder::new("/data/pods/uid-1"),

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::fixture::{Machine, Stored, pod};
-use crate::plan::{Facts, PlanError, mount, start};
+use crate::plan::{Facts, PlanError, device, mount, start};
 use crate::shim::protocol::{Mount, Source};
 
 fn planned(container: Value, facts: &Facts<'_>) -> Result<Vec<Mount>, PlanError> {
@@ -69,6 +69,82 @@ fn volumes_are_mounted_parents_first() {
             host("/ro", "/data/volumes/read-claim", Some("x"), false, true),
         ]
     );
+}
+
+#[test]
+fn devices_stand_where_they_are_asked_for() {
+    let machine = Machine::default();
+    let device = |target: &str, name: &str, read_only: bool| Mount {
+        target: target.into(),
+        source: Source::Device { path: format!("/data/volumes/{name}/disk.img").into() },
+        read_only,
+    };
+    let container = json!({
+        "volumeMounts": [{"name": "scratch", "mountPath": "/files"}],
+        "volumeDevices": [
+            {"name": "disk", "devicePath": "/dev/xvda"},
+            {"name": "read-disk", "devicePath": "/dev/mapper//data/"},
+            {"name": "disk", "devicePath": "/files/disk"},
+        ],
+    });
+    assert_eq!(
+        planned(container, &machine.facts()).expect("a plan"),
+        [
+            device("/dev/mapper/data", "read-disk", true),
+            last_words("/dev/termination-log"),
+            device("/dev/xvda", "disk", false),
+            host("/files", "/data/volumes/scratch", None, false, false),
+            device("/files/disk", "disk", false),
+        ]
+    );
+}
+
+#[test]
+fn a_device_is_a_device_and_a_folder_is_mounted() {
+    let machine = Machine::default();
+    let device =
+        |name: &str, path: &str| json!({"volumeDevices": [{"name": name, "devicePath": path}]});
+    let taken = "/dev has something else by that name; choose another";
+    let reserved = "/, /proc, /dev and /sys are not a Pod's to replace; mount it elsewhere";
+    let at = |path: &str, why: &str| format!("device \"disk\" at {path:?}: {why}");
+    let mut twice = device("disk", "/x");
+    twice["volumeMounts"] = json!([{"name": "scratch", "mountPath": "/x/"}]);
+    let many: Vec<_> =
+        (0..300).map(|n| json!({"name": "disk", "devicePath": format!("/dev/d{n}")})).collect();
+    for (container, expected) in [
+        (device("disk", "/dev"), at("/dev", "a device stands in /dev, not in place of it")),
+        (device("disk", "/dev/null"), at("/dev/null", taken)),
+        (device("disk", "/dev/pts/0"), at("/dev/pts/0", taken)),
+        (device("disk", "/dev/shm"), at("/dev/shm", taken)),
+        (device("disk", "/dev/termination-log"), at("/dev/termination-log", taken)),
+        (device("disk", "/proc/1/mem"), at("/proc/1/mem", reserved)),
+        (device("disk", "/"), at("/", reserved)),
+        (device("disk", "xvda"), at("xvda", "the path must be absolute, without '..'")),
+        (
+            device("disk", "/dev/../etc/passwd"),
+            at("/dev/../etc/passwd", "the path must be absolute, without '..'"),
+        ),
+        (twice, at("/x", "something is mounted there already")),
+        (json!({"volumeDevices": many}), at("/dev/d256", "a container may have 256 mounts")),
+        (
+            device("claim", "/dev/xvda"),
+            "device \"claim\" at \"/dev/xvda\": only a claim of volumeMode Block can be a device"
+                .to_owned(),
+        ),
+        (
+            device("none", "/dev/xvda"),
+            "cannot find volume \"none\" to mount into container \"main\"".to_owned(),
+        ),
+        (
+            json!({"volumeMounts": [{"name": "disk", "mountPath": "/x"}]}),
+            "volume \"disk\" at \"/x\": a claim of volumeMode Block cannot be mounted; name it in \
+             volumeDevices"
+                .to_owned(),
+        ),
+    ] {
+        let error = planned(container, &machine.facts()).expect_err(&expected);
+        assert_eq!(error.to_string(), expected);
+    }
 }
 
 #[test]
@@ -206,6 +282,11 @@ proptest! {
             prop_assert!(only_goes_down(&path));
             let reserved = ["/proc", "/sys", "/dev"].iter().any(|at| path.starts_with(at));
             prop_assert!(!reserved || path == Path::new("/dev/shm"), "{}", path.display());
+        }
+        if let Ok(path) = device::target(&text) {
+            prop_assert!(path.is_absolute() && only_goes_down(&path));
+            let reserved = ["/proc", "/sys", "/dev/shm"].iter().any(|at| path.starts_with(at));
+            prop_assert!(!reserved && path != Path::new("/dev") && path != Path::new("/"));
         }
         if let Ok(Some(path)) = mount::beneath(&text) {
             prop_assert!(path.is_relative() && only_goes_down(&path));

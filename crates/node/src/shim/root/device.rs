@@ -24,15 +24,16 @@ const LINKS: &[(&str, &str)] = &[
 const TERMINALS: &str = "pts";
 const SHARED_MEMORY: &str = "shm";
 
-/// The folder itself holds names only.
+/// The folder itself holds names only: our own, and those of as many devices as a container may
+/// have mounts, some of them in folders.
 const FOLDER_BYTES: u64 = 64 << 10;
-const FOLDER_INODES: u64 = 64;
+const FOLDER_INODES: u64 = 1 << 10;
 /// As much shared memory as a container usually gets.
 const SHARED_MEMORY_BYTES: u64 = 64 << 20;
 const SHARED_MEMORY_INODES: u64 = 16 << 10;
 
 /// Whether `/dev` has something of its own by that name.
-pub(super) fn is_taken(name: &OsStr) -> bool {
+pub(crate) fn is_taken(name: &OsStr) -> bool {
     HARMLESS
         .iter()
         .chain(LINKS.iter().map(|(name, _)| name))

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::RootError;
 use crate::folder::PodFolder;
-use crate::shim::protocol::{Charter, HOME, Start};
+use crate::shim::protocol::{Charter, HOME, Source, Start};
 
 /// The host's folders that a container sees, read-only: programs and what they need to run.
 /// Everything else of the host does not exist for it.
@@ -177,7 +177,11 @@ fn volumes(
         let last_words = spec.termination_message.as_ref().is_some_and(|message| {
             super::source_path(&mount.source) == message || mount.target == *message
         });
-        if at == Path::new("/") || is_kernel(&at) && !may_stand_in_dev(&at, last_words) {
+        let in_dev = match mount.source {
+            Source::Device { .. } => is_free_in_dev(&at),
+            Source::Host { .. } | Source::Memory { .. } => may_stand_in_dev(&at, last_words),
+        };
+        if at == Path::new("/") || is_kernel(&at) && !in_dev {
             return Err(RootError::Reserved { path: mount.target.clone() });
         }
         if targets.insert(at, index).is_some() {
@@ -192,6 +196,12 @@ fn may_stand_in_dev(at: &Path, last_words: bool) -> bool {
     let name = at.file_name().unwrap_or_default();
     at == Path::new(SHARED_MEMORY)
         || last_words && at.parent() == Some(Path::new("/dev")) && !super::device::is_taken(name)
+}
+
+/// Devices may stand in folders of their own there, too.
+fn is_free_in_dev(at: &Path) -> bool {
+    let first = at.strip_prefix("/dev").ok().and_then(|in_dev| in_dev.iter().next());
+    first.is_some_and(|name| !super::device::is_taken(name))
 }
 
 /// The path as it is written, if it is absolute and goes only downwards.

@@ -25,6 +25,7 @@ pub(super) fn open_beneath(
         Source::Host { path, beneath, create } | Source::Memory { path, beneath, create, .. } => {
             (path, beneath.as_deref(), *create)
         }
+        Source::Device { path } => (path, None, false),
     };
     let target = &mount.target;
     let volume = super::open(path, OFlags::NOFOLLOW).doing("open the volume for", target)?;
@@ -34,6 +35,9 @@ pub(super) fn open_beneath(
     };
     let kind = Kind::of(&found).doing("look at the volume for", target)?;
     let kind = kind.ok_or_else(|| RootError::Strange { target: target.clone() })?;
+    if matches!(mount.source, Source::Device { .. }) && kind != Kind::File {
+        return Err(RootError::NoFile { target: target.clone() });
+    }
     Ok((found, kind))
 }
 

@@ -1,4 +1,5 @@
 use std::future::pending;
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::sync::Arc;
 
@@ -9,6 +10,9 @@ use super::keeper::{Fate, fate};
 use super::*;
 use crate::claim::FINALIZER;
 use crate::objects::tests::server::Server;
+
+const MOUNTED: Uses = Uses { mounted: true, device: false };
+const DEVICE: Uses = Uses { mounted: false, device: true };
 
 fn claim(uid: &str, change: impl FnOnce(&mut Value)) -> PersistentVolumeClaim {
     let mut value = claim_json(uid);
@@ -55,7 +59,19 @@ impl Node {
     }
 
     fn attach(&self, pod: &str, claim: &PersistentVolumeClaim) -> Result<PathBuf, ClaimError> {
-        self.claims.attach(&self.pod(pod), "v", claim, foreign_owner())
+        let source = self.claims.attach(&self.pod(pod), "v", MOUNTED, claim, foreign_owner())?;
+        let VolumeSource::Folder(path) = source else { panic!("{source:?}") };
+        Ok(path)
+    }
+
+    fn attach_device(
+        &self,
+        pod: &str,
+        claim: &PersistentVolumeClaim,
+    ) -> Result<PathBuf, ClaimError> {
+        let source = self.claims.attach(&self.pod(pod), "v", DEVICE, claim, foreign_owner())?;
+        let VolumeSource::Device(path) = source else { panic!("{source:?}") };
+        Ok(path)
     }
 
     /// The directory of a claim, with something in it that would be missed.
@@ -72,15 +88,11 @@ fn which_claims_can_be_mounted() {
     let foreign = "the claim is bound to volume \"pv-7\", which is not a directory of this node's: \
                    only claims of storage class \"sojourn\", or of none, can be mounted here";
     let other = format!("sojourn-{}", "bb");
-    let cases: [(PersistentVolumeClaim, Result<&str, &str>); 8] = [
+    let cases: [(PersistentVolumeClaim, Result<&str, &str>); 7] = [
         (claim("aa", |_| ()), Ok("aa")),
         (claim("aa", |claim| claim["status"]["phase"] = json!("Pending")), Err("PVC is not bound")),
         (claim("aa", |claim| claim["status"] = json!({})), Err("PVC is not bound")),
         (claim("aa", |claim| claim["spec"]["volumeName"] = json!("pv-7")), Err(foreign)),
-        (
-            claim("aa", |claim| claim["spec"]["volumeMode"] = json!("Block")),
-            Err("the claim's volumeMode is Block; only Filesystem can be mounted here"),
-        ),
         // A Pod that is being restarted while its claim waits for it.
         (claim("aa", deleted(&[PROTECTION, FINALIZER])), Ok("aa")),
         (claim("aa", deleted(&[FINALIZER])), Err("PVC is being deleted")),
@@ -99,7 +111,7 @@ fn which_claims_can_be_mounted() {
 fn a_directory_is_made_once_and_held_by_a_link() {
     let node = Node::new("claim-attach");
     let pod = node.pod("pod-1");
-    assert_eq!(node.claims.attached(&pod, "v"), None);
+    assert_eq!(node.claims.attached(&pod, "v", MOUNTED), None);
     let path = node.attach("pod-1", &claim("aa", |_| ())).unwrap();
     assert_eq!(path, node.folder.claims().join("aa"));
     let made = path.metadata().unwrap();
@@ -111,7 +123,7 @@ fn a_directory_is_made_once_and_held_by_a_link() {
     let link = std::fs::read_link(pod.volume("v")).unwrap();
     assert_eq!(link, Path::new("../../../claims/aa"));
     assert!(pod.volume("v").join(".").is_dir(), "the link leads there");
-    assert_eq!(node.claims.attached(&pod, "v"), Some(path.clone()));
+    assert_eq!(node.claims.attached(&pod, "v", MOUNTED), Some(VolumeSource::Folder(path.clone())));
 
     std::fs::write(path.join("file"), "kept").unwrap();
     node.attach("pod-2", &claim("aa", |_| ())).unwrap();
@@ -121,6 +133,94 @@ fn a_directory_is_made_once_and_held_by_a_link() {
     assert_eq!(node.claims.holder("bb").unwrap(), None);
 }
 
+fn block(uid: &str, size: &str) -> PersistentVolumeClaim {
+    claim(uid, |claim| {
+        claim["spec"]["volumeMode"] = json!("Block");
+        claim["spec"]["resources"] = json!({"requests": {"storage": size}});
+    })
+}
+
+#[test]
+fn a_block_claim_is_an_image_that_outlives_pods() {
+    let node = Node::new("claim-block");
+    let image = node.attach_device("pod-1", &block("aa", "4Mi")).unwrap();
+    assert_eq!(image, node.folder.claims().join("aa/disk.img"));
+    let made = image.symlink_metadata().unwrap();
+    assert!(made.is_file());
+    assert_eq!((made.len(), made.mode() & 0o7777), (4 << 20, 0o600));
+    if foreign_owner().is_some() {
+        assert_eq!((made.uid(), made.gid()), (FOREIGN, FOREIGN));
+        assert_eq!(image.parent().unwrap().metadata().unwrap().uid(), FOREIGN);
+    }
+    let pod = node.pod("pod-1");
+    let attached = node.claims.attached(&pod, "v", DEVICE);
+    assert_eq!(attached, Some(VolumeSource::Device(image.clone())));
+
+    std::fs::OpenOptions::new().write(true).open(&image).unwrap().write_all(b"kept").unwrap();
+    // The claim was made larger meanwhile.
+    assert_eq!(node.attach_device("pod-2", &block("aa", "8Mi")).unwrap(), image);
+    let bytes = std::fs::read(&image).unwrap();
+    assert_eq!((&bytes[..4], bytes.len()), (b"kept".as_slice(), 8 << 20));
+    assert_eq!(node.claims.holder("aa").unwrap().as_deref(), Some("pod-1"));
+}
+
+#[test]
+fn a_claim_is_used_as_what_it_is() {
+    let node = Node::new("claim-use");
+    let pod = node.pod("pod");
+    let both = Uses { mounted: true, device: true };
+    let files = || claim("ff", |_| ());
+    for (claim, uses, expected) in [
+        (
+            block("bb", "1Mi"),
+            MOUNTED,
+            "volume v has volumeMode Block, but is specified in volumeMounts",
+        ),
+        (
+            block("bb", "1Mi"),
+            both,
+            "volume v has volumeMode Block, but is specified in volumeMounts",
+        ),
+        (files(), DEVICE, "volume v has volumeMode Filesystem, but is specified in volumeDevices"),
+        (files(), both, "volume v has volumeMode Filesystem, but is specified in volumeDevices"),
+        (
+            claim("cc", |claim| claim["spec"]["volumeMode"] = json!("Block")),
+            DEVICE,
+            "the claim's volumeMode is Block, and it does not say how large it is to be",
+        ),
+        (
+            block("bb", "much"),
+            DEVICE,
+            "the size of the claim: \"much\" is not an amount: write a number and perhaps a suffix, \
+             as in 500m, 2, 128Mi, 1e9",
+        ),
+        (
+            claim("cc", |claim| claim["spec"]["volumeMode"] = json!("Tape")),
+            MOUNTED,
+            "the claim's volumeMode \"Tape\" is neither Filesystem nor Block",
+        ),
+    ] {
+        let refused = node.claims.attach(&pod, "v", uses, &claim, foreign_owner()).unwrap_err();
+        assert_eq!(refused.to_string(), expected);
+    }
+    assert_eq!(node.claims.directories().unwrap(), Vec::<String>::new(), "nothing was made");
+    assert_eq!(node.claims.attached(&pod, "v", DEVICE), None);
+}
+
+/// What a Pod puts into the folder of its files makes no device of it.
+#[test]
+fn a_file_of_that_name_is_a_file() {
+    let node = Node::new("claim-name");
+    let path = node.attach("pod", &claim("aa", |_| ())).unwrap();
+    std::fs::write(path.join("disk.img"), "mine").unwrap();
+    let pod = node.pod("pod");
+    let attached = node.claims.attached(&pod, "v", MOUNTED);
+    assert_eq!(attached, Some(VolumeSource::Folder(path.clone())));
+    let refused = node.attach_device("other", &claim("aa", |_| ())).unwrap_err();
+    assert!(matches!(refused, ClaimError::Use { .. }), "{refused}");
+    assert_eq!(std::fs::read_to_string(path.join("disk.img")).unwrap(), "mine");
+}
+
 #[test]
 fn a_directory_of_another_user_is_not_given_away() {
     let Some(owner) = foreign_owner() else { return };
@@ -128,10 +228,10 @@ fn a_directory_of_another_user_is_not_given_away() {
     let path = node.attach("pod", &claim("aa", |_| ())).unwrap();
     let other = Some(Owner { uid: owner.uid + 1, gid: owner.gid + 1 });
     let pod = node.pod("other");
-    let refused = node.claims.attach(&pod, "v", &claim("aa", |_| ()), other).unwrap_err();
+    let refused = node.claims.attach(&pod, "v", MOUNTED, &claim("aa", |_| ()), other).unwrap_err();
     assert!(matches!(refused, ClaimError::Owner { .. }), "{refused}");
     assert_eq!(path.metadata().unwrap().uid(), FOREIGN);
-    assert_eq!(node.claims.attached(&pod, "v"), None);
+    assert_eq!(node.claims.attached(&pod, "v", MOUNTED), None);
 }
 
 #[test]

@@ -186,6 +186,30 @@ fn last_words_go_to_dev() {
 }
 
 #[test]
+fn devices_stand_where_dev_is_free() {
+    for (target, is_allowed) in [
+        ("/dev/xvda", true),
+        ("/dev/mapper/data", true),
+        ("/srv/disk", true),
+        ("/dev", false),
+        ("/dev/null", false),
+        ("/dev/null/x", false),
+        ("/dev/shm", false),
+        ("/dev/shm/x", false),
+        ("/dev/pts/0", false),
+        ("/dev/fd/3", false),
+        ("/proc/x", false),
+        ("/sys/block/x", false),
+        ("/", false),
+        ("/dev/../proc/x", false),
+    ] {
+        let mut spec = start(&[target]);
+        spec.mounts[0].source = Source::Device { path: "/node/claim/disk.img".into() };
+        assert_eq!(made(&spec, &charter(&[]), &host()).is_ok(), is_allowed, "{target}");
+    }
+}
+
+#[test]
 fn not_everything_can_be_exposed() {
     for path in ["/", "/proc", "/dev/mem", "/sys", "relative", "/data/../etc"] {
         let refused = made(&start(&[]), &charter(&[path]), &host()).unwrap_err();
