@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -197,7 +198,10 @@ impl Connection {
             }
         };
         let (router, names) = (self.router, self.names);
+        let begun = Arc::new(AtomicBool::new(false));
+        let begins = begun.clone();
         let service = tower::service_fn(move |request: Request<Incoming>| {
+            begins.store(true, Ordering::Relaxed);
             let (router, names, identity) = (router.clone(), names.clone(), identity.clone());
             async move { serve(router, &names, identity, request).await }
         });
@@ -213,12 +217,20 @@ impl Connection {
             // An error means that nobody can stop us any more, which is the same.
             drop(self.stop.wait_for(|stop| *stop).await);
         };
+        // Which protocol it is shows with the first bytes, and for those nobody else waits with a clock.
+        let silent = async {
+            tokio::time::sleep(HANDSHAKE).await;
+            if begun.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
+        };
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = stopped => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
+            () = silent => return tracing::debug!("a client connected and asked for nothing"),
         };
         if let Err(error) = ended {
             tracing::debug!(error, "a connection ended early");

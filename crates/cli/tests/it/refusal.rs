@@ -45,6 +45,43 @@ fn a_busy_port_is_named() {
     Running::up_on(folder.path());
 }
 
+/// A place among ten thousand is not held by somebody who asks for nothing.
+#[tokio::test]
+async fn a_client_that_says_nothing_is_not_kept() {
+    let folder = Folder::new();
+    let server = Running::up_on(folder.path());
+    let address = server.field("API").trim_start_matches("https://").to_owned();
+    let stream = tokio::net::TcpStream::connect(&address).await.expect("connected");
+    let mut stream = silent_tls(stream, folder.path()).await;
+    let read = tokio::io::AsyncReadExt::read(&mut stream, &mut [0; 16]);
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(30), read).await;
+    assert!(matches!(ended, Ok(Ok(0) | Err(_))), "{ended:?}");
+}
+
+/// A connection that is set up and then left alone.
+async fn silent_tls(
+    stream: tokio::net::TcpStream,
+    data: &Path,
+) -> tokio_rustls::client::TlsStream<tokio::net::TcpStream> {
+    use tokio_rustls::rustls;
+    let kubeconfig = kube::config::Kubeconfig::read_from(data.join("kubeconfig")).expect("read");
+    let options = kube::config::KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("usable");
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in config.root_cert.into_iter().flatten() {
+        roots.add(certificate.into()).expect("an authority");
+    }
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let client = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = rustls::pki_types::ServerName::try_from("localhost").expect("a name");
+    let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(client));
+    connector.connect(name, stream).await.expect("shaken hands")
+}
+
 #[test]
 fn an_address_of_another_machine_is_named() {
     let ended = sojourn(&["up", "--in-memory", "--listen", "192.0.2.1:7443"]);
