@@ -1,5 +1,6 @@
 //! `cargo xtask bench engine`: the embedded API server measured beside a real one.
 //! `cargo xtask bench node`: Pods as processes.
+//! `cargo xtask bench lab`: the lab family, from one decision to 100,000 instances.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,11 +23,20 @@ struct Options {
 
 /// Runs the benchmark of Pods; a full run writes its figures into the document.
 pub(crate) fn node(root: &Path, arguments: &[String]) -> Result<()> {
-    let mut bench = benchmark(root, "node");
+    full_or_quick(root, "node", arguments)
+}
+
+/// Runs the benchmark of the lab family; a full run writes its figures into the document.
+pub(crate) fn lab(root: &Path, arguments: &[String]) -> Result<()> {
+    full_or_quick(root, "lab", arguments)
+}
+
+fn full_or_quick(root: &Path, name: &str, arguments: &[String]) -> Result<()> {
+    let mut bench = benchmark(root, name);
     match arguments {
         [] => bench.arg("--into").arg(root.join(DOCUMENT)),
         [quick] if quick == "--quick" => bench.arg(quick),
-        _ => bail!("usage: cargo xtask bench node [--quick]"),
+        _ => bail!("usage: cargo xtask bench {name} [--quick]"),
     };
     run(&mut bench)
 }
@@ -84,9 +94,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_benchmark_of_pods_refuses_what_it_does_not_know() {
-        let error = node(Path::new("/nowhere"), &["--alone".to_owned()]).expect_err("refused");
+    fn benchmarks_of_our_own_refuse_what_they_do_not_know() {
+        let alone = ["--alone".to_owned()];
+        let error = node(Path::new("/nowhere"), &alone).expect_err("refused");
         assert_eq!(error.to_string(), "usage: cargo xtask bench node [--quick]");
+        let error = lab(Path::new("/nowhere"), &alone).expect_err("refused");
+        assert_eq!(error.to_string(), "usage: cargo xtask bench lab [--quick]");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use crate::process::{cargo, read, run as start, say};
-use crate::{kube_env, test, tidy};
+use crate::{cases, kube_env, test, tidy, world};
 
 struct Step {
     name: &'static str,
@@ -24,6 +24,9 @@ enum Action {
     Tidy,
     Alone,
     Test,
+    /// Every acceptance case of a family has its test.
+    Cases(&'static str),
+    Sim,
     KubeEnv,
     Kube(Suite),
 }
@@ -36,12 +39,18 @@ struct Suite {
     filter: &'static str,
 }
 
-const STEPS: [Step; 10] = [
+/// How many months are simulated, unless the environment says otherwise.
+const SEEDS: &str = "200";
+const SEEDS_VARIABLE: &str = "SOJOURN_SIM_SEEDS";
+
+const STEPS: [Step; 13] = [
     Step { name: "fmt", action: Action::Format },
     Step { name: "tidy", action: Action::Tidy },
     Step { name: "clippy", action: Action::Lint },
     Step { name: "alone", action: Action::Alone },
     Step { name: "test", action: Action::Test },
+    Step { name: "cases", action: Action::Cases("lab") },
+    Step { name: "sim", action: Action::Sim },
     Step { name: "kube-env", action: Action::KubeEnv },
     Step {
         name: "kube-conformance",
@@ -56,6 +65,7 @@ const STEPS: [Step; 10] = [
         action: Action::Kube(Suite { target: "kubectl", filter: "real_" }),
     },
     Step { name: "kube-pods", action: Action::Kube(Suite { target: "pods", filter: "real_" }) },
+    Step { name: "kube-lab", action: Action::Kube(Suite { target: "lab", filter: "real_" }) },
 ];
 
 /// Runs the steps, but for those that `--skip` names.
@@ -170,6 +180,8 @@ impl Machine<'_> {
             ),
             Action::Alone => self.check_alone(),
             Action::Test => test::all(self.root),
+            Action::Cases(family) => cases::run(self.root, family),
+            Action::Sim => self.simulate(),
             Action::KubeEnv => {
                 self.assets = Some(kube_env::ensure()?);
                 Ok(())
@@ -187,6 +199,16 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Many seeds of the simulation; the tests run a few.
+    fn simulate(&self) -> Result<()> {
+        let mut command = cargo(self.root);
+        command.args(["test", "--workspace", "--test", "lab", "--", "seeds", "--nocapture"]);
+        if std::env::var_os(SEEDS_VARIABLE).is_none() {
+            command.env(SEEDS_VARIABLE, SEEDS);
+        }
+        start(&mut command)
+    }
+
     fn test_with_kube(&self, suite: Suite) -> Result<()> {
         let assets = match &self.assets {
             Some(assets) => assets.clone(),
@@ -200,6 +222,7 @@ impl Machine<'_> {
             command.args(["test", "--workspace", "--test", suite.target, "--"]);
             command.arg(suite.filter).args(more);
             command.env("KUBEBUILDER_ASSETS", &assets).env("SOJOURN_REQUIRE_KUBE", "1");
+            world::require(&mut command);
             command
         };
         // A filter that matches nothing passes; a renamed test would go unnoticed.

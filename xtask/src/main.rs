@@ -1,6 +1,7 @@
 //! Developer tasks, as `cargo xtask TASK`.
 
 mod bench;
+mod cases;
 mod ci;
 mod conformance;
 mod kube_env;
@@ -8,6 +9,7 @@ mod packages;
 mod process;
 mod test;
 mod tidy;
+mod world;
 
 use std::process::ExitCode;
 
@@ -21,6 +23,8 @@ usage: cargo xtask TASK
   test                     build and run every test that needs no control plane
   ci [--skip STEP[,STEP]]  everything that must hold before a change goes in
   tidy                     the rules of the house: crate edges, file sizes, names, leftovers
+  cases FAMILY             which test covers which acceptance case of the family
+  world                    puts in place what the end-to-end tests run beside the binary
   kube-env                 builds a real Kubernetes control plane, once; prints where it is
   conformance [FILTER]     the embedded API server and a real one give the recorded answers
   conformance record [FILTER]
@@ -28,6 +32,7 @@ usage: cargo xtask TASK
   bench engine [--quick] [--alone]
                            measures the embedded API server beside a real one (or alone)
   bench node [--quick]     measures Pods: start, end, and what they cost while idle
+  bench lab [--quick]      measures the lab family: decisions, lateness, 100,000 instances
 ";
 
 fn main() -> ExitCode {
@@ -59,9 +64,12 @@ fn perform(task: &str, rest: &[String]) -> Option<Result<()>> {
         ("test", []) => test::all(&root),
         ("ci", rest) => ci::run(&root, rest),
         ("tidy", []) => tidy::run(&root),
+        ("cases", [family]) => cases::run(&root, family),
+        ("world", []) => world::ensure(&root),
         ("kube-env", []) => kube_env::run(),
         ("bench", [what, rest @ ..]) if what == "engine" => bench::engine(&root, rest),
         ("bench", [what, rest @ ..]) if what == "node" => bench::node(&root, rest),
+        ("bench", [what, rest @ ..]) if what == "lab" => bench::lab(&root, rest),
         ("conformance", rest) => {
             let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
             match rest.as_slice() {

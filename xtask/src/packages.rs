@@ -16,7 +16,7 @@ const HINT: &str = "install one: `apt-get install build-essential` (Debian, Ubun
                     (Fedora), `apk add build-base` (Alpine) or `xcode-select --install` (macOS)";
 
 /// Where Pods look for it.
-const PYTHON: &str = "/usr/bin/python3";
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
 
 /// Makes sure that Pods of the tests find Python.
 pub(crate) fn ensure_python() -> Result<()> {
@@ -28,6 +28,32 @@ pub(crate) fn ensure_python() -> Result<()> {
     }
     say("no python3 of the system; installing it");
     install("python3")
+}
+
+/// Makes sure that Python can make environments. On Debian that is a package of its own.
+pub(crate) fn ensure_venv() -> Result<()> {
+    ensure_python()?;
+    if answers(&format!("{PYTHON} -c"), "import ensurepip, venv") {
+        return Ok(());
+    }
+    if !may_install() {
+        bail!("{PYTHON} cannot make environments; install the system's python3-venv");
+    }
+    say("no python3-venv of the system; installing it");
+    install("python3-venv")
+}
+
+/// Whether a package can be had without installing it.
+pub(crate) fn can_unpack() -> bool {
+    answers("apt-get", "--version") && answers("dpkg-deb", "--version")
+}
+
+/// Puts the file of a package into a folder; nothing is installed, and none of its scripts run.
+pub(crate) fn download(package: &str, into: &Path) -> Result<()> {
+    if is_root() {
+        run(Command::new("apt-get").arg("update"))?;
+    }
+    run(Command::new("apt-get").args(["download", package]).current_dir(into))
 }
 
 /// Makes sure that there is a C compiler.

@@ -1,0 +1,93 @@
+//! The outside world of the end-to-end tests: programs that play it beside the binary.
+//!
+//! Python packages go into `target/python`, at the versions that the tests ask for. Prometheus is
+//! Debian's: the system's own where it is installed, else its package unpacked into
+//! `target/prometheus`, so that nothing is installed and no service is started.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::packages;
+use crate::process::{run, say};
+
+/// What the tests ask for.
+const REQUIREMENTS: &str = "crates/cli/tests/lab/requirements.txt";
+const SYSTEM_PROMETHEUS: &str = "/usr/bin/prometheus";
+/// For each look at a package index; then pip tries again.
+const PIP_TIMEOUT_SECONDS: &str = "60";
+
+/// Makes sure that the tests find everything.
+pub(crate) fn ensure(root: &Path) -> Result<()> {
+    ensure_packages(root).context("the end-to-end tests need Python packages")?;
+    ensure_prometheus(root).context("the end-to-end tests need Prometheus")
+}
+
+/// Has the tests fail, rather than skip, where something is missing.
+pub(crate) fn require(command: &mut Command) -> &mut Command {
+    command.env("SOJOURN_REQUIRE_WORLD", "1")
+}
+
+/// An environment of Python with what the tests ask for; it is made anew when that changes.
+fn ensure_packages(root: &Path) -> Result<()> {
+    let wanted = fs::read(root.join(REQUIREMENTS)).context(REQUIREMENTS)?;
+    let environment = root.join("target/python");
+    // Written last: an environment with the right one is whole.
+    let done = environment.join("requirements.txt");
+    if fs::read(&done).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
+    }
+    packages::ensure_venv()?;
+    say("test: installing Python packages into target/python");
+    remove(&environment)?;
+    run(Command::new(packages::PYTHON).args(["-m", "venv"]).arg(&environment))?;
+    run(Command::new(environment.join("bin/python"))
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+        .args(["--timeout", PIP_TIMEOUT_SECONDS, "--requirement"])
+        .arg(root.join(REQUIREMENTS)))?;
+    fs::write(&done, wanted).with_context(|| format!("cannot write {}", done.display()))
+}
+
+fn ensure_prometheus(root: &Path) -> Result<()> {
+    let unpacked = root.join("target/prometheus");
+    if Path::new(SYSTEM_PROMETHEUS).exists() || unpacked.join("usr/bin/prometheus").exists() {
+        return Ok(());
+    }
+    if !packages::can_unpack() {
+        bail!("install the package `prometheus`; {SYSTEM_PROMETHEUS} is not there");
+    }
+    say("test: unpacking Debian's prometheus into target/prometheus");
+    let loading = root.join("target/prometheus.new");
+    remove(&loading)?;
+    fs::create_dir_all(&loading).with_context(|| format!("cannot make {}", loading.display()))?;
+    packages::download("prometheus", &loading)?;
+    let package = only_package(&loading)?;
+    run(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&loading))?;
+    fs::remove_file(&package).with_context(|| format!("cannot remove {}", package.display()))?;
+    remove(&unpacked)?;
+    fs::rename(&loading, &unpacked).with_context(|| format!("cannot rename {}", loading.display()))
+}
+
+/// The package that was downloaded into a folder.
+fn only_package(folder: &Path) -> Result<PathBuf> {
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    for entry in entries {
+        let path = entry.with_context(|| format!("cannot list {}", folder.display()))?.path();
+        if path.extension().is_some_and(|extension| extension == "deb") {
+            return Ok(path);
+        }
+    }
+    bail!("apt-get downloaded no package into {}", folder.display())
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
