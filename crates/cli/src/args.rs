@@ -42,7 +42,9 @@ pub(crate) enum Command {
     Why(Why),
     Keep(Keep),
     Extend(Extend),
+    /// Stop something; what it keeps is kept.
     Stop(Power),
+    /// Start something again, with what it kept.
     Start(Power),
     Submission(Submission),
     Open(Open),
@@ -231,9 +233,12 @@ pub(crate) enum Output {
 }
 
 /// Say what will happen by itself, when, and why.
+///
+/// The next thing for each object, the soonest first. It is a forecast: it may move until its owner
+/// has been told.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
-    /// One object, as KIND/NAME [default: everything]
+    /// One object, such as instance/alice [default: everything]
     #[arg(value_name = "KIND/NAME")]
     pub(crate) object: Option<Named>,
 
@@ -250,9 +255,11 @@ pub(crate) struct Plan {
 }
 
 /// Say how something is, what was seen of it, and what follows.
+///
+/// With json or yaml it is the object's status as it is.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Why {
-    /// The object
+    /// The object, such as instance/alice
     #[arg(value_name = "KIND/NAME")]
     pub(crate) object: Named,
 
@@ -265,13 +272,16 @@ pub(crate) struct Why {
 }
 
 /// Ask that nothing is taken for a while.
+///
+/// While it is kept, it is neither stopped nor deleted, and nobody is warned. How often and for how
+/// long that is given is limited; the answer says until when it is kept.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Keep {
-    /// The object
+    /// The object, such as instance/alice
     #[arg(value_name = "KIND/NAME")]
     pub(crate) object: Named,
 
-    /// For how long from now, e.g. 1h
+    /// For how long from now, e.g. 90m, 2h or 1d
     #[arg(long = "for", value_name = "SPAN", default_value = "1h")]
     pub(crate) span: String,
 
@@ -284,13 +294,15 @@ pub(crate) struct Keep {
 }
 
 /// Ask that what comes next comes later.
+///
+/// The same as `keep`, counted from what comes next, or from the time until which it is kept already.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Extend {
-    /// The object
+    /// The object, such as instance/alice
     #[arg(value_name = "KIND/NAME")]
     pub(crate) object: Named,
 
-    /// How much later, e.g. 2h
+    /// How much later, e.g. 90m, 2h or 1d
     #[arg(long, value_name = "SPAN", default_value = "1h")]
     pub(crate) by: String,
 
@@ -298,10 +310,9 @@ pub(crate) struct Extend {
     pub(crate) connection: Connection,
 }
 
-/// Start or stop something; what it keeps is kept.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Power {
-    /// The object
+    /// The object, such as instance/alice
     #[arg(value_name = "KIND/NAME")]
     pub(crate) object: Named,
 
@@ -316,7 +327,7 @@ pub(crate) struct Submission {
     #[arg(value_enum)]
     pub(crate) verb: SubmissionVerb,
 
-    /// The instance
+    /// The instance, such as instance/alice
     #[arg(value_name = "KIND/NAME")]
     pub(crate) object: Named,
 
@@ -335,6 +346,8 @@ pub(crate) enum SubmissionVerb {
 }
 
 /// Print a link that signs a browser in, once.
+///
+/// Whoever opens it is you, for the API and for every instance: give it to nobody.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Open {
     /// Where people are served [default: where `sojourn up` on the same data says]
@@ -346,6 +359,8 @@ pub(crate) struct Open {
 }
 
 /// Print the configuration that is in force, and where each value comes from.
+///
+/// Values come from the ConfigMap sojourn-system/sojourn, one key for each family, or are defaults.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Config {
     /// How to write it

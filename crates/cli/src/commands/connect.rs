@@ -32,6 +32,8 @@ pub(super) struct Way {
 pub(super) struct Kind {
     pub(super) resource: ApiResource,
     pub(super) namespaced: bool,
+    /// It has a status, so somebody decides what becomes of it.
+    pub(super) looked_after: bool,
 }
 
 /// Runs what a command does with the API.
@@ -44,9 +46,8 @@ pub(super) fn run<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T
 
 impl Way {
     pub(super) async fn find(connection: &Connection) -> Result<Self, Failure> {
-        let usage = |error| {
-            Failure::new(Exit::Usage, error, "Say which one to use: --kubeconfig FILE.")
-        };
+        let usage =
+            |error| Failure::new(Exit::Usage, error, "Say which one to use: --kubeconfig FILE.");
         let kubeconfig = match kubeconfig_file(connection) {
             Some(path) => Kubeconfig::read_from(&path)
                 .with_context(|| format!("cannot read the kubeconfig {}", path.display())),
@@ -59,9 +60,8 @@ impl Way {
             .map_err(usage)?;
         config.connect_timeout = Some(PATIENCE);
         config.read_timeout = Some(PATIENCE);
-        let client = Client::try_from(config.clone())
-            .context("cannot use the kubeconfig")
-            .map_err(usage)?;
+        let client =
+            Client::try_from(config.clone()).context("cannot use the kubeconfig").map_err(usage)?;
         let namespace =
             connection.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         Ok(Self { client, namespace, config })
@@ -75,10 +75,14 @@ impl Way {
             .map_err(|error| self.failed(error, "cannot ask which kinds there are"))?;
         let ours = discovery.groups().filter(|group| group.name().ends_with(OUR_GROUPS));
         Ok(ours
-            .flat_map(|group| group.recommended_resources())
+            .flat_map(kube::discovery::ApiGroup::recommended_resources)
             .map(|(resource, capabilities)| Kind {
                 resource,
                 namespaced: capabilities.scope == Scope::Namespaced,
+                looked_after: capabilities
+                    .subresources
+                    .iter()
+                    .any(|(subresource, _)| subresource.plural.ends_with("status")),
             })
             .collect())
     }
@@ -126,6 +130,22 @@ impl Way {
         Ok((api, object))
     }
 
+    /// The same, of a kind whose objects something is decided about.
+    pub(super) async fn get_looked_after(
+        &self,
+        named: &Named,
+    ) -> Result<(Api<DynamicObject>, DynamicObject), Failure> {
+        if !self.kind(named).await?.looked_after {
+            let error = anyhow!("nothing is ever decided about a {}", named.kind);
+            return Err(Failure::new(
+                Exit::Usage,
+                error,
+                "Name something that is lent, such as instance/alice.",
+            ));
+        }
+        self.get(named).await
+    }
+
     /// What to tell people when the API refuses.
     pub(super) fn failed(&self, error: kube::Error, what: &str) -> Failure {
         let (exit, advice) = match &error {
@@ -137,12 +157,14 @@ impl Way {
                 (Exit::Negative, "Ask whoever runs the platform for the right to do it.".to_owned())
             }
             kube::Error::Api(_) => (Exit::Negative, String::new()),
-            _ => (
-                Exit::Unavailable,
-                format!("Is {} up and reachable?", self.config.cluster_url),
-            ),
+            _ => (Exit::Unavailable, format!("Is {} up and reachable?", self.config.cluster_url)),
         };
-        Failure::new(exit, anyhow::Error::from(error).context(what.to_owned()), advice)
+        // The whole Status is for programs; its message is for people.
+        let error = match error {
+            kube::Error::Api(status) => anyhow!("{}", status.message),
+            other => anyhow::Error::from(other),
+        };
+        Failure::new(exit, error.context(what.to_owned()), advice)
     }
 }
 

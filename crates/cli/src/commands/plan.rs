@@ -1,5 +1,7 @@
 //! `sojourn plan` and `sojourn why`: what the controllers wrote into the objects, for people.
 
+mod ahead;
+
 use anyhow::anyhow;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
@@ -34,10 +36,22 @@ pub(super) fn plan(plan: Plan) -> Result<(), Failure> {
         match &plan.object {
             Some(named) => {
                 let (_, object) = way.get(named).await?;
-                coming.extend(next(&object, &named.to_string()));
+                match ahead::ahead(&way, &object, Timestamp::now()).await {
+                    Some(steps) => coming.extend(steps.into_iter().map(|step| {
+                        let namespace = object.namespace().unwrap_or_default();
+                        Coming {
+                            at: step.at,
+                            action: format!("{:?}", step.action),
+                            object: named.to_string(),
+                            namespace,
+                            why: step.why.to_string(),
+                        }
+                    })),
+                    None => coming.extend(next(&object, &named.to_string())),
+                }
             }
             None => {
-                for kind in way.kinds().await? {
+                for kind in way.kinds().await?.into_iter().filter(|kind| kind.looked_after) {
                     let api = way.api(&kind, plan.all_namespaces);
                     let singular = kind.resource.kind.to_ascii_lowercase();
                     each(&way, &api, |object| {
@@ -142,7 +156,7 @@ fn distance(now: Timestamp, at: Timestamp) -> String {
 pub(super) fn why(why: Why) -> Result<(), Failure> {
     connect::run(async move {
         let way = Way::find(&why.connection).await?;
-        let (_, object) = way.get(&why.object).await?;
+        let (_, object) = way.get_looked_after(&why.object).await?;
         let Some(status) = object.data.get("status") else {
             let error = anyhow!("nothing has been said about {} yet", why.object);
             return Err(Failure::new(Exit::Negative, error, "Are the controllers running?"));
@@ -220,22 +234,21 @@ fn parts(status: &Value) -> Vec<String> {
         let text = |field: &str| notice.get(field).and_then(Value::as_str).unwrap_or_default();
         let error = text("error");
         let error = if error.is_empty() { String::new() } else { format!(": {error}") };
-        lines.push(format!("  notice     {} {}{error}", text("kind"), text("state")));
+        let at = or(text("deliveredAt"), text("recordedAt"));
+        lines.push(format!("  notice     {} {} {at}{error}", text("kind"), text("state")));
     }
     for entry in list("submission") {
         let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default();
         let detail = or(text("error"), text("receipt"));
-        lines.push(format!("  submission {} {} {detail}", text("environment"), text("state")));
+        let line = format!("  submission {} {} {detail}", text("environment"), text("state"));
+        lines.push(line.trim_end().to_owned());
     }
     for condition in list("conditions") {
         let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
-        lines.push(format!(
-            "  condition  {}={} {}: {}",
-            text("type"),
-            text("status"),
-            text("reason"),
-            text("message")
-        ));
+        let words = [text("reason"), text("message")];
+        let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        let (kind, status) = (text("type"), text("status"));
+        lines.push(format!("  condition  {kind}={status} {}", words.join(": ")));
     }
     lines
 }

@@ -1,6 +1,7 @@
 //! `sojourn keep|extend|stop|start` and `sojourn submission`: what owners ask for. Each is a small
 //! write to the object; what becomes of it is decided by the controllers, and said here.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -24,12 +25,14 @@ pub(super) fn keep(keep: Keep, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
         let way = Way::find(&keep.connection).await?;
         let until = match &keep.until {
-            Some(text) => text.parse().with_context(|| format!("{text:?} is no time")).map_err(
-                |error| Failure::new(Exit::Usage, error, "Write it as 2026-11-17T09:00:00Z."),
-            )?,
+            Some(text) => {
+                text.parse().with_context(|| format!("{text:?} is no time")).map_err(|error| {
+                    Failure::new(Exit::Usage, error, "Write it as 2026-11-17T09:00:00Z.")
+                })?
+            }
             None => later(Timestamp::now(), span(&keep.span)?),
         };
-        let (api, _) = way.get(&keep.object).await?;
+        let (api, _) = way.get_looked_after(&keep.object).await?;
         keep_until(&way, &api, &keep.object, until, printer).await
     })
 }
@@ -38,10 +41,9 @@ pub(super) fn extend(extend: Extend, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
         let way = Way::find(&extend.connection).await?;
         let by = span(&extend.by)?;
-        let (api, object) = way.get(&extend.object).await?;
-        let time = |path: &str| -> Option<Timestamp> {
-            object.data.pointer(path)?.as_str()?.parse().ok()
-        };
+        let (api, object) = way.get_looked_after(&extend.object).await?;
+        let time =
+            |path: &str| -> Option<Timestamp> { object.data.pointer(path)?.as_str()?.parse().ok() };
         let now = Timestamp::now();
         let from = [time("/status/next/at"), time("/status/keep/until")].into_iter().flatten();
         let until = later(from.fold(now, Timestamp::max), by);
@@ -68,22 +70,54 @@ async fn keep_until(
     printer: Printer,
 ) -> Result<(), Failure> {
     let wish = format!("{until:.0}");
+    if until <= Timestamp::now() {
+        let error = anyhow!("{named} cannot be kept until {wish}: that is over");
+        return Err(Failure::new(Exit::Usage, error, "Choose a time that is still to come."));
+    }
     annotate(way, api, named, shared::KEEP_UNTIL, &wish).await?;
-    let asked = wait_for(api, named, |object| {
-        let keep = object.data.pointer("/status/keep")?;
-        (keep.get("asked")?.as_str()? == wish).then(|| keep.clone())
-    })
-    .await;
-    match asked.as_ref().and_then(|keep| keep.get("until")).and_then(Value::as_str) {
-        Some(given) => {
-            printer.good(format_args!("{named} is kept until {given}."));
+    match wait_for(api, named, |object| answer(object, &wish)).await {
+        Some(Answer::Given(given)) => {
+            let more = match given.cmp(&wish) {
+                Ordering::Less => "; nothing is kept for longer at a time",
+                Ordering::Equal => "",
+                Ordering::Greater => " already",
+            };
+            printer.good(format_args!("{named} is kept until {given}{more}."));
             Ok(())
         }
+        Some(Answer::UsedUp) => {
+            let error = anyhow!("{named} was given no more time: its allowance is used up");
+            Err(Failure::new(Exit::Negative, error, "Using it keeps it, too."))
+        }
         None => {
-            let error = anyhow!("{named} was not given more time");
-            Err(Failure::new(Exit::Negative, error, format!("See why: sojourn why {named}.")))
+            let error = anyhow!("nobody has answered the wish to keep {named} until {wish}");
+            let advice = format!("Are the controllers running? See: sojourn why {named}.");
+            Err(Failure::new(Exit::Negative, error, advice))
         }
     }
+}
+
+/// What became of a wish.
+enum Answer {
+    /// It is kept until then.
+    Given(String),
+    UsedUp,
+}
+
+fn answer(object: &DynamicObject, wish: &str) -> Option<Answer> {
+    let text = |path: &str| object.data.pointer(path).and_then(Value::as_str);
+    let given = text("/status/keep/until");
+    if text("/status/keep/asked") == Some(wish) {
+        return given.map(|until| Answer::Given(until.to_owned()));
+    }
+    let conditions = object.data.pointer("/status/conditions").and_then(Value::as_array)?;
+    let used_up = conditions.iter().any(|one| {
+        let field = |name: &str| one.get(name).and_then(Value::as_str);
+        field("status") == Some("True") && field("reason") == Some("KeepAllowanceUsedUp")
+    });
+    // A wish for no more than was given costs nothing, so it is not refused.
+    let more = given.is_none_or(|given| given < wish);
+    (used_up && more).then_some(Answer::UsedUp)
 }
 
 pub(super) fn stop(power: Power, printer: Printer) -> Result<(), Failure> {
@@ -101,13 +135,17 @@ fn switch(power: Power, running: bool, printer: Printer) -> Result<(), Failure> 
         let (api, object) = way.get(&named).await?;
         if object.data.pointer("/spec/running").is_none() {
             let error = anyhow!("{named} is nothing that is started and stopped");
-            return Err(Failure::new(Exit::Usage, error, ""));
+            let advice = "Name something that runs, such as instance/alice.";
+            return Err(Failure::new(Exit::Usage, error, advice));
         }
         let patch = json!({"spec": {"running": running}});
         api.patch(&named.name, &PatchParams::default(), &Patch::Merge(&patch))
             .await
             .map_err(|error| way.failed(error, &format!("cannot change {named}")))?;
-        printer.good(format_args!("{named} is being {}.", if running { "started" } else { "stopped" }));
+        printer.good(format_args!(
+            "{named} is being {}.",
+            if running { "started" } else { "stopped" }
+        ));
         Ok(())
     })
 }

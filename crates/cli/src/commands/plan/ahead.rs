@@ -1,0 +1,61 @@
+//! What lies ahead of one Instance: the controllers' own decision, asked again and again with time
+//! passing, as if nobody used it and every notice arrived.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::DynamicObject;
+use kube::{Api, ResourceExt as _};
+use sojourn_api::config::parse;
+use sojourn_api::lab::convert::{OptOuts, intent, read_state};
+use sojourn_api::lab::{Instance, LabConfig, Template};
+use sojourn_api::name::shared;
+use sojourn_core::coverage::Coverage;
+use sojourn_core::lab::forecast;
+use sojourn_core::lab::observed::{Observed, Pods};
+use sojourn_core::lab::state::{Coming, State};
+
+use super::super::connect::Way;
+
+/// So many steps are foreseen: both ladders, with some to spare.
+const STEPS: usize = 16;
+
+/// The coming steps of an Instance. Nothing, if something that matters cannot be read: then what the
+/// controllers wrote down must do.
+pub(super) async fn ahead(way: &Way, object: &DynamicObject, now: Timestamp) -> Option<Vec<Coming>> {
+    let instance: Instance = object.clone().try_parse().ok()?;
+    let own = instance.namespace()?;
+    let named = &instance.spec.template;
+    let home = named.namespace.as_deref().unwrap_or(&own);
+    let templates: Api<Template> = Api::namespaced(way.client.clone(), home);
+    let template = templates.get_opt(&named.name).await.ok()?;
+    let namespaces: Api<Namespace> = Api::all(way.client.clone());
+    let namespace = namespaces.get(&own).await.ok()?;
+    let opt_outs = OptOuts::of(namespace.labels(), namespace.annotations());
+    let maps: Api<ConfigMap> = Api::namespaced(way.client.clone(), shared::NAMESPACE);
+    let data = maps.get_opt(shared::CONFIG_MAP).await.ok()?.and_then(|map| map.data);
+    let config: LabConfig = parse(&data.unwrap_or_else(BTreeMap::new)).ok()?;
+    if !config.covers(namespace.labels()) {
+        return None;
+    }
+    let intent = intent(&instance, template.as_ref(), opt_outs, &config).ok()?;
+    let state = read_state(instance.status.as_ref());
+    let seen_by = coverage(&state, intent.created_at, now).lagging(intent.inactivity.tick);
+    let seen = Observed {
+        coverage: &[&seen_by],
+        blind: state.activity.blind,
+        pods: if intent.running { Pods::AllReady } else { Pods::Gone },
+        ..Observed::default()
+    };
+    Some(forecast(state, &seen, &intent, now, STEPS))
+}
+
+/// As if one source had seen everything, unless the object says that one is blind.
+fn coverage(state: &State, created: Timestamp, now: Timestamp) -> Coverage {
+    let mut coverage = Coverage::starting(state.activity.since.unwrap_or(created));
+    let until = state.activity.blind.unwrap_or(now);
+    coverage.seen(coverage.since(), until);
+    coverage.blind(until, now);
+    coverage
+}
