@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::runtime::watcher;
 use kube::{Api, Client};
 use sojourn_api::config::{FamilyConfig, parse};
 use sojourn_api::name::shared;
@@ -54,9 +53,8 @@ impl<T: FamilyConfig + PartialEq> Configuration<T> {
     /// force, or when there is something new to say about bad ones.
     pub async fn follow(&self, client: &Client, watching: Watching, changed: impl Fn()) {
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), shared::NAMESPACE);
-        let selection = watcher::Config::default()
-            .timeout(watching.timeout_seconds)
-            .fields(&format!("metadata.name={}", shared::CONFIG_MAP));
+        let selection =
+            watching.everything().fields(&format!("metadata.name={}", shared::CONFIG_MAP));
         let data = |map: ConfigMap| map.data.unwrap_or_default();
         self.cache
             .follow(api, selection, data, |change| {
@@ -82,7 +80,11 @@ impl<T: FamilyConfig + PartialEq> Configuration<T> {
             }
             Err(problems) => {
                 let problem = problems.to_string();
-                tracing::error!(key = T::KEY, problem, "the configuration is bad; the last good one stays");
+                tracing::error!(
+                    key = T::KEY,
+                    problem,
+                    "the configuration is bad; the last good one stays"
+                );
                 let same = current.problem.as_ref() == Some(&problem);
                 current.problem = Some(problem);
                 !same

@@ -56,7 +56,10 @@ impl Events {
         let work = async move {
             while let Some(event) = waiting.recv().await {
                 if let Err(error) = create(&client, &event).await {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "cannot write an Event");
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "cannot write an Event"
+                    );
                 }
             }
         };

@@ -5,12 +5,14 @@
 //! concerns. Nothing here knows a family.
 
 pub mod cache;
+pub mod guarded;
 pub mod index;
 pub mod queue;
 pub mod reconcile;
 pub mod task;
 
 pub use cache::{Cache, Change, Watching};
+pub use guarded::Guarded;
 pub use index::Index;
 pub use queue::Queue;
 pub use reconcile::{Class, Limits, Reconciler, Target, run};

@@ -50,9 +50,11 @@ impl Reconciles {
             ("blocked", &self.blocked),
             ("bug", &self.bugs),
         ] {
-            registry
-                .sub_registry_with_label(("class".into(), class.into()))
-                .register("reconcile_failures", "Looks that failed", counter.clone());
+            registry.sub_registry_with_label(("class".into(), class.into())).register(
+                "reconcile_failures",
+                "Looks that failed",
+                counter.clone(),
+            );
         }
     }
 }

@@ -1,2 +1,25 @@
 //! The whole system on a virtual clock: the real controllers on the real embedded API, with
 //! scripted drivers and injected faults. A seed replays a run.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `world` | the engine, the clock, the operator as a process that can be killed |
+//! | `fault` | a way to the API that fails as real ones do |
+//! | `outside` | scripted metrics, mail and status checks |
+//! | `kubelet` | what Pods and Jobs do when there is no node |
+//! | `truth` | what really happened, and what must never |
+//! | `people` | what they do to instances, templates and namespaces |
+//! | `plan`, `month` | what people do in a month, drawn from a seed, and the run of it |
+//!
+//! Time passes only while everybody waits: the clock is tokio's, paused, and jumps to the next timer
+//! when nothing else is left to do. Nothing sleeps for real.
+
+pub mod dice;
+pub mod fault;
+pub mod kubelet;
+pub mod month;
+pub mod outside;
+pub mod people;
+pub mod plan;
+pub mod truth;
+pub mod world;

@@ -232,7 +232,8 @@ impl Watcher {
                     return Some(out.into());
                 }
             }
-            let wake = self.next_bookmark.min(self.deadline);
+            let wake =
+                if self.bookmarks { self.next_bookmark.min(self.deadline) } else { self.deadline };
             let over = tokio::select! {
                 changed = self.changes.changed() => changed.is_err(),
                 down = self.shutdown.changed() => down.is_err() || *self.shutdown.borrow(),
@@ -242,12 +243,10 @@ impl Watcher {
                 return None;
             }
             let now = Instant::now();
-            if now >= self.next_bookmark {
+            if self.bookmarks && now >= self.next_bookmark {
                 self.schedule_bookmark(now);
-                if self.bookmarks {
-                    self.write_bookmark(&mut out, self.last, false);
-                    return Some(out.into());
-                }
+                self.write_bookmark(&mut out, self.last, false);
+                return Some(out.into());
             }
         }
     }

@@ -39,7 +39,7 @@ impl Server {
         let program = env!("CARGO_BIN_EXE_sojourn");
         let mut command = Command::new(program);
         command
-            .args(["up", "--no-pods", "--listen", "127.0.0.1:0", "--data"])
+            .args(["up", "--no-pods", "--no-controllers", "--listen", "127.0.0.1:0", "--data"])
             .arg(folder.join("data"));
         processes.start(&mut command, &folder.join("sojourn.log"))?;
         let access = || {

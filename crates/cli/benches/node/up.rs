@@ -27,7 +27,8 @@ impl Up {
     pub(crate) async fn start(folder: &Path) -> Result<Self> {
         let (data, log) = (folder.join("data"), folder.join("log"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_sojourn"));
-        command.args(["up", "--listen", "127.0.0.1:0", "--max-pods", "1000", "--data"]).arg(&data);
+        let listen = ["up", "--no-controllers", "--listen", "127.0.0.1:0"];
+        command.args(listen).args(["--max-pods", "1000", "--data"]).arg(&data);
         command.env_remove("SOJOURN_LOG");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log)?);
         let mut up = Self { child: command.spawn().context("cannot start sojourn")?, data };

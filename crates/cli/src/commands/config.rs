@@ -34,9 +34,7 @@ pub(super) fn config(config: Config) -> Result<(), Failure> {
 
 fn show(settings: &[Setting], output: Output) -> Result<(), Failure> {
     let value = || {
-        let one = |s: &Setting| {
-            json!({"key": s.key, "option": s.option, "value": s.value, "from": s.origin.to_string()})
-        };
+        let one = |s: &Setting| json!({"key": s.key, "option": s.option, "value": s.value, "from": s.origin.to_string()});
         Value::Array(settings.iter().map(one).collect())
     };
     match output {
@@ -59,7 +57,8 @@ fn show(settings: &[Setting], output: Output) -> Result<(), Failure> {
 
 pub(super) fn crds() -> Result<(), Failure> {
     let bug = |error| Failure::new(Exit::Bug, error, "Please report it.");
-    let value = |object: &dyn erased::Object| object.value().context("cannot write it").map_err(bug);
+    let value =
+        |object: &dyn erased::Object| object.value().context("cannot write it").map_err(bug);
     let mut documents = vec![value(&install::namespace())?, value(&install::account())?];
     for definition in sojourn_api::crds() {
         documents.push(value(&definition)?);

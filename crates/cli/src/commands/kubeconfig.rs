@@ -115,7 +115,8 @@ fn read(text: &str) -> (Option<Token>, Option<String>) {
     (token, namespace)
 }
 
-fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+/// Puts a file of our user alone in place of another, as a whole or not at all.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let fresh = path.with_extension(format!("new-{}", std::process::id()));
     let written = private_file(&fresh).and_then(|mut file| {
         file.write_all(bytes)?;

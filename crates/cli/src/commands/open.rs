@@ -25,7 +25,8 @@ pub(super) fn run(open: Open) -> Result<(), Failure> {
         })?;
         let client = client(&way)?;
         let unreachable = |error: reqwest::Error| {
-            let error = anyhow::Error::from(error.without_url()).context(format!("cannot ask {web}"));
+            let error =
+                anyhow::Error::from(error.without_url()).context(format!("cannot ask {web}"));
             Failure::unavailable(error, "Is it up? Another place: --web URL.")
         };
         let answer = client
@@ -51,9 +52,10 @@ fn remembered(open: &Open) -> Result<String, Failure> {
     let folder = match &open.connection.kubeconfig {
         Some(file) => file.parent().map(std::path::Path::to_owned).unwrap_or_default(),
         None => match std::env::var_os("KUBECONFIG") {
-            Some(file) if !file.is_empty() => {
-                std::path::Path::new(&file).parent().map(std::path::Path::to_owned).unwrap_or_default()
-            }
+            Some(file) if !file.is_empty() => std::path::Path::new(&file)
+                .parent()
+                .map(std::path::Path::to_owned)
+                .unwrap_or_default(),
             _ => data::directory(None)?,
         },
     };

@@ -156,7 +156,9 @@ impl Clients for Impersonating {
 /// A client that never gets through: better than one with somebody else's rights.
 fn refusing() -> Client {
     let refuse = |_: http::Request<kube::client::Body>| async {
-        Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("there is no way to the API"))
+        Err::<http::Response<kube::client::Body>, _>(std::io::Error::other(
+            "there is no way to the API",
+        ))
     };
     Client::new(tower::service_fn(refuse), "default")
 }

@@ -4,9 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
-
-use crate::exit::Failure;
+use crate::printer::Printer;
 
 /// The folder that Pods may read, with nothing else in it.
 const FOLDER: &str = "bin";
@@ -15,16 +13,28 @@ const NAME: &str = "sojourn";
 /// A folder in `data` with our program in it, as it is now.
 #[derive(Debug)]
 pub(super) struct OwnProgram {
-    pub(super) folder: PathBuf,
+    folder: PathBuf,
+    is_there: bool,
 }
 
 impl OwnProgram {
-    pub(super) fn offer(data: &Path) -> Result<Self, Failure> {
+    /// Where there is no room for it, everything else works all the same: whoever needs to make room
+    /// must be able to start us.
+    pub(super) fn offer(data: &Path, printer: Printer) -> Self {
         let folder = data.join(FOLDER);
-        place(&folder)
-            .with_context(|| format!("cannot put our program into {}", folder.display()))
-            .map_err(|error| Failure::unavailable(error, "Pods that hand in data run it."))?;
-        Ok(Self { folder })
+        let placed = place(&folder);
+        if let Err(error) = &placed {
+            let folder = folder.display();
+            printer.warning(format_args!(
+                "no data can be handed in, because our program cannot be put into {folder}: {error}"
+            ));
+        }
+        Self { folder, is_there: placed.is_ok() }
+    }
+
+    /// The folder, if Pods find the program in it.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        self.is_there.then_some(self.folder.as_path())
     }
 
     pub(super) fn path(&self) -> PathBuf {
@@ -43,8 +53,10 @@ fn place(folder: &Path) -> io::Result<()> {
         _ => {}
     }
     if fs::hard_link(&program, &new).is_err() {
-        fs::copy(&program, &new)?;
-        readable(&new)?;
+        // Half a copy only takes room.
+        fs::copy(&program, &new).and_then(|_| readable(&new)).inspect_err(|_| {
+            drop(fs::remove_file(&new));
+        })?;
     }
     // Whoever runs the old one goes on with it.
     fs::rename(&new, folder.join(NAME))

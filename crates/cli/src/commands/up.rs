@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use sojourn_apiserver::auth::identity::Identity;
 use sojourn_api::install;
 use sojourn_api::name::shared;
+use sojourn_apiserver::auth::identity::Identity;
 use sojourn_apiserver::{Config, Engine, Hook, Hooks, Scope, ServeError, Server};
 use sojourn_node::Leaving;
 use sojourn_operator::admission::{self, Admission};
@@ -20,7 +20,7 @@ use tokio::runtime::Runtime;
 
 use super::data::{self, open_failure, quoted};
 use super::family::{self, Controllers};
-use super::kubeconfig::KubeconfigFile;
+use super::kubeconfig::{self, KubeconfigFile};
 use super::node::LocalNode;
 use super::open::WEB_FILE;
 use super::people::{self, Entrance, People};
@@ -69,13 +69,13 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
 
     printer.good(format_args!("Sojourn is up, ready in {} ms.", started.elapsed().as_millis()));
     welcome(printer, data, server.address(), &kubeconfig);
-    let program = OwnProgram::offer(kubeconfig.folder())?;
+    let program = OwnProgram::offer(kubeconfig.folder(), printer);
     let node = if up.no_pods {
         None
     } else {
         let folder = kubeconfig.folder();
         let mut pods = up.pods.clone();
-        pods.expose.push(program.folder.clone());
+        pods.expose.extend(program.folder().map(Path::to_owned));
         let node = LocalNode::start(&engine, &pods, folder, address, in_memory).await?;
         node.describe(printer);
         Some(node)
@@ -171,7 +171,7 @@ impl Family {
         printer.field("web", people.url());
         printer.field("sign in", people.link(identity));
         let path = folder.join(WEB_FILE);
-        std::fs::write(&path, people.url())
+        kubeconfig::replace(&path, people.url().as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))
             .map_err(|error| Failure::unavailable(error, "`sojourn open` looks there."))
     }
@@ -218,8 +218,10 @@ fn web_tls(engine: &Engine, up: &Up) -> Result<Option<Arc<rustls::ServerConfig>>
 
 /// The account of the controllers, with the rights of its role.
 fn operator() -> Identity {
-    let groups =
-        ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{}", shared::NAMESPACE)];
+    let groups = [
+        "system:serviceaccounts".to_owned(),
+        format!("system:serviceaccounts:{}", shared::NAMESPACE),
+    ];
     Identity::authenticated(User {
         name: format!("system:serviceaccount:{}:{}", shared::NAMESPACE, install::ACCOUNT),
         groups: groups.into(),

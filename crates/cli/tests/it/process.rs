@@ -25,10 +25,19 @@ pub(crate) fn sojourn<A: AsRef<OsStr>>(args: &[A]) -> Ended {
     Running::start(command(args)).ended()
 }
 
-/// `sojourn` with these arguments, untouched by the settings of whoever runs the tests.
+/// `sojourn` with these arguments, untouched by the settings of whoever runs the tests. An `up` that
+/// says nothing else serves people on any free port, because tests run beside each other.
 pub(crate) fn command<A: AsRef<OsStr>>(args: &[A]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sojourn"));
-    command.args(args).env_remove("SOJOURN_LOG").env_remove("NO_COLOR");
+    let args: Vec<&OsStr> = args.iter().map(AsRef::as_ref).collect();
+    let decided = args.iter().any(|arg| ["--web", "--no-web"].map(OsStr::new).contains(arg));
+    match args.split_first() {
+        Some((first, rest)) if *first == "up" && !decided => {
+            command.args(["up", "--web", "127.0.0.1:0"]).args(rest)
+        }
+        Some(_) | None => command.args(args),
+    };
+    command.env_remove("SOJOURN_LOG").env_remove("NO_COLOR").env_remove("KUBECONFIG");
     command
 }
 

@@ -53,7 +53,8 @@ async fn a_client_that_says_nothing_is_not_kept() {
     let address = server.field("API").trim_start_matches("https://").to_owned();
     let stream = tokio::net::TcpStream::connect(&address).await.expect("connected");
     let mut stream = silent_tls(stream, folder.path()).await;
-    let read = tokio::io::AsyncReadExt::read(&mut stream, &mut [0; 16]);
+    let mut room = [0; 16];
+    let read = tokio::io::AsyncReadExt::read(&mut stream, &mut room);
     let ended = tokio::time::timeout(std::time::Duration::from_secs(30), read).await;
     assert!(matches!(ended, Ok(Ok(0) | Err(_))), "{ended:?}");
 }

@@ -48,7 +48,7 @@ async fn real_kubectl_prints_the_same_on_both() {
     let plane = ControlPlane::start(&assets).await.expect("the control plane starts");
     let folder = Folder::new();
     // The real control plane has neither scheduler nor kubelet here.
-    let server = Running::up_in_memory(&folder, &["--no-pods"]);
+    let server = Running::up_in_memory(&folder, &["--no-pods", "--no-controllers"]);
     let kubectl = assets.join("kubectl");
     let real = Side::new(&kubectl, &plane.kubeconfig(), &table);
     let ours = Side::new(&kubectl, &server.kubeconfig(), &table);

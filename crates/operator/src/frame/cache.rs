@@ -20,11 +20,22 @@ const LONGEST_RETRY: Duration = Duration::from_secs(30);
 pub struct Watching {
     /// After how many seconds a watch is opened anew: a connection that died is noticed then.
     pub timeout_seconds: u32,
+    /// Whether the server says now and then how far it is, so that little is listed anew after a
+    /// watch that broke.
+    pub bookmarks: bool,
+}
+
+impl Watching {
+    /// Everything of a kind, watched like this.
+    pub(crate) fn everything(self) -> watcher::Config {
+        let config = watcher::Config::default().timeout(self.timeout_seconds);
+        if self.bookmarks { config } else { config.disable_bookmarks() }
+    }
 }
 
 impl Default for Watching {
     fn default() -> Self {
-        Self { timeout_seconds: 290 }
+        Self { timeout_seconds: 290, bookmarks: true }
     }
 }
 

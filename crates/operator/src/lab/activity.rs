@@ -121,7 +121,8 @@ impl Keeper {
     /// Writes down what was observed, for ever.
     pub(super) async fn remember(self: Arc<Self>) {
         loop {
-            tokio::time::sleep(REMEMBER_EVERY).await;
+            let tick = Duration::try_from(self.config.current().activity_interval);
+            tokio::time::sleep(REMEMBER_EVERY.max(tick.unwrap_or_default())).await;
             while let Err(error) = self.write().await {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
@@ -178,6 +179,11 @@ impl Stored {
 
     fn record(self) -> Option<Record> {
         let gaps = self.gaps.into_iter().map(|(from, to)| Gap { from, to }).collect();
-        Some(Record { source: Source::parse(&self.source)?, since: self.since, until: self.until, gaps })
+        Some(Record {
+            source: Source::parse(&self.source)?,
+            since: self.since,
+            until: self.until,
+            gaps,
+        })
     }
 }

@@ -70,7 +70,8 @@ impl Lab {
         let known = subject.instance().and_then(|instance| instance.status.as_ref());
         let earlier = known.map(|status| status.environments.as_slice()).unwrap_or_default();
         let mut seen: Vec<Parts> = Vec::with_capacity(environments.len());
-        let names = environments.iter().map(|one| &one.name).chain(earlier.iter().map(|one| &one.name));
+        let names =
+            environments.iter().map(|one| &one.name).chain(earlier.iter().map(|one| &one.name));
         for name in names {
             if seen.iter().all(|parts| parts.name != *name) {
                 seen.push(self.parts_of(subject, name, earlier, now));
@@ -105,19 +106,25 @@ impl Lab {
     ) -> Parts {
         let key = self.child(subject, name);
         let world = &self.world;
-        let pod = world.pods.get(&key).map(|pod| seen_pod(&pod, now));
-        if matches!(&pod, Some(pod) if pod.ready) {
+        let uid = uid_of(subject);
+        // What an Instance of the same name has left behind is in the way until it is gone.
+        let pod = match world.pods.get(&key) {
+            None => Known::Absent,
+            Some(pod) if pod.owner.as_deref() == uid => Known::Is(seen_pod(&pod, now)),
+            Some(_) => Known::Unknown,
+        };
+        if matches!(&pod, Known::Is(pod) if pod.ready) {
             self.restarts.forget(&key);
         }
         Parts {
             name: name.to_owned(),
-            claim: child(&world.claims, &key),
+            claim: child(&world.claims, &key, uid),
             claimed: earlier.iter().any(|one| one.name == *name && one.claim.is_some()),
-            pod: Known::from(pod),
+            pod,
             restarts: self.restarts.of(&key),
-            service: child(&world.services, &key),
+            service: child(&world.services, &key, uid),
             ingress: if world.ingress_served() {
-                child(&world.ingresses, &key)
+                child(&world.ingresses, &key, uid)
             } else {
                 Known::Unknown
             },
@@ -154,15 +161,22 @@ impl Lab {
                 }
                 Step::EnsureService(name) => {
                     let environment = environment_of(subject, name);
-                    if let Some(service) = environment.and_then(|one| object::service(instance, one)) {
+                    if let Some(service) =
+                        environment.and_then(|one| object::service(instance, one))
+                    {
                         self.create(namespace, &service, "create the Service").await?;
                     }
                 }
                 Step::DeleteService(name) => {
                     let key = self.child(subject, name);
                     if let Some(service) = self.world.services.get(&key) {
-                        self.remove::<Service>(namespace, &key.name, &service.uid, "delete the Service")
-                            .await?;
+                        self.remove::<Service>(
+                            namespace,
+                            &key.name,
+                            &service.uid,
+                            "delete the Service",
+                        )
+                        .await?;
                     }
                 }
                 Step::EnsureIngress(name) => {
@@ -171,7 +185,8 @@ impl Lab {
                         host: subject.config.ingress_host.clone(),
                     };
                     let environment = environment_of(subject, name);
-                    let ingress = environment.and_then(|one| object::ingress(instance, one, &style));
+                    let ingress =
+                        environment.and_then(|one| object::ingress(instance, one, &style));
                     if let Some(ingress) = ingress {
                         self.create(namespace, &ingress, "create the Ingress").await?;
                     }
@@ -179,8 +194,13 @@ impl Lab {
                 Step::DeleteIngress(name) => {
                     let key = self.child(subject, name);
                     if let Some(ingress) = self.world.ingresses.get(&key) {
-                        self.remove::<Ingress>(namespace, &key.name, &ingress.uid, "delete the Ingress")
-                            .await?;
+                        self.remove::<Ingress>(
+                            namespace,
+                            &key.name,
+                            &ingress.uid,
+                            "delete the Ingress",
+                        )
+                        .await?;
                     }
                 }
             }
@@ -197,7 +217,8 @@ impl Lab {
         let report = self.report_to(subject);
         if report.is_some() {
             let uid = instance.metadata.uid.as_deref().unwrap_or_default();
-            let secret = object::report_secret(instance, &self.master.report_token(&subject.key, uid));
+            let secret =
+                object::report_secret(instance, &self.master.report_token(&subject.key, uid));
             self.create(&subject.key.namespace, &secret, "create the Secret for reports").await?;
         }
         let pod = object::pod(instance, environment, report.as_ref());
@@ -242,7 +263,8 @@ impl Lab {
             let key = self.child(subject, &report.name);
             let environment = environment_of(subject, &report.name);
             let pod = self.world.pods.get(&key).filter(|pod| !pod.deleting);
-            let claimed = self.world.claims.get(&key).is_some()
+            let own = |claim: &ChildView| claim.owner.as_deref() == uid_of(subject);
+            let claimed = self.world.claims.get(&key).is_some_and(|claim| own(&claim))
                 || earlier.iter().any(|one| one.name == report.name && one.claim.is_some());
             let own_url = environment.and_then(|one| self.url_of(subject, one));
             url = url.or_else(|| own_url.clone());
@@ -251,7 +273,10 @@ impl Lab {
                 phase: Some(phase(report.phase)),
                 url: own_url,
                 ip: pod.as_ref().and_then(|pod| pod.ip).map(|ip| ip.to_string()),
-                port: pod.as_ref().and_then(|pod| pod.ports.first()).map(|(_, port)| i32::from(*port)),
+                port: pod
+                    .as_ref()
+                    .and_then(|pod| pod.ports.first())
+                    .map(|(_, port)| i32::from(*port)),
                 claim: claimed.then(|| child_name(&subject.key.name, &report.name)),
                 message: report.message.clone(),
             });
@@ -265,8 +290,18 @@ impl Lab {
     }
 }
 
-fn child(cache: &Cache<ChildView>, key: &Key) -> Known<Child> {
-    Known::from(cache.get(key).map(|child| Child { deleting: child.deleting }))
+fn uid_of(subject: &Subject) -> Option<&str> {
+    subject.instance()?.metadata.uid.as_deref()
+}
+
+fn child(cache: &Cache<ChildView>, key: &Key, uid: Option<&str>) -> Known<Child> {
+    match cache.get(key) {
+        None => Known::Absent,
+        Some(child) if child.owner.as_deref() == uid => {
+            Known::Is(Child { deleting: child.deleting })
+        }
+        Some(_) => Known::Unknown,
+    }
 }
 
 fn seen_pod(pod: &PodView, now: Timestamp) -> runtime::Pod {

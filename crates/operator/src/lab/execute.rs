@@ -1,6 +1,7 @@
 //! Execute: what was decided, as writes to the API. Nothing is chosen here; every write carries what
 //! makes it harmless when it comes too late or twice.
 
+use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::NamespaceResourceScope;
@@ -71,7 +72,11 @@ impl Lab {
     }
 
     /// Nothing is done with an object that could vanish under our hands.
-    pub(super) async fn hold(&self, subject: &Subject, instance: &Instance) -> Result<(), LabError> {
+    pub(super) async fn hold(
+        &self,
+        subject: &Subject,
+        instance: &Instance,
+    ) -> Result<(), LabError> {
         let held = instance.finalizers().iter().any(|one| one == FINALIZER);
         if held || instance.metadata.deletion_timestamp.is_some() {
             return Ok(());
@@ -161,7 +166,11 @@ impl Lab {
         let Some(submission) = &instance.spec.submission else { return Ok(()) };
         let Some(environment) = environment_of(subject, environment) else { return Ok(()) };
         let by = Submitter {
-            image: subject.config.submit_image.clone().unwrap_or_else(|| "sojourn.dev/sojourn".to_owned()),
+            image: subject
+                .config
+                .submit_image
+                .clone()
+                .unwrap_or_else(|| "sojourn.dev/sojourn".to_owned()),
             program: self.settings.submit_program.clone(),
             user: self.settings.submit_user,
             several: subject.state.submissions.entries.len() > 1,
@@ -174,7 +183,7 @@ impl Lab {
             "{}.{}.{}",
             instance.uid().unwrap_or_default(),
             environment.name,
-            wish.map_or(0, |at| at.as_second())
+            wish.map_or(0, Timestamp::as_second)
         );
         let job = object::job(instance, environment, submission, series, &key, &by);
         self.create(&subject.key.namespace, &job, "create the submission's Job").await
@@ -237,7 +246,10 @@ impl Lab {
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
         let params = DeleteParams {
-            preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+            preconditions: Some(Preconditions {
+                uid: Some(uid.to_owned()),
+                resource_version: None,
+            }),
             ..DeleteParams::background()
         };
         match api.delete(name, &params).await {

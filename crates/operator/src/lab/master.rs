@@ -40,14 +40,19 @@ impl Master {
             Some(there) => there,
             None => match api.create(&PostParams::default(), &secret).await {
                 // Another process was faster: its key is as good.
-                Err(kube::Error::Api(status)) if status.is_already_exists() => api.get(SECRET).await?,
+                Err(kube::Error::Api(status)) if status.is_already_exists() => {
+                    api.get(SECRET).await?
+                }
                 other => other?,
             },
         };
         let found = secret.data.and_then(|mut data| data.remove(ENTRY));
         let found = found.map(|bytes| bytes.0).filter(|bytes| bytes.len() >= LENGTH);
         if found.is_none() {
-            tracing::warn!(secret = SECRET, "it holds no key; links and tokens end with this process");
+            tracing::warn!(
+                secret = SECRET,
+                "it holds no key; links and tokens end with this process"
+            );
         }
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, found.as_deref().unwrap_or(&bytes))))
     }

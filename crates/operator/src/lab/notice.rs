@@ -200,7 +200,7 @@ const fn shown(kind: Kind) -> (&'static str, Severity) {
 fn words(notice: &Notice) -> String {
     let facts = &notice.facts;
     let mut text = String::new();
-    if let Some((alert, of)) = facts.alert {
+    if let Some((alert, of)) = facts.alert.filter(|(_, of)| *of > 1) {
         text.push_str(&format!("Warning {alert} of {of}: it "));
     } else if notice.kind == Kind::SubmissionFailed {
         text.push_str("Its data ");

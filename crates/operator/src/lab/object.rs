@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{
-    Capabilities, Container, EnvVar, EnvVarSource, PersistentVolumeClaim, PersistentVolumeClaimSpec,
-    PersistentVolumeClaimVolumeSource, Pod, PodSecurityContext, PodSpec, PodTemplateSpec,
-    ResourceRequirements, Secret, SecretKeySelector, SecretVolumeSource, SecurityContext, Service,
-    ServicePort, ServiceSpec, Volume, VolumeDevice, VolumeMount, VolumeResourceRequirements,
+    Capabilities, Container, EnvVar, EnvVarSource, PersistentVolumeClaim,
+    PersistentVolumeClaimSpec, PersistentVolumeClaimVolumeSource, Pod, PodSecurityContext, PodSpec,
+    PodTemplateSpec, ResourceRequirements, Secret, SecretKeySelector, SecretVolumeSource,
+    SecurityContext, Service, ServicePort, ServiceSpec, Volume, VolumeDevice, VolumeMount,
+    VolumeResourceRequirements,
 };
 use k8s_openapi::api::networking::v1::{
     HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule,
@@ -120,7 +121,11 @@ pub(crate) fn pod(
     let block = environment.volume_mode == Some(VolumeMode::Block);
     let path = environment.mount_path.clone().unwrap_or_default();
     let mounts = (claimed.is_some() && !block).then(|| {
-        vec![VolumeMount { name: DATA.to_owned(), mount_path: path.clone(), ..VolumeMount::default() }]
+        vec![VolumeMount {
+            name: DATA.to_owned(),
+            mount_path: path.clone(),
+            ..VolumeMount::default()
+        }]
     });
     let devices = (claimed.is_some() && block)
         .then(|| vec![VolumeDevice { name: DATA.to_owned(), device_path: path }]);
@@ -368,7 +373,10 @@ pub(crate) fn job(
         spec: Some(JobSpec {
             backoff_limit: Some(SUBMISSION_RETRIES),
             template: PodTemplateSpec {
-                metadata: Some(ObjectMeta { labels: metadata.labels.clone(), ..ObjectMeta::default() }),
+                metadata: Some(ObjectMeta {
+                    labels: metadata.labels.clone(),
+                    ..ObjectMeta::default()
+                }),
                 spec: Some(PodSpec {
                     containers: vec![container],
                     // A Pod per attempt: each keeps what it has to say until it was read.

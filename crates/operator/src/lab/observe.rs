@@ -99,7 +99,7 @@ impl Lab {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &subject.key.namespace);
         let params = ListParams::default().labels(&format!("job-name={job}"));
         let mut pods = api.list(&params).await?.items;
-        pods.sort_by_key(|pod| ended_at(pod));
+        pods.sort_by_key(ended_at);
         let message = pods.last().and_then(message).unwrap_or_default();
         Ok(match Receipt::from_termination_message(&message) {
             Ok(receipt) => Words { receipt: Some(receipt), error: None },

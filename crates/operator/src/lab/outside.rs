@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use sojourn_api::lab::LabConfig;
 use sojourn_drivers::guard::Allow;
-use sojourn_drivers::metrics::prometheus::{Address, Prometheus};
 use sojourn_drivers::metrics::Metrics;
+use sojourn_drivers::metrics::prometheus::{Address, Prometheus};
 use sojourn_drivers::notify::settings::Settings;
 use sojourn_drivers::notify::smtp::Smtp;
 use sojourn_drivers::notify::template::Templates;
@@ -67,7 +67,8 @@ impl Outside for Real {
         secrets: &Secrets,
     ) -> Result<Vec<Arc<dyn Channel>>, String> {
         let words = |error: &dyn std::error::Error| error.to_string();
-        let settings = config.mail_config_dir.as_ref().map(|folder| Settings::read(Path::new(folder)));
+        let settings =
+            config.mail_config_dir.as_ref().map(|folder| Settings::read(Path::new(folder)));
         let settings = settings.transpose().map_err(|error| words(&error))?;
         let zone = settings.as_ref().map_or_else(Zone::utc, |settings| settings.zone().clone());
         let folder = config.mail_template_dir.as_ref().map(Path::new);

@@ -30,8 +30,11 @@ struct Current {
 
 impl Default for Parts {
     fn default() -> Self {
-        let current =
-            Current { channels: Vec::new(), probe: Arc::new(NoProbe(String::new())), problem: None };
+        let current = Current {
+            channels: Vec::new(),
+            probe: Arc::new(NoProbe(String::new())),
+            problem: None,
+        };
         Self { current: RwLock::new(current), fallback: OnceLock::new() }
     }
 }
@@ -62,15 +65,15 @@ impl Parts {
         for reference in [&config.webhook_url, &config.slack_url] {
             secret.push(match reference {
                 None => None,
-                Some(reference) => read(client, reference)
-                    .await
-                    .map_err(|problem| note("a Secret", problem))
-                    .ok(),
+                Some(reference) => {
+                    read(client, reference).await.map_err(|problem| note("a Secret", problem)).ok()
+                }
             });
         }
         let slack_url = secret.pop().flatten();
         let webhook_url = secret.pop().flatten();
-        let wanted = config.enable_inactivity_notifications || config.enable_expiration_notifications;
+        let wanted =
+            config.enable_inactivity_notifications || config.enable_expiration_notifications;
         let channels = if wanted {
             match outside.channels(config, &Secrets { webhook_url, slack_url }) {
                 Ok(channels) => channels,

@@ -39,7 +39,8 @@ impl Prober {
         queue: Arc<Queue>,
         clock: Arc<dyn Clock>,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let (orders, mut waiting_orders) = mpsc::channel::<(Key, Target, Arc<dyn Probe>)>(MOST_WAITING);
+        let (orders, mut waiting_orders) =
+            mpsc::channel::<(Key, Target, Arc<dyn Probe>)>(MOST_WAITING);
         let prober = Self { found: Arc::default(), waiting: Arc::default(), orders };
         let (found, waiting) = (prober.found.clone(), prober.waiting.clone());
         let work = async move {

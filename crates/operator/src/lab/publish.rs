@@ -130,7 +130,13 @@ impl Lab {
             // The same change is told once, however often it is published; two environments may
             // come to the same end at the same time.
             let id = format!("{}.{}", now.as_second(), transition.message);
-            self.events.say(&about, transition.severity, transition.reason, &transition.message, &id);
+            self.events.say(
+                &about,
+                transition.severity,
+                transition.reason,
+                &transition.message,
+                &id,
+            );
             tracing::info!(
                 object = %subject.key,
                 reason = transition.reason,
@@ -227,7 +233,10 @@ fn merged(
             if let Some(was) = was {
                 let mut same = condition.clone();
                 same.observed_generation = was.observed_generation;
-                if same == *was && instance.status.as_ref().and_then(|s| s.observed_generation) == instance.metadata.generation {
+                if same == *was
+                    && instance.status.as_ref().and_then(|s| s.observed_generation)
+                        == instance.metadata.generation
+                {
                     condition = same;
                 }
             }

@@ -208,10 +208,13 @@ impl Lab {
     }
 
     /// Whom to ask about the Instance's status.
-    pub(super) fn check_target(&self, subject: &Subject, instance: &Instance) -> Option<ProbeTarget> {
-        let patience = |span: jiff::SignedDuration| {
-            Duration::try_from(span).unwrap_or(Duration::from_secs(3))
-        };
+    pub(super) fn check_target(
+        &self,
+        subject: &Subject,
+        instance: &Instance,
+    ) -> Option<ProbeTarget> {
+        let patience =
+            |span: jiff::SignedDuration| Duration::try_from(span).unwrap_or(Duration::from_secs(3));
         match check_target(instance)? {
             CheckTarget::Contract { url, timeout, keep, end } => Some(ProbeTarget::Contract {
                 url,

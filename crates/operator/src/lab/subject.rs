@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use kube::ResourceExt as _;
 use sojourn_api::lab::LabConfig;
 use sojourn_api::lab::convert::{OptOuts, intent, read_state, sources};
 use sojourn_api::lab::instance::Instance;
 use sojourn_api::lab::template::Template;
 use sojourn_api::lab::tenant::Tenant;
+use sojourn_api::name::lab::FINALIZER;
 use sojourn_core::activity::Source;
 use sojourn_core::key::Key;
 use sojourn_core::lab::intent::Intent;
-use sojourn_core::lab::state::State;
+use sojourn_core::lab::state::{Stage, State};
 
 use super::world::{Read, World, template_key};
 
@@ -40,7 +42,7 @@ impl Subject {
     ) -> Option<Self> {
         let instance = world.instances.get(key)?;
         let namespace = world.namespaces.get(&Key::new("", key.namespace.clone()))?;
-        if !config.covers(&namespace.labels) {
+        if !config.covers(&namespace.labels) && !waits_for_us(&instance) {
             return None;
         }
         let (template, tenant, intent, state) = match &*instance {
@@ -59,7 +61,7 @@ impl Subject {
                 let wanted = usable.and_then(|template| {
                     intent(readable, template, opt_outs, &config).map_err(|e| e.to_string())
                 });
-                let state = read_state(readable.status.as_ref());
+                let state = remembered(readable);
                 (template, tenant, wanted, state)
             }
             Err(problem) => (None, None, Err(problem.clone()), State::default()),
@@ -81,4 +83,25 @@ impl Subject {
     pub(crate) fn tenant(&self) -> Option<&Tenant> {
         self.tenant.as_deref().and_then(|tenant| tenant.as_ref().ok())
     }
+}
+
+/// Whether it is being deleted and cannot go without us, although it is no longer ours.
+fn waits_for_us(instance: &Read<Instance>) -> bool {
+    let Ok(instance) = instance else { return false };
+    let held = instance.finalizers().iter().any(|one| one == FINALIZER);
+    held && instance.metadata.deletion_timestamp.is_some()
+}
+
+/// What the object remembers. One that was stopped and started again while nobody looked does not
+/// show it, but its generation does: that takes two changes of the spec. It counts as a start, since
+/// whoever did it came back.
+fn remembered(instance: &Instance) -> State {
+    let mut state = read_state(instance.status.as_ref());
+    let seen = instance.status.as_ref().and_then(|status| status.observed_generation);
+    let changes =
+        instance.metadata.generation.zip(seen).map(|(now, seen)| now.saturating_sub(seen));
+    if instance.spec.running && changes.is_some_and(|changes| changes >= 2) {
+        state.ladder.stage = Stage::Stopped;
+    }
+    state
 }

@@ -41,6 +41,8 @@ impl NamespaceView {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ChildView {
     pub(crate) instance: Option<Key>,
+    /// The uid of the very Instance that it was made for.
+    pub(crate) owner: Option<String>,
     pub(crate) uid: String,
     pub(crate) deleting: bool,
 }
@@ -49,6 +51,7 @@ impl ChildView {
     pub(crate) fn of<K: Resource>(object: &K) -> Self {
         Self {
             instance: owner_of(object),
+            owner: owner_uid(object),
             uid: object.uid().unwrap_or_default(),
             deleting: object.meta().deletion_timestamp.is_some(),
         }
@@ -73,10 +76,19 @@ fn owner_of<K: Resource>(object: &K) -> Option<Key> {
     Some(Key::new(object.namespace().unwrap_or_default(), name.clone()))
 }
 
+/// An Instance that was deleted and made again has the name of the old one, whose parts may still be
+/// there for a while; they are not its own.
+fn owner_uid<K: Resource>(object: &K) -> Option<String> {
+    let owner = object.owner_references().iter().find(|owner| owner.controller == Some(true));
+    owner.map(|owner| owner.uid.clone())
+}
+
 /// A Pod of an environment.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PodView {
     pub(crate) instance: Option<Key>,
+    /// The uid of the very Instance that it was made for.
+    pub(crate) owner: Option<String>,
     pub(crate) uid: String,
     pub(crate) environment: String,
     /// Of a Job that hands something in, not of the environment itself.
@@ -114,6 +126,7 @@ impl PodView {
         let ip = status.and_then(|status| status.pod_ip.as_deref());
         Self {
             instance: owner_of(pod),
+            owner: owner_uid(pod),
             uid: pod.uid().unwrap_or_default(),
             environment: pod.labels().get(lab::ENVIRONMENT).cloned().unwrap_or_default(),
             submission: pod.labels().contains_key(super::object::SUBMISSION),
@@ -183,8 +196,9 @@ impl JobView {
     pub(crate) fn of(job: &Job) -> Self {
         let status = job.status.as_ref();
         let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-        let holds =
-            |wanted: &str| conditions.iter().find(|one| one.type_ == wanted && one.status == "True");
+        let holds = |wanted: &str| {
+            conditions.iter().find(|one| one.type_ == wanted && one.status == "True")
+        };
         let end = if holds("Complete").is_some() {
             let at = status.and_then(|status| status.completion_time.as_ref()).map(|time| time.0);
             JobEnd::Complete { at }

@@ -7,8 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::networking::v1::Ingress;
-use kube::core::DeserializeGuard;
-use kube::runtime::watcher;
 use kube::{Api, Client};
 use sojourn_api::lab::instance::Instance;
 use sojourn_api::lab::template::Template;
@@ -20,7 +18,7 @@ use super::object::child_name;
 use super::view::{
     ChildView, JobView, NamespaceView, PodView, claim_view, ingress_view, service_view,
 };
-use crate::frame::{Cache, Change, Index, Queue, Tasks, Watching};
+use crate::frame::{Cache, Change, Guarded, Index, Queue, Tasks, Watching};
 
 /// An object of one of our kinds, or why it cannot be read.
 pub(crate) type Read<K> = Result<K, String>;
@@ -92,7 +90,7 @@ impl World {
 
     /// Keeps every cache up to date.
     pub(crate) fn follow(self: &Arc<Self>, client: &Client, watching: Watching, tasks: &mut Tasks) {
-        let all = watcher::Config::default().timeout(watching.timeout_seconds);
+        let all = watching.everything();
         let ours = all.clone().labels(lab::INSTANCE);
         macro_rules! follow {
             ($name:literal, $kind:ty, $cache:ident, $selection:expr, $project:expr, $changed:ident) => {{
@@ -105,10 +103,17 @@ impl World {
                 });
             }};
         }
-        follow!("instances", DeserializeGuard<Instance>, instances, all, read_instance, instance_changed);
-        follow!("templates", DeserializeGuard<Template>, templates, all, read, template_changed);
-        follow!("tenants", DeserializeGuard<Tenant>, tenants, all, read, tenant_changed);
-        follow!("namespaces", Namespace, namespaces, all, |o| NamespaceView::of(&o), namespace_changed);
+        follow!("instances", Guarded<Instance>, instances, all, read_instance, instance_changed);
+        follow!("templates", Guarded<Template>, templates, all, Guarded::read, template_changed);
+        follow!("tenants", Guarded<Tenant>, tenants, all, Guarded::read, tenant_changed);
+        follow!(
+            "namespaces",
+            Namespace,
+            namespaces,
+            all,
+            |o| NamespaceView::of(&o),
+            namespace_changed
+        );
         follow!("pods", Pod, pods, ours, |o| PodView::of(&o), pod_changed);
         follow!("claims", PersistentVolumeClaim, claims, ours, |o| claim_view(&o), child_changed);
         follow!("services", Service, services, ours, |o| service_view(&o), child_changed);
@@ -155,7 +160,9 @@ impl World {
     }
 
     fn tenant_changed(&self, change: &Change<'_, Read<Tenant>>) {
-        let spec = |read: Option<&Read<Tenant>>| read.map(|read| read.as_ref().map(|t| t.spec.clone()).ok());
+        let spec = |read: Option<&Read<Tenant>>| {
+            read.map(|read| read.as_ref().map(|t| t.spec.clone()).ok())
+        };
         if spec(change.before) != spec(change.now) {
             self.wake_all(&self.of_tenant.of(&change.key.name));
         }
@@ -262,7 +269,9 @@ const fn readable(read: Option<&Read<Instance>>) -> Option<&Instance> {
 }
 
 /// What of a template concerns its instances: all but what people call it.
-fn policy(template: Option<&Read<Template>>) -> Option<(sojourn_api::lab::template::TemplateSpec, Option<String>)> {
+fn policy(
+    template: Option<&Read<Template>>,
+) -> Option<(sojourn_api::lab::template::TemplateSpec, Option<String>)> {
     let template = template?.as_ref().ok()?;
     let mut spec = template.spec.clone();
     spec.pretty_name.clear();
@@ -277,12 +286,8 @@ pub(crate) fn template_key(instance: &Instance) -> Key {
     Key::new(template.namespace.clone().unwrap_or_else(own), template.name.clone())
 }
 
-fn read<K>(guarded: DeserializeGuard<K>) -> Read<K> {
-    guarded.0.map_err(|invalid| invalid.error)
-}
-
-fn read_instance(guarded: DeserializeGuard<Instance>) -> Read<Instance> {
-    read(guarded).map(slim)
+fn read_instance(guarded: Guarded<Instance>) -> Read<Instance> {
+    guarded.read().map(slim)
 }
 
 /// An instance without what nobody here reads: there may be a hundred thousand of them.

@@ -23,7 +23,11 @@ const STEPS: usize = 16;
 
 /// The coming steps of an Instance. Nothing, if something that matters cannot be read: then what the
 /// controllers wrote down must do.
-pub(super) async fn ahead(way: &Way, object: &DynamicObject, now: Timestamp) -> Option<Vec<Coming>> {
+pub(super) async fn ahead(
+    way: &Way,
+    object: &DynamicObject,
+    now: Timestamp,
+) -> Option<Vec<Coming>> {
     let instance: Instance = object.clone().try_parse().ok()?;
     let own = instance.namespace()?;
     let named = &instance.spec.template;

@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::lab::sample;
 
-fn environment(change: serde_json::Value) -> Environment {
+fn environment(change: &serde_json::Value) -> Environment {
     let mut one = serde_json::to_value(&sample::template(json!({})).spec.environment_list[0])
         .expect("an environment");
     for (name, value) in change.as_object().expect("fields") {
@@ -23,7 +23,7 @@ fn submitter() -> Submitter {
     }
 }
 
-fn submission(change: serde_json::Value) -> Submission {
+fn submission(change: &serde_json::Value) -> Submission {
     let mut one = json!({"url": "https://exams.example/in"});
     for (name, value) in change.as_object().expect("fields") {
         one[name] = value.clone();
@@ -33,7 +33,7 @@ fn submission(change: serde_json::Value) -> Submission {
 
 fn submit_job() -> Job {
     let instance = sample::instance(json!({}));
-    job(&instance, &environment(json!({})), &submission(json!({})), 2, "k-1", &submitter())
+    job(&instance, &environment(&json!({})), &submission(&json!({})), 2, "k-1", &submitter())
 }
 
 fn pod_of(job: &Job) -> &PodSpec {
@@ -48,7 +48,7 @@ fn texts(list: &[&str]) -> Vec<String> {
 #[test]
 fn everything_of_an_instance_is_owned_by_it_and_says_so() {
     let instance = sample::instance(json!({}));
-    let web = environment(json!({}));
+    let web = environment(&json!({}));
     let style = IngressStyle::default();
     let all = [
         claim(&instance, &web).metadata,
@@ -73,7 +73,7 @@ fn everything_of_an_instance_is_owned_by_it_and_says_so() {
 fn the_pod_finds_its_data_its_path_and_its_token() {
     let instance = sample::instance(json!({}));
     let report = ReportTo { url: "https://lab.example/report/course/ada".to_owned() };
-    let made = pod(&instance, &environment(json!({})), Some(&report));
+    let made = pod(&instance, &environment(&json!({})), Some(&report));
     let spec = made.spec.expect("a spec");
     assert_eq!(spec.automount_service_account_token, Some(false), "it has no business in the API");
     assert_eq!(spec.enable_service_links, Some(false));
@@ -97,7 +97,7 @@ fn the_pod_finds_its_data_its_path_and_its_token() {
 #[test]
 fn a_disk_is_a_device_and_nothing_is_a_nothing() {
     let instance = sample::instance(json!({}));
-    let disk = environment(json!({"volumeMode": "Block", "mountPath": "/dev/disk"}));
+    let disk = environment(&json!({"volumeMode": "Block", "mountPath": "/dev/disk"}));
     let spec = pod(&instance, &disk, None).spec.expect("a spec");
     assert_eq!(spec.containers[0].volume_mounts, None);
     let devices = spec.containers[0].volume_devices.as_ref().expect("a device");
@@ -107,7 +107,7 @@ fn a_disk_is_a_device_and_nothing_is_a_nothing() {
     let size = claimed.resources.and_then(|all| all.requests).expect("a size");
     assert_eq!(size["storage"].0, "1Gi");
 
-    let scratch = environment(json!({"persistent": false, "image": "", "ports": []}));
+    let scratch = environment(&json!({"persistent": false, "image": "", "ports": []}));
     let spec = pod(&instance, &scratch, None).spec.expect("a spec");
     assert_eq!((&spec.volumes, &spec.containers[0].volume_mounts), (&None, &None));
     assert!(spec.containers[0].image.is_some(), "the API insists on one");
@@ -119,7 +119,7 @@ fn a_disk_is_a_device_and_nothing_is_a_nothing() {
 fn the_way_in_leads_to_the_first_port() {
     let instance = sample::instance(json!({}));
     let ports = json!([{"containerPort": 8080}, {"name": "ssh", "containerPort": 22}]);
-    let web = environment(json!({"ports": ports}));
+    let web = environment(&json!({"ports": ports}));
     let spec = service(&instance, &web).and_then(|service| service.spec).expect("a spec");
     let named: Vec<_> = spec.ports.iter().flatten().map(|p| (p.name.as_deref(), p.port)).collect();
     assert_eq!(named, [(Some("port-8080"), 8080), (Some("ssh"), 22)]);
@@ -228,8 +228,8 @@ fn the_submitter_is_one_command_with_its_share_of_the_machine() {
 #[test]
 fn a_disk_is_handed_in_as_a_device() {
     let instance = sample::instance(json!({}));
-    let disk = environment(json!({"volumeMode": "Block"}));
-    let job = job(&instance, &disk, &submission(json!({})), 1, "k", &submitter());
+    let disk = environment(&json!({"volumeMode": "Block"}));
+    let job = job(&instance, &disk, &submission(&json!({})), 1, "k", &submitter());
     let container = &pod_of(&job).containers[0];
     let args = container.args.as_ref().expect("arguments");
     assert!(args.windows(2).any(|pair| pair == ["--device", "/submission"]), "{args:?}");
@@ -241,8 +241,8 @@ fn a_disk_is_handed_in_as_a_device() {
 #[test]
 fn credentials_are_a_folder_and_no_argument() {
     let instance = sample::instance(json!({}));
-    let submission = submission(json!({"method": "S3", "secretRef": {"name": "exam-store"}}));
-    let job = job(&instance, &environment(json!({})), &submission, 1, "k", &submitter());
+    let submission = submission(&json!({"method": "S3", "secretRef": {"name": "exam-store"}}));
+    let job = job(&instance, &environment(&json!({})), &submission, 1, "k", &submitter());
     let pod = pod_of(&job);
     let args = pod.containers[0].args.as_ref().expect("arguments");
     assert!(args.windows(2).any(|pair| pair == ["--method", "S3"]));
@@ -261,9 +261,9 @@ fn credentials_are_a_folder_and_no_argument() {
 fn several_uploads_to_one_place_do_not_overwrite_each_other() {
     let instance = sample::instance(json!({}));
     let url_of = |method: &str, several: bool, url: &str| {
-        let submission = submission(json!({"method": method, "url": url}));
+        let submission = submission(&json!({"method": method, "url": url}));
         let by = Submitter { several, ..submitter() };
-        let job = job(&instance, &environment(json!({})), &submission, 1, "k", &by);
+        let job = job(&instance, &environment(&json!({})), &submission, 1, "k", &by);
         pod_of(&job).containers[0].args.as_ref().expect("arguments")[4].clone()
     };
     for (method, several, url, sent) in [

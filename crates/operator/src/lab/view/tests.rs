@@ -27,7 +27,7 @@ fn true_in_either_place_opts_out_and_nothing_else_does() {
     }
 }
 
-fn pod(change: Value) -> PodView {
+fn pod(change: &Value) -> PodView {
     let mut whole = json!({
         "metadata": {
             "name": "ada-web", "namespace": "course", "uid": "p-1",
@@ -52,7 +52,7 @@ fn pod(change: Value) -> PodView {
 
 #[test]
 fn a_pod_tells_whose_it_is_and_where_it_answers() {
-    let seen = pod(json!({}));
+    let seen = pod(&json!({}));
     assert_eq!(seen.instance, Some(Key::new("course", "ada")));
     assert_eq!((seen.environment.as_str(), seen.uid.as_str()), ("web", "p-1"));
     assert_eq!((seen.phase, seen.ready, seen.deleting), (PodPhase::Running, true, false));
@@ -61,17 +61,17 @@ fn a_pod_tells_whose_it_is_and_where_it_answers() {
     assert_eq!(seen.ports, [(8080, 8080), (22, 22)]);
     assert!(!seen.submission);
 
-    let given = pod(json!({"metadata": {"annotations": {
+    let given = pod(&json!({"metadata": {"annotations": {
         "sojourn.dev/ports": r#"{"http": 20001, "22": 20002}"#,
     }}}));
     assert_eq!(given.ports, [(8080, 20001), (22, 20002)], "the node gave it other ports");
-    let garbage = pod(json!({"metadata": {"annotations": {"sojourn.dev/ports": "{"}}}));
+    let garbage = pod(&json!({"metadata": {"annotations": {"sojourn.dev/ports": "{"}}}));
     assert_eq!(garbage.ports, [(8080, 8080), (22, 22)]);
 }
 
 #[test]
 fn a_pod_that_hands_in_is_no_environment() {
-    let seen = pod(json!({"metadata": {"labels": {
+    let seen = pod(&json!({"metadata": {"labels": {
         "lab.sojourn.dev/instance": "ada", "lab.sojourn.dev/submission": "1",
     }}}));
     assert!(seen.submission);
@@ -86,10 +86,10 @@ fn half_a_status_is_no_readiness() {
         (json!({"phase": "Succeeded", "conditions": []}), PodPhase::Succeeded, false),
         (json!({"conditions": [{"type": "Ready", "status": "Unknown"}]}), PodPhase::Running, false),
     ] {
-        let seen = pod(json!({"status": status}));
+        let seen = pod(&json!({"status": status}));
         assert_eq!((seen.phase, seen.ready), (phase, ready), "{status}");
     }
-    assert_eq!(pod(json!({"status": {"podIP": "nowhere"}})).ip, None);
+    assert_eq!(pod(&json!({"status": {"podIP": "nowhere"}})).ip, None);
 }
 
 #[test]
@@ -108,11 +108,11 @@ fn a_pod_that_does_not_run_says_why_in_the_nodes_words() {
         (json!({"status": {"reason": "Evicted", "message": "no room"}}), Some("no room")),
         (json!({"status": {"reason": "Evicted", "message": ""}}), Some("Evicted")),
     ] {
-        assert_eq!(pod(change.clone()).message.as_deref(), words, "{change}");
+        assert_eq!(pod(&change).message.as_deref(), words, "{change}");
     }
 }
 
-fn job(spec: Value, status: Value) -> JobView {
+fn job(spec: &Value, status: &Value) -> JobView {
     JobView::of(&read(json!({
         "metadata": {"name": "ada-web-submit-3", "namespace": "course", "labels": {
             "lab.sojourn.dev/instance": "ada", "lab.sojourn.dev/environment": "web",
@@ -126,20 +126,20 @@ fn job(spec: Value, status: Value) -> JobView {
 #[test]
 fn a_job_is_at_its_end_only_when_it_says_so() {
     let spec = json!({"template": {}});
-    let running = job(spec.clone(), json!({"failed": 2, "active": 1}));
+    let running = job(&spec, &json!({"failed": 2, "active": 1}));
     assert_eq!((running.series, running.failed, &running.end), (3, 2, &JobEnd::Running));
     assert_eq!((running.leaving, running.environment.as_str()), (false, "web"));
 
     let condition = |kind: &str, status: &str| json!([{"type": kind, "status": status}]);
-    let unsure = job(spec.clone(), json!({"conditions": condition("Complete", "False")}));
+    let unsure = job(&spec, &json!({"conditions": condition("Complete", "False")}));
     assert_eq!(unsure.end, JobEnd::Running);
     let done = json!({
         "conditions": condition("Complete", "True"), "completionTime": at(60).to_string(),
     });
-    assert_eq!(job(spec.clone(), done).end, JobEnd::Complete { at: Some(at(60)) });
-    let failed = job(spec, json!({"conditions": condition("Failed", "True")}));
+    assert_eq!(job(&spec, &done).end, JobEnd::Complete { at: Some(at(60)) });
+    let failed = job(&spec, &json!({"conditions": condition("Failed", "True")}));
     assert_eq!(failed.end, JobEnd::Failed { message: "the Job failed".to_owned() });
 
-    let leaving = job(json!({"template": {}, "ttlSecondsAfterFinished": 300}), json!({}));
+    let leaving = job(&json!({"template": {}, "ttlSecondsAfterFinished": 300}), &json!({}));
     assert!(leaving.leaving, "its outcome is on record");
 }

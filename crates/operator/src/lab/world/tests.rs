@@ -32,7 +32,7 @@ fn woken(queue: &Queue) -> Vec<String> {
     all
 }
 
-fn namespace(metadata: Value) -> NamespaceView {
+fn namespace(metadata: &Value) -> NamespaceView {
     let namespace = serde_json::from_value(json!({"metadata": metadata})).expect("a Namespace");
     NamespaceView::of(&namespace)
 }
@@ -43,7 +43,7 @@ fn a_namespace_concerns_its_own_instances_only() {
     let (world, queue) = neighbours();
     let course = Key::new("", "course");
     let put = |metadata: Value| {
-        world.namespaces.insert(&course, namespace(metadata), |change| {
+        world.namespaces.insert(&course, namespace(&metadata), |change| {
             world.namespace_changed(change);
         });
         woken(&queue)

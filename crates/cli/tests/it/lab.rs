@@ -1,0 +1,10 @@
+//! What people type about personal environments, on `sojourn up`.
+
+#[path = "lab/ask.rs"]
+mod ask;
+#[path = "lab/setting.rs"]
+mod setting;
+#[path = "lab/stage.rs"]
+mod stage;
+#[path = "lab/wish.rs"]
+mod wish;

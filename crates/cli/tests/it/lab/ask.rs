@@ -1,0 +1,184 @@
+//! `plan`, `why`, `open`, and questions that have no answer.
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::stage::Stage;
+use crate::folder::Folder;
+use crate::process::{command, sojourn};
+
+#[tokio::test]
+async fn plan_says_what_comes_when_and_why_in_every_form() {
+    let stage = Stage::lent().await;
+    let status = stage.until(|status| status["next"]["at"].is_string()).await;
+    let (at, why) = (&status["next"]["at"], &status["next"]["why"]);
+    let table = stage.prints(&["plan"]).await;
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(
+        lines[0].split_whitespace().collect::<Vec<_>>(),
+        ["AT", "IN", "ACTION", "OBJECT", "WHY"]
+    );
+    assert_eq!(lines.len(), 2, "{table}");
+    for part in [at, why, &json!("Warn"), &json!("instance/one")] {
+        assert!(lines[1].contains(part.as_str().expect("a text")), "{part} in {table}");
+    }
+    let everywhere = stage.prints(&["plan", "-A"]).await;
+    assert!(everywhere.contains("NAMESPACE") && everywhere.contains("default"), "{everywhere}");
+    assert_eq!(stage.prints(&["plan", "-o", "name"]).await, "instance/one");
+
+    let expected = json!([{
+        "at": at, "action": "Warn", "object": "instance/one", "namespace": "default", "why": why,
+    }]);
+    let read: Value =
+        serde_json::from_str(&stage.prints(&["plan", "-o", "json"]).await).expect("JSON");
+    assert_eq!(read, expected);
+    let yaml = stage.prints(&["plan", "instance/one", "-o", "yaml"]).await;
+    let ahead: Vec<Value> = serde_saphyr::from_str(&yaml).expect("YAML");
+    let actions: Vec<_> = ahead.iter().filter_map(|step| step["action"].as_str()).collect();
+    assert_eq!(actions, ["Warn", "Warn", "Warn", "Delete"], "one object: all that is foreseen");
+    assert!(ahead.iter().map(|step| step["at"].as_str()).is_sorted(), "{ahead:?}");
+    let nothing = stage.prints(&["plan", "-n", "kube-system"]).await;
+    assert_eq!(nothing, "Nothing will happen by itself.");
+}
+
+#[tokio::test]
+async fn why_explains_one_object_in_every_form() {
+    let stage = Stage::lent().await;
+    for named in ["instance/one", "instances/one", "inst/one", "Instance/one"] {
+        let text = stage.prints(&["why", named]).await;
+        assert!(text.contains("Warn 20"), "{text}");
+        assert!(text.contains("condition  Accepted=True Valid\n"), "{text}");
+        assert!(text.lines().all(|line| line == line.trim_end()), "{text}");
+    }
+    let read: Value =
+        serde_json::from_str(&stage.prints(&["why", "instance/one", "-o", "json"]).await)
+            .expect("JSON");
+    assert_eq!(read["lifecycle"]["stage"], "Active");
+    let yaml = stage.prints(&["why", "instance/one", "-o", "yaml"]).await;
+    let yaml: Value = serde_saphyr::from_str(&yaml).expect("YAML");
+    assert_eq!(yaml["lastStartedAt"], read["lastStartedAt"]);
+    assert_eq!(stage.prints(&["why", "instance/one", "-o", "name"]).await, "instance/one");
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_an_answer_and_what_cannot_be_is_none() {
+    let stage = Stage::lent().await;
+    for (args, code, words) in [
+        (&["why", "instance/two"][..], 1, "instances.lab.sojourn.dev \"two\" not found"),
+        (&["why", "instance/one", "-n", "elsewhere"], 1, "Looked in namespace elsewhere"),
+        (&["why", "pod/one"], 2, "It serves: instance, template, tenant."),
+        (&["why", "template/notebook"], 2, "nothing is ever decided about a template"),
+        (&["plan", "pod/one"], 2, "pod is no kind of Sojourn's"),
+        (&["why", "one"], 2, "write KIND/NAME, such as instance/alice"),
+        (&["why", "instance/a/b"], 2, "write KIND/NAME, such as instance/alice"),
+        (&["plan", "-o", "wide"], 2, "possible values: table, json, yaml, name"),
+    ] {
+        let (ended, told) = stage.refuses(args).await;
+        assert_eq!(ended, code, "{args:?}: {told}");
+        assert!(told.contains(words), "{args:?}: {told}");
+        assert!(!told.contains("Status {"), "what programs read is not for people: {told}");
+    }
+}
+
+#[tokio::test]
+async fn an_api_that_cannot_be_reached_is_not_available() {
+    let stage = Stage::empty(&["--no-pods"]).await;
+    let text = std::fs::read_to_string(&stage.kubeconfig).expect("a kubeconfig");
+    let mut config: Value = serde_json::from_str(&text).expect("JSON");
+    // Nobody listens on a port that was free just now.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = free.local_addr().expect("an address");
+    drop(free);
+    config["clusters"][0]["cluster"]["server"] = json!(format!("https://{address}"));
+    let folder = Folder::new();
+    let file = folder.join("kubeconfig");
+    std::fs::write(&file, config.to_string()).expect("written");
+    let file = file.display().to_string();
+    for args in [
+        &["plan"][..],
+        &["why", "instance/one"],
+        &["keep", "instance/one"],
+        &["stop", "instance/one"],
+        &["submission", "retry", "instance/one"],
+        &["config"],
+    ] {
+        let ended = sojourn(&[args, &["--kubeconfig", &file]].concat());
+        assert_eq!(ended.code, Some(3), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(&format!("Is https://{address}")), "{}", ended.stderr);
+    }
+    let missing = sojourn(&["plan", "--kubeconfig", "/nowhere/at/all"]);
+    assert_eq!(missing.code, Some(2), "{}", missing.stderr);
+    assert!(missing.stderr.contains("/nowhere/at/all"), "{}", missing.stderr);
+}
+
+/// Sends one request and reads the head of the answer.
+async fn request(method: &str, link: &str) -> String {
+    let rest = link.strip_prefix("http://").expect("plain on this machine");
+    let (site, path) = rest.split_once('/').expect("a path");
+    let mut stream = TcpStream::connect(site).await.expect("it is up");
+    let head = format!(
+        "{method} /{path} HTTP/1.1\r\nHost: {site}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.expect("answered");
+    let answer = String::from_utf8_lossy(&answer).to_ascii_lowercase();
+    answer.split("\r\n\r\n").next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn open_prints_a_link_that_signs_in_once() {
+    let stage = Stage::empty(&["--no-pods"]).await;
+    let web = stage.server.field("web");
+    let link = stage.prints(&["open", "--web", &web]).await;
+    let link = link.trim();
+    assert!(link.starts_with(&format!("{web}/sign-in/")), "{link}");
+    let page = request("GET", link).await;
+    assert!(page.starts_with("http/1.1 200") && !page.contains("set-cookie"), "{page}");
+    let first = request("POST", link).await;
+    assert!(first.starts_with("http/1.1 303"), "{first}");
+    let cookie = first.lines().find(|line| line.starts_with("set-cookie")).expect("a cookie");
+    assert!(cookie.contains("httponly") && cookie.contains("samesite=strict"), "{cookie}");
+    let second = request("POST", link).await;
+    assert!(second.starts_with("http/1.1 410") && !second.contains("set-cookie"), "{second}");
+}
+
+#[tokio::test]
+async fn open_finds_the_place_by_the_data_that_is_used() {
+    let folder = Folder::new();
+    let server = crate::process::Running::up_on(folder.path());
+    let mut open = command(&["open"]);
+    open.env("KUBECONFIG", server.kubeconfig());
+    let ended = crate::process::Running::start(open).ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with(&server.field("web")), "{}", ended.stdout);
+    let elsewhere = Folder::new();
+    let mut open = command(&["open"]);
+    open.env("XDG_DATA_HOME", elsewhere.path());
+    let ended = crate::process::Running::start(open).ended();
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    assert!(ended.stderr.contains("Is `sojourn up` running?"), "{}", ended.stderr);
+}
+
+#[test]
+fn every_command_says_what_it_does() {
+    for (command, words) in [
+        ("plan", "[default: table]"),
+        ("why", "KIND/NAME"),
+        ("keep", "[default: 1h]"),
+        ("extend", "[default: 1h]"),
+        ("stop", "Stop something; what it keeps is kept"),
+        ("start", "Start something again, with what it kept"),
+        ("submission", "retry:"),
+        ("open", "signs a browser in, once"),
+        ("config", "sojourn-system/sojourn"),
+        ("crds", "kubectl apply"),
+        ("operator", "sojourn crds | kubectl apply -f -"),
+        ("ssh-tracker", "127.0.0.1:9112"),
+    ] {
+        let ended = sojourn(&[command, "--help"]);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{command}");
+        assert!(ended.stdout.contains(words), "{command}: {}", ended.stdout);
+    }
+}

@@ -1,0 +1,370 @@
+//! A way to the API that fails as real ones do: before a write took effect, after it did, with a
+//! conflict, and with watches that lose an event, fall silent and are then cut.
+//!
+//! Whether a request fails is drawn from the seed, the request and how often it was made, not from a
+//! common sequence: two requests that change places change nothing.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Method, Request, Response, StatusCode, Uri};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use kube::Client;
+use kube::client::Body;
+use tokio::sync::{Notify, watch};
+use tokio::time::Sleep;
+use tower::Service;
+
+use crate::dice::Dice;
+
+/// So long a watch that lost an event stays silent at most, as a dead connection would.
+pub const LONGEST_SILENCE: Duration = Duration::from_secs(290);
+/// How long watches live when they are not to be opened anew all the time.
+const LONG_WATCH_SECONDS: &str = "timeoutSeconds=100000000";
+
+/// How often what goes wrong, in a thousand.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rates {
+    /// A write is refused, and nothing was changed.
+    pub before: u64,
+    /// A write took effect, and its answer was lost.
+    pub after: u64,
+    /// Somebody else was faster.
+    pub conflict: u64,
+    /// A read fails.
+    pub read: u64,
+    /// A watch loses what it was about to say, and is cut soon after.
+    pub lost: u64,
+}
+
+/// What goes wrong, decided by a seed.
+#[derive(Debug)]
+pub struct Faults {
+    rates: Rates,
+    on: AtomicBool,
+    long_watches: bool,
+    dice: Dice,
+    asked: Mutex<HashMap<String, u64>>,
+    /// Writes that took effect since the last order to kill.
+    writes: AtomicU64,
+    /// After so many of them the process is killed; zero means never.
+    kill_after: AtomicU64,
+    /// Counts the orders to cut every watch.
+    cuts: watch::Sender<u64>,
+}
+
+impl Faults {
+    pub fn new(rates: Rates, dice: Dice, long_watches: bool) -> Arc<Self> {
+        Arc::new(Self {
+            rates,
+            on: AtomicBool::new(true),
+            long_watches,
+            dice,
+            asked: Mutex::default(),
+            writes: AtomicU64::new(0),
+            kill_after: AtomicU64::new(0),
+            cuts: watch::Sender::new(0),
+        })
+    }
+
+    /// Cuts every watch: whoever follows lists anew.
+    pub fn cut_watches(&self) {
+        self.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Nothing fails while it is off.
+    pub fn switch(&self, on: bool) {
+        self.on.store(on, Ordering::Relaxed);
+    }
+
+    /// The process is to be killed right after its n-th write from now; never, if that is zero.
+    pub fn kill_after(&self, writes: u64) {
+        self.writes.store(0, Ordering::Relaxed);
+        self.kill_after.store(writes, Ordering::Relaxed);
+    }
+
+    /// Whether the process that was to be killed still lives.
+    pub fn kill_is_pending(&self) -> bool {
+        self.kill_after.load(Ordering::Relaxed) > 0
+    }
+
+    fn rolls(&self, chance: u64, what: &str, request: &str) -> bool {
+        if chance == 0 || !self.on.load(Ordering::Relaxed) {
+            return false;
+        }
+        let what = format!("{what} {request}");
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = asked.entry(what.clone()).or_default();
+        *times += 1;
+        self.dice.split(&format!("{what} {times}")).permille(chance)
+    }
+
+    /// Whether the process dies of this write.
+    fn wrote(&self) -> bool {
+        let limit = self.kill_after.load(Ordering::Relaxed);
+        let writes = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
+        if limit == 0 || writes < limit {
+            return false;
+        }
+        self.kill_after.store(0, Ordering::Relaxed);
+        true
+    }
+}
+
+/// The way of one process to the API. When the process is killed, nothing goes through any more.
+#[derive(Debug)]
+pub struct Line {
+    faults: Arc<Faults>,
+    dead: AtomicBool,
+    killed: Notify,
+}
+
+impl Line {
+    pub fn new(faults: Arc<Faults>) -> Arc<Self> {
+        Arc::new(Self { faults, dead: AtomicBool::new(false), killed: Notify::new() })
+    }
+
+    /// From now on no request is answered. Whoever watches over the process ends it.
+    pub fn kill(&self) {
+        self.dead.store(true, Ordering::Relaxed);
+        self.killed.notify_one();
+    }
+
+    /// Waits until the process is to be ended.
+    pub async fn killed(&self) {
+        self.killed.notified().await;
+    }
+
+    fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Relaxed)
+    }
+
+    /// A client whose requests go this way.
+    pub fn client(self: &Arc<Self>, inner: Client) -> Client {
+        Client::new(Faulty { inner, line: self.clone() }, "default")
+    }
+}
+
+#[derive(Clone)]
+struct Faulty {
+    inner: Client,
+    line: Arc<Line>,
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+type AnswerBody = UnsyncBoxBody<Bytes, Failure>;
+type Answer = Response<AnswerBody>;
+
+impl Service<Request<Body>> for Faulty {
+    type Response = Answer;
+    type Error = Failure;
+    type Future = BoxFuture<'static, Result<Answer, Failure>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (inner, line) = (self.inner.clone(), self.line.clone());
+        Box::pin(async move {
+            if line.is_dead() {
+                return std::future::pending().await;
+            }
+            let query = request.uri().query().unwrap_or_default();
+            if query.split('&').any(|pair| pair == "watch=true" || pair == "watch=1") {
+                return follow(inner, line, request).await;
+            }
+            if matches!(*request.method(), Method::GET | Method::HEAD) {
+                return read(inner, &line.faults, request).await;
+            }
+            write(inner, &line, request).await
+        })
+    }
+}
+
+async fn read(inner: Client, faults: &Faults, request: Request<Body>) -> Result<Answer, Failure> {
+    if faults.rolls(faults.rates.read, "read", request.uri().path()) {
+        return Ok(refusal(StatusCode::SERVICE_UNAVAILABLE, "the read was lost"));
+    }
+    forward(inner, request).await
+}
+
+async fn write(inner: Client, line: &Line, request: Request<Body>) -> Result<Answer, Failure> {
+    let faults = &line.faults;
+    let named = format!("{} {}", request.method(), request.uri().path());
+    if faults.rolls(faults.rates.before, "before", &named) {
+        return Ok(refusal(StatusCode::SERVICE_UNAVAILABLE, "refused before it took effect"));
+    }
+    if *request.method() != Method::POST && faults.rolls(faults.rates.conflict, "conflict", &named)
+    {
+        return Ok(refusal(StatusCode::CONFLICT, "somebody else was faster"));
+    }
+    let answer = forward(inner, request).await?;
+    if answer.status().is_success() && faults.wrote() {
+        // The process dies here; whoever waits is dropped with it.
+        line.kill();
+        return std::future::pending().await;
+    }
+    if faults.rolls(faults.rates.after, "after", &named) {
+        return Ok(refusal(StatusCode::INTERNAL_SERVER_ERROR, "the answer was lost"));
+    }
+    Ok(answer)
+}
+
+async fn follow(
+    inner: Client,
+    line: Arc<Line>,
+    mut request: Request<Body>,
+) -> Result<Answer, Failure> {
+    if line.faults.long_watches {
+        *request.uri_mut() = lengthened(request.uri())?;
+    }
+    let path = request.uri().path().to_owned();
+    let mut cuts = line.faults.cuts.subscribe();
+    let cut = Box::pin(async move {
+        // The sender lives as long as the line.
+        drop(cuts.changed().await);
+    });
+    let answer = forward(inner, request).await?;
+    let watched = |body| Watch { body, line, path, cut, silence: None, over: false }.boxed_unsync();
+    Ok(answer.map(watched))
+}
+
+/// The same watch for ever and without bookmarks: a virtual month is not spent on opening it anew.
+fn lengthened(uri: &Uri) -> Result<Uri, Failure> {
+    let kept = uri.query().unwrap_or_default().split('&').filter(|pair| {
+        !pair.starts_with("timeoutSeconds=") && !pair.starts_with("allowWatchBookmarks=")
+    });
+    let pairs: Vec<&str> = kept.chain([LONG_WATCH_SECONDS]).collect();
+    Ok(format!("{}?{}", uri.path(), pairs.join("&")).parse()?)
+}
+
+/// The client of somebody whose requests never fail and whose watches last.
+pub fn patient(inner: Client) -> Client {
+    Line::new(Faults::new(Rates::default(), Dice::new(0), true)).client(inner)
+}
+
+async fn forward(inner: Client, request: Request<Body>) -> Result<Answer, Failure> {
+    let answer = inner.send(request).await?;
+    Ok(answer.map(|body| body.map_err(Into::into).boxed_unsync()))
+}
+
+fn refusal(code: StatusCode, message: &str) -> Answer {
+    let reason = match code {
+        StatusCode::CONFLICT => "Conflict",
+        StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
+        _ => "InternalError",
+    };
+    let status = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason, "code": code.as_u16(),
+    });
+    let body = Full::new(Bytes::from(status.to_string())).map_err(|never| match never {});
+    let mut answer = Response::new(body.boxed_unsync());
+    *answer.status_mut() = code;
+    answer
+}
+
+/// A watch that loses an event now and then. It is silent after that, until it is cut: the client
+/// lists anew, as it would after a connection that broke.
+struct Watch {
+    body: AnswerBody,
+    line: Arc<Line>,
+    path: String,
+    cut: BoxFuture<'static, ()>,
+    silence: Option<Pin<Box<Sleep>>>,
+    over: bool,
+}
+
+const GONE: &str = concat!(
+    r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"#,
+    r#""status":"Failure","message":"too old","reason":"Expired","code":410}}"#,
+    "\n"
+);
+
+impl http_body::Body for Watch {
+    type Data = Bytes;
+    type Error = Failure;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        if self.over {
+            return Poll::Ready(None);
+        }
+        let mut gone = self.cut.as_mut().poll(context).is_ready();
+        if let Some(silence) = &mut self.silence {
+            gone |= silence.as_mut().poll(context).is_ready();
+            if !gone {
+                return Poll::Pending;
+            }
+        }
+        if gone {
+            self.over = true;
+            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(GONE.as_bytes())))));
+        }
+        let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(context));
+        let faults = &self.line.faults;
+        if frame.is_none() || !faults.rolls(faults.rates.lost, "lost", &self.path) {
+            return Poll::Ready(frame);
+        }
+        let times = faults.dice.split(&self.path).below(LONGEST_SILENCE.as_secs());
+        let mut silence = Box::pin(tokio::time::sleep(Duration::from_secs(times)));
+        let over = silence.as_mut().poll(context).is_ready();
+        self.silence = Some(silence);
+        if over {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_is_made_long_and_nothing_else_is_changed() {
+        let uri: Uri = "/apis/a/v1/b?&watch=true&timeoutSeconds=290&allowWatchBookmarks=true&\
+                        labelSelector=x"
+            .parse()
+            .unwrap();
+        let long = lengthened(&uri).unwrap().to_string();
+        assert_eq!(long, "/apis/a/v1/b?&watch=true&labelSelector=x&timeoutSeconds=100000000");
+    }
+
+    #[test]
+    fn what_fails_depends_on_the_request_and_not_on_the_order() {
+        let draw = |paths: [&str; 2]| {
+            let rates = Rates { read: 500, ..Rates::default() };
+            let faults = Faults::new(rates, Dice::new(3), false);
+            let mut drawn: Vec<(String, bool)> = Vec::new();
+            for _ in 0..20 {
+                for path in paths {
+                    drawn.push((path.to_owned(), faults.rolls(500, "read", path)));
+                }
+            }
+            drawn.sort();
+            drawn
+        };
+        assert_eq!(draw(["/a", "/b"]), draw(["/b", "/a"]));
+    }
+
+    #[test]
+    fn the_process_dies_of_its_nth_write() {
+        let faults = Faults::new(Rates::default(), Dice::new(0), false);
+        assert!(!faults.wrote());
+        faults.kill_after(2);
+        assert_eq!([faults.wrote(), faults.wrote(), faults.wrote()], [false, true, false]);
+        assert!(!faults.kill_is_pending());
+    }
+}

@@ -1,0 +1,335 @@
+//! What Pods and Jobs do where there is no node: Pods are bound, become ready, go after their grace
+//! and fail at times; a Job's Pods hand in, fail or vanish, and a finished Job goes when it may.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use jiff::{Timestamp, Unit};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
+use sojourn_drivers::submission::Receipt;
+use sojourn_operator::clock::Clock;
+use tokio::task::JoinSet;
+
+use crate::dice::Dice;
+use crate::truth::SharedTruth;
+
+const NODE: &str = "simulated";
+/// Attempts of a Job, the first one included, as its `backoffLimit` has it.
+const ATTEMPTS: u32 = 10;
+
+/// How well Pods and Jobs do, in a thousand.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Luck {
+    /// A Pod fails after a while instead of running on.
+    pub pod_fails: u64,
+    /// An attempt to hand in fails.
+    pub attempt_fails: u64,
+    /// A Job vanishes after its upload, before anybody saw that it is done.
+    pub job_vanishes: u64,
+}
+
+/// Plays the node and the Job controller.
+pub struct Kubelet {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    dice: Dice,
+    luck: Mutex<Luck>,
+    truth: SharedTruth,
+    /// By URL of the upload: every attempt fails.
+    refused: Mutex<BTreeSet<String>>,
+}
+
+impl std::fmt::Debug for Kubelet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kubelet").field("luck", &self.luck).finish_non_exhaustive()
+    }
+}
+
+impl Kubelet {
+    pub fn new(client: Client, clock: Arc<dyn Clock>, dice: Dice, truth: SharedTruth) -> Arc<Self> {
+        let (luck, refused) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { client, clock, dice, luck, truth, refused })
+    }
+
+    pub fn set_luck(&self, luck: Luck) {
+        *self.luck.lock().unwrap_or_else(PoisonError::into_inner) = luck;
+    }
+
+    /// Uploads to this URL fail from now on, or work again.
+    pub fn refuse(&self, url: &str, refused: bool) {
+        let mut all = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused {
+            all.insert(url.to_owned())
+        } else {
+            all.remove(url)
+        };
+    }
+
+    fn is_refused(&self, url: &str) -> bool {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).contains(url)
+    }
+
+    fn luck(&self) -> Luck {
+        *self.luck.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Follows all Pods, for ever.
+    pub async fn run_pods(self: Arc<Self>) {
+        let pods: Api<Pod> = Api::all(self.client.clone());
+        let mut stream =
+            std::pin::pin!(watcher::watcher(pods, watcher::Config::default().timeout(0)));
+        let mut known: BTreeMap<String, bool> = BTreeMap::new();
+        let mut work = JoinSet::new();
+        let mut address = 0_u32;
+        while let Some(event) = stream.next().await {
+            while work.try_join_next().is_some() {}
+            match event {
+                Ok(Event::Apply(pod) | Event::InitApply(pod)) => {
+                    let uid = pod.uid().unwrap_or_default();
+                    let leaving = pod.metadata.deletion_timestamp.is_some();
+                    if pod.labels().contains_key("job-name") {
+                        continue;
+                    }
+                    match known.insert(uid, leaving) {
+                        Some(was) if was == leaving => {}
+                        None if !leaving => {
+                            address += 1;
+                            work.spawn(self.clone().bring_up(pod, address));
+                        }
+                        _ if leaving => {
+                            work.spawn(self.clone().take_down(pod));
+                        }
+                        _ => {}
+                    }
+                }
+                Ok(Event::Delete(pod)) => {
+                    known.remove(&pod.uid().unwrap_or_default());
+                }
+                Ok(Event::Init | Event::InitDone) => {}
+                Err(_) => tokio::time::sleep(Duration::from_secs(1)).await,
+            }
+        }
+    }
+
+    fn pods(&self, pod: &Pod) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default())
+    }
+
+    async fn bring_up(self: Arc<Self>, pod: Pod, address: u32) {
+        let (api, name) = (self.pods(&pod), pod.name_any());
+        let mut dice = self.dice.split(&format!("pod {name} {:?}", pod.creation_timestamp()));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let binding = json!({
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
+        });
+        let params = PostParams::default();
+        // A Pod that is gone by now needs nothing more; every other write here is alike.
+        let bound =
+            api.create_subresource::<Value, Value>("binding", &name, &params, &binding).await;
+        if bound.is_err() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_secs(dice.between(2, 60))).await;
+        let ip = std::net::Ipv4Addr::from(0x0a00_0000 + address).to_string();
+        let ready = json!([{"type": "Ready", "status": "True"}]);
+        let running = json!({"phase": "Running", "podIP": ip, "conditions": ready});
+        write_status(&api, &pod, running).await;
+        if dice.permille(self.luck().pod_fails) {
+            tokio::time::sleep(Duration::from_secs(dice.between(60, 200_000))).await;
+            let failed = json!({"phase": "Failed", "reason": "Error", "conditions": []});
+            write_status(&api, &pod, failed).await;
+        }
+    }
+
+    async fn take_down(self: Arc<Self>, pod: Pod) {
+        let (api, name) = (self.pods(&pod), pod.name_any());
+        let mut dice = self.dice.split(&format!("end {name} {:?}", pod.creation_timestamp()));
+        tokio::time::sleep(Duration::from_secs(dice.between(1, 30))).await;
+        let now = DeleteParams::default().grace_period(0);
+        drop(api.delete(&name, &now).await);
+    }
+
+    /// Follows all Jobs, for ever.
+    pub async fn run_jobs(self: Arc<Self>) {
+        let jobs: Api<Job> = Api::all(self.client.clone());
+        let mut stream =
+            std::pin::pin!(watcher::watcher(jobs, watcher::Config::default().timeout(0)));
+        let mut begun: BTreeSet<String> = BTreeSet::new();
+        let mut released: BTreeSet<String> = BTreeSet::new();
+        let mut work = JoinSet::new();
+        while let Some(event) = stream.next().await {
+            while work.try_join_next().is_some() {}
+            match event {
+                Ok(Event::Apply(job) | Event::InitApply(job)) => {
+                    let uid = job.uid().unwrap_or_default();
+                    let life = job.spec.as_ref().and_then(|spec| spec.ttl_seconds_after_finished);
+                    if begun.insert(uid.clone()) {
+                        work.spawn(self.clone().run_job(job));
+                    } else if let Some(life) = life
+                        && released.insert(uid)
+                    {
+                        work.spawn(self.clone().remove_job(job, life));
+                    }
+                }
+                Ok(Event::Delete(_) | Event::Init | Event::InitDone) => {}
+                Err(_) => tokio::time::sleep(Duration::from_secs(1)).await,
+            }
+        }
+    }
+
+    fn jobs(&self, job: &Job) -> Api<Job> {
+        Api::namespaced(self.client.clone(), &job.namespace().unwrap_or_default())
+    }
+
+    async fn remove_job(self: Arc<Self>, job: Job, life: i32) {
+        let seconds = u64::try_from(life).unwrap_or_default();
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        drop(self.jobs(&job).delete(&job.name_any(), &DeleteParams::background()).await);
+    }
+
+    /// One Job from its first attempt to its end.
+    async fn run_job(self: Arc<Self>, job: Job) {
+        let (api, name) = (self.jobs(&job), job.name_any());
+        let order = Order::of(&job);
+        let mut dice = self.dice.split(&format!("job {name} {:?}", job.creation_timestamp()));
+        let started = self.now();
+        for attempt in 1..=ATTEMPTS {
+            tokio::time::sleep(Duration::from_secs(dice.between(5, 600))).await;
+            let fails = self.is_refused(&order.url) || dice.permille(self.luck().attempt_fails);
+            let words = if fails { "the upload answered 500".to_owned() } else { receipt(&name) };
+            if !self.leave_words(&job, attempt, &words, fails).await {
+                return;
+            }
+            if !fails {
+                self.truth.lock().uploaded(&order.key, &name);
+                if dice.permille(self.luck().job_vanishes) {
+                    self.truth.lock().job_vanished(&order.key);
+                    drop(api.delete(&name, &DeleteParams::background()).await);
+                    return;
+                }
+                let now = self.now();
+                let status = json!({"succeeded": 1, "failed": attempt - 1, "startTime": started,
+                                    "completionTime": now,
+                                    "conditions": ended(["SuccessCriteriaMet", "Complete"], now)});
+                patch_job(&api, &name, status).await;
+                return;
+            }
+            patch_job(&api, &name, json!({"failed": attempt, "startTime": started})).await;
+        }
+        let failed = ended(["FailureTarget", "Failed"], self.now());
+        patch_job(&api, &name, json!({"failed": ATTEMPTS, "conditions": failed})).await;
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now().round(Unit::Second).unwrap_or_else(|_| self.clock.now())
+    }
+
+    /// The Pod of an attempt, with what it said at its end. Whether the Job is still there.
+    async fn leave_words(&self, job: &Job, attempt: u32, words: &str, failed: bool) -> bool {
+        let (name, uid) = (job.name_any(), job.uid().unwrap_or_default());
+        if self.jobs(job).get_opt(&name).await.ok().flatten().and_then(|job| job.uid()).as_ref()
+            != Some(&uid)
+        {
+            return false;
+        }
+        let mut labels = job.labels().clone();
+        labels.insert("job-name".to_owned(), name.clone());
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {
+                "name": format!("{name}-{attempt}"), "labels": labels,
+                "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": name,
+                                     "uid": uid, "controller": true}],
+            },
+            "spec": {"containers": [{"name": "submit", "image": "none"}], "restartPolicy": "Never"},
+        }))
+        .expect("a Pod");
+        let api: Api<Pod> =
+            Api::namespaced(self.client.clone(), &job.namespace().unwrap_or_default());
+        let Ok(pod) = api.create(&PostParams::default(), &pod).await else { return true };
+        let code = i32::from(failed);
+        let status = json!({
+            "phase": if failed { "Failed" } else { "Succeeded" },
+            "containerStatuses": [{
+                "name": "submit", "ready": false, "restartCount": 0, "image": "", "imageID": "",
+                "state": {"terminated": {"exitCode": code, "message": words, "finishedAt": self.now()}},
+            }],
+        });
+        write_status(&api, &pod, status).await;
+        true
+    }
+}
+
+/// What a Job is to hand in, read from its command line.
+struct Order {
+    url: String,
+    key: String,
+}
+
+impl Order {
+    fn of(job: &Job) -> Self {
+        let pod = job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+        let args = pod.and_then(|pod| pod.containers.first()).and_then(|one| one.args.clone());
+        let args = args.unwrap_or_default();
+        let after = |option: &str| {
+            let at = args.iter().position(|arg| arg == option).map(|at| at + 1);
+            at.and_then(|at| args.get(at)).cloned().unwrap_or_default()
+        };
+        Self { url: after("--url"), key: after("--idempotency-key") }
+    }
+}
+
+fn receipt(job: &str) -> String {
+    let receipt = Receipt {
+        size: 4096,
+        sha256: "0f".repeat(32),
+        receipt: format!("thank you for {job}"),
+        entries: 3,
+        skipped: 0,
+        already_there: false,
+    };
+    receipt.to_termination_message()
+}
+
+/// The two conditions of a Job that has ended.
+fn ended(kinds: [&str; 2], at: Timestamp) -> Value {
+    let condition = |kind: &str| {
+        json!({"type": kind, "status": "True", "reason": "Ended", "message": "it has ended",
+               "lastProbeTime": at, "lastTransitionTime": at})
+    };
+    json!(kinds.map(condition))
+}
+
+async fn patch_job(api: &Api<Job>, name: &str, status: Value) {
+    let patch = Patch::Merge(json!({"status": status}));
+    settled(api.patch_status(name, &PatchParams::default(), &patch).await, "a Job's status");
+}
+
+/// What is gone by now needs nothing more, and neither does another one by that name.
+///
+/// # Panics
+/// If a node's write is refused: then what is simulated is no node.
+fn settled<T>(written: Result<T, kube::Error>, what: &str) {
+    if let Err(error) = written {
+        // Another uid is refused as a change of one.
+        let expected = matches!(&error, kube::Error::Api(status)
+            if status.is_not_found() || status.is_conflict() || status.message.contains("metadata.uid"));
+        assert!(expected, "{what} is refused: {error}");
+    }
+}
+
+/// Only the very Pod that was meant.
+async fn write_status(api: &Api<Pod>, pod: &Pod, status: Value) {
+    let patch = Patch::Merge(json!({"metadata": {"uid": pod.uid()}, "status": status}));
+    settled(
+        api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await,
+        "a Pod's status",
+    );
+}

@@ -1,0 +1,315 @@
+//! What happens in a month, drawn from a seed before it begins: printed, it explains a run.
+
+use std::fmt;
+
+use jiff::SignedDuration;
+use sojourn_core::activity::Source;
+
+use crate::dice::Dice;
+use crate::fault::Rates;
+use crate::kubelet::Luck;
+use crate::outside::Mood;
+use crate::people::Design;
+use crate::truth::Policy;
+
+pub const TEMPLATES: usize = 4;
+pub const NAMESPACES: [&str; 3] = ["red", "green", "blue"];
+/// The template of exams: they are handed in when they end.
+pub const EXAMS: usize = 3;
+/// Sources see or do not see for whole steps.
+pub const STEP: SignedDuration = SignedDuration::from_mins(5);
+/// In the last days nobody changes anything and nothing fails: what is due must be done.
+const CALM_DAYS: u64 = 3;
+const MINUTES_A_DAY: u64 = 24 * 60;
+
+/// One thing that somebody does, or that happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    Use(usize, Source),
+    Stop(usize),
+    Start(usize),
+    Keep(usize, SignedDuration),
+    Delete(usize),
+    /// It is lent again, if it is not there.
+    Lend(usize),
+    Pause(usize, bool),
+    ExamEnds(usize),
+    /// One stray answer that the exam has ended, which it has not.
+    Stray(usize),
+    Edit(usize, Policy),
+    OptOut(usize, [bool; 2]),
+    Configure(Options),
+    IngressSees(bool),
+    MetricsAway(bool),
+    Mail(Mood),
+    /// The operator is killed, and stays down for so long.
+    Kill(SignedDuration),
+    /// It is killed right after so many more of its writes.
+    KillAfter(u64, SignedDuration),
+    /// From here on nothing fails and nobody changes anything.
+    Calm,
+}
+
+/// What is changed in `lab.yaml`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    pub alerts: u32,
+    pub interval: SignedDuration,
+    pub notify: bool,
+}
+
+impl Options {
+    pub const fn usual() -> Self {
+        Self { alerts: 3, interval: SignedDuration::from_hours(6), notify: true }
+    }
+
+    pub fn yaml(&self) -> String {
+        let Self { alerts, interval, notify } = self;
+        format!(
+            "{}inactiveTerminationMaxNumberOfAlerts: {alerts}\n\
+             inactiveTerminationNotificationInterval: {}s\n\
+             expirationNotificationInterval: 12h\n\
+             enableInactivityNotifications: {notify}\n",
+            crate::world::CONFIG,
+            interval.as_secs()
+        )
+    }
+}
+
+/// A month.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub seed: u64,
+    pub days: u64,
+    pub instances: usize,
+    pub rates: Rates,
+    pub luck: Luck,
+    /// In order of time, since the beginning.
+    pub acts: Vec<(SignedDuration, Act)>,
+}
+
+/// The templates as they are in the beginning.
+pub fn designs() -> [Design; TEMPLATES] {
+    let days = |days: i64| Some(SignedDuration::from_hours(24 * days));
+    let kept = Policy { persistent: true, ..Policy::default() };
+    let policies = [
+        Policy { stop_after: days(1), delete_after_stopped: days(2), ..kept },
+        Policy { stop_after: days(1), alerts: Some(1), ..Policy::default() },
+        Policy { stop_after: days(2), delete_after: days(8), ..kept },
+        Policy { delete_after: days(12), ..kept },
+    ];
+    let design = |policy| Design { policy, environments: 1 };
+    let mut designs = policies.map(design);
+    designs[EXAMS].environments = 2;
+    designs
+}
+
+/// Which template an instance is of.
+pub const fn template_of(instance: usize) -> usize {
+    // One exam in ten: each is looked at all the time.
+    if instance % 10 == 9 { EXAMS } else { instance % EXAMS }
+}
+
+pub const fn namespace_of(instance: usize) -> usize {
+    instance % NAMESPACES.len()
+}
+
+impl Plan {
+    pub fn draw(seed: u64, instances: usize, days: u64) -> Self {
+        let mut dice = Dice::new(seed).split("plan");
+        // One month in four is one in which the API never fails.
+        let fails = !dice.permille(250);
+        let rates = if fails {
+            let mut up_to = |most: u64| dice.below(most + 1);
+            Rates {
+                before: up_to(30),
+                after: up_to(30),
+                conflict: up_to(40),
+                read: up_to(20),
+                lost: up_to(30),
+            }
+        } else {
+            Rates::default()
+        };
+        let luck = Luck {
+            pod_fails: dice.below(50),
+            attempt_fails: dice.below(300),
+            job_vanishes: dice.below(200),
+        };
+        let mut drawing = Drawing { dice, days, instances, acts: Vec::new() };
+        drawing.people();
+        drawing.managers();
+        drawing.troubles();
+        let end = drawing.busy_minutes();
+        drawing.at(end, Act::Calm);
+        let mut acts = drawing.acts;
+        acts.sort_by_key(|(at, _)| *at);
+        Self { seed, days, instances, rates, luck, acts }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, days, instances, rates, luck, acts } = self;
+        writeln!(f, "seed {seed}: {days} days of {instances} instances, {rates:?}, {luck:?}")?;
+        for (at, act) in acts.iter().filter(|(_, act)| !matches!(act, Act::Use(..))) {
+            writeln!(f, "  {at:#} {act:?}")?;
+        }
+        Ok(())
+    }
+}
+
+struct Drawing {
+    dice: Dice,
+    days: u64,
+    instances: usize,
+    acts: Vec<(SignedDuration, Act)>,
+}
+
+impl Drawing {
+    /// The minutes in which anything may happen.
+    const fn busy_minutes(&self) -> u64 {
+        self.days.saturating_sub(CALM_DAYS) * MINUTES_A_DAY
+    }
+
+    fn at(&mut self, minute: u64, act: Act) {
+        let minute = i64::try_from(minute).unwrap_or(i64::MAX / 60);
+        self.acts.push((SignedDuration::from_mins(minute), act));
+    }
+
+    fn any_minute(&mut self) -> u64 {
+        self.dice.below(self.busy_minutes())
+    }
+
+    fn hours(&mut self, low: u64, high: u64) -> SignedDuration {
+        let hours = i64::try_from(self.dice.between(low, high)).unwrap_or(1);
+        SignedDuration::from_hours(hours)
+    }
+
+    fn people(&mut self) {
+        for instance in 0..self.instances {
+            // Some use theirs every day, some now and then, some have forgotten it.
+            let pause = *self.dice.pick(&[300, 1500, 3000, 6000]);
+            let mut minute = self.dice.below(pause);
+            while minute < self.busy_minutes() {
+                let source = *self.dice.pick(&[Source::Gateway, Source::Nginx]);
+                self.at(minute, Act::Use(instance, source));
+                minute += self.dice.between(pause / 4, pause * 2);
+            }
+            for _ in 0..self.dice.below(4) {
+                let act = match self.dice.below(5) {
+                    0 => Act::Stop(instance),
+                    1 => Act::Start(instance),
+                    2 => Act::Delete(instance),
+                    _ => Act::Keep(instance, self.hours(1, 40)),
+                };
+                let minute = self.any_minute();
+                self.at(minute, act);
+            }
+            if self.dice.permille(100) {
+                let minute = self.any_minute();
+                self.at(minute, Act::Pause(instance, true));
+                let length = self.dice.between(60, 4 * MINUTES_A_DAY);
+                self.at((minute + length).min(self.busy_minutes()), Act::Pause(instance, false));
+            }
+            for _ in 0..4 {
+                let minute = self.any_minute();
+                self.at(minute, Act::Lend(instance));
+                let minute = self.any_minute();
+                self.at(minute, Act::Start(instance));
+            }
+            if template_of(instance) == EXAMS {
+                let minute = self.any_minute();
+                self.at(minute, Act::Stray(instance));
+                let minute = self.any_minute();
+                self.at(minute, Act::ExamEnds(instance));
+            }
+        }
+    }
+
+    fn managers(&mut self) {
+        let designs = designs();
+        for _ in 0..self.dice.below(6) {
+            let template = usize::try_from(self.dice.below(EXAMS as u64)).unwrap_or(0);
+            let was = designs[template].policy;
+            let stop_after = if self.dice.permille(100) { None } else { Some(self.hours(12, 72)) };
+            let alerts = *self.dice.pick(&[None, Some(0), Some(1), Some(2)]);
+            let policy = Policy {
+                stop_after,
+                delete_after_stopped: was.delete_after_stopped.map(|_| self.hours(24, 96)),
+                delete_after: was.delete_after.map(|_| self.hours(120, 400)),
+                alerts,
+                ..was
+            };
+            let minute = self.any_minute();
+            self.at(minute, Act::Edit(template, policy));
+        }
+        for namespace in 0..NAMESPACES.len() {
+            if self.dice.permille(300) {
+                let minute = self.any_minute();
+                let opted_out = [self.dice.permille(700), self.dice.permille(500)];
+                self.at(minute, Act::OptOut(namespace, opted_out));
+                let length = self.dice.between(60, 6 * MINUTES_A_DAY);
+                let end = (minute + length).min(self.busy_minutes());
+                self.at(end, Act::OptOut(namespace, [false; 2]));
+            }
+        }
+        for _ in 0..self.dice.below(3) {
+            let options = Options {
+                alerts: u32::try_from(self.dice.below(4)).unwrap_or(3),
+                interval: self.hours(3, 12),
+                notify: !self.dice.permille(200),
+            };
+            let minute = self.any_minute();
+            self.at(minute, Act::Configure(options));
+        }
+    }
+
+    /// A stretch of time, from a whole step to a whole step.
+    fn stretch(&mut self, longest: u64, from: Act, to: Act) {
+        let step = 5;
+        let minute = self.any_minute() / step * step;
+        let length = self.dice.between(1, longest / step) * step;
+        self.at(minute, from);
+        self.at((minute + length).min(self.busy_minutes()), to);
+    }
+
+    fn troubles(&mut self) {
+        for _ in 0..self.dice.below(6) {
+            self.stretch(2 * MINUTES_A_DAY, Act::IngressSees(false), Act::IngressSees(true));
+        }
+        for _ in 0..self.dice.below(4) {
+            self.stretch(MINUTES_A_DAY, Act::MetricsAway(true), Act::MetricsAway(false));
+        }
+        for _ in 0..self.dice.below(4) {
+            let mood = *self.dice.pick(&[Mood::Down, Mood::Flaky(300), Mood::Flaky(700)]);
+            self.stretch(3 * MINUTES_A_DAY, Act::Mail(mood), Act::Mail(Mood::Works));
+        }
+        for _ in 0..self.dice.below(10) {
+            let down = self.dice.pick(&[1, 60, 900, 14_400, 100_000]);
+            let down = SignedDuration::from_secs(*down);
+            let act = if self.dice.permille(500) {
+                Act::Kill(down)
+            } else {
+                Act::KillAfter(self.dice.between(1, 40), down)
+            };
+            let minute = self.any_minute();
+            self.at(minute, act);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_draws_the_same_month() {
+        let (one, two) = (Plan::draw(3, 20, 30), Plan::draw(3, 20, 30));
+        assert_eq!(one.acts, two.acts);
+        assert_ne!(one.acts, Plan::draw(4, 20, 30).acts);
+        assert!(one.acts.is_sorted_by_key(|(at, _)| *at));
+        let calm = one.acts.iter().position(|(_, act)| *act == Act::Calm).unwrap();
+        assert!(one.acts[calm + 1..].iter().all(|(at, _)| *at <= one.acts[calm].0));
+    }
+}

@@ -1,0 +1,463 @@
+//! What really happened, kept by the world and not by the operator, and judged as it happens.
+//!
+//! The operator is judged by what it did: what an observer whose watch never fails saw of every
+//! instance, and what the mail server accepted. Nothing here believes what the operator says of
+//! itself, except where that is the very thing to be checked.
+
+pub mod history;
+pub mod life;
+pub mod property;
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use sojourn_api::config::parse;
+use sojourn_api::lab::status::{InstanceStatus, NoticeState, StopReason, SubmissionState};
+use sojourn_api::lab::{Instance, LabConfig};
+use sojourn_api::name::shared;
+use sojourn_core::activity::Source;
+use sojourn_core::key::Key;
+use sojourn_drivers::notify::Notice;
+use sojourn_drivers::notify::fake::Effect;
+use sojourn_operator::clock::{Clock, VirtualClock};
+use tokio::sync::watch;
+
+use self::history::{History, Sight};
+use self::life::{Accepted, Life};
+use self::property::{Property, Violation};
+
+/// What a template says about how long its instances are lent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Policy {
+    pub stop_after: Option<SignedDuration>,
+    pub delete_after_stopped: Option<SignedDuration>,
+    pub delete_after: Option<SignedDuration>,
+    pub alerts: Option<u32>,
+    pub persistent: bool,
+}
+
+/// The truth, shared by all who add to it.
+#[derive(Debug, Clone)]
+pub struct SharedTruth {
+    truth: Arc<Mutex<Truth>>,
+    /// Counts what the observer saw.
+    sights: watch::Sender<u64>,
+}
+
+impl SharedTruth {
+    pub fn new(clock: Arc<VirtualClock>) -> Self {
+        let truth = Arc::new(Mutex::new(Truth::new(clock)));
+        Self { truth, sights: watch::Sender::new(0) }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Truth> {
+        self.truth.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whoever waits that the observer saw something.
+    pub(crate) fn moved(&self) {
+        self.sights.send_modify(|count| *count += 1);
+    }
+
+    pub(crate) fn follow(&self) -> watch::Receiver<u64> {
+        self.sights.subscribe()
+    }
+}
+
+/// Everything that happened.
+#[derive(Debug)]
+pub struct Truth {
+    clock: Arc<VirtualClock>,
+    log: Vec<(Timestamp, String)>,
+    lives: BTreeMap<String, Life>,
+    living: BTreeMap<Key, String>,
+    policies: BTreeMap<Key, History<Option<Policy>>>,
+    opted_out: BTreeMap<String, History<[bool; 2]>>,
+    config: History<Arc<LabConfig>>,
+    sights: BTreeMap<Source, Sight>,
+    operators: u32,
+    kills: Vec<Timestamp>,
+    /// Uploads and vanished Jobs, by idempotency key.
+    uploads: BTreeMap<String, (u32, u32)>,
+    ended_exams: BTreeMap<Key, Timestamp>,
+    violations: Vec<Violation>,
+    pub(crate) tally: Tally,
+}
+
+/// How much happened, so that a run in which nothing did is noticed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub uses: u64,
+    pub notices: u64,
+    pub refused_notices: u64,
+    pub idle_stops: u64,
+    pub idle_deletes: u64,
+    pub expired: u64,
+    pub terminated: u64,
+    pub submitted: u64,
+    pub kills: u64,
+}
+
+impl Truth {
+    fn new(clock: Arc<VirtualClock>) -> Self {
+        let begin = clock.now();
+        let mut sights = BTreeMap::new();
+        sights.insert(Source::Nginx, Sight::seeing(begin));
+        sights.insert(Source::Gateway, Sight::default());
+        Self {
+            clock,
+            log: Vec::new(),
+            lives: BTreeMap::new(),
+            living: BTreeMap::new(),
+            policies: BTreeMap::new(),
+            opted_out: BTreeMap::new(),
+            config: History::new(begin, Arc::default()),
+            sights,
+            operators: 0,
+            kills: Vec::new(),
+            uploads: BTreeMap::new(),
+            ended_exams: BTreeMap::new(),
+            violations: Vec::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn note(&mut self, words: impl Into<String>) {
+        let now = self.now();
+        self.log.push((now, words.into()));
+    }
+
+    fn violated(&mut self, property: Property, key: &Key, words: String) {
+        let at = self.now();
+        self.note(format!("VIOLATED {property:?} {key}: {words}"));
+        self.violations.push(Violation { property, at, key: key.clone(), words });
+    }
+
+    /// Something that nobody planned.
+    pub fn broken(&mut self, words: &str) {
+        self.violated(Property::NothingBreaks, &Key::new("", ""), words.to_owned());
+    }
+
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// What happened, in order; what happened at the same time is sorted by its words, because
+    /// which of two independent things came first is nobody's business.
+    pub fn log(&self) -> Vec<String> {
+        let mut log = self.log.clone();
+        log.sort();
+        log.into_iter().map(|(at, words)| format!("{at} {words}")).collect()
+    }
+
+    pub const fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    pub fn life(&self, key: &Key) -> Option<&Life> {
+        self.lives.get(self.living.get(key)?)
+    }
+
+    fn life_mut(&mut self, key: &Key) -> Option<&mut Life> {
+        self.lives.get_mut(self.living.get(key)?)
+    }
+
+    // What people and the world do.
+
+    pub fn set_policy(&mut self, template: &Key, policy: Option<Policy>) {
+        let now = self.now();
+        self.note(format!("template {template} is {policy:?}"));
+        let history = self.policies.entry(template.clone());
+        history.or_insert_with(|| History::new(now, None)).set(now, policy);
+    }
+
+    /// Whether a namespace keeps inactivity and expiration away.
+    pub fn set_opted_out(&mut self, namespace: &str, opted_out: [bool; 2]) {
+        let now = self.now();
+        self.note(format!("namespace {namespace} opts out of {opted_out:?}"));
+        let history = self.opted_out.entry(namespace.to_owned());
+        history.or_insert_with(|| History::new(now, [false; 2])).set(now, opted_out);
+    }
+
+    pub fn configured(&mut self, text: &str) {
+        let data = BTreeMap::from([("lab.yaml".to_owned(), text.to_owned())]);
+        match parse::<LabConfig>(&data) {
+            Ok(config) => {
+                let now = self.now();
+                self.config.set(now, Arc::new(config));
+            }
+            Err(problem) => self.broken(&format!("the configuration is bad: {problem}")),
+        }
+    }
+
+    pub fn used(&mut self, key: &Key, source: Source) {
+        let now = self.now();
+        let seen = self.sights.get(&source).is_some_and(|sight| sight.sees());
+        if let Some(life) = self.life_mut(key) {
+            life.uses.push(life::Use { at: now, source, seen });
+            self.tally.uses += 1;
+            self.note(format!("{key} is used through {source}"));
+        }
+    }
+
+    pub fn ingress_sees(&mut self, sees: bool) {
+        let now = self.now();
+        self.note(format!("the ingress sees: {sees}"));
+        self.sights.entry(Source::Nginx).or_default().set(now, sees);
+    }
+
+    pub fn ingress_is_seeing(&self) -> bool {
+        self.sights.get(&Source::Nginx).is_some_and(Sight::sees)
+    }
+
+    /// There were more looks at objects than there should be.
+    pub fn judge_calm(&mut self, looks: u64, most: u64) {
+        let words = format!("{looks} looks, of at most {most}");
+        self.violated(Property::Calm, &Key::new("", ""), words);
+    }
+
+    pub fn operator_started(&mut self) {
+        let now = self.now();
+        self.operators += 1;
+        self.note("the operator runs");
+        self.sights.entry(Source::Gateway).or_default().set(now, true);
+    }
+
+    pub fn operator_ended(&mut self) {
+        let now = self.now();
+        self.operators = self.operators.saturating_sub(1);
+        self.kills.push(now);
+        self.tally.kills += 1;
+        self.note("the operator is killed");
+        if self.operators == 0 {
+            self.sights.entry(Source::Gateway).or_default().set(now, false);
+        }
+    }
+
+    /// The owner stops, starts or deletes it: what follows is not the controllers' doing.
+    pub fn person_stops(&mut self, key: &Key) {
+        if let Some(life) = self.life_mut(key).filter(|life| life.running) {
+            life.person_stops = true;
+        }
+    }
+
+    pub fn person_deletes(&mut self, key: &Key) {
+        if let Some(life) = self.life_mut(key) {
+            life.person_deletes = true;
+        }
+    }
+
+    /// The owner wishes to keep it.
+    pub fn person_keeps(&mut self, key: &Key, until: Timestamp) {
+        let now = self.now();
+        self.note(format!("{key} is to be kept until {until}"));
+        if let Some(life) = self.life_mut(key) {
+            life.keep(until, now);
+        }
+    }
+
+    pub fn exam_ends(&mut self, key: &Key) {
+        let now = self.now();
+        self.note(format!("the exam of {key} ends"));
+        self.ended_exams.entry(key.clone()).or_insert(now);
+    }
+
+    pub fn uploaded(&mut self, idempotency_key: &str, job: &str) {
+        self.note(format!("{job} has handed in"));
+        self.tally.submitted += 1;
+        let (uploads, vanished) = self.uploads.entry(idempotency_key.to_owned()).or_default();
+        *uploads += 1;
+        if *uploads > *vanished + 1 {
+            let words = format!("{job} hands in the same once more, though no Job was lost");
+            self.violated(Property::SubmittedOnce, &Key::new("", job), words);
+        }
+    }
+
+    pub fn job_vanished(&mut self, idempotency_key: &str) {
+        self.uploads.entry(idempotency_key.to_owned()).or_default().1 += 1;
+    }
+
+    /// An attempt to tell somebody something.
+    pub fn attempted(&mut self, notice: &Notice, effect: &Effect) {
+        let now = self.now();
+        let key = Key::new(notice.facts.namespace.clone(), notice.facts.instance.clone());
+        let (accepted, told_so) = match effect {
+            Effect::Accept => (true, true),
+            Effect::FailAfter(_) => (true, false),
+            Effect::Refuse(_) | Effect::FailBefore(_) => (false, false),
+        };
+        self.note(format!("{key} notice {} accepted: {accepted}", self.shown(notice)));
+        if !accepted {
+            self.tally.refused_notices += 1;
+            return;
+        }
+        self.tally.notices += 1;
+        let Some((uid, stage, _)) = parts(&notice.id) else {
+            self.violated(Property::NoticeOnce, &key, format!("no such id: {}", notice.id));
+            return;
+        };
+        let accepted = Accepted {
+            at: now,
+            id: notice.id.clone(),
+            stage: stage.to_owned(),
+            deadline: notice.facts.deadline,
+            told_so,
+            operator: self.kills.len(),
+        };
+        let uid = uid.to_owned();
+        self.judge_notice(&uid, &key, &accepted);
+        if let Some(life) = self.lives.get_mut(&uid) {
+            life.accepted.push(accepted);
+        }
+    }
+
+    /// A notice without the uid of its object, which is drawn anew in every run.
+    fn shown(&self, notice: &Notice) -> String {
+        let id = parts(&notice.id).map_or("", |(_, stage, _)| stage);
+        format!("{id} to {:?} by {:?}", notice.to.email, notice.facts.deadline)
+    }
+
+    // What the observer saw.
+
+    pub fn saw(&mut self, instance: &Instance) {
+        let uid = instance.metadata.uid.clone().unwrap_or_default();
+        let now = self.now();
+        let key = key_of(instance);
+        if !self.lives.contains_key(&uid) {
+            self.note(format!("{key} is there"));
+            self.living.insert(key.clone(), uid.clone());
+            self.lives.insert(uid.clone(), Life::new(instance, now));
+        }
+        let Some(mut life) = self.lives.remove(&uid) else { return };
+        self.follow_notices(&mut life, instance);
+        if life.running && !instance.spec.running {
+            self.stopped(&mut life, instance);
+        } else if !life.running && instance.spec.running {
+            life.running = true;
+            life.changed_at = now;
+            self.note(format!("{key} is started"));
+        }
+        if !life.deleting && instance.metadata.deletion_timestamp.is_some() {
+            life.deleting = true;
+            self.deleted(&mut life, instance);
+        }
+        life.last = instance.clone();
+        self.lives.insert(uid, life);
+    }
+
+    pub fn saw_go(&mut self, instance: &Instance) {
+        let uid = instance.metadata.uid.clone().unwrap_or_default();
+        let now = self.now();
+        let key = key_of(instance);
+        self.note(format!("{key} is gone"));
+        self.living.remove(&key);
+        let Some(mut life) = self.lives.remove(&uid) else { return };
+        life.gone_at = Some(now);
+        let entries = status(&life.last).submission.clone();
+        if let Some(open) = entries.iter().find(|entry| is_open(entry.state)) {
+            let words = format!("{} was still to be handed in: {:?}", open.environment, open.state);
+            self.violated(Property::NothingLostMidSubmission, &key, words);
+        }
+        self.lives.insert(uid, life);
+    }
+
+    fn follow_notices(&mut self, life: &mut Life, instance: &Instance) {
+        for notice in &status(instance).notices {
+            let state = notice.state.unwrap_or(NoticeState::Waiting);
+            let known = life.notices.insert(notice.id.clone(), state);
+            let newly_delivered =
+                state == NoticeState::Delivered && known != Some(NoticeState::Delivered);
+            if newly_delivered && !life.accepted.iter().any(|one| one.id == notice.id) {
+                let words = format!("{} counts as delivered, and nobody accepted it", notice.id);
+                self.violated(Property::DeliveredMeansAccepted, &life.key, words);
+            }
+        }
+    }
+
+    fn stopped(&mut self, life: &mut Life, instance: &Instance) {
+        let now = self.now();
+        let by_person = std::mem::take(&mut life.person_stops);
+        let reason = status(instance).stop_reason;
+        let author = if by_person { "its owner".to_owned() } else { format!("{reason:?}") };
+        self.note(format!("{} is stopped by {author}", life.key));
+        if !by_person {
+            self.judge_holds(life);
+            match reason {
+                Some(StopReason::Inactivity) => {
+                    self.tally.idle_stops += 1;
+                    self.judge_idle(life);
+                }
+                Some(StopReason::Terminated) => {
+                    self.tally.terminated += 1;
+                    self.judge_termination(life);
+                }
+                Some(StopReason::User) | None => {
+                    let words = format!("nobody stopped it, and the reason is {reason:?}");
+                    self.violated(Property::ActionsHaveReasons, &life.key, words);
+                }
+            }
+        }
+        life.running = false;
+        life.changed_at = now;
+    }
+
+    fn deleted(&mut self, life: &mut Life, instance: &Instance) {
+        if life.person_deletes {
+            self.note(format!("{} is deleted by its owner", life.key));
+            return;
+        }
+        let said = |stage: &str| {
+            status(instance).notices.iter().any(|notice| {
+                parts(&notice.id).is_some_and(|(_, one, _)| one == stage)
+                    && notice.state == Some(NoticeState::Waiting)
+            })
+        };
+        self.judge_holds(life);
+        if said("expired") || (!said("deleted") && self.may_expire(life)) {
+            self.note(format!("{} is deleted: expired", life.key));
+            self.tally.expired += 1;
+            self.judge_expiration(life);
+        } else {
+            self.note(format!("{} is deleted: not used", life.key));
+            self.tally.idle_deletes += 1;
+            if life.running { self.judge_idle(life) } else { self.judge_stopped(life) }
+        }
+    }
+}
+
+fn is_open(state: Option<SubmissionState>) -> bool {
+    match state {
+        Some(SubmissionState::Waiting | SubmissionState::Running | SubmissionState::Failed) => true,
+        Some(SubmissionState::Done | SubmissionState::Waived | SubmissionState::Skipped) | None => {
+            false
+        }
+    }
+}
+
+/// The uid, the stage and the deadline of a notice's id.
+pub(crate) fn parts(id: &str) -> Option<(&str, &str, &str)> {
+    let (rest, deadline) = id.rsplit_once('.')?;
+    let (uid, stage) = rest.split_once('.')?;
+    Some((uid, stage, deadline))
+}
+
+pub(crate) fn status(instance: &Instance) -> &InstanceStatus {
+    static NONE: std::sync::OnceLock<InstanceStatus> = std::sync::OnceLock::new();
+    instance.status.as_ref().unwrap_or_else(|| NONE.get_or_init(InstanceStatus::default))
+}
+
+pub(crate) fn key_of(instance: &Instance) -> Key {
+    let meta = &instance.metadata;
+    Key::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
+}
+
+pub(crate) fn is_paused(instance: &Instance) -> bool {
+    let annotations = instance.metadata.annotations.as_ref();
+    annotations.and_then(|map| map.get(shared::PAUSED)).is_some_and(|value| value == "true")
+}

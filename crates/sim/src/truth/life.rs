@@ -1,0 +1,132 @@
+//! One instance, as it really was.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use sojourn_api::lab::Instance;
+use sojourn_api::lab::status::NoticeState;
+use sojourn_core::activity::Source;
+use sojourn_core::key::Key;
+use sojourn_core::lab::keep::{ALLOWANCE, LONGEST};
+
+use super::key_of;
+
+/// An instance from its creation to its end.
+#[derive(Debug)]
+pub struct Life {
+    pub key: Key,
+    pub template: Key,
+    pub created_at: Timestamp,
+    pub running: bool,
+    /// When it was last started or stopped.
+    pub changed_at: Timestamp,
+    pub deleting: bool,
+    pub gone_at: Option<Timestamp>,
+    pub uses: Vec<Use>,
+    pub accepted: Vec<Accepted>,
+    /// How each notice stood when it was last stored.
+    pub notices: BTreeMap<String, NoticeState>,
+    pub person_stops: bool,
+    pub person_deletes: bool,
+    pub kept_until: Option<Timestamp>,
+    wishes: u32,
+    /// The object as it was last seen.
+    pub last: Instance,
+}
+
+/// One use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Use {
+    pub at: Timestamp,
+    pub source: Source,
+    /// Its source could see it.
+    pub seen: bool,
+}
+
+/// A notice that the mail server accepted.
+#[derive(Debug, Clone)]
+pub struct Accepted {
+    pub at: Timestamp,
+    pub id: String,
+    /// E.g. `inactivity-2`.
+    pub stage: String,
+    pub deadline: Option<Timestamp>,
+    /// The sender was told that it was accepted.
+    pub told_so: bool,
+    /// How often the operator had been killed by then.
+    pub operator: usize,
+}
+
+impl Life {
+    pub(super) fn new(instance: &Instance, now: Timestamp) -> Self {
+        let key = key_of(instance);
+        let template = &instance.spec.template;
+        let namespace = template.namespace.clone().unwrap_or_else(|| key.namespace.clone());
+        Self {
+            template: Key::new(namespace, template.name.clone()),
+            key,
+            created_at: instance.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0),
+            running: instance.spec.running,
+            changed_at: now,
+            deleting: false,
+            gone_at: None,
+            uses: Vec::new(),
+            accepted: Vec::new(),
+            notices: BTreeMap::new(),
+            person_stops: false,
+            person_deletes: false,
+            kept_until: None,
+            wishes: 0,
+            last: instance.clone(),
+        }
+    }
+
+    /// What a wish gives: within the allowance, not for longer than is ever given, and never less
+    /// than before.
+    pub(super) fn keep(&mut self, asked: Timestamp, now: Timestamp) {
+        let given = asked.min(now.checked_add(LONGEST).unwrap_or(Timestamp::MAX));
+        let holds = self.kept_until.is_some_and(|until| now < until);
+        if given <= now || (holds && self.kept_until.is_some_and(|until| given <= until)) {
+            return;
+        }
+        if self.wishes < ALLOWANCE {
+            self.wishes += 1;
+            self.kept_until = Some(given);
+        }
+    }
+
+    /// The warnings of a ladder that were accepted after `since`, the first acceptance of each.
+    pub(super) fn warnings(&self, ladder: &str, since: Timestamp) -> Vec<&Accepted> {
+        let mut found: Vec<&Accepted> = Vec::new();
+        for one in self.accepted.iter().filter(|one| one.at >= since && one.is_of(ladder)) {
+            if !found.iter().any(|known| known.stage == one.stage) {
+                found.push(one);
+            }
+        }
+        found
+    }
+
+    /// The latest deadline that anybody was told on a ladder, ever.
+    pub(super) fn promised(&self, ladder: &str) -> Option<Timestamp> {
+        self.accepted.iter().filter(|one| one.is_of(ladder)).filter_map(|one| one.deadline).max()
+    }
+
+    /// The last use that was seen, of those that `counts`.
+    pub(super) fn last_use(&self, counts: impl Fn(&Use) -> bool) -> Option<Timestamp> {
+        self.uses.iter().filter(|one| one.seen && counts(one)).map(|one| one.at).max()
+    }
+
+    /// When nothing of it has been used since, by what was seen and is known by now.
+    pub(super) fn idle_since(&self, known: impl Fn(&Use) -> bool) -> Timestamp {
+        self.last_use(known).map_or(self.changed_at, |at| at.max(self.changed_at))
+    }
+}
+
+impl Accepted {
+    fn is_of(&self, ladder: &str) -> bool {
+        self.stage.strip_prefix(ladder).is_some_and(|rest| rest.starts_with('-'))
+    }
+}
+
+/// Less than this is rounding: the API keeps whole seconds.
+pub(super) const ROUNDING: SignedDuration = SignedDuration::from_secs(2);

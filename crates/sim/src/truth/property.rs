@@ -1,0 +1,69 @@
+//! What must hold, whatever happens.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use sojourn_core::key::Key;
+
+/// A property of every run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Property {
+    /// No stop or deletion comes earlier than the last deadline that was announced for it.
+    DeadlineKept,
+    /// Every interval between two warnings, and between the last one and the action, is given in
+    /// full, from when the notice was accepted; of inactivity, in time that was really observed.
+    IntervalGiven,
+    /// Nothing is taken without the warnings that the policy asks for.
+    Warned,
+    /// Nothing counts as unused with less than the timeout of time in which every required source
+    /// could see and saw nothing, and nothing is taken within the timeout of a use that one saw.
+    IdleWasObserved,
+    /// Nothing is stopped or deleted for not being used while a required source has been blind for
+    /// longer than it takes to notice.
+    NotWhileBlind,
+    /// Nothing is deleted before it has been stopped, or has lived, for as long as the policy says.
+    TermIsOver,
+    /// No two notices say the same of the same deadline, and none is accepted twice unless the first
+    /// answer was lost.
+    NoticeOnce,
+    /// What counts as delivered was accepted by somebody.
+    DeliveredMeansAccepted,
+    /// Every notice that was written down is accepted in the end, or does not hold any more.
+    NoticeNotLost,
+    /// Nothing of a namespace that opted out is taken.
+    OptOutHolds,
+    /// Nothing that is paused is taken.
+    PauseHolds,
+    /// Nothing is taken before the end of what its owner was given.
+    KeepHolds,
+    /// An exam is ended only when it has ended.
+    TerminationConfirmed,
+    /// Every stop that its owner did not ask for has a reason.
+    ActionsHaveReasons,
+    /// The same data is handed in once.
+    SubmittedOnce,
+    /// Nothing is deleted while something of it is to be handed in.
+    NothingLostMidSubmission,
+    /// Once nothing fails any more, what is due is done within a bound.
+    Alive,
+    /// Objects are not looked at all the time.
+    Calm,
+    /// No task of the operator ends by itself, and no observer is cut off.
+    NothingBreaks,
+}
+
+/// A property that did not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    pub property: Property,
+    pub at: Timestamp,
+    pub key: Key,
+    pub words: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { property, at, key, words } = self;
+        write!(f, "{at} {property:?} {key}: {words}")
+    }
+}

@@ -1,0 +1,330 @@
+//! Judges each thing that the controllers did, by the truth alone.
+
+use jiff::{SignedDuration, Timestamp};
+use sojourn_api::lab::LabConfig;
+use sojourn_api::lab::status::{NextAction, NoticeState};
+use sojourn_core::activity::Source;
+use sojourn_core::key::Key;
+use sojourn_core::notice::OnUndeliverable;
+
+use super::history::{Sight, seen_by_all};
+use super::life::{Accepted, Life, ROUNDING};
+use super::property::Property;
+use super::{Policy, Truth, is_paused, parts, status};
+
+/// So long a change of a template, a namespace or the configuration may go unnoticed: a watch that
+/// lost it is silent for less than five minutes, and listing anew may fail a few times.
+const NOTICED_WITHIN: SignedDuration = SignedDuration::from_mins(10);
+/// So long after it was due something may be done once nothing fails any more.
+const LATE: SignedDuration = SignedDuration::from_hours(2);
+
+/// The least that a policy asked for in a window.
+struct Asked {
+    span: SignedDuration,
+    interval: SignedDuration,
+    warnings: usize,
+}
+
+/// What of the policy concerns a ladder.
+#[derive(Clone, Copy)]
+struct Ladder {
+    name: &'static str,
+    span: fn(&Policy) -> Option<SignedDuration>,
+    interval: fn(&LabConfig) -> SignedDuration,
+    warnings: fn(&Policy, &LabConfig) -> u32,
+    enabled: fn(&LabConfig) -> bool,
+    /// Which of a namespace's opt-outs keeps it away.
+    opt_out: usize,
+}
+
+fn alerts(policy: &Policy, config: &LabConfig) -> u32 {
+    if !config.enable_inactivity_notifications {
+        return 0;
+    }
+    policy.alerts.unwrap_or(config.inactive_termination_max_number_of_alerts)
+}
+
+const IDLE: Ladder = Ladder {
+    name: "inactivity",
+    span: |policy| policy.stop_after,
+    interval: |config| config.inactive_termination_notification_interval,
+    warnings: alerts,
+    enabled: |config| config.enable_instance_inactive_termination,
+    opt_out: 0,
+};
+
+const STOPPED: Ladder =
+    Ladder { name: "deletion", span: |policy| policy.delete_after_stopped, ..IDLE };
+
+const EXPIRED: Ladder = Ladder {
+    name: "expiry",
+    span: |policy| policy.delete_after,
+    interval: |config| config.expiration_notification_interval,
+    warnings: |_, config| u32::from(config.enable_expiration_notifications),
+    enabled: |config| config.enable_instance_expiration,
+    opt_out: 1,
+};
+
+impl Truth {
+    fn lately(&self) -> Timestamp {
+        self.now().checked_sub(NOTICED_WITHIN).unwrap_or(Timestamp::MIN)
+    }
+
+    /// The least that was asked for since `from`; nothing, if nothing ever allowed the action.
+    fn asked(&self, life: &Life, ladder: Ladder, from: Timestamp) -> Option<Asked> {
+        let now = self.now();
+        let policies: Vec<Policy> =
+            self.policies.get(&life.template)?.during(from, now).copied().flatten().collect();
+        let configs: Vec<_> = self.config.during(from, now).collect();
+        if !configs.iter().any(|config| (ladder.enabled)(config)) {
+            return None;
+        }
+        let warnings = policies
+            .iter()
+            .flat_map(|policy| configs.iter().map(move |config| (ladder.warnings)(policy, config)));
+        // A policy that lets time run on without an answer may leave warnings out.
+        let may_skip =
+            configs.iter().any(|config| config.on_undeliverable != OnUndeliverable::Hold);
+        let warnings = if may_skip { 0 } else { warnings.min().unwrap_or(0) };
+        Some(Asked {
+            span: policies.iter().filter_map(|policy| (ladder.span)(policy)).min()?,
+            interval: configs.iter().map(|config| (ladder.interval)(config)).min()?,
+            warnings: usize::try_from(warnings).unwrap_or(usize::MAX),
+        })
+    }
+
+    /// The sources that every template here requires.
+    fn required(&self) -> Vec<&Sight> {
+        self.sights.values().collect()
+    }
+
+    /// How long it takes until the ingress's use is known: a tick, and the step that is looked at
+    /// again.
+    fn told_after(&self) -> SignedDuration {
+        let config = self.config.last();
+        config.activity_interval + config.query_step * 2 + SignedDuration::from_mins(1)
+    }
+
+    pub(super) fn judge_holds(&mut self, life: &Life) {
+        let now = self.now();
+        if is_paused(&life.last) {
+            self.violated(Property::PauseHolds, &life.key, "it is paused".to_owned());
+        }
+        if let Some(until) = life.kept_until.filter(|until| now < *until)
+            && status(&life.last).stop_reason
+                != Some(sojourn_api::lab::status::StopReason::Terminated)
+        {
+            let words = format!("it is kept until {until}");
+            self.violated(Property::KeepHolds, &life.key, words);
+        }
+    }
+
+    fn judge_opt_out(&mut self, life: &Life, ladder: Ladder) {
+        let Some(history) = self.opted_out.get(&life.key.namespace) else { return };
+        if history.during(self.lately(), self.now()).all(|out| out[ladder.opt_out]) {
+            let words = format!("its namespace has opted out of {}", ladder.name);
+            self.violated(Property::OptOutHolds, &life.key, words);
+        }
+    }
+
+    fn judge_promise(&mut self, life: &Life, ladder: Ladder) {
+        let now = self.now();
+        if let Some(deadline) = life.promised(ladder.name).filter(|deadline| now < *deadline) {
+            let words = format!("its owner was told {deadline}");
+            self.violated(Property::DeadlineKept, &life.key, words);
+        }
+    }
+
+    /// A running instance was stopped or deleted because nobody used it.
+    pub(super) fn judge_idle(&mut self, life: &Life) {
+        let now = self.now();
+        self.judge_opt_out(life, IDLE);
+        self.judge_promise(life, IDLE);
+        let Some(asked) = self.asked(life, IDLE, self.lately()) else {
+            let words = "no policy lets it be taken for not being used".to_owned();
+            self.violated(Property::ActionsHaveReasons, &life.key, words);
+            return;
+        };
+        let late = self.told_after();
+        let blind = self.sights.iter().find_map(|(source, sight)| {
+            let since = sight.blind_since()?;
+            (now.duration_since(since) > late).then(|| format!("{source} is blind since {since}"))
+        });
+        if let Some(words) = blind {
+            self.violated(Property::NotWhileBlind, &life.key, words);
+        }
+        let known = |one: &super::life::Use| {
+            one.source == Source::Gateway || now.duration_since(one.at) > late
+        };
+        let since = life.idle_since(known);
+        let warnings: Vec<Accepted> =
+            life.warnings(IDLE.name, since).into_iter().cloned().collect();
+        let until = warnings.first().map_or(now, |first| first.at);
+        let idle = seen_by_all(&self.required(), since, until);
+        if idle + ROUNDING < asked.span {
+            let words = format!(
+                "since {since} only {idle:#} were observed until {until}, of {:#}",
+                asked.span
+            );
+            self.violated(Property::IdleWasObserved, &life.key, words);
+        }
+        let observed = |truth: &Self, from, to| seen_by_all(&truth.required(), from, to);
+        self.judge_intervals(life, &asked, &warnings, observed);
+    }
+
+    /// A stopped instance was deleted.
+    pub(super) fn judge_stopped(&mut self, life: &Life) {
+        self.judge_opt_out(life, STOPPED);
+        self.judge_promise(life, STOPPED);
+        self.judge_term(life, STOPPED, life.changed_at);
+    }
+
+    /// An instance was deleted because its lifespan is over.
+    pub(super) fn judge_expiration(&mut self, life: &Life) {
+        self.judge_opt_out(life, EXPIRED);
+        self.judge_promise(life, EXPIRED);
+        self.judge_term(life, EXPIRED, life.created_at);
+    }
+
+    pub(super) fn may_expire(&self, life: &Life) -> bool {
+        self.asked(life, EXPIRED, self.lately())
+            .is_some_and(|asked| self.now().duration_since(life.created_at) >= asked.span)
+    }
+
+    fn judge_term(&mut self, life: &Life, ladder: Ladder, since: Timestamp) {
+        let Some(asked) = self.asked(life, ladder, self.lately()) else {
+            let words = format!("no policy lets it be deleted for {}", ladder.name);
+            self.violated(Property::ActionsHaveReasons, &life.key, words);
+            return;
+        };
+        let warnings: Vec<Accepted> =
+            life.warnings(ladder.name, since).into_iter().cloned().collect();
+        let until = warnings.first().map_or(self.now(), |first| first.at);
+        if until.duration_since(since) + ROUNDING < asked.span {
+            let words = format!("from {since} to {until} is less than {:#}", asked.span);
+            self.violated(Property::TermIsOver, &life.key, words);
+        }
+        let by_clock = |_: &Self, from: Timestamp, to: Timestamp| to.duration_since(from);
+        self.judge_intervals(life, &asked, &warnings, by_clock);
+    }
+
+    fn judge_intervals(
+        &mut self,
+        life: &Life,
+        asked: &Asked,
+        warnings: &[Accepted],
+        given: impl Fn(&Self, Timestamp, Timestamp) -> SignedDuration,
+    ) {
+        if warnings.len() < asked.warnings {
+            let told: Vec<&str> = warnings.iter().map(|one| one.stage.as_str()).collect();
+            let words =
+                format!("{} warnings were due, and these were given: {told:?}", asked.warnings);
+            self.violated(Property::Warned, &life.key, words);
+        }
+        if asked.warnings == 0 {
+            return;
+        }
+        let ends = warnings.iter().skip(1).map(|one| one.at).chain([self.now()]);
+        for (warning, end) in warnings.iter().zip(ends) {
+            let span = given(self, warning.at, end);
+            if span + ROUNDING < asked.interval {
+                let words = format!(
+                    "{} was told at {}, and {end} is only {span:#} later",
+                    warning.stage, warning.at
+                );
+                self.violated(Property::IntervalGiven, &life.key, words);
+            }
+        }
+    }
+
+    pub(super) fn judge_termination(&mut self, life: &Life) {
+        if !self.ended_exams.contains_key(&life.key) {
+            let words = "nobody said that it has ended".to_owned();
+            self.violated(Property::TerminationConfirmed, &life.key, words);
+        }
+    }
+
+    /// A notice is about to be accepted.
+    pub(super) fn judge_notice(&mut self, uid: &str, key: &Key, new: &Accepted) {
+        let Some(life) = self.lives.get(uid) else { return };
+        let mut wrong = None;
+        for old in &life.accepted {
+            let same = old.stage == new.stage && old.deadline == new.deadline;
+            if same && old.id != new.id && old.deadline.is_some() {
+                wrong = Some(format!("{} and {} say the same", old.id, new.id));
+            }
+            let stored = life.notices.get(&new.id) == Some(&NoticeState::Delivered);
+            if old.id == new.id && (stored || (old.told_so && old.operator == new.operator)) {
+                wrong = Some(format!("{} was accepted at {} already", new.id, old.at));
+            }
+        }
+        if let Some(words) = wrong {
+            self.violated(Property::NoticeOnce, key, words);
+        }
+    }
+
+    /// What must hold at the end, when nothing has failed since `calm`.
+    pub fn judge_end(&mut self, calm: Timestamp) {
+        let now = self.now();
+        let mut wrong: Vec<(Property, Key, String)> = Vec::new();
+        for life in self.lives.values().filter(|life| life.gone_at.is_none()) {
+            let status = status(&life.last);
+            for notice in &status.notices {
+                let waits = notice.state == Some(NoticeState::Waiting);
+                let stage = parts(&notice.id).map_or("", |(_, stage, _)| stage);
+                // A farewell waits for the end.
+                let due = notice.recorded_at.as_ref().is_some_and(|at| {
+                    now.duration_since(at.0.max(calm)) > LATE
+                        && life.deleting == matches!(stage, "deleted" | "expired")
+                });
+                if waits && due && !is_paused(&life.last) {
+                    let words = format!("{} was never told: {:?}", notice.id, notice.error);
+                    wrong.push((Property::NoticeNotLost, life.key.clone(), words));
+                }
+            }
+            let next = status.next.as_ref();
+            let at = next.and_then(|next| next.at.as_ref()).map(|at| at.0.max(calm));
+            let action = next.and_then(|next| next.action);
+            if let Some(at) = at.filter(|at| now.duration_since(*at) > LATE)
+                && action.is_some_and(|action| action != NextAction::Submit)
+                && !life.deleting
+            {
+                let words = format!("{action:?} was due at {at} and did not come");
+                wrong.push((Property::Alive, life.key.clone(), words));
+            }
+            if let Some(words) = self.overdue(life, calm) {
+                wrong.push((Property::Alive, life.key.clone(), words));
+            }
+        }
+        for (property, key, words) in wrong {
+            self.violated(property, &key, words);
+        }
+    }
+
+    /// What should have become of an instance by now, if everything went well since `calm`.
+    fn overdue(&self, life: &Life, calm: Timestamp) -> Option<String> {
+        let now = self.now();
+        let opted_out = self.opted_out.get(&life.key.namespace).is_some_and(|out| out.last()[0]);
+        let config = self.config.last();
+        let policy = (*self.policies.get(&life.template)?.last())?;
+        if opted_out
+            || is_paused(&life.last)
+            || !life.running
+            || life.deleting
+            || !config.enable_instance_inactive_termination
+        {
+            return None;
+        }
+        let term = policy.stop_after?;
+        let interval = config.inactive_termination_notification_interval;
+        let alerts = i32::try_from(alerts(&policy, config)).ok()?;
+        let begin = life.idle_since(|_| true).max(life.kept_until.unwrap_or(Timestamp::MIN));
+        let idle = seen_by_all(&self.required(), begin, now);
+        // Warnings that failed, and promises made under another policy, put it off until the calm.
+        let calm_for = now.duration_since(calm.max(self.config.since()));
+        let whole = interval * alerts + LATE + LATE;
+        let promised = life.promised(IDLE.name).is_none_or(|at| now.duration_since(at) > LATE);
+        (idle > term + whole && calm_for > whole && promised)
+            .then(|| format!("not used for {idle:#} since {begin}, and still there"))
+    }
+}

@@ -1,0 +1,546 @@
+//! A world in which the operator is one process among others: an engine, a clock that jumps, people
+//! and observers whose requests always work, and an operator whose requests do not.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent, Namespace};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{DynamicObject, GroupVersionKind};
+use kube::discovery::ApiResource;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use sojourn_api::lab::Instance;
+use sojourn_api::name::shared;
+use sojourn_apiserver::auth::identity::Identity;
+use sojourn_apiserver::{Config, Engine, Hook, Hooks, Scope, SeededEntropy, TokioClock};
+use sojourn_core::activity::Source;
+use sojourn_core::key::Key;
+use sojourn_drivers::notify::fake::Received;
+use sojourn_operator::admission::{self, Admission};
+use sojourn_operator::clock::{Clock, VirtualClock};
+use sojourn_operator::frame::{Limits, Tasks, Watching};
+use sojourn_operator::lab::{Settings, Start, Started, start};
+use sojourn_operator::metrics::Metrics;
+use sojourn_rbac::User;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::dice::Dice;
+use crate::fault::{Faults, Line, Rates, patient};
+use crate::kubelet::Kubelet;
+use crate::outside::Scripted;
+use crate::truth::{SharedTruth, Truth};
+
+/// A Monday, at midnight.
+pub const BEGIN: Timestamp = Timestamp::constant(1_893_456_000, 0);
+/// So long after it could not be started the operator is started again.
+const START_RETRY: Duration = Duration::from_secs(5);
+/// How often it is looked whether a kind is served.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What a world is made with.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    pub seed: u64,
+    pub rates: Rates,
+    /// Whether a channel for mail is there; without it Events are the channel.
+    pub mail: bool,
+    /// Whether watches last; the normal ones are opened anew every five minutes.
+    pub long_watches: bool,
+    /// `lab.yaml`.
+    pub config: String,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        let config = CONFIG.to_owned();
+        Self { seed: 1, rates: Rates::default(), mail: true, long_watches: true, config }
+    }
+}
+
+/// The ingress and the gateway are the sources; the tick is ten minutes.
+pub const CONFIG: &str = "\
+prometheusURL: http://metrics.invalid
+queryNginxAvailable: available
+queryNginxData: requests
+queryBastionSSHAvailable: ''
+queryBastionSSHData: ''
+queryWebSSHAvailable: ''
+queryWebSSHData: ''
+queryStep: 5m
+activityInterval: 10m
+";
+
+/// Everything, running.
+pub struct World {
+    pub clock: Arc<VirtualClock>,
+    /// Whose requests always work.
+    pub client: Client,
+    pub engine: Engine,
+    pub outside: Scripted,
+    pub truth: SharedTruth,
+    pub faults: Arc<Faults>,
+    pub kubelet: Arc<Kubelet>,
+    pub operator: Operator,
+    context: Context,
+    _others: JoinSet<()>,
+}
+
+/// What every operator process is started with.
+#[derive(Clone)]
+struct Context {
+    client: Client,
+    clock: Arc<VirtualClock>,
+    outside: Scripted,
+    truth: SharedTruth,
+    faults: Arc<Faults>,
+    long_watches: bool,
+    /// How long it takes until a process that was killed is started again.
+    down_for: Arc<Mutex<Duration>>,
+}
+
+/// The operator, which is started again when it ends.
+#[derive(Debug)]
+pub struct Operator {
+    current: Arc<Mutex<Current>>,
+    wanted: watch::Sender<bool>,
+    _supervisor: JoinSet<()>,
+}
+
+#[derive(Debug, Default)]
+struct Current {
+    started: Option<Started>,
+    line: Option<Arc<Line>>,
+    /// Reconciles of processes that have ended.
+    before: u64,
+    starts: u64,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").field("operator", &self.operator).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Operator {
+    fn supervise(context: Context) -> Self {
+        let current: Arc<Mutex<Current>> = Arc::default();
+        let (wanted, wish) = watch::channel(true);
+        let mut supervisor = JoinSet::new();
+        supervisor.spawn(supervise(context, current.clone(), wish));
+        Self { current, wanted, _supervisor: supervisor }
+    }
+
+    /// Ends the process at once; it is started again after a while, if it is wanted.
+    pub fn kill(&self) {
+        if let Some(line) = &lock(&self.current).line {
+            line.kill();
+        }
+    }
+
+    /// Whether it should run. It is killed if it should not.
+    pub fn want(&self, wanted: bool) {
+        self.wanted.send_replace(wanted);
+        if !wanted {
+            self.kill();
+        }
+    }
+
+    pub fn is_up(&self) -> bool {
+        lock(&self.current).started.is_some()
+    }
+
+    /// Somebody uses an instance through it. Nobody can while it is down.
+    pub fn report(&self, key: &Key, source: Source) -> bool {
+        let current = lock(&self.current);
+        let Some(started) = &current.started else { return false };
+        (started.activity(source))(key);
+        true
+    }
+
+    /// Reconciles of all its processes so far.
+    pub fn reconciles(&self) -> u64 {
+        let current = lock(&self.current);
+        current.before + current.started.as_ref().map_or(0, |started| started.reconciles.total())
+    }
+
+    /// How often it was started.
+    pub fn starts(&self) -> u64 {
+        lock(&self.current).starts
+    }
+}
+
+async fn supervise(
+    context: Context,
+    current: Arc<Mutex<Current>>,
+    mut wish: watch::Receiver<bool>,
+) {
+    loop {
+        if wish.wait_for(|wanted| *wanted).await.is_err() {
+            return;
+        }
+        let line = Line::new(context.faults.clone());
+        lock(&current).line = Some(line.clone());
+        let mut tasks = Tasks::default();
+        let wait = tokio::select! {
+            biased;
+            () = line.killed() => *lock(&context.down_for),
+            wait = live(&context, &current, &line, &mut tasks) => wait,
+        };
+        drop(tasks);
+        {
+            let mut current = lock(&current);
+            let ended = current.started.take();
+            current.before += ended.as_ref().map_or(0, |started| started.reconciles.total());
+            current.line = None;
+            if ended.is_some() {
+                context.truth.lock().operator_ended();
+            }
+        }
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Starts a process and waits until it ends by itself; answers when to start the next.
+async fn live(
+    context: &Context,
+    current: &Mutex<Current>,
+    line: &Arc<Line>,
+    tasks: &mut Tasks,
+) -> Duration {
+    let Context { client, clock, outside, truth, .. } = context;
+    let how = Start {
+        client: line.client(client.clone()),
+        clock: clock.clone(),
+        // Zero: the client does not give a silent watch up, and the line makes it last.
+        watching: if context.long_watches {
+            Watching { timeout_seconds: 0, bookmarks: false }
+        } else {
+            Watching::default()
+        },
+        outside: Arc::new(outside.clone()),
+        settings: Settings {
+            gateway: true,
+            reports: false,
+            public_url: None,
+            submit_program: "/sojourn".to_owned(),
+            submit_user: None,
+        },
+        limits: Limits::default(),
+        metrics: Metrics::default(),
+    };
+    let Ok(started) = start(how, tasks).await else { return START_RETRY };
+    {
+        let mut current = lock(current);
+        current.started = Some(started);
+        current.starts += 1;
+    }
+    truth.lock().operator_started();
+    let ended = tasks.any_ended().await;
+    truth.lock().broken(&format!("the operator ended by itself: {ended}"));
+    START_RETRY
+}
+
+impl World {
+    /// A world with our kinds and an operator that has just been started. Call it on a paused clock.
+    ///
+    /// # Panics
+    /// If the engine cannot be opened or refuses our kinds: then there is nothing to simulate.
+    pub async fn new(setting: Setting) -> Self {
+        let dice = Dice::new(setting.seed);
+        let clock = Arc::new(VirtualClock::starting_at(BEGIN));
+        let (engine, admission) = open(&dice).await;
+        let identity = User {
+            name: "people".to_owned(),
+            groups: vec!["system:masters".to_owned()],
+            ..User::default()
+        };
+        let plain = engine.client(Identity::authenticated(identity));
+        let client = patient(plain.clone());
+        admission.connect(client.clone());
+        teach(&client).await;
+        let truth = SharedTruth::new(clock.clone());
+        let outside = Scripted::new(clock.clone(), &dice, &truth, setting.mail);
+        outside.set_available(BEGIN, true);
+        let faults = Faults::new(setting.rates, dice.split("faults"), setting.long_watches);
+        let kubelet =
+            Kubelet::new(client.clone(), clock.clone(), dice.split("kubelet"), truth.clone());
+        let mut others = JoinSet::new();
+        others.spawn(kubelet.clone().run_pods());
+        others.spawn(kubelet.clone().run_jobs());
+        others.spawn(observe(client.clone(), truth.clone()));
+        let context = Context {
+            client: plain,
+            clock: clock.clone(),
+            outside: outside.clone(),
+            truth: truth.clone(),
+            faults: faults.clone(),
+            long_watches: setting.long_watches,
+            down_for: Arc::new(Mutex::new(Duration::from_secs(5))),
+        };
+        let world = Self {
+            operator: Operator::supervise(context.clone()),
+            clock,
+            client,
+            engine,
+            outside,
+            truth,
+            faults,
+            kubelet,
+            context,
+            _others: others,
+        };
+        world.make_namespace(shared::NAMESPACE).await;
+        world.configure(&setting.config).await;
+        world
+    }
+
+    /// A second operator beside the first, as during a rolling update.
+    pub fn second_operator(&self) -> Operator {
+        Operator::supervise(self.context.clone())
+    }
+
+    /// How long a killed operator stays down.
+    pub fn set_down_for(&self, span: Duration) {
+        *lock(&self.context.down_for) = span;
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Lets time pass.
+    pub async fn pass(&self, span: Duration) {
+        tokio::time::sleep(span).await;
+    }
+
+    /// Waits, at most so long, until an instance is as it should be.
+    ///
+    /// # Panics
+    /// If it is not by then.
+    pub async fn until(
+        &self,
+        limit: Duration,
+        key: &Key,
+        is: impl Fn(&Instance) -> bool,
+    ) -> Instance {
+        let found = self.wait(limit, |truth| {
+            let last = &truth.life(key)?.last;
+            is(last).then(|| last.clone())
+        });
+        match found.await {
+            Some(found) => found,
+            None => panic!("{key} is not as expected after {limit:?}: {}", self.shown(key).await),
+        }
+    }
+
+    /// Waits, at most so long, until an instance is gone.
+    ///
+    /// # Panics
+    /// If it is still there by then.
+    pub async fn until_gone(&self, limit: Duration, key: &Key) {
+        let gone = self.wait(limit, |truth| truth.life(key).is_none().then_some(())).await;
+        assert!(gone.is_some(), "{key} is still there: {}", self.shown(key).await);
+    }
+
+    /// An instance's status and what led to it, for whoever finds it not to be as it should.
+    async fn shown(&self, key: &Key) -> String {
+        let status = self.instance(key).await.and_then(|instance| instance.status);
+        let status = serde_json::to_string_pretty(&status).unwrap_or_default();
+        format!("{status}\n{}", self.truth.lock().log().join("\n"))
+    }
+
+    /// Looks whenever the observer saw something.
+    async fn wait<T>(&self, limit: Duration, look: impl Fn(&Truth) -> Option<T>) -> Option<T> {
+        let mut moved = self.truth.follow();
+        let looking = async {
+            loop {
+                if let Some(found) = look(&self.truth.lock()) {
+                    return found;
+                }
+                // The sender is ours.
+                drop(moved.changed().await);
+            }
+        };
+        tokio::time::timeout(limit, looking).await.ok()
+    }
+
+    pub async fn instance(&self, key: &Key) -> Option<Instance> {
+        self.instances(key).get_opt(&key.name).await.expect("people's requests work")
+    }
+
+    pub fn instances(&self, key: &Key) -> Api<Instance> {
+        Api::namespaced(self.client.clone(), &key.namespace)
+    }
+
+    /// Creates an object of any kind.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub async fn create(&self, object: Value) {
+        let typed: DynamicObject = serde_json::from_value(object.clone()).expect("an object");
+        let made = self.api(&object).create(&PostParams::default(), &typed).await;
+        made.unwrap_or_else(|error| panic!("{object} is refused: {error}"));
+    }
+
+    /// Merges a change into an object that is named like `object`; nothing, if it is not there.
+    pub async fn merge(&self, object: &Value, change: &Value) {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let patched =
+            self.api(object).patch(name, &PatchParams::default(), &Patch::Merge(change)).await;
+        if let Err(error) = patched {
+            assert!(is_not_found(&error), "people's change {change} of {name} is refused: {error}");
+        }
+    }
+
+    /// Changes an instance as its owner would.
+    pub async fn change(&self, key: &Key, change: &Value) {
+        let named = json!({
+            "apiVersion": "lab.sojourn.dev/v1alpha1", "kind": "Instance",
+            "metadata": {"name": key.name, "namespace": key.namespace},
+        });
+        self.merge(&named, change).await;
+    }
+
+    pub async fn delete(&self, object: &Value) {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        if let Err(error) = self.api(object).delete(name, &DeleteParams::background()).await {
+            assert!(is_not_found(&error), "people cannot delete {name}: {error}");
+        }
+    }
+
+    fn api(&self, object: &Value) -> Api<DynamicObject> {
+        let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        let (group, version) = version.split_once('/').unwrap_or(("", &version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
+        match object["metadata"]["namespace"].as_str() {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        }
+    }
+
+    pub async fn make_namespace(&self, name: &str) {
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).expect("one");
+        if let Err(error) = api.create(&PostParams::default(), &namespace).await {
+            assert!(
+                matches!(&error, kube::Error::Api(status) if status.is_already_exists()),
+                "{error}"
+            );
+        }
+    }
+
+    /// Puts `lab.yaml` in force.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub async fn configure(&self, text: &str) {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), shared::NAMESPACE);
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": shared::CONFIG_MAP},
+            "data": {"lab.yaml": text},
+        });
+        let params = PatchParams::apply("people").force();
+        let applied = api.patch(shared::CONFIG_MAP, &params, &Patch::Apply(map)).await;
+        applied.unwrap_or_else(|error| panic!("the configuration is refused: {error}"));
+        self.truth.lock().configured(text);
+    }
+
+    /// Somebody uses an instance. Through the gateway that works only while the operator is up.
+    pub fn use_it(&self, key: &Key, source: Source) {
+        let happened = match source {
+            Source::Gateway => self.operator.report(key, source),
+            _ => {
+                let service = format!("{}-web", key.name);
+                self.outside.request(&key.namespace, &service, self.now());
+                true
+            }
+        };
+        if happened {
+            self.truth.lock().used(key, source);
+        }
+    }
+
+    /// Whether the ingress can see from now on. Must be called on a whole step.
+    pub fn set_ingress_sees(&self, sees: bool) {
+        self.outside.set_available(self.now(), sees);
+        self.truth.lock().ingress_sees(sees);
+    }
+
+    /// Every notice that was accepted so far.
+    pub fn received(&self) -> Vec<Received> {
+        self.outside.received()
+    }
+
+    /// How many Events there are with this reason. They go an hour after they were written.
+    ///
+    /// # Panics
+    /// If they cannot be read.
+    pub async fn events(&self, reason: &str) -> usize {
+        let api: Api<CoreEvent> = Api::all(self.client.clone());
+        let all = api.list(&ListParams::default()).await.expect("people's requests work");
+        all.items.iter().filter(|event| event.reason.as_deref() == Some(reason)).count()
+    }
+}
+
+fn is_not_found(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_not_found())
+}
+
+async fn open(dice: &Dice) -> (Engine, Admission) {
+    let admission = Admission::default();
+    let owned = |list: &[&str]| list.iter().map(|&item| item.to_owned()).collect();
+    let scope =
+        Scope { groups: owned(&admission::GROUPS), resources: owned(&admission::RESOURCES) };
+    let hook = Hook::new(admission::NAME, scope, admission.service());
+    let hooks = Hooks { mutating: Vec::new(), validating: vec![hook] };
+    let config = Config::in_memory()
+        .clock(TokioClock::starting_at(BEGIN))
+        .entropy(SeededEntropy::new(dice.split("engine").roll()))
+        .inline_writes()
+        .hooks(hooks);
+    (Engine::open(config).await.expect("an engine in memory opens"), admission)
+}
+
+/// Makes our kinds known, and waits until they are.
+async fn teach(client: &Client) {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let params = PatchParams::apply("people").force();
+    for definition in sojourn_api::crds() {
+        let name = definition.metadata.name.clone().unwrap_or_default();
+        api.patch(&name, &params, &Patch::Apply(&definition)).await.expect("our kinds are good");
+        loop {
+            let there = api.get(&name).await.expect("it was made");
+            let conditions = there.status.and_then(|status| status.conditions).unwrap_or_default();
+            if conditions.iter().any(|one| one.type_ == "Established" && one.status == "True") {
+                break;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+/// Tells the truth of every change of an instance.
+async fn observe(client: Client, truth: SharedTruth) {
+    let api: Api<Instance> = Api::all(client);
+    let mut stream = std::pin::pin!(watcher::watcher(api, watcher::Config::default().timeout(0)));
+    while let Some(event) = stream.next().await {
+        match event {
+            Ok(Event::Apply(instance) | Event::InitApply(instance)) => truth.lock().saw(&instance),
+            Ok(Event::Delete(instance)) => truth.lock().saw_go(&instance),
+            Ok(Event::Init | Event::InitDone) => {}
+            Err(error) => truth.lock().broken(&format!("the observer's watch failed: {error}")),
+        }
+        truth.moved();
+    }
+}

@@ -1,0 +1,73 @@
+//! What is on record: nobody's edit makes an instance look unused.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use sojourn_api::lab::Instance;
+use sojourn_core::activity::Source;
+use sojourn_core::key::Key;
+use sojourn_sim::people::Design;
+use sojourn_sim::truth::Policy;
+use sojourn_sim::world::{CONFIG, Setting, World};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const MIRROR: &str = "lab.sojourn.dev/last-activity";
+
+fn key() -> Key {
+    Key::new("lab", "one")
+}
+
+fn last(instance: &Instance) -> Option<String> {
+    let activity = instance.status.as_ref()?.activity.as_ref()?;
+    activity.last.as_ref().map(|time| format!("{:.0}", time.0))
+}
+
+fn mirrored(instance: &Instance) -> Option<String> {
+    instance.metadata.annotations.as_ref()?.get(MIRROR).cloned()
+}
+
+/// Lent for three hours of disuse, without a warning, and used after two.
+async fn used() -> (World, String) {
+    let config = format!("{CONFIG}enableInactivityNotifications: false\n");
+    let world = World::new(Setting { config, ..Setting::default() }).await;
+    world.make_namespace("lab").await;
+    world.make_tenant().await;
+    let stop_after = Some(SignedDuration::from_hours(3));
+    let policy = Policy { stop_after, persistent: true, ..Policy::default() };
+    let template = Key::new("lab", "notebook");
+    world.make_template(&template, &Design { policy, environments: 1 }).await;
+    world.lend(&key(), &template, json!({})).await;
+    world.pass(120 * MINUTE).await;
+    world.use_it(&key(), Source::Gateway);
+    let seen = world.until(20 * MINUTE, &key(), |one| last(one).is_some()).await;
+    let last = last(&seen).expect("it was just there");
+    world.until(MINUTE, &key(), |one| mirrored(one).as_ref() == Some(&last)).await;
+    (world, last)
+}
+
+// case: lab I7
+#[tokio::test(start_paused = true)]
+async fn a_last_use_that_cannot_be_read_stops_nothing_and_is_refused_or_mended() {
+    let (world, last_use) = used().await;
+    for garbage in [json!("yesterday"), json!("1970-01-01T00:00:00Z"), Value::Null] {
+        let change = json!({"metadata": {"annotations": {MIRROR: garbage}}});
+        world.change(&key(), &change).await;
+        let mended = |one: &Instance| mirrored(one).as_ref() == Some(&last_use);
+        world.until(MINUTE, &key(), mended).await;
+    }
+    for garbage in [json!("yesterday"), json!(7), json!({})] {
+        let change = json!({"status": {"activity": {"last": garbage}}});
+        let (api, params) = (world.instances(&key()), PatchParams::default());
+        let patched = api.patch_status("one", &params, &Patch::Merge(&change)).await;
+        let refused = patched.expect_err("it is no time").to_string();
+        assert!(refused.contains("status.activity.last"), "{garbage}: {refused}");
+    }
+    // Three hours after its start it has been used an hour ago.
+    world.pass(90 * MINUTE).await;
+    let instance = world.instance(&key()).await.expect("there");
+    assert_eq!((instance.spec.running, last(&instance)), (true, Some(last_use)));
+    let truth = world.truth.lock();
+    assert!(truth.violations().is_empty(), "{:#?}", truth.violations());
+}

@@ -1,0 +1,7 @@
+//! The kinds on the embedded engine: what their schemas refuse, that the schemas and the typed
+//! reading agree on every text, and what admission adds.
+
+mod admission;
+mod agreement;
+mod refusal;
+mod stage;

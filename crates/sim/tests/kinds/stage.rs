@@ -1,0 +1,157 @@
+//! An engine that knows our kinds, and plain requests to it.
+
+use std::time::Duration;
+
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::{DynamicObject, GroupVersionKind, Status};
+use kube::discovery::ApiResource;
+use kube::{Api, Client, Error};
+use serde_json::{Value, json};
+use sojourn_apiserver::auth::identity::Identity;
+use sojourn_apiserver::{Config, Engine, Hook, Hooks, Scope};
+use sojourn_operator::admission::{self, Admission};
+use sojourn_rbac::User;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) fn user(name: &str, groups: &[&str]) -> Identity {
+    let groups = groups.iter().map(|&group| group.to_owned()).collect();
+    Identity::authenticated(User { name: name.to_owned(), groups, ..User::default() })
+}
+
+/// An engine with our kinds, our roles and our admission.
+pub(crate) async fn engine() -> (Engine, Client) {
+    let admission = Admission::default();
+    let owned = |list: &[&str]| list.iter().map(|&item| item.to_owned()).collect();
+    let scope =
+        Scope { groups: owned(&admission::GROUPS), resources: owned(&admission::RESOURCES) };
+    let hook = Hook::new(admission::NAME, scope, admission.service());
+    let hooks = Hooks { mutating: Vec::new(), validating: vec![hook] };
+    let engine = Engine::open(Config::in_memory().hooks(hooks)).await.expect("an engine opens");
+    let client = engine.client(user("admin", &["system:masters"]));
+    admission.connect(client.clone());
+    teach(&client).await;
+    (engine, client)
+}
+
+/// Makes our kinds and roles known, and waits until they are.
+pub(crate) async fn teach(client: &Client) {
+    let params = PatchParams::apply("test").force();
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in sojourn_api::crds() {
+        let name = definition.metadata.name.clone().expect("a definition has a name");
+        let patch = Patch::Apply(&definition);
+        definitions.patch(&name, &params, &patch).await.expect("a definition is good");
+        let established = async {
+            while !is_established(&definitions.get(&name).await.expect("it is there")) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, established).await.expect("it is established in time");
+    }
+    for role in sojourn_api::roles() {
+        let name = role.metadata.name.clone().expect("a role has a name");
+        let api: Api<ClusterRole> = Api::all(client.clone());
+        api.patch(&name, &params, &Patch::Apply(&role)).await.expect("a role is good");
+    }
+}
+
+fn is_established(definition: &CustomResourceDefinition) -> bool {
+    let conditions = definition.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Established" && c.status == "True"))
+}
+
+/// The API of a kind of ours, or of any other that the object names.
+pub(crate) fn api(client: &Client, object: &Value) -> Api<DynamicObject> {
+    let text = |path: &str| object[path].as_str().expect("a text").to_owned();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    let (group, version) = version.split_once('/').unwrap_or(("", &version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
+    match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    }
+}
+
+/// Creates the object; an error is the server's refusal.
+pub(crate) async fn create(client: &Client, object: &Value) -> Result<DynamicObject, Box<Status>> {
+    send(client, object, false).await
+}
+
+/// Finds out whether the object would be created.
+pub(crate) async fn dry(client: &Client, object: &Value) -> Result<DynamicObject, Box<Status>> {
+    send(client, object, true).await
+}
+
+async fn send(
+    client: &Client,
+    object: &Value,
+    dry_run: bool,
+) -> Result<DynamicObject, Box<Status>> {
+    let typed = serde_json::from_value(object.clone()).expect("an object");
+    let params = PostParams { dry_run, field_manager: None };
+    refused(api(client, object).create(&params, &typed).await)
+}
+
+/// Merges `patch` into the object of that name.
+pub(crate) async fn merge(
+    client: &Client,
+    object: &Value,
+    patch: &Value,
+) -> Result<DynamicObject, Box<Status>> {
+    let name = object["metadata"]["name"].as_str().expect("a name");
+    let params = PatchParams::default();
+    refused(api(client, object).patch(name, &params, &Patch::Merge(patch)).await)
+}
+
+fn refused(result: Result<DynamicObject, Error>) -> Result<DynamicObject, Box<Status>> {
+    result.map_err(|error| match error {
+        Error::Api(status) => status,
+        other => panic!("the API is there: {other}"),
+    })
+}
+
+/// The fields that a refusal names, with what it says of each.
+pub(crate) fn causes(status: &Status) -> Vec<(&str, &str)> {
+    let details = status.details.as_ref();
+    let causes = details.map(|details| details.causes.as_slice()).unwrap_or_default();
+    causes.iter().map(|cause| (cause.field.as_str(), cause.message.as_str())).collect()
+}
+
+pub(crate) fn tenant(email: &str) -> Value {
+    json!({
+        "apiVersion": "lab.sojourn.dev/v1alpha1", "kind": "Tenant",
+        "metadata": { "name": "ada" },
+        "spec": { "firstName": "Ada", "lastName": "Lovelace", "email": email },
+    })
+}
+
+/// A Template that is good, but for what `spec` changes.
+pub(crate) fn template(spec: Value) -> Value {
+    let whole = json!({ "environmentList": [{ "name": "web", "image": "i" }] });
+    object("Template", "notebook", with(whole, spec))
+}
+
+/// An Instance that is good, but for what `spec` changes.
+pub(crate) fn instance(name: &str, spec: Value) -> Value {
+    let whole = json!({ "template": { "name": "notebook" }, "tenant": { "name": "ada" } });
+    object("Instance", name, with(whole, spec))
+}
+
+fn with(mut whole: Value, part: Value) -> Value {
+    if let (Value::Object(whole), Value::Object(part)) = (&mut whole, part) {
+        whole.extend(part);
+    }
+    whole
+}
+
+fn object(kind: &str, name: &str, spec: Value) -> Value {
+    let mut object = json!({
+        "apiVersion": "lab.sojourn.dev/v1alpha1", "kind": kind,
+        "metadata": { "name": name, "namespace": "default" },
+    });
+    object["spec"] = spec;
+    object
+}

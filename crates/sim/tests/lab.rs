@@ -1,0 +1,16 @@
+//! The family `lab` as a whole, on a virtual clock.
+
+#[path = "lab/change.rs"]
+mod change;
+#[path = "lab/exam.rs"]
+mod exam;
+#[path = "lab/expiry.rs"]
+mod expiry;
+#[path = "lab/kill.rs"]
+mod kill;
+#[path = "lab/ladder.rs"]
+mod ladder;
+#[path = "lab/seeds.rs"]
+mod seeds;
+#[path = "lab/stage.rs"]
+mod stage;

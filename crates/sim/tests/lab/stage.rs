@@ -1,0 +1,97 @@
+//! One instance of one template, in a world of its own.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use sojourn_api::lab::Instance;
+use sojourn_api::lab::status::{InstanceStatus, Stage};
+use sojourn_core::key::Key;
+use sojourn_sim::people::Design;
+use sojourn_sim::truth::Policy;
+use sojourn_sim::world::{CONFIG, Setting, World};
+
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
+/// How late anything may be: a tick, the step that is looked at again, and what it takes to ask.
+pub(crate) const TICK: Duration = Duration::from_secs(20 * 60);
+
+pub(crate) fn hours(hours: i64) -> Option<SignedDuration> {
+    Some(SignedDuration::from_hours(hours))
+}
+
+pub(crate) fn key(name: &str) -> Key {
+    Key::new("lab", name)
+}
+
+pub(crate) fn template() -> Key {
+    key("notebook")
+}
+
+/// Stopped after a day without use.
+pub(crate) fn kept() -> Design {
+    let policy = Policy { stop_after: hours(24), persistent: true, ..Policy::default() };
+    Design { policy, environments: 1 }
+}
+
+/// A world with one template, where `options` are added to `lab.yaml`.
+pub(crate) async fn world(design: &Design, options: &str) -> World {
+    with(design, Setting { config: format!("{CONFIG}{options}"), ..Setting::default() }).await
+}
+
+pub(crate) async fn with(design: &Design, setting: Setting) -> World {
+    let world = World::new(setting).await;
+    world.make_namespace("lab").await;
+    world.make_tenant().await;
+    world.make_template(&template(), design).await;
+    world
+}
+
+/// The same with one instance, `one`, that is ready.
+pub(crate) async fn world_with_one(design: &Design, options: &str) -> World {
+    let world = world(design, options).await;
+    lend(&world, "one", json!({})).await;
+    world
+}
+
+pub(crate) async fn lend(world: &World, name: &str, spec: Value) {
+    world.lend(&key(name), &template(), spec).await;
+    let ready = |one: &Instance| status(one).ready_at.is_some();
+    world.until(MINUTE * 3, &key(name), ready).await;
+}
+
+pub(crate) fn status(instance: &Instance) -> InstanceStatus {
+    instance.status.clone().unwrap_or_default()
+}
+
+pub(crate) fn stage_of(instance: &Instance) -> Stage {
+    status(instance).lifecycle.and_then(|lifecycle| lifecycle.stage).unwrap_or_default()
+}
+
+pub(crate) fn alerts(instance: &Instance) -> u32 {
+    status(instance).lifecycle.map_or(0, |lifecycle| lifecycle.alerts_sent)
+}
+
+/// The reason of a condition, with whether it holds.
+pub(crate) fn condition(instance: &Instance, kind: &str) -> Option<(String, bool)> {
+    let conditions = status(instance).conditions;
+    let found = conditions.iter().find(|one| one.type_ == kind)?;
+    Some((found.reason.clone(), found.status == "True"))
+}
+
+/// What was told so far, each as its template's name.
+pub(crate) fn told(world: &World) -> Vec<&'static str> {
+    world.received().iter().map(|received| received.notice.kind.stem()).collect()
+}
+
+/// When each thing was told, in whole hours since `from`.
+pub(crate) fn told_at(world: &World, from: Timestamp) -> Vec<i64> {
+    world.received().iter().map(|one| one.at.duration_since(from).as_hours()).collect()
+}
+
+/// Nothing that must hold did not.
+pub(crate) fn nothing_is_wrong(world: &World) {
+    let truth = world.truth.lock();
+    assert!(truth.violations().is_empty(), "{:#?}\n{}", truth.violations(), truth.log().join("\n"));
+}
