@@ -39,8 +39,8 @@ struct Suite {
     filter: &'static str,
 }
 
-/// How many months are simulated, unless the environment says otherwise.
-const SEEDS: &str = "200";
+/// How many seeds are simulated, unless the environment says otherwise.
+const SEEDS: &str = "24";
 const SEEDS_VARIABLE: &str = "SOJOURN_SIM_SEEDS";
 
 const STEPS: [Step; 13] = [

@@ -103,7 +103,11 @@ fn parse_span(text: &str) -> Result<SignedDuration, TermError> {
         let end = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
         let (unit, after) = after.split_at(end);
         if unit.is_empty() {
-            return Err(if after.is_empty() { TermError::NoUnit(text.to_owned()) } else { shape() });
+            return Err(if after.is_empty() {
+                TermError::NoUnit(text.to_owned())
+            } else {
+                shape()
+            });
         }
         let index = UNITS.iter().position(|(name, _)| *name == unit).ok_or_else(shape)?;
         if std::mem::replace(&mut used[index], true) {
@@ -210,7 +214,9 @@ mod tests {
     // case: lab D4
     #[test]
     fn texts_that_are_no_terms_are_refused() {
-        for text in ["abc", "xd", "10x", "1h2", "h", "-1h", "+1h", "1 h", " 1h", "1.h", ".5h", "Never"] {
+        for text in
+            ["abc", "xd", "10x", "1h2", "h", "-1h", "+1h", "1 h", " 1h", "1.h", ".5h", "Never"]
+        {
             assert!(
                 matches!(text.parse::<Term>(), Err(TermError::Shape(_) | TermError::NoUnit(_))),
                 "{text}"

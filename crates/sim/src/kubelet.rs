@@ -9,7 +9,7 @@ use futures::StreamExt as _;
 use jiff::{Timestamp, Unit};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
@@ -153,7 +153,9 @@ impl Kubelet {
         let (api, name) = (self.pods(&pod), pod.name_any());
         let mut dice = self.dice.split(&format!("end {name} {:?}", pod.creation_timestamp()));
         tokio::time::sleep(Duration::from_secs(dice.between(1, 30))).await;
-        let now = DeleteParams::default().grace_period(0);
+        // This very one: another by its name may have come since.
+        let only = Preconditions { uid: pod.uid(), resource_version: None };
+        let now = DeleteParams::default().grace_period(0).preconditions(only);
         drop(api.delete(&name, &now).await);
     }
 

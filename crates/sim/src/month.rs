@@ -148,7 +148,7 @@ impl Month {
             }
             Act::Stop(instance) => world.stop(&instance_key(instance)).await,
             Act::Start(instance) => {
-                if self.ended.get(&instance).is_none() {
+                if !self.ended.contains_key(&instance) {
                     world.start(&instance_key(instance)).await;
                 }
             }
@@ -165,7 +165,7 @@ impl Month {
                 self.ended.insert(instance, true);
             }
             Act::Stray(instance) => {
-                if self.ended.get(&instance).is_none() {
+                if !self.ended.contains_key(&instance) {
                     let steps = [Observation::Ends, Observation::Keeps { deadline: None }];
                     world.outside.probe.script(exam_url(instance), steps.map(Step::answer));
                 }

@@ -198,7 +198,7 @@ impl Truth {
 
     pub fn used(&mut self, key: &Key, source: Source) {
         let now = self.now();
-        let seen = self.sights.get(&source).is_some_and(|sight| sight.sees());
+        let seen = self.sights.get(&source).is_some_and(history::Sight::sees);
         if let Some(life) = self.life_mut(key) {
             life.uses.push(life::Use { at: now, source, seen });
             self.tally.uses += 1;

@@ -154,7 +154,8 @@ impl Lab {
                 }
                 Step::DeletePod { environment, uid } => {
                     let key = self.child(subject, environment);
-                    if self.world.pods.get(&key).is_some_and(|pod| pod.phase == PodPhase::Failed) {
+                    let ended = |phase| matches!(phase, PodPhase::Failed | PodPhase::Succeeded);
+                    if self.world.pods.get(&key).is_some_and(|pod| ended(pod.phase)) {
                         self.restarts.count(&key);
                     }
                     self.remove::<Pod>(namespace, &key.name, uid, "delete the Pod").await?;
