@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use crate::process::{cargo, read, run as start, say};
-use crate::{cases, kube_env, test, tidy, world};
+use crate::{cases, kube_env, test, tidy};
 
 struct Step {
     name: &'static str,
@@ -43,7 +43,7 @@ struct Suite {
 const SEEDS: &str = "24";
 const SEEDS_VARIABLE: &str = "SOJOURN_SIM_SEEDS";
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 12] = [
     Step { name: "fmt", action: Action::Format },
     Step { name: "tidy", action: Action::Tidy },
     Step { name: "clippy", action: Action::Lint },
@@ -65,7 +65,6 @@ const STEPS: [Step; 13] = [
         action: Action::Kube(Suite { target: "kubectl", filter: "real_" }),
     },
     Step { name: "kube-pods", action: Action::Kube(Suite { target: "pods", filter: "real_" }) },
-    Step { name: "kube-lab", action: Action::Kube(Suite { target: "lab", filter: "real_" }) },
 ];
 
 /// Runs the steps, but for those that `--skip` names.
@@ -222,7 +221,6 @@ impl Machine<'_> {
             command.args(["test", "--workspace", "--test", suite.target, "--"]);
             command.arg(suite.filter).args(more);
             command.env("KUBEBUILDER_ASSETS", &assets).env("SOJOURN_REQUIRE_KUBE", "1");
-            world::require(&mut command);
             command
         };
         // A filter that matches nothing passes; a renamed test would go unnoticed.

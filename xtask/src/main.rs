@@ -24,7 +24,7 @@ usage: cargo xtask TASK
   ci [--skip STEP[,STEP]]  everything that must hold before a change goes in
   tidy                     the rules of the house: crate edges, file sizes, names, leftovers
   cases FAMILY             which test covers which acceptance case of the family
-  world                    puts in place what the end-to-end tests run beside the binary
+  lab [FILTER]             the lab end to end: real mail, metrics and uploads beside the binary
   kube-env                 builds a real Kubernetes control plane, once; prints where it is
   conformance [FILTER]     the embedded API server and a real one give the recorded answers
   conformance record [FILTER]
@@ -65,7 +65,7 @@ fn perform(task: &str, rest: &[String]) -> Option<Result<()>> {
         ("ci", rest) => ci::run(&root, rest),
         ("tidy", []) => tidy::run(&root),
         ("cases", [family]) => cases::run(&root, family),
-        ("world", []) => world::ensure(&root),
+        ("lab", rest) => world::test(&root, rest),
         ("kube-env", []) => kube_env::run(),
         ("bench", [what, rest @ ..]) if what == "engine" => bench::engine(&root, rest),
         ("bench", [what, rest @ ..]) if what == "node" => bench::node(&root, rest),

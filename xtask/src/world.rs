@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use crate::packages;
-use crate::process::{run, say};
+use crate::process::{cargo, run, say};
 
 /// What the tests ask for.
 const REQUIREMENTS: &str = "crates/cli/tests/lab/requirements.txt";
@@ -20,14 +20,18 @@ const SYSTEM_PROMETHEUS: &str = "/usr/bin/prometheus";
 const PIP_TIMEOUT_SECONDS: &str = "60";
 
 /// Makes sure that the tests find everything.
-pub(crate) fn ensure(root: &Path) -> Result<()> {
+fn ensure(root: &Path) -> Result<()> {
     ensure_packages(root).context("the end-to-end tests need Python packages")?;
     ensure_prometheus(root).context("the end-to-end tests need Prometheus")
 }
 
-/// Has the tests fail, rather than skip, where something is missing.
-pub(crate) fn require(command: &mut Command) -> &mut Command {
-    command.env("SOJOURN_REQUIRE_WORLD", "1")
+/// Runs the end-to-end tests of the lab, or those with the filter in their name. They fail, rather
+/// than skip, where something is missing; those with `real_` in their name need `KUBEBUILDER_ASSETS`.
+pub(crate) fn test(root: &Path, filter: &[String]) -> Result<()> {
+    ensure(root)?;
+    let mut command = cargo(root);
+    command.args(["test", "--package", "sojourn-cli", "--test", "lab", "--"]).args(filter);
+    run(command.env("SOJOURN_REQUIRE_WORLD", "1"))
 }
 
 /// An environment of Python with what the tests ask for; it is made anew when that changes.

@@ -161,9 +161,10 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Result<Started, StartErro
         tracker: tracker.clone(),
         ledger: ledger.clone(),
         pushed: settings.pushed(),
+        remembered: tokio::sync::Mutex::default(),
     });
     tasks.spawn("collector", keeper.clone().collect());
-    tasks.spawn("coverage", keeper.remember());
+    tasks.spawn("coverage", keeper.clone().remember());
     let flushing = (tracker.clone(), clock.clone());
     tasks.spawn("tracker", async move { flushing.0.run(flushing.1).await });
 
@@ -174,6 +175,7 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Result<Started, StartErro
         config,
         tracker,
         ledger,
+        keeper,
         outbox,
         prober,
         events,

@@ -56,6 +56,8 @@ pub(super) struct Keeper {
     pub(super) ledger: Arc<Ledger>,
     /// The sources that report by themselves and that this process serves.
     pub(super) pushed: Vec<Source>,
+    /// When it was last written down what was observed.
+    pub(super) remembered: tokio::sync::Mutex<Option<Timestamp>>,
 }
 
 /// The sources that the configuration and this process have.
@@ -133,8 +135,26 @@ impl Keeper {
         }
     }
 
+    /// Makes sure that what was observed until `at` is on record. A warning rests on it: a process
+    /// that forgot it would begin to count again, and warn again.
+    pub(super) async fn on_record(&self, at: Timestamp) -> Result<(), kube::Error> {
+        let mut remembered = self.remembered.lock().await;
+        if remembered.is_none_or(|last| last < at) {
+            *remembered = Some(self.store().await?);
+        }
+        Ok(())
+    }
+
     async fn write(&self) -> Result<(), kube::Error> {
-        let records = self.ledger.persist(&self.tracker, self.clock.now());
+        let mut remembered = self.remembered.lock().await;
+        *remembered = Some(self.store().await?);
+        Ok(())
+    }
+
+    /// Answers with the time of what was written.
+    async fn store(&self) -> Result<Timestamp, kube::Error> {
+        let now = self.clock.now();
+        let records = self.ledger.persist(&self.tracker, now);
         let text = serde_json::to_string(&records.iter().map(Stored::of).collect::<Vec<_>>())
             .map_err(kube::Error::SerdeError)?;
         let map = ConfigMap {
@@ -144,7 +164,7 @@ impl Keeper {
         };
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), shared::NAMESPACE);
         let params = PatchParams::apply(shared::MANAGER).force();
-        api.patch(MEMORY, &params, &Patch::Apply(&map)).await.map(drop)
+        api.patch(MEMORY, &params, &Patch::Apply(&map)).await.map(|_| now)
     }
 }
 

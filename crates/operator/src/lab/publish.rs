@@ -7,7 +7,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Map, Value, json};
 use sojourn_api::lab::convert::write_state;
 use sojourn_api::lab::instance::Instance;
-use sojourn_api::lab::status::InstanceStatus;
+use sojourn_api::lab::status::{InstanceStatus, Stage};
 use sojourn_api::name::lab::mirror;
 use sojourn_core::decision::Wake;
 use sojourn_core::lab::state::{Action, State};
@@ -45,6 +45,11 @@ impl Lab {
             tracing::debug!(object = %subject.key, "published although not everything was done");
         }
         if status != before {
+            if begins_to_warn(&before, &status) {
+                let at = verdict.now.saturating_sub(subject.config.margin).unwrap_or(verdict.now);
+                let kept = self.keeper.on_record(at).await;
+                kept.map_err(|error| api_error("write down what was observed", error))?;
+            }
             self.write(subject, instance, status.clone()).await?;
         }
         self.confirm(subject, sight, verdict);
@@ -183,6 +188,14 @@ impl Lab {
         let runtime = verdict.runtime.as_ref().map_or(Wake::OnChange, |plan| plan.wake);
         lifecycle.min(runtime)
     }
+}
+
+/// Whether it was found to be unused just now.
+fn begins_to_warn(before: &InstanceStatus, now: &InstanceStatus) -> bool {
+    let stage = |status: &InstanceStatus| {
+        status.lifecycle.as_ref().and_then(|lifecycle| lifecycle.stage).unwrap_or_default()
+    };
+    stage(before) == Stage::Active && stage(now) != Stage::Active && stage(now) != Stage::Stopped
 }
 
 /// When use must be known at once, because something depends on it.

@@ -17,6 +17,7 @@ use sojourn_core::lab::runtime::Runtime;
 use sojourn_core::lab::{LabDecision, decide};
 use sojourn_drivers::probe::{Codes, Target as ProbeTarget};
 
+use super::activity::Keeper;
 use super::arrange::Restarts;
 use super::master::Master;
 use super::observe::Sight;
@@ -70,6 +71,7 @@ pub(crate) struct Lab {
     pub(crate) config: Arc<Configuration<LabConfig>>,
     pub(crate) tracker: Tracker,
     pub(crate) ledger: Arc<Ledger>,
+    pub(super) keeper: Arc<Keeper>,
     pub(crate) outbox: Outbox,
     pub(crate) prober: Prober,
     pub(crate) events: Events,

@@ -1,0 +1,78 @@
+//! The system that says whether an exam goes on: what `statusCheck.url` leads to.
+
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+#[derive(Debug)]
+struct State {
+    status: StatusCode,
+    body: String,
+    asked: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Exam {
+    address: SocketAddr,
+    state: Arc<Mutex<State>>,
+    serving: JoinHandle<()>,
+}
+
+impl Exam {
+    /// It goes on.
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let state = State { status: StatusCode::OK, body: "{}".to_owned(), asked: 0 };
+        let state = Arc::new(Mutex::new(state));
+        let serving = tokio::spawn(serve(listener, state.clone()));
+        Self { address, state, serving }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/exam/7", self.address)
+    }
+
+    /// What it answers from now on.
+    pub(crate) fn answer(&self, status: StatusCode, body: &str) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.status = status;
+        body.clone_into(&mut state.body);
+    }
+
+    /// How often it was asked so far.
+    pub(crate) fn asked(&self) -> usize {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).asked
+    }
+}
+
+impl Drop for Exam {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let state = state.clone();
+        let answer = service_fn(move |_: Request<Incoming>| {
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.asked += 1;
+            let body = Full::new(Bytes::from(state.body.clone()));
+            let answer = Response::builder().status(state.status).body(body).expect("a response");
+            async { Ok::<_, Infallible>(answer) }
+        });
+        let connection = hyper::server::conn::http1::Builder::new();
+        tokio::spawn(connection.serve_connection(TokioIo::new(stream), answer));
+    }
+}

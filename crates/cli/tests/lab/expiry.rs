@@ -1,0 +1,60 @@
+//! Expired: warned once, deleted an interval later with everything, and told of it.
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::objects::{Named, time};
+use crate::person::Person;
+use crate::smtp::{Encryption, steps};
+use crate::stage::{Engine, Stage};
+use crate::wait::eventually;
+use crate::world::{INTERVAL, World};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_expires_with_a_warning_and_a_confirmation() {
+    expire(Engine::Embedded).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_expires_with_a_warning_and_a_confirmation() {
+    expire(Engine::Real).await;
+}
+
+async fn expire(engine: Engine) {
+    let Some(world) = World::start(Encryption::StartTls).await else { return };
+    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    // One runs and one does not: both expire.
+    let policy = json!({"deleteAfter": "5s"});
+    let running = Person::new("runner").template(&policy);
+    let stopped = Person::new("sleeper").template(&policy).spec(&json!({"running": false}));
+    for person in [&running, &stopped] {
+        person.apply(&stage.objects).await;
+    }
+    tokio::join!(watch(&stage, &world, &running), watch(&stage, &world, &stopped));
+    stage.stop();
+}
+
+/// Sees one expire, as promised and with everything.
+async fn watch(stage: &Stage, world: &World, person: &Person) {
+    let what = "it is told when it will be deleted";
+    let warned = stage.objects.until(&person.instance, what, |instance| {
+        instance["status"]["expiration"]["deadline"].is_string()
+    });
+    let warned = warned.await;
+    let deadline = time(&warned["status"]["expiration"]["deadline"]);
+    let created = time(&warned["metadata"]["creationTimestamp"]);
+    assert!(deadline - created >= 5_000 + INTERVAL - 1_000, "{warned}");
+    let Named { namespace, name } = &person.instance;
+    stage.objects.until_gone("Instance", namespace, name).await;
+    let gone = Timestamp::now().as_millisecond();
+    assert!(gone >= deadline, "gone at {gone}, promised {deadline}");
+    let mails = world.smtp.wait_for(&person.email, 2).await;
+    assert!(mails[0].text().contains("Europe/Rome"), "{:#?}", mails[0]);
+    assert_eq!(steps(&mails), ["expiry-1", "expired"], "{mails:#?}");
+    for kind in ["Pod", "PersistentVolumeClaim", "Service"] {
+        eventually(&format!("every {kind} is gone"), async || {
+            person.children(&stage.objects, kind).await.is_empty().then_some(())
+        })
+        .await;
+    }
+}

@@ -1,0 +1,60 @@
+//! Personal environments from one end to the other: the binary, real processes, a real Prometheus, a
+//! real mail server, and real servers to hand data in to; on `sojourn up` and on a real control
+//! plane.
+//!
+//! | variable of the environment | meaning                                                          |
+//! |-----------------------------|------------------------------------------------------------------|
+//! | `KUBEBUILDER_ASSETS`        | folder of kubectl and the programs of a real control plane       |
+//! | `SOJOURN_REQUIRE_KUBE`      | `1`: fail rather than skip without those                         |
+//! | `SOJOURN_REQUIRE_WORLD`     | `1`: fail rather than skip without Prometheus, aiosmtpd and moto |
+
+#![expect(clippy::print_stdout, reason = "what was skipped")]
+
+#[path = "../it/client.rs"]
+#[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
+mod client;
+#[path = "../../../apiserver/tests/conformance/control_plane.rs"]
+#[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
+mod control_plane;
+mod crash;
+mod exam;
+mod example;
+mod expiry;
+#[path = "../it/folder.rs"]
+mod folder;
+#[path = "../../../apiserver/tests/conformance/identity.rs"]
+#[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
+mod identity;
+mod ladder;
+mod link;
+mod objects;
+mod outage;
+mod person;
+#[path = "../../../apiserver/tests/conformance/pick.rs"]
+#[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
+mod pick;
+#[path = "../pods/place.rs"]
+mod place;
+#[path = "../it/process.rs"]
+#[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
+mod process;
+mod prometheus;
+#[path = "../pods/real.rs"]
+#[allow(dead_code, reason = "the tests of Pods, whose it is, use all of it")]
+mod real;
+mod s3;
+mod scheduler;
+mod smtp;
+mod stage;
+mod submission;
+#[path = "../pods/survivors.rs"]
+#[allow(dead_code, reason = "the tests of Pods, whose it is, use all of it")]
+mod survivors;
+#[path = "../../../apiserver/tests/conformance/target.rs"]
+#[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
+mod target;
+mod tool;
+mod upload;
+mod visitor;
+mod wait;
+mod world;

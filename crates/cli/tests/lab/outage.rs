@@ -1,0 +1,118 @@
+//! What is away for a while takes nothing from anybody.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::objects::Named;
+use crate::person::{Person, condition, is_phase, is_stage};
+use crate::prometheus::Job;
+use crate::smtp::{Encryption, steps};
+use crate::stage::{Engine, Stage};
+use crate::wait::never;
+use crate::world::World;
+
+/// Longer than the whole ladder would take.
+const LONG: Duration = Duration::from_secs(15);
+
+/// What could not be delivered is tried again within so long, whatever was tried before.
+const RETRY: Duration = Duration::from_secs(300);
+
+fn is_running(instance: &Value) -> bool {
+    instance["spec"]["running"] == true
+}
+
+async fn never_stopped(stage: &Stage, person: &Person) {
+    let Named { namespace, name } = &person.instance;
+    never(LONG, "it was stopped", async || {
+        let found = stage.objects.get("Instance", namespace, name).await;
+        !found.as_ref().is_some_and(is_running)
+    })
+    .await;
+}
+
+// case: lab I29
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_mail_that_cannot_leave_holds_everything_and_leaves_once() {
+    without_mail(Engine::Embedded).await;
+}
+
+// case: lab I29
+#[tokio::test(flavor = "multi_thread")]
+async fn real_mail_that_cannot_leave_holds_everything_and_leaves_once() {
+    without_mail(Engine::Real).await;
+}
+
+async fn without_mail(engine: Engine) {
+    let Some(mut world) = World::start(Encryption::StartTls).await else { return };
+    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    world.smtp.stop();
+    let person =
+        Person::new("unheard").template(&json!({"inactivityTimeout": "3s", "maxAlerts": 1}));
+    person.apply(&stage.objects).await;
+    let what = "it says that its notice cannot be delivered";
+    stage
+        .objects
+        .until(&person.instance, what, |instance| {
+            matches!(condition(instance, "NoticeUndeliverable"), Some(("True", _)))
+        })
+        .await;
+    never_stopped(&stage, &person).await;
+    world.smtp.start_again();
+    // The server that answers again, but takes nothing yet, has been told nothing.
+    world.smtp.refuse(Some("451 try again later"));
+    never_stopped(&stage, &person).await;
+    world.smtp.refuse(None);
+    let off = stage.objects.until_within(RETRY, &person.instance, "it is off", is_phase("Off"));
+    let off = off.await;
+    let mails = world.smtp.wait_for(&person.email, 2).await;
+    assert_eq!(steps(&mails), ["inactivity-1", "stopped"], "{mails:#?}");
+    let warned = crate::objects::time(&off["status"]["notices"][0]["deliveredAt"]);
+    let stopped = crate::objects::time(&off["status"]["lastStoppedAt"]);
+    assert!(stopped - warned + 1_000 >= crate::world::INTERVAL, "{off}");
+    stage.stop();
+}
+
+// case: lab A6
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_nothing_is_stopped_while_prometheus_is_away() {
+    blind(Engine::Embedded).await;
+}
+
+// case: lab A6
+#[tokio::test(flavor = "multi_thread")]
+async fn real_nothing_is_stopped_while_prometheus_is_away() {
+    blind(Engine::Real).await;
+}
+
+async fn blind(engine: Engine) {
+    let Some(mut world) = World::start(Encryption::StartTls).await else { return };
+    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    let person =
+        Person::new("unseen").template(&json!({"inactivityTimeout": "8s", "maxAlerts": 1}));
+    person.apply(&stage.objects).await;
+    stage.objects.until(&person.instance, "it is ready", is_phase("Ready")).await;
+    world.prometheus.stop();
+    let is_blind = |instance: &Value| instance["status"]["activity"]["blind"].is_string();
+    stage.objects.until(&person.instance, "its source is blind", is_blind).await;
+    never_stopped(&stage, &person).await;
+    assert_eq!(world.smtp.mails_to(&person.email).len(), 0);
+    world.prometheus.start_again().await;
+    stage.objects.until(&person.instance, "it sees again", |instance| !is_blind(instance)).await;
+    // One target that is down is blindness, too.
+    world.exporter.set_down(Job::Bastion, true);
+    world.prometheus.until(&Job::Bastion.up(), &[0.0]).await;
+    stage.objects.until(&person.instance, "its source is blind", is_blind).await;
+    never_stopped(&stage, &person).await;
+    assert_eq!(world.smtp.mails_to(&person.email).len(), 0);
+    world.exporter.set_down(Job::Bastion, false);
+    world.prometheus.until(&Job::Bastion.up(), &[1.0]).await;
+    stage
+        .objects
+        .until(&person.instance, "it is warned for the last time", is_stage("Grace"))
+        .await;
+    stage.objects.until(&person.instance, "it is off", is_phase("Off")).await;
+    let mails = world.smtp.wait_for(&person.email, 2).await;
+    assert_eq!(steps(&mails), ["inactivity-1", "stopped"], "{mails:#?}");
+    stage.stop();
+}

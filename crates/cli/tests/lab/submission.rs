@@ -1,0 +1,255 @@
+//! Exams: ended by their system, stopped, archived while streaming, handed in once.
+
+use std::path::Path;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::exam::Exam;
+use crate::objects::Named;
+use crate::person::{Person, is_phase};
+use crate::s3::S3;
+use crate::smtp::Encryption;
+use crate::stage::{Engine, Stage};
+use crate::survivors;
+use crate::tool::Tools;
+use crate::upload::{Upload, Uploads};
+use crate::wait::eventually;
+use crate::world::World;
+
+const GIBIBYTE: u64 = 1 << 30;
+/// What the process that archives and uploads may ever have in memory.
+const MEMORY_LIMIT: u64 = 64 << 20;
+/// Two gibibytes take their time in a build without optimisation.
+const LONG: Duration = Duration::from_secs(600);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_an_ended_exam_is_stopped_and_handed_in_once() {
+    hand_in(Engine::Embedded).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_an_ended_exam_is_stopped_and_handed_in_once() {
+    hand_in(Engine::Real).await;
+}
+
+async fn hand_in(engine: Engine) {
+    let Some(world) = World::start(Encryption::StartTls).await else { return };
+    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    let (exam, uploads) = (Exam::start().await, Uploads::start().await);
+    let person = Person::new("student").spec(&json!({
+        "statusCheck": {"url": exam.url(), "mode": "Contract", "interval": "1s", "confirmations": 2},
+        "submission": {"url": uploads.url("/hand-in"), "method": "Multipart",
+                       "secretRef": {"name": "hand-in"}},
+    }));
+    make_secret(&stage, &person, &json!({"token": "s3cret"})).await;
+    person.apply(&stage.objects).await;
+    stage.objects.until(&person.instance, "it is ready", is_phase("Ready")).await;
+    let checked = exam.asked();
+    eventually("it is checked", async || (exam.asked() > checked + 2).then_some(())).await;
+    // An answer that is neither keeps it, however often it comes.
+    exam.answer(StatusCode::INTERNAL_SERVER_ERROR, "oops");
+    let checked = exam.asked();
+    eventually("it is checked", async || (exam.asked() > checked + 3).then_some(())).await;
+    let Named { namespace, name } = &person.instance;
+    let kept = stage.objects.get("Instance", namespace, name).await.expect("it is there");
+    assert_eq!(kept["spec"]["running"], true);
+
+    uploads.fail(2);
+    exam.answer(StatusCode::NOT_FOUND, "");
+    let off = stage.objects.until(&person.instance, "it is off", is_phase("Off")).await;
+    assert_eq!(
+        (&off["spec"]["running"], &off["status"]["stopReason"]),
+        (&json!(false), &json!("Terminated"))
+    );
+    let done = stage.objects.until_within(LONG, &person.instance, "it is handed in", is_done).await;
+    let upload = uploads.wait_for("/hand-in").await;
+    check(&done, &upload, "web");
+    assert_eq!(upload.method, Method::POST);
+    assert_eq!(upload.authorization.as_deref(), Some("Bearer s3cret"));
+    assert!(upload.filename.as_deref().is_some_and(|name| name.contains("student")), "{upload:?}");
+    let attempts = uploads.attempts();
+    let [(Some(_), 3)] = attempts.iter().map(|(k, n)| (k.as_ref(), *n)).collect::<Vec<_>>()[..]
+    else {
+        panic!("three tries under one key: {attempts:?}");
+    };
+    never_woken(&stage, &person).await;
+    // Nothing holds it any more.
+    stage.objects.delete("Instance", namespace, name).await;
+    stage.objects.until_gone("Instance", namespace, name).await;
+    stage.stop();
+}
+
+fn is_done(instance: &Value) -> bool {
+    instance["status"]["submission"][0]["state"] == "Done"
+}
+
+async fn make_secret(stage: &Stage, person: &Person, data: &Value) {
+    stage.objects.make_namespace(&person.instance.namespace).await;
+    stage
+        .objects
+        .apply(&json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "hand-in", "namespace": person.instance.namespace},
+            "stringData": data,
+        }))
+        .await;
+}
+
+/// What the status says is what arrived.
+fn check(instance: &Value, upload: &Upload, environment: &str) {
+    let submission = &instance["status"]["submission"][0];
+    assert_eq!(submission["environment"], environment);
+    assert_eq!(submission["size"].as_u64(), Some(upload.size), "{submission}");
+    assert_eq!(submission["sha256"].as_str(), Some(upload.sha256().as_str()));
+    let receipt = submission["receipt"].as_str().unwrap_or_default();
+    assert!(receipt.starts_with("receipt-"), "{submission}");
+    assert!(submission["submittedAt"].is_string(), "{submission}");
+}
+
+/// Whoever comes to an exam that has ended is told so.
+async fn never_woken(stage: &Stage, person: &Person) {
+    if stage.engine == Engine::Real {
+        return;
+    }
+    let page = stage.visitor().await.open(&person.access("web")).await;
+    assert!(page.text.contains("<html"), "{page:?}");
+    let Named { namespace, name } = &person.instance;
+    let asleep = stage.objects.get("Instance", namespace, name).await.expect("it is there");
+    assert_eq!(asleep["spec"]["running"], false);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_two_gibibytes_are_handed_in_with_little_memory() {
+    hand_in_much(Engine::Embedded).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_two_gibibytes_are_handed_in_with_little_memory() {
+    hand_in_much(Engine::Real).await;
+}
+
+async fn hand_in_much(engine: Engine) {
+    let Some(world) = World::start(Encryption::StartTls).await else { return };
+    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    let uploads = Uploads::start().await;
+    // Half of it cannot be made smaller, so it goes over the wire as it is.
+    let script = "head -c 1073741824 /dev/urandom > /data/noise; \
+                  head -c 1073741824 /dev/zero > /data/nothing; \
+                  ln -s /etc/passwd /data/out; mkfifo /data/pipe; sync; touch /tmp/ready; \
+                  exec sleep 100000";
+    let person = Person::new("hoarder")
+        .environment("files", &json!({
+            "command": ["sh", "-c", script],
+            "readinessProbe": {"httpGet": null, "exec": {"command": ["test", "-e", "/tmp/ready"]}},
+            "persistent": true, "size": "3Gi", "mountPath": "/data",
+        }))
+        .spec(&json!({"submission": {"url": uploads.url("/much"), "method": "Put", "when": "OnRequest"}}));
+    person.apply(&stage.objects).await;
+    let ready = is_phase("Ready");
+    stage.objects.until_within(LONG, &person.instance, "it is ready", ready).await;
+    let namespace = &person.instance.namespace;
+    for verb in [&["stop", &person.named()][..], &["submission", "request", &person.named()]] {
+        let asked = stage.sojourn(namespace, verb);
+        assert_eq!(asked.code, Some(0), "{verb:?}: {}", asked.stderr);
+    }
+    let watching = tokio::spawn(watch_memory());
+    let done = stage.objects.until_within(LONG, &person.instance, "it is handed in", is_done).await;
+    watching.abort();
+    let upload = uploads.wait_long_for("/much", LONG).await;
+    check(&done, &upload, "files");
+    assert_eq!(upload.method, Method::PUT);
+    let entries = upload.entries(&world.tools.python);
+    assert_eq!(entries.get("noise"), Some(&GIBIBYTE), "{entries:?}");
+    assert_eq!(entries.get("nothing"), Some(&GIBIBYTE), "{entries:?}");
+    assert!(!entries.contains_key("out") && !entries.contains_key("pipe"), "{entries:?}");
+    let peak = PEAK.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(peak > 0, "the process was never seen");
+    assert!(peak < MEMORY_LIMIT, "it had {peak} bytes in memory");
+    stage.stop();
+}
+
+/// The most that any process which hands something in has had in memory.
+static PEAK: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+async fn watch_memory() {
+    loop {
+        for id in survivors::with("--idempotency-key") {
+            let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+            let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let kibibytes = peak.and_then(|peak| peak.trim().strip_suffix(" kB")?.parse().ok());
+            let bytes = kibibytes.map_or(0, |kibibytes: u64| kibibytes << 10);
+            PEAK.fetch_max(bytes, std::sync::atomic::Ordering::Relaxed);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+// case: lab S13
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_a_disk_goes_to_an_object_store() {
+    hand_in_a_disk(Engine::Embedded).await;
+}
+
+// case: lab S13
+#[tokio::test(flavor = "multi_thread")]
+async fn real_a_disk_goes_to_an_object_store() {
+    hand_in_a_disk(Engine::Real).await;
+}
+
+async fn hand_in_a_disk(engine: Engine) {
+    let Some(tools) = Tools::find() else { return };
+    let Some(world) = World::start(Encryption::StartTls).await else { return };
+    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    let s3 = S3::start(&tools).await;
+    let script = "printf written | dd of=\"$SOJOURN_DEVICE_DATA\" conv=notrunc status=none; \
+                  touch /tmp/ready; exec sleep 100000";
+    let person = Person::new("disk")
+        .environment("machine", &json!({
+            "command": ["sh", "-c", script],
+            "readinessProbe": {"httpGet": null, "exec": {"command": ["test", "-e", "/tmp/ready"]}},
+            "persistent": true, "size": "16Mi", "volumeMode": "Block", "mountPath": "/dev/xvda",
+        }))
+        .spec(&json!({"submission": {
+            "url": s3.url("hand-in"), "method": "S3", "when": "OnRequest",
+            "secretRef": {"name": "hand-in"},
+        }}));
+    let credentials =
+        json!({"accessKeyId": "test", "secretAccessKey": "test", "region": "us-east-1"});
+    make_secret(&stage, &person, &credentials).await;
+    person.apply(&stage.objects).await;
+    stage.objects.until(&person.instance, "it is ready", is_phase("Ready")).await;
+    let namespace = &person.instance.namespace;
+    for verb in [&["stop", &person.named()][..], &["submission", "request", &person.named()]] {
+        let asked = stage.sojourn(namespace, verb);
+        assert_eq!(asked.code, Some(0), "{verb:?}: {}", asked.stderr);
+    }
+    let done = stage.objects.until_within(LONG, &person.instance, "it is handed in", is_done).await;
+    // The URL is a folder of the store; the archive has its own name in it.
+    let object = "hand-in/disk-machine.zip";
+    assert_eq!(s3.objects().await, [object]);
+    assert_eq!(s3.unfinished().await, Vec::<String>::new());
+    let size = s3.head(object).await["content-length"].to_str().expect("text").parse().ok();
+    assert_eq!(done["status"]["submission"][0]["size"].as_u64(), size);
+    let archive = s3.fetch(object).await;
+    assert_eq!(disk_in(&tools.python, &archive), (16 << 20, "written".to_owned()));
+    stage.stop();
+}
+
+/// How large `disk.img` of an archive is, and how it begins.
+fn disk_in(python: &Path, archive: &[u8]) -> (u64, String) {
+    const READ: &str = "\
+import json, sys, zipfile
+archive = zipfile.ZipFile(sys.argv[1])
+assert archive.namelist() == ['disk.img'], archive.namelist()
+disk = archive.read('disk.img')
+print(json.dumps([len(disk), disk[:7].decode()]))";
+    let folder = crate::folder::Folder::new();
+    let file = folder.join("archive.zip");
+    std::fs::write(&file, archive).expect("a file");
+    let read = std::process::Command::new(python).args(["-c", READ]).arg(&file).output();
+    let read = read.expect("python starts");
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    serde_json::from_slice(&read.stdout).expect("JSON")
+}

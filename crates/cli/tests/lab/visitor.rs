@@ -1,0 +1,336 @@
+//! Somebody with a browser, as far as the tests need one: cookies, forms, redirects, WebSockets.
+
+mod websocket;
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, COOKIE, HOST, LOCATION, SET_COOKIE};
+use http::response::Parts;
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_util::rt::TokioIo;
+use regex::Regex;
+use serde_json::Value;
+use tokio::net::TcpStream;
+
+use crate::wait::PATIENCE;
+pub(crate) use websocket::WebSocket;
+
+/// No page of a test is larger.
+const PAGE_LIMIT: usize = 16 << 20;
+const REDIRECTS: usize = 5;
+
+/// What came back.
+#[derive(Debug, Clone)]
+pub(crate) struct Page {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Page {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("{e} in {self:?}"))
+    }
+
+    /// The first form: where it goes, and what it holds already.
+    pub(crate) fn form(&self) -> Form {
+        let attribute = |tag: &str, name: &str| {
+            let pattern = Regex::new(&format!(r#"\b{name}="([^"]*)""#)).expect("a pattern");
+            pattern.captures(tag).map(|found| unescape(&found[1]))
+        };
+        let form = Regex::new(r"(?s)<form\b([^>]*)>(.*?)</form>").expect("a pattern");
+        let found = form.captures(&self.text).unwrap_or_else(|| panic!("no form in {self:?}"));
+        let input = Regex::new(r"<(?:input|button)\b([^>]*)>").expect("a pattern");
+        let fields = input.captures_iter(&found[2]).filter_map(|tag| {
+            let value = attribute(&tag[1], "value").unwrap_or_default();
+            Some((attribute(&tag[1], "name")?, value))
+        });
+        Form { action: attribute(&found[1], "action"), fields: fields.collect() }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Form {
+    action: Option<String>,
+    fields: Vec<(String, String)>,
+}
+
+#[derive(Debug)]
+struct Cookie {
+    name: String,
+    value: String,
+    path: String,
+}
+
+/// A visitor of one site.
+#[derive(Debug)]
+pub(crate) struct Visitor {
+    site: SocketAddr,
+    cookies: Vec<Cookie>,
+}
+
+impl Visitor {
+    pub(crate) const fn of(site: SocketAddr) -> Self {
+        Self { site, cookies: Vec::new() }
+    }
+
+    /// Opens a page, as somebody who typed its address or followed a link from a mail.
+    pub(crate) async fn open(&mut self, address: &str) -> Page {
+        self.follow(Method::GET, address, None, "none").await
+    }
+
+    /// Presses the button of the form on a page that was opened at `address`.
+    pub(crate) async fn press(&mut self, address: &str, page: &Page) -> Page {
+        let form = page.form();
+        let action = form.action.filter(|action| !action.is_empty());
+        let to = action.unwrap_or_else(|| address.to_owned());
+        self.follow(Method::POST, &to, Some(encode(&form.fields)), "same-origin").await
+    }
+
+    /// One request without redirects, with these headers instead of a browser's.
+    pub(crate) async fn request(
+        &mut self,
+        method: Method,
+        address: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Page {
+        let mut request = Request::builder().method(method).uri(target(address));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = Full::new(Bytes::from(body.to_owned()));
+        self.send(request.body(body).expect("a request")).await
+    }
+
+    /// Signs in by a one-time link.
+    pub(crate) async fn sign_in(&mut self, link: &str) -> Page {
+        let page = self.open(link).await;
+        assert_eq!(page.status, StatusCode::OK, "{page:?}");
+        let inside = self.press(link, &page).await;
+        assert_eq!(inside.status, StatusCode::OK, "{inside:?}");
+        inside
+    }
+
+    pub(crate) async fn web_socket(&self, address: &str) -> WebSocket {
+        let path = target(address);
+        WebSocket::open(self.site, &path, self.cookies_for(&path)).await
+    }
+
+    async fn follow(
+        &mut self,
+        method: Method,
+        address: &str,
+        form: Option<String>,
+        from: &str,
+    ) -> Page {
+        let (mut method, mut address, mut form) = (method, address.to_owned(), form);
+        let mut from = from;
+        for _ in 0..REDIRECTS {
+            let mut request = Request::builder()
+                .method(method.clone())
+                .uri(target(&address))
+                .header(ACCEPT, "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")
+                .header("Sec-Fetch-Site", from)
+                .header("Sec-Fetch-Mode", "navigate")
+                .header("Sec-Fetch-Dest", "document");
+            if form.is_some() {
+                request = request
+                    .header("Content-Type", "application/x-www-form-urlencoded")
+                    .header("Origin", format!("http://{}", self.site));
+            }
+            let body = Full::new(Bytes::from(form.take().unwrap_or_default()));
+            let page = self.send(request.body(body).expect("a request")).await;
+            let Some(to) = page.headers.get(LOCATION).filter(|_| page.status.is_redirection())
+            else {
+                return page;
+            };
+            address = to.to_str().expect("an address").to_owned();
+            (method, from) = (Method::GET, "same-origin");
+        }
+        panic!("more than {REDIRECTS} redirects, the last to {address}");
+    }
+
+    async fn send(&mut self, mut request: Request<Full<Bytes>>) -> Page {
+        let path = request.uri().path().to_owned();
+        if let Some(cookies) = self.cookies_for(&path) {
+            request.headers_mut().insert(COOKIE, cookies.parse().expect("cookies"));
+        }
+        if !request.headers().contains_key(HOST) {
+            let host = self.site.to_string().parse().expect("a host");
+            request.headers_mut().insert(HOST, host);
+        }
+        let page = tokio::time::timeout(PATIENCE, exchange(self.site, request)).await;
+        let page = page.unwrap_or_else(|_| panic!("no answer to {path}"));
+        for set in page.headers.get_all(SET_COOKIE) {
+            self.keep(set.to_str().expect("text"), &path);
+        }
+        page
+    }
+
+    fn cookies_for(&self, path: &str) -> Option<String> {
+        let fitting = self.cookies.iter().filter(|cookie| fits(path, &cookie.path));
+        let sent: Vec<_> = fitting.map(|c| format!("{}={}", c.name, c.value)).collect();
+        (!sent.is_empty()).then(|| sent.join("; "))
+    }
+
+    fn keep(&mut self, set: &str, requested: &str) {
+        let mut parts = set.split(';').map(str::trim);
+        let (name, value) = parts.next().and_then(|first| first.split_once('=')).expect("a cookie");
+        let folder = requested.rsplit_once('/').map_or("/", |(folder, _)| folder);
+        let mut path = if folder.is_empty() { "/" } else { folder }.to_owned();
+        let mut is_gone = false;
+        for part in parts {
+            match part.split_once('=') {
+                Some((key, value)) if key.eq_ignore_ascii_case("path") => {
+                    value.clone_into(&mut path);
+                }
+                Some((key, value)) if key.eq_ignore_ascii_case("max-age") => {
+                    is_gone = value.parse::<i64>().is_ok_and(|seconds| seconds <= 0);
+                }
+                _ => {}
+            }
+        }
+        self.cookies.retain(|known| known.name != name || known.path != path);
+        if !is_gone {
+            self.cookies.push(Cookie { name: name.to_owned(), value: value.to_owned(), path });
+        }
+    }
+}
+
+/// Whether a cookie for one path goes to another, as RFC 6265 says.
+fn fits(requested: &str, path: &str) -> bool {
+    requested == path
+        || requested
+            .strip_prefix(path)
+            .is_some_and(|rest| path.ends_with('/') || rest.starts_with('/'))
+}
+
+/// A page that nobody in particular asks for.
+pub(crate) async fn get(site: SocketAddr, path: &str) -> Result<Page, String> {
+    let request = Request::get(path).header(HOST, site.to_string());
+    let request = request.body(Full::default()).expect("a request");
+    tokio::time::timeout(PATIENCE, try_exchange(site, request))
+        .await
+        .map_err(|_| "no answer".to_owned())?
+}
+
+async fn exchange(site: SocketAddr, request: Request<Full<Bytes>>) -> Page {
+    try_exchange(site, request).await.unwrap_or_else(|problem| panic!("{site}: {problem}"))
+}
+
+async fn try_exchange(site: SocketAddr, request: Request<Full<Bytes>>) -> Result<Page, String> {
+    let (head, body) = raw(site, request).await?;
+    let text = String::from_utf8_lossy(&body).into_owned();
+    Ok(Page { status: head.status, headers: head.headers, text })
+}
+
+/// One request over a connection of its own, and whatever comes back.
+pub(crate) async fn raw(
+    site: SocketAddr,
+    request: Request<Full<Bytes>>,
+) -> Result<(Parts, Bytes), String> {
+    let stream = TcpStream::connect(site).await.map_err(|e| e.to_string())?;
+    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(|e| e.to_string())?;
+    let connection = tokio::spawn(connection);
+    let response = sender.send_request(request).await.map_err(|e| e.to_string())?;
+    let (head, body) = response.into_parts();
+    let body = Limited::new(body, PAGE_LIMIT).collect().await.map_err(|e| e.to_string())?;
+    connection.abort();
+    Ok((head, body.to_bytes()))
+}
+
+/// Path and query of an address, which may be a whole URL.
+fn target(address: &str) -> String {
+    let uri: Uri = address.parse().unwrap_or_else(|e| panic!("{address}: {e}"));
+    uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string)
+}
+
+fn encode(fields: &[(String, String)]) -> String {
+    let mut text = String::new();
+    for (name, value) in fields {
+        if !text.is_empty() {
+            text.push('&');
+        }
+        escape(name, &mut text);
+        text.push('=');
+        escape(value, &mut text);
+    }
+    text
+}
+
+fn escape(part: &str, into: &mut String) {
+    for byte in part.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            into.push(char::from(byte));
+        } else {
+            into.push_str(&format!("%{byte:02X}"));
+        }
+    }
+}
+
+fn unescape(text: &str) -> String {
+    [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&#x27;", "'"),
+        ("&#x2f;", "/"),
+    ]
+    .iter()
+    .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+    .replace("&amp;", "&")
+}
+
+#[test]
+fn a_form_is_read_as_a_browser_reads_it() {
+    let page = Page {
+        status: StatusCode::OK,
+        headers: HeaderMap::new(),
+        text: r#"<form method="post" action="/a?b=1&amp;c=2">
+            <input type="hidden" name="token" value="x&#x2f;y &quot;z&quot;">
+            <button name="act" value="keep">Keep</button></form>"#
+            .to_owned(),
+    };
+    let form = page.form();
+    assert_eq!(form.action.as_deref(), Some("/a?b=1&c=2"));
+    assert_eq!(encode(&form.fields), "token=x%2Fy%20%22z%22&act=keep");
+}
+
+#[test]
+fn cookies_stay_where_they_belong() {
+    let mut visitor = Visitor::of(([127, 0, 0, 1], 1).into());
+    visitor.keep("session=1; Path=/; HttpOnly", "/sign-in/x");
+    visitor.keep("own=2; Path=/access/ns/a", "/access/ns/a/env/");
+    assert_eq!(visitor.cookies_for("/access/ns/a/env/").as_deref(), Some("session=1; own=2"));
+    assert_eq!(visitor.cookies_for("/access/ns/ab/").as_deref(), Some("session=1"));
+    visitor.keep("session=; Path=/; Max-Age=0", "/sign-out");
+    assert_eq!(visitor.cookies_for("/"), None);
+}
+
+/// With the very program that instances run.
+#[tokio::test]
+async fn a_visitor_is_heard_by_the_program() {
+    let (port, folder) = (crate::tool::free_port(), crate::folder::Folder::new());
+    let mut program = std::process::Command::new("/usr/bin/python3");
+    program.args(["-u", "-c", crate::person::PROGRAM]);
+    program.env("SOJOURN_PORT_HTTP", port.to_string()).env("FOLDER", folder.path());
+    let program = crate::process::Running::start(program);
+    program.stderr_line("serving");
+    let mut visitor = Visitor::of(([127, 0, 0, 1], port).into());
+    let first = visitor.open("/a/b?c=d").await.json();
+    assert_eq!((&first["path"], &first["visits"]), (&"/a/b?c=d".into(), &1.into()));
+    assert!(first["headers"]["cookie"].is_null());
+    let second = visitor.open("http://somewhere/a").await.json();
+    assert_eq!(
+        (&second["headers"]["cookie"], &second["visits"]),
+        (&"own=instance".into(), &2.into())
+    );
+    let mut socket = visitor.web_socket("/ws").await;
+    assert_eq!(socket.ask("one").await, "one");
+    assert_eq!(socket.ask(&"x".repeat(125)).await, "x".repeat(125));
+}

@@ -1,0 +1,44 @@
+//! The whole outside world at once, and the options that lead to it.
+
+use serde_json::{Value, json};
+
+use crate::prometheus::{Exporter, Prometheus};
+use crate::smtp::{Encryption, Smtp};
+use crate::tool::Tools;
+
+/// The interval between warnings, in milliseconds.
+pub(crate) const INTERVAL: i64 = 4_000;
+
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) tools: Tools,
+    pub(crate) smtp: Smtp,
+    pub(crate) exporter: Exporter,
+    pub(crate) prometheus: Prometheus,
+}
+
+impl World {
+    /// Nothing where a program is missing.
+    pub(crate) async fn start(encryption: Encryption) -> Option<Self> {
+        let tools = Tools::find()?;
+        let exporter = Exporter::start().await;
+        let prometheus = Prometheus::start(&tools, &exporter).await;
+        let smtp = Smtp::start(&tools, encryption);
+        Some(Self { tools, smtp, exporter, prometheus })
+    }
+
+    /// Options of the family with short intervals.
+    pub(crate) fn options(&self) -> Value {
+        json!({
+            "inactiveTerminationNotificationInterval": format!("{INTERVAL}ms"),
+            "expirationNotificationInterval": format!("{INTERVAL}ms"),
+            "margin": "1s",
+            "activityInterval": "1s",
+            "queryStep": "1s",
+            "lookBack": "1m",
+            "prometheusURL": self.prometheus.url(),
+            "mailConfigDir": self.smtp.settings(),
+            "allowedAddresses": ["127.0.0.0/8"],
+        })
+    }
+}
