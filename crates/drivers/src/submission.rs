@@ -177,7 +177,7 @@ pub enum SubmitError {
     Credential(#[from] CredentialError),
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    #[error("cannot tell whom to trust")]
+    #[error(transparent)]
     Trust(#[from] TrustError),
     #[error("cannot prepare a connection to {host}")]
     Prepare { host: String, source: io::Error },

@@ -46,7 +46,7 @@ pub enum ConnectError {
     ParseUrl { reason: String },
     #[error("the address of the metrics server begins with {scheme:?}; http and https are known")]
     UnknownScheme { scheme: String },
-    #[error("cannot tell whom to trust as the metrics server")]
+    #[error(transparent)]
     Trust(#[from] TrustError),
     #[error("cannot set up TLS for the metrics server: {reason}")]
     SetUpTls { reason: String },

@@ -199,7 +199,7 @@ fn addresses_that_cannot_be_asked_are_refused_at_once() {
     assert!(refused("not a url", None).contains("is not a URL"));
     assert!(refused("ftp://a", None).contains(r#"begins with "ftp""#));
     let empty = TempFile::new("empty.pem", b"");
-    assert!(refused("https://a", Some(empty.path.clone())).contains("it holds no certificate"));
+    assert!(refused("https://a", Some(empty.path.clone())).contains("there is no certificate"));
     assert!(refused("https://a", Some("/no/such/file".into())).contains("/no/such/file"));
 }
 
