@@ -154,7 +154,7 @@ impl Reconciler for Lab {
         let seen = Observed {
             activity: sight.activity,
             coverage: &coverage,
-            blind: coverage.iter().filter_map(|one| one.blind_since(now)).min(),
+            blind: blind_since(&coverage, now, intent.created_at),
             outcomes: &sight.outcomes,
             pods: runtime.pods,
             pods_since: self.pods_since(subject),
@@ -201,6 +201,13 @@ impl Reconciler for Lab {
     }
 }
 
+/// Since when a source has been blind. One that never saw anything has been for as long as the
+/// object is there; before, it does not matter.
+fn blind_since(coverage: &[&Coverage], now: Timestamp, created: Timestamp) -> Option<Timestamp> {
+    let blind = coverage.iter().filter_map(|source| source.blind_since(now)).min();
+    blind.map(|since| since.max(created))
+}
+
 impl Lab {
     /// The object is gone: what memory holds of it may go, too.
     fn forget(&self, key: &Key) {
@@ -235,5 +242,24 @@ impl Lab {
                 Some(ProbeTarget::Reach { address, http: true, timeout: patience(timeout) })
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_that_never_saw_has_been_blind_since_the_object_is_there() {
+        let created: Timestamp = "2026-11-16T04:00:00Z".parse().unwrap();
+        let now: Timestamp = "2026-11-16T05:00:00Z".parse().unwrap();
+        let never = Coverage::starting(Timestamp::MIN);
+        assert_eq!(blind_since(&[&never], now, created), Some(created));
+        let mut lost = Coverage::starting(created);
+        let half: Timestamp = "2026-11-16T04:30:00Z".parse().unwrap();
+        lost.seen(created, half);
+        lost.blind(half, now);
+        assert_eq!(blind_since(&[&lost], now, created), Some(half));
+        assert_eq!(blind_since(&[], now, created), None);
     }
 }
