@@ -17,20 +17,20 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
 use self::claim::{Claim, Language};
 use self::list::{Case, Standing};
-use crate::process::{self, say};
+use crate::process::say;
+use crate::tidy;
 
 /// Prints every case with where it is covered; an error when one is missing or a claim is wrong.
 pub(crate) fn run(root: &Path, family: &str) -> Result<()> {
     let listed = list::read(root, family)?;
     let mut claims = Vec::new();
-    for path in files(root)? {
+    for path in tidy::files(root)? {
         let Some(language) = Language::of(&path) else { continue };
         if let Some(source) = text(&root.join(&path))? {
             claims.extend(claim::find(&path, &source, language, family));
@@ -118,16 +118,6 @@ impl Report {
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
         writeln!(self.text, "{line}").expect("writing to a string succeeds");
     }
-}
-
-/// The files of the repository, those about to be committed included, from its root.
-fn files(root: &Path) -> Result<Vec<PathBuf>> {
-    let listed = process::read(
-        Command::new("git")
-            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-            .current_dir(root),
-    )?;
-    Ok(listed.split_terminator('\0').map(PathBuf::from).collect())
 }
 
 /// The file's text; nothing if it was deleted and the index does not know it yet.

@@ -102,7 +102,7 @@ fn leftover(path: &Path) -> Option<Finding> {
 }
 
 /// The files of the repository, those about to be committed included, from its root.
-fn files(root: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>> {
     let listed = process::read(
         Command::new("git")
             .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])

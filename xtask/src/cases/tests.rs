@@ -1,4 +1,7 @@
+use std::path::PathBuf;
+
 use super::*;
+use crate::process;
 
 /// What a claim stands above, in a Rust file of a family that does not exist.
 fn covered(source: &str) -> Vec<Result<String, String>> {
