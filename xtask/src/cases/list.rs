@@ -41,7 +41,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Case>> {
         let (id, about) = line.split_once(' ').unwrap_or((line, ""));
         let about = about.trim();
         if !is_id(id) {
-            bail!("line {number}: `{id}` is not an id, such as D1");
+            bail!("line {number}: `{id}` is not an id, such as D1 or 26");
         }
         if cases.iter().any(|case| case.id == id) {
             bail!("line {number}: {id} is listed twice");
@@ -58,10 +58,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Capital letters, then digits.
+/// Digits, which may have capital letters before them.
 fn is_id(word: &str) -> bool {
     let digits = word.trim_start_matches(|letter: char| letter.is_ascii_uppercase());
-    !digits.is_empty()
-        && digits.len() < word.len()
-        && digits.bytes().all(|byte| byte.is_ascii_digit())
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }

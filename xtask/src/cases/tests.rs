@@ -156,8 +156,8 @@ fn a_list_is_read_and_checked() {
     assert_eq!(cases[0].standing, Standing::Applies);
     assert_eq!(cases[1].standing, Standing::NotApplicable("no such thing here".to_owned()));
     for (text, expected) in [
-        ("d1 x", "line 1: `d1` is not an id, such as D1"),
-        ("D x", "line 1: `D` is not an id, such as D1"),
+        ("d1 x", "line 1: `d1` is not an id, such as D1 or 26"),
+        ("D x", "line 1: `D` is not an id, such as D1 or 26"),
         ("D1 x\nD1 y", "line 2: D1 is listed twice"),
         ("D1", "line 1: D1 needs a few words"),
         ("D1 n/a:", "line 1: D1 needs a few words"),
