@@ -121,7 +121,7 @@ struct Job {
 enum Entry {
     /// Waits or is being sent. Once `forgotten`, nobody wants to know how it ends.
     UnderWay { forgotten: bool },
-    /// `seen`: somebody has asked for it, so a new attempt is a decision made in its knowledge.
+    /// `seen`: somebody has asked for it, and may have written it down.
     Done { outcome: Outcome, seen: bool },
 }
 
@@ -150,9 +150,9 @@ impl Outbox {
 
     /// Starts one attempt. Never blocks.
     ///
-    /// Starts none while one with this id is under way, none when it was accepted, and none when it
-    /// failed and the caller has not asked for the outcome since: then it does not know yet how
-    /// the last attempt ended, and is being woken because of that.
+    /// Starts none while one with this id is under way, and none before the outcome of the last one
+    /// was [`taken`](Self::taken): an object that cannot be written would have the same attempt made
+    /// again and again.
     pub fn attempt(&self, key: &Key, notice: Notice) -> Attempt {
         let limits = self.shared.limits;
         let mut guard = self.shared.state();
@@ -161,20 +161,15 @@ impl Outbox {
             return Attempt::Busy;
         }
         let entry = state.entries.get_mut(key).and_then(|entries| entries.get_mut(&notice.id));
-        let known = match entry {
+        match entry {
             Some(Entry::UnderWay { forgotten }) => {
                 *forgotten = false;
                 return Attempt::Accepted;
             }
-            Some(Entry::Done { outcome, seen }) => {
-                if outcome.result.is_ok() || !*seen {
-                    return Attempt::Accepted;
-                }
-                true
-            }
-            None => false,
-        };
-        if state.queue.len() >= limits.waiting || (!known && state.known >= limits.known) {
+            Some(Entry::Done { .. }) => return Attempt::Accepted,
+            None => {}
+        }
+        if state.queue.len() >= limits.waiting || state.known >= limits.known {
             return Attempt::Busy;
         }
         state.put(key, &notice.id, Entry::UnderWay { forgotten: false });
@@ -377,6 +372,7 @@ impl Worker {
                 return;
             }
             tokio::select! {
+                biased;
                 () = shared.news.notified() => {}
                 Some(()) = sending.next() => {}
             }
