@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use sojourn_core::key::Key;
 use tokio::sync::Notify;
 
@@ -56,6 +56,13 @@ impl Queue {
         }
     }
 
+    /// Asks for a look within a while; one that comes sooner will do.
+    pub fn wake_within(&self, key: &Key, span: SignedDuration) {
+        let by = self.clock.now().saturating_add(span).unwrap_or(Timestamp::MAX);
+        self.lock().remind(key, by);
+        self.moved.notify_one();
+    }
+
     /// The next object to look at. Whoever gets it says [`Self::done`] afterwards.
     pub async fn next(&self) -> Arc<Key> {
         loop {
@@ -75,6 +82,7 @@ impl Queue {
             match sleep {
                 Some(sleep) => {
                     tokio::select! {
+                        biased;
                         () = moved => {}
                         () = tokio::time::sleep(sleep) => {}
                     }
@@ -137,6 +145,29 @@ impl State {
         true
     }
 
+    fn remind(&mut self, key: &Key, by: Timestamp) {
+        let (shared, object) = match self.objects.get_key_value(key) {
+            Some((shared, _)) => (shared.clone(), self.objects.get_mut(key)),
+            None => {
+                let shared = Arc::new(key.clone());
+                self.objects.insert(shared.clone(), Object::default());
+                (shared, self.objects.get_mut(key))
+            }
+        };
+        let Some(object) = object else { return };
+        if object.queued || object.timer.is_some_and(|timer| timer <= by) {
+            return;
+        }
+        let before = object.timer.replace(by);
+        // The timer of one that is being looked at is set when that is over.
+        if !object.running {
+            if let Some(before) = before {
+                self.timers.remove(&(before, shared.clone()));
+            }
+            self.timers.insert((by, shared));
+        }
+    }
+
     fn first_timer(&self) -> Option<Timestamp> {
         self.timers.first().map(|(at, _)| *at)
     }
@@ -168,11 +199,12 @@ impl State {
         let Some(object) = self.objects.get_mut(key) else { return };
         self.running = self.running.saturating_sub(1);
         object.running = false;
+        let reminder = object.timer.take();
         if object.queued {
             self.ready.push_back(key.clone());
             return;
         }
-        match wake {
+        match [wake, reminder].into_iter().flatten().min() {
             Some(at) => {
                 object.timer = Some(at);
                 self.timers.insert((at, key.clone()));
@@ -186,8 +218,6 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use jiff::SignedDuration;
-
     use super::*;
     use crate::clock::VirtualClock;
 
@@ -234,5 +264,26 @@ mod tests {
         assert_eq!((key.name.as_str(), clock.now().as_second()), ("late", 30 * 3600));
         queue.done(&key, None);
         assert_eq!(queue.depth(), (0, 0), "a change takes the timer away");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reminder_comes_unless_a_look_comes_sooner() {
+        let (queue, clock) = queue();
+        let (key, hour) = (Key::new("a", "b"), SignedDuration::from_hours(1));
+        queue.wake_within(&key, hour);
+        queue.wake_within(&key, hour * 2);
+        let taken = queue.next().await;
+        assert_eq!(clock.now().as_second(), 3600);
+        queue.wake_within(&key, hour);
+        queue.done(&taken, clock.now().checked_add(hour * 5).ok());
+        assert_eq!(queue.depth(), (0, 1));
+        let taken = queue.next().await;
+        assert_eq!(clock.now().as_second(), 2 * 3600, "the reminder came before the timer");
+        queue.done(&taken, clock.now().checked_add(hour).ok());
+        queue.wake_within(&key, hour * 3);
+        let taken = queue.next().await;
+        assert_eq!(clock.now().as_second(), 3 * 3600, "the timer came before the reminder");
+        queue.done(&taken, None);
+        assert_eq!(queue.depth(), (0, 0));
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::SignedDuration;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::networking::v1::Ingress;
@@ -147,9 +148,17 @@ impl World {
         self.of_namespace.update(change.key, there(change.before), there(change.now));
     }
 
+    /// What somebody else decided, another operator in a failover, is looked at in its time. Two that
+    /// saw differently would otherwise write against each other without end.
     fn instance_changed(&self, change: &Change<'_, Read<Instance>>) {
         self.index(change);
-        self.wake(change.key);
+        let (before, now) = (readable(change.before), readable(change.now));
+        if before.zip(now).is_some_and(|(before, now)| wish(before) == wish(now)) {
+            self.queue.wake_within(change.key, OTHERS_STATUS);
+            self.moved.send_modify(|count| *count = count.wrapping_add(1));
+        } else {
+            self.wake(change.key);
+        }
     }
 
     /// Wakes the instances of a template when it changed in what concerns them.
@@ -259,6 +268,21 @@ impl World {
             Err(_) => None,
         }
     }
+}
+
+/// How long a status that we did not write may wait for a look.
+const OTHERS_STATUS: SignedDuration = SignedDuration::from_mins(5);
+
+/// An instance without what controllers write on it to tell people.
+fn wish(instance: &Instance) -> Instance {
+    let mut wish = instance.clone();
+    wish.status = None;
+    wish.metadata.resource_version = None;
+    if let Some(annotations) = &mut wish.metadata.annotations {
+        annotations.retain(|name, _| !lab::mirror::ALL.contains(&name.as_str()));
+    }
+    wish.metadata.annotations = wish.metadata.annotations.filter(|all| !all.is_empty());
+    wish
 }
 
 const fn readable(read: Option<&Read<Instance>>) -> Option<&Instance> {

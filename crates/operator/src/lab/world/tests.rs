@@ -99,6 +99,23 @@ fn a_tenant_concerns_their_own_instances_only() {
     assert_eq!(put("ada@example.com"), ["course/ada"]);
 }
 
+#[test]
+fn what_another_operator_wrote_is_looked_at_in_its_time() {
+    let (world, queue) = neighbours();
+    let put = |change: Value| {
+        world.instances.insert(&key(), Ok(sample::instance(change)), |change| {
+            world.instance_changed(change);
+        });
+        (woken(&queue), queue.depth().1)
+    };
+    let nobody: Vec<String> = Vec::new();
+    assert_eq!(put(json!({"status": {"phase": "Ready"}})), (nobody.clone(), 1));
+    let mirrored = json!({"annotations": {"lab.sojourn.dev/number-alerts-sent": "1"}});
+    assert_eq!(put(json!({"metadata": mirrored})), (nobody, 1));
+    let renamed = json!({"spec": {"prettyName": "Ada's"}});
+    assert_eq!(put(renamed), (vec!["course/ada".to_owned()], 0));
+}
+
 fn pod(uid: &str, ip: &str) -> PodView {
     let pod = serde_json::from_value(json!({
         "metadata": {"name": "x", "namespace": "course", "uid": uid, "labels": {
