@@ -24,20 +24,28 @@ use super::view::{ChildView, PodPhase, PodView};
 use super::world::World;
 use crate::frame::Cache;
 
-/// How often Pods were replaced since they last ran well.
+/// Pods that were replaced because they had ended, and have not run well since.
 #[derive(Debug, Default)]
-pub(crate) struct Restarts(Mutex<HashMap<Key, u32>>);
+pub(crate) struct Restarts(Mutex<HashMap<Key, Replaced>>);
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Replaced {
+    times: u32,
+    /// Since when the first of them stood for its environment.
+    since: Option<Timestamp>,
+}
 
 impl Restarts {
-    fn of(&self, pod: &Key) -> u32 {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.get(pod).copied().unwrap_or_default()
+    fn of(&self, pod: &Key) -> Replaced {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(pod).copied().unwrap_or_default()
     }
 
-    fn count(&self, pod: &Key) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(pod.clone()).or_default();
-        *count = count.saturating_add(1);
+    fn count(&self, pod: &Key, ended: &PodView) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let replaced = all.entry(pod.clone()).or_default();
+        replaced.times = replaced.times.saturating_add(1);
+        replaced.since = ended.since;
     }
 
     fn forget(&self, pod: &Key) {
@@ -85,16 +93,13 @@ impl Lab {
         runtime::runtime(&wanted, &seen, now)
     }
 
-    /// When the youngest Pod was started that does not merely stand in for one that failed: an
-    /// instance that cannot run must not look used.
+    /// Since when the youngest Pod is there. One that replaces one that failed is as old as that: an
+    /// instance whose Pods fail must not look used.
     pub(super) fn pods_since(&self, subject: &Subject) -> Option<Timestamp> {
         let environments = subject.template()?.spec.environment_list.iter();
-        let created = environments.filter_map(|environment| {
-            let key = self.child(subject, &environment.name);
-            let pod = self.world.pods.get(&key)?;
-            if self.restarts.of(&key) == 0 { pod.created } else { None }
-        });
-        created.max()
+        let pods = environments
+            .filter_map(|environment| self.world.pods.get(&self.child(subject, &environment.name)));
+        pods.filter_map(|pod| pod.since).max()
     }
 
     fn parts_of(
@@ -121,7 +126,7 @@ impl Lab {
             claim: child(&world.claims, &key, uid),
             claimed: earlier.iter().any(|one| one.name == *name && one.claim.is_some()),
             pod,
-            restarts: self.restarts.of(&key),
+            restarts: self.restarts.of(&key).times,
             service: child(&world.services, &key, uid),
             ingress: if world.ingress_served() {
                 child(&world.ingresses, &key, uid)
@@ -155,8 +160,8 @@ impl Lab {
                 Step::DeletePod { environment, uid } => {
                     let key = self.child(subject, environment);
                     let ended = |phase| matches!(phase, PodPhase::Failed | PodPhase::Succeeded);
-                    if self.world.pods.get(&key).is_some_and(|pod| ended(pod.phase)) {
-                        self.restarts.count(&key);
+                    if let Some(pod) = self.world.pods.get(&key).filter(|pod| ended(pod.phase)) {
+                        self.restarts.count(&key, &pod);
                     }
                     self.remove::<Pod>(namespace, &key.name, uid, "delete the Pod").await?;
                 }
@@ -222,7 +227,8 @@ impl Lab {
                 object::report_secret(instance, &self.master.report_token(&subject.key, uid));
             self.create(&subject.key.namespace, &secret, "create the Secret for reports").await?;
         }
-        let pod = object::pod(instance, environment, report.as_ref());
+        let since = self.restarts.of(&self.child(subject, &environment.name)).since;
+        let pod = object::pod(instance, environment, report.as_ref(), since);
         self.create(&subject.key.namespace, &pod, "create the Pod").await
     }
 

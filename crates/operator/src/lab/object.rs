@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{
@@ -32,6 +33,8 @@ const NO_IMAGE: &str = "sojourn.dev/none";
 pub(crate) const REPORT_TOKEN: &str = "token";
 /// Label of the Pods and Jobs that hand in volumes.
 pub(crate) const SUBMISSION: &str = "lab.sojourn.dev/submission";
+/// Annotation of a Pod that stands in for one that failed: since when there is one.
+pub(crate) const SINCE: &str = "lab.sojourn.dev/since";
 /// A submission is tried so often: once, and this many times again.
 pub(crate) const SUBMISSION_RETRIES: i32 = 9;
 /// A Job whose outcome is on record can be looked at for so long.
@@ -114,6 +117,7 @@ pub(crate) fn pod(
     instance: &Instance,
     environment: &Environment,
     report: Option<&ReportTo>,
+    stands_in_since: Option<Timestamp>,
 ) -> Pod {
     let name = child_name(instance_name(instance), &environment.name);
     let namespace = instance.metadata.namespace.as_deref().unwrap_or_default();
@@ -165,8 +169,11 @@ pub(crate) fn pod(
         volume_devices: devices,
         ..Container::default()
     };
+    let mut metadata = metadata(instance, &environment.name, name);
+    metadata.annotations =
+        stands_in_since.map(|at| BTreeMap::from([(SINCE.to_owned(), format!("{at:.0}"))]));
     Pod {
-        metadata: metadata(instance, &environment.name, name),
+        metadata,
         spec: Some(PodSpec {
             containers: vec![container],
             restart_policy: Some("Always".to_owned()),

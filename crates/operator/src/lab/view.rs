@@ -97,6 +97,8 @@ pub(crate) struct PodView {
     pub(crate) ready: bool,
     pub(crate) deleting: bool,
     pub(crate) created: Option<Timestamp>,
+    /// When it, or the first that it stands in for, was created.
+    pub(crate) since: Option<Timestamp>,
     pub(crate) ip: Option<IpAddr>,
     /// Where each port of the container is reached: (as the container calls it, as others do).
     pub(crate) ports: Vec<(i32, u16)>,
@@ -124,6 +126,8 @@ impl PodView {
         let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
         let ready = conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True");
         let ip = status.and_then(|status| status.pod_ip.as_deref());
+        let created = pod.creation_timestamp().map(|time| time.0);
+        let since = pod.annotations().get(super::object::SINCE).and_then(|at| at.parse().ok());
         Self {
             instance: owner_of(pod),
             owner: owner_uid(pod),
@@ -133,7 +137,8 @@ impl PodView {
             phase,
             ready,
             deleting: pod.metadata.deletion_timestamp.is_some(),
-            created: pod.creation_timestamp().map(|time| time.0),
+            created,
+            since: [created, since].into_iter().flatten().min(),
             ip: ip.and_then(|ip| ip.parse().ok()),
             ports: ports(pod),
             message: words(pod),

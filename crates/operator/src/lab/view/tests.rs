@@ -70,6 +70,18 @@ fn a_pod_tells_whose_it_is_and_where_it_answers() {
 }
 
 #[test]
+fn a_pod_that_stands_in_is_as_old_as_what_it_stands_in_for() {
+    let since = |text: &str| {
+        let annotations = json!({"lab.sojourn.dev/since": text});
+        pod(&json!({"metadata": {"annotations": annotations}})).since
+    };
+    assert_eq!(pod(&json!({})).since, Some(at(5)));
+    assert_eq!(since(&at(2).to_string()), Some(at(2)));
+    assert_eq!(since(&at(9).to_string()), Some(at(5)), "nothing is younger than itself");
+    assert_eq!(since("yesterday"), Some(at(5)));
+}
+
+#[test]
 fn a_pod_that_hands_in_is_no_environment() {
     let seen = pod(&json!({"metadata": {"labels": {
         "lab.sojourn.dev/instance": "ada", "lab.sojourn.dev/submission": "1",
