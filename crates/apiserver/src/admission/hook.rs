@@ -5,10 +5,11 @@ use std::fmt;
 use std::sync::Mutex;
 
 use http::StatusCode;
-use kube::core::DynamicObject;
-use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview};
+use kube::core::admission::{self, AdmissionRequest, AdmissionResponse};
 use kube::core::response::Status;
-use serde_json::{Value, json};
+use kube::core::{DynamicObject, GroupVersionKind, GroupVersionResource, ObjectMeta, TypeMeta};
+use serde::Deserialize as _;
+use serde_json::Value;
 use tower::ServiceExt;
 use tower::util::BoxCloneService;
 
@@ -23,7 +24,9 @@ use super::Operation;
 pub type HookService =
     BoxCloneService<AdmissionRequest<DynamicObject>, AdmissionResponse, Infallible>;
 
-/// Which writes a hook wants to see. Empty lists mean all.
+/// Which writes a hook wants to see, named as in a webhook's rule: `pods` is not `pods/status`,
+/// `pods/*` is everything of a Pod, `*` every resource, `*/*` whatever there is. Empty lists mean
+/// all.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     pub groups: Vec<String>,
@@ -33,10 +36,19 @@ pub struct Scope {
 impl Scope {
     fn covers(&self, call: &Call) -> bool {
         let resource = &call.endpoint.resource;
-        let all_or = |list: &[String], wanted: &str| {
-            list.is_empty() || list.iter().any(|item| item == wanted || item == "*")
-        };
-        all_or(&self.groups, &resource.group) && all_or(&self.resources, &resource.plural)
+        let group = |group: &String| *group == *resource.group || group == "*";
+        let named = |rule: &String| names(rule, &resource.plural, &call.path.subresource);
+        (self.groups.is_empty() || self.groups.iter().any(group))
+            && (self.resources.is_empty() || self.resources.iter().any(named))
+    }
+}
+
+/// Whether a rule's resource is this one.
+fn names(rule: &str, resource: &str, subresource: &str) -> bool {
+    match rule.split_once('/') {
+        None => subresource.is_empty() && [resource, "*"].contains(&rule),
+        Some((of, "*")) => [resource, "*"].contains(&of),
+        Some((of, part)) => part == subresource && [resource, "*"].contains(&of),
     }
 }
 
@@ -169,47 +181,84 @@ fn request(
     object: Option<&Object>,
     old: Option<&Object>,
     dry_run: bool,
-) -> Result<AdmissionRequest<DynamicObject>, String> {
+) -> Result<AdmissionRequest<DynamicObject>, serde_json::Error> {
     let resource = &call.endpoint.resource;
     let version = &call.endpoint.version().name;
-    let kind = json!({"group": resource.group, "version": version, "kind": resource.kind});
-    let plural = json!({"group": resource.group, "version": version, "resource": resource.plural});
-    let operation = match operation {
-        Operation::Create => "CREATE",
-        Operation::Update => "UPDATE",
-        Operation::Delete => "DELETE",
-    };
+    let kind = GroupVersionKind::gvk(&resource.group, version, &resource.kind);
+    let plural = GroupVersionResource::gvr(&resource.group, version, &resource.plural);
     // On create the path names no object, but the object does. A Namespace is in itself.
     let named = object.map(|object| object.at("metadata").text("name")).unwrap_or_default();
     let name = if call.path.name.is_empty() { named } else { &call.path.name };
     let is_namespace = resource.group.is_empty() && &*resource.plural == "namespaces";
     let namespace = if is_namespace { name } else { call.namespace() };
-    let mut body = json!({
-        "uid": call.engine.entropy.uid(),
-        "kind": kind,
-        "resource": plural,
-        "requestKind": kind,
-        "requestResource": plural,
-        "name": name,
-        "operation": operation,
-        "userInfo": call.identity.user_info(),
-        "dryRun": dry_run,
-    });
-    if !call.path.subresource.is_empty() {
-        body["subResource"] = json!(call.path.subresource);
+    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    Ok(AdmissionRequest {
+        types: TypeMeta {
+            api_version: "admission.k8s.io/v1".to_owned(),
+            kind: "AdmissionReview".to_owned(),
+        },
+        uid: call.engine.entropy.uid(),
+        kind: kind.clone(),
+        resource: plural.clone(),
+        sub_resource: some(&call.path.subresource),
+        request_kind: Some(kind),
+        request_resource: Some(plural),
+        request_sub_resource: None,
+        name: name.to_owned(),
+        namespace: some(namespace),
+        operation: match operation {
+            Operation::Create => admission::Operation::Create,
+            Operation::Update => admission::Operation::Update,
+            Operation::Delete => admission::Operation::Delete,
+        },
+        user_info: serde_json::from_value(call.identity.user_info())?,
+        object: object.map(dynamic).transpose()?,
+        old_object: old.map(dynamic).transpose()?,
+        dry_run,
+        options: None,
+    })
+}
+
+/// The object as hooks get it.
+fn dynamic(object: &Object) -> Result<DynamicObject, serde_json::Error> {
+    let types = TypeMeta {
+        api_version: object.text("apiVersion").to_owned(),
+        kind: object.text("kind").to_owned(),
+    };
+    let metadata = object.get("metadata").map(ObjectMeta::deserialize).transpose()?;
+    let rest = object.iter().filter(|(name, _)| !OUTER.contains(&name.as_str()));
+    let data = rest.map(|(name, value)| (name.clone(), value.clone())).collect();
+    Ok(DynamicObject {
+        types: Some(types),
+        metadata: metadata.unwrap_or_default(),
+        data: Value::Object(data),
+    })
+}
+
+/// What of an object is not its kind's own.
+const OUTER: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_names_resources_as_a_webhook_s_does() {
+        for (rule, resource, subresource, expected) in [
+            ("pods", "pods", "", true),
+            ("pods", "pods", "status", false),
+            ("pods", "services", "", false),
+            ("pods/status", "pods", "status", true),
+            ("pods/status", "pods", "", false),
+            ("pods/*", "pods", "", true),
+            ("pods/*", "pods", "binding", true),
+            ("*", "pods", "", true),
+            ("*", "pods", "status", false),
+            ("*/status", "pods", "status", true),
+            ("*/status", "pods", "scale", false),
+            ("*/*", "pods", "scale", true),
+        ] {
+            assert_eq!(names(rule, resource, subresource), expected, "{rule} {subresource}");
+        }
     }
-    if !namespace.is_empty() {
-        body["namespace"] = json!(namespace);
-    }
-    if let Some(object) = object {
-        body["object"] = Value::Object(object.clone());
-    }
-    if let Some(old) = old {
-        body["oldObject"] = Value::Object(old.clone());
-    }
-    let review: AdmissionReview<DynamicObject> = serde_json::from_value(json!({
-        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": body,
-    }))
-    .map_err(|e| e.to_string())?;
-    review.try_into().map_err(|e: kube::core::admission::ConvertAdmissionReviewError| e.to_string())
 }
