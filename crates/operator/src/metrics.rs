@@ -40,6 +40,11 @@ impl Reconciles {
         self.started.get()
     }
 
+    /// How many of them failed, but for those that somebody else made outdated.
+    pub fn failures(&self) -> u64 {
+        [&self.transient, &self.blocked, &self.bugs].into_iter().map(Counter::get).sum()
+    }
+
     fn register(&self, registry: &mut Registry, controller: &'static str) {
         let label = [("controller".into(), controller.into())];
         let registry = registry.sub_registry_with_labels(label.into_iter());

@@ -4,7 +4,7 @@
 //! Whether a request fails is drawn from the seed, the request and how often it was made, not from a
 //! common sequence: two requests that change places change nothing.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,15 +20,20 @@ use http_body_util::{BodyExt as _, Full};
 use kube::Client;
 use kube::client::Body;
 use tokio::sync::{Notify, watch};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 use tower::Service;
 
 use crate::dice::Dice;
+use crate::trace::Trace;
 
 /// So long a watch that lost an event stays silent at most, as a dead connection would.
 pub const LONGEST_SILENCE: Duration = Duration::from_secs(290);
 /// How long watches live when they are not to be opened anew all the time.
 const LONG_WATCH_SECONDS: &str = "timeoutSeconds=100000000";
+
+/// So often one object may be written within an hour.
+const MOST_WRITES: u64 = 600;
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// How often what goes wrong, in a thousand.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -59,10 +64,26 @@ pub struct Faults {
     kill_after: AtomicU64,
     /// Counts the orders to cut every watch.
     cuts: watch::Sender<u64>,
+    /// Watches are silent until there were so many orders to cut them.
+    deaf: AtomicU64,
+    held: watch::Sender<Held>,
+    /// How often each object was written within the hour since the first of these writes.
+    lately: Mutex<HashMap<String, (Instant, u64)>>,
+    /// Objects that were written without end, with the last write. They are written no more.
+    hot: Mutex<BTreeMap<String, String>>,
+    trace: Trace,
+}
+
+/// Writes that wait on their way.
+#[derive(Debug, Default)]
+struct Held {
+    /// Which ones do.
+    method: Option<Method>,
+    waiting: u64,
 }
 
 impl Faults {
-    pub fn new(rates: Rates, dice: Dice, long_watches: bool) -> Arc<Self> {
+    pub fn new(rates: Rates, dice: Dice, long_watches: bool, trace: Trace) -> Arc<Self> {
         Arc::new(Self {
             rates,
             on: AtomicBool::new(true),
@@ -72,12 +93,67 @@ impl Faults {
             writes: AtomicU64::new(0),
             kill_after: AtomicU64::new(0),
             cuts: watch::Sender::new(0),
+            deaf: AtomicU64::new(0),
+            held: watch::Sender::default(),
+            lately: Mutex::default(),
+            hot: Mutex::default(),
+            trace,
         })
+    }
+
+    /// From now on writes by this method wait on their way, until they are let go.
+    pub fn hold(&self, method: Method) {
+        self.held.send_modify(|held| held.method = Some(method));
+    }
+
+    /// Lets go what waits.
+    pub fn let_go(&self) {
+        self.held.send_replace(Held::default());
+    }
+
+    /// Waits until a write waits on its way.
+    pub async fn until_held(&self) {
+        // The sender is ours.
+        drop(self.held.subscribe().wait_for(|held| held.waiting > 0).await);
+    }
+
+    /// The objects that were written without end, with the last write.
+    pub fn hot(&self) -> BTreeMap<String, String> {
+        self.hot.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether an object is written without end.
+    fn is_hot(&self, path: &str, what: &str) -> bool {
+        let mut lately = self.lately.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, writes) = lately.entry(path.to_owned()).or_insert_with(|| (Instant::now(), 0));
+        if since.elapsed() > HOUR {
+            (*since, *writes) = (Instant::now(), 0);
+        }
+        *writes += 1;
+        let hot = *writes > MOST_WRITES;
+        if hot {
+            let mut all = self.hot.lock().unwrap_or_else(PoisonError::into_inner);
+            all.insert(path.to_owned(), what.to_owned());
+        }
+        hot
+    }
+
+    async fn pass(&self, method: &Method) {
+        if self.held.borrow().method.as_ref() != Some(method) {
+            return;
+        }
+        self.held.send_modify(|held| held.waiting += 1);
+        drop(self.held.subscribe().wait_for(|held| held.method.is_none()).await);
     }
 
     /// Cuts every watch: whoever follows lists anew.
     pub fn cut_watches(&self) {
         self.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// From now on every watch that is open is silent, until it is cut.
+    pub fn deafen(&self) {
+        self.deaf.store(*self.cuts.borrow() + 1, Ordering::Relaxed);
     }
 
     /// Nothing fails while it is off.
@@ -199,6 +275,7 @@ async fn read(inner: Client, faults: &Faults, request: Request<Body>) -> Result<
 
 async fn write(inner: Client, line: &Line, request: Request<Body>) -> Result<Answer, Failure> {
     let faults = &line.faults;
+    faults.pass(request.method()).await;
     let named = format!("{} {}", request.method(), request.uri().path());
     if faults.rolls(faults.rates.before, "before", &named) {
         return Ok(refusal(StatusCode::SERVICE_UNAVAILABLE, "refused before it took effect"));
@@ -207,7 +284,17 @@ async fn write(inner: Client, line: &Line, request: Request<Body>) -> Result<Ans
     {
         return Ok(refusal(StatusCode::CONFLICT, "somebody else was faster"));
     }
-    let answer = forward(inner, request).await?;
+    let (head, body) = request.into_parts();
+    let body = body.collect().await?.to_bytes();
+    // What the operator keeps secret it has drawn itself.
+    let secret = named.contains("/secrets");
+    let shown = if secret { "".into() } else { String::from_utf8_lossy(&body) };
+    let what = format!("{named} {shown}");
+    if faults.is_hot(head.uri.path(), &what) {
+        return std::future::pending().await;
+    }
+    let answer = forward(inner, Request::from_parts(head, Body::from(Vec::from(body)))).await?;
+    faults.trace.add(&format!("{what} {}", answer.status()));
     if answer.status().is_success() && faults.wrote() {
         // The process dies here; whoever waits is dropped with it.
         line.kill();
@@ -248,8 +335,8 @@ fn lengthened(uri: &Uri) -> Result<Uri, Failure> {
 }
 
 /// The client of somebody whose requests never fail and whose watches last.
-pub fn patient(inner: Client) -> Client {
-    Line::new(Faults::new(Rates::default(), Dice::new(0), true)).client(inner)
+pub fn patient(inner: Client, trace: Trace) -> Client {
+    Line::new(Faults::new(Rates::default(), Dice::new(0), true, trace)).client(inner)
 }
 
 async fn forward(inner: Client, request: Request<Body>) -> Result<Answer, Failure> {
@@ -312,6 +399,10 @@ impl http_body::Body for Watch {
             self.over = true;
             return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(GONE.as_bytes())))));
         }
+        let faults = &self.line.faults;
+        if *faults.cuts.borrow() < faults.deaf.load(Ordering::Relaxed) {
+            return Poll::Pending;
+        }
         let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(context));
         let faults = &self.line.faults;
         if frame.is_none() || !faults.rolls(faults.rates.lost, "lost", &self.path) {
@@ -346,7 +437,7 @@ mod tests {
     fn what_fails_depends_on_the_request_and_not_on_the_order() {
         let draw = |paths: [&str; 2]| {
             let rates = Rates { read: 500, ..Rates::default() };
-            let faults = Faults::new(rates, Dice::new(3), false);
+            let faults = Faults::new(rates, Dice::new(3), false, Trace::starting_now());
             let mut drawn: Vec<(String, bool)> = Vec::new();
             for _ in 0..20 {
                 for path in paths {
@@ -361,7 +452,7 @@ mod tests {
 
     #[test]
     fn the_process_dies_of_its_nth_write() {
-        let faults = Faults::new(Rates::default(), Dice::new(0), false);
+        let faults = Faults::new(Rates::default(), Dice::new(0), false, Trace::starting_now());
         assert!(!faults.wrote());
         faults.kill_after(2);
         assert_eq!([faults.wrote(), faults.wrote(), faults.wrote()], [false, true, false]);

@@ -13,12 +13,14 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
+use sojourn_api::name::lab;
 use sojourn_drivers::submission::Receipt;
 use sojourn_operator::clock::Clock;
 use tokio::task::JoinSet;
 
 use crate::dice::Dice;
 use crate::truth::SharedTruth;
+use crate::truth::submission::Upload;
 
 const NODE: &str = "simulated";
 /// Attempts of a Job, the first one included, as its `backoffLimit` has it.
@@ -206,14 +208,18 @@ impl Kubelet {
         for attempt in 1..=ATTEMPTS {
             tokio::time::sleep(Duration::from_secs(dice.between(5, 600))).await;
             let fails = self.is_refused(&order.url) || dice.permille(self.luck().attempt_fails);
-            let words = if fails { "the upload answered 500".to_owned() } else { receipt(&name) };
-            if !self.leave_words(&job, attempt, &words, fails).await {
+            if !self.is_there(&job).await {
                 return;
             }
+            let words = if fails {
+                "the upload answered 500".to_owned()
+            } else {
+                receipt(&name, !self.truth.lock().uploaded(&order.upload))
+            };
+            self.leave_words(&job, attempt, &words, fails).await;
             if !fails {
-                self.truth.lock().uploaded(&order.key, &name);
                 if dice.permille(self.luck().job_vanishes) {
-                    self.truth.lock().job_vanished(&order.key);
+                    self.truth.lock().job_vanished(&order.upload.idempotency_key);
                     drop(api.delete(&name, &DeleteParams::background()).await);
                     return;
                 }
@@ -234,14 +240,15 @@ impl Kubelet {
         self.clock.now().round(Unit::Second).unwrap_or_else(|_| self.clock.now())
     }
 
-    /// The Pod of an attempt, with what it said at its end. Whether the Job is still there.
-    async fn leave_words(&self, job: &Job, attempt: u32, words: &str, failed: bool) -> bool {
+    /// Whether a Job has not been deleted.
+    async fn is_there(&self, job: &Job) -> bool {
+        let found = self.jobs(job).get_opt(&job.name_any()).await.ok().flatten();
+        found.is_some_and(|found| found.uid() == job.uid())
+    }
+
+    /// The Pod of an attempt, with what it said at its end.
+    async fn leave_words(&self, job: &Job, attempt: u32, words: &str, failed: bool) {
         let (name, uid) = (job.name_any(), job.uid().unwrap_or_default());
-        if self.jobs(job).get_opt(&name).await.ok().flatten().and_then(|job| job.uid()).as_ref()
-            != Some(&uid)
-        {
-            return false;
-        }
         let mut labels = job.labels().clone();
         labels.insert("job-name".to_owned(), name.clone());
         let pod: Pod = serde_json::from_value(json!({
@@ -255,7 +262,7 @@ impl Kubelet {
         .expect("a Pod");
         let api: Api<Pod> =
             Api::namespaced(self.client.clone(), &job.namespace().unwrap_or_default());
-        let Ok(pod) = api.create(&PostParams::default(), &pod).await else { return true };
+        let Ok(pod) = api.create(&PostParams::default(), &pod).await else { return };
         let code = i32::from(failed);
         let status = json!({
             "phase": if failed { "Failed" } else { "Succeeded" },
@@ -265,14 +272,13 @@ impl Kubelet {
             }],
         });
         write_status(&api, &pod, status).await;
-        true
     }
 }
 
-/// What a Job is to hand in, read from its command line.
+/// What a Job is to hand in and where, read from its command line, its labels and its owner.
 struct Order {
     url: String,
-    key: String,
+    upload: Upload,
 }
 
 impl Order {
@@ -284,18 +290,26 @@ impl Order {
             let at = args.iter().position(|arg| arg == option).map(|at| at + 1);
             at.and_then(|at| args.get(at)).cloned().unwrap_or_default()
         };
-        Self { url: after("--url"), key: after("--idempotency-key") }
+        let owners = job.owner_references().iter();
+        let instance = owners.map(|owner| &owner.uid).next();
+        let upload = Upload {
+            idempotency_key: after("--idempotency-key"),
+            uid: instance.cloned().unwrap_or_default(),
+            environment: job.labels().get(lab::ENVIRONMENT).cloned().unwrap_or_default(),
+            job: job.name_any(),
+        };
+        Self { url: after("--url"), upload }
     }
 }
 
-fn receipt(job: &str) -> String {
+fn receipt(job: &str, already_there: bool) -> String {
     let receipt = Receipt {
         size: 4096,
         sha256: "0f".repeat(32),
         receipt: format!("thank you for {job}"),
         entries: 3,
         skipped: 0,
-        already_there: false,
+        already_there,
     };
     receipt.to_termination_message()
 }

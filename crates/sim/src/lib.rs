@@ -8,6 +8,7 @@
 //! | `outside` | scripted metrics, mail and status checks |
 //! | `kubelet` | what Pods and Jobs do when there is no node |
 //! | `truth` | what really happened, and what must never |
+//! | `trace` | a fingerprint of it, by which a run is known again |
 //! | `people` | what they do to instances, templates and namespaces |
 //! | `plan`, `month` | what people do in a month, drawn from a seed, and the run of it |
 //!
@@ -21,5 +22,6 @@ pub mod month;
 pub mod outside;
 pub mod people;
 pub mod plan;
+pub mod trace;
 pub mod truth;
 pub mod world;

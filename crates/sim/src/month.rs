@@ -1,6 +1,6 @@
 //! The run of a plan, and what came of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::kubelet::Luck;
 use crate::outside::Mood;
 use crate::people::Design;
 use crate::plan::{Act, EXAMS, NAMESPACES, Options, Plan, designs, namespace_of, template_of};
-use crate::truth::Tally;
 use crate::truth::property::{Property, Violation};
-use crate::world::{BEGIN, Setting, World};
+use crate::truth::{Tally, Truth};
+use crate::world::{BEGIN, Operator, Setting, World};
 
 /// Looks at one instance on one day, on average over the month.
 const MOST_LOOKS: u64 = 150;
@@ -32,12 +32,14 @@ pub struct Outcome {
     pub looks: u64,
     /// How often the engine was written to.
     pub writes: u64,
+    /// Of every write, notice and upload.
+    pub fingerprint: u64,
 }
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { violations, tally, looks, writes, .. } = self;
-        writeln!(f, "{looks} looks, {writes} writes, {tally:?}")?;
+        let Self { violations, tally, looks, writes, fingerprint, .. } = self;
+        writeln!(f, "{looks} looks, {writes} writes, {fingerprint:016x}, {tally:?}")?;
         for violation in violations {
             writeln!(f, "{violation}")?;
         }
@@ -69,6 +71,7 @@ pub fn run(plan: &Plan) -> Outcome {
 
 struct Month {
     world: World,
+    _second: Option<Operator>,
     designs: Vec<Design>,
     calm: Timestamp,
     ended: BTreeMap<usize, bool>,
@@ -104,7 +107,9 @@ impl Month {
         for (index, design) in designs.iter().enumerate() {
             world.make_template(&template_key(index), design).await;
         }
-        let month = Self { world, designs, calm: BEGIN, ended: BTreeMap::new() };
+        let second = plan.two_operators.then(|| world.second_operator());
+        let ended = BTreeMap::new();
+        let month = Self { world, _second: second, designs, calm: BEGIN, ended };
         for instance in 0..plan.instances {
             month.lend(instance).await;
         }
@@ -179,7 +184,7 @@ impl Month {
             }
             Act::Configure(options) => world.configure(&options.yaml()).await,
             Act::IngressSees(sees) => world.set_ingress_sees(sees),
-            Act::MetricsAway(away) => world.outside.outage(away),
+            Act::MetricsAway(away) => world.set_metrics_answer(!away),
             Act::Mail(mood) => world.outside.set_mood(mood),
             Act::Kill(down) => {
                 world.set_down_for(Duration::try_from(down).unwrap_or_default());
@@ -200,7 +205,7 @@ impl Month {
         world.faults.kill_after(0);
         world.kubelet.set_luck(Luck::default());
         world.outside.set_mood(Mood::Works);
-        world.outside.outage(false);
+        world.set_metrics_answer(true);
         world.set_down_for(Duration::from_secs(1));
         if !world.truth.lock().ingress_is_seeing() {
             world.set_ingress_sees(true);
@@ -209,20 +214,35 @@ impl Month {
 
     fn end(self, plan: &Plan) -> Outcome {
         let looks = self.world.operator.reconciles();
+        let fingerprint = self.world.trace.fingerprint();
         let mut truth = self.world.truth.lock();
         truth.judge_end(self.calm);
+        for (path, last) in self.world.faults.hot() {
+            truth.judge_hot(&path, &last);
+        }
         let most = MOST_LOOKS * plan.days * plan.instances as u64;
         if looks > most {
             truth.judge_calm(looks, most);
         }
         Outcome {
             violations: truth.violations().to_vec(),
-            log: truth.log(),
+            log: truth.log().into_iter().chain(last_words(&truth)).collect(),
             tally: truth.tally(),
             looks,
             writes: self.world.engine.version(),
+            fingerprint,
         }
     }
+}
+
+/// How the objects were in the end of which a promise was broken.
+fn last_words(truth: &Truth) -> Vec<String> {
+    let keys: BTreeSet<&Key> = truth.violations().iter().map(|violation| &violation.key).collect();
+    let shown = |key: &Key| {
+        let status = serde_json::to_string_pretty(&truth.last_seen(key)?.status).ok()?;
+        Some(format!("{key}: {status}"))
+    };
+    keys.into_iter().filter_map(shown).collect()
 }
 
 impl Outcome {

@@ -118,6 +118,8 @@ fn decide(
         *attempt += 1;
         let mut dice = dice.split(&format!("{} {attempt}", notice.id));
         let turn = match *lock(&mood) {
+            // As a real one would.
+            _ if notice.to.email.is_empty() => Effect::Refuse("no address".to_owned()).into(),
             Mood::Works => Turn::default(),
             Mood::Down => Effect::FailBefore("connection refused".to_owned()).into(),
             Mood::Flaky(chance) if dice.permille(chance) => match dice.below(4) {

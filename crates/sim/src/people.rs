@@ -26,10 +26,16 @@ fn span(span: Option<SignedDuration>) -> String {
     span.map_or_else(|| "never".to_owned(), |span| format!("{}s", span.as_secs()))
 }
 
-/// The environments: `web`, `more-1`, ...
+impl Design {
+    /// What its environments are called: `web`, `more-1`, ...
+    pub fn names(&self) -> Vec<String> {
+        let more = (1..self.environments).map(|index| format!("more-{index}"));
+        ["web".to_owned()].into_iter().chain(more).collect()
+    }
+}
+
 fn environments(design: &Design) -> Vec<Value> {
-    let one = |index: usize| {
-        let name = if index == 0 { "web".to_owned() } else { format!("more-{index}") };
+    let one = |name: String| {
         let mut environment = json!({
             "name": name, "image": "none", "ports": [{"containerPort": 8080}],
             "persistent": design.policy.persistent,
@@ -40,7 +46,7 @@ fn environments(design: &Design) -> Vec<Value> {
         }
         environment
     };
-    (0..design.environments.max(1)).map(one).collect()
+    design.names().into_iter().map(one).collect()
 }
 
 fn template(key: &Key, design: &Design) -> Value {
@@ -88,7 +94,7 @@ impl World {
 
     pub async fn make_template(&self, key: &Key, design: &Design) {
         self.create(template(key, design)).await;
-        self.truth.lock().set_policy(key, Some(design.policy));
+        self.truth.lock().set_design(key, Some(*design));
     }
 
     pub async fn edit_template(&self, key: &Key, design: &Design) {
@@ -98,12 +104,12 @@ impl World {
             change["spec"]["maxAlerts"] = Value::Null;
         }
         self.merge(&template(key, design), &change).await;
-        self.truth.lock().set_policy(key, Some(design.policy));
+        self.truth.lock().set_design(key, Some(*design));
     }
 
     pub async fn remove_template(&self, key: &Key) {
         self.delete(&template(key, &Design::default())).await;
-        self.truth.lock().set_policy(key, None);
+        self.truth.lock().set_design(key, None);
     }
 
     /// Lends an instance of a template to Ada.
@@ -135,11 +141,6 @@ impl World {
     pub async fn remove(&self, key: &Key) {
         self.truth.lock().person_deletes(key);
         self.delete(&instance(key, &Key::new("", ""), json!({}))).await;
-    }
-
-    /// Asks to hand in now.
-    pub async fn ask_to_submit(&self, key: &Key) {
-        self.command(key, lab::SUBMISSION_REQUEST).await;
     }
 
     /// One of the annotations that ask for something, with the time.

@@ -84,6 +84,8 @@ pub struct Plan {
     pub instances: usize,
     pub rates: Rates,
     pub luck: Luck,
+    /// Two operators run all the time, as in a failover that takes long.
+    pub two_operators: bool,
     /// In order of time, since the beginning.
     pub acts: Vec<(SignedDuration, Act)>,
 }
@@ -144,13 +146,13 @@ impl Plan {
         drawing.at(end, Act::Calm);
         let mut acts = drawing.acts;
         acts.sort_by_key(|(at, _)| *at);
-        Self { seed, days, instances, rates, luck, acts }
+        Self { seed, days, instances, rates, luck, two_operators: false, acts }
     }
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, days, instances, rates, luck, acts } = self;
+        let Self { seed, days, instances, rates, luck, acts, .. } = self;
         writeln!(f, "seed {seed}: {days} days of {instances} instances, {rates:?}, {luck:?}")?;
         for (at, act) in acts.iter().filter(|(_, act)| !matches!(act, Act::Use(..))) {
             writeln!(f, "  {at:#} {act:?}")?;

@@ -7,6 +7,7 @@
 pub mod history;
 pub mod life;
 pub mod property;
+pub mod submission;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ use tokio::sync::watch;
 use self::history::{History, Sight};
 use self::life::{Accepted, Life};
 use self::property::{Property, Violation};
+use crate::people::Design;
+use crate::trace::Trace;
 
 /// What a template says about how long its instances are lent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,8 +50,8 @@ pub struct SharedTruth {
 }
 
 impl SharedTruth {
-    pub fn new(clock: Arc<VirtualClock>) -> Self {
-        let truth = Arc::new(Mutex::new(Truth::new(clock)));
+    pub fn new(clock: Arc<VirtualClock>, trace: Trace) -> Self {
+        let truth = Arc::new(Mutex::new(Truth::new(clock, trace)));
         Self { truth, sights: watch::Sender::new(0) }
     }
 
@@ -73,14 +76,16 @@ pub struct Truth {
     log: Vec<(Timestamp, String)>,
     lives: BTreeMap<String, Life>,
     living: BTreeMap<Key, String>,
-    policies: BTreeMap<Key, History<Option<Policy>>>,
+    designs: BTreeMap<Key, History<Option<Design>>>,
     opted_out: BTreeMap<String, History<[bool; 2]>>,
     config: History<Arc<LabConfig>>,
     sights: BTreeMap<Source, Sight>,
+    /// When the metrics server could be asked. What it saw meanwhile is known later, not then.
+    metrics: Sight,
     operators: u32,
     kills: Vec<Timestamp>,
-    /// Uploads and vanished Jobs, by idempotency key.
-    uploads: BTreeMap<String, (u32, u32)>,
+    server: submission::Server,
+    trace: Trace,
     ended_exams: BTreeMap<Key, Timestamp>,
     violations: Vec<Violation>,
     pub(crate) tally: Tally,
@@ -97,11 +102,13 @@ pub struct Tally {
     pub expired: u64,
     pub terminated: u64,
     pub submitted: u64,
+    /// Uploads that the server had already.
+    pub sent_again: u64,
     pub kills: u64,
 }
 
 impl Truth {
-    fn new(clock: Arc<VirtualClock>) -> Self {
+    fn new(clock: Arc<VirtualClock>, trace: Trace) -> Self {
         let begin = clock.now();
         let mut sights = BTreeMap::new();
         sights.insert(Source::Nginx, Sight::seeing(begin));
@@ -111,13 +118,15 @@ impl Truth {
             log: Vec::new(),
             lives: BTreeMap::new(),
             living: BTreeMap::new(),
-            policies: BTreeMap::new(),
+            designs: BTreeMap::new(),
             opted_out: BTreeMap::new(),
             config: History::new(begin, Arc::default()),
             sights,
+            metrics: Sight::seeing(begin),
             operators: 0,
             kills: Vec::new(),
-            uploads: BTreeMap::new(),
+            server: BTreeMap::new(),
+            trace,
             ended_exams: BTreeMap::new(),
             violations: Vec::new(),
             tally: Tally::default(),
@@ -164,17 +173,23 @@ impl Truth {
         self.lives.get(self.living.get(key)?)
     }
 
+    /// An object as it was last seen.
+    pub fn last_seen(&self, key: &Key) -> Option<&Instance> {
+        let mut lives = self.lives.values().filter(|life| life.key == *key);
+        self.life(key).or_else(|| lives.next_back()).map(|life| &life.last)
+    }
+
     fn life_mut(&mut self, key: &Key) -> Option<&mut Life> {
         self.lives.get_mut(self.living.get(key)?)
     }
 
     // What people and the world do.
 
-    pub fn set_policy(&mut self, template: &Key, policy: Option<Policy>) {
+    pub fn set_design(&mut self, template: &Key, design: Option<Design>) {
         let now = self.now();
-        self.note(format!("template {template} is {policy:?}"));
-        let history = self.policies.entry(template.clone());
-        history.or_insert_with(|| History::new(now, None)).set(now, policy);
+        self.note(format!("template {template} is {design:?}"));
+        let history = self.designs.entry(template.clone());
+        history.or_insert_with(|| History::new(now, None)).set(now, design);
     }
 
     /// Whether a namespace keeps inactivity and expiration away.
@@ -216,9 +231,22 @@ impl Truth {
         self.sights.get(&Source::Nginx).is_some_and(Sight::sees)
     }
 
+    /// Whether the metrics server can be asked.
+    pub fn metrics_answer(&mut self, answer: bool) {
+        let now = self.now();
+        self.note(format!("the metrics server answers: {answer}"));
+        self.metrics.set(now, answer);
+    }
+
     /// There were more looks at objects than there should be.
     pub fn judge_calm(&mut self, looks: u64, most: u64) {
         let words = format!("{looks} looks, of at most {most}");
+        self.violated(Property::Calm, &Key::new("", ""), words);
+    }
+
+    /// An object was written without end.
+    pub fn judge_hot(&mut self, path: &str, last: &str) {
+        let words = format!("{path} was written without end, at last: {last}");
         self.violated(Property::Calm, &Key::new("", ""), words);
     }
 
@@ -268,21 +296,6 @@ impl Truth {
         self.ended_exams.entry(key.clone()).or_insert(now);
     }
 
-    pub fn uploaded(&mut self, idempotency_key: &str, job: &str) {
-        self.note(format!("{job} has handed in"));
-        self.tally.submitted += 1;
-        let (uploads, vanished) = self.uploads.entry(idempotency_key.to_owned()).or_default();
-        *uploads += 1;
-        if *uploads > *vanished + 1 {
-            let words = format!("{job} hands in the same once more, though no Job was lost");
-            self.violated(Property::SubmittedOnce, &Key::new("", job), words);
-        }
-    }
-
-    pub fn job_vanished(&mut self, idempotency_key: &str) {
-        self.uploads.entry(idempotency_key.to_owned()).or_default().1 += 1;
-    }
-
     /// An attempt to tell somebody something.
     pub fn attempted(&mut self, notice: &Notice, effect: &Effect) {
         let now = self.now();
@@ -292,6 +305,7 @@ impl Truth {
             Effect::FailAfter(_) => (true, false),
             Effect::Refuse(_) | Effect::FailBefore(_) => (false, false),
         };
+        self.trace.add(&format!("{} {accepted}", notice.id));
         self.note(format!("{key} notice {} accepted: {accepted}", self.shown(notice)));
         if !accepted {
             self.tally.refused_notices += 1;
@@ -309,6 +323,7 @@ impl Truth {
             deadline: notice.facts.deadline,
             told_so,
             operator: self.kills.len(),
+            alone: self.operators <= 1,
         };
         let uid = uid.to_owned();
         self.judge_notice(&uid, &key, &accepted);
@@ -359,6 +374,9 @@ impl Truth {
         self.living.remove(&key);
         let Some(mut life) = self.lives.remove(&uid) else { return };
         life.gone_at = Some(now);
+        if let Some(words) = self.not_handed_in(&life) {
+            self.violated(Property::SubmissionNotLost, &key, words);
+        }
         let entries = status(&life.last).submission.clone();
         if let Some(open) = entries.iter().find(|entry| is_open(entry.state)) {
             let words = format!("{} was still to be handed in: {:?}", open.environment, open.state);
@@ -395,6 +413,7 @@ impl Truth {
                 }
                 Some(StopReason::Terminated) => {
                     self.tally.terminated += 1;
+                    life.hand_ins += usize::from(submission::hands_in(instance));
                     self.judge_termination(life);
                 }
                 Some(StopReason::User) | None => {

@@ -34,6 +34,7 @@ use crate::dice::Dice;
 use crate::fault::{Faults, Line, Rates, patient};
 use crate::kubelet::Kubelet;
 use crate::outside::Scripted;
+use crate::trace::Trace;
 use crate::truth::{SharedTruth, Truth};
 
 /// A Monday, at midnight.
@@ -87,6 +88,8 @@ pub struct World {
     pub faults: Arc<Faults>,
     pub kubelet: Arc<Kubelet>,
     pub operator: Operator,
+    /// What was written and told so far.
+    pub trace: Trace,
     context: Context,
     _others: JoinSet<()>,
 }
@@ -171,6 +174,11 @@ impl Operator {
     pub fn reconciles(&self) -> u64 {
         let current = lock(&self.current);
         current.before + current.started.as_ref().map_or(0, |started| started.reconciles.total())
+    }
+
+    /// Looks of its present process that failed, but for those that came too late.
+    pub fn failures(&self) -> u64 {
+        lock(&self.current).started.as_ref().map_or(0, |started| started.reconciles.failures())
     }
 
     /// How often it was started.
@@ -265,13 +273,15 @@ impl World {
             ..User::default()
         };
         let plain = engine.client(Identity::authenticated(identity));
-        let client = patient(plain.clone());
+        let trace = Trace::starting_now();
+        let client = patient(plain.clone(), trace.clone());
         admission.connect(client.clone());
         teach(&client).await;
-        let truth = SharedTruth::new(clock.clone());
+        let truth = SharedTruth::new(clock.clone(), trace.clone());
         let outside = Scripted::new(clock.clone(), &dice, &truth, setting.mail);
         outside.set_available(BEGIN, true);
-        let faults = Faults::new(setting.rates, dice.split("faults"), setting.long_watches);
+        let long = setting.long_watches;
+        let faults = Faults::new(setting.rates, dice.split("faults"), long, trace.clone());
         let kubelet =
             Kubelet::new(client.clone(), clock.clone(), dice.split("kubelet"), truth.clone());
         let mut others = JoinSet::new();
@@ -296,6 +306,7 @@ impl World {
             truth,
             faults,
             kubelet,
+            trace,
             context,
             _others: others,
         };
@@ -469,6 +480,12 @@ impl World {
         if happened {
             self.truth.lock().used(key, source);
         }
+    }
+
+    /// Whether the metrics server can be asked from now on.
+    pub fn set_metrics_answer(&self, answer: bool) {
+        self.outside.outage(!answer);
+        self.truth.lock().metrics_answer(answer);
     }
 
     /// Whether the ingress can see from now on. Must be called on a whole step.

@@ -60,6 +60,12 @@ impl Sight {
         }
     }
 
+    /// The last moment, up to `at`, in which it could see.
+    pub fn seen_until(&self, at: Timestamp) -> Timestamp {
+        let begun = self.spans.iter().rev().find(|(since, _)| *since <= at);
+        begun.map_or(Timestamp::MIN, |(_, until)| until.map_or(at, |until| until.min(at)))
+    }
+
     /// Since when it cannot see, if it cannot.
     pub fn blind_since(&self) -> Option<Timestamp> {
         match self.spans.last() {
@@ -106,6 +112,8 @@ mod tests {
         let seen = seen_by_all(&[&one, &other], at(0), at(100));
         assert_eq!(seen, SignedDuration::from_secs(5 + 5));
         assert_eq!(seen_by_all(&[&one, &other], at(8), at(22)), SignedDuration::from_secs(2 + 2));
+        let until = [5, 15, 22, 40].map(|second| one.seen_until(at(second)).as_second());
+        assert_eq!(until, [5, 10, 22, 40]);
     }
 
     #[test]

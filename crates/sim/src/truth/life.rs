@@ -30,6 +30,8 @@ pub struct Life {
     pub person_deletes: bool,
     pub kept_until: Option<Timestamp>,
     wishes: u32,
+    /// How often it ended in a way that hands in what it keeps.
+    pub(super) hand_ins: usize,
     /// The object as it was last seen.
     pub last: Instance,
 }
@@ -55,6 +57,8 @@ pub struct Accepted {
     pub told_so: bool,
     /// How often the operator had been killed by then.
     pub operator: usize,
+    /// No other operator ran beside it.
+    pub alone: bool,
 }
 
 impl Life {
@@ -77,6 +81,7 @@ impl Life {
             person_deletes: false,
             kept_until: None,
             wishes: 0,
+            hand_ins: 0,
             last: instance.clone(),
         }
     }
@@ -95,15 +100,20 @@ impl Life {
         }
     }
 
-    /// The warnings of a ladder that were accepted after `since`, the first acceptance of each.
+    /// The warnings that were accepted after `since` on the newest ladder of this name, the first
+    /// acceptance of each. A ladder begins anew when it was left: with its first warning.
     pub(super) fn warnings(&self, ladder: &str, since: Timestamp) -> Vec<&Accepted> {
-        let mut found: Vec<&Accepted> = Vec::new();
+        let mut climbed: Vec<&Accepted> = Vec::new();
         for one in self.accepted.iter().filter(|one| one.at >= since && one.is_of(ladder)) {
-            if !found.iter().any(|known| known.stage == one.stage) {
-                found.push(one);
+            if climbed.iter().any(|known| known.id == one.id) {
+                continue;
             }
+            if one.stage.ends_with("-1") {
+                climbed.clear();
+            }
+            climbed.push(one);
         }
-        found
+        climbed
     }
 
     /// The latest deadline that anybody was told on a ladder, ever.

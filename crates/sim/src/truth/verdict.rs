@@ -18,10 +18,9 @@ const NOTICED_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 /// So long after it was due something may be done once nothing fails any more.
 const LATE: SignedDuration = SignedDuration::from_hours(2);
 
-/// The least that a policy asked for in a window.
+/// The least that a policy asked for around a moment.
 struct Asked {
     span: SignedDuration,
-    interval: SignedDuration,
     warnings: usize,
 }
 
@@ -35,6 +34,10 @@ struct Ladder {
     enabled: fn(&LabConfig) -> bool,
     /// Which of a namespace's opt-outs keeps it away.
     opt_out: usize,
+    /// Only time that was observed counts, instead of the clock's.
+    observed: bool,
+    /// What does not hold if it is climbed too early.
+    term: Property,
 }
 
 fn alerts(policy: &Policy, config: &LabConfig) -> u32 {
@@ -51,10 +54,17 @@ const IDLE: Ladder = Ladder {
     warnings: alerts,
     enabled: |config| config.enable_instance_inactive_termination,
     opt_out: 0,
+    observed: true,
+    term: Property::IdleWasObserved,
 };
 
-const STOPPED: Ladder =
-    Ladder { name: "deletion", span: |policy| policy.delete_after_stopped, ..IDLE };
+const STOPPED: Ladder = Ladder {
+    name: "deletion",
+    span: |policy| policy.delete_after_stopped,
+    observed: false,
+    term: Property::TermIsOver,
+    ..IDLE
+};
 
 const EXPIRED: Ladder = Ladder {
     name: "expiry",
@@ -63,19 +73,21 @@ const EXPIRED: Ladder = Ladder {
     warnings: |_, config| u32::from(config.enable_expiration_notifications),
     enabled: |config| config.enable_instance_expiration,
     opt_out: 1,
+    observed: false,
+    term: Property::TermIsOver,
 };
 
-impl Truth {
-    fn lately(&self) -> Timestamp {
-        self.now().checked_sub(NOTICED_WITHIN).unwrap_or(Timestamp::MIN)
-    }
+/// The earliest time whose policy may still be in force at `at`.
+fn lately(at: Timestamp) -> Timestamp {
+    at.checked_sub(NOTICED_WITHIN).unwrap_or(Timestamp::MIN)
+}
 
-    /// The least that was asked for since `from`; nothing, if nothing ever allowed the action.
-    fn asked(&self, life: &Life, ladder: Ladder, from: Timestamp) -> Option<Asked> {
-        let now = self.now();
-        let policies: Vec<Policy> =
-            self.policies.get(&life.template)?.during(from, now).copied().flatten().collect();
-        let configs: Vec<_> = self.config.during(from, now).collect();
+impl Truth {
+    /// The least that was asked for at `at`; nothing, if nothing allowed the action then.
+    fn asked(&self, life: &Life, ladder: Ladder, at: Timestamp) -> Option<Asked> {
+        let designs = self.designs.get(&life.template)?.during(lately(at), at);
+        let policies: Vec<Policy> = designs.flatten().map(|design| design.policy).collect();
+        let configs: Vec<_> = self.config.during(lately(at), at).collect();
         if !configs.iter().any(|config| (ladder.enabled)(config)) {
             return None;
         }
@@ -88,9 +100,22 @@ impl Truth {
         let warnings = if may_skip { 0 } else { warnings.min().unwrap_or(0) };
         Some(Asked {
             span: policies.iter().filter_map(|policy| (ladder.span)(policy)).min()?,
-            interval: configs.iter().map(|config| (ladder.interval)(config)).min()?,
             warnings: usize::try_from(warnings).unwrap_or(usize::MAX),
         })
+    }
+
+    /// The shortest interval that was asked for while a warning's ran.
+    fn least_interval(&self, ladder: Ladder, from: Timestamp, to: Timestamp) -> SignedDuration {
+        let configs = self.config.during(lately(from), to);
+        configs.map(|config| (ladder.interval)(config)).min().unwrap_or_default()
+    }
+
+    /// How much of a stretch of time counts on a ladder, by what could be known at its end.
+    fn counted(&self, ladder: Ladder, from: Timestamp, to: Timestamp) -> SignedDuration {
+        if !ladder.observed {
+            return to.duration_since(from);
+        }
+        seen_by_all(&self.required(), from, self.metrics.seen_until(to))
     }
 
     /// The sources that every template here requires.
@@ -120,8 +145,9 @@ impl Truth {
     }
 
     fn judge_opt_out(&mut self, life: &Life, ladder: Ladder) {
+        let now = self.now();
         let Some(history) = self.opted_out.get(&life.key.namespace) else { return };
-        if history.during(self.lately(), self.now()).all(|out| out[ladder.opt_out]) {
+        if history.during(lately(now), now).all(|out| out[ladder.opt_out]) {
             let words = format!("its namespace has opted out of {}", ladder.name);
             self.violated(Property::OptOutHolds, &life.key, words);
         }
@@ -140,15 +166,12 @@ impl Truth {
         let now = self.now();
         self.judge_opt_out(life, IDLE);
         self.judge_promise(life, IDLE);
-        let Some(asked) = self.asked(life, IDLE, self.lately()) else {
-            let words = "no policy lets it be taken for not being used".to_owned();
-            self.violated(Property::ActionsHaveReasons, &life.key, words);
-            return;
-        };
         let late = self.told_after();
-        let blind = self.sights.iter().find_map(|(source, sight)| {
+        let sights = self.sights.iter().map(|(source, sight)| (source.to_string(), sight));
+        let all = sights.chain([("the metrics server".to_owned(), &self.metrics)]);
+        let blind = all.into_iter().find_map(|(name, sight)| {
             let since = sight.blind_since()?;
-            (now.duration_since(since) > late).then(|| format!("{source} is blind since {since}"))
+            (now.duration_since(since) > late).then(|| format!("{name} is blind since {since}"))
         });
         if let Some(words) = blind {
             self.violated(Property::NotWhileBlind, &life.key, words);
@@ -156,80 +179,68 @@ impl Truth {
         let known = |one: &super::life::Use| {
             one.source == Source::Gateway || now.duration_since(one.at) > late
         };
-        let since = life.idle_since(known);
-        let warnings: Vec<Accepted> =
-            life.warnings(IDLE.name, since).into_iter().cloned().collect();
-        let until = warnings.first().map_or(now, |first| first.at);
-        let idle = seen_by_all(&self.required(), since, until);
-        if idle + ROUNDING < asked.span {
-            let words = format!(
-                "since {since} only {idle:#} were observed until {until}, of {:#}",
-                asked.span
-            );
-            self.violated(Property::IdleWasObserved, &life.key, words);
-        }
-        let observed = |truth: &Self, from, to| seen_by_all(&truth.required(), from, to);
-        self.judge_intervals(life, &asked, &warnings, observed);
+        self.judge_climb(life, IDLE, life.idle_since(known));
     }
 
     /// A stopped instance was deleted.
     pub(super) fn judge_stopped(&mut self, life: &Life) {
         self.judge_opt_out(life, STOPPED);
         self.judge_promise(life, STOPPED);
-        self.judge_term(life, STOPPED, life.changed_at);
+        self.judge_climb(life, STOPPED, life.changed_at);
     }
 
     /// An instance was deleted because its lifespan is over.
     pub(super) fn judge_expiration(&mut self, life: &Life) {
         self.judge_opt_out(life, EXPIRED);
         self.judge_promise(life, EXPIRED);
-        self.judge_term(life, EXPIRED, life.created_at);
+        self.judge_climb(life, EXPIRED, life.created_at);
     }
 
     pub(super) fn may_expire(&self, life: &Life) -> bool {
-        self.asked(life, EXPIRED, self.lately())
-            .is_some_and(|asked| self.now().duration_since(life.created_at) >= asked.span)
+        let now = self.now();
+        self.asked(life, EXPIRED, now)
+            .is_some_and(|asked| now.duration_since(life.created_at) >= asked.span)
     }
 
-    fn judge_term(&mut self, life: &Life, ladder: Ladder, since: Timestamp) {
-        let Some(asked) = self.asked(life, ladder, self.lately()) else {
-            let words = format!("no policy lets it be deleted for {}", ladder.name);
-            self.violated(Property::ActionsHaveReasons, &life.key, words);
-            return;
-        };
+    /// The term was over by the policy of the time, both when the first warning came and when it
+    /// was acted on; every warning that was asked for came, and each was given its interval.
+    fn judge_climb(&mut self, life: &Life, ladder: Ladder, since: Timestamp) {
+        let now = self.now();
         let warnings: Vec<Accepted> =
             life.warnings(ladder.name, since).into_iter().cloned().collect();
-        let until = warnings.first().map_or(self.now(), |first| first.at);
-        if until.duration_since(since) + ROUNDING < asked.span {
-            let words = format!("from {since} to {until} is less than {:#}", asked.span);
-            self.violated(Property::TermIsOver, &life.key, words);
+        let first = warnings.first().map(|first| first.at);
+        for at in first.into_iter().chain([now]) {
+            let Some(asked) = self.asked(life, ladder, at) else {
+                let words = format!("at {at} no policy lets it be taken for {}", ladder.name);
+                self.violated(Property::ActionsHaveReasons, &life.key, words);
+                continue;
+            };
+            let counted = self.counted(ladder, since, at);
+            if counted + ROUNDING < asked.span {
+                let words =
+                    format!("from {since} to {at} only {counted:#} count, of {:#}", asked.span);
+                self.violated(ladder.term, &life.key, words);
+            }
         }
-        let by_clock = |_: &Self, from: Timestamp, to: Timestamp| to.duration_since(from);
-        self.judge_intervals(life, &asked, &warnings, by_clock);
-    }
-
-    fn judge_intervals(
-        &mut self,
-        life: &Life,
-        asked: &Asked,
-        warnings: &[Accepted],
-        given: impl Fn(&Self, Timestamp, Timestamp) -> SignedDuration,
-    ) {
-        if warnings.len() < asked.warnings {
+        let due = self.asked(life, ladder, now).map_or(0, |asked| asked.warnings);
+        if warnings.len() < due {
             let told: Vec<&str> = warnings.iter().map(|one| one.stage.as_str()).collect();
-            let words =
-                format!("{} warnings were due, and these were given: {told:?}", asked.warnings);
+            let words = format!("{due} warnings were due, and these were given: {told:?}");
             self.violated(Property::Warned, &life.key, words);
         }
-        if asked.warnings == 0 {
-            return;
+        if due > 0 {
+            self.judge_intervals(life, ladder, &warnings);
         }
+    }
+
+    fn judge_intervals(&mut self, life: &Life, ladder: Ladder, warnings: &[Accepted]) {
         let ends = warnings.iter().skip(1).map(|one| one.at).chain([self.now()]);
         for (warning, end) in warnings.iter().zip(ends) {
-            let span = given(self, warning.at, end);
-            if span + ROUNDING < asked.interval {
+            let given = self.counted(ladder, warning.at, end);
+            let interval = self.least_interval(ladder, warning.at, end);
+            if given + ROUNDING < interval {
                 let words = format!(
-                    "{} was told at {}, and {end} is only {span:#} later",
+                    "{} was told at {}, and of {interval:#} only {given:#} were given until {end}",
                     warning.stage, warning.at
                 );
                 self.violated(Property::IntervalGiven, &life.key, words);
@@ -254,7 +265,9 @@ impl Truth {
                 wrong = Some(format!("{} and {} say the same", old.id, new.id));
             }
             let stored = life.notices.get(&new.id) == Some(&NoticeState::Delivered);
-            if old.id == new.id && (stored || (old.told_so && old.operator == new.operator)) {
+            let known = stored || (old.told_so && old.operator == new.operator);
+            // Two that run at once do not know what the other has just sent.
+            if old.id == new.id && new.alone && known {
                 wrong = Some(format!("{} was accepted at {} already", new.id, old.at));
             }
         }
@@ -295,6 +308,10 @@ impl Truth {
             if let Some(words) = self.overdue(life, calm) {
                 wrong.push((Property::Alive, life.key.clone(), words));
             }
+            let settled = now.duration_since(life.changed_at.max(calm)) > LATE;
+            if let Some(words) = self.not_handed_in(life).filter(|_| settled) {
+                wrong.push((Property::SubmissionNotLost, life.key.clone(), words));
+            }
         }
         for (property, key, words) in wrong {
             self.violated(property, &key, words);
@@ -306,7 +323,7 @@ impl Truth {
         let now = self.now();
         let opted_out = self.opted_out.get(&life.key.namespace).is_some_and(|out| out.last()[0]);
         let config = self.config.last();
-        let policy = (*self.policies.get(&life.template)?.last())?;
+        let policy = (*self.designs.get(&life.template)?.last())?.policy;
         if opted_out
             || is_paused(&life.last)
             || !life.running

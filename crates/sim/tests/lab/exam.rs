@@ -73,6 +73,24 @@ async fn a_status_url_makes_an_instance_watched_and_nothing_else_does() {
 
 // case: lab T2
 #[tokio::test(start_paused = true)]
+async fn what_has_ended_is_left_alone() {
+    let world = exam(1).await;
+    end(&world);
+    let ended = world.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
+    world.pass(HOUR).await;
+    world.outside.probe.take_checks();
+    let before = world.instance(&key("one")).await.expect("it is there");
+    assert_eq!(status(&ended).stop_reason, Some(StopReason::Terminated));
+    // The exam's server has changed its mind, and the operator has forgotten everything.
+    world.outside.probe.set(EXAM, Observation::Keeps { deadline: None });
+    world.operator.kill();
+    world.pass(DAY).await;
+    assert_eq!(world.outside.probe.take_checks(), [], "nobody asks about it any more");
+    assert_eq!(world.instance(&key("one")).await, Some(before), "and nothing is written");
+    nothing_is_wrong(&world);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_switched_off_stays_off() {
     let world = world(&design(1), "enableInstanceTermination: false\n").await;
     world.outside.probe.set(EXAM, Observation::Ends);
@@ -272,7 +290,9 @@ async fn a_job_that_vanishes_is_made_again_under_the_same_key() {
     world.pass(HOUR * 2).await;
     world.kubelet.set_luck(Luck::default());
     world.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
-    assert!(world.truth.lock().tally().submitted >= 2);
+    let tally = world.truth.lock().tally();
+    assert_eq!(tally.submitted, 1, "the server takes it once");
+    assert!(tally.sent_again >= 1, "{tally:?}");
     world.pass(MINUTE).await;
     nothing_is_wrong(&world);
 }

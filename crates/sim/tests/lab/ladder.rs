@@ -6,6 +6,7 @@ use serde_json::json;
 use sojourn_api::lab::status::{Stage, StopReason};
 use sojourn_api::name::lab::condition;
 use sojourn_core::activity::Source;
+use sojourn_sim::kubelet::Luck;
 use sojourn_sim::outside::Mood;
 use sojourn_sim::people::Design;
 use sojourn_sim::truth::Policy;
@@ -141,7 +142,6 @@ async fn a_deleted_template_is_told_and_healed_when_it_returns() {
 async fn without_a_tenant_nobody_can_be_told_so_it_waits_and_says_so() {
     let world = world_with_one(&kept(), "").await;
     world.remove_tenant().await;
-    world.outside.set_mood(Mood::Down);
     world.pass(DAY * 10).await;
     let held = world.instance(&key("one")).await.expect("it is there");
     assert!(held.spec.running);
@@ -150,9 +150,60 @@ async fn without_a_tenant_nobody_can_be_told_so_it_waits_and_says_so() {
         condition(&held, condition::UNDELIVERABLE),
         Some(("NobodyAccepts".to_owned(), true))
     );
+    assert_eq!(world.received().len(), 0);
     world.make_tenant().await;
-    world.outside.set_mood(Mood::Works);
     world.until(DAY * 5, &key("one"), |one| !one.spec.running).await;
+    world.pass(MINUTE).await;
+    assert_eq!(told(&world).len(), 3 + 1, "every warning, and that it was stopped");
+    nothing_is_wrong(&world);
+}
+
+// case: lab I28
+#[tokio::test(start_paused = true)]
+async fn without_a_tenant_the_policy_may_say_that_time_runs_on() {
+    let world = world_with_one(&kept(), "onUndeliverable: ProceedAfter(12h)\n").await;
+    let begin = world.now();
+    world.remove_tenant().await;
+    let stopped = world.until(DAY * 10, &key("one"), |one| !one.spec.running).await;
+    assert_eq!(status(&stopped).stop_reason, Some(StopReason::Inactivity));
+    let given = world.now().duration_since(begin);
+    assert!(given.as_hours() >= 24 + 3 * 24, "only {given:#} were given");
+    assert_eq!(world.received().len(), 0);
+    nothing_is_wrong(&world);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_fail_and_are_replaced_are_no_use() {
+    let world = world(&kept(), "inactiveTerminationMaxNumberOfAlerts: 0\n").await;
+    world.kubelet.set_luck(Luck { pod_fails: 1000, ..Luck::default() });
+    let names = ["a", "b", "c", "d", "e", "f"];
+    for name in names {
+        world.lend(&key(name), &template(), json!({})).await;
+    }
+    world.pass(HOUR * 12).await;
+    // What memory holds of replaced Pods is lost; the Pods themselves still tell.
+    world.operator.kill();
+    world.pass(HOUR * 13).await;
+    for name in names {
+        let one = world.instance(&key(name)).await.expect("it is there");
+        assert!(!one.spec.running, "{name} looks used");
+    }
+    nothing_is_wrong(&world);
+}
+
+/// What nobody could ask about is not known to be unused, until it can be asked about.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_stopped_while_the_metrics_server_is_away() {
+    let world = world_with_one(&kept(), "inactiveTerminationMaxNumberOfAlerts: 0\n").await;
+    world.pass(HOUR * 10).await;
+    world.set_metrics_answer(false);
+    world.pass(DAY * 3).await;
+    let one = world.instance(&key("one")).await.expect("it is there");
+    assert!(one.spec.running);
+    let seen = condition(&one, condition::ACTIVITY_KNOWN);
+    assert_eq!(seen, Some(("SourceBlind".to_owned(), false)));
+    world.set_metrics_answer(true);
+    world.until(TICK, &key("one"), |one| !one.spec.running).await;
     nothing_is_wrong(&world);
 }
 
@@ -168,6 +219,29 @@ async fn a_mail_server_that_is_down_holds_the_stop_unless_the_policy_says_otherw
         assert_eq!(world.received().len(), 0);
         nothing_is_wrong(&world);
     }
+}
+
+/// The mail server refuses at once, and what came of it cannot be written down: there is nothing to
+/// do but to wait.
+#[tokio::test(start_paused = true)]
+async fn a_mail_that_fails_is_not_sent_again_before_the_failure_is_on_record() {
+    let world = world_with_one(&kept(), "").await;
+    world.outside.set_mood(Mood::Down);
+    world.until(DAY * 2, &key("one"), |one| stage_of(one) == Stage::Idle).await;
+    world.faults.hold(http::Method::PUT);
+    tokio::time::timeout(HOUR, world.faults.until_held()).await.expect("a status is written");
+    let refused = world.truth.lock().tally().refused_notices;
+    // Somebody else was faster, and the operator has not heard of it.
+    world.faults.deafen();
+    world.change(&key("one"), &json!({"metadata": {"labels": {"a": "b"}}})).await;
+    world.faults.let_go();
+    world.pass(MINUTE).await;
+    let again = world.truth.lock().tally().refused_notices - refused;
+    assert!(again <= 1, "{again} attempts within a minute");
+    world.faults.cut_watches();
+    world.outside.set_mood(Mood::Works);
+    world.until(DAY * 5, &key("one"), |one| !one.spec.running).await;
+    nothing_is_wrong(&world);
 }
 
 // case: lab P11

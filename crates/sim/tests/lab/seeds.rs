@@ -1,10 +1,10 @@
 //! Months drawn from seeds.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use sojourn_sim::month::run;
+use sojourn_sim::month::{Outcome, run};
 use sojourn_sim::plan::Plan;
 
 /// How many seeds a plain `cargo test` runs, and how much of the month.
@@ -23,42 +23,89 @@ fn seeds() -> Vec<u64> {
     }
 }
 
-#[test]
-fn months_of_people_and_faults_break_no_promise() {
-    let seeds = seeds();
-    let days = number("SOJOURN_SIM_DAYS").unwrap_or(DAYS);
-    let next = AtomicU64::new(0);
-    let failures = Mutex::new(Vec::new());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(seeds.len());
+/// Runs every plan, on all processors.
+fn run_all(plans: Vec<Plan>) -> Vec<(Plan, Outcome)> {
+    let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(plans.len());
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some(&seed) = usize::try_from(next.fetch_add(1, Ordering::Relaxed))
-                    .ok()
-                    .and_then(|i| seeds.get(i))
-                {
-                    let plan = Plan::draw(seed, INSTANCES, days);
+                while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let begun = Instant::now();
-                    let outcome = run(&plan);
-                    println!("seed {seed}: {:.1} s, {outcome}", begun.elapsed().as_secs_f64());
-                    if !outcome.violations.is_empty() {
-                        failures
-                            .lock()
-                            .unwrap_or_else(PoisonError::into_inner)
-                            .push((plan, outcome));
-                    }
+                    let outcome = run(plan);
+                    let took = begun.elapsed().as_secs_f64();
+                    let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+                    outcomes.push((plan.clone(), outcome.clone()));
+                    let done = outcomes.len();
+                    println!(
+                        "{done} of {}: seed {} in {took:.1} s: {outcome}",
+                        plans.len(),
+                        plan.seed
+                    );
                 }
             });
         }
     });
-    let mut failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
-    failures.sort_by_key(|(plan, _)| plan.seed);
-    if let Some((plan, outcome)) = failures.first() {
-        println!("{plan}");
-        for line in &outcome.log {
-            println!("{line}");
-        }
-        let all: Vec<_> = failures.iter().map(|(plan, one)| (plan.seed, one.broken())).collect();
-        panic!("replay one with SOJOURN_SIM_SEED={}: {all:?}", plan.seed);
+    let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    outcomes.sort_by_key(|(plan, _)| plan.seed);
+    outcomes
+}
+
+/// Tells of the first month in which a promise was broken, and which others there are.
+fn nothing_is_broken(outcomes: &[(Plan, Outcome)]) {
+    let broken: Vec<_> =
+        outcomes.iter().filter(|(_, outcome)| !outcome.violations.is_empty()).collect();
+    let Some((plan, outcome)) = broken.first() else { return };
+    println!("{plan}");
+    for line in &outcome.log {
+        println!("{line}");
     }
+    let all: Vec<_> = broken.iter().map(|(plan, outcome)| (plan.seed, outcome.broken())).collect();
+    panic!("replay one with SOJOURN_SIM_SEED={}: {all:?}", plan.seed);
+}
+
+#[test]
+fn months_of_people_and_faults_break_no_promise() {
+    let days = number("SOJOURN_SIM_DAYS").unwrap_or(DAYS);
+    let plans: Vec<Plan> =
+        seeds().into_iter().map(|seed| Plan::draw(seed, INSTANCES, days)).collect();
+    let begun = Instant::now();
+    let outcomes = run_all(plans);
+    let writes: u64 = outcomes.iter().map(|(_, outcome)| outcome.writes).sum();
+    let notices: u64 = outcomes.iter().map(|(_, outcome)| outcome.tally.notices).sum();
+    let broken = outcomes.iter().map(|(_, outcome)| outcome.violations.len()).sum::<usize>();
+    println!(
+        "{} seeds of {days} days of {INSTANCES} instances in {:.0} s: {writes} writes, \
+         {notices} notices, {broken} promises broken",
+        outcomes.len(),
+        begun.elapsed().as_secs_f64(),
+    );
+    nothing_is_broken(&outcomes);
+}
+
+#[test]
+fn a_seed_replays_to_the_last_write() {
+    let plan = Plan::draw(7, 12, 6);
+    let both = run_all(vec![plan.clone(), plan]);
+    let [(_, one), (_, two)] = &both[..] else { panic!("two runs") };
+    assert!(one.writes > 500 && one.tally.notices > 10, "too little happened: {one}");
+    assert_eq!(one.fingerprint, two.fingerprint, "{}", difference(one, two));
+    assert_eq!((&one.log, one.tally, one.writes), (&two.log, two.tally, two.writes));
+    let other = run(&Plan::draw(8, 12, 6));
+    assert_ne!(one.fingerprint, other.fingerprint);
+}
+
+/// Where two runs part, in the words of the log.
+fn difference(one: &Outcome, two: &Outcome) -> String {
+    let parts = one.log.iter().zip(&two.log).find(|(one, two)| one != two);
+    parts.map_or_else(|| "the logs are the same".to_owned(), |(one, two)| format!("{one}\n{two}"))
+}
+
+/// As in a failover in which the old one has not noticed: a notice may come twice, as the same one.
+#[test]
+fn two_operators_at_once_break_no_promise() {
+    let plans = (1..=4).map(|seed| Plan { two_operators: true, ..Plan::draw(seed, 20, 8) });
+    let outcomes = run_all(plans.collect());
+    assert!(outcomes.iter().all(|(_, outcome)| outcome.tally.notices > 10));
+    nothing_is_broken(&outcomes);
 }
