@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use crate::process::{cargo, read, run as start, say};
-use crate::{cases, kube_env, test, tidy};
+use crate::{cases, kube_env, sim, test, tidy};
 
 struct Step {
     name: &'static str,
@@ -26,6 +26,7 @@ enum Action {
     Test,
     /// Every acceptance case of a family has its test.
     Cases(&'static str),
+    /// More seeds of the simulation; the tests run a few.
     Sim,
     KubeEnv,
     Kube(Suite),
@@ -38,10 +39,6 @@ struct Suite {
     /// What the names of those tests start with.
     filter: &'static str,
 }
-
-/// How many seeds are simulated, unless the environment says otherwise.
-const SEEDS: &str = "24";
-const SEEDS_VARIABLE: &str = "SOJOURN_SIM_SEEDS";
 
 const STEPS: [Step; 12] = [
     Step { name: "fmt", action: Action::Format },
@@ -180,7 +177,7 @@ impl Machine<'_> {
             Action::Alone => self.check_alone(),
             Action::Test => test::all(self.root),
             Action::Cases(family) => cases::run(self.root, family),
-            Action::Sim => self.simulate(),
+            Action::Sim => sim::share(self.root),
             Action::KubeEnv => {
                 self.assets = Some(kube_env::ensure()?);
                 Ok(())
@@ -196,16 +193,6 @@ impl Machine<'_> {
             start(cargo(self.root).args(["check", "--quiet", "--package", package]))?;
         }
         Ok(())
-    }
-
-    /// Many seeds of the simulation; the tests run a few.
-    fn simulate(&self) -> Result<()> {
-        let mut command = cargo(self.root);
-        command.args(["test", "--workspace", "--test", "lab", "--", "seeds", "--nocapture"]);
-        if std::env::var_os(SEEDS_VARIABLE).is_none() {
-            command.env(SEEDS_VARIABLE, SEEDS);
-        }
-        start(&mut command)
     }
 
     fn test_with_kube(&self, suite: Suite) -> Result<()> {

@@ -7,6 +7,7 @@ mod conformance;
 mod kube_env;
 mod packages;
 mod process;
+mod sim;
 mod test;
 mod tidy;
 mod world;
@@ -25,6 +26,7 @@ usage: cargo xtask TASK
   tidy                     the rules of the house: crate edges, file sizes, names, leftovers
   cases FAMILY             which test covers which acceptance case of the family
   lab [FILTER]             the lab end to end: real mail, metrics and uploads beside the binary
+  sim [SEEDS [DAYS]]       months of people and faults on a virtual clock: 200 seeds, 30 days
   kube-env                 builds a real Kubernetes control plane, once; prints where it is
   conformance [FILTER]     the embedded API server and a real one give the recorded answers
   conformance record [FILTER]
@@ -66,6 +68,7 @@ fn perform(task: &str, rest: &[String]) -> Option<Result<()>> {
         ("tidy", []) => tidy::run(&root),
         ("cases", [family]) => cases::run(&root, family),
         ("lab", rest) => world::test(&root, rest),
+        ("sim", rest) => sim::run(&root, rest),
         ("kube-env", []) => kube_env::run(),
         ("bench", [what, rest @ ..]) if what == "engine" => bench::engine(&root, rest),
         ("bench", [what, rest @ ..]) if what == "node" => bench::node(&root, rest),

@@ -1,0 +1,82 @@
+//! `cargo xtask sim`: months of people and faults on a virtual clock, one for each seed.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::process::{cargo, run as start, say};
+
+/// How much is simulated, unless the command line says otherwise.
+const SEEDS: u64 = 200;
+const DAYS: u64 = 30;
+/// How many seeds CI simulates, unless the environment says otherwise.
+const SHARE: u64 = 24;
+
+/// What the test reads.
+const SEEDS_VARIABLE: &str = "SOJOURN_SIM_SEEDS";
+const DAYS_VARIABLE: &str = "SOJOURN_SIM_DAYS";
+
+/// Whole months, in the profile that is made for them; the last line has the figures.
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<()> {
+    let (seeds, days) = asked(arguments)?;
+    let test = || {
+        let mut command = cargo(root);
+        command.args(["test", "--profile", "simulation", "--package", "sojourn-sim"]);
+        command.args(["--test", "lab"]);
+        command
+    };
+    say("sim: building (optimised; the first build takes some minutes)");
+    start(test().arg("--no-run"))?;
+    say(&format!("sim: {seeds} seeds of {days} days"));
+    let mut command = test();
+    command.args(["--", "months", "--nocapture"]);
+    command.env(SEEDS_VARIABLE, seeds.to_string()).env(DAYS_VARIABLE, days.to_string());
+    start(&mut command)
+}
+
+/// The first days of a few seeds, a seed replayed, and two operators at once. An optimised build
+/// would take longer than all of CI's own tests, so these are the binaries that they built.
+pub(crate) fn share(root: &Path) -> Result<()> {
+    let mut command = cargo(root);
+    command.args(["test", "--workspace", "--test", "lab", "--", "seeds", "--nocapture"]);
+    if std::env::var_os(SEEDS_VARIABLE).is_none() {
+        command.env(SEEDS_VARIABLE, SHARE.to_string());
+    }
+    start(&mut command)
+}
+
+/// The numbers of seeds and days.
+fn asked(arguments: &[String]) -> Result<(u64, u64)> {
+    let number = |text: &String| {
+        let number = text.parse::<u64>().with_context(|| format!("`{text}` is not a number"))?;
+        if number == 0 {
+            bail!("nothing is simulated with 0 of something");
+        }
+        Ok(number)
+    };
+    match arguments {
+        [] => Ok((SEEDS, DAYS)),
+        [seeds] => Ok((number(seeds)?, DAYS)),
+        [seeds, days] => Ok((number(seeds)?, number(days)?)),
+        _ => bail!("usage: cargo xtask sim [SEEDS [DAYS]]"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_and_days_are_numbers_and_have_defaults() {
+        let asked = |typed: &str| {
+            asked(&typed.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(asked(""), Ok((SEEDS, DAYS)));
+        assert_eq!(asked("3"), Ok((3, DAYS)));
+        assert_eq!(asked("3 5"), Ok((3, 5)));
+        assert_eq!(asked("many"), Err("`many` is not a number".to_owned()));
+        assert_eq!(asked("3 0"), Err("nothing is simulated with 0 of something".to_owned()));
+        assert_eq!(asked("1 2 3"), Err("usage: cargo xtask sim [SEEDS [DAYS]]".to_owned()));
+    }
+}
