@@ -273,15 +273,11 @@ impl World {
 /// How long a status that we did not write may wait for a look.
 const OTHERS_STATUS: SignedDuration = SignedDuration::from_mins(5);
 
-/// An instance without what controllers write on it to tell people.
+/// An instance without what was decided about it.
 fn wish(instance: &Instance) -> Instance {
     let mut wish = instance.clone();
     wish.status = None;
     wish.metadata.resource_version = None;
-    if let Some(annotations) = &mut wish.metadata.annotations {
-        annotations.retain(|name, _| !lab::mirror::ALL.contains(&name.as_str()));
-    }
-    wish.metadata.annotations = wish.metadata.annotations.filter(|all| !all.is_empty());
     wish
 }
 
