@@ -11,6 +11,8 @@ pub mod shared {
     pub const NAMESPACE: &str = "sojourn-system";
     /// The ConfigMap with one key per family.
     pub const CONFIG_MAP: &str = "sojourn";
+    /// The Lease that the one replica which acts holds.
+    pub const LEASE: &str = "sojourn";
     /// Where kubectl finds all of our kinds: `kubectl get sojourn -A`.
     pub const CATEGORY: &str = "sojourn";
     /// What the operator calls itself, as a field manager and as the source of Events.

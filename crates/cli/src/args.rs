@@ -25,7 +25,11 @@ Environment:
 Exit codes: 0 done, 1 the answer is no, 2 wrong usage, 3 something needed is not available,
 4 a bug in sojourn.";
 
-/// A Kubernetes API for one machine, in one binary.
+/// Manages the life of everything that a platform team lends out.
+///
+/// It sees what is used, warns owners, stops, wakes and deletes, and never takes a thing from somebody
+/// who is using it. On one machine (`sojourn up`) it brings a Kubernetes API of its own; on a cluster
+/// (`sojourn operator`) it uses that.
 #[derive(Debug, Parser)]
 #[command(name = "sojourn", version, after_help = ENVIRONMENT, propagate_version = true)]
 pub(crate) struct Args {
@@ -183,7 +187,8 @@ pub(crate) struct Node {
 /// Run the controllers on a Kubernetes cluster.
 ///
 /// The kinds must be there (`sojourn crds | kubectl apply -f -`). The configuration is the ConfigMap
-/// sojourn-system/sojourn.
+/// sojourn-system/sojourn. Of several replicas, the one that holds the Lease of the same name acts; the
+/// others serve admission, metrics and health, and take over when it is gone.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Operator {
     /// Kubeconfig of the operator [default: the one of the Pod it runs in]
@@ -205,6 +210,10 @@ pub(crate) struct Operator {
     /// Serve metrics and health here, for everybody who can reach it
     #[arg(long, value_name = "ADDR")]
     pub(crate) metrics: Option<SocketAddr>,
+
+    /// Act only while holding the lease; without it, see to it that there is never a second replica
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    pub(crate) leader_elect: bool,
 
     /// The program that hands volumes in, as the Pods that do it find it
     #[arg(long, value_name = "PATH", default_value = "sojourn")]

@@ -9,6 +9,7 @@
 //! | `outbox` | notices on their way |
 //! | `gateway`, `link` | what people do without kubectl |
 //! | `admission` | what is refused, with words |
+//! | `leadership` | which of several replicas acts |
 //! | `event`, `metrics`, `clock` | Events, counters, time |
 //! | one per family | its controllers |
 //!
@@ -23,6 +24,7 @@ pub mod event;
 pub mod frame;
 pub mod gateway;
 pub mod lab;
+pub mod leadership;
 pub mod link;
 pub mod metrics;
 pub mod outbox;

@@ -1,5 +1,6 @@
 //! What the controllers count, for Prometheus.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -67,47 +68,76 @@ impl Reconciles {
 /// Everything that is counted, ready to be scraped.
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    registry: Arc<std::sync::Mutex<Registry>>,
+    known: Arc<std::sync::Mutex<Known>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    registry: Registry,
+    reconciles: BTreeMap<&'static str, Reconciles>,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        let registry = Arc::new(std::sync::Mutex::new(Registry::with_prefix("sojourn")));
-        Self { registry }
+        let registry = Registry::with_prefix("sojourn");
+        let known = Known { registry, reconciles: BTreeMap::new() };
+        Self { known: Arc::new(std::sync::Mutex::new(known)) }
     }
 }
 
 impl Metrics {
-    fn with<T>(&self, act: impl FnOnce(&mut Registry) -> T) -> T {
-        act(&mut self.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    fn with<T>(&self, act: impl FnOnce(&mut Known) -> T) -> T {
+        act(&mut self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
-    /// The counters of a new controller.
+    /// The counters of a controller. One that is started again, as by a replica that leads again,
+    /// goes on counting where it was.
     pub fn reconciles(&self, controller: &'static str) -> Reconciles {
-        let counts = Reconciles::default();
-        self.with(|registry| counts.register(registry, controller));
-        counts
+        self.with(|Known { registry, reconciles }| {
+            let counts = reconciles.entry(controller).or_insert_with(|| {
+                let counts = Reconciles::default();
+                counts.register(registry, controller);
+                counts
+            });
+            counts.clone()
+        })
     }
 
     pub fn counter(&self, name: &'static str, help: &'static str) -> Counter {
         let counter = Counter::<u64, AtomicU64>::default();
-        self.with(|registry| registry.register(name, help, counter.clone()));
+        self.with(|known| known.registry.register(name, help, counter.clone()));
         counter
     }
 
     pub fn gauge(&self, name: &'static str, help: &'static str) -> Gauge {
         let gauge = Gauge::default();
-        self.with(|registry| registry.register(name, help, gauge.clone()));
+        self.with(|known| known.registry.register(name, help, gauge.clone()));
         gauge
     }
 
     /// The text that a scrape gets.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        self.with(|registry| {
+        self.with(|known| {
             // Writing to a string does not fail.
-            let _ = encode(&mut text, registry);
+            let _ = encode(&mut text, &known.registry);
         });
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_that_is_started_again_goes_on_counting() {
+        let metrics = Metrics::default();
+        metrics.reconciles("lab").started();
+        metrics.reconciles("lab").started();
+        let text = metrics.text();
+        let counted: Vec<_> =
+            text.lines().filter(|line| line.starts_with("sojourn_reconciles_total")).collect();
+        assert_eq!(counted, ["sojourn_reconciles_total{controller=\"lab\"} 2"]);
     }
 }

@@ -22,13 +22,15 @@ use crate::exit::{Exit, Failure};
 pub(super) struct Controllers {
     pub(super) tasks: Tasks,
     pub(super) started: Started,
-    pub(super) metrics: Metrics,
 }
 
 impl Controllers {
-    pub(super) async fn start(client: Client, settings: Settings) -> Result<Self, Failure> {
+    pub(super) async fn start(
+        client: Client,
+        settings: Settings,
+        metrics: Metrics,
+    ) -> Result<Self, Failure> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let metrics = Metrics::default();
         let mut tasks = Tasks::default();
         let start = lab::Start {
             client,
@@ -37,14 +39,14 @@ impl Controllers {
             outside: Arc::new(Real),
             settings,
             limits: Limits::default(),
-            metrics: metrics.clone(),
+            metrics,
         };
         let started = lab::start(start, &mut tasks).await.map_err(|error| {
             let advice = "Are the kinds there (sojourn crds | kubectl apply -f -), and may the \
                           operator read them?";
             Failure::unavailable(error, advice)
         })?;
-        Ok(Self { tasks, started, metrics })
+        Ok(Self { tasks, started })
     }
 
     /// Waits until one of the controllers ends, which none should.

@@ -14,7 +14,9 @@ use kube::{Api, Client, Config};
 use rcgen::{CertificateParams, KeyPair};
 use sojourn_api::name::shared;
 use sojourn_operator::admission::{Admission, Target, configuration};
+use sojourn_operator::clock::SystemClock;
 use sojourn_operator::lab::Settings;
+use sojourn_operator::leadership::{self, Candidate};
 use sojourn_operator::metrics::Metrics;
 use sojourn_web::{Clients, Listener, Serving};
 use tokio::net::TcpListener;
@@ -41,60 +43,180 @@ async fn serve(args: args::Operator, printer: Printer) -> Result<(), Failure> {
     let client = client(&config)?;
     reach(&config, &client).await?;
     let webhook = webhook(&args, &client).await?;
-    let entrance = match args.web {
-        Some(address) => Some(Entrance::bind(address, own_tls(address)?).await?),
+    let metrics = Metrics::default();
+    let counting = match args.metrics {
+        Some(address) => Some(serve_metrics(address, metrics.clone()).await?),
         None => None,
     };
-    let settings = Settings {
-        gateway: entrance.is_some(),
-        reports: entrance.is_some(),
-        public_url: entrance.as_ref().map(Entrance::url),
-        submit_program: args.submit_program.clone(),
-        submit_user: None,
+    let leader_elect = args.leader_elect;
+    let replica = Replica { args, config, client, metrics, printer };
+    let ended = match leader_elect {
+        true => replica.compete(&mut signals).await,
+        false => replica.act_alone(&mut signals).await,
     };
-    let mut controllers = Controllers::start(client.clone(), settings).await?;
-    let people = match entrance {
-        Some(entrance) => {
-            let clients = Arc::new(Impersonating { config });
-            Some(entrance.open(&controllers.started, clients, client)?)
+    if let Some(webhook) = webhook {
+        tokio::select! {
+            () = webhook.stop() => {}
+            () = signals.wanted() => {}
         }
-        None => None,
-    };
-    let metrics = match args.metrics {
-        Some(address) => Some(serve_metrics(address, controllers.metrics.clone()).await?),
-        None => None,
-    };
-    printer.good("The operator is up.");
-    if let Some(people) = &people {
-        printer.field("web", people.url());
     }
-    let broken = tokio::select! {
-        () = signals.wanted() => None,
-        failure = controllers.broken() => Some(failure),
-    };
-    printer.line("Stopping.");
-    tokio::select! {
-        () = stop(controllers, people, webhook, metrics) => printer.line("Stopped."),
-        () = signals.wanted() => printer.line("Stopped at once."),
+    if let Some(counting) = counting {
+        counting.abort();
     }
-    broken.map_or(Ok(()), Err)
+    if ended.is_ok() {
+        printer.line("Stopped.");
+    }
+    ended
 }
 
-async fn stop(
+/// One of perhaps several operators of a cluster.
+struct Replica {
+    args: args::Operator,
+    config: Config,
+    client: Client,
+    metrics: Metrics,
+    printer: Printer,
+}
+
+/// Why a replica does not act any more.
+enum Ending {
+    /// Somebody wants it to stop; everything has ended.
+    Wanted,
+    /// Somebody wants it to stop and does not wait.
+    AtOnce,
+    /// It does not hold the lease any more.
+    Lost,
+    Broken(Failure),
+}
+
+impl Replica {
+    /// Acts whenever it holds the lease, until somebody wants it to stop.
+    async fn compete(&self, signals: &mut Signals) -> Result<(), Failure> {
+        let host = rustix::system::uname();
+        let identity = leadership::identity(&host.nodename().to_string_lossy());
+        let clock = Arc::new(SystemClock);
+        let entered = Candidate::enter(self.client.clone(), clock, &self.metrics, &identity);
+        let mut candidate = entered.await.map_err(|error| {
+            let advice = "Is the namespace there (sojourn crds | kubectl apply -f -), and may the \
+                          operator write leases in it?";
+            Failure::unavailable(error, advice)
+        })?;
+        loop {
+            let leader = candidate.holder().unwrap_or("nobody").to_owned();
+            self.printer.line(format_args!("Standing by as {identity}; {leader} leads."));
+            let term = tokio::select! {
+                term = candidate.elected() => term,
+                () = signals.wanted() => return Ok(()),
+            };
+            let client = term.fence().client(self.client.clone());
+            match self.act(client, term.over(), signals).await {
+                Ending::Lost => self.printer.warning("the lease is lost; nothing is done here now"),
+                Ending::AtOnce => return Ok(()),
+                Ending::Wanted => {
+                    term.release().await;
+                    return Ok(());
+                }
+                Ending::Broken(failure) => {
+                    term.release().await;
+                    return Err(failure);
+                }
+            }
+        }
+    }
+
+    /// Acts without a lease: there is no other replica.
+    async fn act_alone(&self, signals: &mut Signals) -> Result<(), Failure> {
+        match self.act(self.client.clone(), std::future::pending(), signals).await {
+            Ending::Wanted | Ending::AtOnce | Ending::Lost => Ok(()),
+            Ending::Broken(failure) => Err(failure),
+        }
+    }
+
+    /// Runs the controllers, and serves people, until `over`.
+    async fn act(
+        &self,
+        client: Client,
+        over: impl Future<Output = ()> + Send,
+        signals: &mut Signals,
+    ) -> Ending {
+        let mut over = std::pin::pin!(over);
+        let started = tokio::select! {
+            biased;
+            () = &mut over => return Ending::Lost,
+            () = signals.wanted() => return Ending::Wanted,
+            started = Acting::start(self, client) => started,
+        };
+        let mut acting = match started {
+            Ok(acting) => acting,
+            Err(failure) => return Ending::Broken(failure),
+        };
+        self.printer.good("The operator is up.");
+        if let Some(people) = &acting.people {
+            self.printer.field("web", people.url());
+        }
+        let ending = tokio::select! {
+            biased;
+            () = over => Ending::Lost,
+            () = signals.wanted() => Ending::Wanted,
+            failure = acting.controllers.broken() => Ending::Broken(failure),
+        };
+        if matches!(ending, Ending::Lost) {
+            acting.abandon().await;
+            return ending;
+        }
+        self.printer.line("Stopping.");
+        tokio::select! {
+            () = acting.stop() => ending,
+            () = signals.wanted() => Ending::AtOnce,
+        }
+    }
+}
+
+/// What only one replica runs.
+struct Acting {
     controllers: Controllers,
     people: Option<People>,
-    webhook: Option<Serving>,
-    metrics: Option<JoinHandle<()>>,
-) {
-    if let Some(people) = people {
-        people.stop().await;
+}
+
+impl Acting {
+    async fn start(replica: &Replica, client: Client) -> Result<Self, Failure> {
+        let Replica { args, config, metrics, .. } = replica;
+        let entrance = match args.web {
+            Some(address) => Some(Entrance::bind(address, own_tls(address)?).await?),
+            None => None,
+        };
+        let settings = Settings {
+            gateway: entrance.is_some(),
+            reports: entrance.is_some(),
+            public_url: entrance.as_ref().map(Entrance::url),
+            submit_program: args.submit_program.clone(),
+            submit_user: None,
+        };
+        let controllers = Controllers::start(client.clone(), settings, metrics.clone()).await?;
+        let people = match entrance {
+            Some(entrance) => {
+                let clients = Arc::new(Impersonating { config: config.clone() });
+                Some(entrance.open(&controllers.started, clients, client)?)
+            }
+            None => None,
+        };
+        Ok(Self { controllers, people })
     }
-    controllers.stop().await;
-    if let Some(webhook) = webhook {
-        webhook.stop().await;
+
+    /// Ends after the people have, whose use is to be known.
+    async fn stop(self) {
+        if let Some(people) = self.people {
+            people.stop().await;
+        }
+        self.controllers.stop().await;
     }
-    if let Some(metrics) = metrics {
-        metrics.abort();
+
+    /// Ends at once: another may begin soon.
+    async fn abandon(self) {
+        self.controllers.stop().await;
+        if let Some(people) = self.people {
+            people.stop().await;
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use sojourn_apiserver::{Config, Engine, Hook, Hooks, Scope, ServeError, Server};
 use sojourn_node::Leaving;
 use sojourn_operator::admission::{self, Admission};
 use sojourn_operator::lab::Settings;
+use sojourn_operator::metrics::Metrics;
 use sojourn_rbac::{SUPERUSER_GROUP, User};
 use sojourn_web::Clients;
 use tokio::runtime::Runtime;
@@ -147,7 +148,7 @@ impl Family {
             submit_program: program.path().display().to_string(),
             submit_user: None,
         };
-        let controllers = Controllers::start(client.clone(), settings).await?;
+        let controllers = Controllers::start(client.clone(), settings, Metrics::default()).await?;
         let people = match entrance {
             None => None,
             Some(entrance) => {

@@ -1,0 +1,279 @@
+//! Which of several replicas acts: the one that holds the Lease `sojourn-system/sojourn`.
+//!
+//! ```text
+//!  leader    renewed ──── acts ───▶ 10 s: stops acting
+//!  another      sees it ───────────── no change ─────────▶ 15 s: takes the lease, acts
+//! ```
+//!
+//! Clocks of different machines are never compared. A leader counts from when it *sent* its last
+//! renewal, another replica from when it *saw* the lease change, which is later; between the end of
+//! the one and the beginning of the other are five seconds. Every write carries the version that was
+//! seen, so two who want the lease cannot both get it.
+//!
+//! Only a lease that says that it was given up is taken at once. One that was made anew, or whose holder
+//! was edited away, is waited for like any other: the holder may not have noticed.
+//!
+//! **What may still be written after that** is a request that was on its way. It does no harm later
+//! than it would have in time: statuses, stops, finalizers and deletes carry uid or resourceVersion and
+//! lose against whatever the next leader wrote; a notice has one id, an Event one name, a Job the name
+//! of its series, and each is there once. Every deadline is in a status, so the next leader goes on with
+//! the same ones.
+
+mod decision;
+mod fence;
+mod lease;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
+use prometheus_client::metrics::gauge::Gauge;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use self::decision::{Candidacy, Reign, Seen, campaign, reign};
+use self::fence::Renewal;
+pub use self::fence::{Fence, NotLeading};
+pub use self::lease::LeaseError;
+use self::lease::{Leases, standing, version};
+use crate::clock::Clock;
+use crate::metrics::Metrics;
+
+/// A lease that did not change for so long is free.
+pub const DURATION: Duration = Duration::from_secs(15);
+/// So long after its last renewal a leader acts.
+pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+const RENEW_EVERY: Duration = Duration::from_secs(4);
+/// How often a candidate looks, and how soon a leader tries again.
+pub const RETRY: Duration = Duration::from_secs(2);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+/// No version of ours has a longer one; a lease that says so was edited.
+const LONGEST_DURATION: Duration = Duration::from_secs(300);
+
+/// A name for this process that no other has: after a crash even the same machine is another.
+pub fn identity(host: &str) -> String {
+    let mut bytes = [0; 8];
+    if SystemRandom::new().fill(&mut bytes).is_err() {
+        tracing::error!("the operating system gives no random numbers; the process id must do");
+        bytes[..4].copy_from_slice(&std::process::id().to_le_bytes());
+    }
+    format!("{host}_{}", hex::encode(bytes))
+}
+
+/// A replica that wants to lead.
+#[derive(Debug)]
+pub struct Candidate {
+    leases: Leases,
+    clock: Arc<dyn Clock>,
+    leads: Gauge,
+    lease: Lease,
+    seen: Seen,
+}
+
+impl Candidate {
+    /// Looks at the lease for the first time. What fails here is likely to be for ever: the namespace
+    /// is not there, or the rights are not.
+    pub async fn enter(
+        client: Client,
+        clock: Arc<dyn Clock>,
+        metrics: &Metrics,
+        identity: &str,
+    ) -> Result<Self, LeaseError> {
+        let leads = metrics.gauge("leader", "Whether this replica holds the lease and acts");
+        let leases = Leases::new(client, identity, clock.clone());
+        let lease = leases.look().await?;
+        let seen = Seen::after(None, version(&lease), standing(&lease), Instant::now());
+        Ok(Self { leases, clock, leads, lease, seen })
+    }
+
+    /// Who holds the lease, as far as is known.
+    pub fn holder(&self) -> Option<&str> {
+        self.seen.holder()
+    }
+
+    fn see(&mut self, lease: Lease) {
+        let before = self.seen.holder().map(str::to_owned);
+        self.seen =
+            Seen::after(Some(&self.seen), version(&lease), standing(&lease), Instant::now());
+        self.lease = lease;
+        if before.as_deref() != self.seen.holder() {
+            tracing::info!(leader = self.seen.holder().unwrap_or("nobody"), "standing by");
+        }
+    }
+
+    /// Waits until this replica leads.
+    pub async fn elected(&mut self) -> Term {
+        loop {
+            match campaign(&self.seen, Instant::now()) {
+                Candidacy::Take => {
+                    let sent = Renewal { sent: Instant::now(), sent_at: self.clock.now() };
+                    match self.leases.take(&self.lease).await {
+                        Ok(lease) => {
+                            self.see(lease.clone());
+                            return self.begin(lease, sent);
+                        }
+                        Err(error) if error.is_outdated() => {}
+                        Err(error) => {
+                            warn(&error, "cannot take the lease; trying again");
+                            tokio::time::sleep(RETRY).await;
+                        }
+                    }
+                }
+                Candidacy::LookAgain(at) => tokio::time::sleep_until(at).await,
+            }
+            match self.leases.look().await {
+                Ok(lease) => self.see(lease),
+                Err(error) => {
+                    warn(&error, "cannot see who leads; trying again");
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
+        }
+    }
+
+    fn begin(&self, lease: Lease, sent: Renewal) -> Term {
+        tracing::info!("leading");
+        let (renewal, renewed) = watch::channel(Some(sent));
+        let (release, released) = oneshot::channel();
+        let rule = Rule { leases: self.leases.clone(), clock: self.clock.clone(), lease, renewal };
+        let leads = self.leads.clone();
+        leads.set(1);
+        let ruling = tokio::spawn(async move {
+            rule.run(sent.sent, released).await;
+            leads.set(0);
+        });
+        let fence = Fence { renewal: renewed, clock: self.clock.clone() };
+        Term { fence, release, ruling }
+    }
+}
+
+/// A time in which this replica leads. Whoever drops it must have stopped.
+#[derive(Debug)]
+pub struct Term {
+    fence: Fence,
+    release: oneshot::Sender<()>,
+    ruling: JoinHandle<()>,
+}
+
+impl Term {
+    /// Through which everything has to go that only a leader may do.
+    pub fn fence(&self) -> &Fence {
+        &self.fence
+    }
+
+    /// Waits until this replica must not act any more.
+    pub fn over(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut renewal = self.fence.renewal.clone();
+        async move {
+            // An error says the same: nobody renews it any more.
+            drop(renewal.wait_for(Option::is_none).await);
+        }
+    }
+
+    /// Gives the lease up, so that another replica can take it at once. Everything that acts has
+    /// ended before.
+    pub async fn release(self) {
+        // A term that is over has nothing to give up.
+        let _ = self.release.send(());
+        if let Err(error) = self.ruling.await {
+            tracing::error!(%error, "the lease was not released");
+        }
+    }
+}
+
+/// Renews the lease for as long as that works.
+struct Rule {
+    leases: Leases,
+    clock: Arc<dyn Clock>,
+    lease: Lease,
+    renewal: watch::Sender<Option<Renewal>>,
+}
+
+impl Rule {
+    async fn run(mut self, sent: Instant, mut released: oneshot::Receiver<()>) {
+        let (mut renewed, mut tried) = (sent, None);
+        loop {
+            match reign(renewed, tried, Instant::now()) {
+                Reign::StepDown => {
+                    tracing::warn!("the lease was not renewed in time; this replica stops acting");
+                    break;
+                }
+                Reign::Wait(until) => tokio::select! {
+                    biased;
+                    asked = &mut released => {
+                        self.renewal.send_replace(None);
+                        if asked.is_ok() {
+                            self.give_up().await;
+                        }
+                        return;
+                    }
+                    () = tokio::time::sleep_until(until) => {}
+                },
+                Reign::Renew => {
+                    let end = renewed + RENEW_DEADLINE;
+                    match tokio::time::timeout_at(end, self.renew()).await {
+                        Ok(Ok(Some(sent))) => (renewed, tried) = (sent, None),
+                        Ok(Ok(None)) => {
+                            tracing::warn!("another took the lease; this replica stops acting");
+                            break;
+                        }
+                        Ok(Err(error)) => {
+                            warn(&error, "cannot renew the lease; trying again");
+                            tried = Some(Instant::now());
+                        }
+                        Err(_) => {}
+                    }
+                }
+            }
+        }
+        self.renewal.send_replace(None);
+    }
+
+    /// When the renewal that took effect was sent; nothing if the lease is not ours any more.
+    async fn renew(&mut self) -> Result<Option<Instant>, LeaseError> {
+        let mut again = false;
+        loop {
+            let sent = Renewal { sent: Instant::now(), sent_at: self.clock.now() };
+            match self.leases.renew(&self.lease).await {
+                Ok(lease) => {
+                    self.lease = lease;
+                    self.renewal.send_replace(Some(sent));
+                    return Ok(Some(sent.sent));
+                }
+                // Our own write whose answer was lost, somebody's label, or the end.
+                Err(error) if error.is_outdated() && !again => {
+                    match self.leases.read().await? {
+                        Some(lease) if self.leases.is_ours(&lease) => self.lease = lease,
+                        Some(_) | None => return Ok(None),
+                    }
+                    again = true;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn give_up(&mut self) {
+        for _ in 0..2 {
+            match self.leases.release(&self.lease).await {
+                Ok(_) => {
+                    tracing::info!("the lease is released");
+                    return;
+                }
+                Err(error) if error.is_outdated() => match self.leases.read().await {
+                    Ok(Some(lease)) if self.leases.is_ours(&lease) => self.lease = lease,
+                    Ok(_) => return,
+                    Err(error) => return warn(&error, "the lease is left to expire"),
+                },
+                Err(error) => return warn(&error, "the lease is left to expire"),
+            }
+        }
+    }
+}
+
+fn warn(error: &LeaseError, what: &str) {
+    tracing::warn!(error = error as &dyn std::error::Error, "{what}");
+}
