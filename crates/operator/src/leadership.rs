@@ -46,7 +46,8 @@ use crate::metrics::Metrics;
 pub const DURATION: Duration = Duration::from_secs(15);
 /// So long after its last renewal a leader acts.
 pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-const RENEW_EVERY: Duration = Duration::from_secs(4);
+/// Often enough that an outage of five seconds, whenever it begins, is not noticed.
+const RENEW_EVERY: Duration = Duration::from_secs(3);
 /// How often a candidate looks, and how soon a leader tries again.
 pub const RETRY: Duration = Duration::from_secs(2);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -82,9 +83,9 @@ impl Candidate {
         metrics: &Metrics,
         identity: &str,
     ) -> Result<Self, LeaseError> {
-        let leads = metrics.gauge("leader", "Whether this replica holds the lease and acts");
         let leases = Leases::new(client, identity, clock.clone());
         let lease = leases.look().await?;
+        let leads = metrics.gauge("leader", "Whether this replica holds the lease and acts");
         let seen = Seen::after(None, version(&lease), standing(&lease), Instant::now());
         Ok(Self { leases, clock, leads, lease, seen })
     }

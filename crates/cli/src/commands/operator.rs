@@ -45,28 +45,30 @@ async fn serve(args: args::Operator, printer: Printer) -> Result<(), Failure> {
     let webhook = webhook(&args, &client).await?;
     let metrics = Metrics::default();
     let counting = match args.metrics {
-        Some(address) => Some(serve_metrics(address, metrics.clone()).await?),
+        Some(address) => Some(serve_metrics(address, metrics.clone(), printer).await?),
         None => None,
     };
-    let leader_elect = args.leader_elect;
     let replica = Replica { args, config, client, metrics, printer };
-    let ended = match leader_elect {
-        true => replica.compete(&mut signals).await,
-        false => replica.act_alone(&mut signals).await,
-    };
-    if let Some(webhook) = webhook {
-        tokio::select! {
-            () = webhook.stop() => {}
-            () = signals.wanted() => {}
-        }
-    }
+    let ending = replica.run(&mut signals).await;
     if let Some(counting) = counting {
         counting.abort();
     }
-    if ended.is_ok() {
-        printer.line("Stopped.");
+    let webhook = async {
+        match webhook {
+            Some(webhook) if !matches!(ending, Ending::AtOnce) => webhook.stop().await,
+            Some(_) | None => {}
+        }
+    };
+    tokio::select! {
+        () = webhook => {}
+        () = signals.wanted() => {}
     }
-    ended
+    match ending {
+        Ending::Wanted | Ending::Lost => printer.line("Stopped."),
+        Ending::AtOnce => printer.line("Stopped at once."),
+        Ending::Broken(failure) => return Err(failure),
+    }
+    Ok(())
 }
 
 /// One of perhaps several operators of a cluster.
@@ -90,8 +92,15 @@ enum Ending {
 }
 
 impl Replica {
+    async fn run(&self, signals: &mut Signals) -> Ending {
+        if self.args.leader_elect {
+            return self.compete(signals).await.unwrap_or_else(Ending::Broken);
+        }
+        self.act(self.client.clone(), std::future::pending(), signals).await
+    }
+
     /// Acts whenever it holds the lease, until somebody wants it to stop.
-    async fn compete(&self, signals: &mut Signals) -> Result<(), Failure> {
+    async fn compete(&self, signals: &mut Signals) -> Result<Ending, Failure> {
         let host = rustix::system::uname();
         let identity = leadership::identity(&host.nodename().to_string_lossy());
         let clock = Arc::new(SystemClock);
@@ -102,33 +111,22 @@ impl Replica {
             Failure::unavailable(error, advice)
         })?;
         loop {
-            let leader = candidate.holder().unwrap_or("nobody").to_owned();
+            let leader = candidate.holder().unwrap_or("nobody");
             self.printer.line(format_args!("Standing by as {identity}; {leader} leads."));
             let term = tokio::select! {
                 term = candidate.elected() => term,
-                () = signals.wanted() => return Ok(()),
+                () = signals.wanted() => return Ok(Ending::Wanted),
             };
             let client = term.fence().client(self.client.clone());
-            match self.act(client, term.over(), signals).await {
+            let ending = self.act(client, term.over(), signals).await;
+            match &ending {
                 Ending::Lost => self.printer.warning("the lease is lost; nothing is done here now"),
-                Ending::AtOnce => return Ok(()),
-                Ending::Wanted => {
+                Ending::Wanted | Ending::Broken(_) => {
                     term.release().await;
-                    return Ok(());
+                    return Ok(ending);
                 }
-                Ending::Broken(failure) => {
-                    term.release().await;
-                    return Err(failure);
-                }
+                Ending::AtOnce => return Ok(ending),
             }
-        }
-    }
-
-    /// Acts without a lease: there is no other replica.
-    async fn act_alone(&self, signals: &mut Signals) -> Result<(), Failure> {
-        match self.act(self.client.clone(), std::future::pending(), signals).await {
-            Ending::Wanted | Ending::AtOnce | Ending::Lost => Ok(()),
-            Ending::Broken(failure) => Err(failure),
         }
     }
 
@@ -332,11 +330,16 @@ async fn webhook(args: &args::Operator, client: &Client) -> Result<Option<Servin
     Ok(Some(serving))
 }
 
-async fn serve_metrics(address: SocketAddr, metrics: Metrics) -> Result<JoinHandle<()>, Failure> {
-    let listener = TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address}"))
-        .map_err(|error| Failure::unavailable(error, "Choose another: --metrics ADDR."))?;
+async fn serve_metrics(
+    address: SocketAddr,
+    metrics: Metrics,
+    printer: Printer,
+) -> Result<JoinHandle<()>, Failure> {
+    let failed = |error| Failure::unavailable(error, "Choose another: --metrics ADDR.");
+    let unusable = || format!("cannot listen on {address}");
+    let listener = TcpListener::bind(address).await.with_context(unusable).map_err(failed)?;
+    let address = listener.local_addr().with_context(unusable).map_err(failed)?;
+    printer.field("metrics", format_args!("http://{address}/metrics"));
     let router = Router::new()
         .route("/metrics", get(move || std::future::ready(metrics.text())))
         .route("/healthz", get(|| std::future::ready("ok")));

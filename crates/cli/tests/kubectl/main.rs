@@ -1,5 +1,5 @@
-//! kubectl, the real one: everyday commands print the same on the embedded engine as on a real
-//! cluster.
+//! A real cluster beside ours: everyday commands of kubectl print the same on the embedded engine, and
+//! of two operators one acts (`replicas.rs`).
 //!
 //! `commands.yaml` says what is run, in order, and in which files the manifests are; `allowed.yaml`
 //! says which commands may differ, and why. Both ends start empty and see the same commands, so
@@ -22,6 +22,7 @@ mod normalize;
 #[path = "../it/process.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod process;
+mod replicas;
 mod side;
 mod table;
 #[path = "../../../apiserver/tests/conformance/target.rs"]
@@ -29,6 +30,7 @@ mod table;
 mod target;
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use crate::control_plane::ControlPlane;
 use crate::folder::Folder;
@@ -36,14 +38,24 @@ use crate::process::Running;
 use crate::side::Side;
 use crate::table::Table;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn real_kubectl_prints_the_same_on_both() {
-    let Some(assets) = ControlPlane::assets() else {
+/// A control plane wants the whole machine.
+static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// The folder with the programs of a control plane; where there is none, this says so.
+fn assets() -> Option<PathBuf> {
+    let assets = ControlPlane::assets();
+    if assets.is_none() {
         let required = std::env::var("SOJOURN_REQUIRE_KUBE").is_ok_and(|value| value == "1");
         assert!(!required, "KUBEBUILDER_ASSETS is not set");
         println!("skipped: KUBEBUILDER_ASSETS is not set (cargo xtask kube-env)");
-        return;
-    };
+    }
+    assets
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_kubectl_prints_the_same_on_both() {
+    let Some(assets) = assets() else { return };
+    let _turn = ONE_AT_A_TIME.lock().await;
     let table = Table::load();
     let plane = ControlPlane::start(&assets).await.expect("the control plane starts");
     let folder = Folder::new();

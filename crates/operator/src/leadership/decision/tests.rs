@@ -64,10 +64,10 @@ fn a_leader_renews_in_time_tries_again_and_steps_down() {
     let start = Instant::now();
     let at = |seconds| start + seconds * SECOND;
     for (tried, now, expected) in [
-        (None, 0, Reign::Wait(at(4))),
-        (None, 4, Reign::Renew),
-        (Some(4), 5, Reign::Wait(at(6))),
-        (Some(4), 6, Reign::Renew),
+        (None, 0, Reign::Wait(at(3))),
+        (None, 3, Reign::Renew),
+        (Some(3), 4, Reign::Wait(at(5))),
+        (Some(3), 5, Reign::Renew),
         (Some(9), 9, Reign::Wait(at(10))),
         (Some(9), 10, Reign::StepDown),
         (None, 10, Reign::StepDown),

@@ -1,0 +1,199 @@
+//! One thing goes wrong at a time.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde_json::json;
+use sojourn_operator::leadership::{DURATION, RENEW_DEADLINE, RETRY};
+use tokio::time::Instant;
+
+use crate::network::Weather;
+use crate::stage::Stage;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Two replicas, one of which leads.
+async fn led() -> (Stage, usize) {
+    let mut stage = Stage::new(2).await;
+    stage.start_all();
+    let leader = stage.leader_within(DURATION + RETRY, None).await;
+    (stage, leader)
+}
+
+async fn pass(span: Duration) {
+    tokio::time::sleep(span).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_two_leads_and_the_lease_says_who() {
+    let (stage, leader) = led().await;
+    pass(60 * SECOND).await;
+    assert_eq!(stage.leader(), Some(leader));
+    assert_eq!(stage.replicas[leader].reigns().len(), 1);
+    assert_eq!(stage.replicas[1 - leader].reigns().len(), 0);
+    assert_eq!(stage.replicas[leader].gauge(), "sojourn_leader 1");
+    assert_eq!(stage.replicas[1 - leader].gauge(), "sojourn_leader 0");
+    assert!(stage.replicas[leader].wire.arrivals().len() > 20);
+    let spec = stage.lease().await.and_then(|lease| lease.spec).expect("a lease");
+    assert_eq!(spec.holder_identity, Some(format!("replica-{leader}")));
+    assert_eq!(spec.lease_duration_seconds, Some(15));
+    assert_eq!(spec.lease_transitions, Some(1));
+    let (acquired, renewed) = (spec.acquire_time.expect("a time"), spec.renew_time.expect("one"));
+    let reigned = renewed.0.duration_since(acquired.0);
+    assert!(reigned > SignedDuration::from_secs(50), "{reigned}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_takes_over_from_one_that_was_killed() {
+    let (mut stage, first) = led().await;
+    pass(30 * SECOND).await;
+    stage.replicas[first].kill();
+    let second = stage.leader_within(DURATION + RETRY + SECOND, Some(first)).await;
+    stage.replicas[first].wire.set(Weather::Fair);
+    stage.start(first);
+    pass(60 * SECOND).await;
+    assert_eq!(stage.leader(), Some(second), "who comes back stands by");
+    let spec = stage.lease().await.and_then(|lease| lease.spec).expect("a lease");
+    assert_eq!(spec.lease_transitions, Some(2));
+    stage.assert_one_at_a_time();
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_cannot_renew_stops_before_another_begins() {
+    for weather in [
+        Weather::Cut,
+        Weather::Silent,
+        Weather::Slow { there: 30 * SECOND, back: Duration::ZERO },
+        Weather::Slow { there: Duration::ZERO, back: 30 * SECOND },
+    ] {
+        let (stage, first) = led().await;
+        pass(30 * SECOND).await;
+        let begun = Instant::now();
+        stage.replicas[first].wire.set(weather);
+        let second = stage.leader_within(3 * DURATION, Some(first)).await;
+        let stopped = stage.replicas[first].reigns()[0].to.expect("it stopped");
+        let taken = stage.replicas[second].reigns()[0].from;
+        assert!(stopped <= begun + RENEW_DEADLINE, "{weather:?}: {:?}", stopped - begun);
+        let gap = taken - stopped;
+        assert!(gap >= DURATION - RENEW_DEADLINE, "{weather:?}: {gap:?}");
+        stage.replicas[first].wire.set(Weather::Fair);
+        pass(60 * SECOND).await;
+        assert_eq!(stage.leader(), Some(second), "{weather:?}");
+        if !matches!(weather, Weather::Slow { there, .. } if there > Duration::ZERO) {
+            stage.assert_one_at_a_time();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_the_api_heals() {
+    let (stage, first) = led().await;
+    for replica in &stage.replicas {
+        replica.wire.set(Weather::Cut);
+    }
+    pass(600 * SECOND).await;
+    assert!(!stage.acts(first) && stage.leader().is_none());
+    assert_eq!(stage.replicas[first].gauge(), "sojourn_leader 0");
+    for replica in &stage.replicas {
+        replica.wire.set(Weather::Fair);
+    }
+    stage.leader_within(2 * RETRY, None).await;
+    stage.assert_one_at_a_time();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_outage_is_not_noticed() {
+    let (stage, leader) = led().await;
+    for weather in [Weather::Cut, Weather::Silent, Weather::Deaf] {
+        stage.replicas[leader].wire.set(weather);
+        pass(5 * SECOND).await;
+        stage.replicas[leader].wire.set(Weather::Fair);
+        pass(30 * SECOND).await;
+    }
+    assert_eq!((stage.leader(), stage.replicas[leader].reigns().len()), (Some(leader), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebodys_label_is_kept_and_ends_nothing() {
+    let (stage, leader) = led().await;
+    for round in 0..20 {
+        stage.edit(&json!({"metadata": {"labels": {"round": round.to_string()}}})).await;
+        pass(3 * SECOND).await;
+    }
+    assert_eq!((stage.leader(), stage.replicas[leader].reigns().len()), (Some(leader), 1));
+    let labels = stage.lease().await.and_then(|lease| lease.metadata.labels).expect("labels");
+    assert_eq!(labels.get("round").map(String::as_str), Some("19"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_released_is_handed_over_at_once() {
+    let (mut stage, first) = led().await;
+    pass(30 * SECOND).await;
+    stage.replicas[first].stop().await;
+    let spec = stage.lease().await.and_then(|lease| lease.spec).expect("a lease");
+    assert_eq!(spec.holder_identity.as_deref().unwrap_or_default(), "");
+    stage.leader_within(RETRY + SECOND, Some(first)).await;
+    stage.assert_one_at_a_time();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_deleted_ends_one_reign_before_the_next() {
+    let (stage, first) = led().await;
+    pass(30 * SECOND).await;
+    stage.replicas[first].wire.set(Weather::Silent);
+    stage.delete_lease().await;
+    stage.leader_within(2 * DURATION, Some(first)).await;
+    stage.assert_one_at_a_time();
+}
+
+#[tokio::test(start_paused = true)]
+async fn garbage_in_the_lease_lets_nobody_act_beside_the_leader() {
+    for garbage in [
+        json!({"spec": null}),
+        json!({"spec": {"holderIdentity": null}}),
+        json!({"spec": {"holderIdentity": ""}}),
+        json!({"spec": {"holderIdentity": null, "leaseDurationSeconds": 1}}),
+        json!({"spec": {"leaseDurationSeconds": 1}}),
+        json!({"spec": {"leaseDurationSeconds": null, "renewTime": null}}),
+        json!({"spec": {"leaseDurationSeconds": i32::MAX}}),
+        json!({"spec": {"renewTime": "2999-01-01T00:00:00.000000Z"}}),
+        json!({"spec": {"renewTime": "1970-01-01T00:00:00.000000Z"}}),
+        json!({"spec": {"leaseTransitions": i32::MAX}}),
+        json!({"spec": {"holderIdentity": "replica-0"}}),
+        json!({"spec": {"holderIdentity": "replica-1"}}),
+        json!({"spec": {"holderIdentity": "x".repeat(10_000)}}),
+    ] {
+        for reachable in [true, false] {
+            let (stage, leader) = led().await;
+            pass(30 * SECOND).await;
+            if !reachable {
+                stage.replicas[leader].wire.set(Weather::Silent);
+            }
+            stage.edit(&garbage).await;
+            pass(2 * DURATION).await;
+            stage.leader_within(300 * SECOND, None).await;
+            pass(DURATION).await;
+            assert!(stage.leader().is_some(), "{garbage}, leader reachable: {reachable}");
+            stage.assert_one_at_a_time();
+        }
+    }
+}
+
+/// A machine that slept goes on as if nothing was; its wall clock tells.
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_clock_leapt_writes_nothing_until_it_has_renewed() {
+    let (stage, leader) = led().await;
+    pass(30 * SECOND).await;
+    let replica = &stage.replicas[leader];
+    replica.wire.set(Weather::Cut);
+    pass(SECOND).await;
+    let before = replica.wire.arrivals().len();
+    replica.clock.shift(SignedDuration::from_hours(1));
+    replica.wire.set(Weather::Slow { there: 2 * SECOND, back: Duration::ZERO });
+    pass(Duration::from_millis(1500)).await;
+    assert_eq!(replica.wire.arrivals().len(), before);
+    replica.wire.set(Weather::Fair);
+    pass(10 * SECOND).await;
+    assert!(stage.replicas[leader].wire.arrivals().len() > before);
+    assert_eq!((stage.leader(), stage.replicas[leader].reigns().len()), (Some(leader), 1));
+}
