@@ -16,6 +16,7 @@ mod signals;
 mod submit;
 mod table;
 mod up;
+mod webhook;
 mod wish;
 
 use crate::args::{Args, Command};

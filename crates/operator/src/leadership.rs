@@ -64,6 +64,16 @@ pub fn identity(host: &str) -> String {
     format!("{host}_{}", hex::encode(bytes))
 }
 
+fn gauge(metrics: &Metrics) -> Gauge {
+    metrics.gauge("leader", "Whether this replica is the one that acts")
+}
+
+/// For a replica that needs no lease, since there is no other: whoever looks at the metrics sees that
+/// it acts.
+pub fn act_alone(metrics: &Metrics) {
+    gauge(metrics).set(1);
+}
+
 /// A replica that wants to lead.
 #[derive(Debug)]
 pub struct Candidate {
@@ -85,7 +95,7 @@ impl Candidate {
     ) -> Result<Self, LeaseError> {
         let leases = Leases::new(client, identity, clock.clone());
         let lease = leases.look().await?;
-        let leads = metrics.gauge("leader", "Whether this replica holds the lease and acts");
+        let leads = gauge(metrics);
         let seen = Seen::after(None, version(&lease), standing(&lease), Instant::now());
         Ok(Self { leases, clock, leads, lease, seen })
     }

@@ -8,17 +8,14 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use axum::Router;
 use axum::routing::get;
-use kube::api::{Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
+use kube::{Client, Config};
 use rcgen::{CertificateParams, KeyPair};
-use sojourn_api::name::shared;
-use sojourn_operator::admission::{Admission, Target, configuration};
 use sojourn_operator::clock::SystemClock;
 use sojourn_operator::lab::Settings;
 use sojourn_operator::leadership::{self, Candidate};
 use sojourn_operator::metrics::Metrics;
-use sojourn_web::{Clients, Listener, Serving};
+use sojourn_web::Clients;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -26,6 +23,7 @@ use super::connect;
 use super::family::Controllers;
 use super::people::{self, Entrance, People};
 use super::signals::Signals;
+use super::webhook;
 use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
@@ -42,7 +40,7 @@ async fn serve(args: args::Operator, printer: Printer) -> Result<(), Failure> {
     let config = config(args.kubeconfig.as_deref()).await?;
     let client = client(&config)?;
     reach(&config, &client).await?;
-    let webhook = webhook(&args, &client).await?;
+    let webhook = webhook::serve(&args, &client).await?;
     let metrics = Metrics::default();
     let counting = match args.metrics {
         Some(address) => Some(serve_metrics(address, metrics.clone(), printer).await?),
@@ -96,6 +94,7 @@ impl Replica {
         if self.args.leader_elect {
             return self.compete(signals).await.unwrap_or_else(Ending::Broken);
         }
+        leadership::act_alone(&self.metrics);
         self.act(self.client.clone(), std::future::pending(), signals).await
     }
 
@@ -284,7 +283,7 @@ fn refusing() -> Client {
 }
 
 /// A certificate of our own making: whoever connects is told its authority.
-fn self_signed(names: Vec<String>) -> anyhow::Result<(String, String)> {
+pub(super) fn self_signed(names: Vec<String>) -> anyhow::Result<(String, String)> {
     let key = KeyPair::generate().context("cannot make a key")?;
     let certificate = CertificateParams::new(names)
         .and_then(|params| params.self_signed(&key))
@@ -300,34 +299,6 @@ fn own_tls(address: SocketAddr) -> Result<Option<Arc<rustls::ServerConfig>>, Fai
         .and_then(|(certificate, key)| people::tls(&certificate, &key))
         .map(Some)
         .map_err(|error| Failure::new(Exit::Bug, error, "Please report it."))
-}
-
-/// Serves admission and tells the API server where.
-async fn webhook(args: &args::Operator, client: &Client) -> Result<Option<Serving>, Failure> {
-    let (Some(address), Some(url)) = (args.webhook, &args.webhook_url) else { return Ok(None) };
-    let bug = |error| Failure::new(Exit::Bug, error, "Please report it.");
-    let host = url.strip_prefix("https://").and_then(|rest| rest.split(['/', ':']).next());
-    let host = host.filter(|host| !host.is_empty()).ok_or_else(|| {
-        let error = anyhow!("{url} is no URL that begins with https:// and names a host");
-        Failure::new(Exit::Usage, error, "API servers reach webhooks by HTTPS only.")
-    })?;
-    let (certificate, key) = self_signed(vec![host.to_owned()]).map_err(bug)?;
-    let tls = people::tls(&certificate, &key).map_err(bug)?;
-    let admission = Admission::default();
-    admission.connect(client.clone());
-    let bound = Listener::bind(address, Some(tls))
-        .await
-        .map_err(|error| Failure::unavailable(error, "Choose another: --webhook ADDR."))?;
-    let serving = bound.serve(admission.router());
-    let target = configuration(&Target::Url(url.clone()), certificate.as_bytes());
-    let api: Api<k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration> =
-        Api::all(client.clone());
-    let name = target.metadata.name.clone().unwrap_or_default();
-    api.patch(&name, &PatchParams::apply(shared::MANAGER).force(), &Patch::Apply(&target))
-        .await
-        .context("cannot register the admission webhook")
-        .map_err(|error| Failure::unavailable(error, "The operator needs the right to do it."))?;
-    Ok(Some(serving))
 }
 
 async fn serve_metrics(

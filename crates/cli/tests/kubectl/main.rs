@@ -10,6 +10,8 @@
 //! | `KUBEBUILDER_ASSETS`        | folder of kubectl, kube-apiserver, etcd, kube-controller-manager |
 //! | `SOJOURN_REQUIRE_KUBE`      | `1`: fail rather than skip without those                        |
 
+#![expect(clippy::print_stdout, reason = "what was skipped")]
+
 #[path = "../../../apiserver/tests/conformance/control_plane.rs"]
 #[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
 mod control_plane;

@@ -2,7 +2,7 @@
 //! and no others: one acts, and another takes over.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -58,9 +58,14 @@ impl Cluster {
         self.kubectl(&["apply", "--server-side", "--filename", &file.display().to_string()]);
     }
 
+    /// With admission on a port of its own: here no Service stands before the replicas.
     fn operator(&self) -> Running {
+        let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let webhook = taken.local_addr().expect("an address").to_string();
+        drop(taken);
         let mut operator = command(&["operator", "--metrics", "127.0.0.1:0", "--kubeconfig"]);
         operator.arg(self.folder.join("operator"));
+        operator.args(["--webhook", &webhook, "--webhook-url", &format!("https://{webhook}")]);
         operator.env("SOJOURN_LOG", "info");
         Running::start(operator)
     }
@@ -73,6 +78,15 @@ impl Cluster {
         let spec = &lease["spec"];
         let holder = spec["holderIdentity"].as_str().unwrap_or_default();
         (holder.to_owned(), spec["leaseTransitions"].as_i64().unwrap_or_default())
+    }
+
+    /// Where admission is, and by which certificate it is known.
+    fn webhook(&self) -> (String, String) {
+        let found = self.kubectl(&["get", "validatingwebhookconfigurations", "-o", "json"]);
+        let found: Value = serde_json::from_str(&found.stdout).expect("JSON");
+        let client = &found["items"][0]["webhooks"][0]["clientConfig"];
+        let text = |field: &str| client[field].as_str().unwrap_or_default().to_owned();
+        (text("url"), text("caBundle"))
     }
 
     /// Whoever acts looks at a new object and says what is wrong with it.
@@ -125,11 +139,16 @@ async fn real_replicas_of_the_operator_act_one_at_a_time() {
     let leader = identity(&first);
     assert_eq!(cluster.lease(), (leader.clone(), 1));
     cluster.assert_somebody_acts("first");
+    let (registered, certificate) = cluster.webhook();
     let second = cluster.operator();
     let waits = second.stderr_line("Standing by as ");
     assert!(waits.ends_with(&format!("; {leader} leads.")), "{waits}");
     assert_leads(&first, true);
     assert_leads(&second, false);
+    let (elsewhere, same) = cluster.webhook();
+    assert!(registered != elsewhere && certificate == same, "a standby has the same certificate");
+    // It is admitted by the one that stands by.
+    cluster.assert_somebody_acts("admitted");
 
     let killed = Instant::now();
     first.crash();

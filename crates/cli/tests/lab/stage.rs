@@ -142,6 +142,8 @@ impl Stage {
     fn operator(&self) -> Running {
         let mut operator = command(&["operator", "--web", &self.web.to_string()]);
         operator.arg("--kubeconfig").arg(&self.kubeconfig);
+        // One at a time, and killed often: it would only wait for its own lease to expire.
+        operator.args(["--leader-elect", "false"]);
         operator.args(["--submit-program", env!("CARGO_BIN_EXE_sojourn")]);
         operator.env("SOJOURN_LOG", LOG);
         let operator = Running::start(operator);
