@@ -23,10 +23,13 @@ fn warning(reason: &'static str, message: impl Into<String>) -> Transition {
 
 pub(super) fn transitions(before: &InstanceStatus, now: &InstanceStatus) -> Vec<Transition> {
     let mut all = Vec::new();
+    // What was made stopped is off without anybody having stopped it.
+    let has_run = now.last_started_at.is_some();
     if before.phase != now.phase {
-        all.extend(now.phase.and_then(|phase| entered(phase, now)));
+        all.extend(now.phase.and_then(|phase| entered(phase, has_run, now)));
     }
     if before.stop_reason != now.stop_reason
+        && has_run
         && let Some(why) = now.stop_reason
     {
         all.push(normal("Stopping", stopping(why)));
@@ -70,13 +73,13 @@ fn active_again(before: &InstanceStatus, now: &InstanceStatus) -> String {
     format!("{why}; what was announced does not hold any more")
 }
 
-fn entered(phase: Phase, now: &InstanceStatus) -> Option<Transition> {
+fn entered(phase: Phase, has_run: bool, now: &InstanceStatus) -> Option<Transition> {
     match phase {
         Phase::Ready => {
             let url = now.url.as_deref().map(|url| format!(" at {url}")).unwrap_or_default();
             Some(normal("Ready", format!("Everything runs{url}")))
         }
-        Phase::Off => Some(normal("Off", "Nothing of it runs any more")),
+        Phase::Off => has_run.then(|| normal("Off", "Nothing of it runs any more")),
         Phase::Failed => {
             let message = now.environments.iter().find_map(|one| one.message.clone());
             Some(warning("Failed", message.unwrap_or_else(|| "It does not run".to_owned())))

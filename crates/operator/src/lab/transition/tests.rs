@@ -2,6 +2,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+const STARTED: &str = "2026-11-16T04:00:00Z";
+
 fn status(value: Value) -> InstanceStatus {
     serde_json::from_value(value).expect("a status")
 }
@@ -39,7 +41,7 @@ fn every_change_that_somebody_cares_about_is_one_sentence() {
         ),
         (
             json!({"phase": "Stopping"}),
-            json!({"phase": "Off"}),
+            json!({"phase": "Off", "lastStartedAt": STARTED}),
             "Off",
             "Nothing of it runs any more",
         ),
@@ -51,19 +53,19 @@ fn every_change_that_somebody_cares_about_is_one_sentence() {
         ),
         (
             json!({}),
-            json!({"stopReason": "Inactivity"}),
+            json!({"stopReason": "Inactivity", "lastStartedAt": STARTED}),
             "Stopping",
             "It is being stopped, because nobody uses it",
         ),
         (
             json!({}),
-            json!({"stopReason": "Terminated"}),
+            json!({"stopReason": "Terminated", "lastStartedAt": STARTED}),
             "Stopping",
             "It is being stopped, because its status check says that it has ended",
         ),
         (
             json!({}),
-            json!({"stopReason": "User"}),
+            json!({"stopReason": "User", "lastStartedAt": STARTED}),
             "Stopping",
             "Somebody asked for it to be stopped",
         ),
@@ -99,6 +101,23 @@ fn every_change_that_somebody_cares_about_is_one_sentence() {
     ] {
         assert_eq!(told(before, now), [(reason, words.to_owned())]);
     }
+}
+
+#[test]
+fn what_was_made_stopped_was_not_stopped_by_anybody() {
+    let off = json!({
+        "phase": "Off", "stopReason": "User", "lastStoppedAt": STARTED,
+        "lifecycle": {"stage": "Stopped"},
+    });
+    assert_eq!(told(json!({}), off.clone()), []);
+    assert_eq!(told(json!({"phase": "Pending"}), off.clone()), []);
+    let mut again = off.clone();
+    again["lastStartedAt"] = json!(STARTED);
+    let reasons = |before: Value, now: Value| {
+        told(before, now).into_iter().map(|(reason, _)| reason).collect::<Vec<_>>()
+    };
+    let running = json!({"phase": "Stopping", "lastStartedAt": STARTED});
+    assert_eq!(reasons(running, again), ["Off", "Stopping"]);
 }
 
 #[test]
