@@ -97,8 +97,8 @@ impl Lab {
     /// instance whose Pods fail must not look used.
     pub(super) fn pods_since(&self, subject: &Subject) -> Option<Timestamp> {
         let environments = subject.template()?.spec.environment_list.iter();
-        let pods = environments
-            .filter_map(|environment| self.world.pods.get(&self.child(subject, &environment.name)));
+        let pods =
+            environments.filter_map(|environment| self.world.pod(&subject.key, &environment.name));
         pods.filter_map(|pod| pod.since).max()
     }
 
@@ -269,7 +269,7 @@ impl Lab {
         for report in &plan.environments {
             let key = self.child(subject, &report.name);
             let environment = environment_of(subject, &report.name);
-            let pod = self.world.pods.get(&key).filter(|pod| !pod.deleting);
+            let pod = self.world.pod(&subject.key, &report.name).filter(|pod| !pod.deleting);
             let own = |claim: &ChildView| claim.owner.as_deref() == uid_of(subject);
             let claimed = self.world.claims.get(&key).is_some_and(|claim| own(&claim))
                 || earlier.iter().any(|one| one.name == report.name && one.claim.is_some());

@@ -48,6 +48,14 @@ pub(super) fn instance(change: Value) -> Instance {
     serde_json::from_value(merged(whole, change)).expect("an Instance")
 }
 
+/// The reference by which the parts of an Instance name it.
+pub(super) fn owner(name: &str, uid: &str) -> Value {
+    json!({
+        "apiVersion": "lab.sojourn.dev/v1alpha1", "kind": "Instance", "name": name, "uid": uid,
+        "controller": true,
+    })
+}
+
 /// A Template with the persistent environment `web`.
 pub(super) fn template(change: Value) -> Template {
     let whole = json!({

@@ -39,6 +39,7 @@ pub(crate) struct World {
     of_template: Index<Key>,
     of_tenant: Index<String>,
     of_namespace: Index<String>,
+    /// Pods, by where they say that they answer.
     of_address: Index<(IpAddr, u16)>,
     of_ip: Index<IpAddr>,
     queue: Arc<Queue>,
@@ -186,20 +187,20 @@ impl World {
     fn pod_changed(&self, change: &Change<'_, PodView>) {
         let addresses = |pod: Option<&PodView>| {
             let pod = pod.filter(|pod| !pod.submission && !pod.deleting)?;
-            Some((pod.ip?, pod.ports.clone(), pod.instance.clone()?))
+            Some((pod.ip?, pod.ports.clone()))
         };
         let (before, now) = (addresses(change.before), addresses(change.now));
         if before != now {
-            if let Some((ip, ports, instance)) = before {
-                self.of_ip.update(&instance, Some(ip), None);
+            if let Some((ip, ports)) = before {
+                self.of_ip.update(change.key, Some(ip), None);
                 for (_, port) in ports {
-                    self.of_address.update(&instance, Some((ip, port)), None);
+                    self.of_address.update(change.key, Some((ip, port)), None);
                 }
             }
-            if let Some((ip, ports, instance)) = now {
-                self.of_ip.update(&instance, None, Some(ip));
+            if let Some((ip, ports)) = now {
+                self.of_ip.update(change.key, None, Some(ip));
                 for (_, port) in ports {
-                    self.of_address.update(&instance, None, Some((ip, port)));
+                    self.of_address.update(change.key, None, Some((ip, port)));
                 }
             }
         }
@@ -247,26 +248,46 @@ impl World {
         self.wake_all(&keys);
     }
 
-    /// The Pod of an environment.
+    /// The Pod of an environment, if it was made for this very Instance.
     pub(crate) fn pod(&self, key: &Key, environment: &str) -> Option<Arc<PodView>> {
-        self.pods.get(&Key::new(key.namespace.clone(), child_name(&key.name, environment)))
+        let name = Key::new(key.namespace.clone(), child_name(&key.name, environment));
+        let pod = self.pods.get(&name)?;
+        self.owns(key, pod.owner.as_deref()).then_some(pod)
     }
 
-    /// The instance behind a Service, by its exact name.
+    /// The Instance behind a Service, by its exact name.
     pub(crate) fn by_service(&self, namespace: &str, service: &str) -> Option<Key> {
-        self.services.get(&Key::new(namespace, service))?.instance.clone()
+        let service = self.services.get(&Key::new(namespace, service))?;
+        let named = service.instance.clone()?;
+        self.owns(&named, service.owner.as_deref()).then_some(named)
     }
 
-    /// The instance at an address; without a port only if it is the only one there.
+    /// The Instance at an address; without a port only if it is the only one there.
     pub(crate) fn by_address(&self, ip: IpAddr, port: Option<u16>) -> Option<Key> {
-        let found = match port {
+        let pods = match port {
             Some(port) => self.of_address.of(&(ip, port)),
             None => self.of_ip.of(&ip),
         };
-        match <[Key; 1]>::try_from(found) {
-            Ok([one]) => Some(one),
-            Err(_) => None,
+        let mut found = None;
+        for pod in pods.iter().filter_map(|pod| self.pods.get(pod)) {
+            let Some(named) = pod.instance.as_ref() else { continue };
+            if !self.owns(named, pod.owner.as_deref()) || found.as_ref() == Some(named) {
+                continue;
+            }
+            if found.replace(named.clone()).is_some() {
+                return None;
+            }
         }
+        found
+    }
+
+    /// Whether an object with this owner belongs to the Instance of that name. Anybody can write a
+    /// label; and an Instance that was made again is not the one that its predecessor's parts were
+    /// made for.
+    fn owns(&self, instance: &Key, owner: Option<&str>) -> bool {
+        let read = self.instances.get(instance);
+        let uid = readable(read.as_deref()).and_then(|instance| instance.metadata.uid.as_deref());
+        uid.is_some() && uid == owner
     }
 }
 

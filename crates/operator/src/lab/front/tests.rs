@@ -1,4 +1,4 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::lab::sample::{self, at, key};
@@ -21,9 +21,11 @@ fn environments(phase: &str) -> Value {
 
 fn pod() -> Value {
     json!({
-        "metadata": {"name": "ada-web", "namespace": "course", "labels": {
-            "lab.sojourn.dev/instance": "ada", "lab.sojourn.dev/environment": "web",
-        }},
+        "metadata": {
+            "name": "ada-web", "namespace": "course",
+            "labels": {"lab.sojourn.dev/instance": "ada", "lab.sojourn.dev/environment": "web"},
+            "ownerReferences": [sample::owner("ada", "u-1")],
+        },
         "spec": {"containers": [{"name": "web", "ports": [{"containerPort": 8080}]}]},
         "status": {"phase": "Running", "podIP": "10.0.0.7"},
     })
@@ -68,7 +70,7 @@ fn coming_back_wakes_what_was_stopped_for_want_of_use() {
 fn nobody_wakes_what_was_ended() {
     let ended = json!({"spec": {"running": false}, "status": {"stopReason": "Terminated"}});
     let words = refused(&found(ended, None)).map(str::to_owned);
-    assert_eq!(words.as_deref(), Some("It was ended, and is not started again by coming back."));
+    assert_eq!(words.as_deref(), Some("it was ended, and is not started again by coming back"));
 }
 
 #[test]
@@ -94,42 +96,5 @@ fn nobody_wakes_what_is_still_to_be_handed_in() {
 #[test]
 fn nobody_wakes_what_is_being_deleted() {
     let deleting = json!({"metadata": {"deletionTimestamp": at(9).to_string()}});
-    assert_eq!(refused(&found(deleting, None)), Some("It is being deleted."));
-}
-
-#[test]
-fn a_link_writes_one_wish_and_names_the_object_it_means() {
-    let claim = |action| Claim {
-        key: key(),
-        uid: "u-1".to_owned(),
-        action,
-        expires: at(900),
-        id: "l-1".to_owned(),
-    };
-    // 2027-01-15T08:00:00Z
-    let now = at(0);
-    let (patch, words) = wish(&claim(Action::KeepHour), now);
-    let kept =
-        json!({"uid": "u-1", "annotations": {"sojourn.dev/keep-until": "2027-01-15T09:00:00Z"}});
-    assert_eq!(patch, json!({"metadata": kept}));
-    assert!(words.contains("2027-01-15T09:00:00Z"), "{words}");
-    let (patch, _) = wish(&claim(Action::KeepTomorrow), now);
-    let until = &patch["metadata"]["annotations"]["sojourn.dev/keep-until"];
-    assert_eq!(until, "2027-01-16T09:00:00Z");
-    let (patch, _) = wish(&claim(Action::Stop), now);
-    assert_eq!(patch, json!({"metadata": {"uid": "u-1"}, "spec": {"running": false}}));
-}
-
-#[test]
-fn tomorrow_at_nine_is_never_today_and_never_far() {
-    let zone = TimeZone::fixed(jiff::tz::offset(1));
-    for (now, nine) in [
-        ("2026-11-16T00:30:00+01:00", "2026-11-17T09:00:00+01:00"),
-        ("2026-11-16T08:59:59+01:00", "2026-11-17T09:00:00+01:00"),
-        ("2026-11-16T23:59:59+01:00", "2026-11-17T09:00:00+01:00"),
-        ("2026-12-31T12:00:00+01:00", "2027-01-01T09:00:00+01:00"),
-    ] {
-        let time = |text: &str| -> Timestamp { text.parse().expect("a time") };
-        assert_eq!(tomorrow_at_nine(time(now), &zone), time(nine), "{now}");
-    }
+    assert_eq!(refused(&found(deleting, None)), Some("it is being deleted"));
 }

@@ -113,41 +113,90 @@ fn what_another_operator_wrote_is_looked_at_in_its_time() {
     assert_eq!(put(renamed), (vec!["course/ada".to_owned()], 0));
 }
 
-fn pod(uid: &str, ip: &str) -> PodView {
+/// A Pod that says it is of `instance`, made for the Instance with the uid `owner`.
+fn pod(instance: &str, owner: &str, ip: &str) -> PodView {
     let pod = serde_json::from_value(json!({
-        "metadata": {"name": "x", "namespace": "course", "uid": uid, "labels": {
-            "lab.sojourn.dev/instance": uid, "lab.sojourn.dev/environment": "web",
-        }},
+        "metadata": {
+            "name": "x", "namespace": "course",
+            "labels": {"lab.sojourn.dev/instance": instance, "lab.sojourn.dev/environment": "web"},
+            "ownerReferences": [sample::owner(instance, owner)],
+        },
         "spec": {"containers": [{"name": "web", "ports": [{"containerPort": 22}]}]},
         "status": {"podIP": ip},
     }));
     PodView::of(&pod.expect("a Pod"))
 }
 
+/// A world with `course/ada` (uid u-1) and `course/bob` (uid u-2).
+fn classmates() -> Arc<World> {
+    let (world, _) = sample::world();
+    for (name, uid) in [("ada", "u-1"), ("bob", "u-2")] {
+        let instance = sample::instance(json!({"metadata": {"name": name, "uid": uid}}));
+        world.instances.insert(&Key::new("course", name), Ok(instance), |_| {});
+    }
+    world
+}
+
+fn put(world: &World, name: &str, view: PodView) {
+    world.pods.insert(&Key::new("course", name), view, |change| world.pod_changed(change));
+}
+
 #[test]
 fn an_address_belongs_to_one_instance_or_to_nobody() {
-    let (world, _) = sample::world();
+    let world = classmates();
     let ip: IpAddr = "10.0.0.7".parse().expect("an address");
-    let put = |name: &str, view: PodView| {
-        world.pods.insert(&Key::new("course", name), view, |change| world.pod_changed(change));
-    };
-    put("ada-web", pod("ada", "10.0.0.7"));
+    put(&world, "ada-web", pod("ada", "u-1", "10.0.0.7"));
     assert_eq!(world.by_address(ip, Some(22)), Some(key()));
     assert_eq!(world.by_address(ip, None), Some(key()));
     assert_eq!(world.by_address(ip, Some(23)), None, "nothing of ours listens there");
+    put(&world, "ada-db", pod("ada", "u-1", "10.0.0.7"));
+    assert_eq!(world.by_address(ip, None), Some(key()), "two Pods of the same one");
 
-    put("bob-web", pod("bob", "10.0.0.7"));
+    put(&world, "bob-web", pod("bob", "u-2", "10.0.0.7"));
     assert_eq!(world.by_address(ip, Some(22)), None, "it could be either");
-    let mut leaving = pod("ada", "10.0.0.7");
-    leaving.deleting = true;
-    put("ada-web", leaving);
+    for name in ["ada-web", "ada-db"] {
+        let mut leaving = pod("ada", "u-1", "10.0.0.7");
+        leaving.deleting = true;
+        put(&world, name, leaving);
+    }
     let bob = Some(Key::new("course", "bob"));
     assert_eq!(world.by_address(ip, Some(22)), bob, "the address was given to another");
 
-    let mut handing_in = pod("ada", "10.0.0.8");
+    let mut handing_in = pod("ada", "u-1", "10.0.0.8");
     handing_in.submission = true;
-    put("ada-web-submit-1", handing_in);
+    put(&world, "ada-web-submit-1", handing_in);
     assert_eq!(world.by_address("10.0.0.8".parse().expect("an address"), None), None);
+}
+
+#[test]
+fn a_label_alone_makes_nothing_an_instances_own() {
+    let world = classmates();
+    let ip: IpAddr = "10.0.0.7".parse().expect("an address");
+    for (what, owner) in [("somebody else's", "u-2"), ("of an earlier one", "u-0")] {
+        put(&world, "ada-web", pod("ada", owner, "10.0.0.7"));
+        assert_eq!(world.by_address(ip, Some(22)), None, "{what}");
+        assert_eq!(world.by_address(ip, None), None, "{what}");
+        assert_eq!(world.address(&key(), "web"), None, "{what}");
+        let service = serde_json::from_value(json!({"metadata": {
+            "name": "ada-web", "namespace": "course",
+            "labels": {"lab.sojourn.dev/instance": "ada"},
+            "ownerReferences": [sample::owner("ada", owner)],
+        }}));
+        let view = service_view(&service.expect("a Service"));
+        world.services.insert(&Key::new("course", "ada-web"), view, |_| {});
+        assert_eq!(world.by_service("course", "ada-web"), None, "{what}");
+    }
+    let mut unowned = pod("ada", "u-1", "10.0.0.7");
+    unowned.owner = None;
+    put(&world, "ada-web", unowned);
+    assert_eq!(world.by_address(ip, None), None, "nobody's");
+    assert_eq!(world.address(&key(), "web"), None, "nobody's");
+
+    put(&world, "forged", pod("ada", "u-0", "10.0.0.7"));
+    put(&world, "ada-web", pod("ada", "u-1", "10.0.0.7"));
+    assert_eq!(world.by_address(ip, Some(22)), Some(key()), "a forged one does not get in the way");
+    let address = "10.0.0.7:22".parse().expect("an address");
+    assert_eq!(world.address(&key(), "web"), Some(address));
 }
 
 #[test]
