@@ -24,6 +24,8 @@ pub mod shared {
     pub const OBSERVE: &str = "sojourn.dev/observe";
     /// Annotation: an owner's wish that nothing is taken before this time.
     pub const KEEP_UNTIL: &str = "sojourn.dev/keep-until";
+    /// Annotation: the signed links whose button was pressed, newest last, so that each acts once.
+    pub const LINKS_USED: &str = "sojourn.dev/links-used";
     /// The verb without which `paused` and `observe` cannot be changed.
     pub const HOLD: &str = "hold";
     /// Label of every object that belongs to one of our kinds.

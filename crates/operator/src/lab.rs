@@ -8,7 +8,7 @@
 //! | `execute`, `arrange`, `object`, `notice` | execute |
 //! | `publish`, `condition`, `transition` | publish |
 //! | `world`, `view` | the caches, and whom a change concerns |
-//! | `activity`, `prober`, `parts`, `outside`, `master`, `front` | what goes on beside the controller |
+//! | `activity`, `prober`, `parts`, `outside`, `master`, `front`, `wish` | what goes on beside the controller |
 
 mod activity;
 mod arrange;
@@ -29,6 +29,7 @@ mod sample;
 mod subject;
 mod transition;
 mod view;
+mod wish;
 mod world;
 
 use std::sync::Arc;

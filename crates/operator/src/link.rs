@@ -55,18 +55,36 @@ pub enum LinkError {
     Expired,
 }
 
-/// Says what was done.
+/// What becomes of a link, in words for the person who has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Done(pub String);
+pub enum Standing {
+    /// Its button does this.
+    Open(String),
+    /// Its button was pressed before and does nothing more.
+    Used(String),
+    /// There is nothing that it could do.
+    Refused(String),
+}
 
-/// Says why it was not done.
+/// What came of pressing a link's button.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused(pub String);
+pub enum Outcome {
+    Done(String),
+    /// It was done before, and was not done again.
+    Used(String),
+    /// It was not done, and will not be.
+    Refused(String),
+    /// It was not done, and may work in a moment.
+    NotNow(String),
+}
 
 /// Does what a link says. It is called with good claims only, and may be called again with the
-/// same one: whoever presses twice means it once.
+/// same one: a link acts once, however often its button is pressed.
 pub trait Act: Send + Sync {
-    fn act(&self, claim: Claim) -> BoxFuture<'_, Result<Done, Refused>>;
+    /// What the button would do now.
+    fn standing(&self, claim: &Claim) -> Standing;
+
+    fn act(&self, claim: Claim) -> BoxFuture<'_, Outcome>;
 }
 
 /// Tells the time; links end by it.

@@ -9,7 +9,7 @@ use sojourn_api::lab::LabConfig;
 use sojourn_drivers::metrics::fake::{Fake, Fault};
 use sojourn_drivers::metrics::{Labels, Metrics, QueryError};
 use sojourn_drivers::notify::fake::{Effect, Received, Script, Turn};
-use sojourn_drivers::notify::{Channel, Notice};
+use sojourn_drivers::notify::{Channel, Notice, Zone};
 use sojourn_drivers::probe::fake::ScriptedProbe;
 use sojourn_drivers::probe::{Observation, Probe};
 use sojourn_operator::clock::Clock;
@@ -148,6 +148,10 @@ impl Outside for Scripted {
         }
         let channel = self.has_mail.then(|| Arc::new(self.channel.clone()) as Arc<dyn Channel>);
         Ok(channel.into_iter().collect())
+    }
+
+    fn zone(&self, _: &LabConfig) -> Result<Zone, String> {
+        Ok(Zone::utc())
     }
 
     fn probe(&self, _: &LabConfig) -> Result<Arc<dyn Probe>, String> {

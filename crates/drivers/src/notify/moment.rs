@@ -31,9 +31,14 @@ impl Zone {
         &self.name
     }
 
+    /// What clocks show there.
+    pub const fn rules(&self) -> &TimeZone {
+        &self.rules
+    }
+
     /// "Tuesday 17 November 2026, 09:00 Europe/Rome". Seconds are left out, so it never reads later
     /// than it is. In the hour that a clock shows twice, the offset says which one is meant.
-    pub(crate) fn show(&self, at: Timestamp) -> String {
+    pub fn show(&self, at: Timestamp) -> String {
         let local = at.to_zoned(self.rules.clone());
         let shown = local.strftime("%A %-d %B %Y, %H:%M");
         if self.rules.to_ambiguous_timestamp(local.datetime()).is_ambiguous() {

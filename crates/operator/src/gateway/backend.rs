@@ -12,7 +12,7 @@ pub enum Backend {
     Missing,
     /// The instance has no environment of that name.
     NoSuchEnvironment,
-    /// It can be started if `can_wake`; if not, `why` says why not.
+    /// It can be started if `can_wake`; if not, `why` says why not, without a full stop.
     Stopped {
         can_wake: bool,
         why: String,

@@ -29,6 +29,9 @@ pub trait Outside: Send + Sync + Debug {
         secrets: &Secrets,
     ) -> Result<Vec<Arc<dyn Channel>>, String>;
 
+    /// The time zone that notices are written in.
+    fn zone(&self, config: &LabConfig) -> Result<Zone, String>;
+
     fn probe(&self, config: &LabConfig) -> Result<Arc<dyn Probe>, String>;
 }
 
@@ -67,10 +70,8 @@ impl Outside for Real {
         secrets: &Secrets,
     ) -> Result<Vec<Arc<dyn Channel>>, String> {
         let words = |error: &dyn std::error::Error| error.to_string();
-        let settings =
-            config.mail_config_dir.as_ref().map(|folder| Settings::read(Path::new(folder)));
-        let settings = settings.transpose().map_err(|error| words(&error))?;
-        let zone = settings.as_ref().map_or_else(Zone::utc, |settings| settings.zone().clone());
+        let settings = mail_settings(config)?;
+        let zone = zone_of(settings.as_ref());
         let folder = config.mail_template_dir.as_ref().map(Path::new);
         let templates = Templates::load(folder, zone).map_err(|error| words(&error))?;
         let templates = Arc::new(templates);
@@ -90,9 +91,22 @@ impl Outside for Real {
         Ok(channels)
     }
 
+    fn zone(&self, config: &LabConfig) -> Result<Zone, String> {
+        Ok(zone_of(mail_settings(config)?.as_ref()))
+    }
+
     fn probe(&self, config: &LabConfig) -> Result<Arc<dyn Probe>, String> {
         let allow = Allow::parse(&config.allowed_addresses).map_err(|error| error.to_string())?;
         let probe = HttpProbe::new(allow).map_err(|error| error.to_string())?;
         Ok(Arc::new(probe))
     }
+}
+
+fn mail_settings(config: &LabConfig) -> Result<Option<Settings>, String> {
+    let settings = config.mail_config_dir.as_ref().map(|folder| Settings::read(Path::new(folder)));
+    settings.transpose().map_err(|error| error.to_string())
+}
+
+fn zone_of(settings: Option<&Settings>) -> Zone {
+    settings.map_or_else(Zone::utc, |settings| settings.zone().clone())
 }

@@ -7,7 +7,7 @@ use kube::{Api, Client};
 use sojourn_api::config::value::SecretKey;
 use sojourn_api::lab::LabConfig;
 use sojourn_api::name::shared;
-use sojourn_drivers::notify::Channel;
+use sojourn_drivers::notify::{Channel, Zone};
 use sojourn_drivers::probe::{Observation, Probe, Target};
 
 use super::outside::{Outside, Secrets};
@@ -24,6 +24,7 @@ pub(crate) struct Parts {
 #[derive(Debug)]
 struct Current {
     channels: Vec<Arc<dyn Channel>>,
+    zone: Zone,
     probe: Arc<dyn Probe>,
     problem: Option<String>,
 }
@@ -32,6 +33,7 @@ impl Default for Parts {
     fn default() -> Self {
         let current = Current {
             channels: Vec::new(),
+            zone: Zone::utc(),
             probe: Arc::new(NoProbe(String::new())),
             problem: None,
         };
@@ -47,6 +49,11 @@ impl Parts {
 
     pub(crate) fn probe(&self) -> Arc<dyn Probe> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).probe.clone()
+    }
+
+    /// The time zone that notices are written in.
+    pub(crate) fn zone(&self) -> Zone {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).zone.clone()
     }
 
     /// What cannot be used as it is configured.
@@ -86,13 +93,15 @@ impl Parts {
         } else {
             Vec::new()
         };
+        // Mail that went out was written in the zone that was known before.
+        let zone = outside.zone(config).unwrap_or_else(|_| self.zone());
         let probe = outside.probe(config).unwrap_or_else(|problem| {
             note("status checks", problem.clone());
             Arc::new(NoProbe(problem))
         });
         let problem = (!problems.is_empty()).then(|| problems.join("; "));
         *self.current.write().unwrap_or_else(PoisonError::into_inner) =
-            Current { channels, probe, problem };
+            Current { channels, zone, probe, problem };
     }
 }
 

@@ -8,7 +8,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 
-use super::{Act, Action, Claim, Done, LinkError, Links, Now, Refused, wire};
+use super::{Act, Action, LinkError, Links, Now, Outcome, Standing, wire};
 use crate::gateway::page::{self, Message};
 
 /// The form has one short field.
@@ -30,13 +30,18 @@ pub(super) async fn show(
     Path(token): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    match following.links.verify(&token, (following.now)()) {
-        Ok(claim) => {
+    let claim = match following.links.verify(&token, (following.now)()) {
+        Ok(claim) => claim,
+        Err(error) => return broken(error).answer(&headers),
+    };
+    match following.act.standing(&claim) {
+        Standing::Open(what) => {
             let (title, button) = words(claim.action);
             let form = wire::form_token(&following.links.key, &token);
-            page::form(title, &[what(&claim)], button, &form)
+            page::form(title, &[what], button, &form)
         }
-        Err(error) => broken(error).answer(&headers),
+        Standing::Used(words) => used(words).answer(&headers),
+        Standing::Refused(words) => refused(words).answer(&headers),
     }
 }
 
@@ -59,16 +64,26 @@ pub(super) async fn follow(
         let text = "This was not sent by the link's page. Open the link and press its button.";
         return Message::new(StatusCode::FORBIDDEN, "Refused", text).answer(&parts.headers);
     }
-    let (title, _) = words(claim.action);
     match tokio::time::timeout(ACT_TIME, following.act.act(claim)).await {
-        Ok(Ok(Done(words))) => Message::new(StatusCode::OK, title, words),
-        Ok(Err(Refused(words))) => Message::new(StatusCode::CONFLICT, "Not done", words),
-        Err(_) => {
-            let text = "This takes too long. Look whether it was done, and try again if not.";
-            Message::new(StatusCode::SERVICE_UNAVAILABLE, "Not now", text)
-        }
+        Ok(Outcome::Done(words)) => Message::new(StatusCode::OK, "Done", words),
+        Ok(Outcome::Used(words)) => used(words),
+        Ok(Outcome::Refused(words)) => refused(words),
+        Ok(Outcome::NotNow(words)) => not_now(words),
+        Err(_) => not_now("This takes too long. Press the button again: it acts once.".to_owned()),
     }
     .answer(&parts.headers)
+}
+
+fn used(words: String) -> Message {
+    Message::new(StatusCode::OK, "Done before", words)
+}
+
+fn refused(words: String) -> Message {
+    Message::new(StatusCode::CONFLICT, "Not done", words)
+}
+
+fn not_now(words: String) -> Message {
+    Message::new(StatusCode::SERVICE_UNAVAILABLE, "Not now", words)
 }
 
 fn broken(error: LinkError) -> Message {
@@ -91,18 +106,7 @@ fn broken(error: LinkError) -> Message {
 const fn words(action: Action) -> (&'static str, &'static str) {
     match action {
         Action::KeepHour => ("Keep it for one more hour", "Keep it"),
-        Action::KeepTomorrow => ("Keep it until tomorrow", "Keep it"),
+        Action::KeepTomorrow => ("Keep it until tomorrow, 09:00", "Keep it"),
         Action::Stop => ("Stop it now", "Stop it"),
-    }
-}
-
-fn what(claim: &Claim) -> String {
-    let key = &claim.key;
-    match claim.action {
-        Action::KeepHour => format!("{key} is neither stopped nor deleted for one more hour."),
-        Action::KeepTomorrow => {
-            format!("{key} is neither stopped nor deleted until tomorrow at 09:00.")
-        }
-        Action::Stop => format!("{key} is stopped now. Whoever works in it is interrupted."),
     }
 }

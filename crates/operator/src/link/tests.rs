@@ -86,13 +86,26 @@ proptest! {
 struct Remembering(Mutex<Vec<Claim>>);
 
 impl Act for Remembering {
-    fn act(&self, claim: Claim) -> BoxFuture<'_, Result<Done, Refused>> {
-        let answer = match claim.action {
-            Action::Stop => Err(Refused("It is <b>gone</b>.".to_owned())),
-            Action::KeepHour | Action::KeepTomorrow => Ok(Done("It stays until 10:00.".to_owned())),
+    fn standing(&self, claim: &Claim) -> Standing {
+        if self.0.lock().unwrap().contains(claim) {
+            return Standing::Used("It was pressed.".to_owned());
+        }
+        match claim.key.name.as_str() {
+            "gone" => Standing::Refused("It is <i>nowhere</i>.".to_owned()),
+            name => Standing::Open(format!("{name} stays.")),
+        }
+    }
+
+    fn act(&self, claim: Claim) -> BoxFuture<'_, Outcome> {
+        let mut done = self.0.lock().unwrap();
+        let outcome = match claim.action {
+            Action::Stop => Outcome::Refused("It is <b>gone</b>.".to_owned()),
+            Action::KeepTomorrow => Outcome::NotNow("Try again.".to_owned()),
+            Action::KeepHour if done.contains(&claim) => Outcome::Used("It was kept.".to_owned()),
+            Action::KeepHour => Outcome::Done("It stays until 10:00.".to_owned()),
         };
-        self.0.lock().unwrap().push(claim);
-        Box::pin(async move { answer })
+        done.push(claim);
+        Box::pin(async move { outcome })
     }
 }
 
@@ -129,7 +142,7 @@ async fn opening_shows_and_only_the_button_acts() {
     for _ in 0..3 {
         let (status, shown) = send(&router, get(&path)).await;
         assert_eq!(status, StatusCode::OK);
-        assert!(shown.contains("lab is neither stopped nor deleted"), "{shown}");
+        assert!(shown.contains("lab stays."), "{shown}");
         page = shown;
     }
     assert!(act.0.lock().unwrap().is_empty());
@@ -138,6 +151,13 @@ async fn opening_shows_and_only_the_button_acts() {
     assert!(shown.contains("It stays until 10:00."), "{shown}");
     assert_eq!(act.0.lock().unwrap().len(), 1);
     assert_eq!(act.0.lock().unwrap()[0].uid, "uid-1");
+
+    let (status, shown) = send(&router, post(&path, &form_of(&page))).await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(shown.contains("Done before") && shown.contains("It was kept."), "{shown}");
+    let (status, shown) = send(&router, get(&path)).await;
+    assert_eq!(status, StatusCode::OK);
+    assert!(shown.contains("It was pressed.") && !shown.contains("<form"), "{shown}");
 }
 
 #[tokio::test]
@@ -165,6 +185,15 @@ async fn refusals_and_ends_are_explained() {
     let (status, shown) = send(&router, post(&path, &form_of(&page))).await;
     assert_eq!(status, StatusCode::CONFLICT);
     assert!(shown.contains("It is &lt;b&gt;gone&lt;"), "{shown}");
+    let later = format!("/notice/{}", token(&links(), Action::KeepTomorrow));
+    let (_, page) = send(&router, get(&later)).await;
+    let (status, shown) = send(&router, post(&later, &form_of(&page))).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{shown}");
+    let gone = links().sign(&Key::new("ns", "gone"), "u", Action::KeepHour, at(900));
+    let gone = gone.strip_prefix("https://lab.example.org").unwrap().to_owned();
+    let (status, shown) = send(&router, get(&gone)).await;
+    assert_eq!(status, StatusCode::CONFLICT);
+    assert!(shown.contains("It is &lt;i&gt;nowhere&lt;") && !shown.contains("<form"), "{shown}");
     let over = links().sign(&Key::new("ns", "lab"), "u", Action::Stop, at(500));
     let over = over.strip_prefix("https://lab.example.org").unwrap().to_owned();
     let (status, shown) = send(&router, get(&over)).await;
