@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use crate::process::{cargo, read, run as start, say};
-use crate::{cases, kube_env, sim, test, tidy};
+use crate::{browser, cases, kube_env, sim, test, tidy};
 
 struct Step {
     name: &'static str,
@@ -28,6 +28,7 @@ enum Action {
     Cases(&'static str),
     /// More seeds of the simulation; the tests run a few.
     Sim,
+    Browser,
     KubeEnv,
     Kube(Suite),
 }
@@ -40,7 +41,7 @@ struct Suite {
     filter: &'static str,
 }
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step { name: "fmt", action: Action::Format },
     Step { name: "tidy", action: Action::Tidy },
     Step { name: "clippy", action: Action::Lint },
@@ -48,6 +49,7 @@ const STEPS: [Step; 12] = [
     Step { name: "test", action: Action::Test },
     Step { name: "cases", action: Action::Cases("lab") },
     Step { name: "sim", action: Action::Sim },
+    Step { name: "browser", action: Action::Browser },
     Step { name: "kube-env", action: Action::KubeEnv },
     Step {
         name: "kube-conformance",
@@ -178,6 +180,7 @@ impl Machine<'_> {
             Action::Test => test::all(self.root),
             Action::Cases(family) => cases::run(self.root, family),
             Action::Sim => sim::share(self.root),
+            Action::Browser => browser::test(self.root, &[]),
             Action::KubeEnv => {
                 self.assets = Some(kube_env::ensure()?);
                 Ok(())

@@ -1,6 +1,7 @@
 //! Developer tasks, as `cargo xtask TASK`.
 
 mod bench;
+mod browser;
 mod cases;
 mod ci;
 mod conformance;
@@ -27,6 +28,7 @@ usage: cargo xtask TASK
   cases FAMILY             which test covers which acceptance case of the family
   lab [FILTER]             the lab end to end: real mail, metrics and uploads beside the binary
   sim [SEEDS [DAYS]]       months of people and faults on a virtual clock: 200 seeds, 30 days
+  browser [FILTER]         the pages that people see, in a real Chromium
   kube-env                 builds a real Kubernetes control plane, once; prints where it is
   conformance [FILTER]     the embedded API server and a real one give the recorded answers
   conformance record [FILTER]
@@ -69,6 +71,7 @@ fn perform(task: &str, rest: &[String]) -> Option<Result<()>> {
         ("cases", [family]) => cases::run(&root, family),
         ("lab", rest) => world::test(&root, rest),
         ("sim", rest) => sim::run(&root, rest),
+        ("browser", rest) => browser::test(&root, rest),
         ("kube-env", []) => kube_env::run(),
         ("bench", [what, rest @ ..]) if what == "engine" => bench::engine(&root, rest),
         ("bench", [what, rest @ ..]) if what == "node" => bench::node(&root, rest),

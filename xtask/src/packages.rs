@@ -30,6 +30,19 @@ pub(crate) fn ensure_python() -> Result<()> {
     install("python3")
 }
 
+/// Makes sure that there is a browser that can be driven.
+pub(crate) fn ensure_chromium() -> Result<()> {
+    let needed = ["/usr/bin/chromium", "/usr/bin/chromedriver"];
+    if needed.iter().all(|path| Path::new(path).exists()) {
+        return Ok(());
+    }
+    if !may_install() {
+        bail!("install the packages `chromium` and `chromium-driver`; {needed:?} must be there");
+    }
+    say("no Chromium; installing it with its driver");
+    install("chromium-driver")
+}
+
 /// Makes sure that Python can make environments. On Debian that is a package of its own.
 pub(crate) fn ensure_venv() -> Result<()> {
     ensure_python()?;

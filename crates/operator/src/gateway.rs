@@ -174,9 +174,9 @@ impl Gateway {
         self.0.settings.bounds.poll
     }
 
-    fn waiting_page(&self, place: &Place, query: Option<&str>) -> Response {
+    fn waiting_page(&self, place: &Place, query: Option<&str>, trouble: Option<&str>) -> Response {
         let (poll, open) = (place.waiting_address(query), place.address(query));
-        page::waiting(&place.key.to_string(), &poll, &open)
+        page::waiting(&place.key.to_string(), trouble, &poll, &open)
     }
 
     /// Why there is nothing to open.
@@ -193,7 +193,7 @@ impl Gateway {
                 let text = format!("{key} is stopped.");
                 Message::new(StatusCode::SERVICE_UNAVAILABLE, "Stopped", text)
             }
-            Backend::Starting | Backend::Ready { .. } => {
+            Backend::Starting { .. } | Backend::Ready { .. } => {
                 let text = format!("{key} is starting.");
                 Message::new(StatusCode::SERVICE_UNAVAILABLE, "Starting", text)
             }
@@ -215,7 +215,7 @@ impl Gateway {
         match wake::wake(visitor, key).await {
             Ok(Woken::Starting) => {
                 (self.0.settings.activity)(key);
-                self.wait(place, parts)
+                self.wait(place, parts, None)
             }
             Ok(Woken::Forbidden) => {
                 let text = format!("{key} is stopped, and you may not start it.");
@@ -232,11 +232,11 @@ impl Gateway {
     }
 
     /// For a person the waiting page, for a program a word when to come back.
-    fn wait(&self, place: &Place, parts: &Parts) -> Response {
+    fn wait(&self, place: &Place, parts: &Parts, trouble: Option<&str>) -> Response {
         if page::wants_html(&parts.headers) {
-            self.waiting_page(place, parts.uri.query())
+            self.waiting_page(place, parts.uri.query(), trouble)
         } else {
-            self.explain(place, &Backend::Starting).answer(&parts.headers)
+            self.explain(place, &Backend::Starting { trouble: None }).answer(&parts.headers)
         }
     }
 
@@ -325,7 +325,7 @@ async fn access(State(gateway): State<Gateway>, request: Request) -> Response {
         Backend::Ready { address } => {
             gateway.pass(&visitor, &place, Request::from_parts(parts, body), address).await
         }
-        Backend::Starting => gateway.wait(&place, &parts),
+        Backend::Starting { trouble } => gateway.wait(&place, &parts, trouble.as_deref()),
         Backend::Stopped { can_wake: true, .. } => gateway.wake(&visitor, &place, &parts).await,
         other => gateway.explain(&place, &other).answer(&parts.headers),
     }

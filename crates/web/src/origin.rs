@@ -27,7 +27,7 @@ pub(crate) enum Refusal {
     NoHost,
     #[error("The request's Host is none of this server's names.")]
     OtherHost,
-    #[error("Requests from pages of another site are refused.")]
+    #[error("This was sent by a page of another site, so nothing was done.")]
     CrossSite,
     #[error("This page is only shown in a window of its own.")]
     NotVisited,

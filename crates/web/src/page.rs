@@ -46,7 +46,7 @@ pub(crate) fn front(name: &str, groups: &[String], form_token: &str) -> Response
     html(
         StatusCode::OK,
         "front.html",
-        context! { title => "Sojourn", name, groups, token => form_token },
+        context! { title => "Signed in", name, groups, token => form_token },
     )
 }
 
@@ -153,6 +153,21 @@ mod tests {
         let shown = text(message.page()).await;
         assert!(!shown.contains("<i>") && !shown.contains("<img") && !shown.contains("<u>"));
         assert!(!shown.contains("\"onclick"), "{shown}");
+    }
+
+    #[tokio::test]
+    async fn what_is_to_be_typed_looks_like_it() {
+        let message = Message {
+            status: StatusCode::OK,
+            title: "x",
+            paragraphs: &["Run `so <b>` or `x`.", "a ` b"],
+            link: None,
+        };
+        let shown = text(message.page()).await;
+        assert!(
+            shown.contains("<p>Run <code>so &lt;b&gt;</code> or <code>x</code>.</p>"),
+            "{shown}"
+        );
     }
 
     #[tokio::test]

@@ -17,7 +17,10 @@ pub enum Backend {
         can_wake: bool,
         why: String,
     },
-    Starting,
+    /// What keeps it from starting, if anything does, without a full stop.
+    Starting {
+        trouble: Option<String>,
+    },
     Ready {
         address: SocketAddr,
     },

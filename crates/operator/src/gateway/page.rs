@@ -88,15 +88,21 @@ pub(crate) fn form(title: &str, paragraphs: &[String], button: &str, token: &str
 }
 
 /// The page that turns into an instance. It asks at `poll` and goes to `open`.
-pub(crate) fn waiting(instance: &str, poll: &str, open: &str) -> Response {
-    let context = context! { title => "Starting", instance, poll, open };
+pub(crate) fn waiting(instance: &str, trouble: Option<&str>, poll: &str, open: &str) -> Response {
+    let trouble = trouble.map(self::trouble).unwrap_or_default();
+    let context = context! { title => "Starting", instance, trouble, poll, open };
     let mut response = html(StatusCode::SERVICE_UNAVAILABLE, "waiting.html", context);
     response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
     response
 }
 
-pub(crate) fn json(text: &'static str) -> Response {
-    own(StatusCode::OK, "application/json", text.to_owned())
+/// The sentence about what keeps an instance from starting.
+pub(crate) fn trouble(what: &str) -> String {
+    format!("It has trouble: {what}.")
+}
+
+pub(crate) fn json(value: &serde_json::Value) -> Response {
+    own(StatusCode::OK, "application/json", value.to_string())
 }
 
 pub(crate) fn redirect(status: StatusCode, to: &str) -> Response {
@@ -160,7 +166,7 @@ mod tests {
     #[tokio::test]
     async fn the_waiting_page_runs_its_own_script_and_no_other() {
         let poll = "/waiting/ns/lab/shell/x?\"><script>alert(1)</script>";
-        let response = waiting("ns/lab", poll, "/access/ns/lab/shell/x");
+        let response = waiting("ns/lab", None, poll, "/access/ns/lab/shell/x");
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.headers()["retry-after"], "5");
         let policy = response.headers()["content-security-policy"].to_str().unwrap().to_owned();

@@ -82,7 +82,7 @@ impl World {
                 self.patches.lock().unwrap().push(patch);
                 let mut instance = self.instance.lock().unwrap();
                 instance["spec"]["running"] = json!(true);
-                self.backend.send_replace(Backend::Starting);
+                self.backend.send_replace(Backend::Starting { trouble: None });
                 (200, instance.clone())
             }
             _ => failed(403),

@@ -6,6 +6,7 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
+use serde_json::{Value, json};
 
 use super::backend::Backend;
 use super::page;
@@ -26,7 +27,9 @@ pub(super) async fn wait(State(gateway): State<Gateway>, request: Request) -> Re
     }
     match gateway.find(&place) {
         Backend::Ready { .. } => page::redirect(StatusCode::SEE_OTHER, &open),
-        Backend::Starting => gateway.waiting_page(&place, parts.uri.query()),
+        Backend::Starting { trouble } => {
+            gateway.waiting_page(&place, parts.uri.query(), trouble.as_deref())
+        }
         Backend::Stopped { can_wake: true, .. } => page::Message::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "Stopped",
@@ -38,24 +41,42 @@ pub(super) async fn wait(State(gateway): State<Gateway>, request: Request) -> Re
     }
 }
 
-/// Answers when there is something to say, or after a while. `None` when too many ask.
+/// Answers when there is something new to say, or after a while. `None` when too many ask.
 async fn poll(gateway: &Gateway, place: &Place) -> Option<Response> {
     let _permit = gateway.take(&place.key)?;
+    let first = trouble(gateway.find(place));
     let settled = async {
         loop {
             let changed = gateway.changed(&place.key);
             match gateway.find(place) {
-                Backend::Ready { .. } => return r#"{"state":"ready"}"#,
+                Backend::Ready { .. } => return json!({"state": "ready"}),
+                Backend::Starting { trouble } if trouble != first => return waiting(trouble),
                 // It may just have been started, and nobody has seen it yet.
-                Backend::Starting | Backend::Stopped { can_wake: true, .. } => changed.await,
-                _ => return r#"{"state":"other"}"#,
+                Backend::Starting { .. } | Backend::Stopped { can_wake: true, .. } => changed.await,
+                _ => return json!({"state": "other"}),
             }
         }
     };
     let state = match tokio::time::timeout(gateway.patience(), settled).await {
         Ok(state) => state,
-        Err(_) if gateway.find(place) == Backend::Starting => r#"{"state":"waiting"}"#,
-        Err(_) => r#"{"state":"other"}"#,
+        Err(_) => match gateway.find(place) {
+            Backend::Starting { trouble } => waiting(trouble),
+            _ => json!({"state": "other"}),
+        },
     };
-    Some(page::json(state))
+    Some(page::json(&state))
+}
+
+fn trouble(backend: Backend) -> Option<String> {
+    match backend {
+        Backend::Starting { trouble } => trouble,
+        _ => None,
+    }
+}
+
+fn waiting(trouble: Option<String>) -> Value {
+    match trouble {
+        Some(trouble) => json!({"state": "waiting", "trouble": page::trouble(&trouble)}),
+        None => json!({"state": "waiting"}),
+    }
 }

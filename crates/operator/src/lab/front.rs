@@ -38,7 +38,7 @@ impl Backends for World {
                 let why = known.and_then(|one| one.message.clone());
                 Backend::Failed { why: why.unwrap_or_else(|| "it does not run".to_owned()) }
             }
-            _ => Backend::Starting,
+            _ => Backend::Starting { trouble: known.and_then(|one| one.message.clone()) },
         }
     }
 

@@ -100,10 +100,16 @@ fn gone(claim: &Claim) -> String {
     format!("{} is not there any more.", claim.key.name)
 }
 
+/// As mails call it.
+fn title<'a>(instance: &'a Instance, claim: &'a Claim) -> &'a str {
+    let pretty = instance.spec.pretty_name.trim();
+    if pretty.is_empty() { &claim.key.name } else { pretty }
+}
+
 fn judge(instance: Option<&Instance>, claim: &Claim, now: Timestamp, zone: &Zone) -> Judged {
     let meant = |instance: &&Instance| instance.metadata.uid.as_deref() == Some(&claim.uid);
     let Some(instance) = instance.filter(meant) else { return Judged::Refused(gone(claim)) };
-    let name = &claim.key.name;
+    let name = title(instance, claim);
     if instance.metadata.deletion_timestamp.is_some() {
         return Judged::Refused(format!("{name} is being deleted already."));
     }

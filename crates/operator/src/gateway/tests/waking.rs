@@ -105,9 +105,16 @@ async fn what_was_terminated_or_is_being_submitted_stays_off() {
 #[tokio::test]
 async fn a_question_that_waits_is_answered_in_time() {
     let bounds = Bounds { poll: Duration::from_millis(200), ..Bounds::default() };
-    let served = served(Backend::Starting, bounds).await;
+    let served = served(Backend::Starting { trouble: None }, bounds).await;
     let polled = served.get("/waiting/ns/lab/shell/", "").await;
     assert!(polled.ends_with("{\"state\":\"waiting\"}"), "{polled}");
+    let trouble = Some("</p>no \"program\"".to_owned());
+    served.world.backend.send_replace(Backend::Starting { trouble });
+    let polled = served.get("/waiting/ns/lab/shell/", "").await;
+    let said = r#"{"state":"waiting","trouble":"It has trouble: </p>no \"program\"."}"#;
+    assert!(polled.ends_with(said), "{polled}");
+    let shown = served.get("/access/ns/lab/shell/", VISIT).await;
+    assert!(shown.contains("It has trouble: &lt;&#x2f;p&gt;no &quot;program&quot;."), "{shown}");
     served.world.backend.send_replace(Backend::Failed { why: "no image".to_owned() });
     let polled = served.get("/waiting/ns/lab/shell/", "").await;
     assert!(polled.ends_with("{\"state\":\"other\"}"), "{polled}");

@@ -42,13 +42,19 @@ fn refused(backend: &Backend) -> Option<&str> {
 fn who_comes_finds_it_as_it_is() {
     let (world, _) = sample::world();
     assert_eq!(world.find(&key(), "web"), Backend::Missing);
-    assert_eq!(found(json!({}), None), Backend::Starting, "nothing is known of it yet");
+    let unknown = Backend::Starting { trouble: None };
+    assert_eq!(found(json!({}), None), unknown, "nothing is known of it yet");
     let ready = json!({"status": {"environments": environments("Ready")}});
     let address = "10.0.0.7:8080".parse().expect("an address");
     assert_eq!(found(ready.clone(), Some(pod())), Backend::Ready { address });
     assert!(matches!(found(ready, None), Backend::Failed { .. }), "ready, but nowhere");
     let starting = json!({"status": {"environments": environments("Starting")}});
-    assert_eq!(found(starting, Some(pod())), Backend::Starting);
+    assert_eq!(found(starting, Some(pod())), unknown);
+    let stuck = json!({"status": {"environments": [
+        {"name": "web", "phase": "Starting", "message": "no such program"},
+    ]}});
+    let trouble = Some("no such program".to_owned());
+    assert_eq!(found(stuck, None), Backend::Starting { trouble });
     let failed = json!({"status": {"environments": [
         {"name": "web", "phase": "Failed", "message": "no such program"},
     ]}});

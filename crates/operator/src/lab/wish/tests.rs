@@ -142,6 +142,13 @@ fn tomorrow_at_nine_is_by_the_clock_of_the_mails_zone() {
 }
 
 #[test]
+fn it_is_called_as_mails_call_it() {
+    let pretty = json!({"spec": {"prettyName": "Ada's notebook"}});
+    let wish = open(judged(Action::Stop, pretty));
+    assert_eq!(wish.after, "Ada's notebook is being stopped; it can be started again.");
+}
+
+#[test]
 fn words_and_wish_are_of_the_same_zone() {
     let rome = Zone::named("Europe/Rome").expect("a zone");
     // 09:00 there.

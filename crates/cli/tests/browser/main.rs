@@ -1,0 +1,41 @@
+//! The pages that people see, in a real browser: headless Chromium, driven over WebDriver, against
+//! `sojourn up`.
+//!
+//! | variable of the environment | meaning                                                  |
+//! |-----------------------------|----------------------------------------------------------|
+//! | `SOJOURN_REQUIRE_BROWSER`   | `1`: fail rather than skip without Chromium              |
+//! | `SOJOURN_SCREENSHOTS`       | a folder that gets a picture of every page that is shown |
+
+#![expect(clippy::print_stdout, reason = "what was skipped")]
+
+#[path = "../it/client.rs"]
+#[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
+mod client;
+mod driver;
+#[path = "../it/folder.rs"]
+mod folder;
+mod foreign;
+mod gateway;
+mod link;
+#[path = "../lab/objects.rs"]
+#[allow(dead_code, reason = "the tests of the lab, whose it is, use all of it")]
+mod objects;
+mod page;
+#[path = "../lab/person.rs"]
+#[allow(dead_code, reason = "the tests of the lab, whose it is, use all of it")]
+mod person;
+#[path = "../it/process.rs"]
+#[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
+mod process;
+mod server;
+mod sign_in;
+mod stage;
+#[path = "../pods/survivors.rs"]
+#[allow(dead_code, reason = "the tests of Pods, whose it is, use all of it")]
+mod survivors;
+#[path = "../lab/tool.rs"]
+#[allow(dead_code, reason = "the tests of the lab, whose it is, use all of it")]
+mod tool;
+#[path = "../lab/wait.rs"]
+#[allow(dead_code, reason = "the tests of the lab, whose it is, use all of it")]
+mod wait;
