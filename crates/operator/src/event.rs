@@ -1,19 +1,26 @@
 //! Kubernetes Events: what people see in `kubectl describe`.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use prometheus_client::metrics::counter::Counter;
 use ring::digest::{SHA256, digest};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::Clock;
 
-/// Events that wait to be written; what is over that is left out and counted in the log.
-const MOST_WAITING: usize = 1000;
+/// Events that wait to be written; what is over that is left out and counted.
+const MOST_WAITING: usize = 10_000;
+/// How many are written at once.
+const LANES: usize = 16;
 const COMPONENT: &str = "sojourn";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,12 +38,31 @@ impl Severity {
     }
 }
 
-/// Writes Events, in order, one at a time.
+/// Writes Events, several at once; those about one object in order.
 #[derive(Clone)]
 pub struct Events {
     client: Client,
     clock: Arc<dyn Clock>,
-    queue: mpsc::Sender<Event>,
+    /// An object has one lane. How long they are together, `room` decides.
+    lanes: Arc<[UnboundedSender<Waiting>]>,
+    room: Arc<Semaphore>,
+    left_out: Arc<LeftOut>,
+}
+
+/// An Event on its way, with its share of the room.
+struct Waiting {
+    event: Event,
+    room: OwnedSemaphorePermit,
+}
+
+/// What there was no room for.
+#[derive(Debug)]
+struct LeftOut {
+    /// So many may wait.
+    most: usize,
+    total: Counter,
+    /// Since the log last told of some.
+    untold: AtomicU64,
 }
 
 impl std::fmt::Debug for Events {
@@ -46,24 +72,32 @@ impl std::fmt::Debug for Events {
 }
 
 impl Events {
-    /// The writer, and the work that somebody has to run.
+    /// The writer, and the work that somebody has to run. `left_out` counts what is not written.
     pub fn new(
         client: Client,
         clock: Arc<dyn Clock>,
+        left_out: Counter,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let (queue, mut waiting) = mpsc::channel::<Event>(MOST_WAITING);
-        let events = Self { client: client.clone(), clock, queue };
-        let work = async move {
-            while let Some(event) = waiting.recv().await {
-                if let Err(error) = create(&client, &event).await {
-                    tracing::warn!(
-                        error = &error as &dyn std::error::Error,
-                        "cannot write an Event"
-                    );
-                }
-            }
-        };
-        (events, work)
+        Self::with_room(client, clock, left_out, MOST_WAITING)
+    }
+
+    fn with_room(
+        client: Client,
+        clock: Arc<dyn Clock>,
+        left_out: Counter,
+        most: usize,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let (lanes, ends): (Vec<_>, Vec<_>) = (0..LANES).map(|_| mpsc::unbounded_channel()).unzip();
+        let room = Arc::new(Semaphore::new(most));
+        let left_out = Arc::new(LeftOut { most, total: left_out, untold: AtomicU64::new(0) });
+        let work = join_all(
+            ends.into_iter()
+                .map(|lane| write(client.clone(), lane, room.clone(), left_out.clone())),
+        );
+        let events = Self { client, clock, lanes: lanes.into(), room, left_out };
+        (events, async move {
+            work.await;
+        })
     }
 
     /// Says something about an object. `id` makes it one Event however often it is said.
@@ -75,9 +109,14 @@ impl Events {
         message: &str,
         id: &str,
     ) {
+        let Ok(room) = self.room.clone().try_acquire_owned() else {
+            self.left_out.add();
+            return;
+        };
         let event = event(about, severity, reason, message, id, self.clock.now());
-        if self.queue.try_send(event).is_err() {
-            tracing::warn!(reason, "too many Events wait; one is left out");
+        if let Some(lane) = self.lanes.get(lane_of(about)) {
+            // Nobody writes any more: the process ends.
+            drop(lane.send(Waiting { event, room }));
         }
     }
 
@@ -91,6 +130,52 @@ impl Events {
         id: &str,
     ) -> Result<(), kube::Error> {
         create(&self.client, &event(about, severity, reason, message, id, self.clock.now())).await
+    }
+}
+
+/// The same for all that is said about an object.
+fn lane_of(about: &ObjectReference) -> usize {
+    let mut hasher = DefaultHasher::new();
+    (&about.uid, &about.namespace, &about.name).hash(&mut hasher);
+    usize::try_from(hasher.finish() % LANES as u64).unwrap_or_default()
+}
+
+/// Writes what comes along one lane, until nobody can say anything more.
+async fn write(
+    client: Client,
+    mut lane: UnboundedReceiver<Waiting>,
+    room: Arc<Semaphore>,
+    left_out: Arc<LeftOut>,
+) {
+    while let Some(Waiting { event, room: taken }) = lane.recv().await {
+        if let Err(error) = create(&client, &event).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot write an Event");
+        }
+        drop(taken);
+        // The burst is over.
+        if room.available_permits() == left_out.most {
+            left_out.tell();
+        }
+    }
+}
+
+impl LeftOut {
+    fn add(&self) {
+        self.total.inc();
+        // A burst without end is told of now and then.
+        if self.untold.fetch_add(1, Ordering::Relaxed) + 1 >= self.most as u64 {
+            self.tell();
+        }
+    }
+
+    fn tell(&self) {
+        let count = self.untold.swap(0, Ordering::Relaxed);
+        if count > 0 {
+            tracing::warn!(
+                count,
+                "Events came faster than they could be written; so many were left out"
+            );
+        }
     }
 }
 
@@ -135,3 +220,6 @@ fn event(
         ..Event::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

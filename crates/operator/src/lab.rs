@@ -133,7 +133,8 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Result<Started, StartErro
         Arc::new(move |key| queue.wake(key))
     };
     let config = Arc::new(Configuration::<LabConfig>::default());
-    let (events, events_work) = Events::new(client.clone(), clock.clone());
+    let (events, events_work) =
+        Events::new(client.clone(), clock.clone(), metrics.events_left_out("lab"));
     tasks.spawn("events", events_work);
     let parts = Arc::new(Parts::default());
     parts.fall_back_to(Arc::new(EventChannel { events: events.clone(), world: world.clone() }));

@@ -103,6 +103,19 @@ impl Metrics {
         })
     }
 
+    /// Counts the Events of a controller that were not written.
+    pub fn events_left_out(&self, controller: &'static str) -> Counter {
+        let counter = Counter::default();
+        self.with(|registry| {
+            registry.sub_registry_with_label(("controller".into(), controller.into())).register(
+                "events_left_out",
+                "Events that were not written because too many waited",
+                counter.clone(),
+            );
+        });
+        counter
+    }
+
     pub fn counter(&self, name: &'static str, help: &'static str) -> Counter {
         let counter = Counter::<u64, AtomicU64>::default();
         self.with(|known| known.registry.register(name, help, counter.clone()));
