@@ -131,6 +131,7 @@ fn intent(created_at: Timestamp, running: bool) -> Intent {
         persistent: true,
         inactivity: Inactivity {
             enabled: true,
+            opted_out: false,
             notify: true,
             stop_after: Term::Span(DAY * 14),
             delete_after_stopped: Term::Span(DAY * 10),

@@ -28,9 +28,9 @@ pub(super) enum Verdict {
 /// The ladder that the instance is on.
 pub(super) fn decide(state: &mut State, turn: &mut Turn<'_>) -> Verdict {
     let policy = &turn.intent.inactivity;
-    if !policy.enabled {
+    if policy.opted_out || !policy.enabled {
         reset(state, turn.now);
-        turn.because(Reason::Disabled);
+        turn.because(if policy.opted_out { Reason::OptedOut } else { Reason::Disabled });
         return Verdict::Stays;
     }
     if let Some(until) = state.keep.holds(turn.now) {

@@ -31,8 +31,10 @@ pub struct Intent {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inactivity {
-    /// The controller is on and the namespace has not opted out.
+    /// The controller is on.
     pub enabled: bool,
+    /// The namespace wants to be left alone.
+    pub opted_out: bool,
     pub notify: bool,
     pub stop_after: Term,
     pub delete_after_stopped: Term,

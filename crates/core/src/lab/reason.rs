@@ -4,6 +4,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
+use super::keep::ALLOWANCE;
 use crate::activity::Source;
 
 /// Every reason that a decision of this family gives.
@@ -69,55 +70,60 @@ pub enum Reason {
 }
 
 impl fmt::Display for Reason {
-    /// A short sentence without a full stop. Times are UTC, to the second.
+    /// A short clause without a full stop, as it stands in a list beside what comes and when; its
+    /// reader is the owner. Times are UTC, to the second.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Disabled => f.write_str("inactivity is switched off here"),
-            Self::OptedOut => f.write_str("the namespace has opted out"),
-            Self::Paused => f.write_str("paused: nothing is decided"),
-            Self::ObserveOnly => f.write_str("observed only: decided, and nothing is done"),
+            Self::Disabled => f.write_str("stopping what nobody uses is switched off here"),
+            Self::OptedOut => f.write_str("its namespace has opted out"),
+            Self::Paused => f.write_str("paused: nothing is decided while that is so"),
+            Self::ObserveOnly => {
+                f.write_str("only observed: what would happen is said, and nothing is done")
+            }
             Self::KeptUntil(until) => write!(f, "kept until {}", Utc(*until)),
             Self::KeepAllowanceUsedUp => {
-                f.write_str("asked to be kept, but the allowance is used up")
+                write!(f, "its owner asked to keep it, which is possible {ALLOWANCE} times only")
             }
-            Self::Never => f.write_str("the template says never"),
+            Self::Never => f.write_str("its Template says never"),
             Self::InUse { last, source: None } => write!(f, "last used at {}", Utc(*last)),
             Self::InUse { last, source: Some(source) } => {
                 write!(f, "last used at {}, seen by {source}", Utc(*last))
             }
-            Self::NotIdleYet { due } => write!(f, "stays as it is until {}", Utc(*due)),
+            Self::NotIdleYet { due } => write!(f, "if nobody uses it until {}", Utc(*due)),
             Self::Blind { since } => {
+                let since = Utc(*since);
                 write!(
                     f,
-                    "a source of activity is blind since {}: idle time stands still",
-                    Utc(*since)
+                    "since {since} nobody can see whether it is used: that time does not count"
                 )
             }
-            Self::NothingObserves => {
-                f.write_str("no source of activity is configured, so nothing is known to be idle")
-            }
+            Self::NothingObserves => f.write_str(
+                "nothing watches whether it is used, as no source of activity is configured",
+            ),
             Self::Undelivered { attempts } => {
-                write!(f, "a notice was not accepted yet, after {}", Attempts(*attempts))
+                write!(f, "its owner could not be told yet, after {}", Attempts(*attempts))
             }
             Self::IntervalRuns { until } => {
-                write!(f, "warned, and given time until {}", Utc(*until))
+                write!(f, "its owner was warned, and has time until {}", Utc(*until))
             }
-            Self::SubmissionPending => f.write_str("a submission is not done yet"),
+            Self::SubmissionPending => f.write_str("its data is not handed in yet"),
             Self::Idle { since } => write!(f, "not used since {}", Utc(*since)),
             Self::WarningDue { alert, of } => write!(f, "warning {alert} of {of} is due"),
-            Self::LadderDone => f.write_str("every warning was given, and its time is over"),
+            Self::LadderDone => f.write_str("the time that it was given is over"),
             Self::StoppedLongAgo { since } => write!(f, "stopped since {}", Utc(*since)),
             Self::Expired { at } => write!(f, "its lifespan ends at {}", Utc(*at)),
             Self::StatusEnded { misses } => {
-                write!(f, "its status said {misses} times in a row that it has ended")
+                write!(f, "its status check found {misses} times in a row that it has ended")
             }
-            Self::StatusDeadline { at } => write!(f, "its status named {} as the end", Utc(*at)),
-            Self::StatusUnclear => f.write_str("its status gave no clear answer"),
-            Self::StatusCheckDue { at } => {
-                write!(f, "its status is looked at again at {}", Utc(*at))
+            Self::StatusDeadline { at } => {
+                write!(f, "its status check named {} as its end", Utc(*at))
             }
-            Self::Deleting => f.write_str("being deleted"),
-            Self::Restarted => f.write_str("started again"),
+            Self::StatusUnclear => {
+                f.write_str("its status check had no clear answer, from which nothing follows")
+            }
+            Self::StatusCheckDue { at } => write!(f, "its status is checked at {}", Utc(*at)),
+            Self::Deleting => f.write_str("it is being deleted"),
+            Self::Restarted => f.write_str("it was started again"),
         }
     }
 }
@@ -158,10 +164,22 @@ mod tests {
                 "last used at 2026-11-17T07:00:00Z, seen by BastionSSH",
             ),
             (Reason::WarningDue { alert: 2, of: 3 }, "warning 2 of 3 is due"),
-            (Reason::Undelivered { attempts: 1 }, "a notice was not accepted yet, after 1 attempt"),
+            (Reason::NotIdleYet { due: at }, "if nobody uses it until 2026-11-17T07:00:00Z"),
+            (
+                Reason::IntervalRuns { until: at },
+                "its owner was warned, and has time until 2026-11-17T07:00:00Z",
+            ),
+            (
+                Reason::Undelivered { attempts: 1 },
+                "its owner could not be told yet, after 1 attempt",
+            ),
+            (
+                Reason::KeepAllowanceUsedUp,
+                "its owner asked to keep it, which is possible 3 times only",
+            ),
             (
                 Reason::StatusEnded { misses: 3 },
-                "its status said 3 times in a row that it has ended",
+                "its status check found 3 times in a row that it has ended",
             ),
             (
                 Reason::Expired { at: Timestamp::UNIX_EPOCH },

@@ -67,6 +67,7 @@ impl Scene {
     pub(super) fn new() -> Self {
         let inactivity = Inactivity {
             enabled: true,
+            opted_out: false,
             notify: true,
             stop_after: Term::Span(DAY * 14),
             delete_after_stopped: Term::Never,

@@ -94,7 +94,8 @@ fn inactivity(
     let annotated = template.and_then(validity::custom_alerts);
     let specified = template.and_then(|t| t.spec.max_alerts).and_then(|n| u32::try_from(n).ok());
     Inactivity {
-        enabled: config.enable_instance_inactive_termination && !opt_outs.inactivity,
+        enabled: config.enable_instance_inactive_termination,
+        opted_out: opt_outs.inactivity,
         notify: config.enable_inactivity_notifications,
         stop_after: terms.stop_after,
         delete_after_stopped: terms.delete_after_stopped,

@@ -103,7 +103,7 @@ fn a_namespace_opts_out_by_label_or_annotation() {
     assert!(OptOuts::of(&none, &map(EXPIRATION_IGNORE, "true")).expiration);
 
     let out = intent(&plain(), None, inactivity, &LabConfig::default()).expect("an intent");
-    assert!(!out.inactivity.enabled && out.expiration.enabled);
+    assert!(out.inactivity.opted_out && out.expiration.enabled);
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn a_start_begins_everything_anew() {
 #[test]
 fn who_opted_out_is_not_deleted_either() {
     let mut scene = Scene::stopped();
-    scene.intent.inactivity.enabled = false;
+    scene.intent.inactivity.opted_out = true;
     scene.intent.inactivity.notify = false;
     scene.pass(DAY * 100);
     assert_eq!(scene.acts(), []);

@@ -279,12 +279,15 @@ fn nothing_at_all_has_passed_at_once() {
 #[test]
 fn who_opted_out_is_left_alone_and_use_is_still_tracked() {
     let mut scene = warned(3);
-    scene.intent.inactivity.enabled = false;
+    scene.intent.inactivity.opted_out = true;
     scene.pass(DAY * 100);
     scene.used();
     scene.settle();
     assert_eq!(scene.acts(), []);
     assert_eq!(scene.state.activity.last, Some(scene.now));
     assert_eq!(scene.state.ladder, Ladder::default());
+    assert_eq!(scene.ask().why, [Reason::OptedOut]);
+    scene.intent.inactivity.opted_out = false;
+    scene.intent.inactivity.enabled = false;
     assert_eq!(scene.ask().why, [Reason::Disabled]);
 }
