@@ -91,6 +91,8 @@ pub struct Facts {
     pub template: String,
     /// Why, in words, without a full stop: "it has not been used for 14 days".
     pub reason: String,
+    /// The time that those words end with, where they end with "since" or "at".
+    pub reason_time: Option<Timestamp>,
     /// When it happens; of warnings only.
     pub deadline: Option<Timestamp>,
     /// How long that is from now.
@@ -107,6 +109,16 @@ pub struct Facts {
     pub detail: Option<String>,
 }
 
+impl Facts {
+    /// The whole reason, with its time as whoever reads it is used to.
+    pub fn reason(&self, show: impl FnOnce(Timestamp) -> String) -> String {
+        match self.reason_time {
+            Some(at) => format!("{} {}", self.reason, show(at)),
+            None => self.reason.clone(),
+        }
+    }
+}
+
 impl fmt::Debug for Facts {
     /// Without the signed links, which must not get into logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -117,6 +129,7 @@ impl fmt::Debug for Facts {
             .field("pretty_name", &self.pretty_name)
             .field("template", &self.template)
             .field("reason", &self.reason)
+            .field("reason_time", &self.reason_time)
             .field("deadline", &self.deadline)
             .field("remaining", &self.remaining)
             .field("alert", &self.alert)

@@ -21,6 +21,7 @@
 //! | `alert.number`, `alert.of` | which warning of how many |
 //! | `url` | where the instance is |
 //! | `keep_hour`, `keep_tomorrow`, `stop` | signed links |
+//! | `zone` | the name of the time zone that times are shown in |
 //! | `detail` | more about what went wrong, in lines |
 
 use std::collections::BTreeMap;
@@ -225,7 +226,8 @@ fn values(notice: &Notice, zone: &Zone) -> Value {
         namespace => one_line(&facts.namespace, LONGEST_NAME),
         pretty_name => pretty_name.as_str(),
         template => one_line(&facts.template, LONGEST_NAME),
-        reason => one_line(&facts.reason, LONGEST_REASON),
+        reason => one_line(&facts.reason(|at| zone.show(at)), LONGEST_REASON),
+        zone => zone.name(),
         deadline => optional(facts.deadline.map(|at| zone.show(at))),
         remaining => optional(facts.remaining.map(span_in_words)),
         alert => facts.alert.map_or(Value::from(()), |(number, of)| context! { number, of }),
@@ -255,6 +257,7 @@ fn sample(kind: Kind) -> Notice {
             pretty_name: "Sample environment".to_owned(),
             template: "sample-template".to_owned(),
             reason: "it has not been used for 14 days".to_owned(),
+            reason_time: None,
             deadline: Some(Timestamp::UNIX_EPOCH),
             remaining: Some(SignedDuration::from_hours(24)),
             alert: Some((1, 3)),

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::plain::{one_line, web_link};
 use super::template::{Rendered, Templates};
-use super::{Channel, Facts, Notice, SendError};
+use super::{Channel, Facts, Notice, SendError, Zone};
 
 /// From connecting to the end of the answer.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -84,7 +84,9 @@ impl Webhook {
         let request = self.client.post(self.url.clone()).header(IDEMPOTENCY_KEY, key);
         let request = match self.form {
             Form::Json => request.json(&Everything::of(notice, &rendered)),
-            Form::Slack => request.json(&Words { text: words(notice, &rendered) }),
+            Form::Slack => {
+                request.json(&Words { text: words(notice, &rendered, self.templates.zone()) })
+            }
         };
         let exchange = async {
             let answer = request.send().await.map_err(|error| {
@@ -157,12 +159,12 @@ struct Words {
 }
 
 /// The words for a chat. Slack reads `<…>` as links and mentions, so these signs are escaped.
-fn words(notice: &Notice, rendered: &Rendered) -> String {
+fn words(notice: &Notice, rendered: &Rendered, zone: &Zone) -> String {
     let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let person = [&notice.to.name, &notice.to.email].into_iter().find(|text| !text.is_empty());
     let person = person.map(|person| format!("{}: ", one_line(person, 100))).unwrap_or_default();
     let mut text = escape(&format!("{person}{}", rendered.subject));
-    let reason = one_line(&notice.facts.reason, LONGEST_ANSWER);
+    let reason = one_line(&notice.facts.reason(|at| zone.show(at)), LONGEST_ANSWER);
     if !reason.is_empty() {
         text.push_str(&escape(&format!(", because {reason}")));
     }
@@ -199,7 +201,7 @@ struct Told<'a> {
     namespace: &'a str,
     pretty_name: &'a str,
     template: &'a str,
-    reason: &'a str,
+    reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     deadline: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -245,7 +247,7 @@ impl<'a> Told<'a> {
             namespace: &facts.namespace,
             pretty_name: &facts.pretty_name,
             template: &facts.template,
-            reason: &facts.reason,
+            reason: facts.reason(|at| format!("{at:.0}")),
             deadline: facts.deadline.map(|at| at.to_string()),
             remaining_seconds: facts.remaining.map(|span| span.as_secs()),
             alert: facts.alert.map(|(number, of)| Alert { number, of }),

@@ -64,6 +64,7 @@ pub(crate) fn notice(recorded: &Recorded<NoticeKind>, parts: &Parts<'_>) -> Noti
             .unwrap_or_else(|| parts.now.saturating_add(LINK_LIFE).unwrap_or(parts.now));
         Some(links.sign(parts.key, uid, action, end))
     };
+    let (reason, reason_time) = because(recorded.kind, parts.state);
     let stoppable = recorded.kind == NoticeKind::InactivityWarning;
     Notice {
         id: recorded.id.as_str().to_owned(),
@@ -74,7 +75,8 @@ pub(crate) fn notice(recorded: &Recorded<NoticeKind>, parts: &Parts<'_>) -> Noti
             namespace: parts.key.namespace.clone(),
             pretty_name: spec.pretty_name.clone(),
             template: spec.template.name.clone(),
-            reason: because(recorded.kind, parts.state),
+            reason,
+            reason_time,
             deadline: recorded.deadline,
             remaining: recorded.deadline.map(|deadline| deadline.duration_since(parts.now)),
             alert: recorded.alert,
@@ -100,39 +102,38 @@ const fn warns(kind: NoticeKind) -> bool {
     }
 }
 
-/// Why, as what follows "because": nothing, if the state does not say.
-fn because(kind: NoticeKind, state: &State) -> String {
+/// Why, as what follows "because", and the time that it ends with: nothing, if the state does not say.
+fn because(kind: NoticeKind, state: &State) -> (String, Option<Timestamp>) {
     let has = if warns(kind) { "has" } else { "had" };
     let off = state.ladder.stage.is_off();
-    let why = match kind {
+    let (words, time) = match kind {
         NoticeKind::InactivityWarning | NoticeKind::Stopped => unused(has, state),
         NoticeKind::Deleted if !off => unused(has, state),
         NoticeKind::DeletionWarning | NoticeKind::Deleted => {
-            state.power.stopped_at.map(|at| format!("it {has} been stopped since {at:.0}"))
+            (format!("it {has} been stopped since"), state.power.stopped_at)
         }
         NoticeKind::ExpiryWarning | NoticeKind::Expired => {
-            state.expiration.expires_at.map(|at| format!("its lifespan ended at {at:.0}"))
+            ("its lifespan ended at".to_owned(), state.expiration.expires_at)
         }
         NoticeKind::SubmissionFailed => {
-            let failed = failed_submissions(state).map(|entry| entry.attempts).max();
-            failed.map(|attempts| match attempts {
-                0 | 1 => "the attempt failed".to_owned(),
-                attempts => format!("{attempts} attempts failed"),
-            })
+            let words = match failed_submissions(state).map(|entry| entry.attempts).max() {
+                None => String::new(),
+                Some(0 | 1) => "the attempt failed".to_owned(),
+                Some(attempts) => format!("{attempts} attempts failed"),
+            };
+            return (words, None);
         }
     };
-    why.unwrap_or_default()
+    if time.is_some() { (words, time) } else { (String::new(), None) }
 }
 
-fn unused(has: &str, state: &State) -> Option<String> {
+fn unused(has: &str, state: &State) -> (String, Option<Timestamp>) {
     let started = state.power.started_at;
     match state.activity.last {
         Some(last) if started.is_none_or(|started| last > started) => {
-            Some(format!("it {has} not been used since {last:.0}"))
+            (format!("it {has} not been used since"), Some(last))
         }
-        Some(_) | None => {
-            started.map(|at| format!("it {has} not been used since it was started at {at:.0}"))
-        }
+        Some(_) | None => (format!("it {has} not been used since it was started at"), started),
     }
 }
 
@@ -218,7 +219,8 @@ fn words(notice: &Notice) -> String {
         text.push_str(&format!(" at {deadline:.0}"));
     }
     if !facts.reason.is_empty() {
-        text.push_str(&format!(", because {}", facts.reason));
+        let reason = facts.reason(|at| format!("{at:.0}"));
+        text.push_str(&format!(", because {reason}"));
     }
     if let Some(detail) = &facts.detail {
         text.push_str(&format!(": {}", detail.replace('\n', "; ")));

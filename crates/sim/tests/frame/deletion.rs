@@ -179,7 +179,7 @@ async fn the_farewell_is_told_before_it_is_gone() {
     nothing_is_left(&world).await;
     assert_eq!(told(&world), ["expiry-warning", "expired"]);
     let farewell = &world.received()[1].notice;
-    assert!(farewell.facts.reason.starts_with("its lifespan ended at "), "{farewell:?}");
+    assert!(farewell.facts.reason.starts_with("its lifespan ended at"), "{farewell:?}");
 }
 
 /// Warned of its end, and then the mail server went down; just after its end.

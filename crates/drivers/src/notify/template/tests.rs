@@ -47,7 +47,7 @@ This is warning 1 of 3.
 
 With one click (each link opens a page that asks you once more):
 - keep it for one more hour: https://sojourn.example.org/keep-hour
-- keep it until tomorrow, 09:00: https://sojourn.example.org/keep-tomorrow
+- keep it until tomorrow, 09:00 Europe/Rome: https://sojourn.example.org/keep-tomorrow
 - stop it now, I am done: https://sojourn.example.org/stop
 
 --\x20
@@ -67,6 +67,16 @@ You get this mail because this environment was lent to you. Nobody reads answers
     ] {
         assert!(sent.html.contains(part), "{part} is not in\n{}", sent.html);
     }
+}
+
+#[test]
+fn the_time_of_a_reason_is_shown_in_the_zone_too() {
+    let mut told = notice(Kind::Stopped);
+    told.facts.reason = "it had not been used since".to_owned();
+    told.facts.reason_time = Some("2026-11-17T08:00:00Z".parse().unwrap());
+    let sent = rome().render(&told).unwrap();
+    let because = "because it had not been used since Tuesday 17 November 2026, 09:00 Europe/Rome.";
+    assert!(sent.text.contains(because), "{}", sent.text);
 }
 
 #[test]

@@ -62,7 +62,8 @@ fn notice() -> Notice {
             namespace: "ns".to_owned(),
             pretty_name: "Lab <!channel> & \"co\"\r\nx".to_owned(),
             template: "os".to_owned(),
-            reason: "it is idle".to_owned(),
+            reason: "it is idle since".to_owned(),
+            reason_time: Some("2026-11-16T08:00:00Z".parse().unwrap()),
             deadline: Some("2026-11-17T09:00:00Z".parse().unwrap()),
             remaining: Some(SignedDuration::from_hours(24)),
             alert: Some((1, 3)),
@@ -106,7 +107,7 @@ async fn a_program_gets_every_fact_and_the_id_as_key() {
                 "namespace": "ns",
                 "prettyName": "Lab <!channel> & \"co\"\r\nx",
                 "template": "os",
-                "reason": "it is idle",
+                "reason": "it is idle since 2026-11-16T08:00:00Z",
                 "deadline": "2026-11-17T09:00:00Z",
                 "remainingSeconds": 86400,
                 "alert": { "number": 1, "of": 3 },
@@ -123,7 +124,8 @@ async fn a_chat_gets_words_without_mentions_and_without_signed_links() {
     assert_eq!(send(&channel(Form::Slack, address)).await, Ok(()));
     let request = heard.await.unwrap();
     let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
-    let text = "Ada: Lab &lt;!channel&gt; &amp; \"co\" x will be stopped in 1 day, because it is idle\n\
+    let text = "Ada: Lab &lt;!channel&gt; &amp; \"co\" x will be stopped in 1 day, because it is idle since \
+                Monday 16 November 2026, 08:00 UTC\n\
                 https://x/access";
     assert_eq!(body, json!({ "text": text }));
 }
