@@ -86,7 +86,16 @@ impl Delivery {
 pub struct Outcome {
     pub id: NoticeId,
     pub at: Timestamp,
-    pub result: Result<(), String>,
+    pub result: Result<(), Failure>,
+}
+
+/// Why nobody is known to have accepted a notice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// In the words of whoever refused it.
+    Refused(String),
+    /// The process that tried has ended since, and what it heard went with it.
+    Lost,
 }
 
 /// What happens when nobody accepts a notice.
@@ -107,6 +116,15 @@ pub struct Outbox<K> {
 impl<K> Default for Outbox<K> {
     fn default() -> Self {
         Self { notices: Vec::new() }
+    }
+}
+
+impl<K> Notice<K> {
+    /// When it was last attempted, if nobody is known to have answered since.
+    pub fn unanswered_since(&self) -> Option<Timestamp> {
+        let Delivery::Waiting { next } = self.delivery else { return None };
+        let tried = self.attempts > 0 && self.error.is_none();
+        tried.then(|| next.checked_sub(back_off(self.attempts)).unwrap_or(Timestamp::MIN))
     }
 }
 
@@ -182,7 +200,13 @@ impl<K: Copy> Outbox<K> {
                     notice.delivery = Delivery::Delivered { at: outcome.at };
                     notice.error = None;
                 }
-                (Err(error), Delivery::Waiting { .. }) => notice.error = Some(error.clone()),
+                (Err(Failure::Refused(words)), Delivery::Waiting { .. }) => {
+                    notice.error = Some(words.clone());
+                }
+                // There is nothing to wait for: it may not even have been tried.
+                (Err(Failure::Lost), Delivery::Waiting { next }) => {
+                    notice.delivery = Delivery::Waiting { next: next.min(notice.recorded_at) };
+                }
                 (_, Delivery::Delivered { .. }) | (Err(_), Delivery::Waived { .. }) => {}
             }
         }

@@ -173,6 +173,7 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Result<Started, StartErro
     let lab = Arc::new(Lab {
         client,
         clock: clock.clone(),
+        since: clock.now(),
         world,
         config,
         tracker,

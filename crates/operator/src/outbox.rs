@@ -192,6 +192,11 @@ impl Outbox {
         }
     }
 
+    /// Whether an attempt is under way, or its outcome waits to be taken.
+    pub fn knows(&self, key: &Key, id: &str) -> bool {
+        self.shared.state().entries.get(key).is_some_and(|entries| entries.contains_key(id))
+    }
+
     /// The object's status holds the outcome that [`Outbox::outcome`] gave.
     pub fn taken(&self, key: &Key, id: &str) {
         let mut state = self.shared.state();

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::activity::{Seen, Source};
 use crate::coverage::Coverage;
 use crate::known::Known;
-use crate::notice::{Notice, OnUndeliverable, Outcome};
+use crate::notice::{Failure, Notice, OnUndeliverable, Outcome};
 use crate::term::Term;
 
 use super::effect::Effect;
@@ -220,7 +220,7 @@ impl Scene {
             Effect::Notify(notice) => {
                 let result = match self.mail {
                     Mail::Works => Some(Ok(())),
-                    Mail::Down => Some(Err("the mail server is down".to_owned())),
+                    Mail::Down => Some(Err(Failure::Refused("the mail server is down".to_owned()))),
                     Mail::Silent => None,
                 };
                 let (id, at) = (notice.id.clone(), self.now);

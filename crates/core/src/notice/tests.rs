@@ -21,7 +21,8 @@ fn waiting(name: &str) -> Outbox<Kind> {
 }
 
 fn outcome(name: &str, seconds: i64, result: Result<(), &str>) -> Outcome {
-    Outcome { id: id(name), at: at(seconds), result: result.map_err(str::to_owned) }
+    let result = result.map_err(|words| Failure::Refused(words.to_owned()));
+    Outcome { id: id(name), at: at(seconds), result }
 }
 
 fn delivery(outbox: &Outbox<Kind>) -> Delivery {
@@ -78,6 +79,25 @@ fn what_was_accepted_stays_delivered() {
     assert_eq!(outbox.notices[0].error, None);
     let stored = outbox.clone();
     assert_eq!(outbox.attempt(&stored, at(100), |_| true), []);
+}
+
+#[test]
+fn what_nobody_heard_the_answer_to_is_tried_again_at_once() {
+    let lost = |seconds| Outcome { id: id("a"), at: at(seconds), result: Err(Failure::Lost) };
+    let mut outbox = waiting("a");
+    assert_eq!(outbox.notices[0].unanswered_since(), None, "nobody tried");
+    let stored = outbox.clone();
+    assert_eq!(outbox.attempt(&stored, at(10), |_| true).len(), 1);
+    assert_eq!(outbox.notices[0].unanswered_since(), Some(at(10)));
+    outbox.settle(&[lost(12)]);
+    assert_eq!(delivery(&outbox), Delivery::Waiting { next: at(0) });
+    let stored = outbox.clone();
+    assert_eq!(outbox.attempt(&stored, at(12), |_| true)[0].attempts, 2);
+    assert_eq!(outbox.notices[0].unanswered_since(), Some(at(12)));
+    outbox.settle(&[outcome("a", 13, Err("down"))]);
+    assert_eq!(outbox.notices[0].unanswered_since(), None, "somebody answered");
+    outbox.settle(&[outcome("a", 14, Ok(())), lost(15)]);
+    assert_eq!(delivery(&outbox), Delivery::Delivered { at: at(14) });
 }
 
 #[test]

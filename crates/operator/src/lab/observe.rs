@@ -10,7 +10,8 @@ use sojourn_core::activity::Seen;
 use sojourn_core::key::Key;
 use sojourn_core::known::Known;
 use sojourn_core::lab::observed::{Job, JobEnd};
-use sojourn_core::notice::{Delivery, Outcome};
+use sojourn_core::lab::state::NoticeKind;
+use sojourn_core::notice::{Delivery, Failure, Notice, Outcome};
 use sojourn_drivers::submission::Receipt;
 
 use super::object::{child_name, job_name};
@@ -46,15 +47,23 @@ impl Lab {
         let waiting = subject.state.outbox.notices.iter();
         waiting
             .filter(|notice| matches!(notice.delivery, Delivery::Waiting { .. }))
-            .filter_map(|notice| {
-                let outcome = self.outbox.outcome(&subject.key, notice.id.as_str())?;
-                Some(Outcome {
-                    id: notice.id.clone(),
-                    at: outcome.at,
-                    result: outcome.result.map(drop).map_err(|failure| failure.words),
-                })
-            })
+            .filter_map(|notice| self.outcome(&subject.key, notice))
             .collect()
+    }
+
+    fn outcome(&self, key: &Key, notice: &Notice<NoticeKind>) -> Option<Outcome> {
+        let id = notice.id.clone();
+        if let Some(outcome) = self.outbox.outcome(key, id.as_str()) {
+            let result = outcome.result.map(drop);
+            let result = result.map_err(|failure| Failure::Refused(failure.words));
+            return Some(Outcome { id, at: outcome.at, result });
+        }
+        let by_another = notice.unanswered_since().is_some_and(|tried| tried <= self.since);
+        (by_another && !self.outbox.knows(key, id.as_str())).then(|| Outcome {
+            id,
+            at: self.clock.now(),
+            result: Err(Failure::Lost),
+        })
     }
 
     /// The Jobs of submissions that are under way or whose end is not on record.

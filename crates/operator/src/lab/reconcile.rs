@@ -67,6 +67,8 @@ impl Settings {
 pub(crate) struct Lab {
     pub(crate) client: Client,
     pub(crate) clock: Arc<dyn Clock>,
+    /// When this process took over: what was under way before was another's.
+    pub(crate) since: Timestamp,
     pub(crate) world: Arc<World>,
     pub(crate) config: Arc<Configuration<LabConfig>>,
     pub(crate) tracker: Tracker,

@@ -10,7 +10,7 @@ use super::super::super::scene::{DAY, HOUR, MINUTE, Scene, start};
 use super::super::super::state::{NoticeKind, State, StopReason};
 use super::super::super::{LabDecision, moment};
 use crate::decision::Wake;
-use crate::notice::{Delivery, Notice, OnUndeliverable, Outcome};
+use crate::notice::{Delivery, Failure, Notice, OnUndeliverable, Outcome};
 use crate::term::Term;
 
 const MILLI: SignedDuration = SignedDuration::from_millis(1);
@@ -58,6 +58,8 @@ enum Post {
     /// It is accepted and an error comes back, or nothing.
     AcceptedButError,
     AcceptedButSilent,
+    /// The process dies before it hears anything.
+    AcceptedButLost,
 }
 
 fn span() -> impl Strategy<Value = SignedDuration> {
@@ -119,6 +121,7 @@ fn post() -> impl Strategy<Value = Post> {
         1 => Just(Post::Refused),
         1 => Just(Post::AcceptedButError),
         1 => Just(Post::AcceptedButSilent),
+        1 => Just(Post::AcceptedButLost),
     ]
 }
 
@@ -348,8 +351,11 @@ impl World {
                 Effect::Notify(notice) => {
                     let result = match post {
                         Post::Accepted => Some(Ok(())),
-                        Post::Refused | Post::AcceptedButError => Some(Err("no".to_owned())),
+                        Post::Refused | Post::AcceptedButError => {
+                            Some(Err(Failure::Refused("no".to_owned())))
+                        }
                         Post::AcceptedButSilent => None,
+                        Post::AcceptedButLost => Some(Err(Failure::Lost)),
                     };
                     let (id, at) = (notice.id.clone(), self.scene.now);
                     self.scene.outcomes.extend(result.map(|result| Outcome { id, at, result }));
