@@ -156,5 +156,6 @@ fn intent(created_at: Timestamp, running: bool) -> Intent {
             waived: None,
         },
         on_undeliverable: OnUndeliverable::Hold,
+        delivery: SignedDuration::from_secs(3),
     }
 }

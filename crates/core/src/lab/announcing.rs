@@ -3,7 +3,8 @@
 //! A warning is written down, then attempted until somebody accepts it, then counted; from then on
 //! its interval runs. The deadline that it tells is written down with it, before anybody is told,
 //! and only ever moves later: when an attempt comes so late that the deadline no longer gives the
-//! promised intervals, it is moved (and written down) first, under the same id.
+//! promised intervals, it is moved (and written down) first, under the same id. It leaves a moment
+//! for the delivery, from which intervals run, so that what was told is what happens.
 //!
 //! Expiration is such a ladder, too: with one warning.
 
@@ -16,12 +17,6 @@ use super::moment::{later, times, up};
 use super::reason::Reason;
 use super::state::{Action, Ladder, NoticeKind, Stage};
 use super::turn::Turn;
-
-/// An attempt may tell a deadline that is this much short of the promised intervals. The action is
-/// never early for it: every interval runs from when its warning was given.
-fn tolerance(interval: SignedDuration) -> SignedDuration {
-    (interval / 16).clamp(ONE_SECOND, SignedDuration::from_mins(10))
-}
 
 const ONE_SECOND: SignedDuration = SignedDuration::from_secs(1);
 
@@ -167,8 +162,9 @@ fn waiting(
         let left = (plan.warnings - alert).saturating_add(1);
         let end = up(later(turn.now, times(plan.interval, left)));
         let told = notice.deadline.unwrap_or(Timestamp::MIN);
-        if later(told, tolerance(plan.interval)) < end {
-            notice.deadline = Some(end);
+        // The second has begun already, and intervals run from the next one.
+        if told < later(end, ONE_SECOND.min(turn.intent.delivery)) {
+            notice.deadline = Some(later(end, turn.intent.delivery));
             turn.again();
         }
     }
@@ -202,6 +198,7 @@ fn warn(
     }
     let left = (plan.warnings - alert).saturating_add(1);
     let end = up(later(turn.now, times(plan.interval, left)));
+    let end = later(end, turn.intent.delivery);
     let deadline = end.max(told(ladder, outbox, plan.kind).unwrap_or(end));
     let (id, deadline) = name(outbox, plan, alert, deadline, turn);
     outbox.record(id.clone(), plan.kind, Some((alert, plan.warnings)), Some(deadline), turn.now);

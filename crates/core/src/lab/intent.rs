@@ -27,6 +27,9 @@ pub struct Intent {
     pub termination: Termination,
     pub submission: Submission,
     pub on_undeliverable: OnUndeliverable,
+    /// How long somebody may take to accept a warning before the deadline that it tells has to move.
+    /// Whole seconds.
+    pub delivery: SignedDuration,
 }
 
 #[derive(Debug, Clone, PartialEq)]

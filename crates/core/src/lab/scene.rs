@@ -103,6 +103,7 @@ impl Scene {
                 waived: None,
             },
             on_undeliverable: OnUndeliverable::Hold,
+            delivery: SignedDuration::ZERO,
         };
         Self {
             state: State::default(),

@@ -25,6 +25,9 @@ use crate::problem::{Problem, Problems, Report};
 /// A status is not looked at more often than this.
 const SHORTEST_CHECK: SignedDuration = SignedDuration::from_secs(1);
 
+/// A mail server that takes longer than this to accept a warning moves the deadline of that warning.
+const DELIVERY: SignedDuration = SignedDuration::from_secs(3);
+
 /// What a Namespace has opted out of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OptOuts {
@@ -81,6 +84,7 @@ pub fn intent(
         termination: Termination { enabled: config.enable_instance_termination, check },
         submission: submission(instance, template, config),
         on_undeliverable: config.on_undeliverable,
+        delivery: DELIVERY,
     });
     report.finish(intent)
 }

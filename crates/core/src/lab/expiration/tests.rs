@@ -5,7 +5,7 @@ use super::super::reason::Reason;
 use super::super::scene::{DAY, HOUR, MINUTE, Mail, Scene, at, start};
 use super::super::state::{Action, Expiration, NoticeKind, Submission, SubmissionState};
 use crate::decision::Wake;
-use crate::notice::OnUndeliverable;
+use crate::notice::{OnUndeliverable, Outcome};
 use crate::term::Term;
 
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
@@ -59,6 +59,30 @@ fn at_its_end_it_is_warned_once_and_the_interval_runs() {
         }
     );
     assert_eq!(scene.ask().wake, Wake::At(at(END + DAY)));
+}
+
+#[test]
+fn the_deadline_that_is_told_is_the_one_that_fires() {
+    // How long the mail server takes, and when the interval is over for whoever reads the mail.
+    for (takes, over) in [(0, 3), (1_400, 3), (2_600, 3), (2_800, 4), (60_000, 61)] {
+        let mut scene = mortal();
+        scene.intent.delivery = SECOND * 3;
+        scene.mail = Mail::Silent;
+        scene.pass(END - SECOND);
+        scene.go_to(at(END) + SignedDuration::from_millis(300));
+        scene.settle();
+        let [(_, sent)] = &scene.sent[..] else { panic!("{:?}", scene.sent) };
+        assert_eq!(sent.deadline, Some(at(END + DAY + SECOND * 3)));
+        let accepted = scene.now + SignedDuration::from_millis(takes);
+        scene.outcomes.push(Outcome { id: sent.id.clone(), at: accepted, result: Ok(()) });
+        scene.mail = Mail::Works;
+        scene.go_to(accepted);
+        scene.settle();
+        let fires = END + DAY + SECOND * over;
+        assert_eq!(scene.state.expiration.deadline, Some(at(fires)), "after {takes} ms");
+        scene.pass(DAY * 3);
+        assert_eq!(scene.acts(), [(fires, Effect::Delete)], "after {takes} ms");
+    }
 }
 
 // case: lab X6

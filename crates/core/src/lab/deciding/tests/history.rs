@@ -158,6 +158,7 @@ impl World {
         scene.intent.inactivity.max_alerts = 2;
         scene.intent.expiration.delete_after = Term::Span(DAY * 2);
         scene.intent.expiration.interval = HOUR * 5;
+        scene.intent.delivery = SignedDuration::from_secs(3);
         let last_use = start();
         Self { scene, wake: None, last_use, told: BTreeMap::new(), ids: BTreeMap::new() }
     }
@@ -339,8 +340,7 @@ impl World {
             _ => scene.intent.inactivity.interval,
         };
         let promised = interval * i32::try_from(of - alert + 1).unwrap();
-        let slack = (interval / 16).max(SignedDuration::from_secs(2));
-        assert!(deadline >= now + promised - slack, "{deadline} does not give {promised}");
+        assert!(deadline >= now + promised, "{deadline} does not give {promised}");
         let id = self.ids.entry((kind, alert, deadline)).or_insert_with(|| notice.id.to_string());
         assert_eq!(*id, notice.id.to_string(), "one thing told under two names");
     }
