@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use crate::process::{cargo, read, run as start, say};
-use crate::{browser, cases, kube_env, sim, test, tidy};
+use crate::{browser, cases, kube_env, sim, test, tidy, world};
 
 struct Step {
     name: &'static str,
@@ -31,6 +31,8 @@ enum Action {
     Browser,
     KubeEnv,
     Kube(Suite),
+    /// The lab end to end, on both engines.
+    Lab,
 }
 
 /// Tests of one target that need a real control plane.
@@ -41,7 +43,7 @@ struct Suite {
     filter: &'static str,
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     Step { name: "fmt", action: Action::Format },
     Step { name: "tidy", action: Action::Tidy },
     Step { name: "clippy", action: Action::Lint },
@@ -64,6 +66,7 @@ const STEPS: [Step; 13] = [
         action: Action::Kube(Suite { target: "kubectl", filter: "real_" }),
     },
     Step { name: "kube-pods", action: Action::Kube(Suite { target: "pods", filter: "real_" }) },
+    Step { name: "lab", action: Action::Lab },
 ];
 
 /// Runs the steps, but for those that `--skip` names.
@@ -186,6 +189,7 @@ impl Machine<'_> {
                 Ok(())
             }
             Action::Kube(suite) => self.test_with_kube(suite),
+            Action::Lab => world::test_with_kube(self.root, &self.assets()?),
         }
     }
 
@@ -198,13 +202,19 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Where the binaries of the control plane are.
+    fn assets(&self) -> Result<PathBuf> {
+        if let Some(assets) = &self.assets {
+            return Ok(assets.clone());
+        }
+        let set = std::env::var_os("KUBEBUILDER_ASSETS");
+        let set =
+            set.context("without the step kube-env, $KUBEBUILDER_ASSETS must say where they are")?;
+        Ok(set.into())
+    }
+
     fn test_with_kube(&self, suite: Suite) -> Result<()> {
-        let assets = match &self.assets {
-            Some(assets) => assets.clone(),
-            None => std::env::var_os("KUBEBUILDER_ASSETS")
-                .context("without the step kube-env, $KUBEBUILDER_ASSETS must say where they are")?
-                .into(),
-        };
+        let assets = self.assets()?;
         let test = |more: &[&str]| {
             let mut command = cargo(self.root);
             // With the features of the whole workspace, so that what the tests built is used again.

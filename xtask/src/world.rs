@@ -13,6 +13,11 @@ use anyhow::{Context as _, Result, bail};
 use crate::packages;
 use crate::process::{cargo, run, say};
 
+/// The target of the tests.
+const SUITE: &str = "lab-world";
+/// So many scenarios play side by side, however few cores there are: mostly they wait for time to
+/// pass.
+const AT_ONCE: &str = "6";
 /// What the tests ask for.
 const REQUIREMENTS: &str = "crates/cli/tests/lab/requirements.txt";
 const SYSTEM_PROMETHEUS: &str = "/usr/bin/prometheus";
@@ -26,12 +31,24 @@ fn ensure(root: &Path) -> Result<()> {
 }
 
 /// Runs the end-to-end tests of the lab, or those with the filter in their name. They fail, rather
-/// than skip, where something is missing; those with `real_` in their name need `KUBEBUILDER_ASSETS`.
+/// than skip, where something is missing; those with `real_` in their name need a control plane.
 pub(crate) fn test(root: &Path, filter: &[String]) -> Result<()> {
     ensure(root)?;
+    run(suite(root).args(filter))
+}
+
+/// All of them, with a control plane.
+pub(crate) fn test_with_kube(root: &Path, assets: &Path) -> Result<()> {
+    ensure(root)?;
+    run(suite(root).env("KUBEBUILDER_ASSETS", assets).env("SOJOURN_REQUIRE_KUBE", "1"))
+}
+
+fn suite(root: &Path) -> Command {
     let mut command = cargo(root);
-    command.args(["test", "--package", "sojourn-cli", "--test", "lab", "--"]).args(filter);
-    run(command.env("SOJOURN_REQUIRE_WORLD", "1"))
+    // With the features of the whole workspace, so that what the other tests built is used again.
+    command.args(["test", "--workspace", "--test", SUITE, "--", "--test-threads", AT_ONCE]);
+    command.env("SOJOURN_REQUIRE_WORLD", "1");
+    command
 }
 
 /// An environment of Python with what the tests ask for; it is made anew when that changes.

@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -30,6 +31,9 @@ const START_LIMIT: Duration = Duration::from_secs(90);
 
 /// The garbage collector looks for new kinds every 30 s, and then waits for its caches.
 const PATIENCE: Duration = Duration::from_secs(100);
+
+/// How many this process has started: some suites have several beside each other.
+static STARTED: AtomicU32 = AtomicU32::new(0);
 
 /// What a suite wants beside the usual.
 #[derive(Debug, Default)]
@@ -63,8 +67,9 @@ impl ControlPlane {
     }
 
     pub(crate) async fn start_with(assets: &Path, extra: Extra) -> Result<Self, BoxError> {
-        let directory =
-            std::env::temp_dir().join(format!("sojourn-conformance-{}", std::process::id()));
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let name = format!("sojourn-conformance-{}-{number}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&directory)?;
         let [etcd, peer, api, controllers, scheduler] = free_ports()?;
         let mut plane = Self { processes: Vec::new(), directory, address: loopback(api) };

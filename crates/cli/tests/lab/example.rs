@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::client;
+use crate::cluster::apply;
 use crate::folder::Folder;
 use crate::objects::Objects;
 use crate::process::{Running, command};
-use crate::stage::{apply, assets};
+use crate::stage::assets;
 use crate::survivors::{self, Reaper};
 use crate::wait::within;
 

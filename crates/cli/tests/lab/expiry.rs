@@ -1,7 +1,7 @@
 //! Expired: warned once, deleted an interval later with everything, and told of it.
 
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::objects::{Named, time};
 use crate::person::Person;
@@ -36,11 +36,12 @@ async fn expire(engine: Engine) {
 
 /// Sees one expire, as promised and with everything.
 async fn watch(stage: &Stage, world: &World, person: &Person) {
-    let what = "it is told when it will be deleted";
+    let what = "it was told when it will be deleted";
     let warned = stage.objects.until(&person.instance, what, |instance| {
-        instance["status"]["expiration"]["deadline"].is_string()
+        instance["status"]["expiration"]["warnedAt"].is_string()
     });
     let warned = warned.await;
+    check_told(&warned);
     let deadline = time(&warned["status"]["expiration"]["deadline"]);
     let created = time(&warned["metadata"]["creationTimestamp"]);
     assert!(deadline - created >= 5_000 + INTERVAL - 1_000, "{warned}");
@@ -57,4 +58,14 @@ async fn watch(stage: &Stage, world: &World, person: &Person) {
         })
         .await;
     }
+}
+
+/// The deadline that was told is the one that fires, unless the mail server took its time.
+fn check_told(warned: &Value) {
+    let notice = &warned["status"]["notices"][0];
+    assert_eq!(notice["kind"], "ExpiryWarning", "{warned}");
+    let took = time(&notice["deliveredAt"]) - time(&notice["recordedAt"]);
+    let told = time(&notice["deadline"]);
+    let fires = time(&warned["status"]["expiration"]["deadline"]);
+    assert!(told == fires || (took > 2_000 && told < fires), "after {took} ms: {warned}");
 }

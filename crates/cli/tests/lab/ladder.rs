@@ -17,7 +17,7 @@ async fn embedded_warned_stopped_and_woken_through_the_gateway() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn real_warned_stopped_and_started_again() {
+async fn real_warned_stopped_and_woken_through_the_gateway() {
     climb(Engine::Real, Encryption::Tls).await;
 }
 
@@ -28,13 +28,8 @@ async fn climb(engine: Engine, encryption: Encryption) {
         Person::new("climber").template(&json!({"inactivityTimeout": "5s", "maxAlerts": 2}));
     person.apply(&stage.objects).await;
     let ready = stage.objects.until(&person.instance, "it is ready", is_phase("Ready")).await;
-    let mut visitor = match engine {
-        Engine::Embedded => Some(stage.visitor().await),
-        Engine::Real => None,
-    };
-    if let Some(visitor) = &mut visitor {
-        use_it(&stage, &person, &ready, visitor).await;
-    }
+    let mut visitor = stage.visitor().await;
+    use_it(&stage, &person, &ready, &mut visitor).await;
 
     let off = stage.objects.until(&person.instance, "it is off", is_phase("Off")).await;
     assert_eq!(off["spec"]["running"], false);
@@ -47,7 +42,7 @@ async fn climb(engine: Engine, encryption: Encryption) {
         panic!("not one claim");
     };
 
-    wake(&stage, &person, visitor.as_mut()).await;
+    wake(&person, &mut visitor).await;
     let again = stage.objects.until(&person.instance, "it is ready", is_phase("Ready")).await;
     assert_eq!(again["spec"]["running"], true);
     assert_eq!(again["status"]["lifecycle"]["alertsSent"], 0, "{again}");
@@ -89,13 +84,8 @@ async fn use_it(stage: &Stage, person: &Person, ready: &Value, visitor: &mut Vis
     assert!(used.await["status"]["activity"]["count"].as_u64() >= Some(1));
 }
 
-/// Starts it again the way that is there; through the gateway, the same data is found.
-async fn wake(stage: &Stage, person: &Person, visitor: Option<&mut Visitor>) {
-    let Some(visitor) = visitor else {
-        let started = stage.sojourn(&person.instance.namespace, &["start", &person.named()]);
-        assert_eq!(started.code, Some(0), "{}", started.stderr);
-        return;
-    };
+/// Starts it again by visiting it, and finds the same data.
+async fn wake(person: &Person, visitor: &mut Visitor) {
     let address = person.access("web");
     let waiting = visitor.open(&address).await;
     assert!(waiting.text.contains("<html"), "a page to wait on: {waiting:?}");

@@ -13,6 +13,7 @@
 #[path = "../it/client.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod client;
+mod cluster;
 #[path = "../../../apiserver/tests/conformance/control_plane.rs"]
 #[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
 mod control_plane;

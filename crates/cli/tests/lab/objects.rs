@@ -11,7 +11,7 @@ use crate::wait::{eventually, within};
 const FIELD_MANAGER: &str = "lab-tests";
 
 /// How an API server calls what the tests touch: kind, group, version, plural.
-const KINDS: [(&str, &str, &str, &str); 9] = [
+const KINDS: [(&str, &str, &str, &str); 10] = [
     ("Instance", "lab.sojourn.dev", "v1alpha1", "instances"),
     ("Template", "lab.sojourn.dev", "v1alpha1", "templates"),
     ("Tenant", "lab.sojourn.dev", "v1alpha1", "tenants"),
@@ -21,6 +21,7 @@ const KINDS: [(&str, &str, &str, &str); 9] = [
     ("Pod", "", "v1", "pods"),
     ("Service", "", "v1", "services"),
     ("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims"),
+    ("ClusterRoleBinding", "rbac.authorization.k8s.io", "v1", "clusterrolebindings"),
 ];
 
 /// What an API server holds.

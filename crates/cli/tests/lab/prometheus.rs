@@ -50,6 +50,13 @@ impl Job {
         }
     }
 
+    /// Whether it could see: as the default query has it, but what was down a moment ago is forgotten
+    /// after seconds instead of minutes.
+    pub(crate) fn available(self) -> String {
+        let (label, value) = self.label();
+        format!("min(min_over_time(up{{{label}=\"{value}\"}}[3s]))")
+    }
+
     /// How many of its targets are up.
     pub(crate) fn up(self) -> String {
         let (label, value) = self.label();

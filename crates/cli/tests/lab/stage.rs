@@ -2,30 +2,31 @@
 //! which can be killed and started again.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use serde_json::{Value, json};
 
 use crate::client;
+use crate::cluster::{Cluster, good};
 use crate::control_plane::ControlPlane;
 use crate::folder::Folder;
 use crate::objects::Objects;
 use crate::process::{Ended, Running, command};
-use crate::real::Real;
-use crate::scheduler::Scheduler;
 use crate::survivors::{self, Reaper};
 use crate::tool::free_port;
 use crate::visitor::Visitor;
 
 const SYSTEM: &str = "sojourn-system";
-/// Ports that no other suite gives to its Pods.
-const PORTS: &str = "23000-23999";
 /// It is shown where a test fails.
 const LOG: &str = "warn,sojourn_operator=debug,sojourn_drivers=debug,sojourn_cli=debug";
 
-/// A stage wants the whole machine.
-static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+/// Ports that no other suite gives to its Pods, so many for each stage: they play side by side.
+const FIRST_PORT: u16 = 25_000;
+const PORTS: u16 = 100;
+/// Then the first ones are free again, and what follows is the system's.
+const MOST_STAGES: u16 = 70;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Engine {
@@ -40,14 +41,12 @@ pub(crate) struct Stage {
     pub(crate) objects: Objects,
     kubeconfig: PathBuf,
     web: SocketAddr,
-    api: SocketAddr,
     /// What runs the controllers. On the embedded engine it is the API server, too.
     controllers: Option<Running>,
-    _scheduler: Option<Scheduler>,
-    real: Option<Real>,
+    up: Up,
+    cluster: Option<Cluster>,
     _reaper: Reaper,
     folder: Folder,
-    _turn: tokio::sync::MutexGuard<'static, ()>,
 }
 
 impl Stage {
@@ -57,53 +56,32 @@ impl Stage {
             Engine::Embedded => None,
             Engine::Real => Some(assets("the real control plane")?),
         };
-        let turn = ONE_AT_A_TIME.lock().await;
         let folder = Folder::new();
         let loopback = || SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-        let (web, api) = (loopback(), loopback());
-        let mut stage = match assets {
+        let up = Up { web: loopback(), api: loopback(), ports: pod_ports() };
+        let (controllers, cluster, kubeconfig) = match assets {
             None => {
-                let up = up(&folder, web, api);
-                let kubeconfig = up.kubeconfig();
-                let objects = Objects(client::connect(&kubeconfig).await);
-                let (controllers, reaper) = (Some(up), Reaper::of(folder.path()));
-                Self {
-                    engine,
-                    objects,
-                    kubeconfig,
-                    web,
-                    api,
-                    controllers,
-                    _scheduler: None,
-                    real: None,
-                    _reaper: reaper,
-                    folder,
-                    _turn: turn,
-                }
+                let running = up.start(&folder);
+                let kubeconfig = running.kubeconfig();
+                (Some(running), None, kubeconfig)
             }
             Some(assets) => {
-                let program = Path::new(env!("CARGO_BIN_EXE_sojourn"));
-                let beside = program.parent().expect("a folder").display().to_string();
-                let real = Real::start_with(&assets, &["--expose", &beside]).await;
-                let place = real.place().clone();
-                let scheduler = Scheduler::start(place.client.clone(), place.node.clone());
-                let kubectl = place.kubectl.expect("it is there");
-                install(&kubectl, &place.kubeconfig, &folder);
-                let reaper = Reaper::of(folder.path());
-                Self {
-                    engine,
-                    objects: Objects(place.client),
-                    kubeconfig: place.kubeconfig,
-                    web,
-                    api,
-                    controllers: None,
-                    _scheduler: Some(scheduler),
-                    real: Some(real),
-                    _reaper: reaper,
-                    folder,
-                    _turn: turn,
-                }
+                let cluster = Cluster::start(&assets, &up.ports, &folder).await;
+                let kubeconfig = cluster.kubeconfig.clone();
+                (None, Some(cluster), kubeconfig)
             }
+        };
+        let objects = Objects(client::connect(&kubeconfig).await);
+        let mut stage = Self {
+            engine,
+            objects,
+            kubeconfig,
+            web: up.web,
+            controllers,
+            up,
+            cluster,
+            _reaper: Reaper::of(folder.path()),
+            folder,
         };
         stage.objects.make_namespace(SYSTEM).await;
         stage.configure(options).await;
@@ -133,22 +111,10 @@ impl Stage {
 
     pub(crate) fn start_again(&mut self) {
         assert!(self.controllers.is_none(), "they run");
-        self.controllers = Some(match self.engine {
-            Engine::Embedded => up(&self.folder, self.web, self.api),
-            Engine::Real => self.operator(),
+        self.controllers = Some(match &self.cluster {
+            None => self.up.start(&self.folder),
+            Some(cluster) => cluster.operator(&self.web.to_string(), LOG),
         });
-    }
-
-    fn operator(&self) -> Running {
-        let mut operator = command(&["operator", "--web", &self.web.to_string()]);
-        operator.arg("--kubeconfig").arg(&self.kubeconfig);
-        // One at a time, and killed often: it would only wait for its own lease to expire.
-        operator.args(["--leader-elect", "false"]);
-        operator.args(["--submit-program", env!("CARGO_BIN_EXE_sojourn")]);
-        operator.env("SOJOURN_LOG", LOG);
-        let operator = Running::start(operator);
-        operator.stderr_line("The operator is up.");
-        operator
     }
 
     /// Runs one of our commands against this stage.
@@ -158,9 +124,16 @@ impl Stage {
         Running::start(asked).ended()
     }
 
-    /// Somebody who has signed in by the link that was printed at the start. It works once.
+    /// Somebody who has signed in by a link: the one that was printed at the start, or one that was
+    /// asked for. It works once.
     pub(crate) async fn visitor(&self) -> Visitor {
-        let link = self.controllers.as_ref().expect("they run").field("sign in");
+        let link = match self.engine {
+            Engine::Embedded => self.controllers.as_ref().expect("they run").field("sign in"),
+            Engine::Real => {
+                let web = format!("http://{}", self.web);
+                good(self.sojourn("default", &["open", "--web", &web])).trim().to_owned()
+            }
+        };
         let mut visitor = Visitor::of(self.web);
         visitor.sign_in(&link).await;
         visitor
@@ -176,8 +149,8 @@ impl Stage {
             survivors::interrupt(controllers);
         }
         survivors::assert_none(self.folder.path());
-        if let Some(real) = self.real.take() {
-            real.stop();
+        if let Some(cluster) = self.cluster.take() {
+            cluster.stop();
         }
     }
 }
@@ -203,31 +176,31 @@ impl Drop for Stage {
     }
 }
 
-fn up(folder: &Folder, web: SocketAddr, api: SocketAddr) -> Running {
-    let mut up = command(&["up", "--web", &web.to_string(), "--listen", &api.to_string()]);
-    up.args(["--pod-ports", PORTS, "--data"]).arg(folder.join("data"));
-    up.env("SOJOURN_LOG", LOG);
-    let up = Running::start(up);
-    up.ready();
-    up
+/// How `sojourn up` is started, again and again.
+#[derive(Debug)]
+struct Up {
+    web: SocketAddr,
+    api: SocketAddr,
+    ports: String,
 }
 
-/// The definitions of our kinds, as an administrator installs them.
-fn install(kubectl: &Path, kubeconfig: &Path, folder: &Folder) {
-    let definitions = crate::process::sojourn(&["crds"]);
-    assert_eq!(definitions.code, Some(0), "{}", definitions.stderr);
-    let file = folder.join("crds.yaml");
-    std::fs::write(&file, definitions.stdout).expect("a file");
-    apply(kubectl, kubeconfig, &file);
+impl Up {
+    fn start(&self, folder: &Folder) -> Running {
+        let mut up = command(&["up", "--web", &self.web.to_string()]);
+        up.args(["--listen", &self.api.to_string(), "--pod-ports", &self.ports]);
+        up.arg("--data").arg(folder.join("data")).env("SOJOURN_LOG", LOG);
+        let up = Running::start(up);
+        up.ready();
+        up
+    }
 }
 
-/// `kubectl apply`.
-pub(crate) fn apply(kubectl: &Path, kubeconfig: &Path, what: &Path) {
-    let mut apply = Command::new(kubectl);
-    apply.args(["apply", "--server-side", "--filename"]).arg(what);
-    apply.arg("--kubeconfig").arg(kubeconfig);
-    let applied = Running::start(apply).ended();
-    assert_eq!(applied.code, Some(0), "{}", applied.stderr);
+/// Ports for the Pods of one stage.
+fn pod_ports() -> String {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let stage = NEXT.fetch_add(1, Ordering::Relaxed) % MOST_STAGES;
+    let first = FIRST_PORT + stage * PORTS;
+    format!("{first}-{}", first + PORTS - 1)
 }
 
 /// The folder with the programs of a control plane; where there is none, this says so.

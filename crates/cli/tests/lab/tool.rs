@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
-/// Programs that `cargo xtask world` puts in place.
+/// Programs that `cargo xtask lab` puts in place.
 #[derive(Debug, Clone)]
 pub(crate) struct Tools {
     /// Has aiosmtpd and moto.
@@ -25,7 +25,7 @@ impl Tools {
         let Some(missing) = missing else { return Some(tools) };
         let required = std::env::var("SOJOURN_REQUIRE_WORLD").is_ok_and(|value| value == "1");
         assert!(!required, "{} is not there", missing.display());
-        println!("skipped: {} is not there (cargo xtask world)", missing.display());
+        println!("skipped: {} is not there (cargo xtask lab)", missing.display());
         None
     }
 }

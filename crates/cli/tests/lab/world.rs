@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::prometheus::{Exporter, Prometheus};
+use crate::prometheus::{Exporter, Job, Prometheus};
 use crate::smtp::{Encryption, Smtp};
 use crate::tool::Tools;
 
@@ -37,6 +37,9 @@ impl World {
             "queryStep": "1s",
             "lookBack": "1m",
             "prometheusURL": self.prometheus.url(),
+            "queryNginxAvailable": Job::Nginx.available(),
+            "queryBastionSSHAvailable": Job::Bastion.available(),
+            "queryWebSSHAvailable": Job::WebSsh.available(),
             "mailConfigDir": self.smtp.settings(),
             "allowedAddresses": ["127.0.0.0/8"],
         })

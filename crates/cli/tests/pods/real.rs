@@ -43,11 +43,11 @@ pub(crate) struct Real {
 
 impl Real {
     pub(crate) async fn start(assets: &Path) -> Self {
-        Self::start_with(assets, &[]).await
+        Self::start_with(assets, PORTS, &[]).await
     }
 
-    /// With further arguments for the node.
-    pub(crate) async fn start_with(assets: &Path, more: &[&str]) -> Self {
+    /// With these ports for its Pods, and further arguments for the node.
+    pub(crate) async fn start_with(assets: &Path, ports: &str, more: &[&str]) -> Self {
         let folder = Folder::new();
         make_certificates(&folder);
         let file = |name: &str| folder.join(name).display().to_string();
@@ -66,7 +66,7 @@ impl Real {
         let plane = ControlPlane::start_with(assets, extra).await.expect("the control plane");
         let kubeconfig = plane.kubeconfig();
         write_node_kubeconfig(&kubeconfig, &folder);
-        let mut node = command(&["node", "--name", NODE, "--pod-ports", PORTS]);
+        let mut node = command(&["node", "--name", NODE, "--pod-ports", ports]);
         node.args(more);
         for (option, name) in [
             ("--kubeconfig", "kubeconfig"),

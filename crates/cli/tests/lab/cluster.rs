@@ -1,0 +1,104 @@
+//! A real control plane as an administrator prepares it for `sojourn operator`: our kinds, a kubelet,
+//! and the operator's own account with the rights that we ask for and no others.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::folder::Folder;
+use crate::objects::Objects;
+use crate::process::{Ended, Running, command, sojourn};
+use crate::real::Real;
+use crate::scheduler::Scheduler;
+
+/// The account that `sojourn crds` makes.
+const ACCOUNT: (&str, &str) = ("sojourn-system", "sojourn");
+
+pub(crate) struct Cluster {
+    /// An administrator's.
+    pub(crate) kubeconfig: PathBuf,
+    /// The operator's.
+    own_kubeconfig: PathBuf,
+    _scheduler: Scheduler,
+    real: Real,
+}
+
+impl Cluster {
+    pub(crate) async fn start(assets: &Path, ports: &str, folder: &Folder) -> Self {
+        let program = Path::new(env!("CARGO_BIN_EXE_sojourn"));
+        let beside = program.parent().expect("a folder").display().to_string();
+        let real = Real::start_with(assets, ports, &["--expose", &beside]).await;
+        let place = real.place().clone();
+        let scheduler = Scheduler::start(place.client.clone(), place.node.clone());
+        let kubectl = place.kubectl.expect("it is there");
+        let file = folder.join("install.yaml");
+        std::fs::write(&file, good(sojourn(&["crds"]))).expect("a file");
+        apply(&kubectl, &place.kubeconfig, &file);
+        Objects(place.client).apply(&serves_people()).await;
+        let own_kubeconfig = folder.join("operator.kubeconfig");
+        let token = token(&kubectl, &place.kubeconfig);
+        write_kubeconfig(&place.kubeconfig, &token, &own_kubeconfig);
+        Self { kubeconfig: place.kubeconfig, own_kubeconfig, _scheduler: scheduler, real }
+    }
+
+    /// Starts the controllers, with their own account.
+    pub(crate) fn operator(&self, web: &str, log: &str) -> Running {
+        let mut operator = command(&["operator", "--web", web]);
+        operator.arg("--kubeconfig").arg(&self.own_kubeconfig);
+        // One at a time, and killed often: it would only wait for its own lease to expire.
+        operator.args(["--leader-elect", "false"]);
+        operator.args(["--submit-program", env!("CARGO_BIN_EXE_sojourn")]);
+        operator.env("SOJOURN_LOG", log);
+        let operator = Running::start(operator);
+        operator.stderr_line("The operator is up.");
+        operator
+    }
+
+    pub(crate) fn stop(self) {
+        self.real.stop();
+    }
+}
+
+/// What an operator needs that acts as whoever signed in.
+fn serves_people() -> Value {
+    let (namespace, name) = ACCOUNT;
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "sojourn-gateway"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "sojourn-gateway",
+        },
+        "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": name}],
+    })
+}
+
+fn token(kubectl: &Path, kubeconfig: &Path) -> String {
+    let (namespace, name) = ACCOUNT;
+    let mut create = Command::new(kubectl);
+    create.args(["create", "token", name, "--namespace", namespace]);
+    create.arg("--kubeconfig").arg(kubeconfig);
+    good(Running::start(create).ended()).trim().to_owned()
+}
+
+/// An administrator's kubeconfig with another token.
+fn write_kubeconfig(administrator: &Path, token: &str, file: &Path) {
+    let text = std::fs::read_to_string(administrator).expect("a kubeconfig");
+    let mut config: Value = serde_json::from_str(&text).expect("JSON");
+    config["users"][0]["user"] = json!({"token": token});
+    std::fs::write(file, config.to_string()).expect("a file");
+}
+
+/// `kubectl apply`.
+pub(crate) fn apply(kubectl: &Path, kubeconfig: &Path, what: &Path) {
+    let mut apply = Command::new(kubectl);
+    apply.args(["apply", "--server-side", "--filename"]).arg(what);
+    apply.arg("--kubeconfig").arg(kubeconfig);
+    good(Running::start(apply).ended());
+}
+
+/// What a command said that went well.
+pub(crate) fn good(ended: Ended) -> String {
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    ended.stdout
+}
