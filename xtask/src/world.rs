@@ -14,7 +14,7 @@ use crate::packages;
 use crate::process::{cargo, run, say};
 
 /// The target of the tests.
-const SUITE: &str = "lab-world";
+pub(crate) const SUITE: &str = "lab-world";
 /// So many scenarios play side by side, however few cores there are: mostly they wait for time to
 /// pass.
 const AT_ONCE: &str = "6";

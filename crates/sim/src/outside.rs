@@ -30,6 +30,8 @@ pub enum Mood {
     Down,
     /// It fails so many times in a thousand, half of them after it took the notice, and is slow.
     Flaky(u64),
+    /// It takes so long for everything.
+    Slow(Duration),
 }
 
 /// Everything that is not Kubernetes.
@@ -122,6 +124,7 @@ fn decide(
             _ if notice.to.email.is_empty() => Effect::Refuse("no address".to_owned()).into(),
             Mood::Works => Turn::default(),
             Mood::Down => Effect::FailBefore("connection refused".to_owned()).into(),
+            Mood::Slow(after) => Turn { after, ..Turn::default() },
             Mood::Flaky(chance) if dice.permille(chance) => match dice.below(4) {
                 0 | 1 => Effect::FailAfter("the connection broke".to_owned()).into(),
                 2 => Effect::FailBefore("try again later".to_owned()).into(),

@@ -1,7 +1,12 @@
 //! Killing the operator anywhere changes no outcome.
 
+use std::time::Duration;
+
 use serde_json::json;
+use sojourn_api::lab::Instance;
+use sojourn_api::lab::status::{NoticeKind, NoticeStatus};
 use sojourn_sim::fault::Rates;
+use sojourn_sim::outside::Mood;
 use sojourn_sim::people::Design;
 use sojourn_sim::truth::Policy;
 use sojourn_sim::world::{CONFIG, Setting, World};
@@ -108,4 +113,27 @@ async fn what_its_owner_started_after_the_kill_is_not_stopped_again() {
     world.pass(HOUR * 5).await;
     assert!(world.instance(&key("one")).await.expect("it is there").spec.running);
     nothing_is_wrong(&world);
+}
+
+/// The mail was on its way when the process died: the next one sends it without a back-off.
+#[tokio::test(start_paused = true)]
+async fn a_notice_that_was_on_its_way_is_sent_again_at_once() {
+    let setting = Setting { config: format!("{CONFIG}{SHORT}"), ..Setting::default() };
+    let world = with(&short(), setting).await;
+    world.lend(&key("one"), &template(), json!({})).await;
+    world.until(DAY, &key("one"), |one| alerts(one) == 1).await;
+    world.outside.set_mood(Mood::Slow(MINUTE));
+    let is_tried = |one: &Instance| status(one).notices.iter().any(is_stopped_and_tried);
+    world.until(DAY, &key("one"), is_tried).await;
+    world.operator.want(false);
+    assert_eq!(told(&world), WHOLE_LIFE[..1]);
+    world.outside.set_mood(Mood::Works);
+    world.operator.want(true);
+    world.pass(Duration::from_secs(10)).await;
+    assert_eq!(told(&world), WHOLE_LIFE[..2]);
+    nothing_is_wrong(&world);
+}
+
+fn is_stopped_and_tried(notice: &NoticeStatus) -> bool {
+    notice.kind == Some(NoticeKind::Stopped) && notice.attempts == 1
 }
