@@ -125,12 +125,16 @@ async fn a_notice_that_was_on_its_way_is_sent_again_at_once() {
     world.outside.set_mood(Mood::Slow(MINUTE));
     let is_tried = |one: &Instance| status(one).notices.iter().any(is_stopped_and_tried);
     world.until(DAY, &key("one"), is_tried).await;
+    let before = told(&world).len();
     world.operator.want(false);
-    assert_eq!(told(&world), WHOLE_LIFE[..1]);
     world.outside.set_mood(Mood::Works);
     world.operator.want(true);
-    world.pass(Duration::from_secs(10)).await;
-    assert_eq!(told(&world), WHOLE_LIFE[..2]);
+    world.pass(Duration::from_secs(15)).await;
+    assert_eq!(told(&world)[before..], ["stopped"]);
+    let delivered = world.instance(&key("one")).await.expect("it is there");
+    let last = status(&delivered).notices.pop().expect("it was told");
+    assert_eq!((last.kind, last.attempts), (Some(NoticeKind::Stopped), 2));
+    assert!(last.delivered_at.is_some(), "{last:?}");
     nothing_is_wrong(&world);
 }
 
