@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::folder::Folder;
 use crate::process::Running;
+use crate::survivors::Reaper;
 use crate::tool::free_port;
 use crate::wait::{PATIENCE, eventually};
 
@@ -78,7 +79,9 @@ impl Driver {
         let made = self.command(Method::POST, "/session", &wanted).await;
         let made = made.unwrap_or_else(|problem| panic!("no browser: {problem}"));
         let session = format!("/session/{}", made["sessionId"].as_str().expect("an id"));
-        let browser = Browser { driver: self.clone(), session, _profile: profile };
+        let reaper = Reaper::of(profile.path());
+        let driver = self.clone();
+        let browser = Browser { driver, session, _reaper: reaper, _profile: profile };
         let phone = json!({
             "width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": true,
         });
@@ -104,6 +107,8 @@ impl Driver {
 pub(crate) struct Browser {
     driver: Arc<Driver>,
     session: String,
+    /// Ends the browser where a test fails before it is closed.
+    _reaper: Reaper,
     _profile: Folder,
 }
 
