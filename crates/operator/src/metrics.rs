@@ -1,8 +1,8 @@
 //! What the controllers count, for Prometheus.
 
+use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -68,73 +68,79 @@ impl Reconciles {
 /// Everything that is counted, ready to be scraped.
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    known: Arc<std::sync::Mutex<Known>>,
+    known: Arc<Mutex<Known>>,
 }
 
 #[derive(Debug)]
 struct Known {
     registry: Registry,
-    reconciles: BTreeMap<&'static str, Reconciles>,
+    /// What was made, by whom it is for.
+    made: BTreeMap<String, Box<dyn Any + Send>>,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         let registry = Registry::with_prefix("sojourn");
-        let known = Known { registry, reconciles: BTreeMap::new() };
-        Self { known: Arc::new(std::sync::Mutex::new(known)) }
+        let known = Known { registry, made: BTreeMap::new() };
+        Self { known: Arc::new(Mutex::new(known)) }
     }
 }
 
 impl Metrics {
-    fn with<T>(&self, act: impl FnOnce(&mut Known) -> T) -> T {
-        act(&mut self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The counters of a controller. One that is started again, as by a replica that leads again,
-    /// goes on counting where it was.
+    /// What is counted for `whom`, made and registered the first time. Whoever is started again, as by
+    /// a replica that leads again, goes on counting where it was.
+    pub(crate) fn once<T>(&self, whom: &str, make: impl FnOnce(&mut Registry) -> T) -> T
+    where
+        T: Clone + Send + 'static,
+    {
+        let Known { registry, made } = &mut *self.lock();
+        if let Some(made) = made.get(whom).and_then(|made| made.downcast_ref::<T>()) {
+            return made.clone();
+        }
+        let new = make(registry);
+        made.insert(whom.to_owned(), Box::new(new.clone()));
+        new
+    }
+
+    /// The counters of a controller.
     pub fn reconciles(&self, controller: &'static str) -> Reconciles {
-        self.with(|Known { registry, reconciles }| {
-            let counts = reconciles.entry(controller).or_insert_with(|| {
-                let counts = Reconciles::default();
-                counts.register(registry, controller);
-                counts
-            });
-            counts.clone()
+        self.once(&format!("reconciles of {controller}"), |registry| {
+            let counts = Reconciles::default();
+            counts.register(registry, controller);
+            counts
         })
     }
 
     /// Counts the Events of a controller that were not written.
     pub fn events_left_out(&self, controller: &'static str) -> Counter {
-        let counter = Counter::default();
-        self.with(|registry| {
+        self.once(&format!("events of {controller}"), |registry| {
+            let counter = Counter::default();
             registry.sub_registry_with_label(("controller".into(), controller.into())).register(
                 "events_left_out",
                 "Events that were not written because too many waited",
                 counter.clone(),
             );
-        });
-        counter
-    }
-
-    pub fn counter(&self, name: &'static str, help: &'static str) -> Counter {
-        let counter = Counter::<u64, AtomicU64>::default();
-        self.with(|known| known.registry.register(name, help, counter.clone()));
-        counter
+            counter
+        })
     }
 
     pub fn gauge(&self, name: &'static str, help: &'static str) -> Gauge {
-        let gauge = Gauge::default();
-        self.with(|known| known.registry.register(name, help, gauge.clone()));
-        gauge
+        self.once(name, |registry| {
+            let gauge = Gauge::default();
+            registry.register(name, help, gauge.clone());
+            gauge
+        })
     }
 
     /// The text that a scrape gets.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        self.with(|known| {
-            // Writing to a string does not fail.
-            let _ = encode(&mut text, &known.registry);
-        });
+        // Writing to a string does not fail.
+        let _ = encode(&mut text, &self.lock().registry);
         text
     }
 }
