@@ -23,7 +23,6 @@ mod deciding;
 mod expiration;
 mod inactivity;
 mod leaving;
-mod moment;
 mod power;
 #[cfg(test)]
 mod scene;

@@ -7,8 +7,9 @@
 //! | module | holds |
 //! |---|---|
 //! | `decision` | what every decision looks like |
-//! | `term`, `known`, `key` | spans of time, things that may be unknown, names of objects |
+//! | `term`, `moment`, `known`, `key` | spans and points of time, things that may be unknown, names of objects |
 //! | `activity`, `coverage`, `sampling` | what was used, and what was really observed |
+//! | `drain` | how a Node is emptied before its machine goes |
 //! | `notice` | what was announced to whom: the outbox as data |
 //! | one per family | its intent, its state, its decisions |
 //!
@@ -18,9 +19,12 @@
 pub mod activity;
 pub mod coverage;
 pub mod decision;
+pub mod drain;
+pub mod group;
 pub mod key;
 pub mod known;
 pub mod lab;
+mod moment;
 pub mod notice;
 pub mod sampling;
 pub mod term;

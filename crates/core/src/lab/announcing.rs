@@ -13,10 +13,10 @@ use jiff::{SignedDuration, Timestamp};
 use crate::coverage::{self, Coverage, Reach};
 use crate::notice::{Delivery, Notice, NoticeId, Outbox};
 
-use super::moment::{later, times, up};
 use super::reason::Reason;
 use super::state::{Action, Ladder, NoticeKind, Stage};
 use super::turn::Turn;
+use crate::moment::{later, times, up};
 
 const ONE_SECOND: SignedDuration = SignedDuration::from_secs(1);
 

@@ -8,13 +8,13 @@ use crate::notice::{Notice, NoticeId, Outbox};
 use super::effect::Effect;
 use super::inactivity::{self, Verdict};
 use super::intent::Intent;
-use super::moment::later;
 use super::observed::Observed;
 use super::power::{self, Change};
 use super::reason::Reason;
 use super::state::{NoticeKind, State, StopReason};
 use super::turn::Turn;
 use super::{expiration, keep, leaving, submission, termination};
+use crate::moment::later;
 
 pub type LabDecision = Decision<State, Effect, Reason>;
 

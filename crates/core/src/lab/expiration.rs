@@ -9,10 +9,10 @@ use crate::notice::Outbox;
 use crate::term::Term;
 
 use super::announcing::{self, Measure, Plan};
-use super::moment::{later, up};
 use super::reason::Reason;
 use super::state::{Action, Expiration, Ladder, NoticeKind, Stage, State};
 use super::turn::Turn;
+use crate::moment::{later, up};
 
 /// Whether the instance is to be deleted now.
 pub(super) fn decide(state: &mut State, turn: &mut Turn<'_>) -> bool {

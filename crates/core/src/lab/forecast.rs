@@ -8,14 +8,15 @@ use jiff::{SignedDuration, Timestamp};
 use crate::coverage::Coverage;
 use crate::decision::Wake;
 use crate::known::Known;
+use crate::moment;
 use crate::notice::Outcome;
 
+use super::decide;
 use super::effect::Effect;
 use super::intent::Intent;
 use super::observed::{Answer, Check, Job, JobEnd, Observed, Pods};
 use super::reason::Reason;
 use super::state::{Action, Coming, NoticeKind, State};
-use super::{decide, moment};
 
 /// A step takes a few decisions.
 const DECISIONS_PER_STEP: usize = 16;

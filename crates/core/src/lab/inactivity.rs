@@ -12,10 +12,10 @@ use crate::term::Term;
 
 use super::announcing::{self, Measure, Plan};
 use super::intent::Inactivity;
-use super::moment::{later, up};
 use super::reason::Reason;
 use super::state::{Action, Ladder, NoticeKind, Stage, State};
 use super::turn::Turn;
+use crate::moment::{later, up};
 
 /// What a ladder asks for; it is done once it is on record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

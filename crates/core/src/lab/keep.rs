@@ -8,10 +8,10 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::moment::{later, up};
 use super::reason::Reason;
 use super::state::Keep;
 use super::turn::Turn;
+use crate::moment::{later, up};
 
 /// So many wishes are given per instance.
 pub const ALLOWANCE: u32 = 3;

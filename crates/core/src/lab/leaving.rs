@@ -9,11 +9,11 @@ use jiff::SignedDuration;
 use crate::notice::{Delivery, Notice};
 
 use super::effect::Effect;
-use super::moment::later;
 use super::reason::Reason;
 use super::state::{NoticeKind, State};
 use super::submission;
 use super::turn::Turn;
+use crate::moment::later;
 
 /// So often a farewell is attempted,
 const MOST_ATTEMPTS: u32 = 5;

@@ -7,11 +7,11 @@ use crate::activity::{Activity, Seen};
 use crate::notice::{NoticeId, Outbox};
 
 use super::announcing;
-use super::moment::{later, up};
 use super::observed::Pods;
 use super::reason::Reason;
 use super::state::{Ladder, NoticeKind, Power, Stage, State, StopReason, Termination};
 use super::turn::Turn;
+use crate::moment::{later, up};
 
 impl Stage {
     /// Whether this is a stage of an instance that is stopped.

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::keep::ALLOWANCE;
 use crate::activity::Source;
+use crate::moment::Utc;
 
 /// Every reason that a decision of this family gives.
 #[derive(Debug, Clone, PartialEq)]
@@ -125,16 +126,6 @@ impl fmt::Display for Reason {
             Self::Deleting => f.write_str("it is being deleted"),
             Self::Restarted => f.write_str("it was started again"),
         }
-    }
-}
-
-/// A time as RFC 3339 in UTC, to the second.
-struct Utc(Timestamp);
-
-impl fmt::Display for Utc {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without a precision jiff writes as many decimals as there are.
-        write!(f, "{:.0}", self.0)
     }
 }
 

@@ -14,8 +14,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::decision::Wake;
 use crate::known::Known;
 
-use super::moment::later;
 use super::observed::Pods;
+use crate::moment::later;
 
 const FIRST_BACK_OFF: SignedDuration = SignedDuration::from_secs(10);
 const LONGEST_BACK_OFF: SignedDuration = SignedDuration::from_mins(5);

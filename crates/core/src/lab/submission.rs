@@ -15,13 +15,13 @@ use crate::notice::{NoticeId, Outbox};
 
 use super::effect::Effect;
 use super::intent::{Eligible, Wanted};
-use super::moment::up;
 use super::observed::{Job, JobEnd, Pods};
 use super::reason::Reason;
 use super::state::{
     Action, NoticeKind, State, StopReason, Submission, SubmissionState, Submissions,
 };
 use super::turn::Turn;
+use crate::moment::up;
 
 /// Brings submissions forward. `ended` says that termination has stopped the instance just now.
 pub(super) fn decide(state: &mut State, ended: bool, turn: &mut Turn<'_>) {

@@ -9,11 +9,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::effect::Effect;
 use super::intent::StatusCheck;
-use super::moment::{later, up};
 use super::observed::{Answer, Check};
 use super::reason::Reason;
 use super::state::{Action, Power, Termination};
 use super::turn::Turn;
+use crate::moment::{later, up};
 
 /// One stray answer never ends anything.
 const FEWEST_CONFIRMATIONS: u32 = 2;

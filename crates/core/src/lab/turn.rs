@@ -6,10 +6,10 @@ use crate::decision::Wake;
 
 use super::effect::Effect;
 use super::intent::Intent;
-use super::moment;
 use super::observed::Observed;
 use super::reason::Reason;
 use super::state::{Action, Coming};
+use crate::moment;
 
 /// Most decisions give no more reasons than this.
 const USUAL_REASONS: usize = 3;

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 
+use super::super::super::LabDecision;
 use super::super::super::effect::Effect;
 use super::super::super::scene::{DAY, HOUR, MINUTE, Scene, start};
 use super::super::super::state::{NoticeKind, State, StopReason};
-use super::super::super::{LabDecision, moment};
 use crate::decision::Wake;
+use crate::moment;
 use crate::notice::{Delivery, Failure, Notice, OnUndeliverable, Outcome};
 use crate::term::Term;
 

@@ -1,0 +1,359 @@
+//! Each way in which a Node is emptied, and laws that hold for all of them.
+
+mod law;
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+/// When the drain began.
+const START: Timestamp = Timestamp::constant(1_893_456_000, 0);
+/// When the drain of these tests ends.
+const DEADLINE: Timestamp = Timestamp::constant(1_893_456_300, 0);
+const ID: &str = "drain-1";
+
+fn at(second: i64) -> Timestamp {
+    later(START, SignedDuration::from_secs(second))
+}
+
+fn drain() -> Drain {
+    Drain { id: ID.to_owned(), deadline: DEADLINE }
+}
+
+fn plain_node() -> Node {
+    Node { unschedulable: false, excluded: false, ready: true, shut_down: false, mark: None }
+}
+
+/// One that was cordoned when the drain began.
+fn cordoned() -> Node {
+    let changed = Changes { cordoned: true, excluded: true };
+    let mark = Mark { drain: ID.to_owned(), since: START, changed };
+    Node { unschedulable: true, excluded: true, mark: Some(mark), ..plain_node() }
+}
+
+fn pod(name: &str) -> Pod {
+    Pod {
+        key: Key::new("shop", name),
+        uid: format!("uid-{name}"),
+        of_daemon_set: false,
+        mirror: false,
+        finished: false,
+        tolerations: Vec::new(),
+        grace: SignedDuration::from_secs(30),
+        leaves_at: None,
+    }
+}
+
+/// What is there, and what was tried.
+#[derive(Debug)]
+struct Scene {
+    node: Option<Node>,
+    pods: Vec<Pod>,
+    volumes: Vec<Volume>,
+    tried: BTreeMap<String, Tried>,
+}
+
+impl Scene {
+    fn of(pods: impl IntoIterator<Item = Pod>) -> Self {
+        Self {
+            node: Some(cordoned()),
+            pods: pods.into_iter().collect(),
+            volumes: Vec::new(),
+            tried: BTreeMap::new(),
+        }
+    }
+
+    fn plan(&self, drain: &Drain, second: i64) -> Plan {
+        let seen = Seen {
+            node: self.node.as_ref().into(),
+            pods: Known::Is(&self.pods),
+            volumes: Known::Is(&self.volumes),
+            tried: &self.tried,
+        };
+        plan(drain, &seen, at(second))
+    }
+
+    fn tried(&mut self, uid: &str, forced: bool, refusal: Option<&str>, second: i64) {
+        let before = self.tried.get(uid);
+        let tried = Tried::after(before, uid, forced, refusal.map(str::to_owned), at(second));
+        self.tried.insert(uid.to_owned(), tried);
+    }
+}
+
+fn evict(name: &str) -> Step {
+    Step::Evict { pod: Key::new("shop", name), uid: format!("uid-{name}") }
+}
+
+fn delete(name: &str, grace: i64) -> Step {
+    let grace = SignedDuration::from_secs(grace);
+    Step::Delete { pod: Key::new("shop", name), uid: format!("uid-{name}"), grace }
+}
+
+// case: group 59
+#[test]
+fn without_a_node_there_is_nothing_to_do() {
+    let scene = Scene { node: None, ..Scene::of([]) };
+    let plan = scene.plan(&drain(), 0);
+    assert!(plan.done && plan.steps.is_empty(), "{plan:?}");
+    assert_eq!(plan.words, "The cluster has no Node for it.");
+}
+
+#[test]
+fn what_is_not_known_is_not_absent() {
+    let none = BTreeMap::new();
+    let node = cordoned();
+    for (node, pods, volumes) in [
+        (Known::Unknown, Known::Unknown, Known::Unknown),
+        (Known::Is(&node), Known::Unknown, Known::Is(&[][..])),
+        (Known::Is(&node), Known::Is(&[][..]), Known::Unknown),
+    ] {
+        let seen = Seen { node, pods, volumes, tried: &none };
+        let plan = plan(&drain(), &seen, at(299));
+        assert!(!plan.done && plan.steps.is_empty(), "{plan:?}");
+    }
+}
+
+// case: group K24
+#[test]
+fn a_node_is_cordoned_and_leaves_load_balancers_before_anything_is_evicted() {
+    let mut scene = Scene::of([pod("a")]);
+    scene.node = Some(plain_node());
+    let plan = scene.plan(&drain(), 7);
+    let changed = Changes { cordoned: true, excluded: true };
+    let mark = Mark { drain: ID.to_owned(), since: at(7), changed };
+    assert_eq!(plan.steps, [Step::Cordon(mark.clone())]);
+    assert!(!plan.done);
+    scene.node =
+        Some(Node { unschedulable: true, excluded: true, mark: Some(mark), ..plain_node() });
+    assert_eq!(scene.plan(&drain(), 7).steps, [evict("a")]);
+}
+
+#[test]
+fn what_somebody_else_changed_is_not_taken_back() {
+    let mut scene = Scene::of([]);
+    let mut node = Node { unschedulable: true, ..plain_node() };
+    scene.node = Some(node.clone());
+    let steps = scene.plan(&drain(), 0).steps;
+    let [Step::Cordon(mark)] = &steps[..] else { panic!("{steps:?}") };
+    assert_eq!(mark.changed, Changes { cordoned: false, excluded: true });
+    node.mark = Some(mark.clone());
+    node.excluded = true;
+    assert_eq!(withdrawn(&node), Some(Step::Restore(mark.changed)));
+    assert_eq!(withdrawn(&plain_node()), None, "one that carries no mark is not touched");
+}
+
+#[test]
+fn a_mark_that_is_not_of_this_drain_is_written_anew() {
+    let mine = cordoned();
+    let mark = mine.mark.clone().expect("it has one");
+    let other = Mark { drain: "drain-0".to_owned(), ..mark.clone() };
+    let future = Mark { since: at(3600), ..mark.clone() };
+    for (what, node, since) in [
+        ("of an earlier drain", Node { mark: Some(other), ..mine.clone() }, at(100)),
+        ("from the future", Node { mark: Some(future), ..mine.clone() }, at(100)),
+        ("uncordoned by somebody", Node { unschedulable: false, ..mine.clone() }, at(100)),
+        ("without its label", Node { excluded: false, ..mine.clone() }, START),
+    ] {
+        let scene = Scene { node: Some(node), ..Scene::of([pod("a")]) };
+        let changed = Changes { cordoned: true, excluded: true };
+        let mark = Mark { drain: ID.to_owned(), since, changed };
+        assert_eq!(scene.plan(&drain(), 100).steps, [Step::Cordon(mark)], "{what}");
+    }
+}
+
+// case: group K13
+#[test]
+fn pods_that_stay_are_neither_evicted_nor_waited_for() {
+    let exists = Toleration { exists: true, ..Toleration::default() };
+    let named = Toleration {
+        key: "node.kubernetes.io/unschedulable".to_owned(),
+        effect: "NoSchedule".to_owned(),
+        ..Toleration::default()
+    };
+    let tolerant = |toleration: Toleration| Pod { tolerations: vec![toleration], ..pod("a") };
+    for (stay, staying) in [
+        (Stay::DaemonSet, Pod { of_daemon_set: true, ..pod("a") }),
+        (Stay::Mirror, Pod { mirror: true, ..pod("a") }),
+        (Stay::Finished, Pod { finished: true, ..pod("a") }),
+        (Stay::Tolerates, tolerant(exists.clone())),
+        (Stay::Tolerates, tolerant(named.clone())),
+        (Stay::Tolerates, tolerant(Toleration { exists: true, ..named.clone() })),
+    ] {
+        assert_eq!(staying.stays(), Some(stay));
+        let plan = Scene::of([staying]).plan(&drain(), 60);
+        assert!(plan.done && plan.steps.is_empty(), "{stay:?}: {plan:?}");
+    }
+    for toleration in [
+        Toleration::default(),
+        Toleration { limited: true, ..exists.clone() },
+        Toleration { effect: "NoExecute".to_owned(), ..exists },
+        Toleration { value: "x".to_owned(), ..named.clone() },
+        Toleration { key: "node.kubernetes.io/not-ready".to_owned(), ..named },
+    ] {
+        let scene = Scene::of([tolerant(toleration.clone())]);
+        assert_eq!(scene.plan(&drain(), 60).steps, [evict("a")], "{toleration:?}");
+    }
+}
+
+// case: group 70, K14
+#[test]
+fn a_refused_eviction_is_tried_again_until_the_last_call() {
+    let mut scene = Scene::of([pod("a"), pod("b")]);
+    assert_eq!(scene.plan(&drain(), 0).steps, [evict("a"), evict("b")]);
+    scene.tried("uid-a", false, Some("The disruption budget web needs 2 healthy pods"), 0);
+    scene.tried("uid-b", false, None, 0);
+    let refused = scene.plan(&drain(), 0);
+    assert_eq!(refused.steps, []);
+    assert_eq!(
+        refused.words,
+        "Waits for 2 Pods: shop/a (The disruption budget web needs 2 healthy pods); shop/b."
+    );
+    let mut now = START;
+    let mut attempts = 1;
+    let mut pauses = Vec::new();
+    scene.pods.pop();
+    loop {
+        let seen = Seen {
+            node: scene.node.as_ref().into(),
+            pods: Known::Is(&scene.pods),
+            volumes: Known::Is(&[]),
+            tried: &scene.tried,
+        };
+        let plan = plan(&drain(), &seen, now);
+        match &plan.steps[..] {
+            [] => {
+                let wake = plan.wake.at().expect("a timer");
+                assert!(wake > now, "it does not spin");
+                pauses.push(wake.duration_since(now));
+                now = wake;
+            }
+            [Step::Evict { .. }] => {
+                attempts += 1;
+                let tried = Tried::after(
+                    scene.tried.get("uid-a"),
+                    "uid-a",
+                    false,
+                    Some("no".to_owned()),
+                    now,
+                );
+                scene.tried.insert("uid-a".to_owned(), tried);
+            }
+            [Step::Delete { grace, .. }] => {
+                assert_eq!((now, *grace), (at(270), SignedDuration::from_secs(30)));
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(attempts > 270 / 10, "it was asked {attempts} times");
+    assert!(pauses.iter().all(|pause| *pause <= SignedDuration::from_secs(10)), "{pauses:?}");
+}
+
+// case: group K16
+#[test]
+fn a_pod_is_told_to_go_when_only_its_grace_is_left() {
+    for (grace, last, given) in [(30, 270, 30), (1, 299, 1), (0, 299, 1), (600, 0, 300)] {
+        let grace = SignedDuration::from_secs(grace);
+        let mut scene = Scene::of([Pod { grace, ..pod("a") }]);
+        if last > 0 {
+            let before = scene.plan(&drain(), last - 1);
+            assert_eq!((before.steps, before.wake), (vec![evict("a")], Wake::At(at(last))));
+        }
+        // Whatever its budget said a moment ago.
+        scene.tried("uid-a", false, Some("no"), last);
+        assert_eq!(scene.plan(&drain(), last).steps, [delete("a", given)]);
+        scene.tried("uid-a", true, None, last);
+        let after = scene.plan(&drain(), last);
+        assert_eq!(after.steps, [], "once is enough for a while");
+        assert!(after.wake.at().is_some_and(|wake| wake > at(last)), "{after:?}");
+    }
+    let late = Scene::of([pod("a")]);
+    assert_eq!(late.plan(&drain(), 290).steps, [delete("a", 10)], "what is left of it");
+    assert_eq!(late.plan(&drain(), 400).steps, [delete("a", 1)], "never at once");
+}
+
+// case: group K16
+#[test]
+fn of_two_ends_the_earlier_counts() {
+    let leaving = |at| Pod { leaves_at: Some(at), ..pod("a") };
+    let early = Scene::of([leaving(at(280))]);
+    assert_eq!(early.plan(&drain(), 275).steps, [], "it has its own time");
+    let overdue = early.plan(&drain(), 290);
+    assert_eq!((overdue.steps, overdue.done), (vec![], false), "and is awaited until it is gone");
+    let late = Scene::of([leaving(at(310))]);
+    assert_eq!(late.plan(&drain(), 280).steps, [delete("a", 20)]);
+    let later = late.plan(&drain(), 200);
+    assert_eq!((later.steps, later.wake), (vec![], Wake::At(at(270))), "it is not asked twice");
+}
+
+// case: group K18
+#[test]
+fn an_empty_node_is_looked_at_again_before_it_is_called_done() {
+    let scene = Scene::of([]);
+    let early = scene.plan(&drain(), 4);
+    assert_eq!((early.done, early.wake), (false, Wake::At(at(5))));
+    assert!(scene.plan(&drain(), 5).done);
+}
+
+// case: group K19
+#[test]
+fn attached_volumes_are_awaited_until_the_deadline() {
+    let volume = |name: &str, in_use| Volume { name: name.to_owned(), in_use };
+    let mut scene = Scene::of([]);
+    scene.volumes = vec![volume("pvc-1", false), volume("pvc-2", true)];
+    let waiting = scene.plan(&drain(), 100);
+    assert_eq!((waiting.done, waiting.wake), (false, Wake::At(DEADLINE)));
+    assert_eq!(waiting.words, "All Pods are gone. Waits for 1 attached volume: pvc-1.");
+    let over = scene.plan(&drain(), 300);
+    assert!(over.done);
+    assert_eq!(over.words, "All Pods are gone. Still attached at the deadline: pvc-1.");
+    scene.volumes.remove(0);
+    let detached = scene.plan(&drain(), 100);
+    assert!(detached.done, "what a Pod that stays uses is not awaited: {detached:?}");
+}
+
+// case: group K20
+#[test]
+fn a_machine_that_is_gone_ends_its_drain_unless_its_node_still_answers() {
+    let mut scene = Scene::of([pod("a")]);
+    for (ready, shut_down, done) in
+        [(true, true, false), (false, false, false), (true, false, false), (false, true, true)]
+    {
+        scene.node = Some(Node { ready, shut_down, ..cordoned() });
+        let plan = scene.plan(&drain(), 10);
+        assert_eq!(plan.done, done, "ready: {ready}, shut down: {shut_down}");
+        assert_eq!(plan.steps.is_empty(), done, "otherwise it is kept at");
+    }
+}
+
+#[test]
+fn words_are_short_and_stay_the_same() {
+    let mut scene = Scene::of((0..50).map(|n| pod(&format!("web-{n:02}"))));
+    scene.tried("uid-web-49", false, Some(&"é".repeat(5000)), 0);
+    scene.tried("uid-web-48", false, Some("no"), 0);
+    let words = scene.plan(&drain(), 0).words;
+    assert!(words.starts_with("Waits for 50 Pods: shop/web-48 (no); shop/web-49 (ééé"), "{words}");
+    assert!(words.ends_with("…); shop/web-00; 47 more."), "{words}");
+    assert!(words.chars().count() < 300, "{words}");
+    scene.tried("uid-web-48", false, Some("no"), 9);
+    assert_eq!(scene.plan(&drain(), 9).words, words, "another attempt is no news");
+}
+
+#[test]
+fn pauses_grow_and_differ() {
+    let pause = |tried: &Tried, from: i64| tried.retry_at.duration_since(at(from));
+    let mut tried: Option<Tried> = None;
+    for longest in [2, 4, 8, 10, 10, 10] {
+        let next = Tried::after(tried.as_ref(), "uid", false, None, at(0));
+        let (pause, longest) = (pause(&next, 0), SignedDuration::from_secs(longest));
+        assert!(pause >= longest / 2 && pause <= longest, "{pause:?} of {longest:?}");
+        tried = Some(next);
+    }
+    let first = |uid: &str| Tried::after(None, uid, false, None, at(0)).retry_at;
+    let mut firsts: Vec<_> = (0..100).map(|n| first(&n.to_string())).collect();
+    firsts.sort();
+    firsts.dedup();
+    assert!(firsts.len() > 50, "{} of 100 differ", firsts.len());
+    let forced = Tried::after(tried.as_ref(), "uid", true, None, at(0));
+    assert_eq!(forced.attempts, 1, "being told to go begins anew");
+}

@@ -1,0 +1,73 @@
+//! What holds whatever a cluster shows.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn any_pods() -> impl Strategy<Value = Vec<Pod>> {
+    let stays = prop::sample::select(vec![0, 0, 0, 0, 1, 2, 3]);
+    let any = (stays, 0..400_i64, prop::option::of(-50..700_i64));
+    let named = |(name, (stays, grace, leaves)): (usize, (i32, i64, Option<i64>))| Pod {
+        of_daemon_set: stays == 1,
+        mirror: stays == 2,
+        finished: stays == 3,
+        grace: SignedDuration::from_secs(grace),
+        leaves_at: leaves.map(at),
+        ..pod(&name.to_string())
+    };
+    prop::collection::vec(any, 0..6)
+        .prop_map(move |pods| pods.into_iter().enumerate().map(named).collect())
+}
+
+fn any_scene() -> impl Strategy<Value = Scene> {
+    let node = prop::option::of(prop::sample::select(vec![plain_node(), cordoned()]));
+    let tried = prop::collection::vec((0..6_u8, any::<bool>(), -20..400_i64), 0..6);
+    (node, any_pods(), tried).prop_map(|(node, pods, tried)| {
+        let mut scene = Scene { node, ..Scene::of(pods) };
+        for (name, forced, second) in tried {
+            scene.tried(&format!("uid-{name}"), forced, None, second);
+        }
+        scene
+    })
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_deleted_before_only_its_grace_is_left(
+        scene in any_scene(), second in -100..500_i64,
+    ) {
+        let plan = scene.plan(&drain(), second);
+        let named: Vec<&Pod> = scene.pods.iter().filter(|pod| pod.stays().is_none()).collect();
+        for step in &plan.steps {
+            let of = |uid: &str| named.iter().find(|pod| pod.uid == uid).expect("one that may go");
+            match step {
+                Step::Cordon(_) => prop_assert_eq!(plan.steps.len(), 1),
+                Step::Evict { uid, .. } => prop_assert!(of(uid).leaves_at.is_none()),
+                Step::Delete { uid, grace, .. } => {
+                    let own = of(uid).grace.max(SHORTEST_GRACE);
+                    let left = DEADLINE.duration_since(at(second));
+                    prop_assert!(left <= own, "{left:?} of {own:?}");
+                    prop_assert!(*grace >= SHORTEST_GRACE && *grace <= own);
+                    prop_assert!(*grace <= left.max(SHORTEST_GRACE));
+                }
+                Step::Restore(_) => prop_assert!(false, "nothing is taken back in a drain"),
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_is_forgotten_and_nothing_spins(scene in any_scene(), second in -100..500_i64) {
+        let plan = scene.plan(&drain(), second);
+        prop_assert!(plan.wake.at().is_none_or(|wake| wake > at(second)), "{plan:?}");
+        if plan.done {
+            prop_assert!(plan.steps.is_empty());
+            prop_assert!(
+                scene.node.is_none() || scene.pods.iter().all(|pod| pod.stays().is_some())
+            );
+        } else if plan.steps.is_empty() && plan.wake == Wake::OnChange {
+            // Whoever is waited for without a timer is on its way out within the deadline.
+            let going = |pod: &Pod| pod.leaves_at.is_some_and(|at| at <= DEADLINE);
+            prop_assert!(scene.pods.iter().filter(|pod| pod.stays().is_none()).all(going));
+        }
+    }
+}

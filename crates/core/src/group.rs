@@ -1,0 +1,51 @@
+//! Group: machines that are replaced before they are too old, and never by surprise.
+//!
+//! [`decide`] is the one decision about a group and its machines; [`on_demand::decide`] is the one
+//! about a machine that somebody asked for by itself.
+//!
+//! | part | is about |
+//! |---|---|
+//! | `deciding` | the order in which everything counts, and when to look again |
+//! | `member`, `roster` | one machine, and all of them with the count |
+//! | `taking_in`, `leaving` | its way in, and its way out once that is not taken back |
+//! | `wish` | why a machine should go |
+//! | `settling` | reservations and rotations that are open |
+//! | `shrinking`, `starting`, `growing` | what begins, `budgeting` with what [`schedule`] lets it |
+//! | [`forecast`], [`feasible`] | what will happen, and what cannot |
+//!
+//! **Recorded first.** Nothing that cannot be taken back follows from what a decision finds out. A
+//! machine is created only after its name stands in the group's [`state::Group::reserved`]; one is
+//! deleted only after its [`state::Rotation`] says `Deleting`. So a kill between any two
+//! instructions repeats a step or skips it, and neither is noticed.
+//!
+//! **The ledger.** Whatever may come to be a machine counts as one from its reservation on, and a
+//! machine counts until it is gone: so `size + surge` holds whatever fails in between.
+
+pub mod effect;
+pub mod feasible;
+pub mod forecast;
+pub mod intent;
+pub mod observed;
+pub mod on_demand;
+pub mod reason;
+pub mod schedule;
+pub mod state;
+
+mod budgeting;
+mod deciding;
+mod growing;
+mod leaving;
+mod member;
+mod roster;
+#[cfg(test)]
+mod scene;
+mod settling;
+mod shrinking;
+mod spread;
+mod starting;
+mod taking_in;
+mod turn;
+mod wish;
+
+pub use deciding::{GroupDecision, decide};
+pub use forecast::forecast;

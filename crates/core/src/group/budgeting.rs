@@ -1,0 +1,85 @@
+//! Whether budgets let a rotation begin. The strictest counts, and says so.
+
+use jiff::Timestamp;
+
+use super::intent::Budget;
+use super::reason::Reason;
+use super::roster::{MOST_STARTED, Roster};
+use super::schedule;
+use super::state::Cause;
+use super::turn::Turn;
+use crate::moment::{earlier, later};
+
+/// What stands in the way of a rotation, and until when, if time alone clears it.
+struct Blocked {
+    reason: Reason,
+    until: Option<Timestamp>,
+}
+
+/// Whether a rotation may begin for this cause. If not, the group wakes when it may.
+pub(super) fn admits(roster: &Roster<'_>, cause: Cause, turn: &mut Turn) -> Result<(), Reason> {
+    let mut worst: Option<Blocked> = None;
+    for budget in roster.intent.budgets.iter().filter(|budget| covers(budget, cause)) {
+        let Err(blocked) = admit(roster, budget, turn.now) else { continue };
+        // What only an event clears outlasts every time.
+        let lasts = |blocked: &Blocked| blocked.until.unwrap_or(Timestamp::MAX);
+        if worst.as_ref().is_none_or(|worst| lasts(&blocked) > lasts(worst)) {
+            worst = Some(blocked);
+        }
+    }
+    match worst {
+        None => Ok(()),
+        Some(Blocked { reason, until }) => {
+            if let Some(until) = until {
+                turn.wake_at(until);
+            }
+            Err(reason)
+        }
+    }
+}
+
+pub(super) fn covers(budget: &Budget, cause: Cause) -> bool {
+    match cause {
+        Cause::Forced => false,
+        Cause::Expired | Cause::Drifted | Cause::Unhealthy | Cause::Manual => {
+            budget.causes.is_empty() || budget.causes.contains(&cause)
+        }
+        Cause::Interrupted | Cause::OnDemand | Cause::Scale => budget.causes.contains(&cause),
+    }
+}
+
+fn admit(roster: &Roster<'_>, budget: &Budget, now: Timestamp) -> Result<(), Blocked> {
+    let path = || budget.path.clone();
+    if let Err(until) = schedule::admits(&budget.allow, &budget.deny, now) {
+        return Err(Blocked { reason: Reason::WindowClosed { path: path(), until }, until });
+    }
+    let used_up = |until| Err(Blocked { reason: Reason::Budget { path: path(), until }, until });
+    let most = usize::try_from(budget.max).unwrap_or(usize::MAX).min(MOST_STARTED);
+    if most == 0 {
+        return used_up(None);
+    }
+    let Some(per) = budget.per else {
+        let open: u32 = super::wish::BY_RANK
+            .into_iter()
+            .chain([Cause::Scale])
+            .filter(|cause| covers(budget, *cause))
+            .map(|cause| roster.ledger.by_cause[cause as usize])
+            .sum();
+        return if open < budget.max { Ok(()) } else { used_up(None) };
+    };
+    let since = earlier(now, per);
+    let mut started = roster
+        .group
+        .started
+        .iter()
+        .filter(|started| started.at > since && covers(budget, started.cause))
+        .rev();
+    // The one that must be forgotten before another may begin.
+    match started.nth(most - 1) {
+        None => Ok(()),
+        Some(started) => used_up(Some(later(started.at, per))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

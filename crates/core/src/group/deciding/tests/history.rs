@@ -1,0 +1,420 @@
+//! Random histories: whatever happens, whatever fails and whoever is killed, promises are kept.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::super::super::effect::Effect;
+use super::super::super::intent::{Budget, ForcedPolicy, Kept, Outcome, Reply};
+use super::super::super::observed::Power;
+use super::super::super::scene::{DAY, MINUTE, Mode, Scene};
+use super::super::super::state::{Cause, Phase, Rotation, RotationPhase, State, Tier};
+use super::*;
+
+mod event;
+
+use event::{Blow, Event, Fate, event, fate};
+
+/// A group, and what it owes to whom.
+struct World {
+    scene: Scene,
+    /// The deadlines of drains that were put on record, by their id.
+    promised: BTreeMap<String, Timestamp>,
+    /// Names of machines that were let go, which never come back.
+    gone: Vec<String>,
+    wake: Option<Timestamp>,
+}
+
+impl World {
+    fn new(ages: &[SignedDuration]) -> Self {
+        Self { scene: Scene::of(ages), promised: BTreeMap::new(), gone: Vec::new(), wake: None }
+    }
+
+    fn happen(&mut self, event: &Event) {
+        let scene = &mut self.scene;
+        match event.clone() {
+            Event::Pass(span) => scene.now += span,
+            Event::Wake => scene.now = self.wake.map_or(scene.now, |wake| wake.max(scene.now)),
+            Event::Mode(mode) => scene.mode = mode,
+            Event::Boot(boot) => scene.boot = boot,
+            Event::Lag(lag) => scene.lag = lag,
+            Event::To(index, blow) => self.strike(index, blow),
+            Event::Size(size) => scene.intent.size = size,
+            Event::Surge(surge, forced) => {
+                scene.intent.surge = surge;
+                scene.intent.expiry.forced_surge = forced;
+            }
+            Event::MinHealthy(least) => scene.intent.min_healthy = least,
+            Event::MinReady(span) => scene.intent.min_ready = span,
+            Event::Template(other) => {
+                scene.intent.template = if other { "t2" } else { "t1" }.to_owned();
+            }
+            Event::Ages(eligible, forced) => {
+                scene.intent.expiry.eligible = eligible;
+                scene.intent.expiry.forced = forced;
+            }
+            Event::DrainTimeout(span) => scene.intent.drain_timeout = span,
+            Event::Policy(policy) => scene.intent.expiry.policy = policy,
+            Event::Freeze(span) => scene.intent.freeze_until = Some(scene.now + span),
+            Event::Rotate => scene.intent.rotate_before = Some(scene.now),
+            Event::Budgets(budgets) => {
+                let budget = |(max, per)| Budget {
+                    max,
+                    per,
+                    causes: Vec::new(),
+                    allow: Vec::new(),
+                    deny: Vec::new(),
+                    path: "budgets".to_owned(),
+                };
+                scene.intent.budgets = budgets.into_iter().map(budget).collect();
+            }
+            Event::Pause(paused) => scene.intent.paused = paused,
+        }
+    }
+
+    fn strike(&mut self, index: usize, blow: Blow) {
+        let scene = &mut self.scene;
+        let Some(count) = scene.machines.len().checked_sub(1) else { return };
+        let machine = &mut scene.machines[index % (count + 1)];
+        let name = machine.name.clone();
+        let id =
+            scene.state.machines.get(&name).and_then(|state| {
+                state.rotation.as_ref().filter(|rotation| rotation.drain.is_some())
+            });
+        let reply = |id: String, outcome| Some(Reply { id, outcome, message: "m".to_owned() });
+        match blow {
+            Blow::Deleted => machine.deleting = true,
+            Blow::Drained => machine.drain = Some(scene.now),
+            Blow::Kept(kept) => machine.kept = if kept { Kept::Always } else { Kept::No },
+            Blow::Answer(outcome) => {
+                machine.reply = id.and_then(|rotation| reply(rotation.id.clone(), outcome));
+            }
+            Blow::WrongAnswer => machine.reply = reply("another".to_owned(), Outcome::Done),
+            Blow::Vanishes => drop(scene.vms.remove(&name)),
+            Blow::Stops | Blow::Ill | Blow::Well | Blow::Unknown | Blow::Interrupted(_) => {
+                let now = scene.now;
+                let Some(vm) = scene.vms.get_mut(&name) else { return };
+                match blow {
+                    Blow::Stops => vm.power = Some(Power::Stopped),
+                    Blow::Ill => vm.ill_since = Some(now),
+                    Blow::Well => (vm.ill_since, vm.health_unknown) = (None, false),
+                    Blow::Unknown => vm.health_unknown = true,
+                    Blow::Interrupted(span) => vm.interruption = Some(now + span),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// One look, which may go wrong.
+    fn look(&mut self, fate: Fate) -> Result<GroupDecision, TestCaseError> {
+        let decision = self.scene.ask();
+        prop_assert_eq!(&decision, &self.scene.ask());
+        self.scene.decisions += 1;
+        let before = self.scene.state.clone();
+        let effects: &[Effect] = if fate == Fate::Lost { &[] } else { &decision.effects };
+        let answers = std::mem::take(&mut self.scene.answers);
+        for _ in 0..if fate == Fate::Twice { 2 } else { 1 } {
+            for effect in effects {
+                self.allowed(effect, &before)?;
+                self.scene.follow(effect);
+            }
+        }
+        match fate {
+            Fate::Published | Fate::Twice => self.publish(&decision.next, &before, |_| true)?,
+            Fate::Lost => self.scene.answers = answers,
+            Fate::EffectsOnly => {}
+            Fate::GroupOnly => self.publish(&decision.next, &before, |_| false)?,
+            Fate::SomeMachines => {
+                self.publish(&decision.next, &before, |name| {
+                    name.as_bytes()[name.len() - 1] % 2 == 0
+                })?;
+            }
+        }
+        self.wake = decision.wake.at();
+        Ok(decision)
+    }
+
+    /// Whether an effect may be carried out, judged by what really is.
+    fn allowed(&self, effect: &Effect, stored: &State) -> Result<(), TestCaseError> {
+        let scene = &self.scene;
+        match effect {
+            Effect::Create { name } => {
+                if scene.is_there(name) {
+                    return Ok(());
+                }
+                prop_assert!(!self.gone.contains(name), "{} was there before", name);
+                let forced = stored.machines.values().any(|machine| {
+                    machine.rotation.as_ref().is_some_and(|rotation| rotation.tier == Tier::Forced)
+                });
+                let intent = &scene.intent;
+                let overdue = |machine: &intent::Machine| {
+                    forced_at(machine, intent).is_some_and(|at| scene.now > at)
+                };
+                let forced = forced || scene.machines.iter().any(overdue);
+                let most = intent.size
+                    + intent.surge
+                    + if forced { intent.expiry.forced_surge } else { 0 };
+                let live = self.live();
+                prop_assert!(live < most, "(a) {live} + {name} > {most}");
+            }
+            Effect::Deprovision { name } => self.may_be_deleted(name, stored)?,
+            Effect::Release { name } => {
+                prop_assert!(!scene.vms.contains_key(name), "{} is left behind", name);
+            }
+            Effect::Delete { name } => {
+                prop_assert_eq!(stored.machines[name].phase, Phase::Deleting);
+            }
+            Effect::Provision { name } => {
+                prop_assert_eq!(stored.machines[name].phase, Phase::Provisioning);
+            }
+            Effect::ReleaseGroup => prop_assert!(false, "nobody deleted the group"),
+        }
+        Ok(())
+    }
+
+    /// Machines that run or may come to run.
+    fn live(&self) -> u32 {
+        let counts = |name: &String| {
+            let state = self.scene.state.machines.get(name);
+            match self.scene.vms.get(name) {
+                Some(vm) => vm.power != Some(Power::Stopped),
+                None => state.is_none_or(|state| state.registered_at.is_none()),
+            }
+        };
+        let live = self.scene.machines.iter().filter(|machine| counts(&machine.name)).count();
+        u32::try_from(live).unwrap()
+    }
+
+    /// Only what is on record as being deleted, whose drain was promised as it was kept.
+    fn may_be_deleted(&self, name: &str, stored: &State) -> Result<(), TestCaseError> {
+        let machine = &stored.machines[name];
+        let rotation = machine.rotation.as_ref().expect("what leaves has a rotation");
+        prop_assert_eq!(rotation.phase, RotationPhase::Deleting);
+        if let Some(drain) = &rotation.drain {
+            prop_assert_eq!(self.promised.get(&rotation.id), Some(&drain.deadline));
+        }
+        Ok(())
+    }
+
+    /// (c): a drain ends by its deadline, an acknowledgement, or the end of the machine.
+    fn may_end(&self, name: &str, rotation: &Rotation) -> Result<(), TestCaseError> {
+        let scene = &self.scene;
+        let machine = scene.machines.iter().find(|machine| machine.name == name);
+        let acknowledged = machine
+            .and_then(|machine| machine.reply.as_ref())
+            .is_some_and(|reply| reply.id == rotation.id && reply.outcome == Outcome::Done);
+        let gone = scene.vms.get(name).is_none_or(|vm| vm.power.is_some());
+        let deadline = rotation.drain.as_ref().expect("a drain").deadline;
+        let over = scene.now >= deadline;
+        prop_assert!(acknowledged || gone || over, "(c) the drain of {name} is cut short");
+        Ok(())
+    }
+
+    /// Puts a decision on record: the group first, and of its machines those that `reached` names.
+    fn publish(
+        &mut self,
+        next: &State,
+        before: &State,
+        reached: impl Fn(&str) -> bool,
+    ) -> Result<(), TestCaseError> {
+        self.scene.state.group = next.group.clone();
+        for (name, machine) in &next.machines {
+            if !reached(name) || !self.scene.is_there(name) {
+                continue;
+            }
+            let was = before.machines.get(name);
+            self.check_way(name, machine.rotation.as_ref(), was)?;
+            self.scene.state.machines.insert(name.clone(), machine.clone());
+        }
+        let there: Vec<String> = self.scene.names().into_iter().map(str::to_owned).collect();
+        for name in self.scene.state.machines.keys() {
+            if !there.contains(name) {
+                self.gone.push(name.clone());
+            }
+        }
+        self.scene.state.machines.retain(|name, _| there.contains(name));
+        Ok(())
+    }
+
+    /// What is put on record about the way of one machine.
+    fn check_way(
+        &mut self,
+        name: &str,
+        rotation: Option<&Rotation>,
+        was: Option<&super::super::super::state::Machine>,
+    ) -> Result<(), TestCaseError> {
+        let old = was.and_then(|machine| machine.rotation.as_ref());
+        let left = old.is_some_and(|old| old.phase >= RotationPhase::Draining);
+        let Some(rotation) = rotation else {
+            prop_assert!(!left, "{} does not come back", name);
+            return Ok(());
+        };
+        if left {
+            prop_assert_eq!(&old.unwrap().id, &rotation.id);
+            prop_assert!(rotation.phase >= old.unwrap().phase);
+            if rotation.phase > old.unwrap().phase {
+                self.may_end(name, rotation)?;
+            }
+        }
+        if let Some(drain) = &rotation.drain {
+            let deadline = *self.promised.entry(rotation.id.clone()).or_insert(drain.deadline);
+            prop_assert_eq!(deadline, drain.deadline, "(e) the deadline of {} moved", name);
+        }
+        if !left && rotation.phase >= RotationPhase::Draining {
+            self.check_departure(name, rotation)?;
+        }
+        Ok(())
+    }
+
+    /// (b), (c) and (f) at the moment when a machine's way out begins.
+    fn check_departure(&self, name: &str, rotation: &Rotation) -> Result<(), TestCaseError> {
+        let scene = &self.scene;
+        let ready = |name: &str| {
+            scene.mode != Mode::Down
+                && scene.vms.get(name).is_some_and(|vm| {
+                    vm.ill_since.is_none()
+                        && !vm.health_unknown
+                        && vm.power.is_none()
+                        && vm.shows_at <= scene.now
+                        && vm.runs_at.is_some_and(|at| at <= scene.now)
+                })
+        };
+        let policy = scene.intent.expiry.policy;
+        let has = |cause| rotation.cause == cause || rotation.also.contains(&cause);
+        let skips = has(Cause::Forced) && policy == ForcedPolicy::TerminateAnyway;
+        match &rotation.drain {
+            Some(drain) => {
+                prop_assert!(
+                    drain.deadline >= scene.now + scene.intent.drain_timeout,
+                    "(c) {name}"
+                );
+            }
+            None => {
+                let served =
+                    scene.state.machines.get(name).is_some_and(|state| state.served_at.is_some());
+                let alive = scene.mode == Mode::Down
+                    || scene.vms.get(name).is_some_and(|vm| vm.power.is_none());
+                let coordinated = scene.intent.drain_timeout.is_positive() && !skips;
+                prop_assert!(!(served && alive && coordinated), "(c) {} is not drained", name);
+            }
+        }
+        let frozen = scene.intent.freeze_until.is_some_and(|until| scene.now < until);
+        let ordered = has(Cause::Scale)
+            || scene.machines.iter().any(|machine| machine.name == name && machine.deleting);
+        if !ready(name) {
+            return Ok(());
+        }
+        prop_assert!(!frozen || ordered, "{name} leaves in a freeze: {rotation:?}");
+        let allowed =
+            has(Cause::Interrupted) || has(Cause::Forced) && policy != ForcedPolicy::ReplaceFirst;
+        let staying = scene.machines.iter().filter(|machine| {
+            let leaves = scene
+                .state
+                .machines
+                .get(&machine.name)
+                .is_some_and(|state| matches!(state.phase, Phase::Draining | Phase::Deleting));
+            machine.name != name && ready(&machine.name) && !leaves
+        });
+        let least = scene.intent.min_healthy.min(scene.intent.size);
+        let staying = staying.count();
+        prop_assert!(
+            allowed || staying >= usize::try_from(least).unwrap(),
+            "(b) {name} leaves {staying} of {least}: {rotation:?}"
+        );
+        Ok(())
+    }
+
+    /// Everything works, and nobody asks for anything: the group comes to its size and stays.
+    fn recover(&mut self) -> Result<(), TestCaseError> {
+        let scene = &mut self.scene;
+        scene.mode = Mode::Works;
+        (scene.boot, scene.lag) = (MINUTE, SignedDuration::ZERO);
+        let intent = &mut scene.intent;
+        (intent.paused, intent.freeze_until, intent.rotate_before) = (false, None, None);
+        intent.budgets.clear();
+        (intent.surge, intent.expiry.forced_surge) = (1, 1);
+        intent.min_healthy = intent.size.saturating_sub(1);
+        intent.expiry.eligible = Term::Never;
+        intent.expiry.forced = Term::Span(DAY * 900);
+        intent.min_ready = SignedDuration::ZERO;
+        intent.drain_timeout = MINUTE * 5;
+        for machine in &mut scene.machines {
+            machine.kept = Kept::No;
+        }
+        for vm in scene.vms.values_mut() {
+            (vm.ill_since, vm.health_unknown) = (None, false);
+            vm.shows_at = vm.shows_at.min(scene.now);
+            if let Some(at) = &mut vm.runs_at {
+                *at = (*at).min(scene.now);
+            }
+        }
+        let end = scene.now + DAY * 20;
+        for _ in 0..4000 {
+            let decision = self.look(Fate::Published)?;
+            let scene = &mut self.scene;
+            if !decision.effects.is_empty() || !scene.answers.is_empty() {
+                continue;
+            }
+            match scene.next_change().into_iter().chain(decision.wake.at()).min() {
+                Some(next) if next <= end => scene.now = next.max(scene.now),
+                _ => break,
+            }
+        }
+        let scene = &self.scene;
+        prop_assert_eq!(scene.machines.len(), scene.intent.size as usize, "{:#?}", scene.state);
+        prop_assert_eq!(scene.vms.len(), scene.machines.len());
+        let ready = |machine: &super::super::super::state::Machine| {
+            machine.phase == Phase::Ready && machine.rotation.is_none()
+        };
+        prop_assert!(scene.state.machines.values().all(ready), "{:#?}", scene.state);
+        prop_assert!(scene.state.group.reserved.is_empty());
+        Ok(())
+    }
+
+    /// Between a look at rest and the time it names nothing would be decided otherwise.
+    fn is_exact(&self, share: u8) -> Result<(), TestCaseError> {
+        let scene = &self.scene;
+        let rest = scene.ask();
+        if rest.next != scene.state || !rest.effects.is_empty() || !scene.answers.is_empty() {
+            return Ok(());
+        }
+        let next = scene.next_change().into_iter().chain(rest.wake.at()).min();
+        let until = next.unwrap_or(scene.now + DAY * 400);
+        if until <= scene.now {
+            // It acts on what others wrote, which shows at once.
+            return Ok(());
+        }
+        let passed = until.duration_since(scene.now).as_millis() * i128::from(share) / 256;
+        let mut later = scene.clone();
+        later.now += SignedDuration::from_millis(i64::try_from(passed).unwrap());
+        let decision = later.ask();
+        prop_assert_eq!(&decision.next, &later.state, "at {} of {:?}", later.now, rest.wake);
+        prop_assert_eq!(decision.effects, []);
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// (a), (b), (c), (e), (f), and that nothing is left behind, forgotten or stuck.
+    #[test]
+    fn promises_are_kept_whatever_happens(
+        ages in prop::collection::vec((0_i64..35).prop_map(|days| DAY * i32::try_from(days).unwrap()), 0..5),
+        steps in prop::collection::vec(
+            (event(), prop::collection::vec(fate(), 1..5), any::<u8>()),
+            1..40,
+        ),
+    ) {
+        let mut world = World::new(&ages);
+        for (event, fates, share) in &steps {
+            world.happen(event);
+            for fate in fates {
+                world.look(*fate)?;
+            }
+            world.is_exact(*share)?;
+        }
+        world.recover()?;
+    }
+}

@@ -1,0 +1,18 @@
+//! What is to be done, complete in itself.
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Create the Machine object of a reservation, from the group's present template.
+    Create { name: String },
+    /// Have the provider make the machine.
+    Provision { name: String },
+    /// Have the provider delete it. Whatever is not there counts as deleted.
+    Deprovision { name: String },
+    /// Delete the Machine object; its finalizer still holds it.
+    Delete { name: String },
+    /// Nothing of the machine is left: let the object go.
+    Release { name: String },
+    /// Every machine is gone: let the group go.
+    ReleaseGroup,
+}

@@ -1,0 +1,270 @@
+//! The machines of a group in a decision, and the count of them.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::intent::{self, Intent};
+use super::leaving;
+use super::member::{self, Member};
+use super::observed::Observed;
+use super::reason::Reason;
+use super::spread;
+use super::state::{self, Cause, Phase, Reservation, RotationPhase, Started, Tier};
+use super::turn::Turn;
+use super::wish::{self, Causes};
+use crate::moment::{earlier, later, up};
+
+/// Names that wait for their machine, at most.
+pub(super) const MOST_RESERVED: usize = 100;
+/// Starts that are remembered for budgets per span; larger budgets count as this one.
+pub(super) const MOST_STARTED: usize = 500;
+/// From so many failures in a row on, one machine at a time is tried.
+const BREAKER: u32 = 3;
+
+#[derive(Debug)]
+pub(super) struct Roster<'a> {
+    pub(super) intent: &'a Intent,
+    pub(super) group: &'a mut state::Group,
+    /// In the order of names.
+    pub(super) members: Vec<Member<'a>>,
+    /// The same, the oldest first.
+    pub(super) by_age: Vec<usize>,
+    pub(super) ledger: Ledger,
+    /// So many of the reservations are on record.
+    pub(super) recorded: usize,
+    /// The causes that any of the members has.
+    pub(super) causes: Causes,
+}
+
+/// The count. Whatever may come to be a machine counts from its reservation on, and a machine
+/// counts until it is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Ledger {
+    /// Those that will be there when every open rotation is through: what `size` is about.
+    pub(super) staying: u32,
+    /// Those that are on their way out, or will be once their replacement is ready.
+    pub(super) going: u32,
+    /// Those that are seen to work, and that nobody drains.
+    pub(super) ready: u32,
+    /// Those that never worked yet.
+    pub(super) starting: u32,
+    pub(super) unhealthy: u32,
+    pub(super) unknown: u32,
+    /// Open rotations and removals, all and by cause.
+    pub(super) open: u32,
+    pub(super) by_cause: [u32; 8],
+    /// Those of `going` that are forced.
+    pub(super) forced: u32,
+}
+
+impl Ledger {
+    fn of(members: &[Member<'_>], reserved: usize) -> Self {
+        let mut ledger =
+            Self { staying: u32::try_from(reserved).unwrap_or(u32::MAX), ..Self::default() };
+        for member in members {
+            ledger.add(member);
+        }
+        ledger
+    }
+
+    fn add(&mut self, member: &Member<'_>) {
+        self.tally(member, |count, by| *count = count.saturating_add(by));
+    }
+
+    fn remove(&mut self, member: &Member<'_>) {
+        self.tally(member, |count, by| *count = count.saturating_sub(by));
+    }
+
+    fn tally(&mut self, member: &Member<'_>, change: fn(&mut u32, u32)) {
+        let leaving = member.is_leaving();
+        let failed = member.state.phase == Phase::Failed;
+        let goes = leaving || failed || member.intent.deleting || member.replacement().is_some();
+        let occupies = member.occupies();
+        change(if goes { &mut self.going } else { &mut self.staying }, u32::from(occupies));
+        change(&mut self.open, u32::from(goes || member.state.rotation.is_some()));
+        if let Some(rotation) = &member.state.rotation {
+            change(&mut self.by_cause[rotation.cause as usize], 1);
+            let forced = rotation.tier == Tier::Forced && goes && occupies;
+            change(&mut self.forced, u32::from(forced));
+        }
+        if leaving {
+            return;
+        }
+        change(&mut self.ready, u32::from(member.is_ready()));
+        if member.is_unknown() {
+            change(&mut self.unknown, 1);
+        } else if member.is_ill() {
+            change(&mut self.unhealthy, 1);
+        } else if member.state.served_at.is_none() {
+            change(&mut self.starting, 1);
+        }
+    }
+
+    /// Everything that takes up room.
+    pub(super) const fn total(&self) -> u32 {
+        self.staying.saturating_add(self.going)
+    }
+
+    /// The same, once the group has its size.
+    pub(super) fn committed(&self, size: u32) -> u32 {
+        self.staying.max(size).saturating_add(self.going)
+    }
+}
+
+impl<'a> Roster<'a> {
+    pub(super) fn new(
+        group: &'a mut state::Group,
+        states: &'a mut BTreeMap<String, state::Machine>,
+        machines: &'a [intent::Machine],
+        seen: &'a Observed,
+        intent: &'a Intent,
+    ) -> Self {
+        let members = member::assemble(states, machines, seen);
+        let mut by_age: Vec<usize> = (0..members.len()).collect();
+        by_age.sort_by_key(|&index| (members[index].intent.created_at, index));
+        let (ledger, causes) = (Ledger::default(), Causes::NONE);
+        Self { intent, group, members, by_age, ledger, recorded: 0, causes }
+    }
+
+    pub(super) fn count(&mut self) {
+        self.ledger = Ledger::of(&self.members, self.group.reserved.len());
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.members.binary_search_by(|member| member.name().cmp(name)).ok()
+    }
+
+    pub(super) fn frozen(&self, now: Timestamp) -> Option<Timestamp> {
+        self.intent.freeze_until.filter(|until| now < *until)
+    }
+
+    pub(super) fn least_healthy(&self) -> u32 {
+        self.intent.min_healthy.min(self.intent.size)
+    }
+
+    /// How many there may be at a time, beside rotations that begin: forced ones have their own room.
+    pub(super) fn most_growing(&self) -> u32 {
+        let Intent { size, surge, expiry, .. } = self.intent;
+        size.saturating_add(*surge).saturating_add(self.ledger.forced.min(expiry.forced_surge))
+    }
+
+    /// Whether so many stay ready when this one goes.
+    pub(super) fn can_spare(&self, index: usize) -> Result<(), Reason> {
+        let (ready, least) = (self.ledger.ready, self.least_healthy());
+        if self.members[index].is_ready() && ready <= least {
+            return Err(Reason::MinHealthy { ready, least });
+        }
+        Ok(())
+    }
+
+    /// Begins the way out of a machine, and counts it.
+    pub(super) fn dismiss(&mut self, index: usize, cause: Cause, turn: &mut Turn) {
+        let timeout = match self.intent.expiry.policy {
+            intent::ForcedPolicy::TerminateAnyway if cause == Cause::Forced => {
+                jiff::SignedDuration::ZERO
+            }
+            _ => self.intent.drain_timeout,
+        };
+        self.ledger.remove(&self.members[index]);
+        leaving::begin(&mut self.members[index], cause, timeout, turn);
+        self.ledger.add(&self.members[index]);
+    }
+
+    /// Whether a machine may be made now. If not, and time alone clears it, that wakes the group.
+    pub(super) fn can_make(&self, turn: &mut Turn) -> Result<(), Reason> {
+        let failures = self.group.failures;
+        if let Some(until) = self.group.retry_at.filter(|until| *until > turn.now) {
+            turn.wake_at(until);
+            return Err(Reason::CreateFailing { failures, until });
+        }
+        let tried = self.group.reserved.len();
+        let starting = self.ledger.starting;
+        if failures >= BREAKER && (tried > 0 || starting > 0) {
+            return Err(Reason::Starting { machines: starting.max(1) });
+        }
+        if tried >= MOST_RESERVED {
+            return Err(Reason::Starting { machines: starting });
+        }
+        Ok(())
+    }
+
+    /// Reserves a name for a machine that was never there.
+    pub(super) fn reserve(&mut self, replaces: Option<String>, turn: &mut Turn) -> String {
+        let name = loop {
+            let name = spread::name(&self.intent.name, &self.intent.uid, self.group.serial);
+            self.group.serial = self.group.serial.wrapping_add(1);
+            let taken = self.group.reserved.iter().any(|reserved| reserved.name == name);
+            if !taken && self.find(&name).is_none() {
+                break name;
+            }
+        };
+        self.group.reserved.push(Reservation { name: name.clone(), replaces });
+        self.ledger.staying = self.ledger.staying.saturating_add(1);
+        turn.again();
+        name
+    }
+
+    /// Gives a machine a replacement, in a rotation that it has or that begins.
+    pub(super) fn replace(&mut self, index: usize, cause: Cause, turn: &mut Turn) {
+        let machine = self.members[index].name().to_owned();
+        let name = self.reserve(Some(machine.clone()), turn);
+        if self.members[index].state.rotation.is_none() {
+            self.start_counts(cause, turn.now);
+            turn.because(Reason::Begins { machine, cause });
+        }
+        let member = &mut self.members[index];
+        self.ledger.remove(member);
+        let mut rotation = match member.state.rotation.take() {
+            Some(rotation) => rotation,
+            None => leaving::rotation(member, cause, turn),
+        };
+        rotation.replacement = Some(name);
+        rotation.phase = RotationPhase::Reserved;
+        rotation.tier = rotation.tier.max(wish::tier(cause));
+        member.state.rotation = Some(rotation);
+        self.ledger.add(member);
+    }
+
+    /// Remembers a start for budgets per span.
+    fn start_counts(&mut self, cause: Cause, now: Timestamp) {
+        let Some(longest) = self.intent.budgets.iter().filter_map(|budget| budget.per).max() else {
+            return;
+        };
+        let since = earlier(now, longest);
+        self.group.started.retain(|started| started.at > since);
+        if self.group.started.len() >= MOST_STARTED {
+            self.group.started.remove(0);
+        }
+        self.group.started.push(Started { at: up(now), cause });
+    }
+
+    /// Changes what is remembered of a machine, and the count with it.
+    pub(super) fn change(&mut self, index: usize, change: impl FnOnce(&mut Member<'a>)) {
+        self.ledger.remove(&self.members[index]);
+        change(&mut self.members[index]);
+        self.ledger.add(&self.members[index]);
+    }
+
+    /// Gives up a reservation.
+    pub(super) fn give_up(&mut self, position: usize) {
+        self.group.reserved.remove(position);
+        self.recorded -= usize::from(position < self.recorded);
+        self.ledger.staying = self.ledger.staying.saturating_sub(1);
+    }
+
+    /// A machine could not be made, or did not come up. Several at once count once.
+    pub(super) fn failed(&mut self, now: Timestamp) {
+        if self.group.retry_at.is_some_and(|until| until > now) {
+            return;
+        }
+        self.group.failures = self.group.failures.saturating_add(1);
+        let wait = spread::backoff(&self.intent.uid, self.group.failures);
+        self.group.retry_at = Some(up(later(now, wait)));
+    }
+
+    pub(super) fn came_up(&mut self) {
+        self.group.failures = 0;
+        self.group.retry_at = None;
+    }
+}

@@ -1,0 +1,90 @@
+//! Windows of time that come back: a cron line, how long each lasts, and the zone it is meant in.
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::moment::{earlier, later};
+
+pub use cron::{Cron, CronError};
+
+mod cron;
+
+/// Windows that follow each other without a break are taken for one, up to so many; then the end
+/// of the last one is an edge like any other.
+const MOST_JOINED: usize = 64;
+
+/// A window that opens whenever its cron line says so.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Window {
+    pub cron: Cron,
+    pub duration: SignedDuration,
+    pub zone: TimeZone,
+}
+
+/// Whether a window is open, and until when that holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edge {
+    /// It closes then.
+    Open { until: Timestamp },
+    /// It opens then; never, if its cron line names no time that still comes.
+    Closed { until: Option<Timestamp> },
+}
+
+impl Window {
+    pub fn at(&self, now: Timestamp) -> Edge {
+        if !self.duration.is_positive() {
+            return Edge::Closed { until: None };
+        }
+        let opens = self.cron.next_after(earlier(now, self.duration), &self.zone);
+        let Some(mut opened) = opens.filter(|opens| *opens <= now) else {
+            return Edge::Closed { until: self.cron.next_after(now, &self.zone) };
+        };
+        let mut until = later(opened, self.duration);
+        for _ in 0..MOST_JOINED {
+            match self.cron.next_after(opened, &self.zone) {
+                Some(next) if next <= until => {
+                    opened = next;
+                    until = later(opened, self.duration);
+                }
+                _ => break,
+            }
+        }
+        Edge::Open { until }
+    }
+}
+
+/// Whether something may begin now: inside of any of `allow` (if there are any) and outside of all
+/// of `deny`. If not, the earliest time to ask again; none, if no time will do.
+pub(super) fn admits(
+    allow: &[Window],
+    deny: &[Window],
+    now: Timestamp,
+) -> Result<(), Option<Timestamp>> {
+    let mut wait: Option<Timestamp> = None;
+    for window in deny {
+        if let Edge::Open { until } = window.at(now) {
+            wait = wait.max(Some(until));
+        }
+    }
+    if !allow.is_empty() {
+        let mut opens = None;
+        for window in allow {
+            match window.at(now) {
+                Edge::Open { .. } => return wait.map_or(Ok(()), |wait| Err(Some(wait))),
+                Edge::Closed { until } => opens = earliest(opens, until),
+            }
+        }
+        return Err(opens.map(|opens| wait.map_or(opens, |wait| wait.max(opens))));
+    }
+    wait.map_or(Ok(()), |wait| Err(Some(wait)))
+}
+
+fn earliest(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+#[cfg(test)]
+mod tests;

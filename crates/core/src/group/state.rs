@@ -1,0 +1,162 @@
+//! What is remembered of a group and of its machines, and only what cannot be observed again.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::reason::Reason;
+
+/// The state of a group and its managed machines: what their statuses hold.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct State {
+    pub group: Group,
+    /// By name.
+    pub machines: BTreeMap<String, Machine>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Group {
+    /// Counts the names that were ever reserved, so that none is used twice.
+    pub serial: u64,
+    /// Machines that are to be created, or are being created and were not seen yet.
+    pub reserved: Vec<Reservation>,
+    /// Failures in a row to make a machine; none is tried before `retry_at`.
+    pub failures: u32,
+    pub retry_at: Option<Timestamp>,
+    /// Starts of rotations that budgets per span still count, oldest first.
+    pub started: Vec<Started>,
+    /// The rotation that comes next by itself, as far as can be said: a forecast.
+    pub coming: Option<Coming>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    pub name: String,
+    /// The machine that it replaces; none when the group grows.
+    pub replaces: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    pub at: Timestamp,
+    pub cause: Cause,
+}
+
+/// What is remembered of one machine.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Machine {
+    pub phase: Phase,
+    /// The provider's name for it, once it is known.
+    pub provider_id: Option<String>,
+    /// When the provider was to be asked first; the time to register counts from here.
+    pub asked_at: Option<Timestamp>,
+    pub registered_at: Option<Timestamp>,
+    /// When it was ready for the first time. From then on it is drained before it goes.
+    pub served_at: Option<Timestamp>,
+    /// Since when it has been ready without a break.
+    pub ready_at: Option<Timestamp>,
+    /// The provider's notice that it will take the machine away: it is acted on once.
+    pub interrupted_at: Option<Timestamp>,
+    pub rotation: Option<Rotation>,
+    /// For machines on demand: what was announced.
+    pub warned: Option<Warned>,
+    /// Failed attempts to make or to delete it at the provider, and when the next one may be.
+    pub attempts: u32,
+    pub retry_at: Option<Timestamp>,
+    /// What the provider said last, when it failed.
+    pub error: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Phase {
+    /// Its object is there; the provider was not asked yet.
+    #[default]
+    Pending,
+    /// The provider was asked.
+    Provisioning,
+    /// It runs.
+    Registered,
+    Ready,
+    Draining,
+    Deleting,
+    /// It cannot be made, or did not register in time.
+    Failed,
+}
+
+/// The way of one machine out, with or without another in its place. One machine has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rotation {
+    /// Also the id of its drain.
+    pub id: String,
+    pub cause: Cause,
+    pub tier: Tier,
+    /// Other causes that the same rotation serves.
+    pub also: Vec<Cause>,
+    /// While `Reserved` none means that the last one failed and another is named when it may be;
+    /// from `Draining` on, that it goes without one.
+    pub replacement: Option<String>,
+    pub phase: RotationPhase,
+    pub started_at: Timestamp,
+    /// Replacements that failed.
+    pub attempts: u32,
+    pub drain: Option<Drain>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drain {
+    pub started_at: Timestamp,
+    /// A promise: it never moves.
+    pub deadline: Timestamp,
+    /// What was last said about it.
+    pub outcome: Option<super::intent::Outcome>,
+    pub message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RotationPhase {
+    /// It is decided; its replacement has a name.
+    Reserved,
+    /// The replacement's object is there.
+    Creating,
+    /// The replacement is at the provider and not yet ready for long enough.
+    Waiting,
+    Draining,
+    /// The provider is asked to delete it, until it is gone.
+    Deleting,
+}
+
+/// Why a machine goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    Expired,
+    Forced,
+    Unhealthy,
+    Drifted,
+    Interrupted,
+    OnDemand,
+    Scale,
+    Manual,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tier {
+    Eligible,
+    Forced,
+}
+
+/// An announcement: a promise that does not move earlier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Warned {
+    pub at: Timestamp,
+    pub deadline: Timestamp,
+}
+
+/// A rotation that will begin by itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Coming {
+    pub machine: String,
+    pub cause: Cause,
+    /// Unknown while something else must happen first.
+    pub at: Option<Timestamp>,
+    pub why: Reason,
+}
