@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::group::GroupConfig;
 use crate::lab::LabConfig;
 use crate::problem::{Problem, Problems};
 use suggest::nearest;
@@ -50,7 +51,7 @@ impl Family {
     }
 }
 
-pub const FAMILIES: &[Family] = &[Family::of::<LabConfig>()];
+pub const FAMILIES: &[Family] = &[Family::of::<LabConfig>(), Family::of::<GroupConfig>()];
 
 /// A family's options: what the ConfigMap's data says, and the defaults for the rest.
 pub fn parse<T: FamilyConfig>(data: &BTreeMap<String, String>) -> Result<T, Problems> {

@@ -5,17 +5,22 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::core::ObjectMeta;
 use serde_json::Value;
 
-use crate::lab;
 use crate::name::shared;
+use crate::role::{OPERATOR, role};
+use crate::{group, lab};
 
 /// The definition of every kind of ours.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    lab::crds().into_iter().map(plain).collect()
+    lab::crds().into_iter().chain(group::crds()).map(plain).collect()
 }
 
 /// The roles of every family.
 pub fn roles() -> Vec<ClusterRole> {
-    lab::roles()
+    let operator = [lab::role::operator(), group::role::operator()].concat();
+    let mut roles = vec![role(OPERATOR, None, operator)];
+    roles.extend(lab::roles());
+    roles.extend(group::roles());
+    roles
 }
 
 /// What the operator may do in its own namespace and nowhere else: its configuration, what it
@@ -30,7 +35,7 @@ pub fn operator_role() -> Role {
     let kept = ["get", "list", "watch", "create", "update", "patch"];
     Role {
         metadata: ObjectMeta {
-            name: Some(lab::role::OPERATOR.to_owned()),
+            name: Some(OPERATOR.to_owned()),
             namespace: Some(shared::NAMESPACE.to_owned()),
             ..ObjectMeta::default()
         },

@@ -55,6 +55,13 @@ impl Grammar {
         }
     }
 
+    /// The same for the name of an object, as a rule over the whole object: metadata has no rules of
+    /// its own, and no path leads there.
+    pub(crate) fn name_expression(&self) -> String {
+        let it = "self.metadata.name";
+        format!("{it}.size() <= {} && {}", self.longest, self.expression(it))
+    }
+
     /// The value of `x-kubernetes-validations` for a field of this form.
     pub(crate) fn rules(&self) -> Value {
         json!([{ "rule": self.expression("self"), "message": self.message() }])
@@ -142,6 +149,67 @@ pub(crate) static VARIABLE: Grammar = Grammar::new(
     "the name of a variable: letters, digits, _, - and ., not beginning with a digit",
 );
 
+/// An InstanceGroup's name begins the names of its Machines, which are names of Pods and hosts.
+pub(crate) static GROUP_NAME: Grammar = Grammar::new(
+    "^[a-z]([-a-z0-9]*[a-z0-9])?$",
+    57,
+    "at most 57 lower-case letters, digits and dashes, beginning with a letter: names of Machines are made from it",
+);
+
+pub(crate) static MACHINE_NAME: Grammar = Grammar::new(
+    "^[a-z]([-a-z0-9]*[a-z0-9])?$",
+    63,
+    "at most 63 lower-case letters, digits and dashes, beginning with a letter: a host is called so",
+);
+
+pub(crate) static PROVIDER: Grammar = Grammar::new(
+    "^[a-z]([-a-z0-9]*[a-z0-9])?$",
+    63,
+    "the name of a provider: lower-case letters, digits and dashes",
+);
+
+/// The pattern of one field of a cron line: a list of values, ranges and stars, each with a step.
+macro_rules! cron_field {
+    ($value:literal) => {
+        concat!(cron_item!($value), "(,", cron_item!($value), ")*")
+    };
+}
+
+macro_rules! cron_item {
+    ($value:literal) => {
+        concat!("([*]|(", $value, ")(-(", $value, "))?)(/0{0,2}[1-9][0-9]{0,2})?")
+    };
+}
+
+/// A cron line. Whether its ranges run forwards is found out where it is read.
+pub(crate) static CRON: Grammar = Grammar::new(
+    concat!(
+        "^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|",
+        cron_field!("0{0,2}[0-9]|0?[1-5][0-9]"),
+        " +",
+        cron_field!("0{0,2}[0-9]|0?1[0-9]|0?2[0-3]"),
+        " +",
+        cron_field!("0{0,2}[1-9]|0?[12][0-9]|0?3[01]"),
+        " +",
+        cron_field!("0{0,2}[1-9]|0?1[0-2]|(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"),
+        " +",
+        cron_field!("0{0,2}[0-7]|(?i:sun|mon|tue|wed|thu|fri|sat)"),
+        ")$"
+    ),
+    100,
+    "minute, hour, day of the month, month and day of the week, such as `0 22 * * 1-5`, or @daily",
+);
+
+pub(crate) static TIME_ZONE: Grammar = Grammar::new(
+    "^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9][A-Za-z0-9_+-]*){0,2}$",
+    64,
+    "the name of a time zone such as UTC or Europe/Rome",
+);
+
+/// A share of a group.
+pub(crate) static PERCENT: Grammar =
+    Grammar::new("^(100|[1-9]?[0-9])%$", 4, "a number from 0 on or a percentage from 0% to 100%");
+
 /// A class of codes, or a range whose end does not come before its beginning.
 pub(crate) fn check_codes(text: &str) -> Result<(), String> {
     CODES.check(text)?;
@@ -165,11 +233,11 @@ const TERM_MESSAGE: &str = "must be `never` or a span such as 90s, 12h or 1d12h:
 /// The longest term, in seconds.
 const TERM_LONGEST: &str = "3162240000.0";
 
-/// A CEL expression: `it` reads as a term.
-fn term_expression(it: &str) -> String {
+/// A CEL expression: the seconds of the span `it`.
+pub(crate) fn seconds_expression(it: &str) -> String {
     // The number before a unit; none is 0. `m` is minutes only where no `s` follows.
     let amount = |unit: &str| format!("double('0' + {it}.find('[0-9.]+{unit}').find('[0-9.]+'))");
-    let total = [
+    [
         ("w", "604800.0"),
         ("d", "86400.0"),
         ("h", "3600.0"),
@@ -178,7 +246,12 @@ fn term_expression(it: &str) -> String {
         ("ms", "0.001"),
     ]
     .map(|(unit, seconds)| format!("{} * {seconds}", amount(unit)))
-    .join(" + ");
+    .join(" + ")
+}
+
+/// A CEL expression: `it` reads as a term.
+fn term_expression(it: &str) -> String {
+    let total = seconds_expression(it);
     format!(
         "{it} == 'never' || ({it}.matches('{TERM_SHAPE}') && !{it}.matches('{TERM_TWICE}') && {total} <= {TERM_LONGEST})"
     )
@@ -196,6 +269,25 @@ pub(crate) fn span_rules() -> Value {
     ])
 }
 
+/// Rules of a span that must end and may be nothing.
+pub(crate) fn pause_rules() -> Value {
+    json!([
+        { "rule": term_expression("self"), "message": TERM_MESSAGE },
+        { "rule": "self != 'never'", "message": PAUSE_MESSAGE },
+    ])
+}
+
+/// Rules of a term that must be longer than nothing.
+pub(crate) fn age_rules() -> Value {
+    json!([
+        { "rule": term_expression("self"), "message": TERM_MESSAGE },
+        { "rule": "self == 'never' || self.matches('[1-9]')", "message": AGE_MESSAGE },
+    ])
+}
+
+pub(crate) const AGE_MESSAGE: &str =
+    "must be longer than zero; write `never` where nothing should expire";
+const PAUSE_MESSAGE: &str = "must be a span that ends; `never` is not one";
 const SPAN_MESSAGE: &str = "must be a span longer than zero; `never` is not one";
 
 /// A term that must be longer than nothing and must end.
@@ -205,6 +297,17 @@ pub(crate) fn span(text: &str) -> Result<jiff::SignedDuration, String> {
         Ok(Term::Span(_) | Term::Never) => Err(SPAN_MESSAGE.to_owned()),
         Err(error) => Err(term_problem(&error)),
     }
+}
+
+/// A term that must end and may be nothing.
+pub(crate) fn pause(text: &str) -> Result<jiff::SignedDuration, String> {
+    term(text)?.span().ok_or_else(|| PAUSE_MESSAGE.to_owned())
+}
+
+/// A term that must be longer than nothing.
+pub(crate) fn age(text: &str) -> Result<Term, String> {
+    let term = term(text)?;
+    if term == Term::ZERO { Err(AGE_MESSAGE.to_owned()) } else { Ok(term) }
 }
 
 pub(crate) fn term(text: &str) -> Result<Term, String> {

@@ -5,8 +5,8 @@ use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding, RoleRef, Subject};
 use kube::core::ObjectMeta;
 
-use crate::lab::role::OPERATOR;
 use crate::name::shared;
+use crate::role::OPERATOR;
 
 /// The account that the controllers act as.
 pub const ACCOUNT: &str = "sojourn";

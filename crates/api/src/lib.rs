@@ -18,11 +18,17 @@
 pub mod config;
 mod definition;
 mod grammar;
+pub mod group;
 pub mod install;
 pub mod lab;
+mod limit;
+mod mark;
 mod mend;
 pub mod name;
 pub mod problem;
+mod role;
 mod schema;
+mod time;
+mod twin;
 
 pub use definition::{crds, operator_role, roles};

@@ -44,3 +44,27 @@ fn kept(value: Value, accepts: &dyn Fn(&Value) -> bool) -> Option<Value> {
     };
     accepts(&rest).then_some(rest)
 }
+
+/// Makes the reading of a status forgiving: what cannot be read is left out, part by part. The type
+/// derives both traits with `#[serde(default, remote = "Self")]`.
+macro_rules! forgiving {
+    ($status:ty) => {
+        impl serde::Serialize for $status {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                Self::serialize(self, serializer)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $status {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let value = serde_json::Value::deserialize(deserializer)?;
+                if !value.is_object() {
+                    return Ok(Self::default());
+                }
+                Ok($crate::mend::mend(value, |value| Self::deserialize(value).ok()))
+            }
+        }
+    };
+}
+
+pub(crate) use forgiving;

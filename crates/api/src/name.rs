@@ -3,6 +3,8 @@
 
 /// Where the family `lab` begins its names.
 pub const LAB_GROUP: &str = "lab.sojourn.dev";
+/// Where the family `group` begins its names.
+pub const GROUP_GROUP: &str = "group.sojourn.dev";
 pub const VERSION: &str = "v1alpha1";
 
 /// Names that every family uses.
@@ -99,5 +101,57 @@ pub mod lab {
         pub const TEMPLATE_MISSING: &str = "TemplateMissing";
         pub const TENANT_MISSING: &str = "TenantMissing";
         pub const CONFIGURATION_INVALID: &str = "ConfigurationInvalid";
+    }
+}
+
+/// Names of the family `group`.
+pub mod group {
+    /// Blocks a Machine's deletion until it is drained and gone at its provider.
+    pub const MACHINE_FINALIZER: &str = "group.sojourn.dev/machine";
+    /// Blocks an InstanceGroup's deletion until its Machines are gone.
+    pub const GROUP_FINALIZER: &str = "group.sojourn.dev/group";
+
+    /// Label of Machines and of what is made for them: the InstanceGroup that they are of.
+    pub const GROUP: &str = "group.sojourn.dev/group";
+    /// Label of what is made for a Machine: the Machine.
+    pub const MACHINE: &str = "group.sojourn.dev/machine";
+
+    /// Annotation of an InstanceGroup: every Machine that was created before this time is to be
+    /// replaced.
+    pub const ROTATE: &str = "group.sojourn.dev/rotate";
+    /// Annotation of a Machine: somebody asked at this time that it is drained.
+    pub const DRAIN: &str = "group.sojourn.dev/drain";
+    /// Annotation of a Machine: `"true"`, or how long from its creation on it is not disturbed.
+    pub const DO_NOT_DISRUPT: &str = "group.sojourn.dev/do-not-disrupt";
+
+    /// The provider that is built in: a Machine is a Pod.
+    pub const POD_PROVIDER: &str = "pod";
+
+    /// Condition types of InstanceGroups and Machines.
+    pub mod condition {
+        /// As many Machines as are wanted are ready; of a Machine: it is ready.
+        pub const READY: &str = "Ready";
+        /// What is asked for makes sense.
+        pub const ACCEPTED: &str = "Accepted";
+        /// No rotation begins before a time that somebody set.
+        pub const FROZEN: &str = "Frozen";
+        /// A Machine is due and something keeps it from being replaced.
+        pub const BLOCKED: &str = "Blocked";
+        /// So many Machines are ill that none is replaced for being ill.
+        pub const STORM_GUARD: &str = "StormGuard";
+        /// New Machines cannot be made.
+        pub const CREATE_FAILING: &str = "CreateFailing";
+        /// The ages that are in force are in order.
+        pub const AGES_CONSISTENT: &str = "AgesConsistent";
+        /// Something is being kept from happening: paused or observed.
+        pub const HELD: &str = "Held";
+        /// Of a Machine: it is being drained.
+        pub const DRAINING: &str = "Draining";
+        /// Of a Machine: what was seen of its health.
+        pub const HEALTHY: &str = "Healthy";
+
+        pub const OF_GROUPS: [&str; 8] =
+            [READY, ACCEPTED, FROZEN, BLOCKED, STORM_GUARD, CREATE_FAILING, AGES_CONSISTENT, HELD];
+        pub const OF_MACHINES: [&str; 5] = [READY, ACCEPTED, DRAINING, HEALTHY, HELD];
     }
 }

@@ -20,6 +20,76 @@ pub(crate) fn count(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "format": "int64", "minimum": 0 })
 }
 
+/// A number, or a share of a group.
+pub(crate) fn share(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "maxLength": 16,
+        "x-kubernetes-validations": [{
+            "rule": format!(
+                "type(self) == int ? int(self) >= 0 : {}",
+                grammar::PERCENT.expression("string(self)"),
+            ),
+            "message": grammar::PERCENT.message(),
+        }],
+    })
+}
+
+/// A Pod as it is to be made. Its spec is read when it is needed: the whole of it would make a
+/// definition of a megabyte.
+pub(crate) fn pod(_: &mut SchemaGenerator) -> Schema {
+    let texts = |what: &str| {
+        json!({
+            "type": "object",
+            "description": what,
+            "maxProperties": 64,
+            "additionalProperties": { "type": "string", "maxLength": 4096 },
+        })
+    };
+    json_schema!({
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "metadata": {
+                "type": "object",
+                "description": "What the Pods carry beside our own labels.",
+                "properties": {
+                    "labels": texts("Labels of the Pods."),
+                    "annotations": texts("Annotations of the Pods."),
+                },
+            },
+            "spec": {
+                "type": "object",
+                "description": "The spec of the Pods.",
+                "required": ["containers"],
+                "properties": {
+                    "containers": {
+                        "type": "array",
+                        "minItems": 1,
+                        "maxItems": 50,
+                        "items": {
+                            "type": "object",
+                            "required": ["name"],
+                            "properties": { "name": { "type": "string", "maxLength": 63 } },
+                            "x-kubernetes-preserve-unknown-fields": true,
+                        },
+                    },
+                },
+                "x-kubernetes-preserve-unknown-fields": true,
+            },
+        },
+    })
+}
+
+/// What only the provider understands.
+pub(crate) fn config(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 256,
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
+}
+
 /// A text of a given form, as an item or a nested property.
 fn text(grammar: &Grammar) -> Value {
     json!({

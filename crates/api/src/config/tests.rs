@@ -73,6 +73,7 @@ slackURL: { name: hooks, key: slack }
 
     // Every option there is, is in that text.
     let settings = effective(&data(text)).expect("all good");
+    let settings: Vec<_> = settings.into_iter().filter(|s| s.key == "lab.yaml").collect();
     assert_eq!(settings.len(), 32);
     for setting in settings {
         assert_eq!(setting.origin, Origin::ConfigMap, "{}", setting.option);

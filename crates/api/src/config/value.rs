@@ -34,6 +34,19 @@ pub mod span {
     }
 }
 
+/// A span or `never`, for `#[serde(with = "term")]`.
+pub mod term {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(term: &Term, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&term.to_string())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Term, D::Error> {
+        from.deserialize_any(TermVisitor)
+    }
+}
+
 /// What happens with notices that nobody accepts, for `#[serde(with = "undeliverable")]`.
 pub mod undeliverable {
     use super::*;

@@ -137,3 +137,74 @@ fn patterns_can_be_put_into_expressions() {
         let _ = grammar.check("x");
     }
 }
+
+#[test]
+fn ages_and_pauses() {
+    assert_eq!(age("21d").map(|age| age.to_string()), Ok("21d".to_owned()));
+    assert_eq!(age("never"), Ok(Term::Never));
+    for zero in ["0s", "0d", "0m0s", "0.0h"] {
+        assert_eq!(age(zero), Err(AGE_MESSAGE.to_owned()), "{zero}");
+        assert_eq!(pause(zero), Ok(jiff::SignedDuration::ZERO), "{zero}");
+    }
+    assert_eq!(pause("never"), Err(PAUSE_MESSAGE.to_owned()));
+    for bad in ["", "-5m", "5", "x"] {
+        assert!(age(bad).is_err() && pause(bad).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn zones_and_shares() {
+    accepts(
+        &TIME_ZONE,
+        &["UTC", "Europe/Rome", "America/Argentina/Buenos_Aires", "Etc/GMT+5"],
+        &["", "/etc", "../x", "Europe/", "Europe Rome", "a/b/c/d", "5"],
+    );
+    accepts(&PERCENT, &["0%", "7%", "20%", "100%"], &["", "%", "101%", "020%", "5", "-1%", "5.5%"]);
+}
+
+/// What the schema lets through is what is read, but for what no pattern can tell.
+#[test]
+fn a_cron_line_is_one_for_the_schema_and_for_whoever_reads_it() {
+    let read = |text: &str| text.parse::<sojourn_core::group::schedule::Cron>().is_ok();
+    for good in [
+        "* * * * *",
+        "0 22 * * 1-5",
+        "*/15 8-18 * * mon-fri",
+        "0,30 0 1,15 JAN,Jul-dec 0,7",
+        "059 023 031 012 007",
+        "5/10 0-23/2 1 1 sun",
+        "1   2  3 4  5",
+        "@daily",
+        "@midnight",
+    ] {
+        assert!(read(good), "{good}");
+        assert_eq!(CRON.check(good), Ok(()), "{good}");
+    }
+    for bad in [
+        "",
+        "* * * *",
+        "* * * * * *",
+        "60 * * * *",
+        "* 24 * * *",
+        "* * 0 * *",
+        "* * 32 * *",
+        "* * * 0 *",
+        "* * * 13 *",
+        "* * * * 8",
+        "*/0 * * * *",
+        "-1 * * * *",
+        "1- * * * *",
+        "1,, * * * *",
+        "mon * * * *",
+        "* * * mon *",
+        "* * * * jan",
+        "**/2 * * * *",
+        "0060 * * * *",
+        "@never",
+        "@Daily",
+        "every day at noon x",
+    ] {
+        assert!(!read(bad), "{bad}");
+        assert!(CRON.check(bad).is_err(), "{bad}");
+    }
+}

@@ -6,5 +6,4 @@ pub use validity::{alerts, check_instance, check_template, check_tenant};
 
 mod intent;
 mod state;
-mod time;
 mod validity;

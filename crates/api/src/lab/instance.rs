@@ -21,7 +21,7 @@ use crate::schema::{self, rule_at};
     shortname = "inst",
     category = "sojourn",
     doc = "Environments that are lent to somebody.",
-    validation = Rule::new(name_rule())
+    validation = Rule::new(INSTANCE_NAME.name_expression())
         .message(format!("metadata.name {}", INSTANCE_NAME.message()).as_str()),
     printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
     printcolumn = r#"{"name":"Stage","type":"string","jsonPath":".status.lifecycle.stage"}"#,
@@ -187,10 +187,4 @@ fn check_rules() -> Value {
         ".url",
         URL_NEEDED
     )])
-}
-
-/// A rule over the whole object, since metadata has no rules of its own and no path leads there.
-fn name_rule() -> String {
-    let it = "self.metadata.name";
-    format!("{it}.size() <= {} && {}", INSTANCE_NAME.longest, INSTANCE_NAME.expression(it))
 }

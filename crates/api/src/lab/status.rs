@@ -5,11 +5,10 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
 use super::template::ActivitySource;
-use crate::mend::mend;
+use crate::mend::forgiving;
 use crate::schema;
 
 /// What became of an Instance, and what comes next.
@@ -75,21 +74,7 @@ pub struct InstanceStatus {
     pub conditions: Vec<Condition>,
 }
 
-impl Serialize for InstanceStatus {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Self::serialize(self, serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for InstanceStatus {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        if !value.is_object() {
-            return Ok(Self::default());
-        }
-        Ok(mend(value, |value| Self::deserialize(value).ok()))
-    }
-}
+forgiving!(InstanceStatus);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {

@@ -9,18 +9,19 @@ use sojourn_core::lab::intent::{
 };
 use sojourn_core::term::Term;
 
-use super::time::up;
 use super::validity::{self, Terms, check_instance, check_template, check_tenant};
 use crate::grammar;
 use crate::lab::config::LabConfig;
 use crate::lab::instance::{CheckMode, Instance, StatusCheck as WireCheck, SubmissionTime};
 use crate::lab::template::Template;
 use crate::lab::tenant::Tenant;
+use crate::mark::{annotation, says_true};
 use crate::name::lab::{
     EXPIRATION_IGNORE, INACTIVITY_IGNORE, SUBMISSION_REQUEST, SUBMISSION_RETRY, SUBMISSION_WAIVE,
 };
 use crate::name::shared::{KEEP_UNTIL, OBSERVE, PAUSED};
 use crate::problem::{Problem, Problems, Report};
+use crate::time::up;
 
 /// A status is not looked at more often than this.
 const SHORTEST_CHECK: SignedDuration = SignedDuration::from_secs(1);
@@ -69,8 +70,8 @@ pub fn intent(
         created_at,
         deleting: meta.deletion_timestamp.is_some(),
         running: instance.spec.running,
-        paused: says_true(instance, PAUSED),
-        observe: says_true(instance, OBSERVE),
+        paused: says_true(meta, PAUSED),
+        observe: says_true(meta, OBSERVE),
         keep_until: time_in(instance, KEEP_UNTIL),
         persistent: template.is_some_and(|t| t.spec.environment_list.iter().any(|e| e.persistent)),
         inactivity: inactivity(terms, template, opt_outs, config),
@@ -151,18 +152,10 @@ fn submission(instance: &Instance, template: Option<&Template>, config: &LabConf
     }
 }
 
-fn annotation<'a>(instance: &'a Instance, name: &str) -> Option<&'a str> {
-    instance.metadata.annotations.as_ref()?.get(name).map(String::as_str)
-}
-
-fn says_true(instance: &Instance, name: &str) -> bool {
-    annotation(instance, name) == Some("true")
-}
-
 /// The time in an annotation; one that is none says nothing. It is rounded as the status is, with
 /// which it will be compared.
 fn time_in(instance: &Instance, name: &str) -> Option<Timestamp> {
-    annotation(instance, name)?.trim().parse().ok().map(up)
+    annotation(&instance.metadata, name)?.trim().parse().ok().map(up)
 }
 
 /// How the status of an Instance is looked at.

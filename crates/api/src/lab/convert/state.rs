@@ -5,17 +5,14 @@ use sojourn_core::activity::Activity;
 use sojourn_core::lab::state as domain;
 use sojourn_core::notice::{Delivery, MOST, Notice, NoticeId, Outbox};
 
-use super::time::{read, written};
 use crate::lab::status::{
     ActivityStatus, ExpirationStatus, InstanceStatus, KeepStatus, LifecycleStatus, NextAction,
     NextStatus, NoticeKind, NoticeState, NoticeStatus, Stage, StopReason, SubmissionCommands,
     SubmissionState, SubmissionStatus, TerminationStatus,
 };
-
-/// Numbers beyond this are not integers to an API server.
-const LARGEST: u64 = i64::MAX.unsigned_abs();
-/// As much of somebody's words as a status keeps, in characters.
-const LONGEST_WORDS: usize = 1024;
+use crate::limit::{self, LARGEST};
+use crate::time::{read, written};
+use crate::twin::same_words;
 
 /// Writes the parts of a status that are the state; the others stay as they are.
 pub fn write_state(state: &domain::State, status: &mut InstanceStatus) {
@@ -91,7 +88,7 @@ fn unless_default<T: Default + PartialEq, W>(value: &T, write: impl FnOnce(&T) -
 }
 
 fn words(text: Option<&str>) -> Option<String> {
-    text.map(|text| text.chars().take(LONGEST_WORDS).collect())
+    text.map(limit::words)
 }
 
 fn write_activity(activity: &Activity) -> ActivityStatus {
@@ -259,23 +256,6 @@ fn write_coming(coming: &domain::Coming) -> NextStatus {
         at: written(coming.at),
         why: coming.why.to_string(),
     }
-}
-
-/// Two enums with the same variants, one on each side.
-macro_rules! same_words {
-    ($wire:ty, $core:ty, $($variant:ident),+) => {
-        impl From<$core> for $wire {
-            fn from(value: $core) -> Self {
-                match value { $(<$core>::$variant => Self::$variant),+ }
-            }
-        }
-
-        impl From<$wire> for $core {
-            fn from(value: $wire) -> Self {
-                match value { $(<$wire>::$variant => Self::$variant),+ }
-            }
-        }
-    };
 }
 
 same_words!(StopReason, domain::StopReason, User, Inactivity, Terminated);

@@ -16,11 +16,10 @@ use crate::lab::environment::{
 use crate::lab::instance::{CheckMode, Instance, StatusCheck, URL_NEEDED};
 use crate::lab::template::{SPELLINGS, Template, TemplateSpec, both_spellings};
 use crate::lab::tenant::Tenant;
+use crate::mark::{annotation, ignored};
 use crate::name::lab::CUSTOM_ALERTS;
 use crate::problem::{Problem, Report};
 
-/// As much of a text as a message repeats, in characters.
-const LONGEST_SHOWN: usize = 64;
 const MOST_ENVIRONMENTS: usize = 10;
 /// Of misses in a row; fewer than two would let one stray answer end an exam.
 const CONFIRMATIONS: std::ops::RangeInclusive<i32> = 2..=100;
@@ -62,16 +61,13 @@ const fn fits(alerts: u32) -> bool {
 
 /// The number of warnings that a Template's annotation asks for, if it asks for one.
 pub(super) fn custom_alerts(template: &Template) -> Option<u32> {
-    alerts(template.metadata.annotations.as_ref()?.get(CUSTOM_ALERTS)?).ok()
+    alerts(annotation(&template.metadata, CUSTOM_ALERTS)?).ok()
 }
 
 /// A number of warnings, written as text; an error says why it is none.
 pub fn alerts(text: &str) -> Result<u32, String> {
     let number = text.trim().parse().ok().filter(|number| fits(*number));
-    number.ok_or_else(|| {
-        let shown: String = text.chars().take(LONGEST_SHOWN).collect();
-        format!("{shown:?} is not a number from 0 to {MOST_ALERTS} and is ignored")
-    })
+    number.ok_or_else(|| ignored(text, &format!("a number from 0 to {MOST_ALERTS}")))
 }
 
 /// The terms of a Template under whichever name.

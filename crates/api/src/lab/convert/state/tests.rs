@@ -7,7 +7,8 @@ use sojourn_core::activity::Source;
 use sojourn_core::lab::reason::Reason;
 
 use super::*;
-use crate::lab::convert::time::up;
+use crate::limit::LONGEST_WORDS;
+use crate::time::up;
 
 /// Whole seconds, which is what the wire knows, in the times that it can write.
 fn time() -> impl Strategy<Value = Timestamp> {

@@ -1,0 +1,90 @@
+//! Budgets and their windows.
+
+use std::sync::OnceLock;
+
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use sojourn_core::group::intent;
+use sojourn_core::group::schedule::{self, Cron, CronError};
+
+use crate::grammar::{self, CRON, PERCENT, TIME_ZONE};
+use crate::group::budget::{Budget, Window};
+use crate::problem::{Problem, Report};
+
+/// Budgets beyond this are no budgets any more.
+pub(super) const MOST_BUDGETS: usize = 20;
+const MOST_WINDOWS: usize = 10;
+/// As many starts as a budget per span counts; a group remembers each.
+const MOST_STARTS: u32 = 1000;
+
+/// A budget, and what is wrong with it. One that is bad lets nothing through.
+pub(super) fn budget(budget: &Budget, index: usize, size: u32) -> (intent::Budget, Vec<Problem>) {
+    let path = format!("budgets[{index}]");
+    let mut report = Report::default();
+    let max = report.take("max", share(&budget.max, size));
+    let per = budget.per.as_ref().and_then(|per| report.take("per", grammar::span(per)));
+    let allow = windows("allow", &budget.allow, &mut report);
+    let deny = windows("deny", &budget.deny, &mut report);
+    let problems: Vec<_> =
+        report.into_problems().into_iter().map(|problem| problem.beneath(&path)).collect();
+    let causes = budget.reasons.iter().map(|&reason| reason.into()).collect();
+    let good = problems.is_empty();
+    let most = if per.is_some() { MOST_STARTS } else { u32::MAX };
+    let resolved = intent::Budget {
+        max: if good { max.unwrap_or_default().min(most) } else { 0 },
+        per: per.filter(|_| good),
+        causes,
+        allow: if good { allow } else { Vec::new() },
+        deny: if good { deny } else { Vec::new() },
+        path,
+    };
+    (resolved, problems)
+}
+
+/// So many of `size`, rounded up.
+pub(super) fn share(of: &IntOrString, size: u32) -> Result<u32, String> {
+    let count = match of {
+        IntOrString::Int(count) => u32::try_from(*count).ok(),
+        IntOrString::String(text) => {
+            let percent = PERCENT.check(text).ok().and_then(|()| text.strip_suffix('%'));
+            percent
+                .and_then(|text| text.parse::<u64>().ok())
+                .and_then(|percent| u32::try_from((u64::from(size) * percent).div_ceil(100)).ok())
+        }
+    };
+    count.ok_or_else(|| PERCENT.message())
+}
+
+fn windows(field: &str, windows: &[Window], report: &mut Report) -> Vec<schedule::Window> {
+    if windows.len() > MOST_WINDOWS {
+        report.note(field, format!("must have at most {MOST_WINDOWS} items"));
+    }
+    let read = windows.iter().take(MOST_WINDOWS).enumerate().filter_map(|(index, wire)| {
+        let mut own = Report::default();
+        let read = window(wire, &mut own);
+        let path = format!("{field}[{index}]");
+        report.add(own.into_problems().into_iter().map(|problem| problem.beneath(&path)));
+        read
+    });
+    read.collect()
+}
+
+fn window(wire: &Window, report: &mut Report) -> Option<schedule::Window> {
+    let cron = report.take("cron", cron(&wire.cron));
+    let duration = report.take("duration", grammar::span(&wire.duration));
+    let zone = report.take("timeZone", zone(&wire.time_zone));
+    Some(schedule::Window { cron: cron?, duration: duration?, zone: zone? })
+}
+
+fn cron(text: &str) -> Result<Cron, String> {
+    CRON.check(text)?;
+    text.parse().map_err(|error: CronError| error.to_string())
+}
+
+/// A time zone by its name, out of the program itself.
+fn zone(name: &str) -> Result<TimeZone, String> {
+    static ZONES: OnceLock<TimeZoneDatabase> = OnceLock::new();
+    TIME_ZONE.check(name)?;
+    let found = ZONES.get_or_init(TimeZoneDatabase::bundled).get(name);
+    found.map_err(|_| format!("{name:?} is no time zone that is known; Europe/Rome is one"))
+}

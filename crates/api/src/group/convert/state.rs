@@ -1,0 +1,218 @@
+//! The states of groups and machines in their statuses, and out of them.
+
+use jiff::Timestamp;
+use sojourn_core::group::intent::Outcome;
+use sojourn_core::group::state as domain;
+
+use crate::group::status::{
+    DrainOutcome, DrainStatus, InstanceGroupStatus, MachineStatus, NextRotation, Phase, Reason,
+    Reserved, RotationPhase, RotationStatus, StartedRotation, Tier, WarnedStatus,
+};
+use crate::limit::{LARGEST, words};
+use crate::time::{read, written};
+use crate::twin::same_words;
+
+/// As many starts of rotations as a status keeps, the newest.
+const MOST_STARTED: usize = 2000;
+
+/// Writes the parts of a group's status that are its state; the others stay as they are.
+pub fn write_group(state: &domain::Group, status: &mut InstanceGroupStatus) {
+    let domain::Group { serial, reserved, failures, retry_at, started, coming } = state;
+    status.serial = (*serial).min(LARGEST);
+    status.reserved = reserved.iter().map(write_reserved).collect();
+    status.failures = *failures;
+    status.retry_at = written(*retry_at);
+    let newest = started.len().saturating_sub(MOST_STARTED);
+    status.started = started[newest..].iter().map(write_started).collect();
+    status.next = coming.as_ref().map(write_coming);
+}
+
+/// The state that a group's status holds. What makes no sense is as if it had not been written. What
+/// comes next is a forecast, which every decision makes anew; it is not read back.
+pub fn read_group(status: Option<&InstanceGroupStatus>) -> domain::Group {
+    let Some(status) = status else { return domain::Group::default() };
+    domain::Group {
+        serial: status.serial,
+        reserved: status.reserved.iter().filter_map(read_reserved).collect(),
+        failures: status.failures,
+        retry_at: read(status.retry_at.as_ref()),
+        started: status.started.iter().filter_map(read_started).collect(),
+        coming: None,
+    }
+}
+
+fn write_coming(coming: &domain::Coming) -> NextRotation {
+    NextRotation {
+        machine: coming.machine.clone(),
+        reason: Some(coming.cause.into()),
+        at: written(coming.at),
+        why: coming.why.to_string(),
+    }
+}
+
+fn write_reserved(reservation: &domain::Reservation) -> Reserved {
+    Reserved { name: reservation.name.clone(), replaces: reservation.replaces.clone() }
+}
+
+fn read_reserved(wire: &Reserved) -> Option<domain::Reservation> {
+    (!wire.name.is_empty())
+        .then(|| domain::Reservation { name: wire.name.clone(), replaces: wire.replaces.clone() })
+}
+
+fn write_started(started: &domain::Started) -> StartedRotation {
+    StartedRotation { at: written(Some(started.at)), reason: Some(started.cause.into()) }
+}
+
+fn read_started(wire: &StartedRotation) -> Option<domain::Started> {
+    Some(domain::Started { at: read(wire.at.as_ref())?, cause: wire.reason?.into() })
+}
+
+/// Writes the parts of a machine's status that are its state; the others stay as they are.
+pub fn write_machine(state: &domain::Machine, status: &mut MachineStatus) {
+    let domain::Machine {
+        phase,
+        provider_id,
+        asked_at,
+        registered_at,
+        served_at,
+        ready_at,
+        interrupted_at,
+        rotation,
+        warned,
+        attempts,
+        retry_at,
+        error,
+    } = state;
+    status.phase = Some((*phase).into());
+    status.provider_id = provider_id.clone();
+    status.asked_at = written(*asked_at);
+    status.registered_at = written(*registered_at);
+    status.served_at = written(*served_at);
+    status.ready_at = written(*ready_at);
+    status.interrupted_at = written(*interrupted_at);
+    status.rotation = rotation.as_ref().map(write_rotation);
+    status.drain = rotation.as_ref().and_then(write_drain);
+    status.warned = warned.map(|warned| WarnedStatus {
+        at: written(Some(warned.at)),
+        deadline: written(Some(warned.deadline)),
+    });
+    status.attempts = *attempts;
+    status.retry_at = written(*retry_at);
+    status.error = error.as_deref().map(words);
+}
+
+/// The state that a machine's status holds. What makes no sense is as if it had not been written:
+/// the decision takes a drain without an end for none, and begins it anew with all of its time.
+pub fn read_machine(status: Option<&MachineStatus>) -> domain::Machine {
+    let Some(status) = status else { return domain::Machine::default() };
+    domain::Machine {
+        phase: status.phase.map(domain::Phase::from).unwrap_or_default(),
+        provider_id: status.provider_id.clone().filter(|id| !id.is_empty()),
+        asked_at: read(status.asked_at.as_ref()),
+        registered_at: read(status.registered_at.as_ref()),
+        served_at: read(status.served_at.as_ref()),
+        ready_at: read(status.ready_at.as_ref()),
+        interrupted_at: read(status.interrupted_at.as_ref()),
+        rotation: status
+            .rotation
+            .as_ref()
+            .and_then(|rotation| read_rotation(rotation, status.drain.as_ref())),
+        warned: status.warned.as_ref().and_then(read_warned),
+        attempts: status.attempts,
+        retry_at: read(status.retry_at.as_ref()),
+        error: status.error.clone(),
+    }
+}
+
+fn write_rotation(rotation: &domain::Rotation) -> RotationStatus {
+    RotationStatus {
+        id: rotation.id.clone(),
+        reason: Some(rotation.cause.into()),
+        also: rotation.also.iter().map(|&cause| cause.into()).collect(),
+        tier: Some(rotation.tier.into()),
+        phase: Some(rotation.phase.into()),
+        replacement: rotation.replacement.clone(),
+        started_at: written(Some(rotation.started_at)),
+        drain_deadline: written(rotation.drain.as_ref().map(|drain| drain.deadline)),
+        attempts: rotation.attempts,
+    }
+}
+
+fn write_drain(rotation: &domain::Rotation) -> Option<DrainStatus> {
+    let drain = rotation.drain.as_ref()?;
+    Some(DrainStatus {
+        id: rotation.id.clone(),
+        reason: Some(rotation.cause.into()),
+        started_at: written(Some(drain.started_at)),
+        deadline: written(Some(drain.deadline)),
+        outcome: drain.outcome.map(Into::into),
+        message: words(&drain.message),
+    })
+}
+
+/// A rotation without an id or a phase is none: its machine stays.
+fn read_rotation(wire: &RotationStatus, drain: Option<&DrainStatus>) -> Option<domain::Rotation> {
+    if wire.id.is_empty() {
+        return None;
+    }
+    let drain = drain.filter(|drain| drain.id == wire.id).and_then(|drain| {
+        let deadline = read(drain.deadline.as_ref()).or(read(wire.drain_deadline.as_ref()))?;
+        read_drain(drain, deadline)
+    });
+    let began = drain.as_ref().map(|drain| drain.started_at);
+    Some(domain::Rotation {
+        id: wire.id.clone(),
+        cause: wire.reason.map_or(domain::Cause::Manual, Into::into),
+        tier: wire.tier.map_or(domain::Tier::Eligible, Into::into),
+        also: wire.also.iter().map(|&reason| reason.into()).collect(),
+        replacement: wire.replacement.clone(),
+        phase: wire.phase?.into(),
+        started_at: read(wire.started_at.as_ref()).or(began)?,
+        attempts: wire.attempts,
+        drain,
+    })
+}
+
+fn read_drain(wire: &DrainStatus, deadline: Timestamp) -> Option<domain::Drain> {
+    Some(domain::Drain {
+        started_at: read(wire.started_at.as_ref())?,
+        deadline,
+        outcome: wire.outcome.map(Into::into),
+        message: wire.message.clone(),
+    })
+}
+
+/// An announcement of nothing was never made.
+fn read_warned(wire: &WarnedStatus) -> Option<domain::Warned> {
+    Some(domain::Warned { at: read(wire.at.as_ref())?, deadline: read(wire.deadline.as_ref())? })
+}
+
+same_words!(
+    Phase,
+    domain::Phase,
+    Pending,
+    Provisioning,
+    Registered,
+    Ready,
+    Draining,
+    Deleting,
+    Failed
+);
+same_words!(
+    Reason,
+    domain::Cause,
+    Expired,
+    Forced,
+    Unhealthy,
+    Drifted,
+    Interrupted,
+    OnDemand,
+    Scale,
+    Manual
+);
+same_words!(Tier, domain::Tier, Eligible, Forced);
+same_words!(RotationPhase, domain::RotationPhase, Reserved, Creating, Waiting, Draining, Deleting);
+same_words!(DrainOutcome, Outcome, Done, Progress, Refused);
+
+#[cfg(test)]
+mod tests;
