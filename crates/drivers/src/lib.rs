@@ -9,6 +9,7 @@
 //! | `submission` | archives that are handed in |
 //! | `trust` | whom TLS trusts |
 //! | `connection` | the connections that this host has open |
+//! | `machine` | who makes and deletes machines |
 //!
 //! Each is a port with a real adapter and, where a controller decides by what it says, a scripted
 //! fake that can delay, fail, answer stale and duplicate. Nothing here sees a Kubernetes client, so
@@ -16,6 +17,7 @@
 
 pub mod connection;
 pub mod guard;
+pub mod machine;
 pub mod metrics;
 pub mod notify;
 pub mod probe;

@@ -1,0 +1,162 @@
+//! What every provider does alike, as one suite that each provider's test calls.
+
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use serde_json::Value;
+use sojourn_core::group::observed::Power;
+use sojourn_core::known::Known;
+
+use super::{Change, Order, Provider, Sight};
+
+/// So long anything may take until it shows.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// A provider with what is around it.
+pub trait Bench: Sync {
+    fn provider(&self) -> &dyn Provider;
+
+    /// A config from which a machine can be made.
+    fn good(&self) -> Value;
+
+    /// One that the provider does not accept.
+    fn bad(&self) -> Value;
+
+    /// An order for a machine of this name that nobody ordered before. The same name again is
+    /// another machine.
+    fn order<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Order>;
+
+    /// Takes the machine away, as hardware does.
+    fn lose<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, ()>;
+
+    /// How many machines there really are.
+    fn count(&self) -> BoxFuture<'_, usize>;
+}
+
+/// Runs the suite. Time may be paused.
+///
+/// # Panics
+/// If the provider does not keep the contract.
+pub async fn suite(bench: &dyn Bench) {
+    a_config_is_judged_before_it_is_used(bench);
+    what_was_never_made_is_absent_and_deleted(bench).await;
+    an_order_given_twice_makes_one_machine(bench).await;
+    an_order_that_was_dropped_can_be_given_again(bench).await;
+    a_machine_is_of_its_object_and_not_of_its_name(bench).await;
+    what_vanishes_is_told(bench).await;
+    assert_eq!(bench.count().await, 0, "every machine of the suite was deleted");
+}
+
+fn a_config_is_judged_before_it_is_used(bench: &dyn Bench) {
+    let provider = bench.provider();
+    assert_eq!(provider.check(&bench.good()), [""; 0]);
+    let problems = provider.check(&bench.bad());
+    assert!(!problems.is_empty() && problems.iter().all(|problem| !problem.is_empty()));
+}
+
+async fn what_was_never_made_is_absent_and_deleted(bench: &dyn Bench) {
+    let provider = bench.provider();
+    let order = bench.order("never").await;
+    assert_eq!(provider.look(order.which()), Known::Absent);
+    assert_eq!(provider.delete(order.which()).await, Ok(()));
+    assert_eq!(provider.look(order.which()), Known::Absent);
+}
+
+async fn an_order_given_twice_makes_one_machine(bench: &dyn Bench) {
+    let provider = bench.provider();
+    let order = bench.order("twice").await;
+    let before = bench.count().await;
+    let id = provider.create(&order).await.expect("the order is good");
+    assert_eq!(provider.create(&order).await, Ok(id.clone()));
+    assert_eq!(bench.count().await, before + 1);
+    let sight = until(provider, &order, |seen| power(seen) == Some(Power::Running)).await;
+    assert_eq!(sight.is().map(|sight| sight.found.id), Some(id.clone()));
+    assert_eq!(provider.create(&order).await, Ok(id), "and so it does while it runs");
+    gone(provider, &order).await;
+    assert_eq!(provider.delete(order.which()).await, Ok(()), "what is gone is deleted");
+}
+
+async fn an_order_that_was_dropped_can_be_given_again(bench: &dyn Bench) {
+    let provider = bench.provider();
+    let order = bench.order("dropped").await;
+    let before = bench.count().await;
+    for polls in 0..4 {
+        let mut dropped = provider.create(&order);
+        for _ in 0..polls {
+            if dropped.as_mut().now_or_never().is_some() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+    provider.create(&order).await.expect("it is the same order");
+    assert_eq!(bench.count().await, before + 1);
+    drop(provider.delete(order.which()));
+    gone(provider, &order).await;
+}
+
+/// An object that was deleted and made again has the name of the old one, and not its machine.
+async fn a_machine_is_of_its_object_and_not_of_its_name(bench: &dyn Bench) {
+    let provider = bench.provider();
+    let first = bench.order("same").await;
+    provider.create(&first).await.expect("the order is good");
+    until(provider, &first, |seen| power(seen) == Some(Power::Running)).await;
+    let second = bench.order("same").await;
+    assert_ne!(first.uid, second.uid);
+    assert_eq!(provider.look(second.which()), Known::Absent);
+    assert_eq!(provider.delete(second.which()).await, Ok(()), "there is none of that object");
+    assert_eq!(power(&provider.look(first.which())), Some(Power::Running));
+    gone(provider, &first).await;
+}
+
+async fn what_vanishes_is_told(bench: &dyn Bench) {
+    let provider = bench.provider();
+    let order = bench.order("lost").await;
+    provider.create(&order).await.expect("the order is good");
+    until(provider, &order, |seen| power(seen) == Some(Power::Running)).await;
+    let mut changes = provider.changes();
+    bench.lose(&order).await;
+    let told = async {
+        while let Some(change) = changes.next().await {
+            if change == Change::Machine(order.key.clone()) || change == Change::Anybody {
+                return;
+            }
+        }
+        panic!("the provider is gone");
+    };
+    tokio::time::timeout(PATIENCE, told).await.expect("a loss is told");
+    until(provider, &order, |seen| !matches!(power(seen), Some(Power::Running))).await;
+    gone(provider, &order).await;
+}
+
+fn power(seen: &Known<Sight>) -> Option<Power> {
+    seen.as_ref().is().map(|sight| sight.found.power)
+}
+
+/// Waits until it is as it should; only what is told of counts.
+async fn until(
+    provider: &dyn Provider,
+    order: &Order,
+    is: impl Fn(&Known<Sight>) -> bool,
+) -> Known<Sight> {
+    let mut changes = provider.changes();
+    let looking = async {
+        loop {
+            let seen = provider.look(order.which());
+            if is(&seen) {
+                return seen;
+            }
+            changes.next().await.expect("the provider is there");
+        }
+    };
+    match tokio::time::timeout(PATIENCE, looking).await {
+        Ok(seen) => seen,
+        Err(_) => panic!("nobody told: {:?}", provider.look(order.which())),
+    }
+}
+
+async fn gone(provider: &dyn Provider, order: &Order) {
+    assert_eq!(provider.delete(order.which()).await, Ok(()));
+    until(provider, order, Known::is_absent).await;
+}
