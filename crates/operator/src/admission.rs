@@ -1,14 +1,18 @@
-//! What is refused before it is written, where a schema cannot tell: a bad configuration, and marks
-//! on Instances that only some people may set.
+//! What is refused before it is written, where a schema cannot tell: a bad configuration, marks that
+//! only some people may set, and templates that no provider can use.
 //!
-//! The judgement is pure and in two steps: [`needs`] says which permissions must be known,
-//! [`judge`] decides when they are. Around it is one service, which the embedded engine calls in the
+//! The judgement is pure and in two steps: [`needs`] says what must be known, [`judge`] decides when
+//! it is. Around it is one service, which the embedded engine calls in the
 //! process and a cluster calls as a webhook. What cannot be found out is refused.
 
+mod group;
+mod lab;
+mod provider;
 mod rule;
 mod webhook;
 
-pub use rule::{Answers, Needs, Permission, judge, needs};
+pub use provider::Providers;
+pub use rule::{Answers, Found, Needs, Permission, judge, needs};
 pub use webhook::{PATH, Target, configuration};
 
 use std::convert::Infallible;
@@ -19,27 +23,33 @@ use axum::Router;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::PostParams;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use kube::{Api, Client};
-use sojourn_api::name::{LAB_GROUP, shared};
+use sojourn_api::config;
+use sojourn_api::group::{GroupConfig, InstanceGroup};
+use sojourn_api::name::{GROUP_GROUP, LAB_GROUP, shared};
+use sojourn_core::key::Key;
 use tower::util::BoxCloneService;
 
 /// The groups and resources whose writes are judged.
-pub const GROUPS: [&str; 2] = ["", LAB_GROUP];
-pub const RESOURCES: [&str; 3] = ["configmaps", "instances", "templates"];
+pub const GROUPS: [&str; 3] = ["", LAB_GROUP, GROUP_GROUP];
+pub const RESOURCES: [&str; 5] =
+    ["configmaps", lab::INSTANCES, lab::TEMPLATES, group::GROUPS, group::MACHINES];
 /// What refusals are signed with.
 pub const NAME: &str = "admission.sojourn.dev";
 
-/// How long a permission may take to be found out. Whoever waits for us waits ten seconds.
+/// How long each thing may take to be found out. Whoever waits for us waits ten seconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The judge, with a way to ask for permissions once there is one: an engine needs its hooks before
-/// it has clients.
+/// The judge, with a way to ask the API once there is one: an engine needs its hooks before it has
+/// clients.
 #[derive(Clone, Default)]
 pub struct Admission {
     client: Arc<OnceLock<Client>>,
+    providers: Providers,
 }
 
 impl std::fmt::Debug for Admission {
@@ -49,7 +59,12 @@ impl std::fmt::Debug for Admission {
 }
 
 impl Admission {
-    /// Gives it the client with which permissions are asked for. Only the first counts.
+    /// Knows these providers of machines.
+    pub fn new(providers: Providers) -> Self {
+        Self { client: Arc::default(), providers }
+    }
+
+    /// Gives it the client with which the API is asked. Only the first counts.
     pub fn connect(&self, client: Client) {
         // Set before: then there is one, and that is all that matters.
         let _ = self.client.set(client);
@@ -72,11 +87,21 @@ impl Admission {
     }
 
     async fn admit(&self, request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {
-        let needs = needs(request);
-        let answers = match needs.hold {
-            Some(permission) => Answers { hold: Some(self.ask(request, permission).await) },
-            None => Answers::default(),
-        };
+        let Needs { hold, manage, config, group, template } = needs(request);
+        let mut answers = Answers::default();
+        if let Some(permission) = hold {
+            answers.hold = Some(self.ask(request, permission).await);
+        }
+        if let Some(permission) = manage {
+            answers.manage = Some(self.ask(request, permission).await);
+        }
+        if config {
+            answers.config = Some(self.config().await);
+        }
+        if let Some(key) = group {
+            answers.group = Some(self.group(&key).await);
+        }
+        answers.template = template.map(|template| self.providers.check(&template));
         judge(request, &answers)
     }
 
@@ -85,19 +110,36 @@ impl Admission {
         &self,
         request: &AdmissionRequest<DynamicObject>,
         permission: Permission,
-    ) -> Result<bool, String> {
-        let Some(client) = self.client.get() else {
-            return Err("permissions cannot be asked for yet".to_owned());
-        };
+    ) -> Found<bool> {
         let review = review(request, permission);
-        let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+        let reviews: Api<SubjectAccessReview> = Api::all(self.client()?);
         let params = PostParams::default();
-        let asked = tokio::time::timeout(PATIENCE, reviews.create(&params, &review)).await;
-        match asked {
-            Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
-            Ok(Err(error)) => Err(error.to_string()),
-            Ok(Ok(review)) => Ok(review.status.is_some_and(|status| status.allowed)),
-        }
+        let review = in_time(reviews.create(&params, &review)).await?;
+        Ok(review.status.is_some_and(|status| status.allowed))
+    }
+
+    /// What the installation says about groups.
+    async fn config(&self) -> Found<GroupConfig> {
+        let maps: Api<ConfigMap> = Api::namespaced(self.client()?, shared::NAMESPACE);
+        let map = in_time(maps.get_opt(shared::CONFIG_MAP)).await?;
+        let data = map.and_then(|map| map.data).unwrap_or_default();
+        config::parse(&data).map_err(|problems| problems.to_string())
+    }
+
+    async fn group(&self, key: &Key) -> Found<Option<InstanceGroup>> {
+        let groups: Api<InstanceGroup> = Api::namespaced(self.client()?, &key.namespace);
+        in_time(groups.get_opt(&key.name)).await
+    }
+
+    fn client(&self) -> Found<Client> {
+        self.client.get().cloned().ok_or_else(|| "the API cannot be asked yet".to_owned())
+    }
+}
+
+async fn in_time<T>(asked: impl Future<Output = Result<T, kube::Error>>) -> Found<T> {
+    match tokio::time::timeout(PATIENCE, asked).await {
+        Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+        Ok(answer) => answer.map_err(|error| error.to_string()),
     }
 }
 
@@ -107,9 +149,10 @@ fn review(
 ) -> SubjectAccessReview {
     let user = &request.user_info;
     let attributes = ResourceAttributes {
-        group: Some(LAB_GROUP.to_owned()),
-        resource: Some("instances".to_owned()),
-        verb: Some(shared::HOLD.to_owned()),
+        group: Some(permission.group.to_owned()),
+        resource: Some(permission.resource.to_owned()),
+        subresource: permission.subresource.map(str::to_owned),
+        verb: Some(permission.verb.to_owned()),
         namespace: Some(permission.namespace),
         name: permission.name,
         ..ResourceAttributes::default()

@@ -38,6 +38,22 @@ impl Severity {
     }
 }
 
+/// One thing that happened to an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Transition {
+    pub(crate) severity: Severity,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+pub(crate) fn normal(reason: &'static str, message: impl Into<String>) -> Transition {
+    Transition { severity: Severity::Normal, reason, message: message.into() }
+}
+
+pub(crate) fn warning(reason: &'static str, message: impl Into<String>) -> Transition {
+    Transition { severity: Severity::Warning, reason, message: message.into() }
+}
+
 /// Writes Events, several at once; those about one object in order.
 #[derive(Clone)]
 pub struct Events {
@@ -117,6 +133,24 @@ impl Events {
         if let Some(lane) = self.lanes.get(lane_of(about)) {
             // Nobody writes any more: the process ends.
             drop(lane.send(Waiting { event, room }));
+        }
+    }
+
+    /// Says what happened to an object. The same is said once, however often it is published; two
+    /// things of one kind may happen at the same time.
+    pub(crate) fn announce(
+        &self,
+        about: &ObjectReference,
+        transitions: &[Transition],
+        at: Timestamp,
+    ) {
+        for transition in transitions {
+            let id = format!("{}.{}", at.as_second(), transition.message);
+            let Transition { severity, reason, message } = transition;
+            self.say(about, *severity, reason, message, &id);
+            let namespace = about.namespace.as_deref().unwrap_or_default();
+            let name = about.name.as_deref().unwrap_or_default();
+            tracing::info!(namespace, name, reason, "{message}");
         }
     }
 

@@ -5,13 +5,15 @@
 //! concerns. Nothing here knows a family.
 
 pub mod cache;
+mod error;
 pub mod guarded;
 pub mod index;
 pub mod queue;
 pub mod reconcile;
 pub mod task;
 
-pub use cache::{Cache, Change, Watching};
+pub use cache::{Cache, Change, Sight, Watching};
+pub(crate) use error::RequestError;
 pub use guarded::Guarded;
 pub use index::Index;
 pub use queue::Queue;

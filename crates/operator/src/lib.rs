@@ -10,7 +10,8 @@
 //! | `gateway`, `link` | what people do without kubectl |
 //! | `admission` | what is refused, with words |
 //! | `leadership` | which of several replicas acts |
-//! | `event`, `metrics`, `clock` | Events, counters, time |
+//! | `drain` | the agent that empties Nodes |
+//! | `condition`, `event`, `metrics`, `clock` | conditions, Events, counters, time |
 //! | one per family | its controllers |
 //!
 //! A controller talks to the Kubernetes API through a client and to nothing else of the engine,
@@ -19,10 +20,13 @@
 pub mod admission;
 pub mod clock;
 pub mod collector;
+mod condition;
 pub mod configuration;
+pub mod drain;
 pub mod event;
 pub mod frame;
 pub mod gateway;
+pub mod group;
 pub mod lab;
 pub mod leadership;
 pub mod link;

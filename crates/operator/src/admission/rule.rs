@@ -1,4 +1,5 @@
-//! The judgement itself: values in, values out.
+//! The judgement itself: values in, values out. What is common to all kinds is here, the rest in one
+//! module per family.
 
 use std::collections::BTreeMap;
 
@@ -8,41 +9,53 @@ use kube::core::admission::{AdmissionRequest, AdmissionResponse, Operation};
 use kube::core::response::{Status, StatusCause, StatusDetails, StatusSummary};
 use serde_json::Value;
 use sojourn_api::config;
-use sojourn_api::lab::convert::alerts;
-use sojourn_api::name::LAB_GROUP;
-use sojourn_api::name::lab::{
-    CUSTOM_ALERTS, FINALIZER, SUBMISSION_REQUEST, SUBMISSION_RETRY, SUBMISSION_WAIVE,
-};
-use sojourn_api::name::shared::{CONFIG_MAP, HOLD, KEEP_UNTIL, NAMESPACE, OBSERVE, PAUSED};
+use sojourn_api::group::template::MachineTemplate;
+use sojourn_api::group::{GroupConfig, InstanceGroup};
+use sojourn_api::name::shared::{CONFIG_MAP, HOLD, NAMESPACE};
+use sojourn_api::name::{GROUP_GROUP, LAB_GROUP};
 use sojourn_api::problem::Problem;
+use sojourn_core::key::Key;
 
-/// Annotations of an Instance that take it out of its owner's hands.
-pub(super) const HELD: [&str; 3] = [PAUSED, OBSERVE, SUBMISSION_WAIVE];
-/// Annotations of an Instance that are times.
-pub(super) const TIMES: [&str; 4] =
-    [KEEP_UNTIL, SUBMISSION_REQUEST, SUBMISSION_RETRY, SUBMISSION_WAIVE];
-
-/// Parts of an Instance's spec that bind its owner once they are there.
-pub(super) const BINDING: [&str; 2] = ["statusCheck", "submission"];
+use super::{group, lab};
 
 /// What must be known before a request can be judged.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Needs {
     /// Whether the sender has the verb `hold` there.
     pub hold: Option<Permission>,
+    /// Whether the sender keeps the group that a Machine is said to be of.
+    pub manage: Option<Permission>,
+    /// What the installation says about groups.
+    pub config: bool,
+    /// The group that a Machine names.
+    pub group: Option<Key>,
+    /// A template that its provider must be able to use.
+    pub template: Option<MachineTemplate>,
 }
 
-/// On which Instance a permission is needed; without a name, on all of the namespace.
+/// Something that the sender may or may not do; without a name, to all objects of the namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permission {
+    pub verb: &'static str,
+    pub group: &'static str,
+    pub resource: &'static str,
+    pub subresource: Option<&'static str>,
     pub namespace: String,
     pub name: Option<String>,
 }
 
 /// What was found out; an error says why it was not.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub type Found<T> = Result<T, String>;
+
+/// What was found out of what [`Needs`] asks for.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answers {
-    pub hold: Option<Result<bool, String>>,
+    pub hold: Option<Found<bool>>,
+    pub manage: Option<Found<bool>>,
+    pub config: Option<Found<GroupConfig>>,
+    pub group: Option<Found<Option<InstanceGroup>>>,
+    /// What is wrong with the template; paths begin at it.
+    pub template: Option<Vec<Problem>>,
 }
 
 /// What a request is about, if it is any of our business.
@@ -50,6 +63,8 @@ enum Subject {
     Configuration,
     Instance,
     Template,
+    Group,
+    Machine,
     Other,
 }
 
@@ -65,31 +80,132 @@ fn subject(request: &AdmissionRequest<DynamicObject>) -> Subject {
         {
             Subject::Configuration
         }
-        (LAB_GROUP, "instances") => Subject::Instance,
-        (LAB_GROUP, "templates") => Subject::Template,
+        (LAB_GROUP, lab::INSTANCES) => Subject::Instance,
+        (LAB_GROUP, lab::TEMPLATES) => Subject::Template,
+        (GROUP_GROUP, group::GROUPS) => Subject::Group,
+        (GROUP_GROUP, group::MACHINES) => Subject::Machine,
         _ => Subject::Other,
     }
 }
 
-/// Which permissions must be asked for before [`judge`] can tell.
+/// What must be found out before [`judge`] can tell.
 pub fn needs(request: &AdmissionRequest<DynamicObject>) -> Needs {
-    let Subject::Instance = subject(request) else { return Needs::default() };
-    if held(request).is_empty() {
-        return Needs::default();
+    match subject(request) {
+        Subject::Instance => lab::needs(request),
+        Subject::Group => group::needs_of_group(request),
+        Subject::Machine => group::needs_of_machine(request),
+        Subject::Configuration | Subject::Template | Subject::Other => Needs::default(),
     }
-    let name = Some(name(request)).filter(|name| !name.is_empty()).map(str::to_owned);
-    let namespace = request.namespace.clone().unwrap_or_default();
-    Needs { hold: Some(Permission { namespace, name }) }
 }
 
 /// Whether the request may go on.
 pub fn judge(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> AdmissionResponse {
     match subject(request) {
         Subject::Configuration => judge_configuration(request),
-        Subject::Instance => judge_instance(request, answers),
-        Subject::Template => judge_template(request),
+        Subject::Instance => lab::judge_instance(request, answers),
+        Subject::Template => lab::judge_template(request),
+        Subject::Group => group::judge_group(request, answers),
+        Subject::Machine => group::judge_machine(request, answers),
         Subject::Other => AdmissionResponse::from(request),
     }
+}
+
+/// The permission to change what only those who may `hold` can change.
+pub(super) fn to_hold(
+    request: &AdmissionRequest<DynamicObject>,
+    (group, resource): (&'static str, &'static str),
+) -> Permission {
+    let name = Some(name(request)).filter(|name| !name.is_empty()).map(str::to_owned);
+    let namespace = request.namespace.clone().unwrap_or_default();
+    Permission { verb: HOLD, group, resource, subresource: None, namespace, name }
+}
+
+/// Judges the paths that only those who may `hold` can change, if the request changes any.
+pub(super) fn judge_held(
+    request: &AdmissionRequest<DynamicObject>,
+    held: &[String],
+    answer: Option<&Found<bool>>,
+) -> AdmissionResponse {
+    if held.is_empty() {
+        return AdmissionResponse::from(request);
+    }
+    let resource = &request.resource.resource;
+    match answer {
+        Some(Ok(true)) => AdmissionResponse::from(request),
+        Some(Ok(false)) => {
+            let user = sender(request);
+            let message = format!("{user} needs the verb `{HOLD}` on {resource} to change this");
+            refuse(request, 403, "Forbidden", &causes(held, &message))
+        }
+        Some(Err(why)) => {
+            let what = format!("whether `{HOLD}` on {resource} is granted");
+            unknown(request, held, &what, why)
+        }
+        None => unasked(request, held),
+    }
+}
+
+/// Refuses what could not be found out.
+pub(super) fn unknown(
+    request: &AdmissionRequest<DynamicObject>,
+    paths: &[String],
+    what: &str,
+    why: &str,
+) -> AdmissionResponse {
+    let message = format!("cannot find out {what}: {why}");
+    refuse(request, 503, "ServiceUnavailable", &causes(paths, &message))
+}
+
+/// Refuses what nobody tried to find out.
+pub(super) fn unasked(
+    request: &AdmissionRequest<DynamicObject>,
+    paths: &[String],
+) -> AdmissionResponse {
+    let message = "nobody asked what must be known to judge this";
+    refuse(request, 500, "InternalError", &causes(paths, message))
+}
+
+pub(super) fn sender(request: &AdmissionRequest<DynamicObject>) -> &str {
+    request.user_info.username.as_deref().unwrap_or("whoever sent this")
+}
+
+/// The paths of those annotations that the request changes.
+pub(super) fn changed_marks(
+    request: &AdmissionRequest<DynamicObject>,
+    names: &[&str],
+) -> impl Iterator<Item = String> {
+    names.iter().filter(|name| changed(request, name)).map(|name| path_of(name))
+}
+
+/// What is wrong with those annotations that the request changes and that must be times.
+pub(super) fn bad_times(request: &AdmissionRequest<DynamicObject>, names: &[&str]) -> Vec<Problem> {
+    let changed = names.iter().filter(|name| changed(request, name));
+    changed.filter_map(|name| bad_time(name, value(request.object.as_ref(), name))).collect()
+}
+
+/// Whether the request takes a finalizer away that was there.
+pub(super) fn releases(request: &AdmissionRequest<DynamicObject>, finalizer: &str) -> bool {
+    let (Some(new), Some(old)) = (&request.object, &request.old_object) else { return false };
+    let keeps = |object: &DynamicObject| {
+        let finalizers = object.metadata.finalizers.as_deref().unwrap_or_default();
+        finalizers.iter().any(|one| one == finalizer)
+    };
+    keeps(old) && !keeps(new)
+}
+
+/// A part of the object, as it becomes and as it was.
+pub(super) fn part(
+    request: &AdmissionRequest<DynamicObject>,
+    pointer: &str,
+) -> (Option<Value>, Option<Value>) {
+    let of = |object: &Option<DynamicObject>| {
+        object.as_ref().and_then(|object| object.data.pointer(pointer)).cloned()
+    };
+    (of(&request.object), of(&request.old_object))
+}
+
+fn causes(paths: &[String], message: &str) -> Vec<Problem> {
+    paths.iter().map(|path| Problem::new(path, message)).collect()
 }
 
 fn judge_configuration(request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {
@@ -116,85 +232,6 @@ fn judge_configuration(request: &AdmissionRequest<DynamicObject>) -> AdmissionRe
     invalid(request, &problems)
 }
 
-fn judge_instance(
-    request: &AdmissionRequest<DynamicObject>,
-    answers: &Answers,
-) -> AdmissionResponse {
-    let problems: Vec<_> = TIMES
-        .iter()
-        .filter(|annotation| changed(request, annotation))
-        .filter_map(|annotation| bad_time(annotation, value(request.object.as_ref(), annotation)))
-        .collect();
-    if !problems.is_empty() {
-        return invalid(request, &problems);
-    }
-    let held = held(request);
-    if held.is_empty() {
-        return AdmissionResponse::from(request);
-    }
-    match &answers.hold {
-        Some(Ok(true)) => AdmissionResponse::from(request),
-        Some(Ok(false)) => {
-            let user = request.user_info.username.as_deref().unwrap_or("whoever sent this");
-            let message = format!("{user} needs the verb `{HOLD}` on instances to change this");
-            refuse(request, 403, "Forbidden", &causes(&held, &message))
-        }
-        Some(Err(why)) => {
-            let message =
-                format!("cannot find out whether `{HOLD}` on instances is granted: {why}");
-            refuse(request, 503, "ServiceUnavailable", &causes(&held, &message))
-        }
-        None => {
-            let message = format!("nobody asked whether `{HOLD}` on instances is granted");
-            refuse(request, 500, "InternalError", &causes(&held, &message))
-        }
-    }
-}
-
-/// The paths that a request changes and that only those who may `hold` can change.
-fn held(request: &AdmissionRequest<DynamicObject>) -> Vec<String> {
-    let annotations = HELD.into_iter().filter(|name| changed(request, name)).map(path_of);
-    let released = gives_up(request).then(|| "metadata.finalizers".to_owned());
-    let bound = BINDING.into_iter().filter(|part| loosens(request, part));
-    annotations.chain(released).chain(bound.map(|part| format!("spec.{part}"))).collect()
-}
-
-/// Whether the request takes away what keeps an Instance until its data is handed in.
-fn gives_up(request: &AdmissionRequest<DynamicObject>) -> bool {
-    let (Some(new), Some(old)) = (&request.object, &request.old_object) else { return false };
-    let keeps = |object: &DynamicObject| {
-        let finalizers = object.metadata.finalizers.as_deref().unwrap_or_default();
-        finalizers.iter().any(|finalizer| finalizer == FINALIZER)
-    };
-    let submits = old.data.pointer("/spec/submission").is_some_and(Value::is_object);
-    submits && keeps(old) && !keeps(new)
-}
-
-/// Whether the request changes what an exam was begun with.
-fn loosens(request: &AdmissionRequest<DynamicObject>, part: &str) -> bool {
-    let of = |object: &Option<DynamicObject>| {
-        object.as_ref().and_then(|object| object.data.pointer(&format!("/spec/{part}"))).cloned()
-    };
-    let old = of(&request.old_object);
-    old.is_some() && old != of(&request.object)
-}
-
-fn causes(paths: &[String], message: &str) -> Vec<Problem> {
-    paths.iter().map(|path| Problem::new(path, message)).collect()
-}
-
-fn judge_template(request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {
-    let mut response = AdmissionResponse::from(request);
-    let text = value(request.object.as_ref(), CUSTOM_ALERTS);
-    if let Err(why) = alerts(text)
-        && !text.is_empty()
-        && changed(request, CUSTOM_ALERTS)
-    {
-        response.warnings = Some(vec![format!("{}: {why}", path_of(CUSTOM_ALERTS))]);
-    }
-    response
-}
-
 /// As much of a text as fits into a line.
 fn shortened(text: &str) -> String {
     const LONGEST: usize = 64;
@@ -210,12 +247,12 @@ fn bad_time(annotation: &str, text: &str) -> Option<Problem> {
     Some(Problem::new(path_of(annotation), message))
 }
 
-fn path_of(annotation: &str) -> String {
+pub(super) fn path_of(annotation: &str) -> String {
     format!("metadata.annotations[{annotation}]")
 }
 
 /// The name that the object has or, if it is new and unnamed, none.
-fn name(request: &AdmissionRequest<DynamicObject>) -> &str {
+pub(super) fn name(request: &AdmissionRequest<DynamicObject>) -> &str {
     if !request.name.is_empty() {
         return &request.name;
     }
@@ -224,21 +261,24 @@ fn name(request: &AdmissionRequest<DynamicObject>) -> &str {
 }
 
 /// An annotation's value; empty and missing are the same.
-fn value<'a>(object: Option<&'a DynamicObject>, annotation: &str) -> &'a str {
+pub(super) fn value<'a>(object: Option<&'a DynamicObject>, annotation: &str) -> &'a str {
     let annotations = object.and_then(|object| object.metadata.annotations.as_ref());
     annotations.and_then(|all| all.get(annotation)).map(String::as_str).unwrap_or_default()
 }
 
-fn changed(request: &AdmissionRequest<DynamicObject>, annotation: &str) -> bool {
+pub(super) fn changed(request: &AdmissionRequest<DynamicObject>, annotation: &str) -> bool {
     let new = value(request.object.as_ref(), annotation);
     new != value(request.old_object.as_ref(), annotation)
 }
 
-fn invalid(request: &AdmissionRequest<DynamicObject>, problems: &[Problem]) -> AdmissionResponse {
+pub(super) fn invalid(
+    request: &AdmissionRequest<DynamicObject>,
+    problems: &[Problem],
+) -> AdmissionResponse {
     refuse(request, 422, "Invalid", problems)
 }
 
-fn refuse(
+pub(super) fn refuse(
     request: &AdmissionRequest<DynamicObject>,
     code: u16,
     reason: &str,

@@ -9,6 +9,8 @@ use tower::ServiceExt as _;
 
 use super::*;
 
+mod group;
+
 /// A request about an object that becomes `new` and was `old`.
 fn request(resource: (&str, &str), new: Value, old: Value) -> AdmissionRequest<DynamicObject> {
     review(resource, new, old).try_into().expect("a request")
@@ -63,7 +65,7 @@ fn of_config(new: Value, old: Value) -> AdmissionRequest<DynamicObject> {
 }
 
 fn answered(hold: Result<bool, String>) -> Answers {
-    Answers { hold: Some(hold) }
+    Answers { hold: Some(hold), ..Answers::default() }
 }
 
 fn fields(response: &AdmissionResponse) -> Vec<&str> {
@@ -117,9 +119,15 @@ fn marks_that_hold_an_instance_need_the_verb() {
         let unset = of_instance(instance(json!({})), instance(json!({ mark: "true" })));
         let created = of_instance(instance(json!({ mark: "true" })), Value::Null);
         for request in [set, unset, created] {
-            let permission =
-                Permission { namespace: "lab".to_owned(), name: Some("one".to_owned()) };
-            assert_eq!(needs(&request), Needs { hold: Some(permission) });
+            let permission = Permission {
+                verb: "hold",
+                group: LAB_GROUP,
+                resource: "instances",
+                subresource: None,
+                namespace: "lab".to_owned(),
+                name: Some("one".to_owned()),
+            };
+            assert_eq!(needs(&request), Needs { hold: Some(permission), ..Needs::default() });
             assert!(judge(&request, &answered(Ok(true))).allowed);
             let refused = judge(&request, &answered(Ok(false)));
             assert!(!refused.allowed);
@@ -306,6 +314,8 @@ fn a_cluster_is_told_to_ask_only_about_what_is_judged() {
             "configuration.admission.sojourn.dev",
             "instances.admission.sojourn.dev",
             "templates.admission.sojourn.dev",
+            "instancegroups.admission.sojourn.dev",
+            "machines.admission.sojourn.dev",
         ]
     );
     for webhook in &all {

@@ -17,11 +17,11 @@ use kube::core::admission::{
     AdmissionRequest, AdmissionResponse, AdmissionReview, ConvertAdmissionReviewError,
 };
 use kube::core::{DynamicObject, ObjectMeta};
-use sojourn_api::name::lab::{CUSTOM_ALERTS, FINALIZER};
-use sojourn_api::name::{LAB_GROUP, VERSION, shared};
+use sojourn_api::name::{GROUP_GROUP, LAB_GROUP, VERSION, shared};
 
-use super::rule::{BINDING, HELD, TIMES};
-use super::{Admission, NAME};
+use super::{Admission, NAME, group, lab};
+
+pub(super) mod expression;
 
 /// Where reviews are posted.
 pub const PATH: &str = "/admit";
@@ -96,8 +96,11 @@ pub fn configuration(target: &Target, ca_pem: &[u8]) -> ValidatingWebhookConfigu
         match_expressions: None,
     };
     let named = condition("ours", format!("request.name == '{}'", shared::CONFIG_MAP));
-    let marked = condition("marked", instance_marked());
-    let counted = condition("counted", changes(CUSTOM_ALERTS));
+    let ask = |about: (&str, &str), expression: String| {
+        let (group, resource) = about;
+        let judged = condition("judged", expression);
+        webhook(resource, client(), (group, VERSION, resource), judged)
+    };
     ValidatingWebhookConfiguration {
         metadata: ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() },
         webhooks: Some(vec![
@@ -105,8 +108,10 @@ pub fn configuration(target: &Target, ca_pem: &[u8]) -> ValidatingWebhookConfigu
                 namespace_selector: Some(ours),
                 ..webhook("configuration", client(), ("", "v1", "configmaps"), named)
             },
-            webhook("instances", client(), (LAB_GROUP, VERSION, "instances"), marked),
-            webhook("templates", client(), (LAB_GROUP, VERSION, "templates"), counted),
+            ask((LAB_GROUP, lab::INSTANCES), lab::instance_is_judged()),
+            ask((LAB_GROUP, lab::TEMPLATES), lab::template_is_judged()),
+            ask((GROUP_GROUP, group::GROUPS), group::group_is_judged()),
+            ask((GROUP_GROUP, group::MACHINES), group::machine_is_judged()),
         ]),
     }
 }
@@ -139,40 +144,4 @@ fn webhook(
 
 fn condition(name: &str, expression: String) -> MatchCondition {
     MatchCondition { name: name.to_owned(), expression }
-}
-
-/// An expression: something that we judge is not as it was.
-fn instance_marked() -> String {
-    let mut names: Vec<_> = HELD.into_iter().chain(TIMES).collect();
-    names.sort_unstable();
-    names.dedup();
-    let mut changes: Vec<_> = names.into_iter().map(changes).collect();
-    changes.push(releases());
-    changes.extend(BINDING.map(loosens));
-    changes.join(" || ")
-}
-
-/// An expression: our finalizer was there and is no longer.
-fn releases() -> String {
-    let keeps = |object: &str| {
-        let all = format!("{object}.metadata.finalizers");
-        format!("(has({all}) && '{FINALIZER}' in {all})")
-    };
-    format!("(oldObject != null && {} && !{})", keeps("oldObject"), keeps("object"))
-}
-
-/// An expression: a part of the spec was there and is not as it was.
-fn loosens(part: &str) -> String {
-    let (new, old) = (format!("object.spec.{part}"), format!("oldObject.spec.{part}"));
-    format!("(oldObject != null && has({old}) && (!has({new}) || {new} != {old}))")
-}
-
-fn changes(annotation: &str) -> String {
-    let of = |object: &str| {
-        let all = format!("{object}.metadata.annotations");
-        format!(
-            "({object} != null && has({all}) && '{annotation}' in {all} ? {all}['{annotation}'] : '')"
-        )
-    };
-    format!("{} != {}", of("object"), of("oldObject"))
 }

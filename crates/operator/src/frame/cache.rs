@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -11,6 +11,7 @@ use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use sojourn_core::key::Key;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
@@ -44,6 +45,29 @@ impl Default for Watching {
 pub struct Cache<V> {
     objects: RwLock<HashMap<Key, Entry<V>>>,
     ready: watch::Sender<bool>,
+    sight: watch::Sender<Sight>,
+    recovery: Recovery,
+    /// While everything is listed: what we created meanwhile, which the list may not have.
+    admitted: Mutex<Option<HashSet<Key>>>,
+}
+
+/// How a watch that failed goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recovery {
+    /// From where it was, if the server still knows.
+    Resumes,
+    /// Everything is listed anew: whoever needs to know since when the API is really seen again
+    /// cannot take silence for it.
+    Lists,
+}
+
+/// Whether the API is followed, as far as anybody can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sight {
+    /// Nothing was missed since then.
+    Unbroken { since: Instant },
+    /// Every attempt failed since then.
+    Lost { since: Instant },
 }
 
 #[derive(Debug)]
@@ -69,11 +93,47 @@ pub struct Change<'a, V> {
 
 impl<V> Default for Cache<V> {
     fn default() -> Self {
-        Self { objects: RwLock::default(), ready: watch::Sender::new(false) }
+        Self {
+            objects: RwLock::default(),
+            ready: watch::Sender::new(false),
+            sight: watch::Sender::new(Sight::Lost { since: Instant::now() }),
+            recovery: Recovery::Resumes,
+            admitted: Mutex::default(),
+        }
     }
 }
 
 impl<V> Cache<V> {
+    /// A cache that lists everything anew after a watch that failed, so that its [`Sight`] is sure.
+    pub fn listing_anew() -> Self {
+        Self { recovery: Recovery::Lists, ..Self::default() }
+    }
+
+    /// Whether the API is followed, now and whenever that changes.
+    pub fn sight(&self) -> watch::Receiver<Sight> {
+        self.sight.subscribe()
+    }
+
+    fn saw(&self) {
+        self.sight.send_if_modified(|sight| {
+            let found = matches!(sight, Sight::Lost { .. });
+            if found {
+                *sight = Sight::Unbroken { since: Instant::now() };
+            }
+            found
+        });
+    }
+
+    fn lost_sight(&self) {
+        self.sight.send_if_modified(|sight| {
+            let lost = matches!(sight, Sight::Unbroken { .. });
+            if lost {
+                *sight = Sight::Lost { since: Instant::now() };
+            }
+            lost
+        });
+    }
+
     pub fn get(&self, key: &Key) -> Option<Arc<V>> {
         let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
         objects.get(key).map(|entry| entry.value.clone())
@@ -112,6 +172,28 @@ impl<V> Cache<V> {
         changed: impl Fn(&Change<'_, V>),
     ) {
         self.store(key, version, value, Absent::StaysOut, changed);
+    }
+
+    /// Takes in an object that we have created and that cannot be gone by now, before the watch tells
+    /// of it.
+    pub fn admit(
+        &self,
+        key: &Key,
+        version: Option<&str>,
+        value: V,
+        changed: impl Fn(&Change<'_, V>),
+    ) {
+        let mut admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(admitted) = &mut *admitted {
+            admitted.insert(key.clone());
+        }
+        drop(admitted);
+        self.store(key, version, value, Absent::ComesIn, changed);
+    }
+
+    /// The API says that the object is gone, before the watch does.
+    pub fn evict(&self, key: &Key, changed: impl Fn(&Change<'_, V>)) {
+        self.remove(key, changed);
     }
 
     /// Takes an object in as if the watch had told of it.
@@ -174,13 +256,17 @@ impl<V> Cache<V> {
         let mut retry = FIRST_RETRY;
         while let Some(event) = stream.next().await {
             match event {
-                Ok(Event::Init) => listed.clear(),
+                Ok(Event::Init) => {
+                    listed.clear();
+                    self.set_listing(true);
+                }
                 Ok(Event::InitApply(object)) => {
                     let key = key_of(&object);
                     listed.insert(key.clone());
                     self.apply(&key, object, &project, &changed);
                 }
                 Ok(Event::InitDone) => {
+                    listed.extend(self.set_listing(false));
                     for key in self.keys() {
                         if !listed.contains(&key) {
                             self.remove(&key, &changed);
@@ -188,14 +274,20 @@ impl<V> Cache<V> {
                     }
                     listed = HashSet::new();
                     self.ready.send_replace(true);
+                    self.saw();
                     retry = FIRST_RETRY;
                 }
                 Ok(Event::Apply(object)) => {
+                    self.saw();
                     self.apply(&key_of(&object), object, &project, &changed);
                     retry = FIRST_RETRY;
                 }
-                Ok(Event::Delete(object)) => self.remove(&key_of(&object), &changed),
+                Ok(Event::Delete(object)) => {
+                    self.saw();
+                    self.remove(&key_of(&object), &changed);
+                }
                 Err(error) => {
+                    self.lost_sight();
                     tracing::warn!(
                         error = &error as &dyn std::error::Error,
                         retry_ms = retry.as_millis(),
@@ -203,12 +295,18 @@ impl<V> Cache<V> {
                     );
                     tokio::time::sleep(retry).await;
                     retry = (retry * 2).min(LONGEST_RETRY);
-                    if is_too_old(&error) {
+                    if is_too_old(&error) || self.recovery == Recovery::Lists {
                         stream = open();
                     }
                 }
             }
         }
+    }
+
+    /// Answers what was admitted since the list began.
+    fn set_listing(&self, listing: bool) -> HashSet<Key> {
+        let mut admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *admitted, listing.then(HashSet::new)).unwrap_or_default()
     }
 
     fn apply<K: Resource>(

@@ -243,6 +243,31 @@ mod tests {
         assert!(queue.lock().objects.is_empty(), "an object without a timer costs nothing");
     }
 
+    // case: group 47
+    #[tokio::test(start_paused = true)]
+    async fn however_many_wait_none_is_left_out() {
+        let (queue, _) = queue();
+        let first = Key::new("a", "first");
+        queue.wake(&first);
+        let taken = queue.next().await;
+        for number in 0..100_000 {
+            queue.wake(&Key::new("a", number.to_string()));
+        }
+        // It changes while it is looked at, and again while it waits.
+        queue.wake(&first);
+        queue.done(&taken, None);
+        queue.wake(&first);
+        let mut seen = std::collections::HashMap::new();
+        for _ in 0..=100_000 {
+            let key = queue.next().await;
+            *seen.entry(key.name.clone()).or_insert(0) += 1;
+            queue.done(&key, None);
+        }
+        assert_eq!(seen.len(), 100_001);
+        assert_eq!(seen.get("first"), Some(&1), "once more, and only once");
+        assert!(queue.is_idle());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn timers_fire_in_order_and_a_change_comes_first() {
         let (queue, clock) = queue();

@@ -8,19 +8,7 @@ use sojourn_core::notice::Delivery;
 use super::observe::Sight;
 use super::reconcile::{Lab, Verdict};
 use super::subject::Subject;
-
-/// One condition, as it is now.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Told {
-    pub(super) kind: &'static str,
-    pub(super) holds: bool,
-    pub(super) reason: &'static str,
-    pub(super) message: String,
-}
-
-fn told(kind: &'static str, holds: bool, reason: &'static str, message: impl Into<String>) -> Told {
-    Told { kind, holds, reason, message: message.into() }
-}
+use crate::condition::{Told, told};
 
 pub(super) fn conditions(
     lab: &Lab,

@@ -18,7 +18,7 @@ use sojourn_drivers::notify::Recipient;
 
 use super::notice::{self, Parts};
 use super::object::{self, FINISHED_JOB_SECONDS, Submitter};
-use super::reconcile::{Lab, LabError, api_error};
+use super::reconcile::{Lab, LabError};
 use super::subject::Subject;
 
 impl Lab {
@@ -66,7 +66,7 @@ impl Lab {
             .instances(subject)
             .patch(&subject.key.name, &PatchParams::default(), &Patch::Merge(&change))
             .await
-            .map_err(|error| api_error(what, error))?;
+            .map_err(|error| LabError::of(what, error))?;
         self.world.changed_by_us(&subject.key, written);
         Ok(())
     }
@@ -118,7 +118,7 @@ impl Lab {
                 }
                 Ok(())
             }
-            Err(error) => match api_error("delete it", error) {
+            Err(error) => match LabError::of("delete it", error) {
                 LabError::Gone { .. } => Ok(()),
                 other => Err(other),
             },
@@ -201,7 +201,7 @@ impl Lab {
         let change = json!({"spec": {"ttlSecondsAfterFinished": FINISHED_JOB_SECONDS}});
         match api.patch(&name, &PatchParams::default(), &Patch::Merge(&change)).await {
             Ok(_) => Ok(()),
-            Err(error) => match api_error("let the submission's Job go", error) {
+            Err(error) => match LabError::of("let the submission's Job go", error) {
                 LabError::Gone { .. } => Ok(()),
                 other => Err(other),
             },
@@ -226,7 +226,7 @@ impl Lab {
         match api.create(&PostParams::default(), object).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
-            Err(error) => Err(api_error(what, error)),
+            Err(error) => Err(LabError::of(what, error)),
         }
     }
 
@@ -254,7 +254,7 @@ impl Lab {
         };
         match api.delete(name, &params).await {
             Ok(_) => Ok(()),
-            Err(error) => match api_error(what, error) {
+            Err(error) => match LabError::of(what, error) {
                 // Gone, or another one by that name, which was not meant.
                 LabError::Gone { .. } | LabError::Outdated { .. } => Ok(()),
                 other => Err(other),

@@ -1,7 +1,6 @@
 //! Publish: the only writer of an Instance's status, its conditions and Events.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Map, Value, json};
@@ -15,9 +14,10 @@ use sojourn_core::lab::state::{Action, State};
 use super::condition::conditions;
 use super::notice::reference;
 use super::observe::Sight;
-use super::reconcile::{Lab, LabError, Verdict, api_error};
+use super::reconcile::{Lab, LabError, Verdict};
 use super::subject::Subject;
 use super::transition::transitions;
+use crate::condition::{Generation, merged};
 
 impl Lab {
     /// Says what was decided and what came of it.
@@ -36,7 +36,9 @@ impl Lab {
         let mut status = before.clone();
         self.describe(subject, instance, verdict, &mut status);
         let told = conditions(self, subject, sight, verdict, &status);
-        status.conditions = merged(&before.conditions, told, instance, verdict.now);
+        let generation =
+            Generation { now: instance.metadata.generation, observed: before.observed_generation };
+        status.conditions = merged(&before.conditions, told, generation, verdict.now);
         // An action that failed is decided anew; what it would have led to must not be on record.
         if let Err(error) = executed {
             if matches!(error, LabError::Outdated { .. } | LabError::Gone { .. }) {
@@ -48,12 +50,12 @@ impl Lab {
             if begins_to_warn(&before, &status) {
                 let at = verdict.now.saturating_sub(subject.config.margin).unwrap_or(verdict.now);
                 let kept = self.keeper.on_record(at).await;
-                kept.map_err(|error| api_error("write down what was observed", error))?;
+                kept.map_err(|error| LabError::of("write down what was observed", error))?;
             }
             self.write(subject, instance, status.clone()).await?;
         }
         self.confirm(subject, sight, verdict);
-        self.tell(subject, instance, &before, &status, verdict.now);
+        self.events.announce(&reference(instance), &transitions(&before, &status), verdict.now);
         self.mirror(subject, verdict).await?;
         Ok(self.wake(verdict))
     }
@@ -96,7 +98,7 @@ impl Lab {
                 self.world.wrote(&subject.key, written);
                 Ok(())
             }
-            Err(error) => match api_error(WHAT, error) {
+            Err(error) => match LabError::of(WHAT, error) {
                 // Released, and gone with it.
                 LabError::Gone { .. } => Ok(()),
                 other => Err(other),
@@ -120,34 +122,6 @@ impl Lab {
             self.prober.forget(key);
         }
         self.tracker.set_deadline(key, deadline(&decision.next));
-    }
-
-    fn tell(
-        &self,
-        subject: &Subject,
-        instance: &Instance,
-        before: &InstanceStatus,
-        status: &InstanceStatus,
-        now: Timestamp,
-    ) {
-        let about = reference(instance);
-        for transition in transitions(before, status) {
-            // The same change is told once, however often it is published; two environments may
-            // come to the same end at the same time.
-            let id = format!("{}.{}", now.as_second(), transition.message);
-            self.events.say(
-                &about,
-                transition.severity,
-                transition.reason,
-                &transition.message,
-                &id,
-            );
-            tracing::info!(
-                object = %subject.key,
-                reason = transition.reason,
-                "{}", transition.message
-            );
-        }
     }
 
     /// What people are used to find in annotations. Nobody here reads them.
@@ -176,7 +150,7 @@ impl Lab {
                 self.world.wrote(&subject.key, written);
                 Ok(())
             }
-            Err(error) => match api_error("mirror the status into annotations", error) {
+            Err(error) => match LabError::of("mirror the status into annotations", error) {
                 LabError::Gone { .. } => Ok(()),
                 other => Err(other),
             },
@@ -217,43 +191,4 @@ fn mirrored(state: &State, running: bool) -> [(&'static str, Option<String>); 5]
         (mirror::LAST_RUNNING, Some(running.to_string())),
         (mirror::EXPIRING_WARNING, time(state.expiration.warned_at)),
     ]
-}
-
-/// The conditions as they are now: a transition time changes with the status alone, and is never
-/// used as a timer.
-fn merged(
-    before: &[Condition],
-    told: Vec<super::condition::Told>,
-    instance: &Instance,
-    now: Timestamp,
-) -> Vec<Condition> {
-    told.into_iter()
-        .map(|told| {
-            let status = if told.holds { "True" } else { "False" };
-            let was = before.iter().find(|one| one.type_ == told.kind);
-            let since = was.filter(|was| was.status == status);
-            let whole = Timestamp::from_second(now.as_second()).unwrap_or(now);
-            let mut condition = Condition {
-                type_: told.kind.to_owned(),
-                status: status.to_owned(),
-                reason: told.reason.to_owned(),
-                message: told.message,
-                last_transition_time: since
-                    .map_or(Time(whole), |was| was.last_transition_time.clone()),
-                observed_generation: instance.metadata.generation,
-            };
-            // A generation alone is no news.
-            if let Some(was) = was {
-                let mut same = condition.clone();
-                same.observed_generation = was.observed_generation;
-                if same == *was
-                    && instance.status.as_ref().and_then(|s| s.observed_generation)
-                        == instance.metadata.generation
-                {
-                    condition = same;
-                }
-            }
-            condition
-        })
-        .collect()
 }

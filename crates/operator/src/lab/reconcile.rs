@@ -29,6 +29,7 @@ use crate::clock::Clock;
 use crate::collector::Ledger;
 use crate::configuration::Configuration;
 use crate::event::Events;
+pub(crate) use crate::frame::RequestError as LabError;
 use crate::frame::{Class, Reconciler, Target};
 use crate::link::Links;
 use crate::outbox::Outbox;
@@ -97,25 +98,6 @@ pub(crate) struct Verdict {
     pub(crate) runtime: Option<Runtime>,
     /// The time it was decided at.
     pub(crate) now: Timestamp,
-}
-
-/// What could not be done.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum LabError {
-    #[error("cannot {what}: it is gone")]
-    Gone { what: &'static str },
-    #[error("cannot {what}: it has changed meanwhile")]
-    Outdated { what: &'static str },
-    #[error("cannot {what}")]
-    Api { what: &'static str, source: Box<kube::Error> },
-}
-
-pub(super) fn api_error(what: &'static str, error: kube::Error) -> LabError {
-    match &error {
-        kube::Error::Api(status) if status.is_not_found() => LabError::Gone { what },
-        kube::Error::Api(status) if status.is_conflict() => LabError::Outdated { what },
-        _ => LabError::Api { what, source: Box::new(error) },
-    }
 }
 
 impl Reconciler for Lab {
@@ -190,16 +172,7 @@ impl Reconciler for Lab {
     }
 
     fn class(error: &LabError) -> Class {
-        match error {
-            LabError::Outdated { .. } | LabError::Gone { .. } => Class::Outdated,
-            LabError::Api { source, .. } => match &**source {
-                kube::Error::Api(status) if matches!(status.code, 400 | 401 | 403 | 422) => {
-                    Class::Blocked
-                }
-                kube::Error::SerdeError(_) => Class::Bug,
-                _ => Class::Transient,
-            },
-        }
+        error.class()
     }
 }
 

@@ -3,23 +3,7 @@
 use sojourn_api::lab::status::{InstanceStatus, Phase, Stage, StopReason, SubmissionState};
 use sojourn_api::name::lab::{condition, reason};
 
-use crate::event::Severity;
-
-/// One thing that happened.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Transition {
-    pub(super) severity: Severity,
-    pub(super) reason: &'static str,
-    pub(super) message: String,
-}
-
-fn normal(reason: &'static str, message: impl Into<String>) -> Transition {
-    Transition { severity: Severity::Normal, reason, message: message.into() }
-}
-
-fn warning(reason: &'static str, message: impl Into<String>) -> Transition {
-    Transition { severity: Severity::Warning, reason, message: message.into() }
-}
+use crate::event::{Transition, normal, warning};
 
 pub(super) fn transitions(before: &InstanceStatus, now: &InstanceStatus) -> Vec<Transition> {
     let mut all = Vec::new();

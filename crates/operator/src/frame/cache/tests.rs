@@ -201,3 +201,39 @@ fn what_was_deleted_does_not_come_back_by_a_write_of_ours() {
     assert_eq!((cache.len(), cache.get(&key).as_deref()), (1, Some(&7)), "a new one by that name");
     cache.remove(&Key::new("a", "other"), |_| panic!("it was never here"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_made_while_everything_is_listed_is_not_taken_for_gone() {
+    let cache = Cache::default();
+    let (early, late) = (Key::new("a", "early"), Key::new("a", "late"));
+    cache.admit(&early, Some("2"), 2, quiet);
+    cache.set_listing(true);
+    cache.admit(&late, Some("9"), 9, quiet);
+    assert_eq!(cache.set_listing(false), HashSet::from([late.clone()]));
+    cache.admit(&early, Some("10"), 10, quiet);
+    assert_eq!(cache.set_listing(true), HashSet::new(), "nothing was listed then");
+    cache.evict(&late, quiet);
+    assert_eq!(names(&cache), ["early"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_lists_anew_knows_since_when_it_sees() {
+    let cache = Cache::listing_anew();
+    let began = Instant::now();
+    let sight = cache.sight();
+    assert_eq!(*sight.borrow(), Sight::Lost { since: began });
+    let script = vec![
+        Answer::List(&[("one", 3)]),
+        Answer::Refuse(StatusCode::INTERNAL_SERVER_ERROR),
+        Answer::Refuse(StatusCode::INTERNAL_SERVER_ERROR),
+        Answer::List(&[("one", 4)]),
+    ];
+    follow(&cache, script, 2).await;
+    let unbroken = *sight.borrow();
+    assert_eq!(unbroken, Sight::Unbroken { since: began + FIRST_RETRY * 3 });
+    cache.lost_sight();
+    tokio::time::advance(FIRST_RETRY).await;
+    cache.lost_sight();
+    let lost = *sight.borrow();
+    assert_eq!(lost, Sight::Lost { since: began + FIRST_RETRY * 3 }, "since the first failure");
+}

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::event::Severity;
 
 const STARTED: &str = "2026-11-16T04:00:00Z";
 

@@ -1,0 +1,307 @@
+//! InstanceGroups and Machines: what a schema cannot tell, because it is about the installation, about
+//! another object, or about who asks.
+
+use jiff::Timestamp;
+use kube::core::DynamicObject;
+use kube::core::admission::{AdmissionRequest, AdmissionResponse, Operation};
+use serde::de::DeserializeOwned;
+use sojourn_api::group::convert::{check_group, group_intent, machine_intent, on_demand_intent};
+use sojourn_api::group::{GroupConfig, InstanceGroup, Machine};
+use sojourn_api::name::GROUP_GROUP;
+use sojourn_api::name::group::{DO_NOT_DISRUPT, DRAIN, GROUP_FINALIZER, MACHINE_FINALIZER, ROTATE};
+use sojourn_api::name::shared::{KEEP_UNTIL, OBSERVE, PAUSED};
+use sojourn_api::problem::Problem;
+use sojourn_core::group::feasible::shortfall;
+use sojourn_core::key::Key;
+
+use super::rule::{
+    Answers, Needs, Permission, bad_times, changed, changed_marks, invalid, judge_held, name, part,
+    path_of, refuse, releases, sender, to_hold, unasked, unknown,
+};
+use super::webhook::expression;
+
+pub(super) const GROUPS: &str = "instancegroups";
+pub(super) const MACHINES: &str = "machines";
+
+/// Annotations of both kinds that take them out of their owner's hands.
+const HELD: [&str; 2] = [PAUSED, OBSERVE];
+const GROUP_TIMES: [&str; 1] = [ROTATE];
+const MACHINE_TIMES: [&str; 2] = [KEEP_UNTIL, DRAIN];
+const OWNER_KIND: &str = "InstanceGroup";
+
+pub(super) fn needs_of_group(request: &AdmissionRequest<DynamicObject>) -> Needs {
+    let held = held(request, GROUP_FINALIZER);
+    let mut needs = Needs { hold: hold(request, &held, GROUPS), ..Needs::default() };
+    let (new, old) = part(request, "/spec");
+    needs.config = new != old;
+    let (new, old) = part(request, "/spec/template");
+    if new != old {
+        needs.template = new.and_then(|template| serde_json::from_value(template).ok());
+    }
+    needs
+}
+
+pub(super) fn needs_of_machine(request: &AdmissionRequest<DynamicObject>) -> Needs {
+    let held = held(request, MACHINE_FINALIZER);
+    let mut needs = Needs { hold: hold(request, &held, MACHINES), ..Needs::default() };
+    let Ok(machine) = typed::<Machine>(request.object.as_ref()) else { return needs };
+    let namespace = request.namespace.clone().unwrap_or_default();
+    if request.operation == Operation::Create {
+        needs.template = machine.spec.template.clone();
+        needs.manage = owner(&machine).map(|name| Permission {
+            verb: "update",
+            group: GROUP_GROUP,
+            resource: GROUPS,
+            subresource: Some("status"),
+            namespace: namespace.clone(),
+            name: Some(name),
+        });
+    }
+    if renews(request) {
+        needs.config = true;
+        needs.group = machine.spec.group.map(|name| Key::new(namespace, name));
+    }
+    needs
+}
+
+fn hold(
+    request: &AdmissionRequest<DynamicObject>,
+    held: &[String],
+    resource: &'static str,
+) -> Option<Permission> {
+    (!held.is_empty()).then(|| to_hold(request, (GROUP_GROUP, resource)))
+}
+
+/// The paths that a request changes and that only those who may `hold` can change. A finalizer
+/// stands for a drain and for what is left at a provider.
+fn held(request: &AdmissionRequest<DynamicObject>, finalizer: &str) -> Vec<String> {
+    let released = releases(request, finalizer).then(|| "metadata.finalizers".to_owned());
+    changed_marks(request, &HELD).chain(released).collect()
+}
+
+pub(super) fn judge_group(
+    request: &AdmissionRequest<DynamicObject>,
+    answers: &Answers,
+) -> AdmissionResponse {
+    let mut problems = bad_times(request, &GROUP_TIMES);
+    let mut warnings = Vec::new();
+    let needs = needs_of_group(request);
+    if needs.config {
+        let group = match typed::<InstanceGroup>(request.object.as_ref()) {
+            Ok(group) => group,
+            Err(problem) => return invalid(request, &[problem]),
+        };
+        let old = typed::<InstanceGroup>(request.old_object.as_ref()).ok();
+        problems.extend(worse(&group, old.as_ref(), check_group));
+        match &answers.config {
+            Some(Ok(config)) => {
+                problems.extend(worse(&group, old.as_ref(), |group| ages(group, config)));
+                warnings.extend(too_slow(&group, config));
+            }
+            Some(Err(why)) => {
+                let said = "its ages were not compared with those of the installation";
+                warnings.push(format!("the configuration cannot be read, so {said}: {why}"));
+            }
+            None => return unasked(request, &["spec".to_owned()]),
+        }
+    }
+    if needs.template.is_some() {
+        let Some(found) = &answers.template else {
+            return unasked(request, &["spec.template".to_owned()]);
+        };
+        problems.extend(found.iter().map(|problem| problem.clone().beneath("spec.template")));
+        problems.dedup();
+    }
+    if !problems.is_empty() {
+        return invalid(request, &problems);
+    }
+    let held = held(request, GROUP_FINALIZER);
+    let mut response = judge_held(request, &held, answers.hold.as_ref());
+    response.warnings = Some(warnings).filter(|warnings| !warnings.is_empty());
+    response
+}
+
+/// What is wrong with the object and was not wrong with it before: one that is bad already can
+/// still be changed elsewhere. Names are the schema's business.
+fn worse<T>(new: &T, old: Option<&T>, check: impl Fn(&T) -> Vec<Problem>) -> Vec<Problem> {
+    let before = old.map(&check).unwrap_or_default();
+    let mut problems = check(new);
+    problems.retain(|problem| !before.contains(problem) && problem.path != "metadata.name");
+    problems
+}
+
+/// What is wrong with the ages that would be in force.
+fn ages(group: &InstanceGroup, config: &GroupConfig) -> Vec<Problem> {
+    let wanted = group_intent(group, config).ok();
+    let words = wanted.and_then(|wanted| wanted.ages);
+    words.map(|words| Problem::new("spec.expiry", words)).into_iter().collect()
+}
+
+/// What a group would not manage before its machines are forced, in words.
+fn too_slow(group: &InstanceGroup, config: &GroupConfig) -> Option<String> {
+    let intent = group_intent(group, config).ok()?.intent;
+    // Windows come back, so any time tells as much as another; this one is always the same.
+    let created_at = group.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let short = shortfall(&intent, created_at.unwrap_or(Timestamp::UNIX_EPOCH))?;
+    Some(format!("spec.expiry.forcedAge: {short}"))
+}
+
+pub(super) fn judge_machine(
+    request: &AdmissionRequest<DynamicObject>,
+    answers: &Answers,
+) -> AdmissionResponse {
+    let problems = bad_times(request, &MACHINE_TIMES);
+    if !problems.is_empty() {
+        return invalid(request, &problems);
+    }
+    let machine = match typed::<Machine>(request.object.as_ref()) {
+        Ok(machine) => machine,
+        Err(problem) => return invalid(request, &[problem]),
+    };
+    let refused = judge_birth(request, answers, &machine)
+        .or_else(|| judge_template(request, answers))
+        .or_else(|| judge_renewal(request, answers, &machine));
+    if let Some(refused) = refused {
+        return refused;
+    }
+    let held = held(request, MACHINE_FINALIZER);
+    let mut response = judge_held(request, &held, answers.hold.as_ref());
+    response.warnings = ignored(request, &machine);
+    response
+}
+
+/// A Machine of a group is made by whoever keeps the group, and by nobody else.
+fn judge_birth(
+    request: &AdmissionRequest<DynamicObject>,
+    answers: &Answers,
+    machine: &Machine,
+) -> Option<AdmissionResponse> {
+    if request.operation != Operation::Create || machine.spec.on_demand {
+        return None;
+    }
+    let path = ["spec.onDemand".to_owned()];
+    let Some(group) = owner(machine) else {
+        let message = "must be true: the Machines of a group are made by the group; change its size, or ask for one on demand";
+        return Some(invalid(request, &[Problem::new(&path[0], message)]));
+    };
+    match &answers.manage {
+        Some(Ok(true)) => None,
+        Some(Ok(false)) => {
+            let user = sender(request);
+            let message = format!(
+                "must be true: {user} does not keep the InstanceGroup {group}, which makes its Machines itself; change its size, or ask for one on demand"
+            );
+            Some(refuse(request, 403, "Forbidden", &[Problem::new(&path[0], message)]))
+        }
+        Some(Err(why)) => {
+            let what = format!("whether the sender keeps the InstanceGroup {group}");
+            Some(unknown(request, &path, &what, why))
+        }
+        None => Some(unasked(request, &path)),
+    }
+}
+
+/// The group that a Machine is owned by and says that it is of.
+fn owner(machine: &Machine) -> Option<String> {
+    let owners = machine.metadata.owner_references.as_deref().unwrap_or_default();
+    let owner = owners.iter().find(|owner| {
+        let group = owner.api_version.split_once('/').map(|(group, _)| group);
+        owner.controller == Some(true) && owner.kind == OWNER_KIND && group == Some(GROUP_GROUP)
+    })?;
+    (machine.spec.group.as_ref() == Some(&owner.name)).then(|| owner.name.clone())
+}
+
+fn judge_template(
+    request: &AdmissionRequest<DynamicObject>,
+    answers: &Answers,
+) -> Option<AdmissionResponse> {
+    needs_of_machine(request).template?;
+    let Some(found) = &answers.template else {
+        return Some(unasked(request, &["spec.template".to_owned()]));
+    };
+    let problems: Vec<_> =
+        found.iter().map(|problem| problem.clone().beneath("spec.template")).collect();
+    (!problems.is_empty()).then(|| invalid(request, &problems))
+}
+
+/// Whether the request asks for a Machine to stay for longer.
+fn renews(request: &AdmissionRequest<DynamicObject>) -> bool {
+    let (new, old) = part(request, "/spec/renewedUntil");
+    new.is_some() && new != old
+}
+
+fn judge_renewal(
+    request: &AdmissionRequest<DynamicObject>,
+    answers: &Answers,
+    machine: &Machine,
+) -> Option<AdmissionResponse> {
+    if !renews(request) {
+        return None;
+    }
+    let path = "spec.renewedUntil";
+    let paths = [path.to_owned()];
+    let config = match &answers.config {
+        Some(Ok(config)) => config,
+        Some(Err(why)) => {
+            return Some(unknown(request, &paths, "how long it can be renewed", why));
+        }
+        None => return Some(unasked(request, &paths)),
+    };
+    let group = match &answers.group {
+        Some(Ok(group)) => group.as_ref(),
+        Some(Err(why)) => {
+            return Some(unknown(request, &paths, "how long its group lets it be renewed", why));
+        }
+        None if machine.spec.group.is_none() => None,
+        None => return Some(unasked(request, &paths)),
+    };
+    // What else is wrong with it is told by its schema.
+    let wanted = on_demand_intent(machine, group, config).ok()?.intent;
+    let most = wanted.max_age.span()?;
+    let last = wanted.machine.created_at.checked_add(most).unwrap_or(Timestamp::MAX);
+    let until = wanted.renewed_until?;
+    (until > last).then(|| {
+        let message = format!(
+            "must not be later than {last:.0}, when {} is {} old: ondemandMaxAge",
+            name(request),
+            wanted.max_age
+        );
+        invalid(request, &[Problem::new(path, message)])
+    })
+}
+
+/// Marks that were just written and mean nothing.
+fn ignored(request: &AdmissionRequest<DynamicObject>, machine: &Machine) -> Option<Vec<String>> {
+    if !changed(request, DO_NOT_DISRUPT) {
+        return None;
+    }
+    let ignored = machine_intent(machine).ok()?.ignored;
+    let path = path_of(DO_NOT_DISRUPT);
+    let ours = ignored.into_iter().find(|problem| problem.path == path)?;
+    Some(vec![ours.to_string()])
+}
+
+/// The object as what it is; one that cannot be read is told with the reason.
+fn typed<T: DeserializeOwned>(object: Option<&DynamicObject>) -> Result<T, Problem> {
+    let value = serde_json::to_value(object).unwrap_or_default();
+    serde_json::from_value(value)
+        .map_err(|error| Problem::new("spec", format!("cannot be read: {error}")))
+}
+
+/// An expression: something of an InstanceGroup that we judge is not as it was.
+pub(super) fn group_is_judged() -> String {
+    let mut all = expression::any_changes(HELD.into_iter().chain(GROUP_TIMES));
+    all.push("oldObject == null || object.spec != oldObject.spec".to_owned());
+    all.push(expression::releases(GROUP_FINALIZER));
+    all.join(" || ")
+}
+
+/// An expression: something of a Machine that we judge is not as it was.
+pub(super) fn machine_is_judged() -> String {
+    let marks = HELD.into_iter().chain(MACHINE_TIMES).chain([DO_NOT_DISRUPT]);
+    let mut all = expression::any_changes(marks);
+    all.push("oldObject == null".to_owned());
+    all.push(expression::sets("renewedUntil"));
+    all.push(expression::releases(MACHINE_FINALIZER));
+    all.join(" || ")
+}

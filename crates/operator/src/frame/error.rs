@@ -1,0 +1,38 @@
+//! What could not be done at the API.
+
+use super::reconcile::Class;
+
+/// A request of a controller that did not do what it should.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    #[error("cannot {what}: it is gone")]
+    Gone { what: &'static str },
+    #[error("cannot {what}: it has changed meanwhile")]
+    Outdated { what: &'static str },
+    #[error("cannot {what}")]
+    Api { what: &'static str, source: Box<kube::Error> },
+}
+
+impl RequestError {
+    /// What came of trying to do `what`.
+    pub(crate) fn of(what: &'static str, error: kube::Error) -> Self {
+        match &error {
+            kube::Error::Api(status) if status.is_not_found() => Self::Gone { what },
+            kube::Error::Api(status) if status.is_conflict() => Self::Outdated { what },
+            _ => Self::Api { what, source: Box::new(error) },
+        }
+    }
+
+    pub(crate) fn class(&self) -> Class {
+        match self {
+            Self::Outdated { .. } | Self::Gone { .. } => Class::Outdated,
+            Self::Api { source, .. } => match &**source {
+                kube::Error::Api(status) if matches!(status.code, 400 | 401 | 403 | 422) => {
+                    Class::Blocked
+                }
+                kube::Error::SerdeError(_) => Class::Bug,
+                _ => Class::Transient,
+            },
+        }
+    }
+}

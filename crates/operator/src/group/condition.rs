@@ -1,0 +1,183 @@
+//! The conditions of groups and machines.
+
+use jiff::Timestamp;
+use sojourn_api::group::convert::Wanted;
+use sojourn_api::group::status::{Health, Replicas};
+use sojourn_api::name::group::condition;
+use sojourn_core::group::reason::Reason;
+use sojourn_core::group::state::{self, Phase};
+
+use super::view::MachineView;
+use crate::condition::{Told, told};
+
+/// What is known about a group beside what was decided.
+#[derive(Debug)]
+pub(super) struct Standing<'a> {
+    pub(super) wanted: Result<&'a Wanted, &'a str>,
+    /// What its provider has against its template.
+    pub(super) template: Option<String>,
+    /// What is wrong with the configuration.
+    pub(super) configuration: Option<String>,
+    pub(super) replicas: &'a Replicas,
+    pub(super) why: &'a [Reason],
+    pub(super) blocked_by: &'a [String],
+    pub(super) now: Timestamp,
+}
+
+pub(super) fn of_group(standing: &Standing<'_>) -> Vec<Told> {
+    let mut all = vec![accepted(standing), ready(standing.replicas)];
+    if let Ok(wanted) = standing.wanted {
+        all.extend(frozen(wanted, standing.now));
+        let ages = wanted.ages.as_ref();
+        all.extend(ages.map(|words| told(condition::AGES_CONSISTENT, false, "OutOfOrder", words)));
+    }
+    all.extend(standing.why.iter().find_map(guarded));
+    all.extend(standing.why.iter().find_map(failing));
+    if let Some(words) = standing.blocked_by.first() {
+        all.push(told(condition::BLOCKED, true, "Blocked", words));
+    }
+    all.extend(standing.why.iter().find_map(held));
+    all
+}
+
+fn accepted(standing: &Standing<'_>) -> Told {
+    let kind = condition::ACCEPTED;
+    let wanted = match standing.wanted {
+        Ok(wanted) => wanted,
+        Err(problem) => return told(kind, false, "Invalid", problem),
+    };
+    if let Some(problem) = &standing.template {
+        return told(kind, false, "TemplateInvalid", problem);
+    }
+    if let Some(problem) = &standing.configuration {
+        let message = format!("the last good configuration is in force: {problem}");
+        return told(kind, false, "ConfigurationInvalid", message);
+    }
+    if !wanted.ignored.is_empty() {
+        let words: Vec<String> = wanted.ignored.iter().map(ToString::to_string).collect();
+        return told(kind, true, "PartlyIgnored", words.join("; "));
+    }
+    told(kind, true, "Valid", "")
+}
+
+fn ready(replicas: &Replicas) -> Told {
+    let holds = replicas.ready >= replicas.desired;
+    let reason = if holds { "EnoughReady" } else { "TooFewReady" };
+    let message = format!("{} of {} ready", replicas.ready.min(replicas.desired), replicas.desired);
+    told(condition::READY, holds, reason, if holds { String::new() } else { message })
+}
+
+fn frozen(wanted: &Wanted, now: Timestamp) -> Option<Told> {
+    let until = wanted.intent.freeze_until.filter(|until| now < *until)?;
+    let message = format!("no rotation begins before {until:.0}");
+    Some(told(condition::FROZEN, true, "Frozen", message))
+}
+
+fn guarded(why: &Reason) -> Option<Told> {
+    let Reason::StormGuard { .. } = why else { return None };
+    Some(told(condition::STORM_GUARD, true, "TooManyUnhealthy", why.to_string()))
+}
+
+fn failing(why: &Reason) -> Option<Told> {
+    let Reason::CreateFailing { .. } = why else { return None };
+    Some(told(condition::CREATE_FAILING, true, "CannotBeMade", why.to_string()))
+}
+
+fn held(why: &Reason) -> Option<Told> {
+    let reason = match why {
+        Reason::Paused => "Paused",
+        Reason::ObserveOnly => "ObserveOnly",
+        _ => return None,
+    };
+    Some(told(condition::HELD, true, reason, why.to_string()))
+}
+
+/// What is known about a machine beside its object.
+#[derive(Debug)]
+pub(super) struct Wellness<'a> {
+    pub(super) health: Health,
+    /// What is wrong with it, beside what the object itself shows.
+    pub(super) problem: Option<&'a str>,
+    pub(super) ignored: &'a [String],
+    pub(super) why: &'a [Reason],
+}
+
+pub(super) fn of_machine(
+    view: &MachineView,
+    next: &state::Machine,
+    wellness: &Wellness<'_>,
+) -> Vec<Told> {
+    let mut all = vec![machine_ready(next, wellness.health)];
+    let problem = wellness.problem.or(view.problem());
+    if let Some(problem) = problem {
+        all.push(told(condition::ACCEPTED, false, "Invalid", problem));
+    } else if !(view.ignored().is_empty() && wellness.ignored.is_empty()) {
+        let words = view.ignored().iter().chain(wellness.ignored);
+        let words: Vec<&str> = words.map(String::as_str).collect();
+        all.push(told(condition::ACCEPTED, true, "PartlyIgnored", words.join("; ")));
+    }
+    if next.phase == Phase::Draining
+        && let Some(rotation) = &next.rotation
+        && let Some(drain) = &rotation.drain
+    {
+        let message = format!("until {:.0} at the latest", drain.deadline);
+        all.push(told(condition::DRAINING, true, cause(rotation.cause), message));
+    }
+    match wellness.health {
+        Health::Healthy => {}
+        Health::Unhealthy => all.push(told(condition::HEALTHY, false, "NotReady", "")),
+        Health::Unknown => all.push(told(condition::HEALTHY, false, "Unknown", "")),
+    }
+    all.extend(wellness.why.iter().find_map(held));
+    all
+}
+
+fn machine_ready(next: &state::Machine, health: Health) -> Told {
+    let ready = next.phase == Phase::Ready && health == Health::Healthy;
+    let reason = match next.phase {
+        Phase::Pending => "Pending",
+        Phase::Provisioning => "Provisioning",
+        Phase::Registered => "Registered",
+        Phase::Ready if ready => "Ready",
+        Phase::Ready => "NotReady",
+        Phase::Draining => "Draining",
+        Phase::Deleting => "Deleting",
+        Phase::Failed => "Failed",
+    };
+    told(condition::READY, ready, reason, next.error.clone().unwrap_or_default())
+}
+
+/// Why a machine goes, as conditions, Events and metrics call it.
+pub(super) const fn cause(cause: state::Cause) -> &'static str {
+    match cause {
+        state::Cause::Expired => "Expired",
+        state::Cause::Forced => "Forced",
+        state::Cause::Unhealthy => "Unhealthy",
+        state::Cause::Drifted => "Drifted",
+        state::Cause::Interrupted => "Interrupted",
+        state::Cause::OnDemand => "OnDemand",
+        state::Cause::Scale => "Scale",
+        state::Cause::Manual => "Manual",
+    }
+}
+
+/// What of a decision keeps something from happening, with a word for figures.
+pub(super) const fn blocker(why: &Reason) -> Option<&'static str> {
+    Some(match why {
+        Reason::FrozenUntil(_) => "Frozen",
+        Reason::KeptUntil { .. } | Reason::Kept { .. } => "Kept",
+        Reason::RotationOpen { .. } => "RotationOpen",
+        Reason::Unhealthy { .. } => "Unhealthy",
+        Reason::Unknown { .. } => "Unknown",
+        Reason::Starting { .. } => "Starting",
+        Reason::BelowSize { .. } => "BelowSize",
+        Reason::OverScaled { .. } => "OverScaled",
+        Reason::NoRoom { .. } => "NoRoom",
+        Reason::MinHealthy { .. } => "MinHealthy",
+        Reason::StormGuard { .. } => "StormGuard",
+        Reason::Budget { .. } => "Budget",
+        Reason::WindowClosed { .. } => "WindowClosed",
+        Reason::CreateFailing { .. } => "CreateFailing",
+        _ => return None,
+    })
+}

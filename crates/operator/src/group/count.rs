@@ -1,0 +1,131 @@
+//! What the family counts, for Prometheus. Labels have few values: reasons, outcomes and causes, never
+//! names.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::Histogram;
+use sojourn_core::key::Key;
+
+use crate::clock::Clock;
+use crate::metrics::Metrics;
+
+/// Seconds: a drain takes from nothing to hours.
+const DRAINS: [f64; 10] = [1.0, 5.0, 15.0, 60.0, 180.0, 300.0, 600.0, 1800.0, 3600.0, 14_400.0];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct Reason {
+    pub(super) reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct Ending {
+    pub(super) reason: &'static str,
+    pub(super) outcome: &'static str,
+}
+
+/// What is counted.
+#[derive(Debug, Clone)]
+pub(crate) struct Counts {
+    pub(super) begun: Family<Reason, Counter>,
+    pub(super) ended: Family<Ending, Counter>,
+    pub(super) drains: Histogram,
+    board: Board,
+}
+
+/// How each group is, as far as the figures go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Figures {
+    /// When its oldest machine was created.
+    pub(super) oldest: Option<Timestamp>,
+    /// Machines beyond its size.
+    pub(super) surge: u32,
+    /// What keeps it from rotating a machine that is due.
+    pub(super) blocked: Option<&'static str>,
+}
+
+impl Counts {
+    pub(super) fn new(metrics: &Metrics, clock: Arc<dyn Clock>) -> Self {
+        let counts = metrics.once("group", |registry| {
+            let counts = Self {
+                begun: Family::default(),
+                ended: Family::default(),
+                drains: Histogram::new(DRAINS),
+                board: Board { groups: Arc::default(), clock },
+            };
+            let (begun, ended, drains) =
+                (counts.begun.clone(), counts.ended.clone(), counts.drains.clone());
+            let help = "Rotations and removals that began";
+            registry.register("group_rotations_begun", help, begun);
+            let help = "Rotations and removals by how they ended";
+            registry.register("group_rotations_ended", help, ended);
+            registry.register("group_drain_seconds", "How long drains took", drains);
+            registry.register_collector(Box::new(counts.board.clone()));
+            counts
+        });
+        // Left of a time in which this replica led before.
+        counts.board.groups.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        counts
+    }
+
+    pub(super) fn set(&self, group: &Key, figures: Figures) {
+        let mut groups = self.board.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        groups.insert(group.clone(), figures);
+    }
+
+    pub(super) fn forget(&self, group: &Key) {
+        self.board.groups.lock().unwrap_or_else(PoisonError::into_inner).remove(group);
+    }
+}
+
+/// All groups, summed up whenever somebody asks.
+#[derive(Debug, Clone)]
+struct Board {
+    groups: Arc<Mutex<HashMap<Key, Figures>>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Collector for Board {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now();
+        let mut blocked: HashMap<&'static str, i64> = HashMap::new();
+        let (mut oldest, mut surge) = (None::<Timestamp>, 0_i64);
+        for figures in groups.values() {
+            surge += i64::from(figures.surge);
+            oldest = oldest.into_iter().chain(figures.oldest).min();
+            if let Some(cause) = figures.blocked {
+                *blocked.entry(cause).or_default() += 1;
+            }
+        }
+        drop(groups);
+        let age = oldest.map_or(0, |created| now.duration_since(created).as_secs());
+        for (name, help, value) in [
+            ("group_oldest_machine_seconds", "The age of the oldest machine", age),
+            ("group_surge_in_use", "Machines beyond the sizes of their groups", surge),
+        ] {
+            let gauge = ConstGauge::new(value);
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        let mut causes: Vec<_> = blocked.into_iter().collect();
+        causes.sort_unstable();
+        let gauges = ConstGauge::new(0_i64);
+        let mut family = encoder.encode_descriptor(
+            "group_blocked",
+            "Groups with a machine that is due and not replaced, by cause",
+            None,
+            gauges.metric_type(),
+        )?;
+        for (cause, count) in causes {
+            let labels = [("cause", cause)];
+            ConstGauge::new(count).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,404 @@
+//! Execute: what was decided, as writes to the API and orders to providers. Nothing is chosen here;
+//! every write carries what makes it harmless when it comes too late or twice.
+
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use futures::future::{BoxFuture, FutureExt as _};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::ObjectMeta;
+use kube::{Api, Client, Resource as _, ResourceExt as _};
+use serde_json::{Value, json};
+use sojourn_api::group::convert::{template_hash, template_of};
+use sojourn_api::group::machine::MachineSpec;
+use sojourn_api::group::{InstanceGroup, Machine};
+use sojourn_api::name::group::{GROUP, GROUP_FINALIZER, MACHINE_FINALIZER};
+use sojourn_api::name::shared;
+use sojourn_core::group::effect::Effect;
+use sojourn_core::group::observed::Answer;
+use sojourn_core::key::Key;
+use sojourn_drivers::machine::Order;
+
+use super::family::Family;
+use super::hands::{Blueprints, Deed, Job, Owner};
+use super::provider::config_of;
+use super::subject::{Guest, Member, Subject};
+use crate::event::warning;
+use crate::frame::RequestError;
+
+/// Writes of one group at the same time.
+const MOST_WRITES: usize = 16;
+
+/// One write, on its way.
+pub(super) type Write<'a> = BoxFuture<'a, Result<(), RequestError>>;
+
+/// Writes all, a few at a time; one that fails keeps no other from being tried.
+pub(super) async fn side_by_side(writes: Vec<Write<'_>>) -> Result<(), RequestError> {
+    let done = futures::stream::iter(writes).buffer_unordered(MOST_WRITES).collect::<Vec<_>>();
+    done.await.into_iter().collect()
+}
+
+impl Family {
+    /// Carries out what was decided about a group. What fails keeps nothing else from being done.
+    pub(super) async fn carry_out(
+        &self,
+        subject: &Subject,
+        group: &InstanceGroup,
+        effects: &[Effect],
+    ) -> Result<(), RequestError> {
+        let mut writes: Vec<Write<'_>> = Vec::with_capacity(effects.len());
+        for effect in effects {
+            writes.push(self.act(subject, group, effect).boxed());
+        }
+        side_by_side(writes).await
+    }
+
+    async fn act(
+        &self,
+        subject: &Subject,
+        group: &InstanceGroup,
+        effect: &Effect,
+    ) -> Result<(), RequestError> {
+        let owner = || Owner::Group(subject.key.clone());
+        let member = |name: &String| subject.member(name);
+        match effect {
+            Effect::Create { name } => self.create(subject, group, name).await,
+            Effect::Provision { name } => {
+                member(name).into_iter().for_each(|member| {
+                    self.order(owner(), member, member.view().provider.as_deref(), Deed::Create);
+                });
+                Ok(())
+            }
+            Effect::Deprovision { name } => {
+                member(name).into_iter().for_each(|member| {
+                    self.order(owner(), member, member.view().provider.as_deref(), Deed::Delete);
+                });
+                Ok(())
+            }
+            Effect::Delete { name } => match member(name) {
+                Some(member) => self.delete(member).await,
+                None => Ok(()),
+            },
+            Effect::Release { name } => match member(name) {
+                Some(member) => self.release(member).await,
+                None => Ok(()),
+            },
+            Effect::ReleaseGroup => self.release_group(subject, group).await,
+        }
+    }
+
+    pub(super) async fn carry_out_for_guest(
+        &self,
+        guest: &Guest,
+        effects: &[Effect],
+    ) -> Result<(), RequestError> {
+        let member = &guest.member;
+        let order = |deed| {
+            let owner = Owner::Itself(member.key.clone());
+            self.order(owner, member, guest.provider.as_deref(), deed);
+        };
+        for effect in effects {
+            match effect {
+                Effect::Provision { .. } => order(Deed::Create),
+                Effect::Deprovision { .. } => order(Deed::Delete),
+                Effect::Delete { .. } => self.delete(member).await?,
+                Effect::Release { .. } => self.release(member).await?,
+                // A machine that stands for itself has no group and no reservations.
+                Effect::Create { .. } | Effect::ReleaseGroup => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn machines(&self, namespace: &str) -> Api<Machine> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// Creates the object of a reservation. That it cannot be created is for the next decision.
+    async fn create(
+        &self,
+        subject: &Subject,
+        group: &InstanceGroup,
+        name: &str,
+    ) -> Result<(), RequestError> {
+        let key = Key::new(subject.key.namespace.clone(), name);
+        let api = self.machines(&key.namespace);
+        let answer = match api.create(&PostParams::default(), &machine_of(group, name)).await {
+            Ok(made) => {
+                self.world.made_machine(&key, made);
+                return Ok(());
+            }
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {
+                match api.get_opt(name).await {
+                    Ok(Some(there)) if is_owned(&there, group) => {
+                        self.world.made_machine(&key, there);
+                        return Ok(());
+                    }
+                    Ok(Some(_)) => {
+                        let message = format!("there is another Machine {name}");
+                        Answer::Refused { message }
+                    }
+                    Ok(None) => Answer::Failed { message: format!("{name} is gone again") },
+                    Err(error) => Answer::Failed { message: error.to_string() },
+                }
+            }
+            Err(error) => {
+                let message = format!("cannot create the Machine {name}: {error}");
+                match RequestError::of("create a Machine", error).class() {
+                    crate::frame::Class::Blocked => Answer::Refused { message },
+                    _ => Answer::Failed { message },
+                }
+            }
+        };
+        if let Answer::Refused { message } | Answer::Failed { message } = &answer {
+            let told = warning("CreateFailed", message.clone());
+            self.events.announce(&group.object_ref(&()), &[told], self.world.infirmary.now());
+        }
+        self.refusals.add(&subject.key, name, answer);
+        Ok(())
+    }
+
+    fn order(&self, owner: Owner, member: &Member, provider: Option<&str>, deed: Deed) {
+        let Some(provider) = provider.and_then(|name| self.providers.get(name)) else {
+            tracing::warn!(machine = %member.key, provider, "nobody here knows the provider");
+            return;
+        };
+        let view = member.view();
+        self.hands.give(Job {
+            owner,
+            machine: member.key.clone(),
+            uid: view.uid.to_string(),
+            id: view.provider_id().map(str::to_owned),
+            deed,
+            provider: provider.clone(),
+        });
+    }
+
+    /// Deletes the very object that was looked at; its finalizer holds it.
+    async fn delete(&self, member: &Member) -> Result<(), RequestError> {
+        let view = member.view();
+        if view.deleting {
+            return Ok(());
+        }
+        let uid = Some(view.uid.to_string());
+        let only = Preconditions { uid, resource_version: None };
+        let params = DeleteParams::background().preconditions(only);
+        let deleted = self.machines(&member.key.namespace).delete(member.name(), &params).await;
+        match deleted {
+            Ok(either) => {
+                if let Some(marked) = either.left() {
+                    self.world.wrote_machine(&member.key, marked);
+                }
+                Ok(())
+            }
+            Err(error) => self.unless_gone(member, RequestError::of("delete a Machine", error)),
+        }
+    }
+
+    /// What is gone needs nothing more.
+    fn unless_gone(&self, member: &Member, error: RequestError) -> Result<(), RequestError> {
+        match error {
+            RequestError::Gone { .. } => {
+                self.world.machine_gone(&member.key, &member.view().uid);
+                Ok(())
+            }
+            other => Err(other),
+        }
+    }
+
+    /// Nothing is done with an object that could vanish under our hands.
+    pub(super) async fn hold_machine(&self, member: &Member) -> Result<(), RequestError> {
+        let view = member.view();
+        if view.held || view.deleting {
+            return Ok(());
+        }
+        let mut finalizers = view.other_finalizers().to_vec();
+        finalizers.push(MACHINE_FINALIZER.to_owned());
+        self.set_finalizers(member, &finalizers, "hold a Machine").await
+    }
+
+    async fn release(&self, member: &Member) -> Result<(), RequestError> {
+        let view = member.view();
+        if !view.held {
+            return Ok(());
+        }
+        match self.set_finalizers(member, view.other_finalizers(), "let a Machine go").await {
+            Ok(()) => Ok(()),
+            Err(error) => self.unless_gone(member, error),
+        }
+    }
+
+    async fn set_finalizers(
+        &self,
+        member: &Member,
+        finalizers: &[String],
+        what: &'static str,
+    ) -> Result<(), RequestError> {
+        let latest = self.latest(member, what)?;
+        let change = json!({"metadata": {
+            "finalizers": finalizers, "resourceVersion": latest, "uid": member.view().uid,
+        }});
+        let api = self.machines(&member.key.namespace);
+        let params = PatchParams::default();
+        let written = api
+            .patch(member.name(), &params, &Patch::Merge(&change))
+            .await
+            .map_err(|error| RequestError::of(what, error))?;
+        self.world.wrote_machine(&member.key, written);
+        Ok(())
+    }
+
+    /// The version of the object that was looked at. If only our own writes came in between, it is
+    /// still that object.
+    pub(super) fn latest(
+        &self,
+        member: &Member,
+        what: &'static str,
+    ) -> Result<String, RequestError> {
+        let looked_at = member.view();
+        let latest = self.world.machine(&member.key);
+        match latest.as_deref() {
+            Some(Ok(latest))
+                if latest.uid == looked_at.uid && latest.published == looked_at.published =>
+            {
+                Ok(latest.version.to_string())
+            }
+            Some(_) => Err(RequestError::Outdated { what }),
+            None => Err(RequestError::Gone { what }),
+        }
+    }
+
+    pub(super) async fn hold_group(
+        &self,
+        subject: &Subject,
+        group: &InstanceGroup,
+    ) -> Result<(), RequestError> {
+        let held = group.finalizers().iter().any(|one| one == GROUP_FINALIZER);
+        if held || group.metadata.deletion_timestamp.is_some() {
+            return Ok(());
+        }
+        let mut finalizers = group.finalizers().to_vec();
+        finalizers.push(GROUP_FINALIZER.to_owned());
+        self.patch_group(subject, group, finalizers, "hold the group").await
+    }
+
+    async fn release_group(
+        &self,
+        subject: &Subject,
+        group: &InstanceGroup,
+    ) -> Result<(), RequestError> {
+        let kept = group.finalizers().iter().filter(|one| *one != GROUP_FINALIZER);
+        let kept: Vec<String> = kept.cloned().collect();
+        if kept.len() == group.finalizers().len() {
+            return Ok(());
+        }
+        match self.patch_group(subject, group, kept, "let the group go").await {
+            Err(RequestError::Gone { .. }) => Ok(()),
+            other => other,
+        }
+    }
+
+    async fn patch_group(
+        &self,
+        subject: &Subject,
+        group: &InstanceGroup,
+        finalizers: Vec<String>,
+        what: &'static str,
+    ) -> Result<(), RequestError> {
+        let change = json!({"metadata": {
+            "finalizers": finalizers,
+            "resourceVersion": group.resource_version(), "uid": group.uid(),
+        }});
+        let api: Api<InstanceGroup> = Api::namespaced(self.client.clone(), &subject.key.namespace);
+        let params = PatchParams::default();
+        let written = api
+            .patch(&subject.key.name, &params, &Patch::Merge(&change))
+            .await
+            .map_err(|error| RequestError::of(what, error))?;
+        self.world.wrote_group(&subject.key, written);
+        Ok(())
+    }
+}
+
+/// The object of a machine of a group.
+fn machine_of(group: &InstanceGroup, name: &str) -> Machine {
+    let owner = OwnerReference {
+        api_version: InstanceGroup::api_version(&()).into_owned(),
+        kind: InstanceGroup::kind(&()).into_owned(),
+        name: group.name_any(),
+        uid: group.uid().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    };
+    let labels = [(GROUP, group.name_any()), (shared::MANAGED_BY, shared::MANAGER.to_owned())];
+    let metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: group.namespace(),
+        labels: Some(labels.map(|(name, value)| (name.to_owned(), value)).into()),
+        finalizers: Some(vec![MACHINE_FINALIZER.to_owned()]),
+        owner_references: Some(vec![owner]),
+        ..ObjectMeta::default()
+    };
+    let spec = MachineSpec {
+        group: Some(group.name_any()),
+        on_demand: false,
+        template: Some(group.spec.template.clone()),
+        template_hash: Some(template_hash(&group.spec.template)),
+        drain_reply: None,
+        renewed_until: None,
+    };
+    Machine { metadata, spec, status: None }
+}
+
+fn is_owned(machine: &Machine, group: &InstanceGroup) -> bool {
+    let owners = machine.owner_references().iter();
+    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+    controllers.any(|owner| Some(&owner.uid) == group.metadata.uid.as_ref())
+}
+
+/// Reads the Machine again at the moment at which it is made, so that nothing is made for an object
+/// that is gone or going.
+pub(super) struct FromApi {
+    pub(super) client: Client,
+}
+
+impl std::fmt::Debug for FromApi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FromApi").finish_non_exhaustive()
+    }
+}
+
+impl FromApi {
+    async fn read(&self, key: &Key, uid: &str) -> Result<Order, String> {
+        let words = |error: kube::Error| format!("cannot read what it is made from: {error}");
+        let api: Api<Machine> = Api::namespaced(self.client.clone(), &key.namespace);
+        let machine = api.get_opt(&key.name).await.map_err(words)?;
+        let machine = machine
+            .filter(|machine| machine.metadata.uid.as_deref() == Some(uid))
+            .filter(|machine| machine.metadata.deletion_timestamp.is_none())
+            .ok_or("its object is gone or being deleted")?;
+        let group = match (&machine.spec.group, &machine.spec.template) {
+            (Some(name), None) => {
+                let api: Api<InstanceGroup> = Api::namespaced(self.client.clone(), &key.namespace);
+                api.get_opt(name).await.map_err(words)?
+            }
+            _ => None,
+        };
+        let template = template_of(&machine, group.as_ref());
+        let config = template.map(config_of).unwrap_or(Value::Null);
+        let group = machine.spec.group.clone();
+        Ok(Order { key: key.clone(), uid: uid.to_owned(), group, config })
+    }
+}
+
+impl Blueprints for FromApi {
+    fn order<'a>(&'a self, key: &'a Key, uid: &'a str) -> BoxFuture<'a, Result<Order, String>> {
+        self.read(key, uid).boxed()
+    }
+}
+
+/// Whose hands read from the API.
+pub(super) fn blueprints(client: Client) -> Arc<dyn Blueprints> {
+    Arc::new(FromApi { client })
+}

@@ -1,0 +1,370 @@
+//! Publish: the only writer of the statuses of groups and machines, and of Events about them.
+//!
+//! The group's status is written first: it carries the version of the object that was looked at, so
+//! of two processes that decide at the same time only one gets further. Then come the machines whose
+//! status is another now.
+
+use futures::FutureExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::PostParams;
+use kube::core::ObjectMeta;
+use kube::{Api, Resource as _, ResourceExt as _};
+use sojourn_api::group::convert::{write_group, write_machine};
+use sojourn_api::group::machine::MachineSpec;
+use sojourn_api::group::status::{Health, InstanceGroupStatus, MachineStatus};
+use sojourn_api::group::{InstanceGroup, Machine};
+use sojourn_core::decision::Wake;
+use sojourn_core::group::forecast::due_at;
+use sojourn_core::group::observed::{self, Observed, Seen};
+use sojourn_core::group::reason::Reason;
+use sojourn_core::group::{on_demand, state};
+use sojourn_core::known::Known;
+
+use super::condition::{self, Standing, Wellness, cause};
+use super::count::{Ending, Figures};
+use super::execute::{Write, side_by_side};
+use super::family::Family;
+use super::guest;
+use super::reconcile::Verdict;
+use super::standing::{blocked_by, open_rotations, replicas, selector};
+use super::subject::{Guest, Member, Subject};
+use super::transition;
+use crate::condition::{Generation, merged};
+use crate::frame::RequestError;
+
+impl Family {
+    /// Says what was decided about a group and what came of it.
+    pub(super) async fn say(
+        &self,
+        subject: &Subject,
+        seen: &Observed,
+        verdict: &Verdict,
+        executed: &Result<(), RequestError>,
+    ) -> Result<Wake, RequestError> {
+        let Some(group) = subject.group() else {
+            tracing::warn!(group = %subject.key, problem = ?subject.wanted.as_ref().err(), "unreadable");
+            return Ok(Wake::OnChange);
+        };
+        if is_outdated(executed) {
+            return Ok(Wake::OnChange);
+        }
+        let before = group.status.clone().unwrap_or_default();
+        let status = self.describe(subject, group, seen, verdict, &before);
+        if status != before {
+            self.write_group_status(subject, group, status.clone()).await?;
+        }
+        let transitions = transition::of_conditions(&before.conditions, &status.conditions);
+        self.events.announce(&reference(group), &transitions, verdict.now);
+        let Some(decision) = &verdict.decision else { return Ok(Wake::OnChange) };
+        self.write_machines(subject, seen, verdict, &decision.next, &decision.why).await?;
+        self.confirm(subject, seen);
+        self.counts.set(&subject.key, figures(subject, &status, &decision.why));
+        Ok(wake(decision.wake, verdict.now, executed))
+    }
+
+    fn describe(
+        &self,
+        subject: &Subject,
+        group: &InstanceGroup,
+        seen: &Observed,
+        verdict: &Verdict,
+        before: &InstanceGroupStatus,
+    ) -> InstanceGroupStatus {
+        let mut status = before.clone();
+        status.observed_generation = group.metadata.generation;
+        status.selector = Some(selector(&subject.key.name));
+        let why = verdict.decision.as_ref().map_or(&[][..], |decision| decision.why.as_slice());
+        if let Some(decision) = &verdict.decision {
+            let wanted = subject.wanted.as_ref().map_or(0, |wanted| wanted.intent.size);
+            write_group(&decision.next.group, &mut status);
+            status.replicas = Some(replicas(subject, &decision.next, seen, wanted));
+            status.rotations = open_rotations(&decision.next);
+            status.blocked_by = blocked_by(why);
+        }
+        let standing = Standing {
+            wanted: subject.wanted.as_ref().map_err(String::as_str),
+            template: self.template_problem(group),
+            configuration: self.config.problem(),
+            replicas: &status.replicas.clone().unwrap_or_default(),
+            why,
+            blocked_by: &status.blocked_by,
+            now: verdict.now,
+        };
+        let told = condition::of_group(&standing);
+        let generation =
+            Generation { now: group.metadata.generation, observed: before.observed_generation };
+        status.conditions = merged(&before.conditions, told, generation, verdict.now);
+        status
+    }
+
+    /// What the provider has against the group's template.
+    fn template_problem(&self, group: &InstanceGroup) -> Option<String> {
+        let problems = self.providers.check(&group.spec.template);
+        let words: Vec<String> = problems
+            .into_iter()
+            .map(|problem| problem.beneath("spec.template").to_string())
+            .collect();
+        (!words.is_empty()).then(|| words.join("; "))
+    }
+
+    async fn write_group_status(
+        &self,
+        subject: &Subject,
+        looked_at: &InstanceGroup,
+        status: InstanceGroupStatus,
+    ) -> Result<(), RequestError> {
+        const WHAT: &str = "write the status of a group";
+        let latest = self.world.groups.get(&subject.key);
+        let latest = latest.as_deref().and_then(|read| read.as_ref().ok()).unwrap_or(looked_at);
+        if latest.status != looked_at.status || latest.uid() != looked_at.uid() {
+            return Err(RequestError::Outdated { what: WHAT });
+        }
+        let mut object = latest.clone();
+        object.status = Some(status);
+        let api: Api<InstanceGroup> = Api::namespaced(self.client.clone(), &subject.key.namespace);
+        match api.replace_status(&subject.key.name, &PostParams::default(), &object).await {
+            Ok(written) => {
+                self.world.wrote_group(&subject.key, written);
+                Ok(())
+            }
+            Err(error) => match RequestError::of(WHAT, error) {
+                // Released, and gone with it.
+                RequestError::Gone { .. } => Ok(()),
+                other => Err(other),
+            },
+        }
+    }
+
+    /// Writes the statuses of the machines that are another now.
+    async fn write_machines(
+        &self,
+        subject: &Subject,
+        seen: &Observed,
+        verdict: &Verdict,
+        next: &state::State,
+        why: &[Reason],
+    ) -> Result<(), RequestError> {
+        let intent = subject.wanted.as_ref().ok().map(|wanted| &wanted.intent);
+        let nothing = Seen::default();
+        let held: Vec<Reason> = why.iter().filter(|why| is_hold(why)).cloned().collect();
+        // Whoever leaves does so because others stay: those come first.
+        let (mut staying, mut leaving): (Vec<Write<'_>>, Vec<Write<'_>>) = Default::default();
+        for member in &subject.machines {
+            let Some(next) = next.machines.get(member.name()) else { continue };
+            let report = Report {
+                seen: seen.machines.get(member.name()).unwrap_or(&nothing),
+                expires_at: intent.and_then(|intent| due_at(&member.wanted(), intent)),
+                problem: None,
+                ignored: &[],
+                why: &held,
+                now: verdict.now,
+            };
+            if let Some(status) = report.of(member, next) {
+                let leaves = matches!(next.phase, state::Phase::Draining | state::Phase::Deleting);
+                let writes = if leaves { &mut leaving } else { &mut staying };
+                writes.push(self.publish_machine(member, next, status, verdict.now).boxed());
+            }
+        }
+        side_by_side(staying).await?;
+        side_by_side(leaving).await
+    }
+
+    /// Writes the status of a machine and says what happened to it.
+    async fn publish_machine(
+        &self,
+        member: &Member,
+        next: &state::Machine,
+        status: MachineStatus,
+        now: Timestamp,
+    ) -> Result<(), RequestError> {
+        const WHAT: &str = "write the status of a Machine";
+        let view = member.view();
+        let before = view.state();
+        let mut transitions = transition::of_machine(&before, next, now);
+        let was = view.published.conditions();
+        transitions.extend(transition::of_conditions(&was, &status.conditions));
+        let version = match self.latest(member, WHAT) {
+            Ok(version) => version,
+            Err(RequestError::Gone { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let metadata = ObjectMeta {
+            name: Some(member.key.name.clone()),
+            namespace: Some(member.key.namespace.clone()),
+            uid: Some(view.uid.to_string()),
+            resource_version: Some(version),
+            ..ObjectMeta::default()
+        };
+        // A status is written without a spec: it stays as it is.
+        let object = Machine { metadata, spec: MachineSpec::default(), status: Some(status) };
+        let api: Api<Machine> = Api::namespaced(self.client.clone(), &member.key.namespace);
+        match api.replace_status(member.name(), &PostParams::default(), &object).await {
+            Ok(written) => self.world.wrote_machine(&member.key, written),
+            Err(error) => match RequestError::of(WHAT, error) {
+                // Released, and gone with it.
+                RequestError::Gone { .. } => return Ok(()),
+                other => return Err(other),
+            },
+        }
+        self.events.announce(&about(member), &transitions, now);
+        self.count(&before, next, now);
+        Ok(())
+    }
+
+    fn count(&self, before: &state::Machine, next: &state::Machine, now: Timestamp) {
+        let id = |machine: &state::Machine| machine.rotation.as_ref().map(|one| one.id.clone());
+        if let Some(rotation) = &next.rotation
+            && id(before) != id(next)
+        {
+            let reason = super::count::Reason { reason: cause(rotation.cause) };
+            self.counts.begun.get_or_create(&reason).inc();
+        }
+        let Some(ending) = transition::ending(before, next, now) else { return };
+        let rotation = next.rotation.as_ref().or(before.rotation.as_ref());
+        let reason = rotation.map_or("none", |rotation| cause(rotation.cause));
+        let labels = Ending { reason, outcome: ending.as_str() };
+        self.counts.ended.get_or_create(&labels).inc();
+        if let Some(drain) = rotation.and_then(|rotation| rotation.drain.as_ref()) {
+            self.counts.drains.observe(now.duration_since(drain.started_at).as_secs_f64());
+        }
+    }
+
+    /// What is in the objects now need not be kept in memory.
+    fn confirm(&self, subject: &Subject, seen: &Observed) {
+        for member in &subject.machines {
+            if let Some(answer) =
+                seen.machines.get(member.name()).and_then(|seen| seen.answered.as_ref())
+            {
+                self.hands.taken(&member.view().uid, answer);
+            }
+        }
+        self.refusals.taken(&subject.key, seen);
+    }
+
+    /// Says what was decided about a machine that stands for itself.
+    pub(super) async fn say_of_guest(
+        &self,
+        guest: &Guest,
+        seen: &Seen,
+        verdict: &guest::Verdict,
+        executed: &Result<(), RequestError>,
+    ) -> Result<Wake, RequestError> {
+        if is_outdated(executed) {
+            return Ok(Wake::OnChange);
+        }
+        let member = &guest.member;
+        let why = verdict.decision.as_ref().map_or(&[][..], |decision| decision.why.as_slice());
+        let state = member.view().state();
+        let next = verdict.decision.as_ref().map_or(&state, |decision| &decision.next);
+        let intent = guest.intent.as_ref();
+        let report = Report {
+            seen,
+            expires_at: intent.ok().and_then(|intent| on_demand::expires_at(next, intent)),
+            problem: guest.intent.as_ref().err().map(String::as_str),
+            ignored: &guest.ignored,
+            why,
+            now: verdict.now,
+        };
+        if let Some(status) = report.of(member, next) {
+            self.publish_machine(member, next, status, verdict.now).await?;
+        }
+        if let Some(answer) = &seen.answered {
+            self.hands.taken(&member.view().uid, answer);
+        }
+        let wanted = verdict.decision.as_ref().map_or(Wake::OnChange, |decision| decision.wake);
+        Ok(wake(wanted, verdict.now, executed))
+    }
+}
+
+/// Everything that is said about a machine.
+struct Report<'a> {
+    seen: &'a Seen,
+    expires_at: Option<Timestamp>,
+    problem: Option<&'a str>,
+    ignored: &'a [String],
+    why: &'a [Reason],
+    now: Timestamp,
+}
+
+impl Report<'_> {
+    /// The status of a machine, if it is another one now.
+    fn of(&self, member: &Member, next: &state::Machine) -> Option<MachineStatus> {
+        let view = member.view();
+        let health = health(self.seen);
+        let mut status = MachineStatus {
+            observed_generation: view.generation,
+            health: Some(health),
+            expires_at: self.expires_at.map(whole),
+            ..MachineStatus::default()
+        };
+        write_machine(next, &mut status);
+        let (problem, ignored, why) = (self.problem, self.ignored, self.why);
+        let wellness = Wellness { health, problem, ignored, why };
+        let told = condition::of_machine(view, next, &wellness);
+        // The status speaks of one generation as a whole.
+        let generation = Generation { now: None, observed: None };
+        status.conditions = merged(&view.published.conditions(), told, generation, self.now);
+        view.published.differs(&status).then_some(status)
+    }
+}
+
+/// The API keeps no fractions; what comes then does not come earlier.
+fn whole(at: Timestamp) -> Time {
+    let up = i64::from(at.subsec_nanosecond() > 0);
+    Time(Timestamp::from_second(at.as_second().saturating_add(up)).unwrap_or(at))
+}
+
+fn health(seen: &Seen) -> Health {
+    match (&seen.health, &seen.provider) {
+        (Known::Is(observed::Health::Ready), _) => Health::Healthy,
+        (Known::Is(observed::Health::Ill { .. }), _) | (Known::Absent, Known::Absent) => {
+            Health::Unhealthy
+        }
+        (Known::Absent | Known::Unknown, _) => Health::Unknown,
+    }
+}
+
+const fn is_hold(why: &Reason) -> bool {
+    matches!(why, Reason::Paused | Reason::ObserveOnly)
+}
+
+const fn is_outdated(executed: &Result<(), RequestError>) -> bool {
+    matches!(executed, Err(RequestError::Outdated { .. } | RequestError::Gone { .. }))
+}
+
+/// When to look again. After something failed that is not at once: the frame has more patience.
+fn wake(wanted: Wake, now: Timestamp, executed: &Result<(), RequestError>) -> Wake {
+    match wanted {
+        Wake::At(at) if executed.is_err() && at <= now => Wake::OnChange,
+        wanted => wanted,
+    }
+}
+
+fn figures(subject: &Subject, status: &InstanceGroupStatus, why: &[Reason]) -> Figures {
+    let oldest = subject.machines.iter().map(|member| member.view().created_at).min();
+    let replicas = status.replicas.clone().unwrap_or_default();
+    Figures {
+        oldest,
+        surge: replicas.total.saturating_sub(replicas.desired),
+        blocked: why.iter().find_map(condition::blocker),
+    }
+}
+
+fn reference(group: &InstanceGroup) -> ObjectReference {
+    group.object_ref(&())
+}
+
+fn about(member: &Member) -> ObjectReference {
+    let machine = Machine {
+        metadata: ObjectMeta {
+            name: Some(member.key.name.clone()),
+            namespace: Some(member.key.namespace.clone()),
+            uid: Some(member.view().uid.to_string()),
+            ..ObjectMeta::default()
+        },
+        ..Machine::default()
+    };
+    machine.object_ref(&())
+}

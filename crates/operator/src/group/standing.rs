@@ -1,0 +1,73 @@
+//! How a group is, in the figures and words of its status.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use sojourn_api::group::status::{OpenRotation, Replicas};
+use sojourn_api::name::group::GROUP;
+use sojourn_core::group::observed::{Health, Observed};
+use sojourn_core::group::reason::Reason;
+use sojourn_core::group::state::{self, Phase};
+
+use super::condition::blocker;
+use super::subject::Subject;
+
+/// Rotations and blockers that a status shows; more help nobody.
+const MOST_SHOWN: usize = 20;
+
+/// Which Machines are a group's.
+pub(super) fn selector(group: &str) -> String {
+    format!("{GROUP}={group}")
+}
+
+/// How many machines there are, by how they are. Each counts once, but for `total`.
+pub(super) fn replicas(
+    subject: &Subject,
+    next: &state::State,
+    seen: &Observed,
+    desired: u32,
+) -> Replicas {
+    let mut replicas = Replicas { desired, ..Replicas::default() };
+    for member in &subject.machines {
+        replicas.total += 1;
+        let Some(machine) = next.machines.get(member.name()) else { continue };
+        let seen = seen.machines.get(member.name());
+        let unknown = seen.is_none_or(|seen| seen.provider.is_unknown());
+        let health = seen.and_then(|seen| seen.health.is());
+        match machine.phase {
+            Phase::Draining | Phase::Deleting => replicas.draining += 1,
+            Phase::Failed => replicas.unhealthy += 1,
+            _ if unknown => replicas.unknown += 1,
+            _ if machine.served_at.is_none() => replicas.starting += 1,
+            Phase::Ready if health == Some(Health::Ready) => replicas.ready += 1,
+            _ => replicas.unhealthy += 1,
+        }
+    }
+    replicas
+}
+
+/// The open rotations, the oldest first.
+pub(super) fn open_rotations(next: &state::State) -> Vec<OpenRotation> {
+    let mut open: Vec<(&String, &state::Rotation)> = next
+        .machines
+        .iter()
+        .filter_map(|(name, machine)| Some((name, machine.rotation.as_ref()?)))
+        .collect();
+    open.sort_by_key(|(name, rotation)| (rotation.started_at, *name));
+    let shown = open.into_iter().take(MOST_SHOWN);
+    shown
+        .map(|(name, rotation)| OpenRotation {
+            machine: name.clone(),
+            id: rotation.id.clone(),
+            reason: Some(rotation.cause.into()),
+            tier: Some(rotation.tier.into()),
+            phase: Some(rotation.phase.into()),
+            replacement: rotation.replacement.clone(),
+            drain_deadline: rotation.drain.as_ref().map(|drain| Time(drain.deadline)),
+        })
+        .collect()
+}
+
+/// What keeps something that is due from happening, in words.
+pub(super) fn blocked_by(why: &[Reason]) -> Vec<String> {
+    let blockers = why.iter().filter(|why| blocker(why).is_some());
+    blockers.map(ToString::to_string).take(MOST_SHOWN).collect()
+}

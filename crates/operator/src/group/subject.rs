@@ -1,0 +1,168 @@
+//! Parse: a group with its machines, or a machine that stands for itself, with everything that says
+//! something about them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sojourn_api::group::convert::{
+    Wanted, group_intent, on_demand_intent, read_group, template_of,
+};
+use sojourn_api::group::{GroupConfig, InstanceGroup};
+use sojourn_core::group::{intent, state};
+use sojourn_core::key::Key;
+use sojourn_core::term::Term;
+
+use super::view::MachineView;
+use super::world::{Read, World};
+
+/// A group that is being looked at.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    pub(crate) key: Key,
+    group: Arc<Read<InstanceGroup>>,
+    /// What is wanted, or why that cannot be told.
+    pub(crate) wanted: Result<Wanted, String>,
+    /// Its machines, in the order of their names.
+    pub(crate) machines: Vec<Member>,
+    pub(crate) state: state::Group,
+}
+
+/// A machine that is being looked at.
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
+    pub(crate) key: Key,
+    read: Arc<Read<MachineView>>,
+}
+
+impl Member {
+    /// Nothing, if it cannot be read.
+    fn find(world: &World, key: Key) -> Option<Self> {
+        let read = world.machine(&key)?;
+        match &*read {
+            // We have let it go; somebody else holds it still.
+            Ok(view) if view.deleting && !view.held => None,
+            Ok(_) => Some(Self { key, read }),
+            Err(problem) => {
+                tracing::warn!(machine = %key, problem, "a Machine cannot be read");
+                None
+            }
+        }
+    }
+
+    pub(crate) fn view(&self) -> &MachineView {
+        self.read.as_ref().as_ref().expect("only what can be read is made a member")
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.key.name
+    }
+
+    pub(crate) fn wanted(&self) -> intent::Machine {
+        self.view().wanted(&self.key.name)
+    }
+}
+
+impl Subject {
+    /// Nothing, if it is not there.
+    pub(crate) fn find(world: &World, key: &Key, config: &GroupConfig) -> Option<Self> {
+        let group = world.groups.get(key)?;
+        let (wanted, state, uid) = match &*group {
+            Ok(readable) => {
+                let wanted =
+                    group_intent(readable, config).map_err(|problems| problems.to_string());
+                let uid = readable.metadata.uid.clone().unwrap_or_default();
+                (wanted, read_group(readable.status.as_ref()), uid)
+            }
+            Err(problem) => (Err(problem.clone()), state::Group::default(), String::new()),
+        };
+        let members = world.members(key).into_iter();
+        let machines = members
+            .filter_map(|key| Member::find(world, key))
+            .filter(|member| member.view().owner.as_ref().is_some_and(|owner| owner.uid == uid))
+            .collect();
+        Some(Self { key: key.clone(), group, wanted, machines, state })
+    }
+
+    /// The object, if it can be read.
+    pub(crate) fn group(&self) -> Option<&InstanceGroup> {
+        self.group.as_ref().as_ref().ok()
+    }
+
+    pub(crate) fn member(&self, name: &str) -> Option<&Member> {
+        let found = self.machines.binary_search_by(|member| member.name().cmp(name));
+        found.ok().map(|index| &self.machines[index])
+    }
+
+    /// What is remembered of the group and of its machines.
+    pub(crate) fn remembered(&self) -> state::State {
+        let of = |member: &Member| (member.name().to_owned(), member.view().state());
+        let machines: BTreeMap<_, _> = self.machines.iter().map(of).collect();
+        state::State { group: self.state.clone(), machines }
+    }
+
+    /// What is wanted of its machines.
+    pub(crate) fn wishes(&self) -> Vec<intent::Machine> {
+        self.machines.iter().map(Member::wanted).collect()
+    }
+}
+
+/// A machine that stands for itself: somebody asked for it, or its group is gone.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    pub(crate) member: Member,
+    /// Who makes it.
+    pub(crate) provider: Option<String>,
+    pub(crate) intent: Result<intent::OnDemand, String>,
+    pub(crate) ignored: Vec<String>,
+}
+
+impl Guest {
+    /// Nothing, if it is not there or its group's.
+    pub(crate) fn find(world: &World, key: &Key, config: &GroupConfig) -> Option<Self> {
+        let member = Member::find(world, key.clone())?;
+        let view = member.view();
+        if let Some(owner) = &view.owner
+            && world.owns(&Key::new(key.namespace.clone(), owner.name.clone()), &owner.uid)
+        {
+            return None;
+        }
+        let provider = view.provider.as_deref().map(str::to_owned);
+        let Some(machine) = view.on_demand() else {
+            // Nobody lends it any more: it stays until somebody deletes it.
+            let intent = Ok(orphan(member.wanted(), config));
+            return Some(Self { provider, intent, ignored: Vec::new(), member });
+        };
+        let host = machine.spec.group.clone().map(|name| Key::new(key.namespace.clone(), name));
+        let host = host.and_then(|key| world.groups.get(&key));
+        let group = host.as_deref().and_then(|read| read.as_ref().ok());
+        let provider = template_of(machine, group).map(|template| template.provider.clone());
+        let missing = machine.spec.template.is_none() && group.is_none();
+        let (intent, ignored) = match on_demand_intent(machine, group, config) {
+            Ok(_) if missing && view.provider_id().is_none() && !view.deleting => {
+                let name = machine.spec.group.as_deref().unwrap_or_default();
+                let words = format!("spec.group: there is no InstanceGroup {name} here");
+                (Err(words), Vec::new())
+            }
+            Ok(found) => {
+                (Ok(found.intent), found.ignored.iter().map(ToString::to_string).collect())
+            }
+            Err(problems) => (Err(problems.to_string()), Vec::new()),
+        };
+        Some(Self { provider, intent, ignored, member })
+    }
+}
+
+/// What holds for a machine whose group is gone.
+fn orphan(machine: intent::Machine, config: &GroupConfig) -> intent::OnDemand {
+    intent::OnDemand {
+        machine,
+        paused: false,
+        observe: false,
+        age: Term::Never,
+        max_age: Term::Never,
+        renewed_until: None,
+        warn_before: jiff::SignedDuration::ZERO,
+        registration_timeout: jiff::SignedDuration::MAX,
+        drain_timeout: config.default_drain_timeout,
+    }
+}

@@ -1,0 +1,81 @@
+//! What a machine remembers, small while there is nothing to it.
+
+use jiff::Timestamp;
+use sojourn_core::group::state::{Machine, Phase};
+
+/// The state of a machine.
+#[derive(Debug)]
+pub(super) enum Memory {
+    Quiet(Quiet),
+    /// It is on its way out, or something went wrong with it.
+    Eventful(Box<Machine>),
+}
+
+/// A machine to which nothing happens. Times are whole seconds, as the API keeps them.
+#[derive(Debug)]
+pub(super) struct Quiet {
+    phase: Phase,
+    provider_id: Option<Box<str>>,
+    asked_at: Second,
+    registered_at: Second,
+    served_at: Second,
+    ready_at: Second,
+}
+
+/// A second, or none.
+#[derive(Debug, Clone, Copy)]
+struct Second(i64);
+
+impl Second {
+    const NONE: i64 = i64::MIN;
+
+    fn of(at: Option<Timestamp>) -> Self {
+        Self(at.map_or(Self::NONE, Timestamp::as_second))
+    }
+
+    fn time(self) -> Option<Timestamp> {
+        (self.0 != Self::NONE).then(|| Timestamp::from_second(self.0).ok()).flatten()
+    }
+}
+
+impl Memory {
+    pub(super) fn of(state: Machine) -> Self {
+        let quiet = Quiet {
+            phase: state.phase,
+            provider_id: state.provider_id.as_deref().map(Into::into),
+            asked_at: Second::of(state.asked_at),
+            registered_at: Second::of(state.registered_at),
+            served_at: Second::of(state.served_at),
+            ready_at: Second::of(state.ready_at),
+        };
+        if quiet.recall() == state { Self::Quiet(quiet) } else { Self::Eventful(Box::new(state)) }
+    }
+
+    pub(super) fn recall(&self) -> Machine {
+        match self {
+            Self::Quiet(quiet) => quiet.recall(),
+            Self::Eventful(state) => (**state).clone(),
+        }
+    }
+
+    pub(super) fn provider_id(&self) -> Option<&str> {
+        match self {
+            Self::Quiet(quiet) => quiet.provider_id.as_deref(),
+            Self::Eventful(state) => state.provider_id.as_deref(),
+        }
+    }
+}
+
+impl Quiet {
+    fn recall(&self) -> Machine {
+        Machine {
+            phase: self.phase,
+            provider_id: self.provider_id.as_deref().map(str::to_owned),
+            asked_at: self.asked_at.time(),
+            registered_at: self.registered_at.time(),
+            served_at: self.served_at.time(),
+            ready_at: self.ready_at.time(),
+            ..Machine::default()
+        }
+    }
+}

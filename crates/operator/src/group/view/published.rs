@@ -1,0 +1,76 @@
+//! What a machine's status says: enough to tell whether it says the same now.
+
+use std::hash::{DefaultHasher, Hasher as _};
+use std::io;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use sojourn_api::group::status::MachineStatus;
+use sojourn_api::name::group::condition::OF_MACHINES;
+
+/// A status, as its digest, and its conditions, as what later ones depend on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Published {
+    digest: u64,
+    conditions: Box<[Since]>,
+}
+
+/// One condition: since when it is as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Since {
+    second: i64,
+    kind: &'static str,
+    holds: bool,
+}
+
+impl Published {
+    pub(super) fn of(status: Option<&MachineStatus>) -> Self {
+        let Some(status) = status else { return Self { digest: 0, conditions: Box::default() } };
+        let known = |one: &Condition| {
+            let kind = OF_MACHINES.into_iter().find(|kind| *kind == one.type_)?;
+            let second = one.last_transition_time.0.as_second();
+            Some(Since { second, kind, holds: one.status == "True" })
+        };
+        let conditions = status.conditions.iter().filter_map(known).collect();
+        Self { digest: digest(status), conditions }
+    }
+
+    /// Whether a status says something else.
+    pub(crate) fn differs(&self, status: &MachineStatus) -> bool {
+        self.digest != digest(status)
+    }
+
+    /// The conditions, without their words.
+    pub(crate) fn conditions(&self) -> Vec<Condition> {
+        let told = self.conditions.iter().map(|one| Condition {
+            type_: one.kind.to_owned(),
+            status: if one.holds { "True" } else { "False" }.to_owned(),
+            reason: String::new(),
+            message: String::new(),
+            last_transition_time: Time(Timestamp::from_second(one.second).unwrap_or_default()),
+            observed_generation: None,
+        });
+        told.collect()
+    }
+}
+
+/// The same for equal statuses of this process; zero is nobody's.
+fn digest(status: &MachineStatus) -> u64 {
+    struct Digest(DefaultHasher);
+
+    impl io::Write for Digest {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.write(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut digest = Digest(DefaultHasher::new());
+    // A status has no maps with keys that are no texts, and hashing does not fail.
+    let _ = serde_json::to_writer(&mut digest, status);
+    digest.0.finish().max(1)
+}

@@ -1,0 +1,80 @@
+use serde_json::{Value, json};
+use sojourn_api::group::status::MachineStatus;
+
+use super::*;
+
+fn machine(change: &Value) -> Machine {
+    let mut object = json!({
+        "apiVersion": "group.sojourn.dev/v1alpha1", "kind": "Machine",
+        "metadata": {"name": "web-1", "namespace": "team", "uid": "u-1", "resourceVersion": "7",
+                     "creationTimestamp": "2026-11-16T04:00:00Z",
+                     "finalizers": ["group.sojourn.dev/machine"]},
+        "spec": {"group": "web", "onDemand": false, "templateHash": "abc",
+                 "template": {"provider": "fake", "config": {}}},
+        "status": {"phase": "Ready", "health": "Healthy", "providerID": "fake-1",
+                   "askedAt": "2026-11-16T04:00:01Z", "registeredAt": "2026-11-16T04:00:02Z",
+                   "servedAt": "2026-11-16T04:00:03Z", "readyAt": "2026-11-16T04:00:04Z",
+                   "conditions": [{"type": "Ready", "status": "True", "reason": "Ready",
+                                   "message": "", "lastTransitionTime": "2026-11-16T04:00:04Z"}]},
+    });
+    for (path, value) in change.as_object().expect("an object") {
+        let (parent, name) = path.rsplit_once('/').expect("a path");
+        object.pointer_mut(parent).expect("a place")[name] = value.clone();
+    }
+    serde_json::from_value(object).expect("a machine")
+}
+
+fn view(change: &Value) -> MachineView {
+    MachineView::of(machine(change), &Pool::default())
+}
+
+#[test]
+fn what_is_small_says_the_same() {
+    let quiet = view(&json!({}));
+    assert!(matches!(quiet.memory, Memory::Quiet(_)) && quiet.rare.is_none());
+    let whole = machine(&json!({}));
+    assert_eq!(quiet.state(), read_machine(whole.status.as_ref()));
+    assert_eq!(quiet.wanted("web-1"), machine_intent(&whole).expect("good").machine);
+    assert_eq!(quiet.provider_id(), Some("fake-1"));
+}
+
+#[test]
+fn what_is_rare_is_there_when_it_is() {
+    let change = json!({
+        "/status/rotation": {"id": "r-1", "reason": "Expired", "phase": "Reserved",
+                             "startedAt": "2026-11-16T05:00:00Z"},
+        "/spec/drainReply": {"id": "d-1", "outcome": "Done", "message": "all gone"},
+        "/metadata/annotations": {"group.sojourn.dev/do-not-disrupt": "true"},
+        "/metadata/finalizers": ["group.sojourn.dev/machine", "example.com/other"],
+    });
+    let (busy, whole) = (view(&change), machine(&change));
+    assert!(matches!(busy.memory, Memory::Eventful(_)));
+    assert_eq!(busy.state(), read_machine(whole.status.as_ref()));
+    assert!(busy.state().rotation.is_some());
+    assert_eq!(busy.wanted("web-1"), machine_intent(&whole).expect("good").machine);
+    assert_eq!(busy.wanted("web-1").kept, intent::Kept::Always);
+    assert!(busy.held);
+    assert_eq!(busy.other_finalizers(), ["example.com/other"]);
+    assert!(busy.on_demand().is_none());
+}
+
+#[test]
+fn a_machine_that_makes_no_sense_is_one_that_was_made_from_something_else() {
+    let odd = view(&json!({"/spec/template": null}));
+    assert!(odd.problem().expect("it is said").contains("template"));
+    assert_eq!(odd.wanted("web-1").template, "");
+    assert_eq!(odd.state().phase, state::Phase::Ready);
+}
+
+#[test]
+fn a_status_is_told_from_another_by_its_digest() {
+    let view = view(&json!({}));
+    let status = machine(&json!({})).status.expect("one");
+    assert!(!view.published.differs(&status));
+    let other = MachineStatus { attempts: 1, ..status.clone() };
+    assert!(view.published.differs(&other));
+    assert!(Published::of(None).differs(&MachineStatus::default()));
+    let since = &view.published.conditions()[0];
+    assert_eq!(since.last_transition_time, status.conditions[0].last_transition_time);
+    assert_eq!((since.type_.as_str(), since.status.as_str()), ("Ready", "True"));
+}

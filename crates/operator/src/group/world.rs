@@ -1,0 +1,293 @@
+//! Everything that the family keeps of the API, and whom a change concerns.
+//!
+//! A managed machine concerns its group. One on demand concerns itself, and so does one whose group
+//! is gone: somebody has to let it go.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client, Resource as _};
+use sojourn_api::group::{InstanceGroup, Machine};
+use sojourn_core::key::Key;
+use sojourn_drivers::machine::{Provider, Which};
+
+use super::hands;
+use super::health::{Infirmary, LeaseView};
+use super::pool::Pool;
+use super::view::MachineView;
+use crate::frame::{Cache, Change, Guarded, Index, Queue, Tasks, Watching};
+
+/// An object of one of our kinds, or why it cannot be read.
+pub(crate) type Read<K> = Result<K, String>;
+
+/// Where the nodes of a cluster keep their own heartbeats: no machine is there.
+const NODE_LEASES: &str = "metadata.namespace!=kube-node-lease";
+
+/// The caches of the family, with what connects them.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) groups: Cache<Read<InstanceGroup>>,
+    pub(crate) machines: Cache<Read<MachineView>>,
+    leases: Cache<LeaseView>,
+    /// Machines by the group that owns them, and those on demand by the group they name.
+    members: Index<Key>,
+    guests: Index<Key>,
+    pub(crate) group_queue: Arc<Queue>,
+    pub(crate) machine_queue: Arc<Queue>,
+    pub(crate) infirmary: Arc<Infirmary>,
+    pool: Pool,
+}
+
+impl World {
+    pub(crate) fn new(
+        group_queue: Arc<Queue>,
+        machine_queue: Arc<Queue>,
+        infirmary: Arc<Infirmary>,
+    ) -> Self {
+        Self {
+            groups: Cache::default(),
+            machines: Cache::default(),
+            leases: Cache::listing_anew(),
+            members: Index::default(),
+            guests: Index::default(),
+            group_queue,
+            machine_queue,
+            infirmary,
+            pool: Pool::default(),
+        }
+    }
+
+    pub(crate) async fn until_ready(&self) {
+        self.groups.until_ready().await;
+        self.machines.until_ready().await;
+        self.leases.until_ready().await;
+    }
+
+    /// Keeps every cache up to date.
+    pub(crate) fn follow(self: &Arc<Self>, client: &Client, watching: Watching, tasks: &mut Tasks) {
+        let all = watching.everything();
+        let world = self.clone();
+        let (api, selection) = (Api::<Guarded<InstanceGroup>>::all(client.clone()), all.clone());
+        tasks.spawn("instance groups", async move {
+            let changed = |change: &Change<'_, _>| world.group_changed(change);
+            world.groups.follow(api, selection, read_group, changed).await;
+        });
+        let world = self.clone();
+        let (api, selection) = (Api::<Guarded<Machine>>::all(client.clone()), all.clone());
+        tasks.spawn("machines", async move {
+            let changed = |change: &Change<'_, _>| world.machine_changed(change);
+            let read = |guarded| read_machine(guarded, &world.pool);
+            world.machines.follow(api, selection, read, changed).await;
+        });
+        let world = self.clone();
+        let (api, selection) = (Api::<Lease>::all(client.clone()), all.fields(NODE_LEASES));
+        tasks.spawn("heartbeats", async move {
+            let changed = |change: &Change<'_, _>| world.lease_changed(change);
+            world.leases.follow(api, selection, |lease| LeaseView::of(&lease), changed).await;
+        });
+        let world = self.clone();
+        tasks.spawn("ends of heartbeats", async move {
+            let ended = |key: &Key| world.wake(&world.responsible(key));
+            world.infirmary.listen(|key| world.beat(key), ended).await;
+        });
+        let world = self.clone();
+        tasks.spawn("sight of heartbeats", async move {
+            let mut sight = world.leases.sight();
+            // The sender is the cache's, which is ours.
+            while sight.changed().await.is_ok() {
+                world.infirmary.begin_anew();
+            }
+        });
+    }
+
+    /// The heartbeat of a machine.
+    pub(crate) fn beat(&self, key: &Key) -> Option<LeaseView> {
+        self.leases.get(key).map(|lease| *lease)
+    }
+
+    pub(crate) fn machine(&self, key: &Key) -> Option<Arc<Read<MachineView>>> {
+        self.machines.get(key)
+    }
+
+    /// The machines that a group owns, whatever their names are.
+    pub(crate) fn members(&self, group: &Key) -> Vec<Key> {
+        self.members.of(group)
+    }
+
+    /// Who decides about a machine.
+    pub(crate) fn responsible(&self, key: &Key) -> hands::Owner {
+        let view = self.machines.get(key);
+        let owner = view.as_deref().and_then(|read| read.as_ref().ok()?.owner.as_ref());
+        match owner {
+            Some(owner) => {
+                let group = Key::new(key.namespace.clone(), owner.name.clone());
+                if self.owns(&group, &owner.uid) {
+                    hands::Owner::Group(group)
+                } else {
+                    hands::Owner::Itself(key.clone())
+                }
+            }
+            None => hands::Owner::Itself(key.clone()),
+        }
+    }
+
+    /// Whether the group is the very one that owns a machine.
+    pub(crate) fn owns(&self, group: &Key, uid: &str) -> bool {
+        match self.groups.get(group).as_deref() {
+            Some(Ok(found)) => found.meta().uid.as_deref() == Some(uid),
+            // It is there and cannot be read; its machines wait for it.
+            Some(Err(_)) => true,
+            None => false,
+        }
+    }
+
+    pub(crate) fn wake(&self, owner: &hands::Owner) {
+        match owner {
+            hands::Owner::Group(key) => self.group_queue.wake(key),
+            hands::Owner::Itself(key) => self.machine_queue.wake(key),
+        }
+    }
+
+    /// Notes how a machine is, at the moment at which that may have changed.
+    pub(crate) fn examine(&self, key: &Key, provider: &dyn Provider) {
+        let Some(read) = self.machines.get(key) else { return };
+        let Ok(view) = &*read else { return };
+        let which = Which { key, uid: &view.uid, id: view.provider_id() };
+        let sight = provider.look(which);
+        self.infirmary.examine(key, &sight, self.beat(key));
+    }
+
+    /// Something at a machine's provider may be different.
+    pub(crate) fn machine_moved(&self, key: &Key) {
+        if self.machines.get(key).is_some() {
+            self.wake(&self.responsible(key));
+        }
+    }
+
+    /// Something concerns everybody: the configuration, or a provider as a whole.
+    pub(crate) fn wake_everybody(&self) {
+        let mut groups = self.groups.keys();
+        groups.sort_unstable();
+        groups.iter().for_each(|key| self.group_queue.wake(key));
+        let mut machines = self.machines.keys();
+        machines.retain(|key| matches!(self.responsible(key), hands::Owner::Itself(_)));
+        machines.sort_unstable();
+        machines.iter().for_each(|key| self.machine_queue.wake(key));
+    }
+
+    /// Takes in what a write of our own answered. Nobody needs to look because of it.
+    pub(crate) fn wrote_group(&self, key: &Key, group: InstanceGroup) {
+        let version = group.metadata.resource_version.clone();
+        self.groups.put(key, version.as_deref(), Ok(slim(group)), |_| {});
+    }
+
+    pub(crate) fn wrote_machine(&self, key: &Key, machine: Machine) {
+        let version = machine.metadata.resource_version.clone();
+        let view = Ok(MachineView::of(machine, &self.pool));
+        self.machines.put(key, version.as_deref(), view, |change| self.index(change));
+    }
+
+    /// Takes in an object that we have just created. It holds our finalizer, so it cannot be gone.
+    pub(crate) fn made_machine(&self, key: &Key, machine: Machine) {
+        let version = machine.metadata.resource_version.clone();
+        let view = Ok(MachineView::of(machine, &self.pool));
+        self.machines.admit(key, version.as_deref(), view, |change| self.index(change));
+    }
+
+    /// The API says that there is none of that uid.
+    pub(crate) fn machine_gone(&self, key: &Key, uid: &str) {
+        let same = |view: &MachineView| *view.uid == *uid;
+        if self.machines.get(key).as_deref().is_some_and(|read| read.as_ref().is_ok_and(same)) {
+            self.machines.evict(key, |change| self.index(change));
+        }
+    }
+
+    fn index(&self, change: &Change<'_, Read<MachineView>>) {
+        let (before, now) = (readable(change.before), readable(change.now));
+        let owner = |view: &MachineView| {
+            let owner = view.owner.as_ref()?;
+            Some(Key::new(change.key.namespace.clone(), owner.name.clone()))
+        };
+        self.members.update(change.key, before.and_then(owner), now.and_then(owner));
+        let host = |view: &MachineView| {
+            let group = view.on_demand()?.spec.group.clone()?;
+            Some(Key::new(change.key.namespace.clone(), group))
+        };
+        self.guests.update(change.key, before.and_then(host), now.and_then(host));
+    }
+
+    fn machine_changed(&self, change: &Change<'_, Read<MachineView>>) {
+        self.index(change);
+        if change.now.is_none() {
+            self.infirmary.forget(change.key);
+        }
+        let owner = |read: Option<&Read<MachineView>>| {
+            let owner = readable(read)?.owner.as_ref()?;
+            Some(Key::new(change.key.namespace.clone(), owner.name.clone()))
+        };
+        for group in [owner(change.before), owner(change.now)].into_iter().flatten() {
+            self.group_queue.wake(&group);
+        }
+        if let hands::Owner::Itself(key) = self.responsible(change.key) {
+            self.machine_queue.wake(&key);
+        }
+    }
+
+    fn group_changed(&self, change: &Change<'_, Read<InstanceGroup>>) {
+        self.group_queue.wake(change.key);
+        let terms = |read: Option<&Read<InstanceGroup>>| {
+            read.and_then(|read| read.as_ref().ok()).map(|group| group.spec.clone())
+        };
+        if terms(change.before) != terms(change.now) {
+            self.guests.of(change.key).iter().for_each(|key| self.machine_queue.wake(key));
+        }
+        let uid = |read: Option<&Read<InstanceGroup>>| {
+            read.and_then(|read| read.as_ref().ok()?.metadata.uid.clone())
+        };
+        // Whoever was of a group that is gone stands for itself now.
+        if uid(change.before) != uid(change.now) {
+            self.members.of(change.key).iter().for_each(|key| self.machine_moved(key));
+        }
+    }
+
+    /// A heartbeat wakes whoever decides about its machine when the machine is well again; when it
+    /// ends, the clock does.
+    fn lease_changed(&self, change: &Change<'_, LeaseView>) {
+        if self.machines.get(change.key).is_none() {
+            return;
+        }
+        self.infirmary.beats.wake(change.key);
+        let fresh =
+            |lease: Option<&LeaseView>| lease.map(|lease| lease.is_fresh(self.infirmary.now()));
+        if fresh(change.before) != fresh(change.now) {
+            self.machine_moved(change.key);
+        }
+    }
+}
+
+const fn readable(read: Option<&Read<MachineView>>) -> Option<&MachineView> {
+    match read {
+        Some(Ok(view)) => Some(view),
+        Some(Err(_)) | None => None,
+    }
+}
+
+fn read_machine(guarded: Guarded<Machine>, pool: &Pool) -> Read<MachineView> {
+    guarded.read().map(|machine| MachineView::of(machine, pool))
+}
+
+fn read_group(guarded: Guarded<InstanceGroup>) -> Read<InstanceGroup> {
+    guarded.read().map(slim)
+}
+
+/// A group without what nobody here reads.
+fn slim(mut group: InstanceGroup) -> InstanceGroup {
+    group.metadata.managed_fields = None;
+    if let Some(annotations) = &mut group.metadata.annotations {
+        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+    }
+    group
+}
+
+#[cfg(test)]
+mod tests;
