@@ -64,6 +64,8 @@ pub struct Faults {
     kill_after: AtomicU64,
     /// Counts the orders to cut every watch.
     cuts: watch::Sender<u64>,
+    /// Every request of the process but its watches.
+    requests: AtomicU64,
     /// Watches are silent until there were so many orders to cut them.
     deaf: AtomicU64,
     held: watch::Sender<Held>,
@@ -93,12 +95,18 @@ impl Faults {
             writes: AtomicU64::new(0),
             kill_after: AtomicU64::new(0),
             cuts: watch::Sender::new(0),
+            requests: AtomicU64::new(0),
             deaf: AtomicU64::new(0),
             held: watch::Sender::default(),
             lately: Mutex::default(),
             hot: Mutex::default(),
             trace,
         })
+    }
+
+    /// How many requests were made so far, watches left out.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
     }
 
     /// From now on writes by this method wait on their way, until they are let go.
@@ -258,6 +266,7 @@ impl Service<Request<Body>> for Faulty {
             if query.split('&').any(|pair| pair == "watch=true" || pair == "watch=1") {
                 return follow(inner, line, request).await;
             }
+            line.faults.requests.fetch_add(1, Ordering::Relaxed);
             if matches!(*request.method(), Method::GET | Method::HEAD) {
                 return read(inner, &line.faults, request).await;
             }

@@ -6,6 +6,8 @@
 //! | `world` | the engine, the clock, the operator as a process that can be killed |
 //! | `fault` | a way to the API that fails as real ones do |
 //! | `outside` | scripted metrics, mail and status checks |
+//! | `process` | a program that can be killed anywhere |
+//! | `group` | a world of groups and machines |
 //! | `kubelet` | what Pods and Jobs do when there is no node |
 //! | `truth` | what really happened, and what must never |
 //! | `trace` | a fingerprint of it, by which a run is known again |
@@ -17,11 +19,13 @@
 
 pub mod dice;
 pub mod fault;
+pub mod group;
 pub mod kubelet;
 pub mod month;
 pub mod outside;
 pub mod people;
 pub mod plan;
+pub mod process;
 pub mod trace;
 pub mod truth;
 pub mod world;

@@ -1,10 +1,12 @@
 //! A world in which the operator is one process among others: an engine, a clock that jumps, people
 //! and observers whose requests always work, and an operator whose requests do not.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -27,20 +29,18 @@ use sojourn_operator::frame::{Limits, Tasks, Watching};
 use sojourn_operator::lab::{Settings, Start, Started, start};
 use sojourn_operator::metrics::Metrics;
 use sojourn_rbac::User;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::dice::Dice;
-use crate::fault::{Faults, Line, Rates, patient};
+use crate::fault::{Faults, Rates, patient};
 use crate::kubelet::Kubelet;
 use crate::outside::Scripted;
+use crate::process::{Host, Process, Program};
 use crate::trace::Trace;
 use crate::truth::{SharedTruth, Truth};
 
 /// A Monday, at midnight.
 pub const BEGIN: Timestamp = Timestamp::constant(1_893_456_000, 0);
-/// So long after it could not be started the operator is started again.
-const START_RETRY: Duration = Duration::from_secs(5);
 /// How often it is looked whether a kind is served.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -88,40 +88,29 @@ pub struct World {
     pub faults: Arc<Faults>,
     pub kubelet: Arc<Kubelet>,
     pub operator: Operator,
+    host: Host,
+    long_watches: bool,
     /// What was written and told so far.
     pub trace: Trace,
-    context: Context,
     _others: JoinSet<()>,
 }
 
 /// What every operator process is started with.
-#[derive(Clone)]
-struct Context {
-    client: Client,
+#[derive(Debug)]
+struct Controllers {
     clock: Arc<VirtualClock>,
     outside: Scripted,
     truth: SharedTruth,
-    faults: Arc<Faults>,
     long_watches: bool,
-    /// How long it takes until a process that was killed is started again.
-    down_for: Arc<Mutex<Duration>>,
+    /// Reconciles of processes that have ended.
+    before: AtomicU64,
 }
 
 /// The operator, which is started again when it ends.
 #[derive(Debug)]
 pub struct Operator {
-    current: Arc<Mutex<Current>>,
-    wanted: watch::Sender<bool>,
-    _supervisor: JoinSet<()>,
-}
-
-#[derive(Debug, Default)]
-struct Current {
-    started: Option<Started>,
-    line: Option<Arc<Line>>,
-    /// Reconciles of processes that have ended.
-    before: u64,
-    starts: u64,
+    controllers: Arc<Controllers>,
+    process: Process<Controllers>,
 }
 
 impl std::fmt::Debug for World {
@@ -130,132 +119,93 @@ impl std::fmt::Debug for World {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Operator {
-    fn supervise(context: Context) -> Self {
-        let current: Arc<Mutex<Current>> = Arc::default();
-        let (wanted, wish) = watch::channel(true);
-        let mut supervisor = JoinSet::new();
-        supervisor.spawn(supervise(context, current.clone(), wish));
-        Self { current, wanted, _supervisor: supervisor }
+    fn run(controllers: Controllers, host: Host) -> Self {
+        let controllers = Arc::new(controllers);
+        let process = Process::run(controllers.clone(), host);
+        Self { controllers, process }
     }
 
     /// Ends the process at once; it is started again after a while, if it is wanted.
     pub fn kill(&self) {
-        if let Some(line) = &lock(&self.current).line {
-            line.kill();
-        }
+        self.process.kill();
     }
 
     /// Whether it should run. It is killed if it should not.
     pub fn want(&self, wanted: bool) {
-        self.wanted.send_replace(wanted);
-        if !wanted {
-            self.kill();
-        }
+        self.process.want(wanted);
     }
 
     pub fn is_up(&self) -> bool {
-        lock(&self.current).started.is_some()
+        self.process.is_up()
     }
 
     /// Somebody uses an instance through it. Nobody can while it is down.
     pub fn report(&self, key: &Key, source: Source) -> bool {
-        let current = lock(&self.current);
-        let Some(started) = &current.started else { return false };
-        (started.activity(source))(key);
-        true
+        self.process.ask(|started| (started.activity(source))(key)).is_some()
     }
 
     /// Reconciles of all its processes so far.
     pub fn reconciles(&self) -> u64 {
-        let current = lock(&self.current);
-        current.before + current.started.as_ref().map_or(0, |started| started.reconciles.total())
+        let now = self.process.ask(|started| started.reconciles.total()).unwrap_or_default();
+        self.controllers.before.load(Ordering::Relaxed) + now
     }
 
     /// Looks of its present process that failed, but for those that came too late.
     pub fn failures(&self) -> u64 {
-        lock(&self.current).started.as_ref().map_or(0, |started| started.reconciles.failures())
+        self.process.ask(|started| started.reconciles.failures()).unwrap_or_default()
     }
 
     /// How often it was started.
     pub fn starts(&self) -> u64 {
-        lock(&self.current).starts
+        self.process.starts()
     }
 }
 
-async fn supervise(
-    context: Context,
-    current: Arc<Mutex<Current>>,
-    mut wish: watch::Receiver<bool>,
-) {
-    loop {
-        if wish.wait_for(|wanted| *wanted).await.is_err() {
-            return;
-        }
-        let line = Line::new(context.faults.clone());
-        lock(&current).line = Some(line.clone());
-        let mut tasks = Tasks::default();
-        let wait = tokio::select! {
-            biased;
-            () = line.killed() => *lock(&context.down_for),
-            wait = live(&context, &current, &line, &mut tasks) => wait,
+impl Program for Controllers {
+    type Running = Started;
+
+    fn start<'a>(&'a self, client: Client, tasks: &'a mut Tasks) -> BoxFuture<'a, Option<Started>> {
+        let how = Start {
+            client,
+            clock: self.clock.clone(),
+            watching: watching(self.long_watches),
+            outside: Arc::new(self.outside.clone()),
+            settings: Settings {
+                gateway: true,
+                reports: false,
+                public_url: None,
+                submit_program: "/sojourn".to_owned(),
+                submit_user: None,
+            },
+            limits: Limits::default(),
+            metrics: Metrics::default(),
         };
-        drop(tasks);
-        {
-            let mut current = lock(&current);
-            let ended = current.started.take();
-            current.before += ended.as_ref().map_or(0, |started| started.reconciles.total());
-            current.line = None;
-            if ended.is_some() {
-                context.truth.lock().operator_ended();
-            }
-        }
-        tokio::time::sleep(wait).await;
+        async move { start(how, tasks).await.ok() }.boxed()
+    }
+
+    fn started(&self) {
+        self.truth.lock().operator_started();
+    }
+
+    fn ended(&self, running: Started) {
+        self.before.fetch_add(running.reconciles.total(), Ordering::Relaxed);
+        self.truth.lock().operator_ended();
+    }
+
+    fn broke(&self, words: &str) {
+        self.truth.lock().broken(words);
     }
 }
 
-/// Starts a process and waits until it ends by itself; answers when to start the next.
-async fn live(
-    context: &Context,
-    current: &Mutex<Current>,
-    line: &Arc<Line>,
-    tasks: &mut Tasks,
-) -> Duration {
-    let Context { client, clock, outside, truth, .. } = context;
-    let how = Start {
-        client: line.client(client.clone()),
-        clock: clock.clone(),
-        // Zero: the client does not give a silent watch up, and the line makes it last.
-        watching: if context.long_watches {
-            Watching { timeout_seconds: 0, bookmarks: false }
-        } else {
-            Watching::default()
-        },
-        outside: Arc::new(outside.clone()),
-        settings: Settings {
-            gateway: true,
-            reports: false,
-            public_url: None,
-            submit_program: "/sojourn".to_owned(),
-            submit_user: None,
-        },
-        limits: Limits::default(),
-        metrics: Metrics::default(),
-    };
-    let Ok(started) = start(how, tasks).await else { return START_RETRY };
-    {
-        let mut current = lock(current);
-        current.started = Some(started);
-        current.starts += 1;
+/// How a process watches the API.
+pub(crate) const fn watching(long: bool) -> Watching {
+    // Zero: the client does not give a silent watch up, and the line makes it last.
+    if long {
+        Watching { timeout_seconds: 0, bookmarks: false }
+    } else {
+        Watching { timeout_seconds: 290, bookmarks: true }
     }
-    truth.lock().operator_started();
-    let ended = tasks.any_ended().await;
-    truth.lock().broken(&format!("the operator ended by itself: {ended}"));
-    START_RETRY
 }
 
 impl World {
@@ -266,7 +216,7 @@ impl World {
     pub async fn new(setting: Setting) -> Self {
         let dice = Dice::new(setting.seed);
         let clock = Arc::new(VirtualClock::starting_at(BEGIN));
-        let (engine, admission) = open(&dice).await;
+        let (engine, admission) = open(&dice, admission::Providers::default()).await;
         let identity = User {
             name: "people".to_owned(),
             groups: vec!["system:masters".to_owned()],
@@ -288,17 +238,20 @@ impl World {
         others.spawn(kubelet.clone().run_pods());
         others.spawn(kubelet.clone().run_jobs());
         others.spawn(observe(client.clone(), truth.clone()));
-        let context = Context {
+        let host = Host {
             client: plain,
+            faults: faults.clone(),
+            down_for: Arc::new(Mutex::new(Duration::from_secs(5))),
+        };
+        let controllers = Controllers {
             clock: clock.clone(),
             outside: outside.clone(),
             truth: truth.clone(),
-            faults: faults.clone(),
             long_watches: setting.long_watches,
-            down_for: Arc::new(Mutex::new(Duration::from_secs(5))),
+            before: AtomicU64::new(0),
         };
         let world = Self {
-            operator: Operator::supervise(context.clone()),
+            operator: Operator::run(controllers, host.clone()),
             clock,
             client,
             engine,
@@ -306,8 +259,9 @@ impl World {
             truth,
             faults,
             kubelet,
+            host,
+            long_watches: setting.long_watches,
             trace,
-            context,
             _others: others,
         };
         world.make_namespace(shared::NAMESPACE).await;
@@ -317,12 +271,19 @@ impl World {
 
     /// A second operator beside the first, as during a rolling update.
     pub fn second_operator(&self) -> Operator {
-        Operator::supervise(self.context.clone())
+        let controllers = Controllers {
+            clock: self.clock.clone(),
+            outside: self.outside.clone(),
+            truth: self.truth.clone(),
+            long_watches: self.long_watches,
+            before: AtomicU64::new(0),
+        };
+        Operator::run(controllers, self.host.clone())
     }
 
     /// How long a killed operator stays down.
     pub fn set_down_for(&self, span: Duration) {
-        *lock(&self.context.down_for) = span;
+        *self.host.down_for.lock().unwrap_or_else(PoisonError::into_inner) = span;
     }
 
     pub fn now(&self) -> Timestamp {
@@ -514,8 +475,8 @@ fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_not_found())
 }
 
-async fn open(dice: &Dice) -> (Engine, Admission) {
-    let admission = Admission::default();
+pub(crate) async fn open(dice: &Dice, providers: admission::Providers) -> (Engine, Admission) {
+    let admission = Admission::new(providers);
     let owned = |list: &[&str]| list.iter().map(|&item| item.to_owned()).collect();
     let scope =
         Scope { groups: owned(&admission::GROUPS), resources: owned(&admission::RESOURCES) };
@@ -530,7 +491,7 @@ async fn open(dice: &Dice) -> (Engine, Admission) {
 }
 
 /// Makes our kinds known, and waits until they are.
-async fn teach(client: &Client) {
+pub(crate) async fn teach(client: &Client) {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let params = PatchParams::apply("people").force();
     for definition in sojourn_api::crds() {

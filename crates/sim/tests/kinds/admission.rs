@@ -1,11 +1,12 @@
 //! Admission in the process: configuration, marks that need a verb, and what roles give.
 
 use kube::Client;
-use kube::core::Status;
 use serde_json::{Value, json};
 use sojourn_apiserver::Engine;
 
-use crate::stage::{causes, create, engine, instance, merge, template, user};
+use crate::stage::{
+    assert_needs_hold, bind, causes, create, engine, instance, mark, merge, template, user,
+};
 
 fn config_map(text: &str) -> Value {
     json!({
@@ -15,24 +16,6 @@ fn config_map(text: &str) -> Value {
     })
 }
 
-fn mark(name: &str, value: &str) -> Value {
-    json!({ "metadata": { "annotations": { name: value } } })
-}
-
-async fn bind(client: &Client, role: &str, person: &str) {
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-        "metadata": { "name": format!("{person}-{role}"), "namespace": "default" },
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role,
-        },
-        "subjects": [
-            { "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": person },
-        ],
-    });
-    create(client, &binding).await.expect("a binding is good");
-}
-
 /// An engine with an owner, Ada, and somebody of the staff, Grace.
 async fn people() -> (Engine, Client, Client, Client) {
     let (engine, admin) = engine().await;
@@ -40,11 +23,6 @@ async fn people() -> (Engine, Client, Client, Client) {
     bind(&admin, "sojourn-lab-keeper", "grace").await;
     let (ada, grace) = (engine.client(user("ada", &[])), engine.client(user("grace", &[])));
     (engine, admin, ada, grace)
-}
-
-fn assert_needs_hold(status: &Status) {
-    assert_eq!(status.code, 403, "{status:?}");
-    assert!(status.message.contains("needs the verb `hold`"), "{}", status.message);
 }
 
 #[tokio::test]

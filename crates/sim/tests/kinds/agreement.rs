@@ -6,10 +6,11 @@ use proptest::sample::select;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
+use sojourn_api::group::convert::{check_group, check_machine};
 use sojourn_api::lab::convert::{check_instance, check_template, check_tenant};
 use sojourn_api::problem::Problem;
 
-use crate::stage::{causes, dry, engine, instance, template, tenant};
+use crate::stage::{causes, dry, engine, group, instance, machine, template, tenant};
 
 /// Texts per field.
 const TRIES: usize = 150;
@@ -37,6 +38,8 @@ fn typed(object: &Value) -> Vec<Problem> {
     match object["kind"].as_str().expect("a kind") {
         "Tenant" => check_tenant(&serde_json::from_value(whole).expect("a Tenant")),
         "Template" => check_template(&serde_json::from_value(whole).expect("a Template")),
+        "InstanceGroup" => check_group(&serde_json::from_value(whole).expect("an InstanceGroup")),
+        "Machine" => check_machine(&serde_json::from_value(whole).expect("a Machine")),
         _ => check_instance(&serde_json::from_value(whole).expect("an Instance")),
     }
 }
@@ -63,43 +66,45 @@ async fn agree(client: &Client, field: &str, texts: Vec<String>, object: impl Fn
     assert!(good > 0 && bad > 0, "{field}: {good} good and {bad} bad texts try too little");
 }
 
+/// Of which spans, and much that is none, are made.
+const SPANS: [&str; 31] = [
+    "1",
+    "90",
+    "0",
+    "007",
+    "1.5",
+    "2.",
+    ".5",
+    "5227",
+    "36599",
+    "878400",
+    "52704000",
+    "3162240000",
+    "w",
+    "d",
+    "h",
+    "m",
+    "s",
+    "ms",
+    "1w",
+    "2d",
+    "3h",
+    "4m",
+    "5s",
+    "6ms",
+    "1.5h",
+    "0.25m",
+    "1.5d",
+    "never",
+    " ",
+    "-",
+    "x",
+];
+
 #[tokio::test]
 async fn on_spans_of_time() {
     let (engine, client) = engine().await;
-    let parts = [
-        "1",
-        "90",
-        "0",
-        "007",
-        "1.5",
-        "2.",
-        ".5",
-        "5227",
-        "36599",
-        "878400",
-        "52704000",
-        "3162240000",
-        "w",
-        "d",
-        "h",
-        "m",
-        "s",
-        "ms",
-        "1w",
-        "2d",
-        "3h",
-        "4m",
-        "5s",
-        "6ms",
-        "1.5h",
-        "0.25m",
-        "1.5d",
-        "never",
-        " ",
-        "-",
-        "x",
-    ];
-    let term = || texts(pieces(&parts, 5));
+    let term = || texts(pieces(&SPANS, 5));
     agree(&client, "spec.deleteAfter", term(), |text| template(json!({ "deleteAfter": text })))
         .await;
     let newer = |text: &str| template(json!({ "cleanup": { "stopAfterInactivity": text } }));
@@ -194,5 +199,33 @@ async fn on_codes_and_references() {
     let of =
         |text: &str| instance("one", json!({ "template": { "name": "t", "namespace": text } }));
     agree(&client, "spec.template.namespace", texts(pieces(&name, 3)), of).await;
+    engine.close().await;
+}
+
+#[tokio::test]
+async fn on_what_groups_and_machines_say() {
+    let (engine, client) = engine().await;
+    let of = |path: [&'static str; 2]| {
+        move |text: &str| match path {
+            ["", field] => group("web", json!({ field: text })),
+            [part, field] => group("web", json!({ part: { field: text } })),
+        }
+    };
+    let spans = [
+        ["", "drainTimeout"],
+        ["", "registrationTimeout"],
+        ["expiry", "eligibleAge"],
+        ["expiry", "jitter"],
+    ];
+    for path in spans {
+        let field = ["spec", path[0], path[1]].join(".").replace("..", ".");
+        agree(&client, &field, texts(pieces(&SPANS, 5)), of(path)).await;
+    }
+    let share = ["0", "1", "10", "100", "99", "101", "%", "%", "-", ".5", " "];
+    let of_share = of(["", "maxUnhealthy"]);
+    agree(&client, "spec.maxUnhealthy", texts(pieces(&share, 3)), of_share).await;
+    let name = ["a", "b-c", ".", "-", "A", "0", "/", "é"];
+    let of_group = |text: &str| machine("one", json!({ "group": text }));
+    agree(&client, "spec.group", texts(pieces(&name, 3)), of_group).await;
     engine.close().await;
 }

@@ -3,5 +3,6 @@
 
 mod admission;
 mod agreement;
+mod group;
 mod refusal;
 mod stage;

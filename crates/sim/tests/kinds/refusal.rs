@@ -1,23 +1,13 @@
 //! Bad input is refused with the field's path and a sentence, by the schema alone.
 
-use std::path::Path;
-
-use kube::Client;
 use serde_json::{Value, json};
 use sojourn_api::lab::Instance;
 use sojourn_api::lab::convert::{read_state, write_state};
 use sojourn_core::lab::state::{Ladder, Stage, State};
 
-use crate::stage::{api, causes, create, dry, engine, instance, merge, template, tenant};
-
-/// What is refused, where, and a part of what is said.
-async fn refuses(client: &Client, object: Value, field: &str, says: &str) {
-    let status = dry(client, &object).await.expect_err("it is bad");
-    assert_eq!(status.code, 422, "{status:?}");
-    let causes = causes(&status);
-    let told = causes.iter().any(|(path, message)| *path == field && message.contains(says));
-    assert!(told, "{field}: {says}: not in {causes:?}");
-}
+use crate::stage::{
+    api, causes, create, create_examples, dry, engine, instance, merge, refuses, template, tenant,
+};
 
 fn environment(part: Value) -> Value {
     let mut whole = json!({ "name": "web", "image": "i" });
@@ -184,24 +174,7 @@ async fn a_state_survives_the_api() {
 #[tokio::test]
 async fn the_examples_are_good() {
     let (engine, client) = engine().await;
-    // Every installation has it.
-    let own = serde_json::to_value(sojourn_api::install::namespace()).expect("JSON");
-    create(&client, &own).await.expect("it is not there yet");
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/lab");
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .expect("examples are there")
-        .map(|file| file.expect("a file").path())
-        .collect();
-    files.sort();
-    let mut kinds = Vec::new();
-    for file in files {
-        let text = std::fs::read_to_string(&file).expect("a file");
-        let objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
-        for object in objects {
-            create(&client, &object).await.unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-            kinds.push(object["kind"].as_str().expect("a kind").to_owned());
-        }
-    }
+    let kinds = create_examples(&client, "lab").await;
     assert_eq!(
         kinds,
         ["ConfigMap", "Namespace", "Tenant", "Template", "Template", "Instance", "Instance"]

@@ -1,5 +1,6 @@
 //! An engine that knows our kinds, and plain requests to it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -11,7 +12,7 @@ use kube::{Api, Client, Error};
 use serde_json::{Value, json};
 use sojourn_apiserver::auth::identity::Identity;
 use sojourn_apiserver::{Config, Engine, Hook, Hooks, Scope};
-use sojourn_operator::admission::{self, Admission};
+use sojourn_operator::admission::{self, Admission, Providers};
 use sojourn_rbac::User;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,7 +24,7 @@ pub(crate) fn user(name: &str, groups: &[&str]) -> Identity {
 
 /// An engine with our kinds, our roles and our admission.
 pub(crate) async fn engine() -> (Engine, Client) {
-    let admission = Admission::default();
+    let admission = Admission::new(Providers::default().with("fake", |_| Vec::new()));
     let owned = |list: &[&str]| list.iter().map(|&item| item.to_owned()).collect();
     let scope =
         Scope { groups: owned(&admission::GROUPS), resources: owned(&admission::RESOURCES) };
@@ -113,6 +114,83 @@ fn refused(result: Result<DynamicObject, Error>) -> Result<DynamicObject, Box<St
     })
 }
 
+/// Merges `patch` into the object's status.
+pub(crate) async fn merge_status(
+    client: &Client,
+    object: &Value,
+    patch: &Value,
+) -> Result<DynamicObject, Box<Status>> {
+    let name = object["metadata"]["name"].as_str().expect("a name");
+    let patch = json!({ "status": patch });
+    let params = PatchParams::default();
+    refused(api(client, object).patch_status(name, &params, &Patch::Merge(&patch)).await)
+}
+
+/// The object is refused, at this field, in words that hold `says`.
+pub(crate) async fn refuses(client: &Client, object: Value, field: &str, says: &str) {
+    let status = dry(client, &object).await.expect_err("it is bad");
+    assert_told(&status, field, says);
+}
+
+/// A refusal is about this field, in words that hold `says`.
+pub(crate) fn assert_told(status: &Status, field: &str, says: &str) {
+    assert_eq!(status.code, 422, "{status:?}");
+    let causes = causes(status);
+    let told = causes.iter().any(|(path, message)| *path == field && message.contains(says));
+    assert!(told, "{field}: {says}: not in {causes:?}");
+}
+
+/// Gives a person a role in the namespace of the tests.
+pub(crate) async fn bind(client: &Client, role: &str, person: &str) {
+    bind_in(client, "default", role, person).await;
+}
+
+pub(crate) async fn bind_in(client: &Client, namespace: &str, role: &str, person: &str) {
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": { "name": format!("{person}-{role}"), "namespace": namespace },
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role,
+        },
+        "subjects": [
+            { "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": person },
+        ],
+    });
+    create(client, &binding).await.expect("a binding is good");
+}
+
+pub(crate) fn mark(name: &str, value: &str) -> Value {
+    json!({ "metadata": { "annotations": { name: value } } })
+}
+
+pub(crate) fn assert_needs_hold(status: &Status) {
+    assert_eq!(status.code, 403, "{status:?}");
+    assert!(status.message.contains("needs the verb `hold`"), "{}", status.message);
+}
+
+/// Creates everything in a folder of examples, in order; the kinds of what was there.
+pub(crate) async fn create_examples(client: &Client, folder: &str) -> Vec<String> {
+    // Every installation has it.
+    let own = serde_json::to_value(sojourn_api::install::namespace()).expect("JSON");
+    create(client, &own).await.expect("it is not there yet");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(folder);
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .expect("examples are there")
+        .map(|file| file.expect("a file").path())
+        .collect();
+    files.sort();
+    let mut kinds = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("a file");
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
+        for object in objects {
+            create(client, &object).await.unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+            kinds.push(object["kind"].as_str().expect("a kind").to_owned());
+        }
+    }
+    kinds
+}
+
 /// The fields that a refusal names, with what it says of each.
 pub(crate) fn causes(status: &Status) -> Vec<(&str, &str)> {
     let details = status.details.as_ref();
@@ -131,13 +209,25 @@ pub(crate) fn tenant(email: &str) -> Value {
 /// A Template that is good, but for what `spec` changes.
 pub(crate) fn template(spec: Value) -> Value {
     let whole = json!({ "environmentList": [{ "name": "web", "image": "i" }] });
-    object("Template", "notebook", with(whole, spec))
+    object("lab", "Template", "notebook", with(whole, spec))
 }
 
 /// An Instance that is good, but for what `spec` changes.
 pub(crate) fn instance(name: &str, spec: Value) -> Value {
     let whole = json!({ "template": { "name": "notebook" }, "tenant": { "name": "ada" } });
-    object("Instance", name, with(whole, spec))
+    object("lab", "Instance", name, with(whole, spec))
+}
+
+/// An InstanceGroup that is good, but for what `spec` changes.
+pub(crate) fn group(name: &str, spec: Value) -> Value {
+    let whole = json!({ "size": 3, "template": { "provider": "fake", "config": {} } });
+    object("group", "InstanceGroup", name, with(whole, spec))
+}
+
+/// A Machine on demand that is good, but for what `spec` changes.
+pub(crate) fn machine(name: &str, spec: Value) -> Value {
+    let whole = json!({ "onDemand": true, "template": { "provider": "fake", "config": {} } });
+    object("group", "Machine", name, with(whole, spec))
 }
 
 fn with(mut whole: Value, part: Value) -> Value {
@@ -147,9 +237,9 @@ fn with(mut whole: Value, part: Value) -> Value {
     whole
 }
 
-fn object(kind: &str, name: &str, spec: Value) -> Value {
+fn object(family: &str, kind: &str, name: &str, spec: Value) -> Value {
     let mut object = json!({
-        "apiVersion": "lab.sojourn.dev/v1alpha1", "kind": kind,
+        "apiVersion": format!("{family}.sojourn.dev/v1alpha1"), "kind": kind,
         "metadata": { "name": name, "namespace": "default" },
     });
     object["spec"] = spec;

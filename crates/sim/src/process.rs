@@ -1,0 +1,160 @@
+//! A program as a process that can be killed anywhere and is started again.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use kube::Client;
+use sojourn_operator::frame::Tasks;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::fault::{Faults, Line};
+
+/// So long after it could not be started it is started again.
+const START_RETRY: Duration = Duration::from_secs(5);
+
+/// What is started.
+pub trait Program: Send + Sync + 'static {
+    type Running: Send + 'static;
+
+    /// Starts it; nothing, if that does not work.
+    fn start<'a>(
+        &'a self,
+        client: Client,
+        tasks: &'a mut Tasks,
+    ) -> BoxFuture<'a, Option<Self::Running>>;
+
+    /// It runs.
+    fn started(&self) {}
+
+    /// It was killed, or broke.
+    fn ended(&self, running: Self::Running);
+
+    /// It ended by itself, which it never should.
+    fn broke(&self, words: &str);
+}
+
+/// A process that is started again when it ends.
+pub struct Process<P: Program> {
+    current: Arc<Mutex<Current<P>>>,
+    wanted: watch::Sender<bool>,
+    _supervisor: JoinSet<()>,
+}
+
+struct Current<P: Program> {
+    running: Option<P::Running>,
+    line: Option<Arc<Line>>,
+    starts: u64,
+}
+
+impl<P: Program> std::fmt::Debug for Process<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Process").field("starts", &self.starts()).finish_non_exhaustive()
+    }
+}
+
+/// Where a process runs.
+#[derive(Clone)]
+pub(crate) struct Host {
+    pub(crate) client: Client,
+    pub(crate) faults: Arc<Faults>,
+    /// How long it takes until a process that was killed is started again.
+    pub(crate) down_for: Arc<Mutex<Duration>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<P: Program> Process<P> {
+    pub(crate) fn run(program: Arc<P>, host: Host) -> Self {
+        let current = Current { running: None, line: None, starts: 0 };
+        let current = Arc::new(Mutex::new(current));
+        let (wanted, wish) = watch::channel(true);
+        let mut supervisor = JoinSet::new();
+        supervisor.spawn(supervise(program, host, current.clone(), wish));
+        Self { current, wanted, _supervisor: supervisor }
+    }
+
+    /// Ends the process at once; it is started again after a while, if it is wanted.
+    pub fn kill(&self) {
+        if let Some(line) = &lock(&self.current).line {
+            line.kill();
+        }
+    }
+
+    /// Whether it should run. It is killed if it should not.
+    pub fn want(&self, wanted: bool) {
+        self.wanted.send_replace(wanted);
+        if !wanted {
+            self.kill();
+        }
+    }
+
+    pub fn is_up(&self) -> bool {
+        lock(&self.current).running.is_some()
+    }
+
+    /// How often it was started.
+    pub fn starts(&self) -> u64 {
+        lock(&self.current).starts
+    }
+
+    /// Asks it something while it runs.
+    pub fn ask<T>(&self, question: impl FnOnce(&P::Running) -> T) -> Option<T> {
+        lock(&self.current).running.as_ref().map(question)
+    }
+}
+
+async fn supervise<P: Program>(
+    program: Arc<P>,
+    host: Host,
+    current: Arc<Mutex<Current<P>>>,
+    mut wish: watch::Receiver<bool>,
+) {
+    loop {
+        if wish.wait_for(|wanted| *wanted).await.is_err() {
+            return;
+        }
+        let line = Line::new(host.faults.clone());
+        lock(&current).line = Some(line.clone());
+        let mut tasks = Tasks::default();
+        let wait = tokio::select! {
+            biased;
+            () = line.killed() => *lock(&host.down_for),
+            wait = live(program.as_ref(), &host, &current, &line, &mut tasks) => wait,
+        };
+        drop(tasks);
+        let ended = {
+            let mut current = lock(&current);
+            current.line = None;
+            current.running.take()
+        };
+        if let Some(ended) = ended {
+            program.ended(ended);
+        }
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Starts a process and waits until it ends by itself; answers when to start the next.
+async fn live<P: Program>(
+    program: &P,
+    host: &Host,
+    current: &Mutex<Current<P>>,
+    line: &Arc<Line>,
+    tasks: &mut Tasks,
+) -> Duration {
+    let started = program.start(line.client(host.client.clone()), tasks).await;
+    let Some(running) = started else { return START_RETRY };
+    {
+        let mut current = lock(current);
+        current.running = Some(running);
+        current.starts += 1;
+    }
+    program.started();
+    let ended = tasks.any_ended().await;
+    program.broke(&format!("the operator ended by itself: {ended}"));
+    START_RETRY
+}

@@ -1,0 +1,371 @@
+//! Two engines, an agent between them that can be killed, and what happens to Machines and Nodes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use sojourn_api::group::Machine;
+use sojourn_api::group::machine::DrainReply;
+use sojourn_api::group::status::DrainOutcome;
+use sojourn_apiserver::auth::identity::Identity;
+use sojourn_apiserver::{Config, Engine, SeededEntropy, TokioClock};
+use sojourn_operator::clock::{Clock as _, VirtualClock};
+use sojourn_operator::drain::{Selection, Start, start};
+use sojourn_operator::frame::{Tasks, Watching};
+use sojourn_operator::metrics::Metrics;
+use sojourn_rbac::User;
+use sojourn_sim::dice::Dice;
+use sojourn_sim::fault::{Faults, Line, Rates, patient};
+use sojourn_sim::trace::Trace;
+use tokio::task::JoinSet;
+
+use crate::cluster::Cluster;
+
+pub(crate) const BEGIN: Timestamp = Timestamp::constant(1_893_456_000, 0);
+pub(crate) const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Both clusters.
+pub(crate) struct Stage {
+    pub(crate) clock: Arc<VirtualClock>,
+    /// Where the Machines are.
+    pub(crate) machines: Client,
+    /// The cluster that Nodes are emptied of.
+    pub(crate) target: Client,
+    pub(crate) cluster: Arc<Cluster>,
+    /// What goes wrong between the agent and the Machines.
+    pub(crate) faults: Arc<Faults>,
+    _engines: [Engine; 2],
+    _others: JoinSet<()>,
+}
+
+/// The agent as a process.
+pub(crate) struct Agent {
+    tasks: Tasks,
+    line: Arc<Line>,
+    pub(crate) reconciles: sojourn_operator::metrics::Reconciles,
+}
+
+impl Agent {
+    /// Ends it between two instructions.
+    pub(crate) async fn kill(self) {
+        self.tasks.stop().await;
+    }
+
+    /// Waits until it has died of a write.
+    pub(crate) async fn killed(self) {
+        self.line.killed().await;
+        self.tasks.stop().await;
+    }
+}
+
+async fn engine(seed: u64) -> (Engine, Client) {
+    let config = Config::in_memory()
+        .clock(TokioClock::starting_at(BEGIN))
+        .entropy(SeededEntropy::new(seed))
+        .inline_writes();
+    let engine = Engine::open(config).await.expect("an engine in memory opens");
+    let groups = vec!["system:masters".to_owned()];
+    let admin = User { name: "admin".to_owned(), groups, ..User::default() };
+    let client = engine.client(Identity::authenticated(admin));
+    (engine, client)
+}
+
+impl Stage {
+    pub(crate) async fn new() -> Self {
+        Self::with(Rates::default()).await
+    }
+
+    /// With an API of Machines that fails like this.
+    pub(crate) async fn with(rates: Rates) -> Self {
+        let clock = Arc::new(VirtualClock::starting_at(BEGIN));
+        let ((first, machines), (second, target)) = (engine(1).await, engine(2).await);
+        let cluster = Cluster::new(clock.clone());
+        let mut others = JoinSet::new();
+        let trace = Trace::starting_now();
+        others.spawn(cluster.clone().end_pods(patient(target.clone(), trace.clone())));
+        let faults = Faults::new(rates, Dice::new(7), true, trace);
+        let engines = [first, second];
+        let stage =
+            Self { clock, machines, target, cluster, faults, _engines: engines, _others: others };
+        let kinds = sojourn_api::crds().into_iter();
+        for kind in kinds.filter(|kind| kind.spec.group == "group.sojourn.dev") {
+            teach(&stage.machines, &kind).await;
+        }
+        let attachments = serde_json::from_value(attachment_kind()).expect("a definition");
+        teach(&stage.target, &attachments).await;
+        stage
+    }
+
+    /// Starts an agent; every request of its own goes through `faults`.
+    pub(crate) async fn agent(&self) -> Agent {
+        self.agent_for(Selection::default()).await
+    }
+
+    pub(crate) async fn agent_for(&self, selection: Selection) -> Agent {
+        let mut tasks = Tasks::default();
+        let line = Line::new(self.faults.clone());
+        let start_with = Start {
+            machines: line.client(self.machines.clone()),
+            target: line.client(self.cluster.client(self.target.clone())),
+            selection,
+            clock: self.clock.clone(),
+            watching: Watching::default(),
+            metrics: Metrics::default(),
+        };
+        let started = start(start_with, &mut tasks).await.expect("both APIs are there");
+        Agent { tasks, line, reconciles: started.reconciles }
+    }
+
+    pub(crate) fn at(&self, second: i64) -> Timestamp {
+        BEGIN.checked_add(SignedDuration::from_secs(second)).expect("in range")
+    }
+
+    /// Seconds since the beginning.
+    pub(crate) fn second(&self) -> i64 {
+        self.clock.now().duration_since(BEGIN).as_secs()
+    }
+
+    pub(crate) async fn pass(&self, seconds: u64) {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    }
+
+    /// A Machine of a namespace, at work.
+    pub(crate) async fn machine(&self, namespace: &str, name: &str, provider_id: Option<&str>) {
+        let namespaced = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
+        });
+        // It may be there.
+        drop(
+            self.api(&self.machines, &namespaced)
+                .create(&PostParams::default(), &read(&namespaced))
+                .await,
+        );
+        create(
+            &self.machines,
+            json!({
+                "apiVersion": "group.sojourn.dev/v1alpha1", "kind": "Machine",
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": {"group": "web", "template": {"provider": "fake", "config": {}}},
+            }),
+        )
+        .await;
+        self.set_status(namespace, name, json!({"phase": "Ready", "providerID": provider_id}))
+            .await;
+    }
+
+    async fn set_status(&self, namespace: &str, name: &str, status: Value) {
+        let api: Api<Machine> = Api::namespaced(self.machines.clone(), namespace);
+        let change = json!({"status": status});
+        let params = PatchParams::default();
+        api.patch_status(name, &params, &Patch::Merge(&change)).await.expect("a status");
+    }
+
+    /// Opens a drain, to be over at a second after the beginning.
+    pub(crate) async fn drain(&self, namespace: &str, name: &str, id: &str, deadline: i64) {
+        let (now, deadline) = (format!("{:.0}", self.clock.now()), self.at(deadline).to_string());
+        let status = json!({
+            "phase": "Draining",
+            "rotation": {"id": id, "reason": "Expired", "phase": "Draining"},
+            "drain": {"id": id, "reason": "Expired", "startedAt": now, "deadline": deadline},
+        });
+        self.set_status(namespace, name, status).await;
+    }
+
+    pub(crate) async fn withdraw(&self, namespace: &str, name: &str) {
+        let status = json!({"phase": "Ready", "rotation": null, "drain": null});
+        self.set_status(namespace, name, status).await;
+    }
+
+    /// The machine is on its way out.
+    pub(crate) async fn set_deleting(&self, namespace: &str, name: &str) {
+        let status = json!({"phase": "Deleting", "rotation": {"phase": "Deleting"}});
+        self.set_status(namespace, name, status).await;
+    }
+
+    pub(crate) async fn reply(&self, namespace: &str, name: &str) -> Option<DrainReply> {
+        let api: Api<Machine> = Api::namespaced(self.machines.clone(), namespace);
+        api.get(name).await.expect("it is there").spec.drain_reply
+    }
+
+    /// Waits until a drain has this outcome; the second at which it has, and the words.
+    pub(crate) async fn until(
+        &self,
+        namespace: &str,
+        name: &str,
+        outcome: DrainOutcome,
+    ) -> (i64, String) {
+        let waiting = async {
+            loop {
+                match self.reply(namespace, name).await {
+                    Some(reply) if reply.outcome == outcome => {
+                        return (self.second(), reply.message);
+                    }
+                    _ => tokio::time::sleep(LOOK_EVERY).await,
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(3600), waiting).await.expect("within an hour")
+    }
+
+    /// Makes a Node that is ready.
+    pub(crate) async fn node(&self, name: &str, spec: Value) {
+        create(
+            &self.target,
+            json!({
+                "apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec,
+            }),
+        )
+        .await;
+        self.set_ready(name, true).await;
+    }
+
+    pub(crate) async fn set_ready(&self, node: &str, ready: bool) {
+        let api: Api<Node> = Api::all(self.target.clone());
+        let status = if ready { "True" } else { "Unknown" };
+        let change = json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+        let params = PatchParams::default();
+        api.patch_status(node, &params, &Patch::Merge(&change)).await.expect("a status");
+    }
+
+    pub(crate) async fn change_node(&self, node: &str, change: Value) {
+        let api: Api<Node> = Api::all(self.target.clone());
+        let params = PatchParams::default();
+        api.patch(node, &params, &Patch::Merge(&change)).await.expect("a change");
+    }
+
+    /// Whether a Node is cordoned, whether it is labelled, and how many marks it carries.
+    pub(crate) async fn marks(&self, node: &str) -> (bool, bool, usize) {
+        let api: Api<Node> = Api::all(self.target.clone());
+        let node = api.get(node).await.expect("it is there");
+        let cordoned = node.spec.and_then(|spec| spec.unschedulable).unwrap_or_default();
+        let labelled = node.metadata.labels.is_some_and(|labels| labels.contains_key(EXCLUDED));
+        let annotations = node.metadata.annotations.unwrap_or_default();
+        let ours = annotations.keys().filter(|key| key.starts_with("group.sojourn.dev/"));
+        (cordoned, labelled, ours.count())
+    }
+
+    pub(crate) async fn pod(&self, name: &str, node: &str, more: Value) {
+        create(&self.target, pod(name, node, &more)).await;
+    }
+
+    pub(crate) async fn get_pod(&self, name: &str) -> Option<Pod> {
+        let api: Api<Pod> = Api::namespaced(self.target.clone(), "default");
+        api.get_opt(name).await.expect("an answer")
+    }
+
+    /// The Events of the target cluster with this reason, as what they are about and say.
+    pub(crate) async fn events(&self, reason: &str) -> Vec<(String, String)> {
+        let api: Api<Event> = Api::all(self.target.clone());
+        let all = api.list(&ListParams::default()).await.expect("a list").items.into_iter();
+        all.filter(|event| event.reason.as_deref() == Some(reason))
+            .map(|event| {
+                let about = event.involved_object.name.unwrap_or_default();
+                (about, event.message.unwrap_or_default())
+            })
+            .collect()
+    }
+
+    pub(crate) async fn attach(&self, name: &str, node: &str, volume: &str) {
+        create(
+            &self.target,
+            json!({
+                "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
+                "metadata": {"name": name},
+                "spec": {
+                    "attacher": "csi", "nodeName": node, "source": {"persistentVolumeName": volume},
+                },
+            }),
+        )
+        .await;
+    }
+
+    pub(crate) async fn detach(&self, name: &str) {
+        let named = json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {},
+        });
+        let api = self.api(&self.target, &named);
+        api.delete(name, &kube::api::DeleteParams::default()).await.expect("it was there");
+    }
+
+    fn api(&self, client: &Client, object: &Value) -> Api<DynamicObject> {
+        api(client, object)
+    }
+}
+
+/// A Pod that runs on a Node, with what `more` adds to its spec.
+pub(crate) fn pod(name: &str, node: &str, more: &Value) -> Value {
+    let mut object = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]},
+    });
+    for (field, value) in more.as_object().into_iter().flatten() {
+        object["spec"][field] = value.clone();
+    }
+    object
+}
+
+pub(crate) async fn create(client: &Client, object: Value) {
+    let made = api(client, &object).create(&PostParams::default(), &read(&object)).await;
+    made.unwrap_or_else(|error| panic!("{object}: {error}"));
+}
+
+fn read(object: &Value) -> DynamicObject {
+    serde_json::from_value(object.clone()).expect("an object")
+}
+
+fn api(client: &Client, object: &Value) -> Api<DynamicObject> {
+    let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    let (group, version) = version.split_once('/').unwrap_or(("", &version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
+    match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    }
+}
+
+async fn teach(client: &Client, definition: &CustomResourceDefinition) {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let name = definition.metadata.name.clone().expect("a name");
+    api.create(&PostParams::default(), definition).await.expect("a good definition");
+    let established = |there: &CustomResourceDefinition| {
+        let conditions = there.status.as_ref().and_then(|status| status.conditions.as_ref());
+        let is = |one: &_| matches!(one, k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionCondition { type_, status, .. } if type_ == "Established" && status == "True");
+        conditions.is_some_and(|all| all.iter().any(is))
+    };
+    while !established(&api.get(&name).await.expect("it is there")) {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// The embedded engine attaches no volumes, so it has to be taught what that is.
+fn attachment_kind() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "volumeattachments.storage.k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+        },
+        "spec": {
+            "group": "storage.k8s.io", "scope": "Cluster",
+            "names": {
+                "plural": "volumeattachments", "singular": "volumeattachment",
+                "kind": "VolumeAttachment", "listKind": "VolumeAttachmentList",
+            },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                }},
+            }],
+        },
+    })
+}

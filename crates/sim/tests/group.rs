@@ -1,0 +1,20 @@
+//! The family `group` as a whole, on a virtual clock.
+
+#[path = "group/drain.rs"]
+mod drain;
+#[path = "group/guest.rs"]
+mod guest;
+#[path = "group/kill.rs"]
+mod kill;
+#[path = "group/pod.rs"]
+mod pod;
+#[path = "group/provider.rs"]
+mod provider;
+#[path = "group/removal.rs"]
+mod removal;
+#[path = "group/rest.rs"]
+mod rest;
+#[path = "group/rotation.rs"]
+mod rotation;
+#[path = "group/stage.rs"]
+mod stage;
