@@ -1,9 +1,13 @@
 //! The command line: its shape and its help, nothing else.
 
+mod group;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+
+pub(crate) use self::group::{Drain, DrainAgent, Freeze, Rotate};
 
 /// Where the API is served unless `--listen` says otherwise.
 pub(crate) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7443);
@@ -51,11 +55,15 @@ pub(crate) enum Command {
     /// Start something again, with what it kept.
     Start(Power),
     Submission(Submission),
+    Drain(Drain),
+    Rotate(Rotate),
+    Freeze(Freeze),
     Open(Open),
     Config(Config),
     Crds(Crds),
     Backup(Backup),
     SshTracker(SshTracker),
+    DrainAgent(DrainAgent),
     #[command(hide = true)]
     Submit(Submit),
 }

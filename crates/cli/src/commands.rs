@@ -4,7 +4,9 @@ mod backup;
 mod config;
 mod connect;
 mod data;
+mod drain_agent;
 mod family;
+mod group;
 mod kubeconfig;
 mod node;
 mod open;
@@ -37,10 +39,14 @@ pub(crate) fn run(args: Args, printer: Printer) -> Result<(), Failure> {
         Command::Stop(power) => wish::stop(power, printer),
         Command::Start(power) => wish::start(power, printer),
         Command::Submission(submission) => wish::submission(submission, printer),
+        Command::Drain(drain) => group::drain(drain, printer),
+        Command::Rotate(rotate) => group::rotate(rotate, printer),
+        Command::Freeze(freeze) => group::freeze(freeze, printer),
         Command::Open(open) => open::run(open),
         Command::Config(config) => config::config(config),
         Command::Crds(_) => config::crds(),
         Command::SshTracker(tracker) => submit::track(tracker, printer),
+        Command::DrainAgent(agent) => drain_agent::run(agent, printer),
         Command::Submit(submit) => submit::run(submit, printer),
         Command::Backup(backup) => backup::run(backup, printer),
     }

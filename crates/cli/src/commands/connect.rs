@@ -20,6 +20,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The groups that are ours end like this.
 const OUR_GROUPS: &str = ".sojourn.dev";
 
+/// Kinds as people shorten them.
+const SHORT: [(&str, &str); 4] = [
+    ("inst", "instance"),
+    ("group", "instancegroup"),
+    ("groups", "instancegroup"),
+    ("ig", "instancegroup"),
+];
+
 /// A client, and where it looks.
 pub(super) struct Way {
     pub(super) client: Client,
@@ -92,8 +100,9 @@ impl Way {
         let kinds = self.kinds().await?;
         let means = |kind: &&Kind| {
             let singular = kind.resource.kind.to_ascii_lowercase();
-            [kind.resource.plural.as_str(), &singular].contains(&named.kind.as_str())
-                || (named.kind == "inst" && singular == "instance")
+            let typed = named.kind.as_str();
+            [kind.resource.plural.as_str(), &singular].contains(&typed)
+                || SHORT.iter().any(|(short, long)| *short == typed && *long == singular)
         };
         kinds.iter().find(means).cloned().ok_or_else(|| {
             let known: Vec<_> =

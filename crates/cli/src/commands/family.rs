@@ -12,6 +12,7 @@ use sojourn_api::install;
 use sojourn_api::name::shared;
 use sojourn_operator::clock::{Clock, SystemClock};
 use sojourn_operator::frame::{Limits, Tasks, Watching};
+use sojourn_operator::group::{self, Providers};
 use sojourn_operator::lab::outside::Real;
 use sojourn_operator::lab::{self, Settings, Started};
 use sojourn_operator::metrics::Metrics;
@@ -32,6 +33,14 @@ impl Controllers {
     ) -> Result<Self, Failure> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let mut tasks = Tasks::default();
+        let machines = group::Start {
+            client: client.clone(),
+            clock: clock.clone(),
+            watching: Watching::default(),
+            providers: Providers::default(),
+            limits: Limits::default(),
+            metrics: metrics.clone(),
+        };
         let start = lab::Start {
             client,
             clock,
@@ -46,6 +55,7 @@ impl Controllers {
                           operator read them?";
             Failure::unavailable(error, advice)
         })?;
+        group::start(machines, &mut tasks).await;
         Ok(Self { tasks, started })
     }
 

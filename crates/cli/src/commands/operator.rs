@@ -217,7 +217,7 @@ impl Acting {
     }
 }
 
-async fn config(kubeconfig: Option<&Path>) -> Result<Config, Failure> {
+pub(super) async fn config(kubeconfig: Option<&Path>) -> Result<Config, Failure> {
     let usage = |error| Failure::new(Exit::Usage, error, "Say which one: --kubeconfig FILE.");
     match kubeconfig {
         Some(path) => {
@@ -236,13 +236,13 @@ async fn config(kubeconfig: Option<&Path>) -> Result<Config, Failure> {
     }
 }
 
-fn client(config: &Config) -> Result<Client, Failure> {
+pub(super) fn client(config: &Config) -> Result<Client, Failure> {
     Client::try_from(config.clone())
         .context("cannot use the kubeconfig")
         .map_err(|error| Failure::new(Exit::Usage, error, "Say which one: --kubeconfig FILE."))
 }
 
-async fn reach(config: &Config, client: &Client) -> Result<(), Failure> {
+pub(super) async fn reach(config: &Config, client: &Client) -> Result<(), Failure> {
     let url = &config.cluster_url;
     let advice = "See that it runs, and that the kubeconfig names it.";
     match tokio::time::timeout(PATIENCE, client.apiserver_version()).await {
@@ -301,7 +301,7 @@ fn own_tls(address: SocketAddr) -> Result<Option<Arc<rustls::ServerConfig>>, Fai
         .map_err(|error| Failure::new(Exit::Bug, error, "Please report it."))
 }
 
-async fn serve_metrics(
+pub(super) async fn serve_metrics(
     address: SocketAddr,
     metrics: Metrics,
     printer: Printer,

@@ -1,6 +1,9 @@
-//! `sojourn plan` and `sojourn why`: what the controllers wrote into the objects, for people.
+//! `sojourn plan` and `sojourn why`: what the controllers wrote into the objects, or would decide, for
+//! people.
 
 mod ahead;
+mod explain;
+mod rotation;
 
 use anyhow::anyhow;
 use jiff::Timestamp;
@@ -10,9 +13,10 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use sojourn_core::term::words;
 
+use self::explain::explain;
 use super::connect::{self, Way};
 use super::table;
-use crate::args::{Output, Plan, Why};
+use crate::args::{Named, Output, Plan, Why};
 use crate::exit::{Exit, Failure};
 
 /// So many objects are asked for at a time.
@@ -36,26 +40,17 @@ pub(super) fn plan(plan: Plan) -> Result<(), Failure> {
         match &plan.object {
             Some(named) => {
                 let (_, object) = way.get(named).await?;
-                match ahead::ahead(&way, &object, Timestamp::now()).await {
-                    Some(steps) => coming.extend(steps.into_iter().map(|step| {
-                        let namespace = object.namespace().unwrap_or_default();
-                        Coming {
-                            at: step.at,
-                            action: format!("{:?}", step.action),
-                            object: named.to_string(),
-                            namespace,
-                            why: step.why.to_string(),
-                        }
-                    })),
-                    None => coming.extend(next(&object, &named.to_string())),
-                }
+                coming = one(&way, &object, named).await;
             }
             None => {
                 for kind in way.kinds().await?.into_iter().filter(|kind| kind.looked_after) {
                     let api = way.api(&kind, plan.all_namespaces);
                     let singular = kind.resource.kind.to_ascii_lowercase();
                     each(&way, &api, |object| {
-                        coming.extend(next(object, &format!("{singular}/{}", object.name_any())));
+                        if !rotation::is_told_by_its_group(object) {
+                            let named = format!("{singular}/{}", object.name_any());
+                            coming.extend(next(object, &named));
+                        }
                     })
                     .await?;
                 }
@@ -69,6 +64,26 @@ pub(super) fn plan(plan: Plan) -> Result<(), Failure> {
         }
         Ok(())
     })
+}
+
+/// Everything that lies ahead of one object; where that cannot be worked out, what was written down.
+async fn one(way: &Way, object: &DynamicObject, named: &Named) -> Vec<Coming> {
+    let now = Timestamp::now();
+    if let Some(steps) = ahead::ahead(way, object, now).await {
+        let namespace = object.namespace().unwrap_or_default();
+        let coming = |step: sojourn_core::lab::state::Coming| Coming {
+            at: step.at,
+            action: format!("{:?}", step.action),
+            object: named.to_string(),
+            namespace: namespace.clone(),
+            why: step.why.to_string(),
+        };
+        return steps.into_iter().map(coming).collect();
+    }
+    match rotation::ahead(way, object, now).await {
+        Some(rotations) => rotations,
+        None => next(object, &named.to_string()).into_iter().collect(),
+    }
 }
 
 async fn each(
@@ -92,8 +107,8 @@ fn next(object: &DynamicObject, named: &str) -> Option<Coming> {
     let text = |field: &str| next.get(field).and_then(Value::as_str).map(str::to_owned);
     Some(Coming {
         at: text("at").and_then(|at| at.parse().ok()),
-        action: text("action")?,
-        object: named.to_owned(),
+        action: text("action").or_else(|| text("reason").as_deref().map(rotation::action))?,
+        object: text("machine").map_or_else(|| named.to_owned(), |name| format!("machine/{name}")),
         namespace: object.namespace().unwrap_or_default(),
         why: text("why").unwrap_or_default(),
     })
@@ -186,73 +201,4 @@ async fn events(way: &Way, object: &DynamicObject) -> Vec<Event> {
     events.sort_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0));
     let older = events.len().saturating_sub(EVENTS);
     events.split_off(older)
-}
-
-fn explain(named: &str, status: &Value, events: &[Event]) -> String {
-    let text = |path: &str| status.pointer(path).and_then(Value::as_str).unwrap_or_default();
-    let mut lines = vec![format!("{named} is {}", or(text("/phase"), "not looked at yet"))];
-    let mut field = |label: &str, value: String| {
-        if !value.is_empty() {
-            lines.push(format!("  {label:<10} {value}"));
-        }
-    };
-    field("url", text("/url").to_owned());
-    field("stage", text("/lifecycle/stage").to_owned());
-    let next = [text("/next/action"), text("/next/at")].join(" ");
-    field("next", next.trim().to_owned());
-    field("why", text("/next/why").to_owned());
-    let used = match (text("/activity/last"), text("/activity/source")) {
-        ("", _) => String::new(),
-        (last, "") => last.to_owned(),
-        (last, source) => format!("{last}, seen by {source}"),
-    };
-    field("last used", used);
-    if !text("/activity/blind").is_empty() {
-        field("blind", format!("since {}", text("/activity/blind")));
-    }
-    field("stopped", [text("/stopReason"), text("/lastStoppedAt")].join(" ").trim().to_owned());
-    field("kept until", text("/keep/until").to_owned());
-    lines.extend(parts(status));
-    for event in events {
-        let at = event.last_timestamp.as_ref().map(|time| format!("{:.0}", time.0));
-        let (reason, message) = (event.reason.as_deref(), event.message.as_deref());
-        lines.push(format!(
-            "  {}  {}: {}",
-            at.unwrap_or_default(),
-            reason.unwrap_or_default(),
-            message.unwrap_or_default()
-        ));
-    }
-    lines.join("\n") + "\n"
-}
-
-/// Notices, submissions and conditions, a line each.
-fn parts(status: &Value) -> Vec<String> {
-    let list = |name: &str| status.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut lines = Vec::new();
-    for notice in list("notices") {
-        let text = |field: &str| notice.get(field).and_then(Value::as_str).unwrap_or_default();
-        let error = text("error");
-        let error = if error.is_empty() { String::new() } else { format!(": {error}") };
-        let at = or(text("deliveredAt"), text("recordedAt"));
-        lines.push(format!("  notice     {} {} {at}{error}", text("kind"), text("state")));
-    }
-    for entry in list("submission") {
-        let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default();
-        let detail = or(text("error"), text("receipt"));
-        let line = format!("  submission {} {} {detail}", text("environment"), text("state"));
-        lines.push(line.trim_end().to_owned());
-    }
-    for condition in list("conditions") {
-        let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
-        let words = [text("reason"), text("message")];
-        let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
-        let (kind, status) = (text("type"), text("status"));
-        lines.push(format!("  condition  {kind}={status} {}", words.join(": ")));
-    }
-    lines
-}
-
-const fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
-    if text.is_empty() { otherwise } else { text }
 }

@@ -51,7 +51,7 @@ pub(super) fn extend(extend: Extend, printer: Printer) -> Result<(), Failure> {
     })
 }
 
-fn later(from: Timestamp, by: SignedDuration) -> Timestamp {
+pub(super) fn later(from: Timestamp, by: SignedDuration) -> Timestamp {
     from.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
@@ -170,7 +170,7 @@ pub(super) fn submission(submission: Submission, printer: Printer) -> Result<(),
     })
 }
 
-async fn annotate(
+pub(super) async fn annotate(
     way: &Way,
     api: &Api<DynamicObject>,
     named: &Named,

@@ -5,6 +5,6 @@ mod ask;
 #[path = "lab/setting.rs"]
 mod setting;
 #[path = "lab/stage.rs"]
-mod stage;
+pub(crate) mod stage;
 #[path = "lab/wish.rs"]
 mod wish;

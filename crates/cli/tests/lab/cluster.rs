@@ -44,15 +44,19 @@ impl Cluster {
 
     /// Starts the controllers, with their own account.
     pub(crate) fn operator(&self, web: &str, log: &str) -> Running {
-        let mut operator = command(&["operator", "--web", web]);
-        operator.arg("--kubeconfig").arg(&self.own_kubeconfig);
         // One at a time, and killed often: it would only wait for its own lease to expire.
-        operator.args(["--leader-elect", "false"]);
-        operator.args(["--submit-program", env!("CARGO_BIN_EXE_sojourn")]);
-        operator.env("SOJOURN_LOG", log);
-        let operator = Running::start(operator);
+        let operator = self.replica(web, log, &["--leader-elect", "false"]);
         operator.stderr_line("The operator is up.");
         operator
+    }
+
+    /// Starts one of several operators, with further options. It may have to wait for its turn.
+    pub(crate) fn replica(&self, web: &str, log: &str, more: &[&str]) -> Running {
+        let mut operator = command(&["operator", "--web", web]);
+        operator.arg("--kubeconfig").arg(&self.own_kubeconfig);
+        operator.args(["--submit-program", env!("CARGO_BIN_EXE_sojourn")]).args(more);
+        operator.env("SOJOURN_LOG", log);
+        Running::start(operator)
     }
 
     pub(crate) fn stop(self) {

@@ -11,10 +11,12 @@ use crate::wait::{eventually, within};
 const FIELD_MANAGER: &str = "lab-tests";
 
 /// How an API server calls what the tests touch: kind, group, version, plural.
-const KINDS: [(&str, &str, &str, &str); 10] = [
+const KINDS: [(&str, &str, &str, &str); 12] = [
     ("Instance", "lab.sojourn.dev", "v1alpha1", "instances"),
     ("Template", "lab.sojourn.dev", "v1alpha1", "templates"),
     ("Tenant", "lab.sojourn.dev", "v1alpha1", "tenants"),
+    ("InstanceGroup", "group.sojourn.dev", "v1alpha1", "instancegroups"),
+    ("Machine", "group.sojourn.dev", "v1alpha1", "machines"),
     ("Namespace", "", "v1", "namespaces"),
     ("ConfigMap", "", "v1", "configmaps"),
     ("Secret", "", "v1", "secrets"),

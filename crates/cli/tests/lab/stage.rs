@@ -16,11 +16,10 @@ use crate::objects::Objects;
 use crate::process::{Ended, Running, command};
 use crate::survivors::{self, Reaper};
 use crate::tool::free_port;
-use crate::visitor::Visitor;
 
 const SYSTEM: &str = "sojourn-system";
 /// It is shown where a test fails.
-const LOG: &str = "warn,sojourn_operator=debug,sojourn_drivers=debug,sojourn_cli=debug";
+pub(crate) const LOG: &str = "warn,sojourn_operator=debug,sojourn_drivers=debug,sojourn_cli=debug";
 
 /// Ports that no other suite gives to its Pods, so many for each stage: they play side by side.
 const FIRST_PORT: u16 = 25_000;
@@ -39,12 +38,12 @@ pub(crate) enum Engine {
 pub(crate) struct Stage {
     pub(crate) engine: Engine,
     pub(crate) objects: Objects,
-    kubeconfig: PathBuf,
-    web: SocketAddr,
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) web: SocketAddr,
     /// What runs the controllers. On the embedded engine it is the API server, too.
     controllers: Option<Running>,
     up: Up,
-    cluster: Option<Cluster>,
+    pub(crate) cluster: Option<Cluster>,
     _reaper: Reaper,
     folder: Folder,
 }
@@ -124,24 +123,16 @@ impl Stage {
         Running::start(asked).ended()
     }
 
-    /// Somebody who has signed in by a link: the one that was printed at the start, or one that was
-    /// asked for. It works once.
-    pub(crate) async fn visitor(&self) -> Visitor {
-        let link = match self.engine {
+    /// A link that signs somebody in, once: the one that was printed at the start, or one that was
+    /// asked for.
+    pub(crate) fn sign_in_link(&self) -> String {
+        match self.engine {
             Engine::Embedded => self.controllers.as_ref().expect("they run").field("sign in"),
             Engine::Real => {
                 let web = format!("http://{}", self.web);
                 good(self.sojourn("default", &["open", "--web", &web])).trim().to_owned()
             }
-        };
-        let mut visitor = Visitor::of(self.web);
-        visitor.sign_in(&link).await;
-        visitor
-    }
-
-    /// Somebody who has not.
-    pub(crate) const fn stranger(&self) -> Visitor {
-        Visitor::of(self.web)
+        }
     }
 
     pub(crate) fn stop(mut self) {
@@ -163,7 +154,8 @@ impl Drop for Stage {
         }
         if let Some(assets) = ControlPlane::assets() {
             let mut kubectl = Command::new(assets.join("kubectl"));
-            kubectl.args(["get", "pods,jobs,persistentvolumeclaims,events"]);
+            kubectl
+                .args(["get", "pods,jobs,persistentvolumeclaims,instancegroups,machines,events"]);
             kubectl.args(["--all-namespaces", "--request-timeout=5s", "--kubeconfig"]);
             let found = kubectl.arg(&self.kubeconfig).output().expect("kubectl starts");
             println!("{}", String::from_utf8_lossy(&found.stdout));

@@ -14,6 +14,7 @@ use regex::Regex;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
+use crate::stage::Stage;
 use crate::wait::PATIENCE;
 pub(crate) use websocket::WebSocket;
 
@@ -69,6 +70,20 @@ struct Cookie {
 pub(crate) struct Visitor {
     site: SocketAddr,
     cookies: Vec<Cookie>,
+}
+
+impl Stage {
+    /// Somebody who has signed in by a link.
+    pub(crate) async fn visitor(&self) -> Visitor {
+        let mut visitor = self.stranger();
+        visitor.sign_in(&self.sign_in_link()).await;
+        visitor
+    }
+
+    /// Somebody who has not.
+    pub(crate) const fn stranger(&self) -> Visitor {
+        Visitor::of(self.web)
+    }
 }
 
 impl Visitor {

@@ -40,7 +40,12 @@ pub(crate) fn wait_for(word: &str, count: usize) -> Vec<u32> {
 
 /// Waits until no shim is left of the Pods that were kept beneath this folder.
 pub(crate) fn assert_none(folder: &Path) {
-    wait_for(&folder.display().to_string(), 0);
+    wait_for(&beneath(folder), 0);
+}
+
+/// How the path of everything in a folder begins: the tenth folder of a run is not one in the first.
+fn beneath(folder: &Path) -> String {
+    format!("{}/", folder.display())
 }
 
 /// Sends a signal, such as `-TERM`, to each of them.
@@ -57,7 +62,7 @@ pub(crate) struct Reaper(String);
 
 impl Reaper {
     pub(crate) fn of(folder: &Path) -> Self {
-        Self(folder.display().to_string())
+        Self(beneath(folder))
     }
 }
 

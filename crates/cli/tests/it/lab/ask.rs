@@ -67,7 +67,7 @@ async fn what_is_not_there_is_an_answer_and_what_cannot_be_is_none() {
     for (args, code, words) in [
         (&["why", "instance/two"][..], 1, "instances.lab.sojourn.dev \"two\" not found"),
         (&["why", "instance/one", "-n", "elsewhere"], 1, "Looked in namespace elsewhere"),
-        (&["why", "pod/one"], 2, "It serves: instance, template, tenant."),
+        (&["why", "pod/one"], 2, "instance, template, tenant."),
         (&["why", "template/notebook"], 2, "nothing is ever decided about a template"),
         (&["plan", "pod/one"], 2, "pod is no kind of Sojourn's"),
         (&["why", "one"], 2, "write KIND/NAME, such as instance/alice"),
@@ -176,6 +176,10 @@ fn every_command_says_what_it_does() {
         ("crds", "kubectl apply"),
         ("operator", "sojourn crds | kubectl apply -f -"),
         ("ssh-tracker", "127.0.0.1:9112"),
+        ("drain", "One of a group is replaced first"),
+        ("rotate", "One after the other"),
+        ("freeze", "not even a forced one"),
+        ("drain-agent", "--machines-kubeconfig"),
     ] {
         let ended = sojourn(&[command, "--help"]);
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{command}");

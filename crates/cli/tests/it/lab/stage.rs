@@ -17,16 +17,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LAB: &str = "lab.sojourn.dev/v1alpha1";
 
 /// A server, and somebody at a terminal.
-pub(super) struct Stage {
-    pub(super) kubeconfig: PathBuf,
-    pub(super) client: Client,
-    pub(super) server: Running,
+pub(crate) struct Stage {
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) client: Client,
+    pub(crate) server: Running,
     _folder: Folder,
 }
 
 impl Stage {
     /// A server with nothing in it.
-    pub(super) async fn empty(more: &[&str]) -> Self {
+    pub(crate) async fn empty(more: &[&str]) -> Self {
         let folder = Folder::new();
         let server = Running::up_in_memory(&folder, more);
         let kubeconfig = server.kubeconfig();
@@ -35,7 +35,7 @@ impl Stage {
     }
 
     /// One with Ada's instance, whose Pods are played by nobody: commands only look and ask.
-    pub(super) async fn lent() -> Self {
+    pub(crate) async fn lent() -> Self {
         let stage = Self::empty(&["--no-pods"]).await;
         stage
             .apply(json!({
@@ -76,7 +76,7 @@ impl Stage {
     }
 
     /// Applies an object as kubectl would; an error is the server's refusal.
-    pub(super) async fn try_apply(&self, object: Value) -> Result<(), String> {
+    pub(crate) async fn try_apply(&self, object: Value) -> Result<(), String> {
         let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
         let params = PatchParams::apply("test").force();
         let applied = self.api(&object).patch(&name, &params, &Patch::Apply(object)).await;
@@ -86,11 +86,11 @@ impl Stage {
         })
     }
 
-    pub(super) async fn apply(&self, object: Value) {
+    pub(crate) async fn apply(&self, object: Value) {
         self.try_apply(object.clone()).await.unwrap_or_else(|error| panic!("{object}: {error}"));
     }
 
-    pub(super) async fn instance(&self) -> DynamicObject {
+    pub(crate) async fn instance(&self) -> DynamicObject {
         let named = json!({
             "apiVersion": LAB, "kind": "Instance",
             "metadata": {"name": "one", "namespace": "default"},
@@ -99,7 +99,7 @@ impl Stage {
     }
 
     /// Waits until the instance's status is as it should be.
-    pub(super) async fn until(&self, is: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until(&self, is: impl Fn(&Value) -> bool) -> Value {
         let waiting = async {
             loop {
                 let status = self.instance().await.data["status"].clone();
@@ -113,7 +113,7 @@ impl Stage {
     }
 
     /// Types a command, and waits for its end.
-    pub(super) async fn types<A: AsRef<OsStr>>(&self, args: &[A]) -> Ended {
+    pub(crate) async fn types<A: AsRef<OsStr>>(&self, args: &[A]) -> Ended {
         let mut typed = command(args);
         typed.arg("--kubeconfig").arg(&self.kubeconfig);
         let ended = tokio::task::spawn_blocking(|| Running::start(typed).ended());
@@ -121,14 +121,14 @@ impl Stage {
     }
 
     /// The same, for one that works; what it prints.
-    pub(super) async fn prints(&self, args: &[&str]) -> String {
+    pub(crate) async fn prints(&self, args: &[&str]) -> String {
         let ended = self.types(args).await;
         assert_eq!(ended.code, Some(0), "{args:?}: {}", ended.stderr);
         ended.stdout
     }
 
     /// The same, for one that does not; the code, and what people are told.
-    pub(super) async fn refuses(&self, args: &[&str]) -> (i32, String) {
+    pub(crate) async fn refuses(&self, args: &[&str]) -> (i32, String) {
         let ended = self.types(args).await;
         assert_eq!(ended.stdout, "", "{args:?}");
         (ended.code.expect("it ends by itself"), ended.stderr)

@@ -1,0 +1,258 @@
+//! `sojourn drain|rotate|freeze`: what people ask of machines and their groups. Each is a small write
+//! to the object; what becomes of it is decided by the controllers.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use jiff::Timestamp;
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+use sojourn_api::group::status::{MachineStatus, RotationPhase};
+use sojourn_api::group::{InstanceGroup, Machine};
+use sojourn_api::name::group;
+use sojourn_core::term::Term;
+use tokio::time::Instant;
+
+use super::connect::{self, Way};
+use super::wish::{annotate, later};
+use crate::args::{Drain, Freeze, Named, Rotate};
+use crate::exit::{Exit, Failure};
+use crate::printer::Printer;
+
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// After so long without an answer it is said that there is none.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+pub(super) fn drain(args: Drain, printer: Printer) -> Result<(), Failure> {
+    connect::run(async move {
+        let way = Way::find(&args.connection).await?;
+        let named = args.object;
+        let (api, object) = way.get(&named).await?;
+        let _: Machine = of_kind(&named, object, "machine/web-7k2qd", "drained")?;
+        let asked = format!("{:.0}", Timestamp::now());
+        annotate(&way, &api, &named, group::DRAIN, &asked).await?;
+        if args.no_wait {
+            printer.good(format_args!("{named} is to be drained. See: sojourn why {named}."));
+            return Ok(());
+        }
+        follow(&way, &api, &named, printer).await
+    })
+}
+
+/// Waits until a machine is drained, and says what goes on.
+async fn follow(
+    way: &Way,
+    api: &Api<DynamicObject>,
+    named: &Named,
+    printer: Printer,
+) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let mut said = String::new();
+    loop {
+        let object = api
+            .get_opt(&named.name)
+            .await
+            .map_err(|error| way.failed(error, &format!("cannot look at {named}")))?;
+        // One that cannot be read is there all the same.
+        let status = object.map(|object| {
+            let machine = object.try_parse::<Machine>().ok();
+            machine.and_then(|machine| machine.status).unwrap_or_default()
+        });
+        let stage = stage(status.as_ref());
+        match stage {
+            Stage::Drained => {
+                printer.good(format_args!("{named} is drained."));
+                return Ok(());
+            }
+            Stage::Waiting(words) if words != said => {
+                printer.line(format_args!("{named} {words}"));
+                said = words;
+            }
+            Stage::Unanswered if said.is_empty() && begun.elapsed() > ANSWER_WITHIN => {
+                said = "unanswered".to_owned();
+                printer.warning(format_args!(
+                    "nothing has been decided about {named} yet. Are the controllers running?"
+                ));
+            }
+            Stage::Waiting(_) | Stage::Unanswered => {}
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// How far the way of a machine out is.
+#[derive(Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing has begun.
+    Unanswered,
+    Waiting(String),
+    Drained,
+}
+
+fn stage(status: Option<&MachineStatus>) -> Stage {
+    let Some(status) = status else { return Stage::Drained };
+    let Some(rotation) = &status.rotation else {
+        let why = status.next.as_ref().map(|next| next.why.as_str()).unwrap_or_default();
+        return if why.is_empty() {
+            Stage::Unanswered
+        } else {
+            Stage::Waiting(format!("waits: {why}"))
+        };
+    };
+    match rotation.phase {
+        Some(RotationPhase::Deleting) => Stage::Drained,
+        Some(RotationPhase::Draining) => {
+            let drain = status.drain.clone().unwrap_or_default();
+            let until = drain.deadline.map(|time| format!(" until {:.0}", time.0));
+            let words = format!("is being drained{}", until.unwrap_or_default());
+            let more = Some(drain.message).filter(|message| !message.is_empty());
+            Stage::Waiting(more.map_or(format!("{words}."), |more| format!("{words}: {more}")))
+        }
+        Some(RotationPhase::Reserved | RotationPhase::Creating | RotationPhase::Waiting) | None => {
+            Stage::Waiting(match &rotation.replacement {
+                Some(replacement) => format!("waits for its replacement, machine/{replacement}."),
+                None => "is about to be drained.".to_owned(),
+            })
+        }
+    }
+}
+
+pub(super) fn rotate(args: Rotate, printer: Printer) -> Result<(), Failure> {
+    connect::run(async move {
+        let way = Way::find(&args.connection).await?;
+        let named = args.object;
+        let (api, object) = way.get(&named).await?;
+        let group: InstanceGroup = of_kind(&named, object, "group/web", "rotated")?;
+        let now = format!("{:.0}", Timestamp::now());
+        let machines: Api<Machine> = Api::namespaced(way.client.clone(), &way.namespace);
+        let own = ListParams::default().labels(&format!("{}={}", group::GROUP, group.name_any()));
+        let count = machines
+            .list_metadata(&own)
+            .await
+            .map_err(|error| way.failed(error, &format!("cannot list the machines of {named}")))?
+            .items
+            .len();
+        annotate(&way, &api, &named, group::ROTATE, &now).await?;
+        printer.good(format_args!(
+            "The machines that {named} has now ({count}) are to be replaced. See: sojourn plan \
+             {named}."
+        ));
+        if let Some(until) = frozen(&group) {
+            printer.warning(format_args!("it is frozen until {until}, and nothing begins before."));
+        }
+        Ok(())
+    })
+}
+
+/// Until when a group is frozen, if it is.
+fn frozen(group: &InstanceGroup) -> Option<String> {
+    let until: Timestamp = group.spec.freeze_until.as_ref()?.parse().ok()?;
+    (until > Timestamp::now()).then(|| format!("{until:.0}"))
+}
+
+pub(super) fn freeze(args: Freeze, printer: Printer) -> Result<(), Failure> {
+    connect::run(async move {
+        let now = Timestamp::now();
+        let until = args.until.as_deref().map(|text| moment(text, now)).transpose()?;
+        let way = Way::find(&args.connection).await?;
+        let named = args.object;
+        let (api, object) = way.get(&named).await?;
+        let _: InstanceGroup = of_kind(&named, object, "group/web", "frozen")?;
+        let change = json!({"spec": {"freezeUntil": until.map(|at| format!("{at:.0}"))}});
+        api.patch(&named.name, &PatchParams::default(), &Patch::Merge(&change))
+            .await
+            .map_err(|error| way.failed(error, &format!("cannot change {named}")))?;
+        match until {
+            Some(until) => printer.good(format_args!(
+                "{named} begins no rotation before {until:.0}. Drains that are open go on."
+            )),
+            None => printer.good(format_args!("{named} is not frozen.")),
+        }
+        Ok(())
+    })
+}
+
+/// A time that is still to come, as it is or as a span from now.
+fn moment(text: &str, now: Timestamp) -> Result<Timestamp, Failure> {
+    let usage = |error: anyhow::Error| {
+        Failure::new(Exit::Usage, error, "Write it as 2026-11-17T09:00:00Z, 90m, 2h or 1d.")
+    };
+    let at = match text.parse::<Timestamp>() {
+        Ok(at) => at,
+        Err(_) => match text.parse::<Term>() {
+            Ok(Term::Span(span)) => later(now, span),
+            Ok(Term::Never) => return Err(usage(anyhow!("nothing is frozen for ever"))),
+            Err(_) => return Err(usage(anyhow!("{text:?} is neither a time nor a span"))),
+        },
+    };
+    if at <= now {
+        return Err(usage(anyhow!("{at:.0} is over")));
+    }
+    Ok(at)
+}
+
+/// The object, if it is of the kind that something can be done to.
+fn of_kind<K>(named: &Named, object: DynamicObject, example: &str, done: &str) -> Result<K, Failure>
+where
+    K: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned,
+{
+    let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
+    if kind != K::kind(&()) {
+        let error = anyhow!("{named} is nothing that is {done}");
+        return Err(Failure::new(Exit::Usage, error, format!("Name one that is: {example}.")));
+    }
+    object.try_parse().map_err(|error| {
+        let error = anyhow::Error::from(error).context(format!("cannot read {named}"));
+        Failure::new(Exit::Negative, error, "Is this sojourn as new as the API's kinds?")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn of(status: Value) -> Stage {
+        stage(Some(&serde_json::from_value(status).expect("a status")))
+    }
+
+    #[test]
+    fn the_way_out_is_told_step_by_step() {
+        let waiting = |words: &str| Stage::Waiting(words.to_owned());
+        assert_eq!(of(json!({"phase": "Ready"})), Stage::Unanswered);
+        assert_eq!(
+            of(json!({"next": {"why": "frozen until noon"}})),
+            waiting("waits: frozen until noon")
+        );
+        assert_eq!(
+            of(json!({"rotation": {"id": "d", "phase": "Waiting", "replacement": "web-2"}})),
+            waiting("waits for its replacement, machine/web-2.")
+        );
+        let drain = json!({"id": "d", "deadline": "2030-01-01T00:00:00Z", "message": "2 Pods."});
+        assert_eq!(
+            of(json!({"rotation": {"id": "d", "phase": "Draining"}, "drain": drain})),
+            waiting("is being drained until 2030-01-01T00:00:00Z: 2 Pods.")
+        );
+        assert_eq!(of(json!({"rotation": {"id": "d", "phase": "Deleting"}})), Stage::Drained);
+        assert_eq!(stage(None), Stage::Drained, "it is gone");
+    }
+
+    #[test]
+    fn a_time_or_a_span_that_is_to_come() {
+        let now: Timestamp = "2026-11-16T09:00:00Z".parse().expect("a time");
+        let at = |text: &str| moment(text, now).map_err(|failure| failure.error.to_string());
+        assert_eq!(at("2h"), Ok(later(now, SignedDuration::from_hours(2))));
+        assert_eq!(at("2026-11-17T09:00:00Z"), Ok(later(now, SignedDuration::from_hours(24))));
+        for (text, words) in [
+            ("2026-11-16T08:00:00Z", "2026-11-16T08:00:00Z is over"),
+            ("0s", "2026-11-16T09:00:00Z is over"),
+            ("never", "nothing is frozen for ever"),
+            ("tomorrow", "\"tomorrow\" is neither a time nor a span"),
+        ] {
+            assert_eq!(at(text), Err(words.to_owned()));
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! What lies ahead of a group: the rotations that are open, and those that the controllers' own
+//! decision would begin with time passing.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DynamicObject, ListParams};
+use kube::{Api, Resource as _, ResourceExt as _};
+use serde_json::Value;
+use sojourn_api::config::parse;
+use sojourn_api::group::convert::{group_intent, machine_intent, read_group, read_machine};
+use sojourn_api::group::status::{Health as Told, MachineStatus, Phase, RotationPhase};
+use sojourn_api::group::{GroupConfig, InstanceGroup, Machine};
+use sojourn_api::name::{group as name, shared};
+use sojourn_core::group::forecast;
+use sojourn_core::group::observed::{Found, Health, Observed, Power, Seen};
+use sojourn_core::group::state::{self, State};
+use sojourn_core::known::Known;
+
+use super::super::connect::Way;
+use super::{Coming, PAGE};
+
+/// So many rotations are foreseen.
+const STEPS: usize = 10;
+
+/// What a rotation does, by its reason.
+pub(super) fn action(reason: &str) -> String {
+    match reason {
+        "Scale" | "OnDemand" => "Remove".to_owned(),
+        _ => "Replace".to_owned(),
+    }
+}
+
+/// Whether what comes next for an object is what comes next for its group.
+pub(super) fn is_told_by_its_group(object: &DynamicObject) -> bool {
+    let kind = object.types.as_ref().map(|types| types.kind.as_str());
+    kind == Some(&*Machine::kind(&()))
+        && object.data.pointer("/spec/onDemand") != Some(&Value::Bool(true))
+}
+
+/// The open rotations of a group and the coming ones. Nothing, if it is no group, or something that
+/// matters cannot be read: then what the controllers wrote down must do.
+pub(super) async fn ahead(
+    way: &Way,
+    object: &DynamicObject,
+    now: Timestamp,
+) -> Option<Vec<Coming>> {
+    let kind = object.types.as_ref().map(|types| types.kind.as_str());
+    if kind != Some(&*InstanceGroup::kind(&())) {
+        return None;
+    }
+    let group: InstanceGroup = object.clone().try_parse().ok()?;
+    let maps: Api<ConfigMap> = Api::namespaced(way.client.clone(), shared::NAMESPACE);
+    let data = maps.get_opt(shared::CONFIG_MAP).await.ok()?.and_then(|map| map.data);
+    let config: GroupConfig = parse(&data.unwrap_or_else(BTreeMap::new)).ok()?;
+    let machines = machines(way, &group.namespace()?, &group.name_any()).await?;
+    foresee(&group, &machines, &config, now)
+}
+
+/// The same, of what was read.
+fn foresee(
+    group: &InstanceGroup,
+    machines: &[Machine],
+    config: &GroupConfig,
+    now: Timestamp,
+) -> Option<Vec<Coming>> {
+    let namespace = group.namespace()?;
+    let intent = group_intent(group, config).ok()?.intent;
+    let mut state = State { group: read_group(group.status.as_ref()), ..State::default() };
+    let mut seen = Observed::default();
+    let mut wanted = Vec::new();
+    for machine in machines {
+        let (name, status) = (machine.name_any(), machine.status.clone().unwrap_or_default());
+        wanted.push(machine_intent(machine).ok()?.machine);
+        seen.machines.insert(name.clone(), as_told(&status));
+        state.machines.insert(name, read_machine(Some(&status)));
+    }
+    let row = |at, action, machine: &str, why| Coming {
+        at,
+        action,
+        object: format!("machine/{machine}"),
+        namespace: namespace.clone(),
+        why,
+    };
+    let open = machines.iter().filter_map(|machine| {
+        let status = machine.status.as_ref()?;
+        let rotation = status.rotation.as_ref()?;
+        let reason = rotation.reason.map(|reason| format!("{reason:?}")).unwrap_or_default();
+        let at = rotation.drain_deadline.as_ref().map(|time| time.0);
+        Some(row(at, action(&reason), &machine.name_any(), under_way(status)))
+    });
+    let mut coming: Vec<Coming> = open.collect();
+    let foreseen = forecast(state, &wanted, &seen, &intent, now, STEPS);
+    coming.extend(foreseen.into_iter().map(|step: state::Coming| {
+        row(step.at, action(&format!("{:?}", step.cause)), &step.machine, step.why.to_string())
+    }));
+    Some(coming)
+}
+
+/// The managed machines of a group.
+async fn machines(way: &Way, namespace: &str, group: &str) -> Option<Vec<Machine>> {
+    let api: Api<Machine> = Api::namespaced(way.client.clone(), namespace);
+    let selected = format!("{}={group}", name::GROUP);
+    let mut params = ListParams::default().labels(&selected).limit(PAGE);
+    let mut machines = Vec::new();
+    loop {
+        let page = api.list(&params).await.ok()?;
+        machines.extend(page.items.into_iter().filter(|machine| !machine.spec.on_demand));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Some(machines),
+        }
+    }
+}
+
+/// How the machine is, as far as its status tells.
+fn as_told(status: &MachineStatus) -> Seen {
+    let power = match status.phase.unwrap_or_default() {
+        Phase::Pending | Phase::Failed => None,
+        Phase::Provisioning => Some(Power::Pending),
+        Phase::Registered | Phase::Ready | Phase::Draining => Some(Power::Running),
+        Phase::Deleting => Some(Power::Deleting),
+    };
+    let found = power.map(|power| Found {
+        id: status.provider_id.clone().unwrap_or_default(),
+        power,
+        interruption: status.interrupted_at.as_ref().map(|time| time.0),
+    });
+    let health = match status.health {
+        Some(Told::Healthy) => Known::Is(Health::Ready),
+        Some(Told::Unhealthy) => Known::Is(Health::Ill { observed: SignedDuration::ZERO }),
+        Some(Told::Unknown) | None => Known::Unknown,
+    };
+    Seen { provider: found.into(), health, ..Seen::default() }
+}
+
+/// What an open rotation waits for.
+fn under_way(status: &MachineStatus) -> String {
+    let Some(rotation) = &status.rotation else { return String::new() };
+    let reason = rotation.reason.map(|reason| format!("{reason:?}, ")).unwrap_or_default();
+    match (rotation.phase, &rotation.replacement, &status.drain) {
+        (Some(RotationPhase::Draining), _, Some(drain)) if !drain.message.is_empty() => {
+            format!("{reason}draining: {}", drain.message)
+        }
+        (Some(RotationPhase::Draining), ..) => format!("{reason}draining"),
+        (Some(RotationPhase::Deleting), ..) => format!("{reason}being deleted"),
+        (_, Some(replacement), _) => format!("{reason}waits for machine/{replacement}"),
+        (_, None, _) => format!("{reason}begins"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use sojourn_api::group::convert::template_hash;
+
+    use super::*;
+
+    const BORN: &str = "2030-01-01T00:00:00Z";
+
+    fn group() -> InstanceGroup {
+        serde_json::from_value(json!({
+            "apiVersion": "group.sojourn.dev/v1alpha1", "kind": "InstanceGroup",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "g"},
+            "spec": {
+                "size": 3, "template": {"provider": "fake", "config": {}},
+                "drainTimeout": "5m", "expiry": {"eligibleAge": "1h"},
+            },
+        }))
+        .expect("a group")
+    }
+
+    /// One that is ready, with what `status` adds.
+    fn machine(group: &InstanceGroup, name: &str, status: &Value) -> Machine {
+        let mut object = json!({
+            "apiVersion": "group.sojourn.dev/v1alpha1", "kind": "Machine",
+            "metadata": {
+                "name": name, "namespace": "shop", "uid": name, "creationTimestamp": BORN,
+            },
+            "spec": {
+                "group": "web", "template": group.spec.template,
+                "templateHash": template_hash(&group.spec.template),
+            },
+            "status": {
+                "phase": "Ready", "health": "Healthy", "providerID": name,
+                "askedAt": BORN, "registeredAt": BORN, "servedAt": BORN, "readyAt": BORN,
+            },
+        });
+        for (field, value) in status.as_object().into_iter().flatten() {
+            object["status"][field] = value.clone();
+        }
+        serde_json::from_value(object).expect("a machine")
+    }
+
+    #[test]
+    fn the_rotations_of_a_group_come_one_after_the_other() {
+        let group = group();
+        let nothing = json!({});
+        let machines = ["web-a", "web-b", "web-c"].map(|name| machine(&group, name, &nothing));
+        let now: Timestamp = "2030-01-01T00:10:00Z".parse().expect("a time");
+        let coming =
+            foresee(&group, &machines, &GroupConfig::default(), now).expect("a good group");
+        let rows: Vec<_> = coming[..3].iter().map(|one| (&*one.object, &*one.action)).collect();
+        let all = ["machine/web-a", "machine/web-b", "machine/web-c"];
+        assert_eq!(rows, all.map(|object| (object, "Replace")));
+        let begun: Vec<Timestamp> = coming[..3].iter().filter_map(|one| one.at).collect();
+        let due: Timestamp = "2030-01-01T01:00:00Z".parse().expect("a time");
+        let late = begun[0].duration_since(due).as_secs();
+        assert!((0..=1).contains(&late), "{begun:?}");
+        // Nobody answers a drain before its time, and the next waits for that.
+        for pair in begun.windows(2) {
+            assert!(pair[1].duration_since(pair[0]).as_mins() >= 5, "{begun:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_under_way_comes_with_its_deadline() {
+        let group = group();
+        let deadline = "2030-01-01T00:12:00Z";
+        let rotation = json!({
+            "id": "d", "reason": "Manual", "tier": "Eligible", "phase": "Draining",
+            "startedAt": BORN, "drainDeadline": deadline,
+        });
+        let drain = json!({"id": "d", "startedAt": BORN, "deadline": deadline});
+        let draining = json!({"phase": "Draining", "rotation": rotation, "drain": drain});
+        let machines = [machine(&group, "web-a", &draining)];
+        let now: Timestamp = "2030-01-01T00:10:00Z".parse().expect("a time");
+        let coming =
+            foresee(&group, &machines, &GroupConfig::default(), now).expect("a good group");
+        let first = &coming[0];
+        assert_eq!((&*first.object, &*first.why), ("machine/web-a", "Manual, draining"));
+        assert_eq!(first.at.map(|at| at.to_string()).as_deref(), Some(deadline));
+    }
+
+    #[test]
+    fn an_open_rotation_says_what_it_waits_for() {
+        let words = |status: Value| under_way(&serde_json::from_value(status).expect("a status"));
+        let rotation = |phase: &str| json!({"id": "d", "reason": "Expired", "phase": phase});
+        assert_eq!(words(json!({"rotation": rotation("Draining")})), "Expired, draining");
+        assert_eq!(
+            words(
+                json!({"rotation": rotation("Draining"), "drain": {"id": "d", "message": "1 Pod"}})
+            ),
+            "Expired, draining: 1 Pod"
+        );
+        assert_eq!(words(json!({"rotation": rotation("Deleting")})), "Expired, being deleted");
+        let waiting = json!({"id": "d", "phase": "Waiting", "replacement": "web-2"});
+        assert_eq!(words(json!({"rotation": waiting})), "waits for machine/web-2");
+    }
+
+    #[test]
+    fn a_machine_is_taken_for_what_its_status_says() {
+        let told = |status: Value| as_told(&serde_json::from_value(status).expect("a status"));
+        let ready = told(json!({"phase": "Ready", "health": "Healthy", "providerID": "p"}));
+        let found = Found { id: "p".to_owned(), power: Power::Running, interruption: None };
+        assert_eq!((ready.provider, ready.health), (Known::Is(found), Known::Is(Health::Ready)));
+        assert_eq!(
+            told(json!({"phase": "Pending"})),
+            Seen { provider: Known::Absent, ..Seen::default() }
+        );
+    }
+}

@@ -1,0 +1,60 @@
+//! Groups of machines from one end to the other: the binary, kubectl, and machines that are real
+//! processes; on `sojourn up` and on a real control plane.
+//!
+//! | variable of the environment | meaning                                                    |
+//! |-----------------------------|------------------------------------------------------------|
+//! | `KUBEBUILDER_ASSETS`        | folder of kubectl and the programs of a real control plane |
+//! | `SOJOURN_REQUIRE_KUBE`      | `1`: fail rather than skip without those                   |
+
+#![expect(clippy::print_stdout, reason = "what was skipped")]
+
+#[path = "../it/client.rs"]
+#[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
+mod client;
+#[path = "../lab/cluster.rs"]
+mod cluster;
+mod command;
+#[path = "../../../apiserver/tests/conformance/control_plane.rs"]
+#[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
+mod control_plane;
+mod crash;
+mod example;
+mod failover;
+mod fleet;
+#[path = "../it/folder.rs"]
+mod folder;
+mod health;
+#[path = "../../../apiserver/tests/conformance/identity.rs"]
+#[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
+mod identity;
+mod journal;
+mod lend;
+#[path = "../lab/objects.rs"]
+#[allow(dead_code, reason = "the tests of the lab, whose it is, use all of it")]
+mod objects;
+#[path = "../pods/place.rs"]
+mod place;
+#[path = "../it/process.rs"]
+#[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
+mod process;
+#[path = "../pods/real.rs"]
+#[allow(dead_code, reason = "the tests of Pods, whose it is, use all of it")]
+mod real;
+mod removal;
+mod rotation;
+#[path = "../lab/scheduler.rs"]
+mod scheduler;
+#[path = "../lab/stage.rs"]
+#[allow(dead_code, reason = "the tests of the lab, whose it is, use all of it")]
+mod stage;
+#[path = "../pods/survivors.rs"]
+#[allow(dead_code, reason = "the tests of Pods, whose it is, use all of it")]
+mod survivors;
+#[path = "../../../apiserver/tests/conformance/target.rs"]
+#[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
+mod target;
+#[path = "../lab/tool.rs"]
+#[allow(dead_code, reason = "the tests of the lab, whose it is, use all of it")]
+mod tool;
+#[path = "../lab/wait.rs"]
+mod wait;
