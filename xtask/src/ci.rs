@@ -24,8 +24,8 @@ enum Action {
     Tidy,
     Alone,
     Test,
-    /// Every acceptance case of a family has its test.
-    Cases(&'static str),
+    /// Every acceptance case of every family has its test.
+    Cases,
     /// More seeds of the simulation; the tests run a few.
     Sim,
     Browser,
@@ -33,6 +33,8 @@ enum Action {
     Kube(Suite),
     /// The lab end to end, on both engines.
     Lab,
+    /// Groups end to end, on both engines.
+    Group,
 }
 
 /// Tests of one target that need a real control plane.
@@ -43,13 +45,15 @@ struct Suite {
     filter: &'static str,
 }
 
-const STEPS: [Step; 14] = [
+const FAMILIES: [&str; 2] = ["lab", "group"];
+
+const STEPS: [Step; 16] = [
     Step { name: "fmt", action: Action::Format },
     Step { name: "tidy", action: Action::Tidy },
     Step { name: "clippy", action: Action::Lint },
     Step { name: "alone", action: Action::Alone },
     Step { name: "test", action: Action::Test },
-    Step { name: "cases", action: Action::Cases("lab") },
+    Step { name: "cases", action: Action::Cases },
     Step { name: "sim", action: Action::Sim },
     Step { name: "browser", action: Action::Browser },
     Step { name: "kube-env", action: Action::KubeEnv },
@@ -65,8 +69,10 @@ const STEPS: [Step; 14] = [
         name: "kube-kubectl",
         action: Action::Kube(Suite { target: "kubectl", filter: "real_" }),
     },
+    Step { name: "kube-agent", action: Action::Kube(Suite { target: "agent", filter: "real_" }) },
     Step { name: "kube-pods", action: Action::Kube(Suite { target: "pods", filter: "real_" }) },
     Step { name: "lab", action: Action::Lab },
+    Step { name: "group", action: Action::Group },
 ];
 
 /// Runs the steps, but for those that `--skip` names.
@@ -177,7 +183,7 @@ impl Machine<'_> {
             Action::Lint => self.lint(),
             Action::Alone => self.check_alone(),
             Action::Test => test::all(self.root),
-            Action::Cases(family) => cases::run(self.root, family),
+            Action::Cases => FAMILIES.iter().try_for_each(|family| cases::run(self.root, family)),
             Action::Sim => sim::share(self.root),
             Action::Browser => browser::test(self.root, &[]),
             Action::KubeEnv => {
@@ -185,13 +191,15 @@ impl Machine<'_> {
                 Ok(())
             }
             Action::Kube(suite) => self.test_with_kube(suite),
-            Action::Lab => world::test_with_kube(self.root, &self.assets()?),
+            Action::Lab => world::test_lab_with_kube(self.root, &self.assets()?),
+            Action::Group => world::test_group(self.root, &self.assets()?, &[]),
         }
     }
 
     /// Everything; a target that plain `cargo test` leaves out has to be named.
     fn lint(&self) -> Result<()> {
-        for targets in [&["--all-targets"][..], &["--test", world::SUITE]] {
+        for targets in [&["--all-targets"][..], &["--test", world::LAB], &["--test", world::GROUP]]
+        {
             let mut command = cargo(self.root);
             command.args(["clippy", "--workspace"]).args(targets);
             start(command.args(["--", "--deny", "warnings"]))?;

@@ -13,8 +13,10 @@ use anyhow::{Context as _, Result, bail};
 use crate::packages;
 use crate::process::{cargo, run, say};
 
-/// The target of the tests.
-pub(crate) const SUITE: &str = "lab-world";
+/// The target of the lab's tests.
+pub(crate) const LAB: &str = "lab-world";
+/// The target of the groups' tests. They need kubectl and a control plane, and nothing else.
+pub(crate) const GROUP: &str = "group-world";
 /// So many scenarios play side by side, however few cores there are: mostly they wait for time to
 /// pass.
 const AT_ONCE: &str = "6";
@@ -32,23 +34,32 @@ fn ensure(root: &Path) -> Result<()> {
 
 /// Runs the end-to-end tests of the lab, or those with the filter in their name. They fail, rather
 /// than skip, where something is missing; those with `real_` in their name need a control plane.
-pub(crate) fn test(root: &Path, filter: &[String]) -> Result<()> {
+pub(crate) fn test_lab(root: &Path, filter: &[String]) -> Result<()> {
     ensure(root)?;
-    run(suite(root).args(filter))
+    run(suite(root, LAB).args(filter))
 }
 
 /// All of them, with a control plane.
-pub(crate) fn test_with_kube(root: &Path, assets: &Path) -> Result<()> {
+pub(crate) fn test_lab_with_kube(root: &Path, assets: &Path) -> Result<()> {
     ensure(root)?;
-    run(suite(root).env("KUBEBUILDER_ASSETS", assets).env("SOJOURN_REQUIRE_KUBE", "1"))
+    run(with_kube(&mut suite(root, LAB), assets))
 }
 
-fn suite(root: &Path) -> Command {
+/// Runs the end-to-end tests of groups, or those with the filter in their name.
+pub(crate) fn test_group(root: &Path, assets: &Path, filter: &[String]) -> Result<()> {
+    run(with_kube(&mut suite(root, GROUP), assets).args(filter))
+}
+
+fn suite(root: &Path, target: &str) -> Command {
     let mut command = cargo(root);
     // With the features of the whole workspace, so that what the other tests built is used again.
-    command.args(["test", "--workspace", "--test", SUITE, "--", "--test-threads", AT_ONCE]);
+    command.args(["test", "--workspace", "--test", target, "--", "--test-threads", AT_ONCE]);
     command.env("SOJOURN_REQUIRE_WORLD", "1");
     command
+}
+
+fn with_kube<'a>(command: &'a mut Command, assets: &Path) -> &'a mut Command {
+    command.env("KUBEBUILDER_ASSETS", assets).env("SOJOURN_REQUIRE_KUBE", "1")
 }
 
 /// An environment of Python with what the tests ask for; it is made anew when that changes.
