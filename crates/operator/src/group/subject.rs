@@ -136,6 +136,7 @@ impl Guest {
         let host = host.and_then(|key| world.groups.get(&key));
         let group = host.as_deref().and_then(|read| read.as_ref().ok());
         let provider = template_of(machine, group).map(|template| template.provider.clone());
+        let provider = provider.or_else(|| named_in(view.provider_id()?));
         let missing = machine.spec.template.is_none() && group.is_none();
         let (intent, ignored) = match on_demand_intent(machine, group, config) {
             Ok(_) if missing && view.provider_id().is_none() && !view.deleting => {
@@ -150,6 +151,12 @@ impl Guest {
         };
         Some(Self { provider, intent, ignored, member })
     }
+}
+
+/// Who made a machine, by the name that it was given there. It outlives the template that a machine
+/// on demand took from its group.
+fn named_in(id: &str) -> Option<String> {
+    id.split_once("://").map(|(provider, _)| provider.to_owned())
 }
 
 /// What holds for a machine whose group is gone.
