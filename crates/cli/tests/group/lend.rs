@@ -57,6 +57,13 @@ async fn embedded_a_machine_is_lent_for_a_while() {
     assert_eq!(kept.expires_at.expect("an end").0, seconds(later));
     let counts = fleet.status().await.and_then(|status| status.replicas).unwrap_or_default();
     assert_eq!((counts.total, counts.ready), (1, 1), "machines on demand are never counted");
+
+    // It outlives the group that it took its template from, and can go without it.
+    fleet.kubectl(&["delete", "instancegroup", "pool", "--timeout=60s"]);
+    assert_eq!(fleet.names().await, BTreeSet::from(["kept".to_owned()]));
+    assert_eq!(fleet.pods().await, BTreeSet::from(["kept".to_owned()]));
+    fleet.kubectl(&["delete", "machine", "kept", "--wait=false"]);
+    fleet.until_gone("kept").await;
     stage.stop();
 }
 
