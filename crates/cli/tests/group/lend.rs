@@ -63,6 +63,8 @@ async fn embedded_a_machine_is_lent_for_a_while() {
     assert_eq!(fleet.names().await, BTreeSet::from(["kept".to_owned()]));
     assert_eq!(fleet.pods().await, BTreeSet::from(["kept".to_owned()]));
     fleet.kubectl(&["delete", "machine", "kept", "--wait=false"]);
+    let drain = fleet.until_drains(&BTreeSet::new()).await;
+    fleet.reply(&drain, "Done");
     fleet.until_gone("kept").await;
     stage.stop();
 }
