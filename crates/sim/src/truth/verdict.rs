@@ -179,21 +179,24 @@ impl Truth {
         let known = |one: &super::life::Use| {
             one.source == Source::Gateway || now.duration_since(one.at) > late
         };
-        self.judge_climb(life, IDLE, life.idle_since(known));
+        let since = life.idle_since(known);
+        // A warning of the time in which the last use was not known yet is one of an earlier ladder.
+        let from = since.checked_add(late).unwrap_or(Timestamp::MAX);
+        self.judge_climb(life, IDLE, since, from);
     }
 
     /// A stopped instance was deleted.
     pub(super) fn judge_stopped(&mut self, life: &Life) {
         self.judge_opt_out(life, STOPPED);
         self.judge_promise(life, STOPPED);
-        self.judge_climb(life, STOPPED, life.changed_at);
+        self.judge_climb(life, STOPPED, life.changed_at, life.changed_at);
     }
 
     /// An instance was deleted because its lifespan is over.
     pub(super) fn judge_expiration(&mut self, life: &Life) {
         self.judge_opt_out(life, EXPIRED);
         self.judge_promise(life, EXPIRED);
-        self.judge_climb(life, EXPIRED, life.created_at);
+        self.judge_climb(life, EXPIRED, life.created_at, life.created_at);
     }
 
     pub(super) fn may_expire(&self, life: &Life) -> bool {
@@ -203,11 +206,12 @@ impl Truth {
     }
 
     /// The term was over by the policy of the time, both when the first warning came and when it
-    /// was acted on; every warning that was asked for came, and each was given its interval.
-    fn judge_climb(&mut self, life: &Life, ladder: Ladder, since: Timestamp) {
+    /// was acted on; every warning that was asked for came after `from`, and each was given its
+    /// interval.
+    fn judge_climb(&mut self, life: &Life, ladder: Ladder, since: Timestamp, from: Timestamp) {
         let now = self.now();
         let warnings: Vec<Accepted> =
-            life.warnings(ladder.name, since).into_iter().cloned().collect();
+            life.warnings(ladder.name, from).into_iter().cloned().collect();
         let first = warnings.first().map(|first| first.at);
         for at in first.into_iter().chain([now]) {
             let Some(asked) = self.asked(life, ladder, at) else {
@@ -335,7 +339,10 @@ impl Truth {
         let term = policy.stop_after?;
         let interval = config.inactive_termination_notification_interval;
         let alerts = i32::try_from(alerts(&policy, config)).ok()?;
-        let begin = life.idle_since(|_| true).max(life.kept_until.unwrap_or(Timestamp::MIN));
+        // What was used while its source was blind may be found out all the same, and counts then.
+        let used = life.uses.last().map_or(Timestamp::MIN, |last| last.at);
+        let kept = life.kept_until.unwrap_or(Timestamp::MIN);
+        let begin = life.changed_at.max(used).max(kept);
         let idle = seen_by_all(&self.required(), begin, now);
         // Warnings that failed, and promises made under another policy, put it off until the calm.
         let calm_for = now.duration_since(calm.max(self.config.since()));
