@@ -105,8 +105,9 @@ impl Way {
                 || SHORT.iter().any(|(short, long)| *short == typed && *long == singular)
         };
         kinds.iter().find(means).cloned().ok_or_else(|| {
-            let known: Vec<_> =
+            let mut known: Vec<_> =
                 kinds.iter().map(|kind| kind.resource.kind.to_ascii_lowercase()).collect();
+            known.sort_unstable();
             let error = anyhow!("{} is no kind of Sojourn's that the API serves", named.kind);
             let advice = if known.is_empty() {
                 "The API serves none: is it the right one, and are the kinds there (sojourn crds)?"

@@ -65,6 +65,21 @@ impl Up {
             _ => panic!("{name}: {last:?}"),
         }
     }
+
+    /// Waits until the Pod's log has the word.
+    async fn until_said(&self, name: &str, word: &str) {
+        let path = format!("/api/v1/namespaces/default/pods/{name}/log");
+        let said = async {
+            loop {
+                let request = http::Request::get(&path).body(Vec::new()).expect("a request");
+                if self.client.request_text(request).await.is_ok_and(|text| text.contains(word)) {
+                    break;
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        timeout(PATIENCE, said).await.unwrap_or_else(|_| panic!("{name} never said {word}"));
+    }
 }
 
 fn pods(client: &Client) -> Api<DynamicObject> {
@@ -93,8 +108,9 @@ async fn ctrl_c_ends_pods_with_their_grace_and_the_next_up_runs_them_again() {
     let _reaper = Reaper::of(folder.path());
     let up = Up::on(folder.path(), &[]).await;
     // It says goodbye where the next run finds it.
-    let script =
-        format!("cat /kept/word; trap 'sleep 1; echo bye > /kept/word; exit 0' TERM; {LOOP}");
+    let script = format!(
+        "cat /kept/word; trap 'sleep 1; echo bye > /kept/word; exit 0' TERM; echo armed; {LOOP}"
+    );
     let mut pod = lasting(&script, &word);
     pod["terminationGracePeriodSeconds"] = json!(30);
     pod["volumes"] = json!([{"name": "kept", "emptyDir": {}}]);
@@ -102,6 +118,8 @@ async fn ctrl_c_ends_pods_with_their_grace_and_the_next_up_runs_them_again() {
     up.create("main", &pod).await;
     up.until("main", running()).await;
     survivors::wait_for(&word, 1);
+    // A shell that has no trap yet ends without a goodbye.
+    up.until_said("main", "armed").await;
     interrupt(up.server);
     assert_eq!(survivors::with(&word), Vec::<u32>::new());
     survivors::assert_none(&folder.join("node"));
@@ -110,17 +128,7 @@ async fn ctrl_c_ends_pods_with_their_grace_and_the_next_up_runs_them_again() {
     let again = up.until("main", running()).await;
     survivors::wait_for(&word, 1);
     assert!(again["metadata"]["deletionTimestamp"].is_null());
-    let path = "/api/v1/namespaces/default/pods/main/log";
-    let said = async {
-        loop {
-            let request = http::Request::get(path).body(Vec::new()).expect("a request");
-            if up.client.request_text(request).await.is_ok_and(|text| text.contains("bye")) {
-                break;
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-    };
-    timeout(PATIENCE, said).await.expect("what the first run wrote is there");
+    up.until_said("main", "bye").await;
     interrupt(up.server);
 }
 

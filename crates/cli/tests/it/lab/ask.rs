@@ -67,7 +67,7 @@ async fn what_is_not_there_is_an_answer_and_what_cannot_be_is_none() {
     for (args, code, words) in [
         (&["why", "instance/two"][..], 1, "instances.lab.sojourn.dev \"two\" not found"),
         (&["why", "instance/one", "-n", "elsewhere"], 1, "Looked in namespace elsewhere"),
-        (&["why", "pod/one"], 2, "instance, template, tenant, instancegroup, machine."),
+        (&["why", "pod/one"], 2, "instance, instancegroup, machine, template, tenant."),
         (&["why", "template/notebook"], 2, "nothing is ever decided about a template"),
         (&["plan", "pod/one"], 2, "pod is no kind of Sojourn's"),
         (&["why", "one"], 2, "write KIND/NAME, such as instance/alice"),
