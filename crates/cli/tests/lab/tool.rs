@@ -1,7 +1,9 @@
 //! The programs that play the outside world, and where they are.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Programs that `cargo xtask lab` puts in place.
 #[derive(Debug, Clone)]
@@ -30,9 +32,20 @@ impl Tools {
     }
 }
 
+/// Below what the system gives to outgoing connections: whoever is killed and started again finds its
+/// port free.
+const OWN_PORTS: Range<u16> = 16_000..20_000;
+
 /// A port of loopback that nobody uses now.
 pub(crate) fn free_port() -> u16 {
-    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let listener = TcpListener::bind(any).expect("a free port");
-    listener.local_addr().expect("it is bound").port()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let many = u32::from(OWN_PORTS.end - OWN_PORTS.start);
+    for _ in 0..many {
+        let next = std::process::id().wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % many;
+        let port = OWN_PORTS.start + u16::try_from(next).expect("it is less than there are ports");
+        if TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).is_ok() {
+            return port;
+        }
+    }
+    panic!("no port of {OWN_PORTS:?} is free");
 }
