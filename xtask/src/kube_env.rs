@@ -16,6 +16,8 @@ use crate::process::{read, say};
 const VERSION: &str = "1.36.3";
 /// The one in Kubernetes' own go.mod.
 const ETCD_VERSION: &str = "3.6.8";
+/// Plays the kubelets of nodes that are not there.
+const KWOK_VERSION: &str = "0.8.0";
 const COMMANDS: [&str; 4] =
     ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"];
 
@@ -31,16 +33,20 @@ pub(crate) fn ensure() -> Result<PathBuf> {
     let cache = cache_folder(std::env::var_os("XDG_CACHE_HOME"), std::env::home_dir())?;
     let versions = cache.join("sojourn/kube-env");
     let assets = versions.join(VERSION).join("bin");
-    if is_complete(&assets) {
+    let kwok = assets.join("kwok");
+    if is_complete(&assets) && kwok.is_file() {
         return Ok(assets);
     }
     std::fs::create_dir_all(&versions)
         .with_context(|| format!("cannot create {}", versions.display()))?;
     let _lock = lock(&versions.join("lock"))?;
     // Another run may have finished while this one waited for it.
+    require_go()?;
     if !is_complete(&assets) {
-        require_go()?;
         build(&versions, &assets)?;
+    }
+    if !kwok.is_file() {
+        build_kwok(&versions, &kwok)?;
     }
     Ok(assets)
 }
@@ -138,6 +144,23 @@ fn build(versions: &Path, assets: &Path) -> Result<()> {
     clear(&module)
 }
 
+/// A program of its own, with dependencies of its own.
+fn build_kwok(versions: &Path, kwok: &Path) -> Result<()> {
+    say(&format!("kube-env: building kwok {KWOK_VERSION} (about 2 minutes on two cores, once)"));
+    let folder = versions.join(format!("kwok-{KWOK_VERSION}.partial"));
+    clear(&folder)?;
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot create {}", folder.display()))?;
+    let package = format!("sigs.k8s.io/kwok/cmd/kwok@v{KWOK_VERSION}");
+    let mut install = Command::new("go");
+    install.args(["install", "-trimpath", "-ldflags", "-s -w", &package]);
+    read(alone(install.current_dir(&folder).env("GOBIN", &folder)))?;
+    let built = folder.join("kwok");
+    std::fs::rename(&built, kwok)
+        .with_context(|| format!("cannot move {} to {}", built.display(), kwok.display()))?;
+    clear(&folder)
+}
+
 /// Without these the server calls itself v0.0.0, and feature gates and clients misbehave.
 fn version_flags() -> String {
     let mut numbers = VERSION.split('.');
@@ -163,14 +186,12 @@ fn staged_modules(manifest: &str) -> Vec<&str> {
 
 /// Runs go in the folder, with its messages on our stderr; returns its stdout.
 fn go(folder: &Path, arguments: &[&str]) -> Result<String> {
-    read(
-        Command::new("go")
-            .args(arguments)
-            .current_dir(folder)
-            .env("CGO_ENABLED", "0")
-            .env("GOWORK", "off")
-            .env_remove("GOFLAGS"),
-    )
+    read(alone(Command::new("go").args(arguments).current_dir(folder)))
+}
+
+/// Whatever else go is told to do here is for other builds.
+fn alone(go: &mut Command) -> &mut Command {
+    go.env("CGO_ENABLED", "0").env("GOWORK", "off").env_remove("GOFLAGS")
 }
 
 fn clear(folder: &Path) -> Result<()> {

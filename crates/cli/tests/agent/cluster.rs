@@ -15,12 +15,15 @@ use sojourn_api::group::machine::DrainReply;
 use crate::client;
 use crate::control_plane::{ControlPlane, Extra};
 use crate::folder::Folder;
-use crate::nodes;
 use crate::process::{Running, command, sojourn};
 use crate::wait::eventually;
 
-const CONTROLLERS: &[&str] =
-    &["replicaset-controller", "daemonset-controller", "disruption-controller"];
+const CONTROLLERS: &[&str] = &[
+    "replicaset-controller",
+    "daemonset-controller",
+    "disruption-controller",
+    "node-lifecycle-controller",
+];
 const TOKEN: &str = "agent-token";
 /// Where the Machines are.
 const NAMESPACE: &str = "default";
@@ -28,7 +31,7 @@ const NAMESPACE: &str = "default";
 pub(crate) struct Cluster {
     pub(crate) client: Client,
     agent_kubeconfig: PathBuf,
-    _nodes: tokio::task::JoinHandle<()>,
+    _kwok: Running,
     _plane: ControlPlane,
     _folder: Folder,
 }
@@ -57,9 +60,9 @@ impl Cluster {
         let mut config: Value = serde_json::from_str(&text).expect("JSON");
         config["users"][0]["user"] = json!({"token": TOKEN});
         std::fs::write(&agent_kubeconfig, config.to_string()).expect("written");
-        let nodes = tokio::spawn(nodes::play(client.clone()));
+        let kwok = kubelets(&assets, &plane.kubeconfig());
         let cluster =
-            Self { client, agent_kubeconfig, _nodes: nodes, _plane: plane, _folder: folder };
+            Self { client, agent_kubeconfig, _kwok: kwok, _plane: plane, _folder: folder };
         for role in ["sojourn-drain-agent", "sojourn-group-drainer"] {
             cluster.create(binding(role)).await;
         }
@@ -99,23 +102,25 @@ impl Cluster {
         }
     }
 
-    /// A Node that Pods can be bound to.
+    /// A Node that Pods can be bound to, once it is ready.
     pub(crate) async fn node(&self, name: &str, provider_id: &str) {
         let room = json!({"cpu": "8", "memory": "16Gi", "pods": "110"});
-        let ready = json!([{"type": "Ready", "status": "True"}]);
         self.create(json!({
             "apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
             "spec": {"providerID": provider_id},
+            "status": {"allocatable": room, "capacity": room},
         }))
         .await;
-        let api: Api<Node> = Api::all(self.client.clone());
-        let status =
-            json!({"status": {"allocatable": room, "capacity": room, "conditions": ready}});
-        let params = PatchParams::default();
-        api.patch_status(name, &params, &Patch::Merge(&status)).await.expect("a status");
-        // Kubernetes taints what is new; nobody here takes that away.
-        let usable = json!({"spec": {"taints": null}});
-        api.patch(name, &params, &Patch::Merge(&usable)).await.expect("no taints");
+        eventually(&format!("{name} is ready and without taints"), async || {
+            let api: Api<Node> = Api::all(self.client.clone());
+            let node = api.get(name).await.expect("it is there");
+            let tainted = node.spec?.taints.is_some_and(|taints| !taints.is_empty());
+            let conditions = node.status?.conditions.unwrap_or_default();
+            let is_ready =
+                conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True");
+            (is_ready && !tainted).then_some(())
+        })
+        .await;
     }
 
     pub(crate) async fn machine(&self, name: &str, provider_id: Option<&str>) {
@@ -192,6 +197,16 @@ impl Cluster {
         let events = api.list(&ListParams::default().fields(&fields)).await.expect("a list");
         events.items.into_iter().filter_map(|event| event.message).collect()
     }
+}
+
+/// kwok, which does for Nodes and their Pods what kubelets do: Nodes become ready and stay so, Pods
+/// run, and go when they are deleted.
+fn kubelets(assets: &Path, kubeconfig: &Path) -> Running {
+    let mut kwok = Command::new(assets.join("kwok"));
+    kwok.arg("--kubeconfig").arg(kubeconfig);
+    kwok.args(["--manage-all-nodes", "--node-lease-duration-seconds", "40", "--config"]);
+    kwok.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agent/kwok.yaml"));
+    Running::start(kwok)
 }
 
 /// Applies what `sojourn crds` prints, as people do.

@@ -1,10 +1,10 @@
 //! `sojourn drain-agent` on a real control plane: scheduler, ReplicaSets, DaemonSets and
 //! PodDisruptionBudgets are Kubernetes' own, and so are the agent's rights. Nodes have no kubelets;
-//! `nodes.rs` plays them.
+//! kwok plays them.
 //!
 //! | variable of the environment | meaning                                            |
 //! |-----------------------------|----------------------------------------------------|
-//! | `KUBEBUILDER_ASSETS`        | folder of kubectl and the programs of a control plane |
+//! | `KUBEBUILDER_ASSETS`        | folder of kubectl, kwok and the programs of a control plane |
 //! | `SOJOURN_REQUIRE_KUBE`      | `1`: fail rather than skip without those           |
 
 #![expect(clippy::print_stdout, reason = "what was skipped")]
@@ -22,7 +22,6 @@ mod folder;
 #[path = "../../../apiserver/tests/conformance/identity.rs"]
 #[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
 mod identity;
-mod nodes;
 #[path = "../it/process.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod process;
