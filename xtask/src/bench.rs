@@ -1,6 +1,7 @@
 //! `cargo xtask bench engine`: the embedded API server measured beside a real one.
 //! `cargo xtask bench node`: Pods as processes.
 //! `cargo xtask bench lab`: the lab family, from one decision to 100,000 instances.
+//! `cargo xtask bench group`: the group family, from a timer to 100,000 machines.
 
 use std::path::Path;
 use std::process::Command;
@@ -29,6 +30,11 @@ pub(crate) fn node(root: &Path, arguments: &[String]) -> Result<()> {
 /// Runs the benchmark of the lab family; a full run writes its figures into the document.
 pub(crate) fn lab(root: &Path, arguments: &[String]) -> Result<()> {
     full_or_quick(root, "lab", arguments)
+}
+
+/// Runs the benchmark of the group family; a full run writes its figures into the document.
+pub(crate) fn group(root: &Path, arguments: &[String]) -> Result<()> {
+    full_or_quick(root, "group", arguments)
 }
 
 fn full_or_quick(root: &Path, name: &str, arguments: &[String]) -> Result<()> {

@@ -38,6 +38,7 @@ usage: cargo xtask TASK
                            measures the embedded API server beside a real one (or alone)
   bench node [--quick]     measures Pods: start, end, and what they cost while idle
   bench lab [--quick]      measures the lab family: decisions, lateness, 100,000 instances
+  bench group [--quick]    measures the group family: lateness, a roll, 100,000 machines
 ";
 
 fn main() -> ExitCode {
@@ -80,6 +81,7 @@ fn perform(task: &str, rest: &[String]) -> Option<Result<()>> {
         ("bench", [what, rest @ ..]) if what == "engine" => bench::engine(&root, rest),
         ("bench", [what, rest @ ..]) if what == "node" => bench::node(&root, rest),
         ("bench", [what, rest @ ..]) if what == "lab" => bench::lab(&root, rest),
+        ("bench", [what, rest @ ..]) if what == "group" => bench::group(&root, rest),
         ("conformance", rest) => {
             let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
             match rest.as_slice() {

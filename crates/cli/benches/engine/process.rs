@@ -71,12 +71,7 @@ impl Processes {
     }
 
     fn memory(&self, field: &str) -> Option<f64> {
-        let of = |child: &Child| {
-            let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
-            let line = status.lines().find_map(|line| line.strip_prefix(field))?;
-            line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()
-        };
-        self.children.iter().map(of).sum::<Option<f64>>().map(|kibibytes| kibibytes * 1024.0)
+        self.children.iter().map(|child| memory_of(&child.id().to_string(), field)).sum()
     }
 
     /// Processor time used so far, of all together.
@@ -88,6 +83,14 @@ impl Processes {
 /// Processor time that this process, the clients' one, has used so far.
 pub(crate) fn own_processor() -> Option<Duration> {
     processor_of("self")
+}
+
+/// Bytes of a process, as its line with this name says.
+pub(crate) fn memory_of(process: &str, field: &str) -> Option<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    let kibibytes = line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()?;
+    Some(kibibytes * 1024.0)
 }
 
 fn processor_of(process: &str) -> Option<Duration> {

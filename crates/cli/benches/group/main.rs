@@ -1,0 +1,77 @@
+//! Benchmarks of the group family: `cargo xtask bench group`.
+//!
+//! The embedded API, on disk and with its admission, and the family's controllers run in the process
+//! of the benchmark, since nobody else has the provider `fake`. A release build of `sojourn up`
+//! prepares the data, so that kinds, roles and accounts are as people have them.
+
+#[path = "../engine/command.rs"]
+mod command;
+#[path = "../engine/document.rs"]
+mod document;
+mod fleet;
+mod lateness;
+#[path = "../engine/machine.rs"]
+mod machine;
+#[path = "../engine/number.rs"]
+mod number;
+mod plan;
+#[path = "../engine/process.rs"]
+mod process;
+#[path = "../lab/report.rs"]
+#[allow(dead_code, reason = "the benchmark of the lab, whose it is, uses all of it")]
+mod report;
+mod rest;
+mod roll;
+#[path = "../engine/scratch.rs"]
+mod scratch;
+#[path = "../lab/up.rs"]
+#[allow(dead_code, reason = "the benchmark of the lab, whose it is, uses all of it")]
+mod up;
+mod world;
+
+use anyhow::Result;
+
+use crate::command::Wanted;
+use crate::document::Document;
+use crate::machine::Machine;
+use crate::plan::Plan;
+use crate::report::Report;
+use crate::scratch::Scratch;
+use crate::up::Home;
+
+fn main() -> Result<()> {
+    command::main(Plan::FULL, Plan::QUICK, run)
+}
+
+async fn run(wanted: Wanted<Plan>) -> Result<()> {
+    let document = wanted.into.map(|path| Document::open(path, "group")).transpose()?;
+    let scratch = Scratch::make("group")?;
+    let mut machine = Machine::look(scratch.path())?;
+    let (plan, mut report) = (wanted.plan, Report::default());
+
+    // First, while this process has nothing else in memory.
+    say(&format!("{} machines of {} groups at rest", plan.resting(), plan.groups));
+    rest::measure(&Home::new(scratch.folder()?)?, &plan, &mut report).await?;
+    machine.note_load();
+    say(&format!("{} groups and {} machines on demand that are due", plan.due, plan.due));
+    lateness::measure(&Home::new(scratch.folder()?)?, &plan, &mut report).await?;
+    machine.note_load();
+    say(&format!("a roll of {} machines, {} at a time", plan.rolled, plan.budget));
+    roll::measure(&Home::new(scratch.folder()?)?, &plan, &mut report).await?;
+    machine.note_load();
+
+    let text = format!("{machine}\n\n{}", report.tables());
+    print(&text);
+    document.map_or(Ok(()), |document| document.write(&text))
+}
+
+/// One line for the person who waits.
+#[expect(clippy::print_stderr, reason = "a benchmark has a person to talk to, and no log")]
+fn say(line: &str) {
+    eprintln!("{line}");
+}
+
+#[expect(clippy::print_stdout, reason = "the tables are what a benchmark is run for")]
+fn print(text: &str) {
+    println!("{text}");
+}

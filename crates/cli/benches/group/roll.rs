@@ -1,0 +1,113 @@
+//! A roll: every machine of a large group is replaced.
+
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use jiff::Timestamp;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use sojourn_api::group::{InstanceGroup, Machine};
+use sojourn_api::name::group::ROTATE;
+use sojourn_drivers::machine::fake::{Fake, Script};
+use tokio::sync::oneshot;
+use tokio::time::Duration;
+
+use crate::fleet::Fleet;
+use crate::number::count;
+use crate::plan::Plan;
+use crate::process::own_processor;
+use crate::report::{Goal, Report, Unit};
+use crate::say;
+use crate::up::Home;
+use crate::world::World;
+
+const SECTION: &str = "a roll of one group";
+/// How many times the ideal it may take.
+const GOAL: f64 = 1.2;
+const PATIENCE: Duration = Duration::from_secs(900);
+/// Times of creation are whole seconds; a roll is of what was created before it.
+const A_SECOND: Duration = Duration::from_millis(1_100);
+
+/// What was seen of a roll.
+#[derive(Debug, Default)]
+struct Seen {
+    there: usize,
+    most: usize,
+    gone: usize,
+}
+
+pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Result<()> {
+    World::prepare(home).await?;
+    let fake = Fake::new(Script { boot: plan.boot, ..Script::default() });
+    let world = World::open(home, &fake).await?;
+    let fleet = Fleet(world.people.clone());
+    fleet.namespaces(1).await?;
+    let spec = json!({
+        "size": plan.rolled, "surge": plan.budget, "drainTimeout": "0s",
+        "budgets": [{"max": plan.budget}],
+        "template": {"provider": "fake", "config": {"image": "v1"}},
+        "expiry": {"eligibleAge": "20d"},
+    });
+    let started = Instant::now();
+    fleet.groups(1, Duration::ZERO, &spec).await?;
+    world.until_armed(1).await?;
+    let name = format!("{} machines made and at rest", plan.rolled);
+    report.note(SECTION, name, Unit::Seconds, started.elapsed().as_secs_f64());
+    tokio::time::sleep(A_SECOND).await;
+
+    say("rolling");
+    let (watches, watching) = oneshot::channel();
+    let seeing = tokio::spawn({
+        let (fleet, rolled) = (fleet.clone(), plan.rolled);
+        async move {
+            let mut seen = Seen { there: rolled, most: rolled, gone: 0 };
+            let saw = |machine: Machine, gone: bool| {
+                if gone {
+                    seen.gone += 1;
+                    seen.there -= 1;
+                } else if machine.status.is_none() && machine.metadata.generation == Some(1) {
+                    seen.there += 1;
+                    seen.most = seen.most.max(seen.there);
+                }
+                seen.gone == rolled
+            };
+            fleet.watch(watches, saw).await.map(|()| (seen, Instant::now()))
+        }
+    });
+    watching.await.context("the watch did not begin")?;
+    let used = || own_processor().context("cannot tell what this process uses");
+    let (started, before) = (Instant::now(), used()?);
+    let looks = world.family.looks();
+    let version = world.engine.version();
+    let groups: Api<InstanceGroup> = Api::namespaced(world.people.clone(), "team-0");
+    let asked = json!({"metadata": {"annotations": {ROTATE: format!("{:.0}", Timestamp::now())}}});
+    groups.patch("group-0", &PatchParams::default(), &Patch::Merge(&asked)).await?;
+    let seen = tokio::time::timeout(PATIENCE, seeing).await;
+    let (seen, ended) = seen.context("the roll does not end")???;
+    let (took, used) = (ended.duration_since(started), used()?.saturating_sub(before));
+    let (looks, writes) = (world.family.looks() - looks, world.engine.version() - version);
+    world.until_armed(1).await?;
+    let counted = fleet.counted(|_| true).await?;
+    ensure!(counted[0] == plan.rolled, "after the roll there are {} machines", counted[0]);
+    ensure!(
+        seen.most <= plan.rolled + plan.budget,
+        "there were {} machines at the same time",
+        seen.most
+    );
+    world.close().await;
+
+    let ideal = plan.boot.as_secs_f64() * count(plan.rolled.div_ceil(plan.budget));
+    let how = format!("{} machines, {} at a time", plan.rolled, plan.budget);
+    report.note(SECTION, format!("{how}, the ideal"), Unit::Seconds, ideal);
+    report.note(SECTION, format!("{how}, as seen"), Unit::Seconds, took.as_secs_f64());
+    report.goal(Goal::AtMost(GOAL * ideal));
+    report.note(SECTION, "times the ideal", Unit::Number, took.as_secs_f64() / ideal);
+    report.goal(Goal::AtMost(GOAL));
+    let each = used.as_secs_f64() * 1e6 / count(plan.rolled);
+    report.note(SECTION, "processor time per machine", Unit::Microseconds, each);
+    let each = count(usize::try_from(writes)?) / count(plan.rolled);
+    report.note(SECTION, "writes per machine", Unit::Number, each);
+    report.note(SECTION, "looks at the group", Unit::Number, count(usize::try_from(looks)?));
+    Ok(())
+}
