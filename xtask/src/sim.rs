@@ -9,6 +9,8 @@ use crate::process::{cargo, run as start, say};
 /// How much is simulated, unless the command line says otherwise.
 const SEEDS: u64 = 200;
 const DAYS: u64 = 30;
+/// People come and go during a few days; in less, nothing could become of what they did.
+const FEWEST_DAYS: u64 = 4;
 /// How many seeds CI simulates, unless the environment says otherwise.
 const SHARE: u64 = 24;
 
@@ -57,7 +59,10 @@ fn asked(arguments: &[String]) -> Result<(u64, u64)> {
     match arguments {
         [] => Ok((SEEDS, DAYS)),
         [seeds] => Ok((number(seeds)?, DAYS)),
-        [seeds, days] => Ok((number(seeds)?, number(days)?)),
+        [seeds, days] => match number(days)? {
+            days if days < FEWEST_DAYS => bail!("a simulation has {FEWEST_DAYS} days at least"),
+            days => Ok((number(seeds)?, days)),
+        },
         _ => bail!("usage: cargo xtask sim [SEEDS [DAYS]]"),
     }
 }
@@ -76,7 +81,8 @@ mod tests {
         assert_eq!(asked("3"), Ok((3, DAYS)));
         assert_eq!(asked("3 5"), Ok((3, 5)));
         assert_eq!(asked("many"), Err("`many` is not a number".to_owned()));
-        assert_eq!(asked("3 0"), Err("nothing is simulated with 0 of something".to_owned()));
+        assert_eq!(asked("3 3"), Err("a simulation has 4 days at least".to_owned()));
+        assert_eq!(asked("0"), Err("nothing is simulated with 0 of something".to_owned()));
         assert_eq!(asked("1 2 3"), Err("usage: cargo xtask sim [SEEDS [DAYS]]".to_owned()));
     }
 }

@@ -26,8 +26,26 @@ const SECTION: &str = "a roll of one group";
 /// How many times the ideal it may take.
 const GOAL: f64 = 1.2;
 const PATIENCE: Duration = Duration::from_secs(900);
+const POLL: Duration = Duration::from_millis(100);
 /// Times of creation are whole seconds; a roll is of what was created before it.
 const A_SECOND: Duration = Duration::from_millis(1_100);
+
+/// As the fleet calls its first one.
+const GROUP: &str = "group-0";
+
+/// Waits until so many machines of the group are ready.
+async fn until_ready(groups: &Api<InstanceGroup>, wanted: usize) -> Result<()> {
+    let started = Instant::now();
+    loop {
+        let status = groups.get(GROUP).await?.status.unwrap_or_default();
+        let ready = status.replicas.unwrap_or_default().ready;
+        if usize::try_from(ready)? == wanted {
+            return Ok(());
+        }
+        ensure!(started.elapsed() < PATIENCE, "of {wanted} machines {ready} are ready");
+        tokio::time::sleep(POLL).await;
+    }
+}
 
 /// What was seen of a roll.
 #[derive(Debug, Default)]
@@ -51,6 +69,8 @@ pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Re
     });
     let started = Instant::now();
     fleet.groups(1, Duration::ZERO, &spec).await?;
+    let groups: Api<InstanceGroup> = Api::namespaced(world.people.clone(), "team-0");
+    until_ready(&groups, plan.rolled).await?;
     world.until_armed(1).await?;
     let name = format!("{} machines made and at rest", plan.rolled);
     report.note(SECTION, name, Unit::Seconds, started.elapsed().as_secs_f64());
@@ -80,9 +100,8 @@ pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Re
     let (started, before) = (Instant::now(), used()?);
     let looks = world.family.looks();
     let version = world.engine.version();
-    let groups: Api<InstanceGroup> = Api::namespaced(world.people.clone(), "team-0");
     let asked = json!({"metadata": {"annotations": {ROTATE: format!("{:.0}", Timestamp::now())}}});
-    groups.patch("group-0", &PatchParams::default(), &Patch::Merge(&asked)).await?;
+    groups.patch(GROUP, &PatchParams::default(), &Patch::Merge(&asked)).await?;
     let seen = tokio::time::timeout(PATIENCE, seeing).await;
     let (seen, ended) = seen.context("the roll does not end")???;
     let (took, used) = (ended.duration_since(started), used()?.saturating_sub(before));

@@ -45,17 +45,54 @@ impl Cluster {
     }
 
     fn kubectl(&self, words: &[&str]) -> Ended {
-        let mut kubectl = Command::new(&self.kubectl);
-        kubectl.args(words).arg("--kubeconfig").arg(self.plane.kubeconfig());
-        let ended = Running::start_reading(kubectl, Stdio::null()).ended();
+        let ended = self.try_kubectl(words);
         assert_eq!(ended.code, Some(0), "kubectl {words:?}: {}", ended.stderr);
         ended
     }
 
+    fn try_kubectl(&self, words: &[&str]) -> Ended {
+        let mut kubectl = Command::new(&self.kubectl);
+        kubectl.args(words).arg("--kubeconfig").arg(self.plane.kubeconfig());
+        Running::start_reading(kubectl, Stdio::null()).ended()
+    }
+
     fn apply(&self, manifest: &str) {
+        let ended = self.try_to_apply(manifest);
+        assert_eq!(ended.code, Some(0), "{manifest}: {}", ended.stderr);
+    }
+
+    fn try_to_apply(&self, manifest: &str) -> Ended {
         let file = self.folder.join("applied.yaml");
         std::fs::write(&file, manifest).expect("a file in a new folder");
-        self.kubectl(&["apply", "--server-side", "--filename", &file.display().to_string()]);
+        self.try_kubectl(&["apply", "--server-side", "--filename", &file.display().to_string()])
+    }
+
+    /// What no schema can tell is refused by the webhook, with the field and a sentence.
+    fn assert_admission_refuses(&self) {
+        let pod = json!({"spec": {"containers": [{"name": "c", "image": "none"}]}});
+        let night = json!({"cron": "0 2 * * *", "duration": "2h", "timeZone": "Moon/Far_Side"});
+        for (spec, words) in [
+            (
+                json!({"size": 1, "template": {"provider": "moon", "config": {}}}),
+                "spec.template.provider is no provider that is registered; there is pod",
+            ),
+            (
+                json!({
+                    "size": 1, "template": {"provider": "pod", "pod": pod},
+                    "budgets": [{"max": 1, "allow": [night]}],
+                }),
+                "\"Moon/Far_Side\" is no time zone that is known",
+            ),
+        ] {
+            let group = json!({
+                "apiVersion": "group.sojourn.dev/v1alpha1", "kind": "InstanceGroup",
+                "metadata": {"name": "bad", "namespace": "default"}, "spec": spec,
+            });
+            let refused = self.try_to_apply(&group.to_string());
+            assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+            assert!(refused.stderr.contains("denied the request"), "{}", refused.stderr);
+            assert!(refused.stderr.contains(words), "{}", refused.stderr);
+        }
     }
 
     /// With admission on a port of its own: here no Service stands before the replicas.
@@ -139,6 +176,7 @@ async fn real_replicas_of_the_operator_act_one_at_a_time() {
     let leader = identity(&first);
     assert_eq!(cluster.lease(), (leader.clone(), 1));
     cluster.assert_somebody_acts("first");
+    cluster.assert_admission_refuses();
     let (registered, certificate) = cluster.webhook();
     let second = cluster.operator();
     let waits = second.stderr_line("Standing by as ");

@@ -43,7 +43,7 @@ pub struct Started {
 }
 
 /// What is remembered of one machine.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Hash, Default)]
 pub struct Machine {
     pub phase: Phase,
     /// The provider's name for it, once it is known.
@@ -67,7 +67,7 @@ pub struct Machine {
     pub error: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Phase {
     /// Its object is there; the provider was not asked yet.
     #[default]
@@ -84,7 +84,7 @@ pub enum Phase {
 }
 
 /// The way of one machine out, with or without another in its place. One machine has one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Rotation {
     /// Also the id of its drain.
     pub id: String,
@@ -102,7 +102,7 @@ pub struct Rotation {
     pub drain: Option<Drain>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Drain {
     pub started_at: Timestamp,
     /// A promise: it never moves.
@@ -112,7 +112,7 @@ pub struct Drain {
     pub message: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RotationPhase {
     /// It is decided; its replacement has a name.
     Reserved,
@@ -145,7 +145,7 @@ pub enum Tier {
 }
 
 /// An announcement: a promise that does not move earlier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Warned {
     pub at: Timestamp,
     pub deadline: Timestamp,

@@ -31,6 +31,7 @@ use super::reconcile::Verdict;
 use super::standing::{blocked_by, open_rotations, replicas, selector};
 use super::subject::{Guest, Member, Subject};
 use super::transition;
+use super::view::Facts;
 use crate::condition::{Generation, merged};
 use crate::frame::RequestError;
 
@@ -293,6 +294,10 @@ impl Report<'_> {
     fn of(&self, member: &Member, next: &state::Machine) -> Option<MachineStatus> {
         let view = member.view();
         let health = health(self.seen);
+        let facts = self.facts(next, health);
+        if facts.is_some_and(|facts| view.published.follows_from(facts)) {
+            return None;
+        }
         let mut status = MachineStatus {
             observed_generation: view.generation,
             health: Some(health),
@@ -306,7 +311,19 @@ impl Report<'_> {
         // The status speaks of one generation as a whole.
         let generation = Generation { now: None, observed: None };
         status.conditions = merged(&view.published.conditions(), told, generation, self.now);
-        view.published.differs(&status).then_some(status)
+        if view.published.differs(&status) {
+            return Some(status);
+        }
+        if let Some(facts) = facts {
+            view.published.note(facts);
+        }
+        None
+    }
+
+    /// What the status is written from, unless there is more to it than with most machines.
+    fn facts(&self, next: &state::Machine, health: Health) -> Option<Facts> {
+        let usual = self.problem.is_none() && self.ignored.is_empty() && self.why.is_empty();
+        usual.then(|| Facts::of(&(next, health as u8, self.expires_at)))
     }
 }
 

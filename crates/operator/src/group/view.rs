@@ -14,7 +14,7 @@ use sojourn_api::name::group::MACHINE_FINALIZER;
 use sojourn_core::group::{intent, state};
 
 use self::memory::Memory;
-pub(crate) use self::published::Published;
+pub(crate) use self::published::{Facts, Published};
 use super::pool::Pool;
 
 /// A Machine as it was last seen.

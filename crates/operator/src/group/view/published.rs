@@ -1,7 +1,8 @@
 //! What a machine's status says: enough to tell whether it says the same now.
 
-use std::hash::{DefaultHasher, Hasher as _};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -9,10 +10,20 @@ use sojourn_api::group::status::MachineStatus;
 use sojourn_api::name::group::condition::OF_MACHINES;
 
 /// A status, as its digest, and its conditions, as what later ones depend on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Published {
     digest: u64,
     conditions: Box<[Since]>,
+    /// The facts that came to this very status when they were last written down. A large group has
+    /// thousands of machines to which nothing happens whenever something happens to one.
+    facts: AtomicU64,
+}
+
+/// The facts are no part of what it says.
+impl PartialEq for Published {
+    fn eq(&self, other: &Self) -> bool {
+        self.digest == other.digest && self.conditions == other.conditions
+    }
 }
 
 /// One condition: since when it is as it is.
@@ -25,14 +36,24 @@ struct Since {
 
 impl Published {
     pub(super) fn of(status: Option<&MachineStatus>) -> Self {
-        let Some(status) = status else { return Self { digest: 0, conditions: Box::default() } };
+        let Some(status) = status else { return Self::default() };
         let known = |one: &Condition| {
             let kind = OF_MACHINES.into_iter().find(|kind| *kind == one.type_)?;
             let second = one.last_transition_time.0.as_second();
             Some(Since { second, kind, holds: one.status == "True" })
         };
         let conditions = status.conditions.iter().filter_map(known).collect();
-        Self { digest: digest(status), conditions }
+        Self { digest: digest(status), conditions, facts: AtomicU64::default() }
+    }
+
+    /// Whether these facts are known to come to this status.
+    pub(crate) fn follows_from(&self, facts: Facts) -> bool {
+        self.facts.load(Ordering::Relaxed) == facts.0
+    }
+
+    /// These facts come to this status.
+    pub(crate) fn note(&self, facts: Facts) {
+        self.facts.store(facts.0, Ordering::Relaxed);
     }
 
     /// Whether a status says something else.
@@ -51,6 +72,19 @@ impl Published {
             observed_generation: None,
         });
         told.collect()
+    }
+}
+
+/// A digest of everything that a status is written from, beside the object itself and the time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts(u64);
+
+impl Facts {
+    pub(crate) fn of(facts: &impl Hash) -> Self {
+        let mut hasher = DefaultHasher::new();
+        facts.hash(&mut hasher);
+        // Zero is nobody's.
+        Self(hasher.finish().max(1))
     }
 }
 
