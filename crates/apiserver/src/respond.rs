@@ -108,7 +108,7 @@ pub(crate) fn object(
     stored: &Stored,
     form: Form,
 ) -> Result<Response<Body>, ApiError> {
-    let mut out = Vec::with_capacity(stored.json().len() + 64);
+    let mut out = Vec::with_capacity(stored.len() + 64);
     match form {
         Form::Json => write_object(call, stored, &mut out),
         Form::Partial { list: true, .. } => {
@@ -133,7 +133,7 @@ pub(crate) fn object(
 pub(crate) fn write_object(call: &Call, stored: &Stored, out: &mut Vec<u8>) {
     if call.endpoint.serves_as_stored(stored) {
         out.extend_from_slice(call.endpoint.version().header.as_bytes());
-        out.extend_from_slice(stored.body());
+        stored.write_body(out);
     } else {
         let object = call.endpoint.to_object(stored);
         serde_json::to_writer(out, &object).expect("writing JSON to memory cannot fail");
@@ -146,7 +146,7 @@ fn write_item(call: &Call, stored: &Stored, out: &mut Vec<u8>) {
         write_object(call, stored, out);
     } else if call.endpoint.serves_as_stored(stored) {
         out.push(b'{');
-        out.extend_from_slice(stored.body());
+        stored.write_body(out);
     } else {
         let mut object = call.endpoint.to_object(stored);
         object.remove("apiVersion");
@@ -167,8 +167,8 @@ pub(crate) fn write_partial(
     version: MetaVersion,
     out: &mut Vec<u8>,
 ) -> Result<(), ApiError> {
-    let parsed: OnlyMetadata<'_> =
-        serde_json::from_slice(stored.json()).map_err(ApiError::internal)?;
+    let json = stored.json();
+    let parsed: OnlyMetadata<'_> = serde_json::from_slice(&json).map_err(ApiError::internal)?;
     out.extend_from_slice(br#"{"kind":"PartialObjectMetadata","apiVersion":""#);
     out.extend_from_slice(version.api_version().as_bytes());
     out.extend_from_slice(br#"","metadata":"#);

@@ -7,6 +7,7 @@ mod lock;
 mod object;
 mod sqlite;
 mod table;
+mod text;
 mod writer;
 
 use std::collections::HashMap;

@@ -534,8 +534,7 @@ impl Endpoint {
             Rules::Builtin(builtin) => builtin.view.is_none(),
             Rules::Custom(custom) => {
                 stored.version >= custom.schema_since
-                    && (self.same_schema(custom)
-                        || stored.json().starts_with(self.version().header.as_bytes()))
+                    && (self.same_schema(custom) || stored.has_header(&self.version().header))
             }
         }
     }

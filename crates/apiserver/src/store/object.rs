@@ -4,11 +4,13 @@
 //! (swapped when another version of the kind is asked for), then `metadata` with
 //! `resourceVersion` first, so that the writer only splices digits in at a known place.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::text::Text;
 use crate::json::{Access, Object};
 
 const METADATA_OPEN: &str = r#""metadata":{"resourceVersion":""#;
@@ -20,7 +22,7 @@ pub(crate) struct Stored {
     pub(crate) key: Arc<str>,
     pub(crate) version: u64,
     pub(crate) index: Index,
-    json: Box<[u8]>,
+    text: Text,
     body_at: u16,
 }
 
@@ -98,15 +100,15 @@ impl Draft {
         // The tail begins with the quote that ends the version, and a comma.
         let rest = self.tail.get(2..).unwrap_or_default();
         let json = [self.header.as_bytes(), br#""metadata":{"#, rest].concat();
-        self.stored(key, 0, json, body_at)
+        self.stored(key, 0, &json, body_at)
     }
 
-    fn stored(&self, key: Arc<str>, version: u64, json: Vec<u8>, body_at: usize) -> Stored {
+    fn stored(&self, key: Arc<str>, version: u64, json: &[u8], body_at: usize) -> Stored {
         Stored {
             key,
             version,
             index: self.index.clone(),
-            json: json.into_boxed_slice(),
+            text: Text::of(json),
             body_at: u16::try_from(body_at).expect("group, version and kind are short"),
         }
     }
@@ -121,7 +123,7 @@ impl Draft {
         json.extend_from_slice(METADATA_OPEN.as_bytes());
         json.extend_from_slice(digits.as_bytes());
         json.extend_from_slice(&self.tail);
-        self.stored(key, version, json, body_at)
+        self.stored(key, version, &json, body_at)
     }
 }
 
@@ -133,33 +135,38 @@ fn member(out: &mut Vec<u8>, key: &str, value: &Value) {
 
 impl Stored {
     /// The whole object in its storage version.
-    pub(crate) fn json(&self) -> &[u8] {
-        &self.json
+    pub(crate) fn json(&self) -> Cow<'_, [u8]> {
+        self.text.whole()
     }
 
-    /// The text after the header: prepend one (or `{`) to get an object.
-    pub(crate) fn body(&self) -> &[u8] {
-        &self.json[usize::from(self.body_at)..]
+    /// How long [`Self::json`] is.
+    pub(crate) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Whether [`Self::json`] begins with this header.
+    pub(crate) fn has_header(&self, header: &str) -> bool {
+        self.text.own().starts_with(header.as_bytes())
+    }
+
+    /// Appends the text after the header: put one (or `{`) before it to get an object.
+    pub(crate) fn write_body(&self, out: &mut Vec<u8>) {
+        self.text.write_from(usize::from(self.body_at), out);
     }
 
     pub(crate) fn to_value(&self) -> Object {
-        serde_json::from_slice(&self.json).expect("what is stored was serialised here")
+        serde_json::from_slice(&self.json()).expect("what is stored was serialised here")
     }
 
     /// The same state under another version: what a DELETED event carries.
     pub(crate) fn at_version(&self, version: u64) -> Self {
         let start = usize::from(self.body_at) + METADATA_OPEN.len();
-        let old = self.json[start..].iter().position(|b| *b == b'"').unwrap_or(0);
-        let digits = version.to_string();
-        let mut json = Vec::with_capacity(self.json.len() + digits.len());
-        json.extend_from_slice(&self.json[..start]);
-        json.extend_from_slice(digits.as_bytes());
-        json.extend_from_slice(&self.json[start + old..]);
+        let old = self.text.own()[start..].iter().position(|b| *b == b'"').unwrap_or(0);
         Self {
             key: self.key.clone(),
             version,
             index: self.index.clone(),
-            json: json.into_boxed_slice(),
+            text: self.text.replacing(start..start + old, version.to_string().as_bytes()),
             body_at: self.body_at,
         }
     }
@@ -171,7 +178,7 @@ impl Stored {
             key: self.key.clone(),
             version: self.version,
             index,
-            json: self.json.clone(),
+            text: self.text.clone(),
             body_at: self.body_at,
         }
     }
@@ -189,11 +196,11 @@ impl Stored {
         key: Arc<str>,
         version: u64,
         expires: Option<i64>,
-        json: Box<[u8]>,
+        json: &[u8],
     ) -> Result<Self, LoadError> {
         let damaged = |why: &str| LoadError { key: key.to_string(), why: why.to_owned() };
         let parsed: OnDisk<'_> =
-            serde_json::from_slice(&json).map_err(|e| damaged(&e.to_string()))?;
+            serde_json::from_slice(json).map_err(|e| damaged(&e.to_string()))?;
         let header = header(&parsed.api_version, &parsed.kind);
         if !json.starts_with(header.as_bytes()) {
             return Err(damaged("the text does not begin with apiVersion and kind"));
@@ -212,7 +219,7 @@ impl Stored {
             expires,
             deleting: metadata.deletion_timestamp.is_some(),
         };
-        Ok(Self { key, version, index, json, body_at })
+        Ok(Self { key, version, index, text: Text::of(json), body_at })
     }
 }
 
@@ -233,15 +240,15 @@ pub(crate) struct LoadError {
     why: String,
 }
 
-type Text<'a> = std::borrow::Cow<'a, str>;
+type Borrowed<'a> = std::borrow::Cow<'a, str>;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct OnDisk<'a> {
     #[serde(borrow)]
-    api_version: Text<'a>,
+    api_version: Borrowed<'a>,
     #[serde(borrow)]
-    kind: Text<'a>,
+    kind: Borrowed<'a>,
     #[serde(borrow)]
     metadata: OnDiskMetadata<'a>,
 }
@@ -250,19 +257,19 @@ struct OnDisk<'a> {
 #[serde(rename_all = "camelCase")]
 struct OnDiskMetadata<'a> {
     #[serde(borrow, default)]
-    uid: Text<'a>,
+    uid: Borrowed<'a>,
     #[serde(borrow, default)]
-    labels: std::collections::BTreeMap<Text<'a>, Text<'a>>,
+    labels: std::collections::BTreeMap<Borrowed<'a>, Borrowed<'a>>,
     #[serde(borrow, default)]
     owner_references: Vec<OnDiskOwner<'a>>,
     #[serde(borrow, default)]
-    deletion_timestamp: Option<Text<'a>>,
+    deletion_timestamp: Option<Borrowed<'a>>,
 }
 
 #[derive(Deserialize)]
 struct OnDiskOwner<'a> {
     #[serde(borrow, default)]
-    uid: Text<'a>,
+    uid: Borrowed<'a>,
 }
 
 #[cfg(test)]
@@ -282,6 +289,12 @@ mod tests {
         value.as_object().unwrap().clone()
     }
 
+    fn body(stored: &Stored) -> Vec<u8> {
+        let mut body = Vec::new();
+        stored.write_body(&mut body);
+        body
+    }
+
     #[test]
     fn the_version_is_spliced_in_and_can_be_replaced() {
         let draft = Draft::new(&sample(), &header("v1", "ConfigMap"), Box::new([]));
@@ -293,17 +306,17 @@ mod tests {
         expected["metadata"]["resourceVersion"] = json!("1000");
         assert_eq!(later.to_value(), expected);
         assert_eq!((later.namespace(), later.name()), ("ns", "x"));
-        assert!(stored.body().starts_with(b"\"metadata\""));
+        assert!(body(&stored).starts_with(b"\"metadata\""));
     }
 
     #[test]
     fn what_is_loaded_equals_what_was_stored() {
         let draft = Draft::new(&sample(), &header("v1", "ConfigMap"), Box::new([]));
         let stored = draft.at_version(key("ns", "x"), 41);
-        let loaded = Stored::load(stored.key.clone(), 41, None, stored.json().into()).unwrap();
+        let loaded = Stored::load(stored.key.clone(), 41, None, &stored.json()).unwrap();
         assert_eq!(loaded.index, stored.index);
-        assert_eq!(loaded.body(), stored.body());
-        let garbage = Stored::load("x".into(), 1, None, (*b"{}").into());
+        assert_eq!(body(&loaded), body(&stored));
+        let garbage = Stored::load("x".into(), 1, None, b"{}");
         assert!(garbage.unwrap_err().to_string().starts_with("object x cannot be read"));
     }
 }

@@ -223,7 +223,7 @@ impl Database {
     /// done, so the log only grows; then the writer copies the little that is left itself, after
     /// which the log starts anew.
     fn tend_log(&self, rows: &[Row]) {
-        let pages: usize = rows.iter().map(|row| 1 + row.object.json().len() / PAGE_BYTES).sum();
+        let pages: usize = rows.iter().map(|row| 1 + row.object.len() / PAGE_BYTES).sum();
         self.log.fresh.fetch_add(u64::try_from(pages).unwrap_or(0), Ordering::Relaxed);
         if self.log.length.load(Ordering::Relaxed) > LONG_LOG_PAGES {
             self.log.length.store(0, Ordering::Relaxed);
@@ -428,8 +428,8 @@ fn load(connection: &Connection) -> Result<Loaded, LoadFailure> {
     while let Some(row) = rows.next()? {
         let key: String = row.get(1)?;
         let at: i64 = row.get(2)?;
-        let data: Vec<u8> = row.get(4)?;
-        let object = Stored::load(key.into(), at.unsigned_abs(), row.get(3)?, data.into())
+        let data = row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?;
+        let object = Stored::load(key.into(), at.unsigned_abs(), row.get(3)?, data)
             .map_err(LoadFailure::Object)?;
         version = version.max(object.version);
         let resource = by_id.get(&row.get::<_, i64>(0)?).and_then(|n| resources.get_mut(n));

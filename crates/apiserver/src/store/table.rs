@@ -202,8 +202,8 @@ impl Table {
 
 /// What an event alone keeps in memory: the state that it replaced.
 fn cost(event: &Event) -> usize {
-    let replaced = event.previous.as_ref().map_or(0, |p| p.json().len());
-    let removed = if event.removed { event.object.json().len() } else { 0 };
+    let replaced = event.previous.as_ref().map_or(0, |p| p.len());
+    let removed = if event.removed { event.object.len() } else { 0 };
     replaced + removed + 128
 }
 
