@@ -1,16 +1,18 @@
 //! The name of an object of one kind.
 
 use std::fmt;
+use std::sync::Arc;
 
-/// Namespace and name. The namespace of a cluster-scoped object is empty.
+/// Namespace and name, which many hold at the same time. The namespace of a cluster-scoped object is
+/// empty.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    pub namespace: String,
-    pub name: String,
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
 }
 
 impl Key {
-    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+    pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 }

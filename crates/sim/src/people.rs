@@ -60,20 +60,20 @@ fn template(key: &Key, design: &Design) -> Value {
     if let Some(alerts) = alerts {
         spec["maxAlerts"] = json!(alerts);
     }
-    let metadata = json!({"name": key.name, "namespace": key.namespace});
+    let metadata = json!({"name": &*key.name, "namespace": &*key.namespace});
     json!({"apiVersion": LAB, "kind": "Template", "metadata": metadata, "spec": spec})
 }
 
 /// An instance as people write it, but for what `spec` adds.
 pub fn instance(key: &Key, template: &Key, spec: Value) -> Value {
     let mut whole = json!({
-        "template": {"name": template.name, "namespace": template.namespace},
+        "template": {"name": &*template.name, "namespace": &*template.namespace},
         "tenant": {"name": "ada"},
     });
     if let (Some(whole), Value::Object(spec)) = (whole.as_object_mut(), spec) {
         whole.extend(spec);
     }
-    let metadata = json!({"name": key.name, "namespace": key.namespace});
+    let metadata = json!({"name": &*key.name, "namespace": &*key.namespace});
     json!({"apiVersion": LAB, "kind": "Instance", "metadata": metadata, "spec": whole})
 }
 

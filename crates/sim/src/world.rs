@@ -378,7 +378,7 @@ impl World {
     pub async fn change(&self, key: &Key, change: &Value) {
         let named = json!({
             "apiVersion": "lab.sojourn.dev/v1alpha1", "kind": "Instance",
-            "metadata": {"name": key.name, "namespace": key.namespace},
+            "metadata": {"name": &*key.name, "namespace": &*key.namespace},
         });
         self.merge(&named, change).await;
     }

@@ -72,7 +72,7 @@ pub fn forecast(
 fn ids(state: &State) -> impl Iterator<Item = (&str, &str, super::state::Cause)> {
     state.machines.iter().filter_map(|(name, machine)| {
         let rotation = machine.rotation.as_ref()?;
-        Some((rotation.id.as_str(), name.as_str(), rotation.cause))
+        Some((rotation.id.as_str(), &**name, rotation.cause))
     })
 }
 
@@ -126,8 +126,8 @@ impl Future {
     }
 
     fn show(&mut self, name: &str, power: Power) {
-        let seen = self.seen.machines.entry(name.to_owned()).or_default();
-        let found = Found { id: name.to_owned(), power, interruption: None };
+        let seen = self.seen.machines.entry(name.into()).or_default();
+        let found = Found { id: name.into(), power, interruption: None };
         seen.provider = Known::Is(found);
         if power == Power::Running {
             seen.health = Known::Is(Health::Ready);
@@ -144,17 +144,17 @@ impl Future {
             Effect::Deprovision { name } => {
                 let answered = Some(Answer::Deleted);
                 let gone = Seen { provider: Known::Absent, answered, ..Seen::default() };
-                self.seen.machines.insert(name.clone(), gone);
+                self.seen.machines.insert(name.as_str().into(), gone);
                 self.boots.retain(|(_, other)| other != name);
             }
             Effect::Delete { name } => {
-                for machine in self.machines.iter_mut().filter(|machine| machine.name == *name) {
+                for machine in self.machines.iter_mut().filter(|machine| *machine.name == **name) {
                     machine.deleting = true;
                 }
             }
             Effect::Release { name } => {
-                self.machines.retain(|machine| machine.name != *name);
-                self.seen.machines.remove(name);
+                self.machines.retain(|machine| *machine.name != **name);
+                self.seen.machines.remove(name.as_str());
             }
             Effect::ReleaseGroup => {}
         }
@@ -162,17 +162,17 @@ impl Future {
 
     fn create(&mut self, name: &str) {
         self.machines.push(intent::Machine {
-            name: name.to_owned(),
-            uid: name.to_owned(),
+            name: name.into(),
+            uid: name.into(),
             created_at: down(self.now),
             deleting: false,
-            template: self.intent.template.clone(),
+            template: self.intent.template.as_str().into(),
             kept: Kept::No,
             drain: None,
             reply: None,
         });
         let none = Seen { provider: Known::Absent, ..Seen::default() };
-        self.seen.machines.insert(name.to_owned(), none);
+        self.seen.machines.insert(name.into(), none);
     }
 }
 

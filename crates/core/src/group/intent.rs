@@ -1,6 +1,8 @@
 //! What is wanted of a group and of its machines: specs, annotations and the configuration,
 //! resolved into values.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::schedule::Window;
@@ -82,14 +84,14 @@ pub struct Budget {
 /// Everything that somebody set for one machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Machine {
-    pub name: String,
-    pub uid: String,
+    pub name: Arc<str>,
+    pub uid: Arc<str>,
     /// Age counts from here.
     pub created_at: Timestamp,
     /// Somebody deleted it; it goes once it is drained.
     pub deleting: bool,
     /// What it was made from.
-    pub template: String,
+    pub template: Arc<str>,
     pub kept: Kept,
     /// When somebody asked for it to be drained.
     pub drain: Option<Timestamp>,

@@ -1,5 +1,7 @@
 //! One machine in a decision: what is wanted of it, what was seen of it, what is remembered of it.
 
+use std::sync::Arc;
+
 use super::intent::{self, Intent};
 use super::observed::{Health, Observed, Power, Seen};
 use super::state::{self, Phase, RotationPhase};
@@ -147,16 +149,16 @@ fn mend(state: &mut state::Machine) {
 /// Every machine that there is, in the order of names, with what is remembered of it. What is
 /// remembered of others is forgotten.
 pub(super) fn assemble<'a>(
-    states: &'a mut std::collections::BTreeMap<String, state::Machine>,
+    states: &'a mut std::collections::BTreeMap<Arc<str>, state::Machine>,
     machines: &'a [intent::Machine],
     seen: &'a Observed,
 ) -> Vec<Member<'a>> {
     let mut by_name: Vec<&intent::Machine> = machines.iter().collect();
     by_name.sort_by(|a, b| a.name.cmp(&b.name));
     by_name.dedup_by(|a, b| a.name == b.name);
-    let mut names = by_name.iter().map(|machine| machine.name.as_str()).peekable();
+    let mut names = by_name.iter().map(|machine| &machine.name).peekable();
     states.retain(|name, _| {
-        while names.next_if(|there| *there < name.as_str()).is_some() {}
+        while names.next_if(|there| *there < name).is_some() {}
         names.next_if(|there| *there == name).is_some()
     });
     if states.len() < by_name.len() {
@@ -167,7 +169,7 @@ pub(super) fn assemble<'a>(
         }
     }
     let mut sights = seen.machines.iter().peekable();
-    let mut sight = |name: &String| {
+    let mut sight = |name: &Arc<str>| {
         while sights.next_if(|(of, _)| *of < name).is_some() {}
         sights.next_if(|(of, _)| *of == name).map_or(&NOTHING, |(_, seen)| seen)
     };

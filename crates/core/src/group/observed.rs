@@ -1,6 +1,7 @@
 //! What was seen of machines: at their provider, of their health, and of what was asked for.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -10,7 +11,7 @@ use crate::known::Known;
 /// an entry is wholly unknown.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    pub machines: BTreeMap<String, Seen>,
+    pub machines: BTreeMap<Arc<str>, Seen>,
 }
 
 /// What was seen of one machine.
@@ -28,7 +29,7 @@ pub struct Seen {
 /// A machine at its provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    pub id: String,
+    pub id: Arc<str>,
     pub power: Power,
     /// When the provider says that it will take it away.
     pub interruption: Option<Timestamp>,

@@ -1,6 +1,7 @@
 //! The machines of a group in a decision, and the count of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -115,7 +116,7 @@ impl Ledger {
 impl<'a> Roster<'a> {
     pub(super) fn new(
         group: &'a mut state::Group,
-        states: &'a mut BTreeMap<String, state::Machine>,
+        states: &'a mut BTreeMap<Arc<str>, state::Machine>,
         machines: &'a [intent::Machine],
         seen: &'a Observed,
         intent: &'a Intent,

@@ -2,6 +2,7 @@
 //! effects come true, and everything that happens is on record.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -143,11 +144,11 @@ impl Scene {
     /// Adds a machine that has been ready since it was made.
     pub(super) fn machine(&mut self, name: &str, created_at: Timestamp) {
         self.machines.push(intent::Machine {
-            name: name.to_owned(),
-            uid: format!("uid-{name}"),
+            name: name.into(),
+            uid: format!("uid-{name}").into(),
             created_at,
             deleting: false,
-            template: self.intent.template.clone(),
+            template: self.intent.template.as_str().into(),
             kept: Kept::No,
             drain: None,
             reply: None,
@@ -163,14 +164,14 @@ impl Scene {
         self.vms.insert(name.to_owned(), vm);
         let state = Machine {
             phase: Phase::Ready,
-            provider_id: Some(format!("vm-{name}")),
+            provider_id: Some(format!("vm-{name}").into()),
             asked_at: Some(created_at),
             registered_at: Some(created_at),
             served_at: Some(created_at),
             ready_at: Some(created_at),
             ..Machine::default()
         };
-        self.state.machines.insert(name.to_owned(), state);
+        self.state.machines.insert(name.into(), state);
     }
 
     pub(super) fn seen(&self) -> Observed {
@@ -187,7 +188,7 @@ impl Scene {
             return Seen { provider: Known::Absent, answered, ..Seen::default() };
         };
         let power = vm.power(self.now);
-        let found = Found { id: format!("vm-{name}"), power, interruption: vm.interruption };
+        let found = Found { id: format!("vm-{name}").into(), power, interruption: vm.interruption };
         let health = match (power, vm.ill_since) {
             _ if vm.health_unknown => Known::Unknown,
             (Power::Running, None) => Known::Is(Health::Ready),
@@ -244,21 +245,21 @@ impl Scene {
                 self.answers.insert(name.clone(), answer);
             }
             Effect::Delete { name } => self.spec(name).deleting = true,
-            Effect::Release { name } => self.machines.retain(|machine| machine.name != *name),
+            Effect::Release { name } => self.machines.retain(|machine| *machine.name != **name),
             Effect::ReleaseGroup => {}
         }
     }
 
     fn create(&mut self, name: &str) {
-        if self.machines.iter().any(|machine| machine.name == name) {
+        if self.machines.iter().any(|machine| *machine.name == *name) {
             return;
         }
         self.machines.push(intent::Machine {
-            name: name.to_owned(),
-            uid: format!("uid-{name}"),
+            name: name.into(),
+            uid: format!("uid-{name}").into(),
             created_at: crate::moment::down(self.now),
             deleting: false,
-            template: self.intent.template.clone(),
+            template: self.intent.template.as_str().into(),
             kept: Kept::No,
             drain: None,
             reply: None,
@@ -317,7 +318,7 @@ impl Scene {
     }
 
     pub(super) fn spec(&mut self, name: &str) -> &mut intent::Machine {
-        self.machines.iter_mut().find(|machine| machine.name == name).expect("a machine")
+        self.machines.iter_mut().find(|machine| *machine.name == *name).expect("a machine")
     }
 
     pub(super) fn vm(&mut self, name: &str) -> &mut Vm {
@@ -339,8 +340,8 @@ impl Scene {
 
     /// Who is in a rotation, and how far.
     pub(super) fn rotating<'a>(&'a self) -> Vec<(&'a str, RotationPhase)> {
-        let phase = |(name, machine): (&'a String, &'a Machine)| {
-            Some((name.as_str(), machine.rotation.as_ref()?.phase))
+        let phase = |(name, machine): (&'a Arc<str>, &'a Machine)| {
+            Some((&**name, machine.rotation.as_ref()?.phase))
         };
         self.state.machines.iter().filter_map(phase).collect()
     }
@@ -355,14 +356,13 @@ impl Scene {
     }
 
     pub(super) fn names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> =
-            self.machines.iter().map(|machine| machine.name.as_str()).collect();
+        let mut names: Vec<&str> = self.machines.iter().map(|machine| &*machine.name).collect();
         names.sort_unstable();
         names
     }
 
     pub(super) fn is_there(&self, name: &str) -> bool {
-        self.machines.iter().any(|machine| machine.name == name)
+        self.machines.iter().any(|machine| *machine.name == *name)
     }
 
     /// The machines that were created by decisions.

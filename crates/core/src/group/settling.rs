@@ -18,7 +18,8 @@ pub(super) fn refused(roster: &mut Roster<'_>, seen: &Observed, turn: &Turn) {
     let mut reserved = std::mem::take(&mut roster.group.reserved);
     let mut failed = false;
     reserved.retain(|reservation| {
-        let answered = seen.machines.get(&reservation.name).and_then(|one| one.answered.as_ref());
+        let answered =
+            seen.machines.get(reservation.name.as_str()).and_then(|one| one.answered.as_ref());
         let refused = match answered.filter(|_| roster.find(&reservation.name).is_none()) {
             Some(Answer::Refused { .. }) => true,
             Some(Answer::Failed { .. }) => false,
@@ -145,8 +146,11 @@ fn follow(roster: &mut Roster<'_>, index: usize, turn: &mut Turn) {
     if let Some(rotation) = &mut roster.members[index].state.rotation {
         rotation.phase = waits;
     }
-    match since.map(|since| later(since, roster.intent.min_ready)) {
-        Some(until) if until <= turn.now => drain(roster, index, turn),
+    // It is ready from the next whole second on, as far as is remembered; nobody waits for that who
+    // has nothing to wait for.
+    let min_ready = roster.intent.min_ready;
+    match since.map(|since| later(since, min_ready)) {
+        Some(until) if until <= turn.now || min_ready.is_zero() => drain(roster, index, turn),
         Some(until) => turn.wake_at(until),
         None => {}
     }

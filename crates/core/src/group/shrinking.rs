@@ -150,7 +150,7 @@ fn kept(roster: &Roster<'_>, index: usize, turn: &mut Turn) -> bool {
 
 /// Says who is kept, and comes back when that ends.
 pub(super) fn keeping(machine: &super::intent::Machine, turn: &mut Turn) {
-    let name = machine.name.clone();
+    let name = machine.name.to_string();
     match machine.kept {
         super::intent::Kept::No => {}
         super::intent::Kept::Until(until) => {

@@ -214,7 +214,7 @@ fn blocked(roster: &mut Roster<'_>, index: usize, cause: Cause, reason: Reason, 
     };
     turn.because(reason.clone());
     if roster.group.coming.is_none() {
-        let machine = machine.name.clone();
+        let machine = machine.name.to_string();
         roster.group.coming = Some(Coming { machine, cause, at, why: reason });
     }
 }

@@ -1,6 +1,7 @@
 //! What is remembered of a group and of its machines, and only what cannot be observed again.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -11,7 +12,7 @@ use super::reason::Reason;
 pub struct State {
     pub group: Group,
     /// By name.
-    pub machines: BTreeMap<String, Machine>,
+    pub machines: BTreeMap<Arc<str>, Machine>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -47,7 +48,7 @@ pub struct Started {
 pub struct Machine {
     pub phase: Phase,
     /// The provider's name for it, once it is known.
-    pub provider_id: Option<String>,
+    pub provider_id: Option<Arc<str>>,
     /// When the provider was to be asked first; the time to register counts from here.
     pub asked_at: Option<Timestamp>,
     pub registered_at: Option<Timestamp>,

@@ -68,7 +68,7 @@ fn answer(member: &mut Member<'_>, now: Timestamp) -> bool {
         None => return false,
         Some(Answer::Created { id }) => {
             settle(member);
-            member.state.provider_id = Some(id.clone());
+            member.state.provider_id = Some(id.as_str().into());
             return false;
         }
         Some(Answer::Deleted) if deletes && still_there => (None, false),

@@ -90,7 +90,7 @@ pub(super) fn deferrable(member: &Member<'_>, intent: &Intent, now: Timestamp) -
     causes.add(Cause::Unhealthy, is_unhealthy(member, intent.unhealthy_after));
     let asked = intent.rotate_before.is_some_and(|before| machine.created_at < before);
     causes.add(Cause::Manual, asked);
-    causes.add(Cause::Drifted, machine.template != intent.template);
+    causes.add(Cause::Drifted, *machine.template != *intent.template);
     causes.add(Cause::Expired, passed(eligible_at(machine, intent), now));
     causes
 }

@@ -71,7 +71,7 @@ async fn an_order_given_twice_makes_one_machine(bench: &dyn Bench) {
     assert_eq!(provider.create(&order).await, Ok(id.clone()));
     assert_eq!(bench.count().await, before + 1);
     let sight = until(provider, &order, |seen| power(seen) == Some(Power::Running)).await;
-    assert_eq!(sight.is().map(|sight| sight.found.id), Some(id.clone()));
+    assert_eq!(sight.is().map(|sight| sight.found.id.to_string()), Some(id.clone()));
     assert_eq!(provider.create(&order).await, Ok(id), "and so it does while it runs");
     gone(provider, &order).await;
     assert_eq!(provider.delete(order.which()).await, Ok(()), "what is gone is deleted");

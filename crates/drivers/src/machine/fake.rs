@@ -78,7 +78,7 @@ pub enum What {
 #[derive(Debug, Clone)]
 struct Made {
     key: Key,
-    id: u64,
+    id: Arc<str>,
     seen_from: Instant,
     /// Never, if it does not boot.
     runs_from: Option<Instant>,
@@ -247,7 +247,7 @@ impl Fake {
             return Err(error);
         }
         if let Some(there) = state.machines.get(&order.uid) {
-            let id = name(there.id);
+            let id = there.id.to_string();
             return state.answer(id);
         }
         let over = state.script.quota.is_some_and(|quota| state.machines.len() >= quota);
@@ -259,7 +259,7 @@ impl Fake {
         state.made += 1;
         let made = Made {
             key: order.key.clone(),
-            id: state.made,
+            id: format!("{NAME}-{}", state.made).into(),
             seen_from: now + state.script.lag,
             runs_from: boot.map(|boot| now + boot),
             stopped: false,
@@ -267,7 +267,7 @@ impl Fake {
             interruption: None,
             gone_from: None,
         };
-        let (id, seen_from, runs_from) = (name(made.id), made.seen_from, made.runs_from);
+        let (id, seen_from, runs_from) = (made.id.to_string(), made.seen_from, made.runs_from);
         state.machines.insert(order.uid.clone(), made);
         state.note(What::Create, &order.key, true);
         let answer = state.answer(id);
@@ -305,10 +305,6 @@ impl Fake {
         }
         answer
     }
-}
-
-fn name(id: u64) -> String {
-    format!("{NAME}-{id}")
 }
 
 fn read(config: &Value) -> Result<Config, String> {
@@ -360,7 +356,7 @@ impl Provider for Fake {
         } else {
             Power::Pending
         };
-        let found = Found { id: name(made.id), power, interruption: made.interruption };
+        let found = Found { id: made.id.clone(), power, interruption: made.interruption };
         Known::Is(Sight { found, ready: made.ready })
     }
 

@@ -104,7 +104,7 @@ impl Agent {
         let api: Api<Pod> = Api::namespaced(self.target.clone(), &pod.namespace);
         let eviction = json!({
             "apiVersion": "policy/v1", "kind": "Eviction",
-            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "metadata": {"name": &*pod.name, "namespace": &*pod.namespace},
             // Another Pod of the same name has not been looked at.
             "deleteOptions": {"preconditions": {"uid": uid}},
         });
@@ -126,8 +126,8 @@ impl Agent {
         let about = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Pod".to_owned()),
-            namespace: Some(pod.namespace.clone()),
-            name: Some(pod.name.clone()),
+            namespace: Some(pod.namespace.to_string()),
+            name: Some(pod.name.to_string()),
             uid: Some(uid.to_owned()),
             ..ObjectReference::default()
         };

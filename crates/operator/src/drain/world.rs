@@ -25,7 +25,7 @@ pub(super) struct World {
     /// None, where the cluster knows no such thing.
     attachments: Option<Cache<Attachment>>,
     machine_by_provider: Index<String>,
-    machine_by_name: Index<String>,
+    machine_by_name: Index<Arc<str>>,
     node_by_provider: Index<String>,
     /// By the Machine that its mark names.
     node_by_mark: Index<Key>,
@@ -149,7 +149,7 @@ impl World {
         }
         for node in [before, now].into_iter().flatten() {
             node.marked_for.iter().for_each(|key| self.queue.wake(key));
-            for key in self.machine_by_name.of(&node.name) {
+            for key in self.machine_by_name.of(node.name.as_str()) {
                 self.queue.wake(&key);
             }
             for key in node.provider_id.iter().flat_map(|id| self.machine_by_provider.of(id)) {
@@ -179,7 +179,9 @@ impl World {
                 }
             }
         }
-        let Some(node) = self.nodes.get(&Key::new("", &key.name)) else { return Place::Absent };
+        let Some(node) = self.nodes.get(&Key::new("", key.name.clone())) else {
+            return Place::Absent;
+        };
         if self.is_of_another(key, &node) {
             return Place::Absent;
         }
@@ -226,7 +228,7 @@ impl World {
 
     pub(super) fn wrote_node(&self, node: &v1::Node) {
         let (read, version) = (Node::of(node), node.metadata.resource_version.as_deref());
-        let key = Key::new("", &read.name);
+        let key = Key::new("", read.name.as_str());
         self.nodes.put(&key, version, read, |change| self.node_changed(change));
     }
 }
@@ -243,7 +245,7 @@ pub(super) async fn is_really_absent(
         let page = nodes.list(&params).await?;
         let is_it = |node: &v1::Node| {
             let node = Node::of(node);
-            node.name == key.name
+            *node.name == *key.name
                 || (node.provider_id.is_some() && node.provider_id == machine.provider_id)
         };
         if page.items.iter().any(is_it) {

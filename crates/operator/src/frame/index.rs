@@ -1,5 +1,6 @@
 //! Which objects a change of another object concerns.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
@@ -39,7 +40,11 @@ impl<I: Eq + Hash> Index<I> {
     }
 
     /// The objects that refer to `what`.
-    pub fn of(&self, what: &I) -> Vec<Key> {
+    pub fn of<Q>(&self, what: &Q) -> Vec<Key>
+    where
+        I: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.get(what).map(|keys| keys.iter().cloned().collect()).unwrap_or_default()
     }

@@ -279,14 +279,14 @@ mod tests {
         }
         assert_eq!(queue.depth(), (0, 3));
         let key = queue.next().await;
-        assert_eq!((key.name.as_str(), clock.now().as_second()), ("soon", 3600));
+        assert_eq!((&*key.name, clock.now().as_second()), ("soon", 3600));
         queue.done(&key, None);
         queue.wake(&Key::new("", "later"));
         let key = queue.next().await;
-        assert_eq!((key.name.as_str(), clock.now().as_second()), ("later", 3600));
+        assert_eq!((&*key.name, clock.now().as_second()), ("later", 3600));
         queue.done(&key, None);
         let key = queue.next().await;
-        assert_eq!((key.name.as_str(), clock.now().as_second()), ("late", 30 * 3600));
+        assert_eq!((&*key.name, clock.now().as_second()), ("late", 30 * 3600));
         queue.done(&key, None);
         assert_eq!(queue.depth(), (0, 0), "a change takes the timer away");
     }

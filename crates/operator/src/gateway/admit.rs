@@ -99,8 +99,8 @@ async fn ask(visitor: &Visitor, key: &Key) -> Result<bool, kube::Error> {
         resource: Some("instances".to_owned()),
         subresource: Some("access".to_owned()),
         verb: Some("get".to_owned()),
-        namespace: Some(key.namespace.clone()),
-        name: Some(key.name.clone()),
+        namespace: Some(key.namespace.to_string()),
+        name: Some(key.name.to_string()),
         ..ResourceAttributes::default()
     };
     let review = SelfSubjectAccessReview {

@@ -237,7 +237,7 @@ impl Family {
     ) -> Result<(), RequestError> {
         let latest = self.latest(member, what)?;
         let change = json!({"metadata": {
-            "finalizers": finalizers, "resourceVersion": latest, "uid": member.view().uid,
+            "finalizers": finalizers, "resourceVersion": latest, "uid": &*member.view().uid,
         }});
         let api = self.machines(&member.key.namespace);
         let params = PatchParams::default();

@@ -2,6 +2,7 @@
 //! is asked.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use sojourn_core::group::observed::{Observed, Seen};
 use sojourn_core::known::Known;
@@ -12,19 +13,19 @@ use super::subject::{Guest, Member, Subject};
 
 impl Family {
     pub(super) fn look(&self, subject: &Subject) -> Observed {
-        let mut machines: BTreeMap<String, Seen> = subject
+        let mut machines: BTreeMap<Arc<str>, Seen> = subject
             .machines
             .iter()
             .map(|member| {
                 let provider = member.view().provider.as_deref();
-                (member.name().to_owned(), self.look_at(member, provider))
+                (member.key.name.clone(), self.look_at(member, provider))
             })
             .collect();
         for reserved in &subject.state.reserved {
             let answered = self.refusals.of(&subject.key, &reserved.name);
-            if answered.is_some() && !machines.contains_key(&reserved.name) {
+            if answered.is_some() && !machines.contains_key(reserved.name.as_str()) {
                 let seen = Seen { answered, provider: Known::Absent, ..Seen::default() };
-                machines.insert(reserved.name.clone(), seen);
+                machines.insert(reserved.name.as_str().into(), seen);
             }
         }
         Observed { machines }

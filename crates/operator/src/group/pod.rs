@@ -313,7 +313,7 @@ impl Inner {
     /// Finds out about one Pod. One that only lost its label gets it back.
     async fn ask(self: Arc<Self>, key: Key) -> Key {
         let api = self.api(&key);
-        let labelled = json!({"metadata": {"labels": {MACHINE: key.name}}});
+        let labelled = json!({"metadata": {"labels": {MACHINE: &*key.name}}});
         match api.get_opt(&key.name).await {
             Ok(None) => self.is_gone(&key, ""),
             Ok(Some(pod)) if pod.labels().contains_key(MACHINE) => {}
@@ -362,7 +362,7 @@ impl Provider for Pods {
         }
         let pod = inner.cache.get(which.key);
         if let Some(pod) = pod.filter(|pod| pod.owner.as_deref() == Some(which.uid)) {
-            let found = Found { id: id_of(which.key), power: pod.power, interruption: None };
+            let found = Found { id: id_of(which.key).into(), power: pod.power, interruption: None };
             return Known::Is(Sight { found, ready: Some(pod.ready) });
         }
         // Made by us, as far as anybody knows, and not seen: it is gone when the API says so.
@@ -423,10 +423,10 @@ fn pod_of(order: &Order) -> Result<Pod, String> {
     }
     let template = PodTemplateSpec::deserialize(&order.config).map_err(|e| e.to_string())?;
     let mut metadata = template.metadata.unwrap_or_default();
-    metadata.name = Some(order.key.name.clone());
-    metadata.namespace = Some(order.key.namespace.clone());
+    metadata.name = Some(order.key.name.to_string());
+    metadata.namespace = Some(order.key.namespace.to_string());
     let labels = metadata.labels.get_or_insert_default();
-    labels.insert(MACHINE.to_owned(), order.key.name.clone());
+    labels.insert(MACHINE.to_owned(), order.key.name.to_string());
     labels.insert(shared::MANAGED_BY.to_owned(), shared::MANAGER.to_owned());
     if let Some(group) = &order.group {
         labels.insert(GROUP.to_owned(), group.clone());
@@ -434,7 +434,7 @@ fn pod_of(order: &Order) -> Result<Pod, String> {
     metadata.owner_references = Some(vec![OwnerReference {
         api_version: Machine::api_version(&()).into_owned(),
         kind: Machine::kind(&()).into_owned(),
-        name: order.key.name.clone(),
+        name: order.key.name.to_string(),
         uid: order.uid.clone(),
         controller: Some(true),
         block_owner_deletion: Some(true),

@@ -27,6 +27,7 @@ use super::count::{Ending, Figures};
 use super::execute::{Write, side_by_side};
 use super::family::Family;
 use super::guest;
+use super::in_order::InOrder;
 use super::reconcile::Verdict;
 use super::standing::{blocked_by, open_rotations, replicas, selector};
 use super::subject::{Guest, Member, Subject};
@@ -152,11 +153,13 @@ impl Family {
         let held: Vec<Reason> = why.iter().filter(|why| is_hold(why)).cloned().collect();
         // Whoever leaves does so because others stay: those come first.
         let (mut staying, mut leaving): (Vec<Write<'_>>, Vec<Write<'_>>) = Default::default();
-        for member in &subject.machines {
-            let Some(next) = next.machines.get(member.name()) else { continue };
+        // All three are in the order of names.
+        let (mut states, mut sights) = (InOrder::of(&next.machines), InOrder::of(&seen.machines));
+        for (member, wish) in subject.machines.iter().zip(&subject.wishes) {
+            let Some(next) = states.find(member.name()) else { continue };
             let report = Report {
-                seen: seen.machines.get(member.name()).unwrap_or(&nothing),
-                expires_at: intent.and_then(|intent| due_at(&member.wanted(), intent)),
+                seen: sights.find(member.name()).unwrap_or(&nothing),
+                expires_at: intent.and_then(|intent| due_at(wish, intent)),
                 problem: None,
                 ignored: &[],
                 why: &held,
@@ -192,8 +195,8 @@ impl Family {
             Err(error) => return Err(error),
         };
         let metadata = ObjectMeta {
-            name: Some(member.key.name.clone()),
-            namespace: Some(member.key.namespace.clone()),
+            name: Some(member.key.name.to_string()),
+            namespace: Some(member.key.namespace.to_string()),
             uid: Some(view.uid.to_string()),
             resource_version: Some(version),
             ..ObjectMeta::default()
@@ -234,9 +237,9 @@ impl Family {
 
     /// What is in the objects now need not be kept in memory.
     fn confirm(&self, subject: &Subject, seen: &Observed) {
+        let mut sights = InOrder::of(&seen.machines);
         for member in &subject.machines {
-            if let Some(answer) =
-                seen.machines.get(member.name()).and_then(|seen| seen.answered.as_ref())
+            if let Some(answer) = sights.find(member.name()).and_then(|seen| seen.answered.as_ref())
             {
                 self.hands.taken(&member.view().uid, answer);
             }
@@ -376,8 +379,8 @@ fn reference(group: &InstanceGroup) -> ObjectReference {
 fn about(member: &Member) -> ObjectReference {
     let machine = Machine {
         metadata: ObjectMeta {
-            name: Some(member.key.name.clone()),
-            namespace: Some(member.key.namespace.clone()),
+            name: Some(member.key.name.to_string()),
+            namespace: Some(member.key.namespace.to_string()),
             uid: Some(member.view().uid.to_string()),
             ..ObjectMeta::default()
         },

@@ -55,9 +55,8 @@ impl Reconciler for Groups {
 
     fn decide(&self, subject: &Subject, seen: &Observed, now: Timestamp) -> Verdict {
         let wanted = subject.wanted.as_ref().ok();
-        let decision = wanted.map(|wanted| {
-            decide(subject.remembered(), &subject.wishes(), seen, &wanted.intent, now)
-        });
+        let decision = wanted
+            .map(|wanted| decide(subject.remembered(), &subject.wishes, seen, &wanted.intent, now));
         Verdict { decision, now }
     }
 

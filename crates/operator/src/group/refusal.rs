@@ -28,7 +28,8 @@ impl Refusals {
         let mut all = self.lock();
         let Some(names) = all.get_mut(group) else { return };
         names.retain(|name, answer| {
-            seen.machines.get(name).and_then(|seen| seen.answered.as_ref()) != Some(&*answer)
+            seen.machines.get(name.as_str()).and_then(|seen| seen.answered.as_ref())
+                != Some(&*answer)
         });
         if names.is_empty() {
             all.remove(group);

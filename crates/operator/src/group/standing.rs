@@ -1,5 +1,7 @@
 //! How a group is, in the figures and words of its status.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sojourn_api::group::status::{OpenRotation, Replicas};
 use sojourn_api::name::group::GROUP;
@@ -8,6 +10,7 @@ use sojourn_core::group::reason::Reason;
 use sojourn_core::group::state::{self, Phase};
 
 use super::condition::blocker;
+use super::in_order::InOrder;
 use super::subject::Subject;
 
 /// Rotations and blockers that a status shows; more help nobody.
@@ -26,10 +29,11 @@ pub(super) fn replicas(
     desired: u32,
 ) -> Replicas {
     let mut replicas = Replicas { desired, ..Replicas::default() };
+    let (mut states, mut sights) = (InOrder::of(&next.machines), InOrder::of(&seen.machines));
     for member in &subject.machines {
         replicas.total += 1;
-        let Some(machine) = next.machines.get(member.name()) else { continue };
-        let seen = seen.machines.get(member.name());
+        let Some(machine) = states.find(member.name()) else { continue };
+        let seen = sights.find(member.name());
         let unknown = seen.is_none_or(|seen| seen.provider.is_unknown());
         let health = seen.and_then(|seen| seen.health.is());
         match machine.phase {
@@ -46,7 +50,7 @@ pub(super) fn replicas(
 
 /// The open rotations, the oldest first.
 pub(super) fn open_rotations(next: &state::State) -> Vec<OpenRotation> {
-    let mut open: Vec<(&String, &state::Rotation)> = next
+    let mut open: Vec<(&Arc<str>, &state::Rotation)> = next
         .machines
         .iter()
         .filter_map(|(name, machine)| Some((name, machine.rotation.as_ref()?)))
@@ -55,7 +59,7 @@ pub(super) fn open_rotations(next: &state::State) -> Vec<OpenRotation> {
     let shown = open.into_iter().take(MOST_SHOWN);
     shown
         .map(|(name, rotation)| OpenRotation {
-            machine: name.clone(),
+            machine: name.to_string(),
             id: rotation.id.clone(),
             reason: Some(rotation.cause.into()),
             tier: Some(rotation.tier.into()),

@@ -22,8 +22,9 @@ pub(crate) struct Subject {
     group: Arc<Read<InstanceGroup>>,
     /// What is wanted, or why that cannot be told.
     pub(crate) wanted: Result<Wanted, String>,
-    /// Its machines, in the order of their names.
+    /// Its machines, in the order of their names, and what is wanted of each.
     pub(crate) machines: Vec<Member>,
+    pub(crate) wishes: Vec<intent::Machine>,
     pub(crate) state: state::Group,
 }
 
@@ -58,7 +59,7 @@ impl Member {
     }
 
     pub(crate) fn wanted(&self) -> intent::Machine {
-        self.view().wanted(&self.key.name)
+        self.view().wanted(self.key.name.clone())
     }
 }
 
@@ -76,11 +77,12 @@ impl Subject {
             Err(problem) => (Err(problem.clone()), state::Group::default(), String::new()),
         };
         let members = world.members(key).into_iter();
-        let machines = members
+        let machines: Vec<Member> = members
             .filter_map(|key| Member::find(world, key))
             .filter(|member| member.view().owner.as_ref().is_some_and(|owner| owner.uid == uid))
             .collect();
-        Some(Self { key: key.clone(), group, wanted, machines, state })
+        let wishes = machines.iter().map(Member::wanted).collect();
+        Some(Self { key: key.clone(), group, wanted, machines, wishes, state })
     }
 
     /// The object, if it can be read.
@@ -95,14 +97,9 @@ impl Subject {
 
     /// What is remembered of the group and of its machines.
     pub(crate) fn remembered(&self) -> state::State {
-        let of = |member: &Member| (member.name().to_owned(), member.view().state());
+        let of = |member: &Member| (member.key.name.clone(), member.view().state());
         let machines: BTreeMap<_, _> = self.machines.iter().map(of).collect();
         state::State { group: self.state.clone(), machines }
-    }
-
-    /// What is wanted of its machines.
-    pub(crate) fn wishes(&self) -> Vec<intent::Machine> {
-        self.machines.iter().map(Member::wanted).collect()
     }
 }
 

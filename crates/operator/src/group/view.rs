@@ -20,7 +20,7 @@ use super::pool::Pool;
 /// A Machine as it was last seen.
 #[derive(Debug)]
 pub(crate) struct MachineView {
-    pub(crate) uid: Box<str>,
+    pub(crate) uid: Arc<str>,
     pub(crate) created_at: Timestamp,
     pub(crate) deleting: bool,
     /// Whether our finalizer is on it.
@@ -74,7 +74,7 @@ impl MachineView {
         let intent::Machine { uid, created_at, deleting, template, kept, drain, reply, .. } =
             wanted;
         let mut view = Self {
-            uid: uid.into(),
+            uid,
             created_at,
             deleting,
             held,
@@ -94,14 +94,14 @@ impl MachineView {
     }
 
     /// What is asked of it; as much as could be read, if something is wrong with it.
-    pub(crate) fn wanted(&self, name: &str) -> intent::Machine {
+    pub(crate) fn wanted(&self, name: Arc<str>) -> intent::Machine {
         let rare = self.rare.as_deref();
         intent::Machine {
-            name: name.to_owned(),
-            uid: self.uid.to_string(),
+            name,
+            uid: self.uid.clone(),
             created_at: self.created_at,
             deleting: self.deleting,
-            template: self.template.to_string(),
+            template: self.template.clone(),
             kept: rare.map(|rare| rare.kept).unwrap_or_default(),
             drain: rare.and_then(|rare| rare.drain),
             reply: rare.and_then(|rare| rare.reply.clone()),
@@ -142,11 +142,11 @@ impl MachineView {
 /// something that its group does not have.
 fn bare(machine: &Machine) -> intent::Machine {
     intent::Machine {
-        name: machine.name_any(),
-        uid: machine.uid().unwrap_or_default(),
+        name: machine.name_any().into(),
+        uid: machine.uid().unwrap_or_default().into(),
         created_at: machine.creation_timestamp().map_or(Timestamp::MAX, |time| time.0),
         deleting: machine.metadata.deletion_timestamp.is_some(),
-        template: String::new(),
+        template: Arc::from(""),
         kept: intent::Kept::No,
         drain: None,
         reply: None,

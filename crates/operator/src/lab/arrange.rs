@@ -143,7 +143,7 @@ impl Lab {
         instance: &Instance,
         plan: &Runtime,
     ) -> Result<(), LabError> {
-        let namespace = subject.key.namespace.as_str();
+        let namespace = &*subject.key.namespace;
         for step in &plan.steps {
             match step {
                 Step::EnsureClaim(name) => {

@@ -71,8 +71,8 @@ pub(crate) fn notice(recorded: &Recorded<NoticeKind>, parts: &Parts<'_>) -> Noti
         kind: kind(recorded.kind, parts.persistent),
         to,
         facts: Facts {
-            instance: parts.key.name.clone(),
-            namespace: parts.key.namespace.clone(),
+            instance: parts.key.name.to_string(),
+            namespace: parts.key.namespace.to_string(),
             pretty_name: spec.pretty_name.clone(),
             template: spec.template.name.clone(),
             reason,

@@ -37,8 +37,8 @@ pub(crate) struct World {
     pub(crate) ingresses: Cache<ChildView>,
     pub(crate) jobs: Cache<JobView>,
     of_template: Index<Key>,
-    of_tenant: Index<String>,
-    of_namespace: Index<String>,
+    of_tenant: Index<Arc<str>>,
+    of_namespace: Index<Arc<str>>,
     /// Pods, by where they say that they answer.
     of_address: Index<(IpAddr, u16)>,
     of_ip: Index<IpAddr>,
@@ -143,7 +143,7 @@ impl World {
     fn index(&self, change: &Change<'_, Read<Instance>>) {
         let (before, now) = (readable(change.before), readable(change.now));
         self.of_template.update(change.key, before.map(template_key), now.map(template_key));
-        let tenant = |instance: &Instance| instance.spec.tenant.name.clone();
+        let tenant = |instance: &Instance| Arc::from(instance.spec.tenant.name.as_str());
         self.of_tenant.update(change.key, before.map(tenant), now.map(tenant));
         let there = |read: Option<&Read<Instance>>| read.map(|_| change.key.namespace.clone());
         self.of_namespace.update(change.key, there(change.before), there(change.now));

@@ -90,7 +90,7 @@ impl Act for Remembering {
         if self.0.lock().unwrap().contains(claim) {
             return Standing::Used("It was pressed.".to_owned());
         }
-        match claim.key.name.as_str() {
+        match &*claim.key.name {
             "gone" => Standing::Refused("It is <i>nowhere</i>.".to_owned()),
             name => Standing::Open(format!("{name} stays.")),
         }

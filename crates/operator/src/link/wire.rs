@@ -33,7 +33,7 @@ pub(super) fn encode(
 ) -> String {
     let mut bytes = vec![VERSION, letter(action)];
     bytes.extend(expires.as_second().to_be_bytes());
-    for text in [key.namespace.as_str(), key.name.as_str(), uid] {
+    for text in [&*key.namespace, &*key.name, uid] {
         // No name of Kubernetes is longer; one that were would give a link that cannot be read.
         bytes.extend(u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes());
         bytes.extend(text.as_bytes());
@@ -85,7 +85,7 @@ fn parse(said: &[u8], signature: &[u8]) -> Option<Claim> {
     };
     let (namespace, name, uid) = (text()?, text()?, text()?);
     let claim = Claim {
-        key: Key { namespace, name },
+        key: Key::new(namespace, name),
         uid,
         action: action_of(action)?,
         expires: Timestamp::from_second(i64::from_be_bytes(*seconds)).ok()?,

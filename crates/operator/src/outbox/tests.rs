@@ -64,7 +64,7 @@ impl Drop for Running {
 }
 
 fn key(name: &str) -> Key {
-    Key { namespace: "ns".to_owned(), name: name.to_owned() }
+    Key { namespace: "ns".into(), name: name.into() }
 }
 
 fn notice(id: &str) -> Notice {

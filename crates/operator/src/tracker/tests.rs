@@ -36,7 +36,7 @@ impl Bed {
     fn bounded(max: usize) -> Self {
         let woken = Arc::<Mutex<Vec<String>>>::default();
         let list = Arc::clone(&woken);
-        let wake: Waker = Arc::new(move |key| list.lock().unwrap().push(key.name.clone()));
+        let wake: Waker = Arc::new(move |key| list.lock().unwrap().push(key.name.to_string()));
         Self { tracker: Tracker::bounded(INTERVAL, wake, max), woken }
     }
 

@@ -65,7 +65,7 @@ impl Life {
     pub(super) fn new(instance: &Instance, now: Timestamp) -> Self {
         let key = key_of(instance);
         let template = &instance.spec.template;
-        let namespace = template.namespace.clone().unwrap_or_else(|| key.namespace.clone());
+        let namespace = template.namespace.clone().unwrap_or_else(|| key.namespace.to_string());
         Self {
             template: Key::new(namespace, template.name.clone()),
             key,

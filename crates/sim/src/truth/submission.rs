@@ -50,7 +50,7 @@ impl Truth {
             self.note(format!("{job} sends the same once more"));
             if times > lost + 1 {
                 let words = format!("{job} sends it for the {times}th time; {lost} Jobs were lost");
-                self.violated(Property::SubmittedOnce, &Key::new("", job), words);
+                self.violated(Property::SubmittedOnce, &Key::new("", job.as_str()), words);
             }
             return false;
         }
@@ -62,7 +62,7 @@ impl Truth {
         let accepted = self.accepted_for(uid, environment);
         if accepted > wishes {
             let words = format!("{accepted} uploads of {environment} for {wishes} wishes");
-            self.violated(Property::SubmittedOnce, &Key::new("", job), words);
+            self.violated(Property::SubmittedOnce, &Key::new("", job.as_str()), words);
         }
         true
     }

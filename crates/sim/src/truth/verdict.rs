@@ -146,7 +146,7 @@ impl Truth {
 
     fn judge_opt_out(&mut self, life: &Life, ladder: Ladder) {
         let now = self.now();
-        let Some(history) = self.opted_out.get(&life.key.namespace) else { return };
+        let Some(history) = self.opted_out.get(&*life.key.namespace) else { return };
         if history.during(lately(now), now).all(|out| out[ladder.opt_out]) {
             let words = format!("its namespace has opted out of {}", ladder.name);
             self.violated(Property::OptOutHolds, &life.key, words);
@@ -325,7 +325,7 @@ impl Truth {
     /// What should have become of an instance by now, if everything went well since `calm`.
     fn overdue(&self, life: &Life, calm: Timestamp) -> Option<String> {
         let now = self.now();
-        let opted_out = self.opted_out.get(&life.key.namespace).is_some_and(|out| out.last()[0]);
+        let opted_out = self.opted_out.get(&*life.key.namespace).is_some_and(|out| out.last()[0]);
         let config = self.config.last();
         let policy = (*self.designs.get(&life.template)?.last())?.policy;
         if opted_out

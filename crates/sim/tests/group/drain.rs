@@ -110,7 +110,7 @@ async fn a_deletion_that_fails_is_tried_again_ever_more_slowly() {
     let tries: Vec<_> = orders
         .iter()
         .filter(|one| one.what == sojourn_drivers::machine::fake::What::Delete)
-        .filter(|one| one.key.name == name)
+        .filter(|one| *one.key.name == *name)
         .collect();
     assert_eq!(tries.len(), 5);
     let waits: Vec<u64> =

@@ -440,7 +440,7 @@ async fn what_is_remembered_survives_the_api() {
     create(&client, &machine("one", json!({}))).await.expect("it is good");
     let remembered = State {
         phase: Phase::Draining,
-        provider_id: Some("pod://default/one".to_owned()),
+        provider_id: Some("pod://default/one".into()),
         rotation: Some(Rotation {
             id: "r1".to_owned(),
             cause: Cause::Forced,

@@ -127,11 +127,11 @@ pub fn machine_intent(machine: &Machine) -> Result<MachineWanted, Problems> {
     }
     let mut notes = Report::default();
     let machine = created_at.map(|created_at| intent::Machine {
-        name: meta.name.clone().unwrap_or_default(),
-        uid: meta.uid.clone().unwrap_or_default(),
+        name: meta.name.as_deref().unwrap_or_default().into(),
+        uid: meta.uid.as_deref().unwrap_or_default().into(),
         created_at,
         deleting: meta.deletion_timestamp.is_some(),
-        template: made_from(machine),
+        template: made_from(machine).into(),
         kept: kept(meta, created_at, &mut notes),
         drain: time_in(meta, DRAIN, &mut notes).map(up),
         reply: machine.spec.drain_reply.as_ref().map(|reply| intent::Reply {

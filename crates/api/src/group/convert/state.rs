@@ -84,7 +84,7 @@ pub fn write_machine(state: &domain::Machine, status: &mut MachineStatus) {
         error,
     } = state;
     status.phase = Some((*phase).into());
-    status.provider_id = provider_id.clone();
+    status.provider_id = provider_id.as_deref().map(str::to_owned);
     status.asked_at = written(*asked_at);
     status.registered_at = written(*registered_at);
     status.served_at = written(*served_at);
@@ -107,7 +107,7 @@ pub fn read_machine(status: Option<&MachineStatus>) -> domain::Machine {
     let Some(status) = status else { return domain::Machine::default() };
     domain::Machine {
         phase: status.phase.map(domain::Phase::from).unwrap_or_default(),
-        provider_id: status.provider_id.clone().filter(|id| !id.is_empty()),
+        provider_id: status.provider_id.as_deref().filter(|id| !id.is_empty()).map(Into::into),
         asked_at: read(status.asked_at.as_ref()),
         registered_at: read(status.registered_at.as_ref()),
         served_at: read(status.served_at.as_ref()),

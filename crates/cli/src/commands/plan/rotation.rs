@@ -2,6 +2,7 @@
 //! decision would begin with time passing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -71,7 +72,8 @@ fn foresee(
     let mut seen = Observed::default();
     let mut wanted = Vec::new();
     for machine in machines {
-        let (name, status) = (machine.name_any(), machine.status.clone().unwrap_or_default());
+        let name: Arc<str> = machine.name_any().into();
+        let status = machine.status.clone().unwrap_or_default();
         wanted.push(machine_intent(machine).ok()?.machine);
         seen.machines.insert(name.clone(), as_told(&status));
         state.machines.insert(name, read_machine(Some(&status)));
@@ -123,7 +125,7 @@ fn as_told(status: &MachineStatus) -> Seen {
         Phase::Deleting => Some(Power::Deleting),
     };
     let found = power.map(|power| Found {
-        id: status.provider_id.clone().unwrap_or_default(),
+        id: status.provider_id.as_deref().unwrap_or_default().into(),
         power,
         interruption: status.interrupted_at.as_ref().map(|time| time.0),
     });
@@ -253,7 +255,7 @@ mod tests {
     fn a_machine_is_taken_for_what_its_status_says() {
         let told = |status: Value| as_told(&serde_json::from_value(status).expect("a status"));
         let ready = told(json!({"phase": "Ready", "health": "Healthy", "providerID": "p"}));
-        let found = Found { id: "p".to_owned(), power: Power::Running, interruption: None };
+        let found = Found { id: "p".into(), power: Power::Running, interruption: None };
         assert_eq!((ready.provider, ready.health), (Known::Is(found), Known::Is(Health::Ready)));
         assert_eq!(
             told(json!({"phase": "Pending"})),

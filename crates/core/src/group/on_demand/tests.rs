@@ -22,11 +22,11 @@ struct Lent {
 impl Lent {
     fn new() -> Self {
         let machine = intent::Machine {
-            name: "m".to_owned(),
-            uid: "u".to_owned(),
+            name: "m".into(),
+            uid: "u".into(),
             created_at: start(),
             deleting: false,
-            template: "t".to_owned(),
+            template: "t".into(),
             kept: Kept::No,
             drain: None,
             reply: None,
@@ -54,7 +54,7 @@ impl Lent {
     }
 
     fn show(&mut self, power: Power) {
-        let found = Found { id: "vm".to_owned(), power, interruption: None };
+        let found = Found { id: "vm".into(), power, interruption: None };
         self.seen.provider = Known::Is(found);
         self.seen.health = match power {
             Power::Running => Known::Is(Health::Ready),
@@ -323,7 +323,7 @@ fn paused_or_observed_it_stays_and_an_open_drain_ends() {
 #[test]
 fn an_interruption_is_a_drain_once() {
     let mut lent = Lent::ready();
-    let found = Found { id: "vm".to_owned(), power: Power::Running, interruption: Some(at(HOUR)) };
+    let found = Found { id: "vm".into(), power: Power::Running, interruption: Some(at(HOUR)) };
     lent.seen.provider = Known::Is(found);
     lent.settle();
     let rotation = lent.state.rotation.clone().unwrap();

@@ -14,7 +14,7 @@ fn told(answer: Answer) -> (Vec<String>, super::super::GroupDecision) {
     assert_eq!(names.len(), 2);
     let mut seen = Observed::default();
     let one = Seen { answered: Some(answer), ..Seen::default() };
-    seen.machines.insert(names[0].clone(), one);
+    seen.machines.insert(names[0].as_str().into(), one);
     (names, decide(first.next, &[], &seen, &scene.intent, scene.now))
 }
 

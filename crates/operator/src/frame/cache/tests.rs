@@ -83,7 +83,7 @@ async fn follow(cache: &Cache<u64>, script: Vec<Answer>, changes: usize) -> Vec<
         map.metadata.resource_version.and_then(|text| text.parse().ok()).unwrap_or_default()
     };
     let following = cache.follow(api, watcher::Config::default(), version, |change| {
-        let one = (change.key.name.clone(), change.before.copied(), change.now.copied());
+        let one = (change.key.name.to_string(), change.before.copied(), change.now.copied());
         tell.send(one).expect("the test listens");
     });
     let mut all = Vec::new();
@@ -108,7 +108,7 @@ fn told(name: &str, before: Option<u64>, now: Option<u64>) -> Told {
 }
 
 fn names(cache: &Cache<u64>) -> Vec<String> {
-    let mut names: Vec<_> = cache.keys().into_iter().map(|key| key.name).collect();
+    let mut names: Vec<_> = cache.keys().into_iter().map(|key| key.name.to_string()).collect();
     names.sort();
     names
 }

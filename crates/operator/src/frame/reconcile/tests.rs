@@ -60,7 +60,7 @@ impl Reconciler for Scripted {
     fn parse(&self, key: &Key) -> Target<(Key, Turn)> {
         let nth = self.times(&key.name).len();
         let now = self.clock.now().as_millisecond();
-        self.looks.lock().expect("no panic inside").push((key.name.clone(), now));
+        self.looks.lock().expect("no panic inside").push((key.name.to_string(), now));
         match (self.script)(key, nth) {
             Turn::Gone => Target::Gone,
             turn => Target::Is((key.clone(), turn)),
@@ -188,7 +188,7 @@ async fn a_lost_race_is_looked_at_again_at_once_but_not_for_ever() {
 async fn a_panic_costs_one_look_and_nobody_else() {
     let (scripted, queue, _) =
         run_for(Duration::from_mins(1), &["bad", "good"], 1, Duration::ZERO, |key, nth| {
-            match (key.name.as_str(), nth) {
+            match (&*key.name, nth) {
                 ("bad", 0) => Turn::Panics,
                 _ => Turn::Good(Wake::OnChange),
             }

@@ -60,7 +60,7 @@ impl Shop {
     async fn woken(&mut self) -> String {
         let woken = tokio::time::timeout(Duration::from_secs(3600), self.woken.recv()).await;
         match woken.expect("somebody is woken").expect("the hands live") {
-            Owner::Group(key) | Owner::Itself(key) => key.name,
+            Owner::Group(key) | Owner::Itself(key) => key.name.to_string(),
         }
     }
 }

@@ -10,7 +10,7 @@ fn key() -> Key {
 }
 
 fn running(ready: Option<bool>) -> Known<Sight> {
-    let found = Found { id: "x".to_owned(), power: Power::Running, interruption: None };
+    let found = Found { id: "x".into(), power: Power::Running, interruption: None };
     Known::Is(Sight { found, ready })
 }
 
@@ -43,7 +43,7 @@ async fn illness_counts_while_it_is_watched_without_a_break() {
 #[tokio::test(start_paused = true)]
 async fn what_does_not_run_has_no_health() {
     let (infirmary, _) = infirmary();
-    let found = Found { id: "x".to_owned(), power: Power::Pending, interruption: None };
+    let found = Found { id: "x".into(), power: Power::Pending, interruption: None };
     let pending = Known::Is(Sight { found, ready: Some(false) });
     assert_eq!(infirmary.examine(&key(), &pending, None), Known::Absent);
     assert_eq!(infirmary.examine(&key(), &running(None), None), Known::Is(Health::Ready));

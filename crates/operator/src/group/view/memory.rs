@@ -1,5 +1,7 @@
 //! What a machine remembers, small while there is nothing to it.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use sojourn_core::group::state::{Machine, Phase};
 
@@ -15,7 +17,7 @@ pub(super) enum Memory {
 #[derive(Debug)]
 pub(super) struct Quiet {
     phase: Phase,
-    provider_id: Option<Box<str>>,
+    provider_id: Option<Arc<str>>,
     asked_at: Second,
     registered_at: Second,
     served_at: Second,
@@ -42,7 +44,7 @@ impl Memory {
     pub(super) fn of(state: Machine) -> Self {
         let quiet = Quiet {
             phase: state.phase,
-            provider_id: state.provider_id.as_deref().map(Into::into),
+            provider_id: state.provider_id.clone(),
             asked_at: Second::of(state.asked_at),
             registered_at: Second::of(state.registered_at),
             served_at: Second::of(state.served_at),
@@ -70,7 +72,7 @@ impl Quiet {
     fn recall(&self) -> Machine {
         Machine {
             phase: self.phase,
-            provider_id: self.provider_id.as_deref().map(str::to_owned),
+            provider_id: self.provider_id.clone(),
             asked_at: self.asked_at.time(),
             registered_at: self.registered_at.time(),
             served_at: self.served_at.time(),

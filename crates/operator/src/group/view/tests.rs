@@ -34,7 +34,7 @@ fn what_is_small_says_the_same() {
     assert!(matches!(quiet.memory, Memory::Quiet(_)) && quiet.rare.is_none());
     let whole = machine(&json!({}));
     assert_eq!(quiet.state(), read_machine(whole.status.as_ref()));
-    assert_eq!(quiet.wanted("web-1"), machine_intent(&whole).expect("good").machine);
+    assert_eq!(quiet.wanted("web-1".into()), machine_intent(&whole).expect("good").machine);
     assert_eq!(quiet.provider_id(), Some("fake-1"));
 }
 
@@ -51,8 +51,8 @@ fn what_is_rare_is_there_when_it_is() {
     assert!(matches!(busy.memory, Memory::Eventful(_)));
     assert_eq!(busy.state(), read_machine(whole.status.as_ref()));
     assert!(busy.state().rotation.is_some());
-    assert_eq!(busy.wanted("web-1"), machine_intent(&whole).expect("good").machine);
-    assert_eq!(busy.wanted("web-1").kept, intent::Kept::Always);
+    assert_eq!(busy.wanted("web-1".into()), machine_intent(&whole).expect("good").machine);
+    assert_eq!(busy.wanted("web-1".into()).kept, intent::Kept::Always);
     assert!(busy.held);
     assert_eq!(busy.other_finalizers(), ["example.com/other"]);
     assert!(busy.on_demand().is_none());
@@ -62,7 +62,7 @@ fn what_is_rare_is_there_when_it_is() {
 fn a_machine_that_makes_no_sense_is_one_that_was_made_from_something_else() {
     let odd = view(&json!({"/spec/template": null}));
     assert!(odd.problem().expect("it is said").contains("template"));
-    assert_eq!(odd.wanted("web-1").template, "");
+    assert_eq!(&*odd.wanted("web-1".into()).template, "");
     assert_eq!(odd.state().phase, state::Phase::Ready);
 }
 

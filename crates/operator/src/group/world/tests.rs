@@ -51,7 +51,7 @@ async fn woken(world: &World) -> (Vec<String>, Vec<String>) {
     {
         while !queue.is_idle() {
             let key = queue.next().await;
-            names.push(key.name.clone());
+            names.push(key.name.to_string());
             queue.done(&key, None);
         }
     }

@@ -288,11 +288,11 @@ fn a_machine_says_what_was_said_about_it() {
     assert_eq!(
         wanted,
         intent::Machine {
-            name: "web-abcde".to_owned(),
-            uid: "m".to_owned(),
+            name: "web-abcde".into(),
+            uid: "m".into(),
             created_at: at(CREATED),
             deleting: false,
-            template: "abc".to_owned(),
+            template: "abc".into(),
             kept: Kept::No,
             drain: Some(at("2026-11-17T09:00:01Z")),
             reply: Some(intent::Reply {
@@ -304,7 +304,7 @@ fn a_machine_says_what_was_said_about_it() {
     );
     let bare = machine(json!({}), json!({}));
     let made_from = machine_intent(&bare).expect("good").machine.template;
-    assert_eq!(made_from, template_hash(&group(json!({})).spec.template), "it has not drifted");
+    assert_eq!(*made_from, *template_hash(&group(json!({})).spec.template), "it has not drifted");
     let mut unborn = bare;
     unborn.metadata.creation_timestamp = None;
     let refused = machine_intent(&unborn).expect_err("of no age");

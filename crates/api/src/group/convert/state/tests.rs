@@ -99,7 +99,7 @@ fn machine() -> impl Strategy<Value = domain::Machine> {
             let (asked_at, registered_at, served_at, ready_at, interrupted_at, retry_at) = times;
             domain::Machine {
                 phase,
-                provider_id,
+                provider_id: provider_id.map(Into::into),
                 asked_at,
                 registered_at,
                 served_at,

@@ -92,7 +92,7 @@ fn of_drifted_machines_the_oldest_is_rotated_one_at_a_time() {
     assert_eq!(scene.rotation("b").unwrap().cause, Cause::Drifted);
     scene.pass(HOUR);
     assert_eq!(scene.created(), 3);
-    assert!(scene.machines.iter().all(|machine| machine.template == "t2"));
+    assert!(scene.machines.iter().all(|machine| &*machine.template == "t2"));
 }
 
 // case: group 86

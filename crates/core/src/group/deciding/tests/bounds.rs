@@ -52,7 +52,7 @@ proptest! {
         let end = at(DAY * 40);
         while scene.now < end {
             let decision = scene.settle();
-            for machine in scene.machines.iter().filter(|machine| scene.vms.contains_key(&machine.name)) {
+            for machine in scene.machines.iter().filter(|machine| scene.vms.contains_key(&*machine.name)) {
                 let age = scene.now.duration_since(machine.created_at);
                 prop_assert!(age <= most, "{} is {age:#} old, more than {most:#}", machine.name);
             }

@@ -1,6 +1,7 @@
 //! Random histories: whatever happens, whatever fails and whoever is killed, promises are kept.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -90,10 +91,10 @@ impl World {
                 machine.reply = id.and_then(|rotation| reply(rotation.id.clone(), outcome));
             }
             Blow::WrongAnswer => machine.reply = reply("another".to_owned(), Outcome::Done),
-            Blow::Vanishes => drop(scene.vms.remove(&name)),
+            Blow::Vanishes => drop(scene.vms.remove(&*name)),
             Blow::Stops | Blow::Ill | Blow::Well | Blow::Unknown | Blow::Interrupted(_) => {
                 let now = scene.now;
-                let Some(vm) = scene.vms.get_mut(&name) else { return };
+                let Some(vm) = scene.vms.get_mut(&*name) else { return };
                 match blow {
                     Blow::Stops => vm.power = Some(Power::Stopped),
                     Blow::Ill => vm.ill_since = Some(now),
@@ -163,10 +164,10 @@ impl World {
                 prop_assert!(!scene.vms.contains_key(name), "{} is left behind", name);
             }
             Effect::Delete { name } => {
-                prop_assert_eq!(stored.machines[name].phase, Phase::Deleting);
+                prop_assert_eq!(stored.machines[name.as_str()].phase, Phase::Deleting);
             }
             Effect::Provision { name } => {
-                prop_assert_eq!(stored.machines[name].phase, Phase::Provisioning);
+                prop_assert_eq!(stored.machines[name.as_str()].phase, Phase::Provisioning);
             }
             Effect::ReleaseGroup => prop_assert!(false, "nobody deleted the group"),
         }
@@ -175,7 +176,7 @@ impl World {
 
     /// Machines that run or may come to run.
     fn live(&self) -> u32 {
-        let counts = |name: &String| {
+        let counts = |name: &str| {
             let state = self.scene.state.machines.get(name);
             match self.scene.vms.get(name) {
                 Some(vm) => vm.power != Some(Power::Stopped),
@@ -200,7 +201,7 @@ impl World {
     /// (c): a drain ends by its deadline, an acknowledgement, or the end of the machine.
     fn may_end(&self, name: &str, rotation: &Rotation) -> Result<(), TestCaseError> {
         let scene = &self.scene;
-        let machine = scene.machines.iter().find(|machine| machine.name == name);
+        let machine = scene.machines.iter().find(|machine| *machine.name == *name);
         let acknowledged = machine
             .and_then(|machine| machine.reply.as_ref())
             .is_some_and(|reply| reply.id == rotation.id && reply.outcome == Outcome::Done);
@@ -227,10 +228,10 @@ impl World {
             self.check_way(name, machine.rotation.as_ref(), was)?;
             self.scene.state.machines.insert(name.clone(), machine.clone());
         }
-        let there: Vec<String> = self.scene.names().into_iter().map(str::to_owned).collect();
+        let there: Vec<Arc<str>> = self.scene.names().into_iter().map(Into::into).collect();
         for name in self.scene.state.machines.keys() {
             if !there.contains(name) {
-                self.gone.push(name.clone());
+                self.gone.push(name.to_string());
             }
         }
         self.scene.state.machines.retain(|name, _| there.contains(name));
@@ -301,7 +302,7 @@ impl World {
         }
         let frozen = scene.intent.freeze_until.is_some_and(|until| scene.now < until);
         let ordered = has(Cause::Scale)
-            || scene.machines.iter().any(|machine| machine.name == name && machine.deleting);
+            || scene.machines.iter().any(|machine| *machine.name == *name && machine.deleting);
         if !ready(name) {
             return Ok(());
         }
@@ -314,7 +315,7 @@ impl World {
                 .machines
                 .get(&machine.name)
                 .is_some_and(|state| matches!(state.phase, Phase::Draining | Phase::Deleting));
-            machine.name != name && ready(&machine.name) && !leaves
+            *machine.name != *name && ready(&machine.name) && !leaves
         });
         let least = scene.intent.min_healthy.min(scene.intent.size);
         let staying = staying.count();

@@ -1,6 +1,7 @@
 //! Any input at all: an answer, and no panic.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -124,7 +125,7 @@ fn remembered() -> impl Strategy<Value = Machine> {
     (phase, provider_id, times, prop::option::of(rotation()), prop::option::of(warned), number())
         .prop_map(|(phase, provider_id, times, rotation, warned, attempts)| Machine {
             phase,
-            provider_id,
+            provider_id: provider_id.map(Into::into),
             asked_at: times[0],
             registered_at: times[1],
             served_at: times[2],
@@ -168,11 +169,11 @@ fn machine() -> impl Strategy<Value = intent::Machine> {
     });
     (name(), time(), any::<bool>(), kept, prop::option::of(time()), prop::option::of(reply))
         .prop_map(|(name, created_at, deleting, kept, drain, reply)| intent::Machine {
-            uid: name.clone(),
-            name,
+            uid: name.as_str().into(),
+            name: name.into(),
             created_at,
             deleting,
-            template: "t1".to_owned(),
+            template: "t1".into(),
             kept,
             drain,
             reply,
@@ -188,7 +189,7 @@ fn seen() -> impl Strategy<Value = Seen> {
         Power::Deleting,
     ]);
     let found = (power, prop::option::of(time())).prop_map(|(power, interruption)| {
-        Known::Is(Found { id: "vm".to_owned(), power, interruption })
+        Known::Is(Found { id: "vm".into(), power, interruption })
     });
     let health = prop_oneof![
         Just(Known::Unknown),
@@ -268,9 +269,9 @@ proptest! {
     #[test]
     fn no_input_panics(
         group in group(),
-        states in prop::collection::btree_map(name(), remembered(), 0..4),
+        states in prop::collection::btree_map(name().prop_map(Arc::<str>::from), remembered(), 0..4),
         machines in prop::collection::vec(machine(), 0..5),
-        sights in prop::collection::btree_map(name(), seen(), 0..5),
+        sights in prop::collection::btree_map(name().prop_map(Arc::<str>::from), seen(), 0..5),
         intent in intent(),
         now in time(),
         longest in term(),
@@ -282,14 +283,14 @@ proptest! {
         // Deleted is only what the record says is being deleted, and the object's name is known.
         for effect in &decision.effects {
             if let Effect::Delete { name } | Effect::Deprovision { name } | Effect::Release { name } = effect {
-                prop_assert_eq!(state.machines[name].phase, Phase::Deleting);
+                prop_assert_eq!(state.machines[name.as_str()].phase, Phase::Deleting);
             }
         }
         let _ = forecast::forecast(state.clone(), &machines, &observed, &intent, now, 3);
         let _ = feasible::shortfall(&Intent { size: intent.size.min(9), ..intent.clone() }, now)
             .map(|shortfall| shortfall.to_string());
         for machine in machines {
-            let remembered: &BTreeMap<String, Machine> = &state.machines;
+            let remembered: &BTreeMap<Arc<str>, Machine> = &state.machines;
             let lent = OnDemand {
                 paused: intent.paused,
                 observe: intent.observe,
