@@ -36,6 +36,21 @@ fn an_old_machine_is_replaced_drained_and_deleted() {
     assert_eq!(scene.rotating(), []);
 }
 
+#[test]
+fn a_ready_replacement_is_waited_for_only_if_somebody_asked_for_it() {
+    let boot = SECOND + SignedDuration::from_millis(300);
+    for (min_ready, phase) in
+        [(SignedDuration::ZERO, RotationPhase::Draining), (SECOND, RotationPhase::Waiting)]
+    {
+        let mut scene = Scene::of(&[DAY * 22, DAY, DAY]);
+        (scene.boot, scene.intent.min_ready) = (boot, min_ready);
+        scene.pass(boot);
+        assert_eq!(scene.phase("a"), Some(phase), "at once, within the second");
+        scene.pass(SECOND * 2);
+        assert_eq!(scene.phase("a"), Some(RotationPhase::Draining));
+    }
+}
+
 // case: group 31
 #[test]
 fn of_two_old_ones_only_the_oldest_begins() {
