@@ -74,7 +74,7 @@ impl Cluster {
         for (spec, words) in [
             (
                 json!({"size": 1, "template": {"provider": "moon", "config": {}}}),
-                "spec.template.provider is no provider that is registered; there is pod",
+                "spec.template.provider: is no provider that is registered; there is pod",
             ),
             (
                 json!({

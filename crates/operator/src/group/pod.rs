@@ -17,6 +17,7 @@ use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use sojourn_api::group::Machine;
+use sojourn_api::group::convert::{RESERVED, reserved_metadata};
 use sojourn_api::name::group::{GROUP, MACHINE, POD_PROVIDER};
 use sojourn_api::name::shared;
 use sojourn_core::group::observed::{Found, Power};
@@ -402,16 +403,8 @@ fn problems(config: &Value) -> Vec<String> {
     let unnamed = spec.containers.iter().position(|container| container.name.is_empty());
     problems.extend(unnamed.map(|at| format!("spec.containers[{at}].name is needed")));
     let metadata = template.metadata.unwrap_or_default();
-    for (field, given) in [
-        ("name", metadata.name.is_some() || metadata.generate_name.is_some()),
-        ("namespace", metadata.namespace.is_some()),
-        ("ownerReferences", metadata.owner_references.is_some()),
-        ("finalizers", metadata.finalizers.is_some()),
-    ] {
-        if given {
-            problems.push(format!("metadata.{field} must be left out: it is the Machine's"));
-        }
-    }
+    let reserved = reserved_metadata(&metadata);
+    problems.extend(reserved.map(|field| format!("metadata.{field} {RESERVED}")));
     problems
 }
 

@@ -1,6 +1,7 @@
 //! Templates: what they mean to the provider `pod`, and how two are compared.
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use ring::digest;
 use serde_json::{Map, Value};
 
@@ -40,7 +41,24 @@ pub fn pod_template(template: &MachineTemplate) -> Result<PodTemplateSpec, Probl
     if pod.spec.as_ref().is_none_or(|spec| spec.containers.is_empty()) {
         return Err(Problem::new("pod.spec.containers", "must have an item"));
     }
-    Ok(pod)
+    match pod.metadata.as_ref().and_then(|metadata| reserved_metadata(metadata).next()) {
+        Some(field) => Err(Problem::new(format!("pod.metadata.{field}"), RESERVED)),
+        None => Ok(pod),
+    }
+}
+
+/// What a Pod template must not say about its Pods.
+pub const RESERVED: &str = "must be left out: it is the Machine's";
+
+/// The fields with that which are there.
+pub fn reserved_metadata(metadata: &ObjectMeta) -> impl Iterator<Item = &'static str> {
+    let fields = [
+        ("name", metadata.name.is_some() || metadata.generate_name.is_some()),
+        ("namespace", metadata.namespace.is_some()),
+        ("ownerReferences", metadata.owner_references.is_some()),
+        ("finalizers", metadata.finalizers.is_some()),
+    ];
+    fields.into_iter().filter(|(_, given)| *given).map(|(field, _)| field)
 }
 
 #[cfg(test)]
@@ -79,7 +97,7 @@ mod tests {
     fn a_pod_is_read_when_it_is_needed() {
         let good = json!({ "spec": { "containers": [{ "name": "web", "command": ["true"] }] } });
         let pod =
-            pod_template(&template(json!({ "provider": "pod", "pod": good }))).expect("a Pod");
+            pod_template(&template(json!({ "provider": "pod", "pod": &good }))).expect("a Pod");
         assert_eq!(pod.spec.expect("a spec").containers[0].name, "web");
         let path = |value: Value| pod_template(&template(value)).expect_err("bad").path;
         assert_eq!(path(json!({ "provider": "pod" })), "pod");
@@ -87,5 +105,16 @@ mod tests {
         assert_eq!(path(json!({ "provider": "pod", "pod": wrong })), "pod");
         let none = json!({ "spec": { "containers": [] } });
         assert_eq!(path(json!({ "provider": "pod", "pod": none })), "pod.spec.containers");
+        for (metadata, field) in [
+            (json!({ "generateName": "a-" }), "name"),
+            (json!({ "namespace": "b" }), "namespace"),
+            (json!({ "ownerReferences": [] }), "ownerReferences"),
+            (json!({ "finalizers": ["a/b"] }), "finalizers"),
+        ] {
+            let mut named = good.clone();
+            named["metadata"] = metadata;
+            let found = path(json!({ "provider": "pod", "pod": named }));
+            assert_eq!(found, format!("pod.metadata.{field}"));
+        }
     }
 }
