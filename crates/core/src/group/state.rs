@@ -44,7 +44,7 @@ pub struct Started {
 }
 
 /// What is remembered of one machine.
-#[derive(Debug, Clone, PartialEq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Machine {
     pub phase: Phase,
     /// The provider's name for it, once it is known.
@@ -68,7 +68,7 @@ pub struct Machine {
     pub error: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Phase {
     /// Its object is there; the provider was not asked yet.
     #[default]
@@ -85,7 +85,7 @@ pub enum Phase {
 }
 
 /// The way of one machine out, with or without another in its place. One machine has one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rotation {
     /// Also the id of its drain.
     pub id: String,
@@ -103,7 +103,7 @@ pub struct Rotation {
     pub drain: Option<Drain>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drain {
     pub started_at: Timestamp,
     /// A promise: it never moves.
@@ -113,7 +113,7 @@ pub struct Drain {
     pub message: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RotationPhase {
     /// It is decided; its replacement has a name.
     Reserved,
@@ -146,7 +146,7 @@ pub enum Tier {
 }
 
 /// An announcement: a promise that does not move earlier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Warned {
     pub at: Timestamp,
     pub deadline: Timestamp,

@@ -75,31 +75,34 @@ impl Infirmary {
         let sight = match sight {
             Known::Is(sight) => sight,
             Known::Absent => {
-                self.ill().remove(key);
+                self.forget(key);
                 return Known::Absent;
             }
             Known::Unknown => {
-                self.ill().remove(key);
+                self.forget(key);
                 return Known::Unknown;
             }
         };
         // What does not run has no health; its provider says enough.
         if sight.found.power != Power::Running {
-            self.ill().remove(key);
+            self.forget(key);
             return Known::Absent;
         }
         let ready = sight.ready.unwrap_or(true) && beat.is_none_or(|beat| beat.is_fresh(now));
-        let mut ill = self.ill();
         if ready {
-            ill.remove(key);
+            self.forget(key);
             return Known::Is(Health::Ready);
         }
-        let since = *ill.entry(key.clone()).or_insert(now);
+        let since = *self.ill().entry(key.clone()).or_insert(now);
         Known::Is(Health::Ill { observed: now.duration_since(since) })
     }
 
     pub(crate) fn forget(&self, key: &Key) {
-        self.ill().remove(key);
+        let mut ill = self.ill();
+        // Mostly nobody is, and then nobody needs to be looked for.
+        if !ill.is_empty() {
+            ill.remove(key);
+        }
     }
 
     /// Nobody was watched for a while: whoever is ill has been since now, as far as we know.

@@ -32,7 +32,7 @@ use super::reconcile::Verdict;
 use super::standing::{blocked_by, open_rotations, replicas, selector};
 use super::subject::{Guest, Member, Subject};
 use super::transition;
-use super::view::Facts;
+use super::view::{Facts, MachineView};
 use crate::condition::{Generation, merged};
 use crate::frame::RequestError;
 
@@ -297,7 +297,7 @@ impl Report<'_> {
     fn of(&self, member: &Member, next: &state::Machine) -> Option<MachineStatus> {
         let view = member.view();
         let health = health(self.seen);
-        let facts = self.facts(next, health);
+        let facts = self.facts(view, next, health);
         if facts.is_some_and(|facts| view.published.follows_from(facts)) {
             return None;
         }
@@ -324,9 +324,9 @@ impl Report<'_> {
     }
 
     /// What the status is written from, unless there is more to it than with most machines.
-    fn facts(&self, next: &state::Machine, health: Health) -> Option<Facts> {
+    fn facts(&self, view: &MachineView, next: &state::Machine, health: Health) -> Option<Facts> {
         let usual = self.problem.is_none() && self.ignored.is_empty() && self.why.is_empty();
-        usual.then(|| Facts::of(&(next, health as u8, self.expires_at)))
+        (usual && view.remembers(next)).then(|| Facts::of(&(health as u8, self.expires_at)))
     }
 }
 

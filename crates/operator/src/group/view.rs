@@ -113,6 +113,11 @@ impl MachineView {
         self.memory.recall()
     }
 
+    /// Whether that is this.
+    pub(crate) fn remembers(&self, state: &state::Machine) -> bool {
+        self.memory.is(state)
+    }
+
     /// The provider's name for it.
     pub(crate) fn provider_id(&self) -> Option<&str> {
         self.memory.provider_id()

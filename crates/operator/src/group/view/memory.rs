@@ -60,6 +60,13 @@ impl Memory {
         }
     }
 
+    pub(super) fn is(&self, state: &Machine) -> bool {
+        match self {
+            Self::Quiet(quiet) => quiet.recall() == *state,
+            Self::Eventful(own) => **own == *state,
+        }
+    }
+
     pub(super) fn provider_id(&self) -> Option<&str> {
         match self {
             Self::Quiet(quiet) => quiet.provider_id.as_deref(),

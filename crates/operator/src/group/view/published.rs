@@ -75,7 +75,8 @@ impl Published {
     }
 }
 
-/// A digest of everything that a status is written from, beside the object itself and the time.
+/// A digest of what a status is written from, beside the object itself, what it remembers and the
+/// time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Facts(u64);
 
