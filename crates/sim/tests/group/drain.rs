@@ -34,7 +34,8 @@ async fn a_late_watcher_finds_every_open_drain_as_it_is() {
     assert_eq!(*found, drain, "the reason, the start and the deadline are the first ones");
     assert_eq!(found.reason, Some(Reason::Expired));
     let length = deadline(found).duration_since(found.started_at.as_ref().expect("one").0);
-    assert_eq!(length.as_secs(), 300);
+    // Both are whole seconds, and the time in between is never less than was promised.
+    assert!((300..=301).contains(&length.as_secs()), "{length}");
 }
 
 // case: group 56
