@@ -284,6 +284,8 @@ mod tests {
             "metadata": {
                 "name": "x", "namespace": "ns", "uid": "u", "labels": {"l": "v"},
                 "resourceVersion": "3", "ownerReferences": [{"uid": "o"}],
+                // Long enough to be kept apart from the rest.
+                "managedFields": [{"fieldsV1": {"f:data": {"f:a": {}, format!("f:{:0100}", 1): {}}}}],
             },
         });
         value.as_object().unwrap().clone()
