@@ -78,3 +78,17 @@ fn a_status_is_told_from_another_by_its_digest() {
     assert_eq!(since.last_transition_time, status.conditions[0].last_transition_time);
     assert_eq!((since.type_.as_str(), since.status.as_str()), ("Ready", "True"));
 }
+
+#[test]
+fn what_came_to_a_status_is_known_until_the_object_or_the_facts_change() {
+    let (seen, facts) = (view(&json!({})), Facts::of(&1_u8));
+    assert!(!seen.published.follows_from(facts), "nothing was found out yet");
+    seen.published.note(facts);
+    assert!(seen.published.follows_from(facts));
+    assert!(!seen.published.follows_from(Facts::of(&2_u8)));
+    assert!(!view(&json!({})).published.follows_from(facts), "it was seen anew");
+    assert!(seen.remembers(&seen.state()));
+    let mut other = seen.state();
+    other.attempts = 1;
+    assert!(!seen.remembers(&other));
+}
