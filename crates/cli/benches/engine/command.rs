@@ -54,3 +54,15 @@ fn wanted<P>(
     }
     Ok(by_cargo_bench.then_some(wanted))
 }
+
+/// One line for the person who waits.
+#[expect(clippy::print_stderr, reason = "a benchmark has a person to talk to, and no log")]
+pub(crate) fn say(line: &str) {
+    eprintln!("{line}");
+}
+
+/// What it found.
+#[expect(clippy::print_stdout, reason = "the tables are what a benchmark is run for")]
+pub(crate) fn print(text: &str) {
+    println!("{text}");
+}

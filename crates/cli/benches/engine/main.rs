@@ -24,7 +24,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::command::Wanted;
+use crate::command::{Wanted, print, say};
 use crate::document::Document;
 use crate::machine::Machine;
 use crate::plan::Plan;
@@ -99,15 +99,4 @@ async fn with_many(
     let start = async || Server::kubernetes(assets, &folder).await;
     let server = start().await?;
     measure::with_many(server, start, Column::Kubernetes, plan, report).await
-}
-
-/// One line for the person who waits.
-#[expect(clippy::print_stderr, reason = "a benchmark has a person to talk to, and no log")]
-fn say(line: &str) {
-    eprintln!("{line}");
-}
-
-#[expect(clippy::print_stdout, reason = "the tables are what a benchmark is run for")]
-fn print(text: &str) {
-    println!("{text}");
 }

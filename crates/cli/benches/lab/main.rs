@@ -31,7 +31,7 @@ mod valgrind;
 
 use anyhow::{Context as _, Result};
 
-use crate::command::Wanted;
+use crate::command::{Wanted, print, say};
 use crate::document::Document;
 use crate::machine::Machine;
 use crate::plan::Plan;
@@ -73,15 +73,4 @@ async fn run(wanted: Wanted<Plan>) -> Result<()> {
     let text = format!("{machine}\n\n{}", report.tables());
     print(&text);
     document.map_or(Ok(()), |document| document.write(&text))
-}
-
-/// One line for the person who waits.
-#[expect(clippy::print_stderr, reason = "a benchmark has a person to talk to, and no log")]
-fn say(line: &str) {
-    eprintln!("{line}");
-}
-
-#[expect(clippy::print_stdout, reason = "the tables are what a benchmark is run for")]
-fn print(text: &str) {
-    println!("{text}");
 }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::command::Wanted;
+use crate::command::{Wanted, print, say};
 use crate::document::Document;
 use crate::machine::Machine;
 use crate::number::{count, percentile};
@@ -229,15 +229,4 @@ fn milliseconds(duration: Duration) -> f64 {
 
 fn seconds(duration: Duration) -> f64 {
     duration.as_secs_f64()
-}
-
-/// One line for the person who waits.
-#[expect(clippy::print_stderr, reason = "a benchmark has a person to talk to, and no log")]
-fn say(line: &str) {
-    eprintln!("{line}");
-}
-
-#[expect(clippy::print_stdout, reason = "the tables are what a benchmark is run for")]
-fn print(text: &str) {
-    println!("{text}");
 }
