@@ -11,10 +11,11 @@ mod tests;
 use jiff::Timestamp;
 
 /// Use that a series tells of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Use {
-    /// The oldest moment at which it shows, of those that were not told before.
-    pub first: Timestamp,
+    /// Moments before the newest one that have to be told too, in order: the oldest one that is news,
+    /// and before it those that may be. A look may have been too early to see what shows there now.
+    pub earlier: Vec<Timestamp>,
     /// The newest moment at which it shows.
     pub last: Timestamp,
     /// By how much the counter grew, where growth was not counted before.
@@ -29,7 +30,7 @@ pub struct Context<'a> {
     /// The times, in order, at which the source was watched. A series without a sample at such a
     /// time did not exist.
     pub watched: &'a [Timestamp],
-    /// Up to here an earlier look told of use, and counted it.
+    /// Up to here an earlier look told of use, as far as it could see it, and counted it.
     pub counted: Timestamp,
 }
 
@@ -55,12 +56,7 @@ pub fn of_counter(samples: &[(Timestamp, f64)], context: Context<'_>) -> Option<
         if moved {
             let told = at <= context.counted;
             let counted = if told { 0 } else { whole(growth) };
-            found = Some(match found {
-                Some(Use { first, count, .. }) if first > context.counted => {
-                    Use { first, last: at, count: count.saturating_add(counted) }
-                }
-                Some(_) | None => Use { first: at, last: at, count: counted },
-            });
+            found = Some(Use::shows(found, at, counted, context.counted));
         }
         previous = Some(value);
     }
@@ -70,9 +66,24 @@ pub fn of_counter(samples: &[(Timestamp, f64)], context: Context<'_>) -> Option<
 /// When a gauge of open sessions is above zero, where `counted` is as in [`Context`].
 pub fn of_presence(samples: &[(Timestamp, f64)], counted: Timestamp) -> Option<Use> {
     let open = |&&(_, value): &&(Timestamp, f64)| value.is_finite() && value > 0.0;
-    let &(last, _) = samples.iter().rfind(open)?;
-    let news = samples.iter().filter(open).find(|(at, _)| *at > counted);
-    Some(Use { first: news.map_or(last, |&(first, _)| first), last, count: 0 })
+    let open = samples.iter().filter(open);
+    open.fold(None, |found, &(at, _)| Some(Use::shows(found, at, 0, counted)))
+}
+
+impl Use {
+    /// It shows at this moment too.
+    fn shows(found: Option<Self>, at: Timestamp, count: u64, counted: Timestamp) -> Self {
+        let Some(mut found) = found else {
+            return Self { earlier: Vec::new(), last: at, count };
+        };
+        let is_news = |earlier: &Timestamp| *earlier > counted;
+        if !found.earlier.last().is_some_and(is_news) {
+            found.earlier.push(found.last);
+        }
+        found.last = at;
+        found.count = found.count.saturating_add(count);
+        found
+    }
 }
 
 /// At least one: whatever moved was used.

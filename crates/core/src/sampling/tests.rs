@@ -44,7 +44,7 @@ fn a_series_that_was_away_while_its_source_was_watched_was_made_anew() {
     let blind = Context { before: None, watched: &[at(0), at(30)], counted: at(0) };
     assert_eq!(of_counter(&samples(&same), blind), None, "nobody looked: it is only back");
     let moved = of_counter(&samples(&[(0, 1.0), (30, 3.0)]), blind);
-    assert_eq!(moved, Some(Use { first: at(30), last: at(30), count: 2 }), "used in the dark");
+    assert_eq!(moved, Some(Use { earlier: vec![], last: at(30), count: 2 }), "used in the dark");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn the_value_of_an_earlier_look_is_the_one_before() {
     assert_eq!(of_counter(&back, context(4.0)), None);
     assert_eq!(
         of_counter(&back, context(3.0)),
-        Some(Use { first: at(20), last: at(20), count: 1 })
+        Some(Use { earlier: vec![], last: at(20), count: 1 })
     );
 }
 
@@ -77,9 +77,14 @@ fn the_oldest_change_is_told_too() {
     let found = |counted| {
         of_counter(&growing, Context { before: None, watched: &[], counted: at(counted) })
     };
-    assert_eq!(found(0), Some(Use { first: at(10), last: at(30), count: 3 }));
-    assert_eq!(found(10), Some(Use { first: at(20), last: at(30), count: 2 }), "of what is news");
-    assert_eq!(found(30), Some(Use { first: at(30), last: at(30), count: 0 }));
+    let told = |earlier: &[i64], count| {
+        let earlier = earlier.iter().map(|&earlier| at(earlier)).collect();
+        Some(Use { earlier, last: at(30), count })
+    };
+    assert_eq!(found(0), told(&[10], 3));
+    // What shows at a time that was counted may show only now.
+    assert_eq!(found(10), told(&[10, 20], 2));
+    assert_eq!(found(30), told(&[10, 20], 0));
 }
 
 #[test]
@@ -90,14 +95,14 @@ fn what_is_not_a_number_says_nothing() {
     assert_eq!(counter(&[(0, 0.0), (10, 1e300)], 0), Some((10, u64::MAX)));
     assert_eq!(counter(&[(0, 0.0), (10, 0.25)], 0), Some((10, 1)), "anything that moves is use");
     let gauge = samples(&[(0, 1.0), (10, f64::NAN), (20, f64::INFINITY), (30, -1.0)]);
-    assert_eq!(of_presence(&gauge, at(0)), Some(Use { first: at(0), last: at(0), count: 0 }));
+    assert_eq!(of_presence(&gauge, at(0)), Some(Use { earlier: vec![], last: at(0), count: 0 }));
 }
 
 #[test]
 fn an_open_session_is_use_for_as_long_as_it_lasts() {
     assert_eq!(
-        of_presence(&samples(&[(0, 1.0), (10, 2.0), (20, 2.0), (30, 0.0)]), at(0)),
-        Some(Use { first: at(10), last: at(20), count: 0 })
+        of_presence(&samples(&[(0, 1.0), (10, 2.0), (20, 2.0), (25, 1.0), (30, 0.0)]), at(0)),
+        Some(Use { earlier: vec![at(0), at(10)], last: at(25), count: 0 })
     );
     assert_eq!(of_presence(&samples(&[(0, 0.0)]), at(0)), None);
 }
@@ -113,7 +118,7 @@ proptest! {
         let context = Context { before: None, watched: &watched, counted: Timestamp::MIN };
         if let Some(found) = of_counter(&samples, context) {
             prop_assert!(samples.iter().any(|(at, v)| *at == found.last && v.is_finite()));
-            prop_assert!(found.count >= 1 && found.first <= found.last);
+            prop_assert!(found.count >= 1 && found.earlier.iter().all(|earlier| *earlier < found.last));
         }
     }
 }

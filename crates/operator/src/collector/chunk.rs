@@ -98,10 +98,10 @@ impl Chunk<'_> {
                 continue;
             };
             found.matched += 1;
-            if let Some(Use { first, last, count }) = self.used(series, &watched, &mut found) {
-                if first < last {
-                    // Until both are written, no time since the first is settled.
-                    tracker.record(&key, self.source, first, 0);
+            if let Some(Use { earlier, last, count }) = self.used(series, &watched, &mut found) {
+                // Until all are written, no time since the first that is not is settled.
+                for earlier in earlier {
+                    tracker.record(&key, self.source, earlier, 0);
                 }
                 tracker.record(&key, self.source, last, count);
             }

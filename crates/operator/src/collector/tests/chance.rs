@@ -166,3 +166,32 @@ proptest! {
         runtime.block_on(live(steps))?;
     }
 }
+
+const fn quiet(later: i64) -> Step {
+    Step::Look(later, Failing::Nothing)
+}
+
+/// Stories that chance found: use that shows after the look at its time, and an end before it was
+/// written.
+#[tokio::test(start_paused = true)]
+async fn use_that_shows_after_the_look_at_its_time_is_not_lost_with_the_process() {
+    use Step::{Flip, Look, Restart, Take, Use};
+    let another_one_later =
+        vec![quiet(44), quiet(45), Use(0), Flip(45), Flip(14), Use(2), quiet(29), Restart(0)];
+    let one_that_was_written_before = vec![
+        quiet(1),
+        Flip(16),
+        Flip(56),
+        Use(17),
+        quiet(29),
+        Use(1),
+        Look(57, Failing::Some),
+        Take,
+        Use(3),
+        quiet(29),
+        Restart(0),
+    ];
+    for story in [another_one_later, one_that_was_written_before] {
+        live(story).await.expect("no use is missed");
+    }
+}
