@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `deciding` | the order in which everything counts, and when to look again |
 //! | `member`, `roster` | one machine, and all of them with the count |
+//! | [`by_name`] | what there is of all of them, for going through it |
 //! | `taking_in`, `leaving` | its way in, and its way out once that is not taken back |
 //! | `wish` | why a machine should go |
 //! | `settling` | reservations and rotations that are open |
@@ -21,6 +22,7 @@
 //! **The ledger.** Whatever may come to be a machine counts as one from its reservation on, and a
 //! machine counts until it is gone: so `size + surge` holds whatever fails in between.
 
+pub mod by_name;
 pub mod effect;
 pub mod feasible;
 pub mod forecast;

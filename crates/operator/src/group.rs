@@ -7,9 +7,8 @@
 //! | `reconcile`, `guest` | decide, and the two controllers as a whole |
 //! | `execute` | execute |
 //! | `publish`, `standing`, `condition`, `transition`, `count` | publish |
-//! | `world`, `view`, `pool` | the caches, and whom a change concerns |
+//! | `world`, `view`, `members`, `pool` | the caches, and whom a change concerns |
 //! | `hands`, `health`, `refusal` | what goes on beside the controllers |
-//! | `in_order` | a way through many machines |
 //! | `provider`, `pod` | who makes machines |
 //!
 //! A group and the machines that it owns are decided about together, by one controller. A machine on
@@ -22,7 +21,7 @@ mod family;
 mod guest;
 mod hands;
 mod health;
-mod in_order;
+mod members;
 mod observe;
 mod pod;
 mod pool;

@@ -4,6 +4,8 @@
 mod drain;
 #[path = "group/guest.rs"]
 mod guest;
+#[path = "group/heartbeat.rs"]
+mod heartbeat;
 #[path = "group/kill.rs"]
 mod kill;
 #[path = "group/pod.rs"]

@@ -1,6 +1,7 @@
 //! What is to be done, complete in itself.
 
-/// One thing to do.
+/// One thing to do. What is to be done to one machine comes in its order: something that fails keeps
+/// what follows it from being done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Create the Machine object of a reservation, from the group's present template.
@@ -15,4 +16,18 @@ pub enum Effect {
     Release { name: String },
     /// Every machine is gone: let the group go.
     ReleaseGroup,
+}
+
+impl Effect {
+    /// The machine that it is done to.
+    pub fn machine(&self) -> Option<&str> {
+        match self {
+            Self::Create { name }
+            | Self::Provision { name }
+            | Self::Deprovision { name }
+            | Self::Delete { name }
+            | Self::Release { name } => Some(name),
+            Self::ReleaseGroup => None,
+        }
+    }
 }

@@ -91,7 +91,7 @@ impl Future {
         let mut seen = seen.clone();
         for machine in machines {
             // Orders that are under way are given again, and come true.
-            seen.machines.entry(machine.name.clone()).or_default().asked = false;
+            seen.machines.or_default(&machine.name).asked = false;
         }
         let intent = Intent { observe: false, ..intent.clone() };
         Self { machines: machines.to_vec(), seen, intent, now, boots: Vec::new() }
@@ -126,7 +126,7 @@ impl Future {
     }
 
     fn show(&mut self, name: &str, power: Power) {
-        let seen = self.seen.machines.entry(name.into()).or_default();
+        let seen = self.seen.machines.or_default(&name.into());
         let found = Found { id: name.into(), power, interruption: None };
         seen.provider = Known::Is(found);
         if power == Power::Running {

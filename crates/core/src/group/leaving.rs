@@ -16,8 +16,8 @@ use crate::known::Known;
 use crate::moment::{down, later, up};
 
 /// A rotation of this machine for this cause.
-pub(super) fn rotation(member: &Member<'_>, cause: Cause, turn: &Turn) -> Rotation {
-    Rotation {
+pub(super) fn rotation(member: &Member<'_>, cause: Cause, turn: &Turn) -> Box<Rotation> {
+    let rotation = Rotation {
         id: spread::id(&member.intent.uid, turn.now),
         cause,
         tier: wish::tier(cause),
@@ -27,7 +27,8 @@ pub(super) fn rotation(member: &Member<'_>, cause: Cause, turn: &Turn) -> Rotati
         started_at: down(turn.now),
         attempts: 0,
         drain: None,
-    }
+    };
+    Box::new(rotation)
 }
 
 /// Begins its way out. It is drained for so long, unless nobody can be on it. What is begun is
@@ -125,11 +126,13 @@ fn drain(member: &mut Member<'_>, turn: &mut Turn) {
 /// The object first, then the machine, then its record: nothing is let go that may still be there.
 fn remove(member: &Member<'_>, turn: &mut Turn) {
     let name = member.name().to_owned();
-    if !member.intent.deleting {
+    let (deleted, gone) = (member.intent.deleting, is_gone(member));
+    if !deleted {
         turn.act(Effect::Delete { name });
-    } else if is_gone(member) {
+    } else if gone {
         turn.act(Effect::Release { name });
-    } else {
+    }
+    if !gone {
         deprovision(member, turn);
     }
 }

@@ -1,7 +1,6 @@
 //! One machine in a decision: what is wanted of it, what was seen of it, what is remembered of it.
 
-use std::sync::Arc;
-
+use super::by_name::ByName;
 use super::intent::{self, Intent};
 use super::observed::{Health, Observed, Power, Seen};
 use super::state::{self, Phase, RotationPhase};
@@ -149,34 +148,23 @@ fn mend(state: &mut state::Machine) {
 /// Every machine that there is, in the order of names, with what is remembered of it. What is
 /// remembered of others is forgotten.
 pub(super) fn assemble<'a>(
-    states: &'a mut std::collections::BTreeMap<Arc<str>, state::Machine>,
+    states: &'a mut ByName<state::Machine>,
     machines: &'a [intent::Machine],
     seen: &'a Observed,
 ) -> Vec<Member<'a>> {
     let mut by_name: Vec<&intent::Machine> = machines.iter().collect();
-    by_name.sort_by(|a, b| a.name.cmp(&b.name));
-    by_name.dedup_by(|a, b| a.name == b.name);
-    let mut names = by_name.iter().map(|machine| &machine.name).peekable();
-    states.retain(|name, _| {
-        while names.next_if(|there| *there < name).is_some() {}
-        names.next_if(|there| *there == name).is_some()
-    });
-    if states.len() < by_name.len() {
-        for machine in &by_name {
-            if !states.contains_key(&machine.name) {
-                states.insert(machine.name.clone(), state::Machine::default());
-            }
-        }
+    if !states.is_of(by_name.iter().map(|machine| &machine.name)) {
+        by_name.sort_by(|a, b| a.name.cmp(&b.name));
+        by_name.dedup_by(|a, b| a.name == b.name);
+        states.align(by_name.iter().map(|machine| &machine.name));
     }
-    let mut sights = seen.machines.iter().peekable();
-    let mut sight = |name: &Arc<str>| {
-        while sights.next_if(|(of, _)| *of < name).is_some() {}
-        sights.next_if(|(of, _)| *of == name).map_or(&NOTHING, |(_, seen)| seen)
-    };
+    let mut sights = seen.machines.walk();
     by_name
         .into_iter()
         .zip(states.values_mut())
-        .map(|(machine, state)| Member::new(machine, sight(&machine.name), state))
+        .map(|(machine, state)| {
+            Member::new(machine, sights.find(&machine.name).unwrap_or(&NOTHING), state)
+        })
         .collect()
 }
 

@@ -1,17 +1,17 @@
 //! What was seen of machines: at their provider, of their health, and of what was asked for.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::by_name::ByName;
 use crate::known::Known;
 
 /// Everything that a decision about a group is told, by the name of the machine. A machine without
 /// an entry is wholly unknown.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    pub machines: BTreeMap<Arc<str>, Seen>,
+    pub machines: ByName<Seen>,
 }
 
 /// What was seen of one machine.

@@ -1,10 +1,8 @@
 //! The machines of a group in a decision, and the count of them.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use jiff::Timestamp;
 
+use super::by_name::ByName;
 use super::intent::{self, Intent};
 use super::leaving;
 use super::member::{self, Member};
@@ -52,8 +50,9 @@ pub(super) struct Ledger {
     pub(super) starting: u32,
     pub(super) unhealthy: u32,
     pub(super) unknown: u32,
-    /// Open rotations and removals, all and by cause.
+    /// Open rotations and removals.
     pub(super) open: u32,
+    /// Rotations, by cause, whose machine is there: what budgets are about.
     pub(super) by_cause: [u32; 8],
     /// Those of `going` that are forced.
     pub(super) forced: u32,
@@ -85,7 +84,8 @@ impl Ledger {
         change(if goes { &mut self.going } else { &mut self.staying }, u32::from(occupies));
         change(&mut self.open, u32::from(goes || member.state.rotation.is_some()));
         if let Some(rotation) = &member.state.rotation {
-            change(&mut self.by_cause[rotation.cause as usize], 1);
+            // One whose machine is gone is through, but for its record.
+            change(&mut self.by_cause[rotation.cause as usize], u32::from(occupies || !leaving));
             let forced = rotation.tier == Tier::Forced && goes && occupies;
             change(&mut self.forced, u32::from(forced));
         }
@@ -116,14 +116,16 @@ impl Ledger {
 impl<'a> Roster<'a> {
     pub(super) fn new(
         group: &'a mut state::Group,
-        states: &'a mut BTreeMap<Arc<str>, state::Machine>,
+        states: &'a mut ByName<state::Machine>,
         machines: &'a [intent::Machine],
         seen: &'a Observed,
         intent: &'a Intent,
     ) -> Self {
         let members = member::assemble(states, machines, seen);
-        let mut by_age: Vec<usize> = (0..members.len()).collect();
-        by_age.sort_by_key(|&index| (members[index].intent.created_at, index));
+        let created = |(index, member): (usize, &Member<'_>)| (member.intent.created_at, index);
+        let mut by_age: Vec<_> = members.iter().enumerate().map(created).collect();
+        by_age.sort_unstable();
+        let by_age = by_age.into_iter().map(|(_, index)| index).collect();
         let (ledger, causes) = (Ledger::default(), Causes::NONE);
         Self { intent, group, members, by_age, ledger, recorded: 0, causes }
     }
@@ -134,6 +136,16 @@ impl<'a> Roster<'a> {
 
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.members.binary_search_by(|member| member.name().cmp(name)).ok()
+    }
+
+    /// These, the oldest first. It is for those that are few: what there are many of is gone through
+    /// as it lies in memory.
+    pub(super) fn oldest_first(&self, which: impl Fn(&Member<'_>) -> bool) -> Vec<usize> {
+        let members = self.members.iter().enumerate();
+        let mut found: Vec<usize> =
+            members.filter(|(_, member)| which(member)).map(|(index, _)| index).collect();
+        found.sort_by_key(|&index| (self.members[index].intent.created_at, index));
+        found
     }
 
     pub(super) fn frozen(&self, now: Timestamp) -> Option<Timestamp> {

@@ -335,7 +335,7 @@ impl Scene {
     }
 
     pub(super) fn rotation(&self, name: &str) -> Option<&Rotation> {
-        self.state.machines.get(name)?.rotation.as_ref()
+        self.state.machines.get(name)?.rotation.as_deref()
     }
 
     /// Who is in a rotation, and how far.

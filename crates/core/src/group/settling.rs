@@ -65,8 +65,7 @@ pub(super) fn rotations(roster: &mut Roster<'_>, turn: &mut Turn) {
     if roster.ledger.open == 0 {
         return;
     }
-    for position in 0..roster.by_age.len() {
-        let index = roster.by_age[position];
+    for index in roster.oldest_first(|member| member.state.rotation.is_some()) {
         let member = &roster.members[index];
         // One that somebody deleted waits for nothing but that it can be spared.
         let settled = member.is_leaving() || member.intent.deleting;

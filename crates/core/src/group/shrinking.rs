@@ -27,12 +27,7 @@ pub(super) fn bury(roster: &mut Roster<'_>, turn: &mut Turn) {
 
 /// What somebody deleted, as far as so many stay ready.
 pub(super) fn deleted(roster: &mut Roster<'_>, turn: &mut Turn) {
-    for position in 0..roster.by_age.len() {
-        let index = roster.by_age[position];
-        let member = &roster.members[index];
-        if !member.intent.deleting || member.is_leaving() {
-            continue;
-        }
+    for index in roster.oldest_first(|member| member.intent.deleting && !member.is_leaving()) {
         match roster.can_spare(index) {
             Ok(()) => roster.dismiss(index, Cause::Manual, turn),
             Err(reason) => turn.because(reason),

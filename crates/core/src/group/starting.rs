@@ -81,15 +81,25 @@ pub(super) fn ailing(roster: &mut Roster<'_>, turn: &mut Turn) {
     }
 }
 
+/// Of those that may begin at the same time, so many parts begin one after the other. Machines that
+/// begin together stay together until the last one is replaced: all of them boot, and then all of
+/// them have to be written, while it is better that some boot while others are written.
+const PARTS: u32 = 25;
+
 /// Those that somebody asked to have replaced, as many at a time as there is room for.
 pub(super) fn asked(roster: &mut Roster<'_>, turn: &mut Turn) {
+    let mut part = roster.intent.surge.div_ceil(PARTS).max(1);
     for position in 0..candidates(roster, Cause::Manual) {
         let index = roster.by_age[position];
         if !is_candidate(roster, index, Cause::Manual) {
             continue;
         }
         match admits(roster, index, Cause::Manual, turn) {
-            Ok(()) => roster.replace(index, Cause::Manual, turn),
+            Ok(()) if part == 0 => return turn.again(),
+            Ok(()) => {
+                part -= 1;
+                roster.replace(index, Cause::Manual, turn);
+            }
             Err(reason) => return blocked(roster, index, Cause::Manual, reason, turn),
         }
     }

@@ -1,10 +1,10 @@
 //! What is remembered of a group and of its machines, and only what cannot be observed again.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::by_name::ByName;
 use super::reason::Reason;
 
 /// The state of a group and its managed machines: what their statuses hold.
@@ -12,7 +12,7 @@ use super::reason::Reason;
 pub struct State {
     pub group: Group,
     /// By name.
-    pub machines: BTreeMap<Arc<str>, Machine>,
+    pub machines: ByName<Machine>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -58,7 +58,8 @@ pub struct Machine {
     pub ready_at: Option<Timestamp>,
     /// The provider's notice that it will take the machine away: it is acted on once.
     pub interrupted_at: Option<Timestamp>,
-    pub rotation: Option<Rotation>,
+    /// Boxed, as few machines have one and all are gone through.
+    pub rotation: Option<Box<Rotation>>,
     /// For machines on demand: what was announced.
     pub warned: Option<Warned>,
     /// Failed attempts to make or to delete it at the provider, and when the next one may be.

@@ -76,6 +76,18 @@ struct Entry<V> {
     value: Arc<V>,
 }
 
+impl<V> Entry<V> {
+    /// Whether it is of that version or of a newer one.
+    const fn is_at(&self, version: u64) -> bool {
+        version > 0 && self.version >= version
+    }
+}
+
+/// A version as a number, by which versions of one object are compared; zero, if it is none.
+fn number(version: Option<&str>) -> u64 {
+    version.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
 /// What becomes of an object that is not in the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Absent {
@@ -202,7 +214,7 @@ impl<V> Cache<V> {
         self.store(key, None, value, Absent::ComesIn, changed);
     }
 
-    /// What is older than what is here is left out.
+    /// What is not newer than what is here is left out.
     fn store(
         &self,
         key: &Key,
@@ -211,25 +223,19 @@ impl<V> Cache<V> {
         absent: Absent,
         changed: impl Fn(&Change<'_, V>),
     ) {
-        let version = version.and_then(|text| text.parse().ok()).unwrap_or(0);
+        let version = number(version);
         let value = Arc::new(value);
         let before = {
             let mut objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
             match objects.get(key) {
-                Some(entry) if entry.version > version && version > 0 => return,
+                Some(entry) if entry.is_at(version) => return,
                 None if absent == Absent::StaysOut => return,
                 Some(_) | None => {}
             }
             objects.insert(key.clone(), Entry { version, value: value.clone() })
         };
-        let same = before.as_ref().is_some_and(|entry| entry.version == version && version > 0);
-        if !same {
-            changed(&Change {
-                key,
-                before: before.as_ref().map(|entry| &*entry.value),
-                now: Some(&value),
-            });
-        }
+        let before = before.as_ref().map(|entry| &*entry.value);
+        changed(&Change { key, before, now: Some(&value) });
     }
 
     fn remove(&self, key: &Key, changed: impl Fn(&Change<'_, V>)) {
@@ -317,7 +323,14 @@ impl<V> Cache<V> {
         changed: impl Fn(&Change<'_, V>),
     ) {
         let version = object.meta().resource_version.clone();
-        self.store(key, version.as_deref(), project(object), Absent::ComesIn, changed);
+        // Most of what a watch tells of is our own doing, which is here already.
+        let known = {
+            let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
+            objects.get(key).is_some_and(|entry| entry.is_at(number(version.as_deref())))
+        };
+        if !known {
+            self.store(key, version.as_deref(), project(object), Absent::ComesIn, changed);
+        }
     }
 }
 

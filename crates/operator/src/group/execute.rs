@@ -40,18 +40,25 @@ pub(super) async fn side_by_side(writes: Vec<Write<'_>>) -> Result<(), RequestEr
 }
 
 impl Family {
-    /// Carries out what was decided about a group. What fails keeps nothing else from being done.
+    /// Carries out what was decided about a group. What fails keeps nothing else from being done
+    /// but what follows it for the same machine.
     pub(super) async fn carry_out(
         &self,
         subject: &Subject,
         group: &InstanceGroup,
         effects: &[Effect],
     ) -> Result<(), RequestError> {
-        let mut writes: Vec<Write<'_>> = Vec::with_capacity(effects.len());
-        for effect in effects {
-            writes.push(self.act(subject, group, effect).boxed());
-        }
-        side_by_side(writes).await
+        let of_one = effects.chunk_by(|a, b| a.machine() == b.machine());
+        let acts = of_one.map(|effects| -> Write<'_> {
+            let act = async move {
+                for effect in effects {
+                    self.act(subject, group, effect).await?;
+                }
+                Ok(())
+            };
+            act.boxed()
+        });
+        side_by_side(acts.collect()).await
     }
 
     async fn act(

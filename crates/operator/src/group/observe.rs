@@ -1,9 +1,7 @@
 //! Observe: what can be seen of machines, from caches and from memory. Nothing is written, and nobody
 //! is asked.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
+use sojourn_core::group::by_name::ByName;
 use sojourn_core::group::observed::{Observed, Seen};
 use sojourn_core::known::Known;
 use sojourn_drivers::machine::Which;
@@ -13,17 +11,13 @@ use super::subject::{Guest, Member, Subject};
 
 impl Family {
     pub(super) fn look(&self, subject: &Subject) -> Observed {
-        let mut machines: BTreeMap<Arc<str>, Seen> = subject
-            .machines
-            .iter()
-            .map(|member| {
-                let provider = member.view().provider.as_deref();
-                (member.key.name.clone(), self.look_at(member, provider))
-            })
-            .collect();
+        let mut machines = ByName::in_order(subject.machines.iter().map(|member| {
+            let provider = member.view().provider.as_deref();
+            (member.key.name.clone(), self.look_at(member, provider))
+        }));
         for reserved in &subject.state.reserved {
             let answered = self.refusals.of(&subject.key, &reserved.name);
-            if answered.is_some() && !machines.contains_key(reserved.name.as_str()) {
+            if answered.is_some() && machines.get(&reserved.name).is_none() {
                 let seen = Seen { answered, provider: Known::Absent, ..Seen::default() };
                 machines.insert(reserved.name.as_str().into(), seen);
             }
@@ -41,6 +35,11 @@ impl Family {
             return Seen::default();
         };
         let view = member.view();
+        let well = match view.sight_if_well() {
+            Some(seen) if view.well.holds() => return seen,
+            well => well,
+        };
+        view.well.begin();
         let which = Which { key: &member.key, uid: &view.uid, id: view.provider_id() };
         let grip = self.hands.feel(provider.as_ref(), which);
         let beat = self.world.beat(&member.key);
@@ -50,6 +49,11 @@ impl Family {
             Known::Absent => Known::Absent,
             Known::Unknown => Known::Unknown,
         };
-        Seen { provider, health, answered: grip.answer, asked: grip.asked }
+        let seen = Seen { provider, health, answered: grip.answer, asked: grip.asked };
+        // A heartbeat ends by itself.
+        if beat.is_none() && well.as_ref() == Some(&seen) {
+            view.well.found();
+        }
+        seen
     }
 }

@@ -27,7 +27,6 @@ use super::count::{Ending, Figures};
 use super::execute::{Write, side_by_side};
 use super::family::Family;
 use super::guest;
-use super::in_order::InOrder;
 use super::reconcile::Verdict;
 use super::standing::{blocked_by, open_rotations, replicas, selector};
 use super::subject::{Guest, Member, Subject};
@@ -81,7 +80,7 @@ impl Family {
         if let Some(decision) = &verdict.decision {
             let wanted = subject.wanted.as_ref().map_or(0, |wanted| wanted.intent.size);
             write_group(&decision.next.group, &mut status);
-            status.replicas = Some(replicas(subject, &decision.next, seen, wanted));
+            status.replicas = Some(replicas(&decision.next, seen, wanted));
             status.rotations = open_rotations(&decision.next);
             status.blocked_by = blocked_by(why);
         }
@@ -149,17 +148,21 @@ impl Family {
         why: &[Reason],
     ) -> Result<(), RequestError> {
         let intent = subject.wanted.as_ref().ok().map(|wanted| &wanted.intent);
+        let terms = Facts::of(&intent.map(|intent| {
+            (intent.expiry.eligible.span(), intent.expiry.forced.span(), intent.expiry.jitter)
+        }));
         let nothing = Seen::default();
         let held: Vec<Reason> = why.iter().filter(|why| is_hold(why)).cloned().collect();
         // Whoever leaves does so because others stay: those come first.
         let (mut staying, mut leaving): (Vec<Write<'_>>, Vec<Write<'_>>) = Default::default();
         // All three are in the order of names.
-        let (mut states, mut sights) = (InOrder::of(&next.machines), InOrder::of(&seen.machines));
+        let (mut states, mut sights) = (next.machines.walk(), seen.machines.walk());
         for (member, wish) in subject.machines.iter().zip(&subject.wishes) {
-            let Some(next) = states.find(member.name()) else { continue };
+            let Some(next) = states.find(&member.key.name) else { continue };
             let report = Report {
-                seen: sights.find(member.name()).unwrap_or(&nothing),
-                expires_at: intent.and_then(|intent| due_at(wish, intent)),
+                seen: sights.find(&member.key.name).unwrap_or(&nothing),
+                expires_at: &|| intent.and_then(|intent| due_at(wish, intent)),
+                terms,
                 problem: None,
                 ignored: &[],
                 why: &held,
@@ -237,9 +240,10 @@ impl Family {
 
     /// What is in the objects now need not be kept in memory.
     fn confirm(&self, subject: &Subject, seen: &Observed) {
-        let mut sights = InOrder::of(&seen.machines);
+        let mut sights = seen.machines.walk();
         for member in &subject.machines {
-            if let Some(answer) = sights.find(member.name()).and_then(|seen| seen.answered.as_ref())
+            if let Some(answer) =
+                sights.find(&member.key.name).and_then(|seen| seen.answered.as_ref())
             {
                 self.hands.taken(&member.view().uid, answer);
             }
@@ -263,9 +267,11 @@ impl Family {
         let state = member.view().state();
         let next = verdict.decision.as_ref().map_or(&state, |decision| &decision.next);
         let intent = guest.intent.as_ref();
+        let expires_at = intent.ok().and_then(|intent| on_demand::expires_at(next, intent));
         let report = Report {
             seen,
-            expires_at: intent.ok().and_then(|intent| on_demand::expires_at(next, intent)),
+            expires_at: &|| expires_at,
+            terms: Facts::of(&expires_at),
             problem: guest.intent.as_ref().err().map(String::as_str),
             ignored: &guest.ignored,
             why,
@@ -285,7 +291,9 @@ impl Family {
 /// Everything that is said about a machine.
 struct Report<'a> {
     seen: &'a Seen,
-    expires_at: Option<Timestamp>,
+    expires_at: &'a (dyn Fn() -> Option<Timestamp> + Sync),
+    /// What that follows from, beside the object and what it remembers.
+    terms: Facts,
     problem: Option<&'a str>,
     ignored: &'a [String],
     why: &'a [Reason],
@@ -304,7 +312,7 @@ impl Report<'_> {
         let mut status = MachineStatus {
             observed_generation: view.generation,
             health: Some(health),
-            expires_at: self.expires_at.map(whole),
+            expires_at: (self.expires_at)().map(whole),
             ..MachineStatus::default()
         };
         write_machine(next, &mut status);
@@ -314,7 +322,7 @@ impl Report<'_> {
         // The status speaks of one generation as a whole.
         let generation = Generation { now: None, observed: None };
         status.conditions = merged(&view.published.conditions(), told, generation, self.now);
-        if view.published.differs(&status) {
+        if view.says_something_else(&status) {
             return Some(status);
         }
         if let Some(facts) = facts {
@@ -326,7 +334,7 @@ impl Report<'_> {
     /// What the status is written from, unless there is more to it than with most machines.
     fn facts(&self, view: &MachineView, next: &state::Machine, health: Health) -> Option<Facts> {
         let usual = self.problem.is_none() && self.ignored.is_empty() && self.why.is_empty();
-        (usual && view.remembers(next)).then(|| Facts::of(&(health as u8, self.expires_at)))
+        (usual && view.remembers(next)).then(|| self.terms.with(health as u8))
     }
 }
 
@@ -363,7 +371,7 @@ fn wake(wanted: Wake, now: Timestamp, executed: &Result<(), RequestError>) -> Wa
 }
 
 fn figures(subject: &Subject, status: &InstanceGroupStatus, why: &[Reason]) -> Figures {
-    let oldest = subject.machines.iter().map(|member| member.view().created_at).min();
+    let oldest = subject.wishes.iter().map(|machine| machine.created_at).min();
     let replicas = status.replicas.clone().unwrap_or_default();
     Figures {
         oldest,

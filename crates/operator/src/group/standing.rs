@@ -10,8 +10,6 @@ use sojourn_core::group::reason::Reason;
 use sojourn_core::group::state::{self, Phase};
 
 use super::condition::blocker;
-use super::in_order::InOrder;
-use super::subject::Subject;
 
 /// Rotations and blockers that a status shows; more help nobody.
 const MOST_SHOWN: usize = 20;
@@ -22,18 +20,12 @@ pub(super) fn selector(group: &str) -> String {
 }
 
 /// How many machines there are, by how they are. Each counts once, but for `total`.
-pub(super) fn replicas(
-    subject: &Subject,
-    next: &state::State,
-    seen: &Observed,
-    desired: u32,
-) -> Replicas {
+pub(super) fn replicas(next: &state::State, seen: &Observed, desired: u32) -> Replicas {
     let mut replicas = Replicas { desired, ..Replicas::default() };
-    let (mut states, mut sights) = (InOrder::of(&next.machines), InOrder::of(&seen.machines));
-    for member in &subject.machines {
+    let mut sights = seen.machines.walk();
+    for (name, machine) in next.machines.iter() {
         replicas.total += 1;
-        let Some(machine) = states.find(member.name()) else { continue };
-        let seen = sights.find(member.name());
+        let seen = sights.find(name);
         let unknown = seen.is_none_or(|seen| seen.provider.is_unknown());
         let health = seen.and_then(|seen| seen.health.is());
         match machine.phase {
@@ -53,7 +45,7 @@ pub(super) fn open_rotations(next: &state::State) -> Vec<OpenRotation> {
     let mut open: Vec<(&Arc<str>, &state::Rotation)> = next
         .machines
         .iter()
-        .filter_map(|(name, machine)| Some((name, machine.rotation.as_ref()?)))
+        .filter_map(|(name, machine)| Some((name, machine.rotation.as_deref()?)))
         .collect();
     open.sort_by_key(|(name, rotation)| (rotation.started_at, *name));
     let shown = open.into_iter().take(MOST_SHOWN);

@@ -1,13 +1,13 @@
 //! Parse: a group with its machines, or a machine that stands for itself, with everything that says
 //! something about them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sojourn_api::group::convert::{
     Wanted, group_intent, on_demand_intent, read_group, template_of,
 };
 use sojourn_api::group::{GroupConfig, InstanceGroup};
+use sojourn_core::group::by_name::ByName;
 use sojourn_core::group::{intent, state};
 use sojourn_core::key::Key;
 use sojourn_core::term::Term;
@@ -37,8 +37,7 @@ pub(crate) struct Member {
 
 impl Member {
     /// Nothing, if it cannot be read.
-    fn find(world: &World, key: Key) -> Option<Self> {
-        let read = world.machine(&key)?;
+    fn of(key: Key, read: Arc<Read<MachineView>>) -> Option<Self> {
         match &*read {
             // We have let it go; somebody else holds it still.
             Ok(view) if view.deleting && !view.held => None,
@@ -77,11 +76,14 @@ impl Subject {
             Err(problem) => (Err(problem.clone()), state::Group::default(), String::new()),
         };
         let members = world.members(key).into_iter();
-        let machines: Vec<Member> = members
-            .filter_map(|key| Member::find(world, key))
+        let (machines, wishes) = members
+            .filter_map(|(key, read)| Member::of(key, read))
             .filter(|member| member.view().owner.as_ref().is_some_and(|owner| owner.uid == uid))
-            .collect();
-        let wishes = machines.iter().map(Member::wanted).collect();
+            .map(|member| {
+                let wish = member.wanted();
+                (member, wish)
+            })
+            .unzip();
         Some(Self { key: key.clone(), group, wanted, machines, wishes, state })
     }
 
@@ -98,8 +100,10 @@ impl Subject {
     /// What is remembered of the group and of its machines.
     pub(crate) fn remembered(&self) -> state::State {
         let of = |member: &Member| (member.key.name.clone(), member.view().state());
-        let machines: BTreeMap<_, _> = self.machines.iter().map(of).collect();
-        state::State { group: self.state.clone(), machines }
+        state::State {
+            group: self.state.clone(),
+            machines: ByName::in_order(self.machines.iter().map(of)),
+        }
     }
 }
 
@@ -116,7 +120,7 @@ pub(crate) struct Guest {
 impl Guest {
     /// Nothing, if it is not there or its group's.
     pub(crate) fn find(world: &World, key: &Key, config: &GroupConfig) -> Option<Self> {
-        let member = Member::find(world, key.clone())?;
+        let member = Member::of(key.clone(), world.machine(key)?)?;
         let view = member.view();
         if let Some(owner) = &view.owner
             && world.owns(&Key::new(key.namespace.clone(), owner.name.clone()), &owner.uid)

@@ -3,18 +3,23 @@
 
 mod memory;
 mod published;
+mod well;
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _};
 use sojourn_api::group::convert::{machine_intent, read_machine};
+use sojourn_api::group::status::MachineStatus;
 use sojourn_api::group::{InstanceGroup, Machine};
 use sojourn_api::name::group::MACHINE_FINALIZER;
+use sojourn_core::group::observed::{Found, Health, Power, Seen};
 use sojourn_core::group::{intent, state};
+use sojourn_core::known::Known;
 
 use self::memory::Memory;
 pub(crate) use self::published::{Facts, Published};
+use self::well::Well;
 use super::pool::Pool;
 
 /// A Machine as it was last seen.
@@ -29,6 +34,7 @@ pub(crate) struct MachineView {
     memory: Memory,
     /// What its status says.
     pub(crate) published: Published,
+    pub(crate) well: Well,
     /// The group that owns it.
     pub(crate) owner: Option<Arc<Owner>>,
     /// Who makes it; nobody, if it is on demand and takes its group's template.
@@ -81,6 +87,7 @@ impl MachineView {
             template: pool.text(&template),
             memory: Memory::of(read_machine(machine.status.as_ref())),
             published: Published::of(machine.status.as_ref()),
+            well: Well::default(),
             owner: owner_of(&machine).map(|owner| pool.owner(owner)),
             provider,
             version: machine.resource_version().unwrap_or_default().into(),
@@ -116,6 +123,30 @@ impl MachineView {
     /// Whether that is this.
     pub(crate) fn remembers(&self, state: &state::Machine) -> bool {
         self.memory.is(state)
+    }
+
+    /// What is seen of it while it is well: it is not on its way out, and its provider and nobody
+    /// else says how it is.
+    pub(crate) fn sight_if_well(&self) -> Option<Seen> {
+        let id = self.memory.id_if_ready().filter(|_| !self.deleting)?.clone();
+        let found = Found { id, power: Power::Running, interruption: None };
+        Some(Seen {
+            provider: Known::Is(found),
+            health: Known::Is(Health::Ready),
+            answered: None,
+            asked: false,
+        })
+    }
+
+    /// Whether a status has something to say that is not said. Somebody who deletes a machine makes
+    /// another generation of it, which alone is no news: its metadata says so.
+    pub(crate) fn says_something_else(&self, status: &MachineStatus) -> bool {
+        if !self.published.differs(status) {
+            return false;
+        }
+        let before = self.generation.map(|generation| generation.saturating_sub(1));
+        let unseen = || MachineStatus { observed_generation: before, ..status.clone() };
+        !self.deleting || self.published.differs(&unseen())
     }
 
     /// The provider's name for it.

@@ -13,6 +13,7 @@ use sojourn_drivers::machine::{Provider, Which};
 
 use super::hands;
 use super::health::{Infirmary, LeaseView};
+use super::members::Members;
 use super::pool::Pool;
 use super::view::MachineView;
 use crate::frame::{Cache, Change, Guarded, Index, Queue, Tasks, Watching};
@@ -30,7 +31,7 @@ pub(crate) struct World {
     pub(crate) machines: Cache<Read<MachineView>>,
     leases: Cache<LeaseView>,
     /// Machines by the group that owns them, and those on demand by the group they name.
-    members: Index<Key>,
+    members: Members<Read<MachineView>>,
     guests: Index<Key>,
     pub(crate) group_queue: Arc<Queue>,
     pub(crate) machine_queue: Arc<Queue>,
@@ -48,7 +49,7 @@ impl World {
             groups: Cache::default(),
             machines: Cache::default(),
             leases: Cache::listing_anew(),
-            members: Index::default(),
+            members: Members::default(),
             guests: Index::default(),
             group_queue,
             machine_queue,
@@ -87,7 +88,7 @@ impl World {
         });
         let world = self.clone();
         tasks.spawn("ends of heartbeats", async move {
-            let ended = |key: &Key| world.wake(&world.responsible(key));
+            let ended = |key: &Key| world.machine_moved(key);
             world.infirmary.listen(|key| world.beat(key), ended).await;
         });
         let world = self.clone();
@@ -110,7 +111,7 @@ impl World {
     }
 
     /// The machines that a group owns, whatever their names are.
-    pub(crate) fn members(&self, group: &Key) -> Vec<Key> {
+    pub(crate) fn members(&self, group: &Key) -> Vec<(Key, Arc<Read<MachineView>>)> {
         self.members.of(group)
     }
 
@@ -152,6 +153,7 @@ impl World {
     pub(crate) fn examine(&self, key: &Key, provider: &dyn Provider) {
         let Some(read) = self.machines.get(key) else { return };
         let Ok(view) = &*read else { return };
+        view.well.stir();
         let which = Which { key, uid: &view.uid, id: view.provider_id() };
         let sight = provider.look(which);
         self.infirmary.examine(key, &sight, self.beat(key));
@@ -159,7 +161,8 @@ impl World {
 
     /// Something at a machine's provider may be different.
     pub(crate) fn machine_moved(&self, key: &Key) {
-        if self.machines.get(key).is_some() {
+        if let Some(read) = self.machines.get(key) {
+            stir(&read);
             self.wake(&self.responsible(key));
         }
     }
@@ -170,6 +173,7 @@ impl World {
         groups.sort_unstable();
         groups.iter().for_each(|key| self.group_queue.wake(key));
         let mut machines = self.machines.keys();
+        machines.iter().filter_map(|key| self.machines.get(key)).for_each(|read| stir(&read));
         machines.retain(|key| matches!(self.responsible(key), hands::Owner::Itself(_)));
         machines.sort_unstable();
         machines.iter().for_each(|key| self.machine_queue.wake(key));
@@ -208,7 +212,11 @@ impl World {
             let owner = view.owner.as_ref()?;
             Some(Key::new(change.key.namespace.clone(), owner.name.clone()))
         };
-        self.members.update(change.key, before.and_then(owner), now.and_then(owner));
+        let groups = [before, now].into_iter().flatten().filter_map(owner);
+        self.members.place(change.key, groups, || {
+            let latest = self.machines.get(change.key)?;
+            Some((owner(readable(Some(&latest))?)?, latest))
+        });
         let host = |view: &MachineView| {
             let group = view.on_demand()?.spec.group.clone()?;
             Some(Key::new(change.key.namespace.clone(), group))
@@ -246,16 +254,15 @@ impl World {
         };
         // Whoever was of a group that is gone stands for itself now.
         if uid(change.before) != uid(change.now) {
-            self.members.of(change.key).iter().for_each(|key| self.machine_moved(key));
+            self.members.of(change.key).iter().for_each(|(key, _)| self.machine_moved(key));
         }
     }
 
     /// A heartbeat wakes whoever decides about its machine when the machine is well again; when it
     /// ends, the clock does.
     fn lease_changed(&self, change: &Change<'_, LeaseView>) {
-        if self.machines.get(change.key).is_none() {
-            return;
-        }
+        let Some(machine) = self.machines.get(change.key) else { return };
+        stir(&machine);
         self.infirmary.beats.wake(change.key);
         let fresh =
             |lease: Option<&LeaseView>| lease.map(|lease| lease.is_fresh(self.infirmary.now()));
@@ -269,6 +276,13 @@ const fn readable(read: Option<&Read<MachineView>>) -> Option<&MachineView> {
     match read {
         Some(Ok(view)) => Some(view),
         Some(Err(_)) | None => None,
+    }
+}
+
+/// Whoever looks at it next asks its provider.
+fn stir(read: &Read<MachineView>) {
+    if let Ok(view) = read {
+        view.well.stir();
     }
 }
 

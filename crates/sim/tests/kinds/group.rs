@@ -441,7 +441,7 @@ async fn what_is_remembered_survives_the_api() {
     let remembered = State {
         phase: Phase::Draining,
         provider_id: Some("pod://default/one".into()),
-        rotation: Some(Rotation {
+        rotation: Some(Box::new(Rotation {
             id: "r1".to_owned(),
             cause: Cause::Forced,
             tier: Tier::Forced,
@@ -456,7 +456,7 @@ async fn what_is_remembered_survives_the_api() {
                 outcome: None,
                 message: String::new(),
             }),
-        }),
+        })),
         ..State::default()
     };
     let machines: Api<Machine> = Api::namespaced(client.clone(), "default");

@@ -90,8 +90,8 @@ pub fn write_machine(state: &domain::Machine, status: &mut MachineStatus) {
     status.served_at = written(*served_at);
     status.ready_at = written(*ready_at);
     status.interrupted_at = written(*interrupted_at);
-    status.rotation = rotation.as_ref().map(write_rotation);
-    status.drain = rotation.as_ref().and_then(write_drain);
+    status.rotation = rotation.as_deref().map(write_rotation);
+    status.drain = rotation.as_deref().and_then(write_drain);
     status.warned = warned.map(|warned| WarnedStatus {
         at: written(Some(warned.at)),
         deadline: written(Some(warned.deadline)),
@@ -116,7 +116,8 @@ pub fn read_machine(status: Option<&MachineStatus>) -> domain::Machine {
         rotation: status
             .rotation
             .as_ref()
-            .and_then(|rotation| read_rotation(rotation, status.drain.as_ref())),
+            .and_then(|rotation| read_rotation(rotation, status.drain.as_ref()))
+            .map(Box::new),
         warned: status.warned.as_ref().and_then(read_warned),
         attempts: status.attempts,
         retry_at: read(status.retry_at.as_ref()),

@@ -8,7 +8,7 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 fn machine(phase: Phase, rotation: Option<Rotation>) -> Machine {
-    Machine { phase, rotation, ..Machine::default() }
+    Machine { phase, rotation: rotation.map(Box::new), ..Machine::default() }
 }
 
 fn rotation(phase: RotationPhase, drain: Option<Drain>) -> Rotation {

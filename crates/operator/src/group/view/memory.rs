@@ -62,8 +62,16 @@ impl Memory {
 
     pub(super) fn is(&self, state: &Machine) -> bool {
         match self {
-            Self::Quiet(quiet) => quiet.recall() == *state,
+            Self::Quiet(quiet) => quiet.is(state),
             Self::Eventful(own) => **own == *state,
+        }
+    }
+
+    /// The provider's name for a machine that is ready and has nothing else to remember.
+    pub(super) const fn id_if_ready(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Quiet(Quiet { phase: Phase::Ready, provider_id, .. }) => provider_id.as_ref(),
+            Self::Quiet(_) | Self::Eventful(_) => None,
         }
     }
 
@@ -76,6 +84,37 @@ impl Memory {
 }
 
 impl Quiet {
+    /// The same as to recall it and to compare, for what is asked of thousands at a time.
+    fn is(&self, state: &Machine) -> bool {
+        let Machine {
+            phase,
+            provider_id,
+            asked_at,
+            registered_at,
+            served_at,
+            ready_at,
+            interrupted_at: None,
+            rotation: None,
+            warned: None,
+            attempts: 0,
+            retry_at: None,
+            error: None,
+        } = state
+        else {
+            return false;
+        };
+        let same_id = match (&self.provider_id, provider_id) {
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other) || own == other,
+            (own, other) => own.is_none() && other.is_none(),
+        };
+        same_id
+            && self.phase == *phase
+            && self.asked_at.time() == *asked_at
+            && self.registered_at.time() == *registered_at
+            && self.served_at.time() == *served_at
+            && self.ready_at.time() == *ready_at
+    }
+
     fn recall(&self) -> Machine {
         Machine {
             phase: self.phase,

@@ -80,6 +80,40 @@ fn a_status_is_told_from_another_by_its_digest() {
 }
 
 #[test]
+fn that_it_was_deleted_is_no_news() {
+    let was = json!({"/metadata/generation": 4, "/status/observedGeneration": 4});
+    let status = machine(&was).status.expect("one");
+    let after = |change: Value| {
+        let mut all = json!({"/metadata/generation": 5, "/status/observedGeneration": 4});
+        all.as_object_mut().expect("an object").extend(change.as_object().expect("one").clone());
+        let now = MachineStatus { observed_generation: Some(5), ..status.clone() };
+        (view(&all), now)
+    };
+    let (deleted, now) = after(json!({"/metadata/deletionTimestamp": "2026-11-16T06:00:00Z"}));
+    assert!(!deleted.says_something_else(&now));
+    assert!(deleted.says_something_else(&MachineStatus { attempts: 1, ..now }));
+    let (changed, now) = after(json!({}));
+    assert!(changed.says_something_else(&now), "somebody waits to hear that it was seen");
+}
+
+#[test]
+fn a_machine_is_seen_to_be_well_as_its_provider_says_it() {
+    let seen = view(&json!({})).sight_if_well().expect("it is ready");
+    let Known::Is(found) = &seen.provider else { panic!("{seen:?}") };
+    assert_eq!((&*found.id, found.power, found.interruption), ("fake-1", Power::Running, None));
+    assert_eq!((seen.health, seen.asked), (Known::Is(Health::Ready), false));
+    for change in [
+        json!({"/metadata/deletionTimestamp": "2026-11-16T06:00:00Z"}),
+        json!({"/status/phase": "Registered"}),
+        json!({"/status/providerID": null}),
+        json!({"/status/rotation": {"id": "r-1", "reason": "Expired", "phase": "Reserved",
+                                    "startedAt": "2026-11-16T05:00:00Z"}}),
+    ] {
+        assert_eq!(view(&change).sight_if_well(), None, "{change}");
+    }
+}
+
+#[test]
 fn what_came_to_a_status_is_known_until_the_object_or_the_facts_change() {
     let (seen, facts) = (view(&json!({})), Facts::of(&1_u8));
     assert!(!seen.published.follows_from(facts), "nothing was found out yet");

@@ -105,7 +105,7 @@ fn machine() -> impl Strategy<Value = domain::Machine> {
                 served_at,
                 ready_at,
                 interrupted_at,
-                rotation,
+                rotation: rotation.map(Box::new),
                 warned,
                 attempts,
                 retry_at,
@@ -150,7 +150,7 @@ proptest! {
         let deadline = Timestamp::from_nanosecond(nanos.into()).expect("in range");
         drain.deadline = deadline;
         rotation.drain = Some(drain);
-        state.rotation = Some(rotation);
+        state.rotation = Some(Box::new(rotation));
         state.warned = Some(domain::Warned { at: deadline, deadline });
         let back = machine_and_back(&state);
         let rotation = back.rotation.expect("a rotation");

@@ -220,12 +220,12 @@ impl World {
         reached: impl Fn(&str) -> bool,
     ) -> Result<(), TestCaseError> {
         self.scene.state.group = next.group.clone();
-        for (name, machine) in &next.machines {
+        for (name, machine) in next.machines.iter() {
             if !reached(name) || !self.scene.is_there(name) {
                 continue;
             }
             let was = before.machines.get(name);
-            self.check_way(name, machine.rotation.as_ref(), was)?;
+            self.check_way(name, machine.rotation.as_deref(), was)?;
             self.scene.state.machines.insert(name.clone(), machine.clone());
         }
         let there: Vec<Arc<str>> = self.scene.names().into_iter().map(Into::into).collect();

@@ -95,6 +95,24 @@ fn exactly_as_many_begin_as_there_is_room_for() {
     assert!(decision.why.contains(&Reason::RotationOpen { machine: "a".to_owned() }));
 }
 
+#[test]
+fn many_begin_in_parts_one_right_after_the_other() {
+    let mut scene = Scene::empty();
+    scene.intent.size = 200;
+    scene.intent.min_healthy = 0;
+    (0..200).for_each(|number| scene.machine(&format!("m{number:03}"), start() - DAY));
+    (scene.intent.surge, scene.intent.rotate_before) = (100, Some(start()));
+    let mut begun = Vec::new();
+    while scene.rotating().len() < 100 {
+        let decision = scene.decide();
+        assert_eq!(decision.wake, Wake::At(scene.now), "{begun:?}");
+        begun.push(scene.rotating().len() - begun.iter().sum::<usize>());
+    }
+    assert_eq!(begun, [4; 25]);
+    // The first ones do not wait for the last.
+    assert_eq!(scene.decide().effects.len(), 100);
+}
+
 // case: group 80
 #[test]
 fn what_does_not_register_in_time_is_deleted_and_made_again() {

@@ -1,10 +1,10 @@
 //! Any input at all: an answer, and no panic.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::super::super::by_name::ByName;
 use super::super::super::intent::{self, Budget, Expiry, Intent, OnDemand, Reply};
 use super::super::super::observed::{Answer, Found, Health, Observed, Power, Seen};
 use super::super::super::state::{
@@ -132,7 +132,7 @@ fn remembered() -> impl Strategy<Value = Machine> {
             ready_at: times[3],
             interrupted_at: times[4],
             retry_at: times[5],
-            rotation,
+            rotation: rotation.map(Box::new),
             warned,
             attempts,
             error: None,
@@ -276,8 +276,8 @@ proptest! {
         now in time(),
         longest in term(),
     ) {
-        let state = State { group, machines: states };
-        let observed = Observed { machines: sights };
+        let state = State { group, machines: states.into_iter().collect() };
+        let observed = Observed { machines: sights.into_iter().collect() };
         let decision = decide(state.clone(), &machines, &observed, &intent, now);
         prop_assert!(decision.why.len() <= 33);
         // Deleted is only what the record says is being deleted, and the object's name is known.
@@ -290,7 +290,7 @@ proptest! {
         let _ = feasible::shortfall(&Intent { size: intent.size.min(9), ..intent.clone() }, now)
             .map(|shortfall| shortfall.to_string());
         for machine in machines {
-            let remembered: &BTreeMap<Arc<str>, Machine> = &state.machines;
+            let remembered: &ByName<Machine> = &state.machines;
             let lent = OnDemand {
                 paused: intent.paused,
                 observe: intent.observe,

@@ -1,0 +1,62 @@
+//! Heartbeats: a machine that has one is well for as long as the last one lasts.
+
+use jiff::SignedDuration;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use sojourn_api::group::status::{Health, Reason};
+use sojourn_sim::group::{NAMESPACE, World};
+
+use crate::stage::{
+    HOUR, MINUTE, SECOND, draining, names, nothing_is_wrong, ready, rule, status, world,
+};
+
+/// The machine says that it is well, for forty seconds.
+async fn beat(world: &World, name: &str) {
+    let api: Api<Lease> = Api::namespaced(world.client.clone(), NAMESPACE);
+    let renewed = format!("{:.6}", world.now());
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": name},
+        "spec": {"renewTime": renewed, "leaseDurationSeconds": 40}});
+    let params = PatchParams::apply("machine").force();
+    api.patch(name, &params, &Patch::Apply(&lease)).await.expect("a heartbeat");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_has_no_pulse_any_more_is_replaced_after_a_while() {
+    let world = world(3, json!({"unhealthyAfter": "3m"})).await;
+    rule(&world, 4, 2);
+    let name = names(&world)[0].clone();
+    // Without one it is well, as far as anybody knows; that does not last for ever.
+    world.pass(HOUR).await;
+    for _ in 0..20 {
+        beat(&world, &name).await;
+        world.pass(30 * SECOND).await;
+    }
+    assert_eq!(status(&world, &name).health, Some(Health::Healthy));
+    beat(&world, &name).await;
+    let last = world.now();
+    let (drained, drain) = draining(&world, 10 * MINUTE).await;
+    assert_eq!((&drained, drain.reason), (&name, Some(Reason::Unhealthy)));
+    let waited = world.now().duration_since(last);
+    assert!(waited >= SignedDuration::from_secs(40 + 180), "{waited}");
+    ready(&world, "web", 3).await;
+    nothing_is_wrong(&world);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_has_a_pulse_again_stays() {
+    let world = world(3, json!({"unhealthyAfter": "3m"})).await;
+    let name = names(&world)[0].clone();
+    beat(&world, &name).await;
+    world.pass(2 * MINUTE).await;
+    assert_eq!(status(&world, &name).health, Some(Health::Unhealthy));
+    for _ in 0..20 {
+        beat(&world, &name).await;
+        world.pass(30 * SECOND).await;
+    }
+    assert_eq!(status(&world, &name).health, Some(Health::Healthy));
+    assert!(names(&world).contains(&name) && status(&world, &name).rotation.is_none());
+    nothing_is_wrong(&world);
+}
