@@ -1,14 +1,14 @@
 //! What builds and tests need of the system, installed where that is ours to do.
 //!
-//! The C compiler is for the bundled SQLite and ring. Rust links with it as well, so where xtask
-//! could be built it is nearly always there: this is for machines with another linker, and for a
-//! `CC` that names nothing. Python is what the Pods of the tests run as a server; they see the
-//! system's folders only, so one in somebody's home is of no use.
+//! The C compiler is for the bundled SQLite, jemalloc (with `make`) and ring. Rust links with it as
+//! well, so where xtask could be built it is nearly always there: this is for machines with another
+//! linker, and for a `CC` that names nothing. Python is what the Pods of the tests run as a server;
+//! they see the system's folders only, so one in somebody's home is of no use.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
 use crate::process::{run, say};
 
@@ -69,8 +69,13 @@ pub(crate) fn download(package: &str, into: &Path) -> Result<()> {
     run(Command::new("apt-get").args(["download", package]).current_dir(into))
 }
 
-/// Makes sure that there is a C compiler.
+/// Makes sure that there is a C compiler, and `make`.
 pub(crate) fn ensure_compiler() -> Result<()> {
+    if !answers("make", "--version") {
+        ensure!(may_install(), "there is no `make`; {HINT}");
+        say("no make; installing build-essential");
+        install("build-essential")?;
+    }
     let chosen = std::env::var("CC").ok().filter(|name| !name.is_empty());
     let present = answers(chosen.as_deref().unwrap_or("cc"), "--version");
     match remedy(present, chosen, may_install()) {

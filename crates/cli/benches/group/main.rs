@@ -30,6 +30,7 @@ mod up;
 mod world;
 
 use anyhow::Result;
+use tikv_jemallocator::Jemalloc;
 
 use crate::command::{Wanted, print, say};
 use crate::document::Document;
@@ -38,6 +39,10 @@ use crate::plan::Plan;
 use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::up::Home;
+
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> Result<()> {
     command::main(Plan::FULL, Plan::QUICK, run)

@@ -98,14 +98,15 @@ pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Re
     watching.await.context("the watch did not begin")?;
     let used = || own_processor().context("cannot tell what this process uses");
     let (started, before) = (Instant::now(), used()?);
-    let looks = world.family.looks();
+    let of_groups = || world.family.reconciles[0].total();
+    let looks = of_groups();
     let version = world.engine.version();
     let asked = json!({"metadata": {"annotations": {ROTATE: format!("{:.0}", Timestamp::now())}}});
     groups.patch(GROUP, &PatchParams::default(), &Patch::Merge(&asked)).await?;
     let seen = tokio::time::timeout(PATIENCE, seeing).await;
     let (seen, ended) = seen.context("the roll does not end")???;
     let (took, used) = (ended.duration_since(started), used()?.saturating_sub(before));
-    let (looks, writes) = (world.family.looks() - looks, world.engine.version() - version);
+    let (looks, writes) = (of_groups() - looks, world.engine.version() - version);
     world.until_armed(1).await?;
     let counted = fleet.counted(|_| true).await?;
     ensure!(counted[0] == plan.rolled, "after the roll there are {} machines", counted[0]);
