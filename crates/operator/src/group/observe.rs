@@ -53,6 +53,9 @@ impl Family {
         // A heartbeat ends by itself.
         if beat.is_none() && well.as_ref() == Some(&seen) {
             view.well.found();
+        } else {
+            // Another look, which began before, may have found it well.
+            view.well.stir();
         }
         seen
     }

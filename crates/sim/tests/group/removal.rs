@@ -1,5 +1,6 @@
 //! Whoever takes machines away, by whatever way, waits for their drains.
 
+use http::Method;
 use kube::Resource as _;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -23,6 +24,22 @@ async fn a_group_goes_when_its_machines_are_drained() {
     assert!(world.fake.machines().is_empty());
     let timers = world.operator.ask(|started| started.groups.depth());
     assert_eq!(timers, Some((0, 0)));
+    nothing_is_wrong(&world);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_is_there_until_its_object_is_known_to_be_deleted() {
+    let world = world(3, json!({"drainTimeout": "0s"})).await;
+    world.faults.hold(Method::DELETE);
+    world.change_group("web", json!({"spec": {"size": 2}})).await;
+    tokio::time::timeout(HOUR, world.faults.until_held()).await.expect("one is deleted");
+    world.pass(MINUTE).await;
+    assert_eq!((names(&world).len(), world.fake.machines().len()), (3, 3));
+    // Nobody knows whether it was: whoever takes over finds out.
+    world.operator.kill();
+    world.faults.let_go();
+    ready(&world, "web", 2).await;
+    assert_eq!(world.fake.machines().len(), 2);
     nothing_is_wrong(&world);
 }
 

@@ -1,6 +1,7 @@
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
 
+use super::super::effect::Effect;
 use super::super::intent::Budget;
 use super::super::reason::Reason;
 use super::super::scene::{DAY, HOUR, MINUTE, Scene, at, start};
@@ -42,6 +43,23 @@ fn so_many_at_a_time() {
     scene.pass(HOUR);
     assert_eq!(scene.created(), 4);
     assert_eq!(scene.rotating(), []);
+}
+
+#[test]
+fn a_rotation_counts_until_its_machine_is_gone_and_no_longer() {
+    let mut scene = rolling();
+    scene.intent.budgets = vec![budget(1)];
+    let end = scene.pass(MINUTE).next.machines["a"].rotation.as_ref().unwrap().drain.clone();
+    assert_eq!(scene.rotating(), [("a", RotationPhase::Draining)]);
+    scene.now = end.unwrap().deadline;
+    scene.decide();
+    let decision = scene.decide();
+    assert_eq!(scene.rotating(), [("a", RotationPhase::Deleting)], "it is still there");
+    decision.effects.iter().for_each(|effect| scene.follow(effect));
+    assert!(scene.is_there("a") && !scene.vms.contains_key("a"));
+    let decision = scene.decide();
+    assert_eq!(decision.effects, [Effect::Release { name: "a".to_owned() }]);
+    assert_eq!(scene.rotating(), [("a", RotationPhase::Deleting), ("b", RotationPhase::Reserved)]);
 }
 
 #[test]

@@ -54,4 +54,19 @@ mod tests {
         well.stir();
         assert!(!well.holds());
     }
+
+    /// Whoever stands for itself since a moment ago may still be looked at as its group's.
+    #[test]
+    fn of_two_looks_the_one_that_found_something_counts() {
+        for well_first in [true, false] {
+            let well = Well::default();
+            well.begin();
+            well.stir();
+            well.begin();
+            let ends: [&dyn Fn(); 2] = [&|| well.found(), &|| well.stir()];
+            ends[usize::from(!well_first)]();
+            ends[usize::from(well_first)]();
+            assert!(!well.holds(), "well first: {well_first}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Any input at all: an answer, and no panic.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -286,6 +287,13 @@ proptest! {
                 prop_assert_eq!(state.machines[name.as_str()].phase, Phase::Deleting);
             }
         }
+        // What is done to a machine that goes stands together, in its order.
+        let is_creation = |effect: &&Effect| matches!(effect, Effect::Create { .. });
+        let others = decision.effects.iter().filter(|effect| !is_creation(effect));
+        let mut runs: Vec<_> = others.map(Effect::machine).collect();
+        runs.dedup();
+        let different: BTreeSet<_> = runs.iter().collect();
+        prop_assert_eq!(runs.len(), different.len(), "{:?}", decision.effects);
         let _ = forecast::forecast(state.clone(), &machines, &observed, &intent, now, 3);
         let _ = feasible::shortfall(&Intent { size: intent.size.min(9), ..intent.clone() }, now)
             .map(|shortfall| shortfall.to_string());
