@@ -9,6 +9,7 @@ mod client;
 mod crash;
 mod disk;
 mod folder;
+mod forged;
 mod group;
 mod lab;
 mod process;

@@ -184,3 +184,91 @@ async fn a_client_refuses_names_of_the_inner_network() {
     let refused = refusal(&error).expect("it is the reason").to_string();
     assert_eq!(refused, "localhost is at no address that is allowed");
 }
+
+/// Ways to write the machine itself, or a metadata service, that something between us and the
+/// kernel understands: the parser of the URL, or the resolver.
+const SPELLINGS: [&str; 48] = [
+    "http://127.0.0.1/",
+    "http://127.1/",
+    "http://127.0.1/",
+    "http://127.0.0.1./",
+    "http://127.000.000.001/",
+    "http://0177.0.0.1/",
+    "http://0177.0.0.0x1/",
+    "http://017700000001/",
+    "http://0x7f.0.0.1/",
+    "http://0x7f.1/",
+    "http://0x7f000001/",
+    "http://0X7F000001/",
+    "http://2130706433/",
+    "http://127.255.255.254/",
+    "http://%31%32%37.0.0.1/",
+    "http://127%2e0%2e0%2e1/",
+    "http://１２７.０.０.１/",
+    "http://①②⑦.⓪.⓪.①/",
+    "http://127。0。0。1/",
+    "http:127.0.0.1/",
+    "http:/127.0.0.1/",
+    "http:///127.0.0.1/",
+    "http:\\\\127.0.0.1\\",
+    "http://\t127.0.0.1/",
+    "HTTP://127.0.0.1/",
+    "http://0/",
+    "http://0.0.0.0/",
+    "http://0x0/",
+    "http://[::]/",
+    "http://[::1]/",
+    "http://[0:0:0:0:0:0:0:1]/",
+    "http://[0000::0001]/",
+    "http://[::127.0.0.1]/",
+    "http://[::ffff:127.0.0.1]/",
+    "http://[::ffff:7f00:1]/",
+    "http://[::FFFF:7F00:0001]/",
+    "http://[64:ff9b::7f00:1]/",
+    "http://[2002:7f00:1::]/",
+    "http://169.254.169.254/",
+    "http://0xa9fea9fe/",
+    "http://2852039166/",
+    "http://169.16689662/",
+    "http://0251.0376.0251.0376/",
+    "http://[::ffff:169.254.169.254]/",
+    "http://[fd00:ec2::254]/",
+    "http://localhost/",
+    "http://LOCALHOST/",
+    "http://localhost:80#@exam.example/",
+];
+
+/// What looks like another host to a reader, and carries credentials or is none.
+const DISGUISES: [&str; 12] = [
+    "http://exam.example@127.0.0.1/",
+    "http://exam.example:80@127.0.0.1/",
+    "http://127.0.0.1@127.0.0.1/",
+    "http://exam.example%40127.0.0.1/",
+    "http://[::1%25lo]/",
+    "http://[fe80::1%25eth0]/",
+    "http://4294967297/",
+    "http://256.0.0.1/",
+    "gopher://127.0.0.1:6379/_",
+    "dict://127.0.0.1/",
+    "unix:///run/docker.sock",
+    "data:text/plain,x",
+];
+
+#[tokio::test]
+async fn no_spelling_of_an_inner_address_is_connected_to() {
+    let nothing_more = Allow::default();
+    let client = client(&nothing_more).build().expect("it can be built");
+    for spelling in SPELLINGS {
+        let refused = match check_url(spelling, &nothing_more) {
+            Err(Refused::Address { .. }) => continue,
+            Err(other) => panic!("{spelling}: {other}"),
+            // A name: whatever it stands for is refused when it is resolved.
+            Ok(url) => client.get(url).send().await.expect_err(spelling),
+        };
+        let refused = refusal(&refused).unwrap_or_else(|| panic!("{spelling}: {refused:?}"));
+        assert!(matches!(refused, Refused::Address { .. }), "{spelling}: {refused}");
+    }
+    for disguise in DISGUISES {
+        assert!(check_url(disguise, &nothing_more).is_err(), "{disguise}");
+    }
+}
