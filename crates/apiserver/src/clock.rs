@@ -43,26 +43,33 @@ impl Clock for TokioClock {
     }
 }
 
+/// The operating system gave no random numbers. Whatever needed them does not take place: uids and
+/// tokens that can be guessed are worse than none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the operating system gives no random numbers")]
+pub struct NoRandomness;
+
 /// The source of uids, name suffixes and token bytes.
 pub trait Entropy: Send + Sync + Debug {
-    fn fill(&self, bytes: &mut [u8]);
+    /// Fills all of `bytes`, or fails.
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoRandomness>;
 
     /// A random (version 4) UUID.
-    fn uid(&self) -> String {
+    fn uid(&self) -> Result<String, NoRandomness> {
         let mut b = [0_u8; 16];
-        self.fill(&mut b);
+        self.fill(&mut b)?;
         b[6] = (b[6] & 0x0f) | 0x40;
         b[8] = (b[8] & 0x3f) | 0x80;
         let h = hex::encode(b);
-        format!("{}-{}-{}-{}-{}", &h[..8], &h[8..12], &h[12..16], &h[16..20], &h[20..])
+        Ok(format!("{}-{}-{}-{}-{}", &h[..8], &h[8..12], &h[12..16], &h[16..20], &h[20..]))
     }
 
     /// Five characters for `generateName`, from upstream's alphabet without vowels.
-    fn suffix(&self) -> String {
+    fn suffix(&self) -> Result<String, NoRandomness> {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let mut b = [0_u8; 5];
-        self.fill(&mut b);
-        b.iter().map(|x| char::from(ALPHABET[usize::from(*x) % ALPHABET.len()])).collect()
+        self.fill(&mut b)?;
+        Ok(b.iter().map(|x| char::from(ALPHABET[usize::from(*x) % ALPHABET.len()])).collect())
     }
 }
 
@@ -77,8 +84,8 @@ impl Default for SystemEntropy {
 }
 
 impl Entropy for SystemEntropy {
-    fn fill(&self, bytes: &mut [u8]) {
-        self.0.fill(bytes).expect("the operating system gives random numbers");
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoRandomness> {
+        self.0.fill(bytes).map_err(|_| NoRandomness)
     }
 }
 
@@ -93,7 +100,7 @@ impl SeededEntropy {
 }
 
 impl Entropy for SeededEntropy {
-    fn fill(&self, bytes: &mut [u8]) {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoRandomness> {
         let mut state = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for chunk in bytes.chunks_mut(8) {
             *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -103,6 +110,7 @@ impl Entropy for SeededEntropy {
             z ^= z >> 31;
             chunk.copy_from_slice(&z.to_le_bytes()[..chunk.len()]);
         }
+        Ok(())
     }
 }
 
@@ -116,7 +124,25 @@ mod tests {
         assert_eq!(a.uid(), b.uid());
         assert_eq!(a.suffix(), b.suffix());
         assert_ne!(a.uid(), a.uid());
-        let uid = a.uid();
+        let uid = a.uid().unwrap();
         assert_eq!((uid.len(), &uid[14..15]), (36, "4"));
+    }
+
+    /// A machine whose random numbers have run out.
+    #[derive(Debug)]
+    struct NoEntropy;
+
+    impl Entropy for NoEntropy {
+        fn fill(&self, _: &mut [u8]) -> Result<(), NoRandomness> {
+            Err(NoRandomness)
+        }
+    }
+
+    #[tokio::test]
+    async fn without_random_numbers_nothing_is_made() {
+        assert_eq!((NoEntropy.uid(), NoEntropy.suffix()), (Err(NoRandomness), Err(NoRandomness)));
+        assert_eq!(crate::auth::token::Token::generate(&NoEntropy), Err(NoRandomness));
+        let opened = crate::Engine::open(crate::Config::in_memory().entropy(NoEntropy)).await;
+        assert!(matches!(opened, Err(crate::OpenError::NoRandomness(_))), "{opened:?}");
     }
 }

@@ -142,6 +142,8 @@ pub(crate) struct Shared {
 impl Engine {
     /// Opens the store, makes what every cluster has, and starts the background work.
     pub async fn open(config: Config) -> Result<Self, OpenError> {
+        // Found out before anything is made: nothing may stand in for random numbers.
+        config.entropy.fill(&mut [0; 16])?;
         let mode = if config.inline_writes { WriterMode::Inline } else { WriterMode::Thread };
         let store = match &config.data {
             Some(data) => Store::open(data, mode)?,

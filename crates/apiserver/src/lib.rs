@@ -61,7 +61,9 @@ mod view;
 
 pub use admission::{Hook, HookService, Hooks, Scope};
 pub use backup::{BackupError, backup};
-pub use clock::{Clock, Entropy, SeededEntropy, SystemClock, SystemEntropy, TokioClock};
+pub use clock::{
+    Clock, Entropy, NoRandomness, SeededEntropy, SystemClock, SystemEntropy, TokioClock,
+};
 pub use engine::{Config, Engine, Limits};
 pub use serve::listener::{ServeError, Server};
 pub use store::OpenError;

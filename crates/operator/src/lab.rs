@@ -42,6 +42,7 @@ use self::activity::Keeper;
 #[cfg(test)]
 pub(crate) use self::activity::polled;
 use self::master::Master;
+pub use self::master::{MasterError, UnusableKey};
 use self::notice::EventChannel;
 use self::outside::Outside;
 use self::parts::Parts;
@@ -89,8 +90,8 @@ pub struct Started {
 pub enum StartError {
     #[error("cannot ask the API which groups it serves")]
     Groups(#[source] kube::Error),
-    #[error("cannot read or make the Secret with the signing key")]
-    Master(#[source] kube::Error),
+    #[error(transparent)]
+    Master(MasterError),
     #[error("cannot read what was observed before")]
     Memory(#[source] kube::Error),
 }

@@ -29,7 +29,6 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use prometheus_client::metrics::gauge::Gauge;
-use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -41,6 +40,7 @@ pub use self::lease::LeaseError;
 use self::lease::{Leases, standing, version};
 use crate::clock::Clock;
 use crate::metrics::Metrics;
+use crate::random::{NoRandomness, system_random};
 
 /// A lease that did not change for so long is free.
 pub const DURATION: Duration = Duration::from_secs(15);
@@ -54,14 +54,20 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// No version of ours has a longer one; a lease that says so was edited.
 const LONGEST_DURATION: Duration = Duration::from_secs(300);
 
-/// A name for this process that no other has: after a crash even the same machine is another.
-pub fn identity(host: &str) -> String {
+/// A name for this process that no other has: after a crash even the same machine is another. Two
+/// replicas of one name would both believe that the lease is theirs, so nothing stands in for random
+/// numbers.
+pub fn identity(host: &str) -> Result<String, NoRandomness> {
+    identity_from(host, system_random)
+}
+
+fn identity_from(
+    host: &str,
+    fill: impl FnOnce(&mut [u8]) -> Result<(), NoRandomness>,
+) -> Result<String, NoRandomness> {
     let mut bytes = [0; 8];
-    if SystemRandom::new().fill(&mut bytes).is_err() {
-        tracing::error!("the operating system gives no random numbers; the process id must do");
-        bytes[..4].copy_from_slice(&std::process::id().to_le_bytes());
-    }
-    format!("{host}_{}", hex::encode(bytes))
+    fill(&mut bytes)?;
+    Ok(format!("{host}_{}", hex::encode(bytes)))
 }
 
 fn gauge(metrics: &Metrics) -> Gauge {
@@ -287,4 +293,22 @@ impl Rule {
 
 fn warn(error: &LeaseError, what: &str) {
     tracing::warn!(error = error as &dyn std::error::Error, "{what}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_random_numbers_a_replica_has_no_name() {
+        assert_eq!(identity_from("host", |_| Err(NoRandomness)), Err(NoRandomness));
+        assert_eq!(
+            identity_from("host", |bytes| {
+                bytes.fill(1);
+                Ok(())
+            }),
+            Ok("host_0101010101010101".to_owned())
+        );
+        assert_ne!(identity("host"), identity("host"));
+    }
 }

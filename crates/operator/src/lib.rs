@@ -32,4 +32,5 @@ pub mod leadership;
 pub mod link;
 pub mod metrics;
 pub mod outbox;
+pub mod random;
 pub mod tracker;

@@ -56,7 +56,7 @@ fn mutate_pod(call: &Call, object: &mut Object) -> Result<(), ApiError> {
                  \"{account}\" not found"
             )));
         };
-        let suffix = call.engine.entropy.suffix();
+        let suffix = call.engine.entropy.suffix().map_err(ApiError::internal)?;
         pod::admit_service_account(object, &found, &suffix).map_err(|e| refuse(&e))?;
     }
     pod::admit_priority(object, None).map_err(|e| refuse(&e))?;

@@ -13,6 +13,7 @@ use serde_json::Value;
 use tower::ServiceExt;
 use tower::util::BoxCloneService;
 
+use crate::clock::NoRandomness;
 use crate::json::{Access, Object};
 use crate::patch;
 use crate::status::ApiError;
@@ -175,13 +176,22 @@ const REASONS: [&str; 19] = [
     "UnsupportedMediaType",
 ];
 
+/// Why an admission review could not be put together.
+#[derive(Debug, thiserror::Error)]
+enum ReviewError {
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
+}
+
 fn request(
     call: &Call,
     operation: Operation,
     object: Option<&Object>,
     old: Option<&Object>,
     dry_run: bool,
-) -> Result<AdmissionRequest<DynamicObject>, serde_json::Error> {
+) -> Result<AdmissionRequest<DynamicObject>, ReviewError> {
     let resource = &call.endpoint.resource;
     let version = &call.endpoint.version().name;
     let kind = GroupVersionKind::gvk(&resource.group, version, &resource.kind);
@@ -197,7 +207,7 @@ fn request(
             api_version: "admission.k8s.io/v1".to_owned(),
             kind: "AdmissionReview".to_owned(),
         },
-        uid: call.engine.entropy.uid(),
+        uid: call.engine.entropy.uid()?,
         kind: kind.clone(),
         resource: plural.clone(),
         sub_resource: some(&call.path.subresource),

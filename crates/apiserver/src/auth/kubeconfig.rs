@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn renders_both_credentials() {
-        let token = Token::generate(&SeededEntropy::new(1));
+        let token = Token::generate(&SeededEntropy::new(1)).unwrap();
         let certified = Certified { certificate_pem: "cert".to_owned(), key_pem: "key".to_owned() };
         let mut config = Kubeconfig {
             name: "sojourn",

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use ring::digest;
 
 use crate::auth::identity::Identity;
-use crate::clock::Entropy;
+use crate::clock::{Entropy, NoRandomness};
 
 /// Tells our tokens from others at a glance, for people and for secret scanners.
 const PREFIX: &str = "sojourn_";
@@ -22,10 +22,10 @@ const RANDOM_BYTES: usize = 32;
 pub struct Token(String);
 
 impl Token {
-    pub fn generate(entropy: &dyn Entropy) -> Self {
+    pub fn generate(entropy: &dyn Entropy) -> Result<Self, NoRandomness> {
         let mut bytes = [0; RANDOM_BYTES];
-        entropy.fill(&mut bytes);
-        Self(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes)))
+        entropy.fill(&mut bytes)?;
+        Ok(Self(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))))
     }
 
     /// A token that was made here before, by its text.
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn tokens_are_long_and_never_printed() {
         let entropy = SeededEntropy::new(1);
-        let (a, b) = (Token::generate(&entropy), Token::generate(&entropy));
+        let [a, b] = [(), ()].map(|()| Token::generate(&entropy).unwrap());
         assert_ne!(a, b);
         assert_eq!(a.reveal().len(), PREFIX.len() + 43);
         assert!(a.reveal().starts_with("sojourn_"));
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn the_table_forgets_what_is_revoked_or_expired() {
         let entropy = SeededEntropy::new(2);
-        let token = Token::generate(&entropy);
+        let token = Token::generate(&entropy).unwrap();
         let mut table = TokenTable::default();
         let holder = TokenHolder { identity: Identity::anonymous(), expires: Some(at(100)) };
         table.insert(token.hash(), holder);

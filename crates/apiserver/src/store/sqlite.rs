@@ -10,6 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 
 use super::object::{LoadError, Stored};
 use super::table::Objects;
+use crate::clock::NoRandomness;
 
 pub(crate) const FILE: &str = "sojourn.db";
 /// Given back to the file system when the disk is full, so that deletes can still be written.
@@ -43,6 +44,8 @@ pub enum OpenError {
     Newer { path: PathBuf, found: usize, known: usize },
     #[error("the database {} is damaged: {why}; nothing was changed", path.display())]
     Damaged { path: PathBuf, why: String },
+    #[error("cannot make keys and uids")]
+    NoRandomness(#[from] NoRandomness),
 }
 
 /// Why a commit did not take place.

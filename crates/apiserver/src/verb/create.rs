@@ -52,7 +52,7 @@ pub(crate) async fn create_object(
     let mut attempt = 0;
     loop {
         let mut object = object.clone();
-        generate_name(call, object_mut(&mut object, "metadata"));
+        generate_name(call, object_mut(&mut object, "metadata"))?;
         match store_new(call, object, options).await {
             Err(error) if error.reason == "AlreadyExists" => {
                 attempt += 1;
@@ -73,8 +73,9 @@ pub(super) async fn store_new(
     options: &WriteOptions,
 ) -> Result<Arc<Stored>, ApiError> {
     let endpoint = &call.endpoint;
+    let uid = call.engine.entropy.uid().map_err(ApiError::internal)?;
     let metadata = object_mut(&mut object, "metadata");
-    meta::fill_system_fields(metadata, &call.engine.entropy.uid(), call.now());
+    meta::fill_system_fields(metadata, &uid, call.now());
     if endpoint.has_generation() {
         metadata.insert("generation".to_owned(), json!(1));
     }
@@ -185,13 +186,15 @@ fn name_is_generated(object: &Object) -> bool {
     metadata.text("name").is_empty() && !metadata.text("generateName").is_empty()
 }
 
-fn generate_name(call: &Call, metadata: &mut Object) {
+fn generate_name(call: &Call, metadata: &mut Object) -> Result<(), ApiError> {
     let stem = metadata.text("generateName");
     // Names are checked later: here a cut inside a character must only not panic.
     let mut cut = stem.len().min(GENERATED_STEM_MAX);
     while !stem.is_char_boundary(cut) {
         cut -= 1;
     }
-    let name = format!("{}{}", &stem[..cut], call.engine.entropy.suffix());
+    let suffix = call.engine.entropy.suffix().map_err(ApiError::internal)?;
+    let name = format!("{}{suffix}", &stem[..cut]);
     metadata.insert("name".to_owned(), json!(name));
+    Ok(())
 }

@@ -37,7 +37,7 @@ async fn a_controller_works_over_tls() {
     let engine = open().await;
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let server = engine.serve_tls(any_port).await.expect("a port on loopback");
-    let token = Token::generate(&SystemEntropy::default());
+    let token = Token::generate(&SystemEntropy::default()).expect("random numbers");
     engine.add_token(token.reveal(), user("admin", &["system:masters"]));
     let config = Kubeconfig {
         name: "test",

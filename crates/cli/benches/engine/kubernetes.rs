@@ -24,7 +24,7 @@ impl Server {
     /// Starts both on the data in `folder`.
     pub(crate) async fn kubernetes(assets: &Path, folder: &Path) -> Result<Self> {
         let [etcd_port, peer_port, port] = free_ports()?;
-        let token = Token::generate(&SystemEntropy::default());
+        let token = Token::generate(&SystemEntropy::default())?;
         let tokens = folder.join("tokens.csv");
         let line = format!("{},admin,admin,\"system:masters\"\n", token.reveal());
         write_secret(&tokens, &line)?;

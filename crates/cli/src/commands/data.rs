@@ -44,6 +44,9 @@ pub(super) fn open_failure(error: OpenError) -> Failure {
         OpenError::Newer { .. } => {
             "Use the newer version, or another folder: --data DIR.".to_owned()
         }
+        OpenError::NoRandomness(_) => {
+            "See that /dev/urandom and getrandom(2) work here, then try again.".to_owned()
+        }
         OpenError::Damaged { path, .. } => format!(
             "Put a backup in its place (see `sojourn backup --help`), or move {} away to start anew.",
             path.display()

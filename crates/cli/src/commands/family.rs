@@ -14,7 +14,7 @@ use sojourn_operator::clock::{Clock, SystemClock};
 use sojourn_operator::frame::{Limits, Tasks, Watching};
 use sojourn_operator::group::{self, Providers};
 use sojourn_operator::lab::outside::Real;
-use sojourn_operator::lab::{self, Settings, Started};
+use sojourn_operator::lab::{self, MasterError, Settings, StartError, Started};
 use sojourn_operator::metrics::Metrics;
 
 use crate::exit::{Exit, Failure};
@@ -51,8 +51,20 @@ impl Controllers {
             metrics,
         };
         let started = lab::start(start, &mut tasks).await.map_err(|error| {
-            let advice = "Are the kinds there (sojourn crds | kubectl apply -f -), and may the \
-                          operator read them?";
+            let advice = match &error {
+                StartError::Master(MasterError::Unusable(_)) => {
+                    "Put the key back from a backup, or delete the Secret: the next start makes a \
+                     new one, and links that were mailed before end."
+                }
+                StartError::Master(MasterError::NoRandomness(_)) => {
+                    "Links would be signed with a key that anybody can guess. See that \
+                     /dev/urandom and getrandom(2) work here, then start again."
+                }
+                _ => {
+                    "Are the kinds there (sojourn crds | kubectl apply -f -), and may the \
+                     operator read them?"
+                }
+            };
             Failure::unavailable(error, advice)
         })?;
         group::start(machines, &mut tasks).await;

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 use sojourn_apiserver::auth::kubeconfig::{Credential, Kubeconfig};
 use sojourn_apiserver::auth::token::Token;
-use sojourn_apiserver::{Entropy, SystemEntropy};
+use sojourn_apiserver::{Entropy, NoRandomness, SystemEntropy};
 
 use crate::exit::Failure;
 
@@ -30,7 +30,7 @@ pub(super) struct KubeconfigFile {
 impl KubeconfigFile {
     /// The file in `data`. Clients that have a copy of it go on working after a restart, so its
     /// token stays; so does the namespace that the user set with `kubectl config`.
-    pub(super) fn in_folder(data: &Path) -> Self {
+    pub(super) fn in_folder(data: &Path) -> Result<Self, Failure> {
         let path = data.join(FILE);
         let (token, namespace) = std::fs::read_to_string(&path).map_or((None, None), |text| {
             let kept = read(&text);
@@ -39,8 +39,11 @@ impl KubeconfigFile {
             }
             kept
         });
-        let token = token.unwrap_or_else(|| Token::generate(&SystemEntropy::default()));
-        Self { path, token, namespace, temporary: None }
+        let token = match token {
+            Some(token) => token,
+            None => Token::generate(&SystemEntropy::default()).map_err(no_randomness)?,
+        };
+        Ok(Self { path, token, namespace, temporary: None })
     }
 
     /// A file that is gone when this is dropped.
@@ -49,7 +52,7 @@ impl KubeconfigFile {
         let parent = runtime.filter(|path| path.is_dir()).unwrap_or_else(std::env::temp_dir);
         let entropy = SystemEntropy::default();
         // The name cannot be guessed, so nobody can be there first.
-        let folder = parent.join(format!("sojourn-{}", entropy.uid()));
+        let folder = parent.join(format!("sojourn-{}", entropy.uid().map_err(no_randomness)?));
         private_folder(&folder)
             .with_context(|| format!("cannot make the folder {}", folder.display()))
             .map_err(|error| {
@@ -58,7 +61,7 @@ impl KubeconfigFile {
                 Failure::unavailable(error, advice)
             })?;
         let path = folder.join(FILE);
-        let token = Token::generate(&entropy);
+        let token = Token::generate(&entropy).map_err(no_randomness)?;
         Ok(Self { path, token, namespace: None, temporary: Some(folder) })
     }
 
@@ -100,6 +103,11 @@ impl Drop for KubeconfigFile {
             tracing::warn!(%error, folder = %folder.display(), "cannot remove the temporary folder");
         }
     }
+}
+
+fn no_randomness(error: NoRandomness) -> Failure {
+    let error = anyhow::Error::new(error).context("cannot make the administrator's token");
+    Failure::unavailable(error, "See that /dev/urandom and getrandom(2) work here, then try again.")
 }
 
 /// Our token and the context's namespace, as far as the text has them. kubectl writes the file anew
@@ -162,14 +170,14 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_again() {
-        let token = Token::generate(&SystemEntropy::default());
+        let token = Token::generate(&SystemEntropy::default()).expect("random numbers");
         let text = rendered(&token, Some("lab"));
         assert_eq!(read(&text), (Some(token), Some("lab".to_owned())));
     }
 
     #[test]
     fn what_kubectl_rewrote_is_read_too() {
-        let token = Token::generate(&SystemEntropy::default());
+        let token = Token::generate(&SystemEntropy::default()).expect("random numbers");
         let text = format!(
             "apiVersion: v1\ncontexts:\n- context:\n    cluster: sojourn\n    namespace: lab\n    \
              user: sojourn\n  name: sojourn\nkind: Config\nusers:\n- name: other\n  user:\n    \

@@ -101,7 +101,12 @@ impl Replica {
     /// Acts whenever it holds the lease, until somebody wants it to stop.
     async fn compete(&self, signals: &mut Signals) -> Result<Ending, Failure> {
         let host = rustix::system::uname();
-        let identity = leadership::identity(&host.nodename().to_string_lossy());
+        let identity =
+            leadership::identity(&host.nodename().to_string_lossy()).map_err(|error| {
+                let advice = "Without them no replica can tell itself from another. See that \
+                              /dev/urandom and getrandom(2) work here, then start again.";
+                Failure::unavailable(error, advice)
+            })?;
         let clock = Arc::new(SystemClock);
         let entered = Candidate::enter(self.client.clone(), clock, &self.metrics, &identity);
         let mut candidate = entered.await.map_err(|error| {

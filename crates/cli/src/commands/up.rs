@@ -62,7 +62,7 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
     engine.note_holder(&format!("process {}, serving https://{address}", std::process::id()));
 
     let kubeconfig = match &data {
-        Some(data) => KubeconfigFile::in_folder(data),
+        Some(data) => KubeconfigFile::in_folder(data)?,
         None => KubeconfigFile::temporary()?,
     };
     engine.add_token(kubeconfig.token().reveal(), administrator());

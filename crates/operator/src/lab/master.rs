@@ -10,35 +10,58 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use ring::hmac;
-use ring::rand::{SecureRandom as _, SystemRandom};
 use sojourn_api::name::shared;
 use sojourn_core::key::Key;
+
+use crate::random::{NoRandomness, system_random};
 
 const SECRET: &str = "sojourn-keys";
 const ENTRY: &str = "master";
 const LENGTH: usize = 32;
+
+/// Why there is no key to sign with.
+#[derive(Debug, thiserror::Error)]
+pub enum MasterError {
+    #[error("cannot read or make the Secret {}/{SECRET} with the signing key", shared::NAMESPACE)]
+    Api(#[from] kube::Error),
+    #[error("cannot make a signing key for the Secret {}/{SECRET}", shared::NAMESPACE)]
+    NoRandomness(#[from] NoRandomness),
+    #[error("the Secret {}/{SECRET} holds no signing key", shared::NAMESPACE)]
+    Unusable(#[from] UnusableKey),
+}
+
+/// What is wrong with the key in the Secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UnusableKey {
+    #[error("there is nothing under `{ENTRY}`")]
+    Missing,
+    #[error("what is under `{ENTRY}` has {0} bytes, and a key has {LENGTH} or more")]
+    Short(usize),
+    #[error("what is under `{ENTRY}` is nothing but zero bytes, which anybody can guess")]
+    Zero,
+}
 
 /// Keys that outlive restarts, each for one purpose.
 #[derive(Debug, Clone)]
 pub(crate) struct Master(hmac::Key);
 
 impl Master {
-    /// The key that the API holds; a new one, if it holds none.
-    pub(crate) async fn load(client: &Client) -> Result<Self, kube::Error> {
+    /// The key that the API holds; a new one, if there is no Secret for it yet.
+    pub(crate) async fn load(client: &Client) -> Result<Self, MasterError> {
+        Self::load_or_make(client, system_random).await
+    }
+
+    /// Nothing stands in for a key that is missing or could not be made: whoever knows the substitute
+    /// could sign in as anybody who ever gets a link.
+    async fn load_or_make(
+        client: &Client,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), NoRandomness>,
+    ) -> Result<Self, MasterError> {
         make_namespace(client).await?;
         let api: Api<Secret> = Api::namespaced(client.clone(), shared::NAMESPACE);
-        let mut bytes = [0; LENGTH];
-        if SystemRandom::new().fill(&mut bytes).is_err() {
-            tracing::error!("the operating system gives no random numbers; links will not hold");
-        }
-        let secret = Secret {
-            metadata: ObjectMeta { name: Some(SECRET.to_owned()), ..ObjectMeta::default() },
-            data: Some(BTreeMap::from([(ENTRY.to_owned(), ByteString(bytes.to_vec()))])),
-            ..Secret::default()
-        };
         let secret = match api.get_opt(SECRET).await? {
             Some(there) => there,
-            None => match api.create(&PostParams::default(), &secret).await {
+            None => match api.create(&PostParams::default(), &new_secret(fill)?).await {
                 // Another process was faster: its key is as good.
                 Err(kube::Error::Api(status)) if status.is_already_exists() => {
                     api.get(SECRET).await?
@@ -46,15 +69,9 @@ impl Master {
                 other => other?,
             },
         };
-        let found = secret.data.and_then(|mut data| data.remove(ENTRY));
-        let found = found.map(|bytes| bytes.0).filter(|bytes| bytes.len() >= LENGTH);
-        if found.is_none() {
-            tracing::warn!(
-                secret = SECRET,
-                "it holds no key; links and tokens end with this process"
-            );
-        }
-        Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, found.as_deref().unwrap_or(&bytes))))
+        let found = secret.data.and_then(|mut data| data.remove(ENTRY)).map(|bytes| bytes.0);
+        let key = usable(found.as_deref())?;
+        Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, key)))
     }
 
     /// The key of links in mails.
@@ -80,6 +97,32 @@ impl Master {
     }
 }
 
+/// The Secret of a new installation, with a key that nobody else has.
+fn new_secret(
+    fill: impl FnOnce(&mut [u8]) -> Result<(), NoRandomness>,
+) -> Result<Secret, MasterError> {
+    let mut bytes = [0; LENGTH];
+    fill(&mut bytes)?;
+    if usable(Some(&bytes)).is_err() {
+        return Err(NoRandomness.into());
+    }
+    Ok(Secret {
+        metadata: ObjectMeta { name: Some(SECRET.to_owned()), ..ObjectMeta::default() },
+        data: Some(BTreeMap::from([(ENTRY.to_owned(), ByteString(bytes.to_vec()))])),
+        ..Secret::default()
+    })
+}
+
+/// What a Secret holds, if it is a key.
+fn usable(found: Option<&[u8]>) -> Result<&[u8], UnusableKey> {
+    match found {
+        None => Err(UnusableKey::Missing),
+        Some(bytes) if bytes.len() < LENGTH => Err(UnusableKey::Short(bytes.len())),
+        Some(bytes) if bytes.iter().all(|byte| *byte == 0) => Err(UnusableKey::Zero),
+        Some(bytes) => Ok(bytes),
+    }
+}
+
 async fn make_namespace(client: &Client) -> Result<(), kube::Error> {
     let api: Api<Namespace> = Api::all(client.clone());
     if api.get_opt(shared::NAMESPACE).await?.is_some() {
@@ -93,5 +136,99 @@ async fn make_namespace(client: &Client) -> Result<(), kube::Error> {
         }
         Err(kube::Error::Api(_)) | Ok(_) => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use http::{Method, Request, Response};
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// An API that has the namespace and, perhaps, the Secret. What is posted to it is kept.
+    fn api(secret: Option<Value>) -> (Client, Arc<Mutex<Vec<Value>>>) {
+        let posted = Arc::new(Mutex::new(Vec::new()));
+        let kept = posted.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (secret, kept) = (secret.clone(), kept.clone());
+            async move {
+                let (parts, body) = request.into_parts();
+                let absent = json!({
+                    "kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound",
+                });
+                let (code, answer) = match (parts.method, parts.uri.path()) {
+                    (Method::POST, _) => {
+                        let body = body.collect_bytes().await.expect("a whole body");
+                        let object: Value = serde_json::from_slice(&body).expect("JSON");
+                        kept.lock().expect("unpoisoned").push(object.clone());
+                        (201, object)
+                    }
+                    (_, path) if path.ends_with("/secrets/sojourn-keys") => {
+                        secret.map_or((404, absent), |secret| (200, secret))
+                    }
+                    _ => (200, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {}})),
+                };
+                let answer = Response::builder()
+                    .status(code)
+                    .body(Body::from(answer.to_string().into_bytes()));
+                Ok::<_, std::convert::Infallible>(answer.expect("an answer"))
+            }
+        });
+        (Client::new(service, "default"), posted)
+    }
+
+    fn holding(entry: &str, key: &[u8]) -> Value {
+        let key = base64::engine::general_purpose::STANDARD.encode(key);
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {}, "data": {entry: key}})
+    }
+
+    fn never(_: &mut [u8]) -> Result<(), NoRandomness> {
+        Err(NoRandomness)
+    }
+
+    #[tokio::test]
+    async fn without_random_numbers_the_first_start_fails_and_no_key_is_kept() {
+        let (client, posted) = api(None);
+        let refused = Master::load_or_make(&client, never).await;
+        assert!(matches!(refused, Err(MasterError::NoRandomness(_))), "{refused:?}");
+        // A source that says that it worked and gave nothing is no better.
+        let refused = Master::load_or_make(&client, |_| Ok(())).await;
+        assert!(matches!(refused, Err(MasterError::NoRandomness(_))), "{refused:?}");
+        assert!(posted.lock().expect("unpoisoned").is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_first_start_keeps_the_key_that_it_signs_with() {
+        let (client, posted) = api(None);
+        let made = Master::load(&client).await.expect("a key");
+        let kept = posted.lock().expect("unpoisoned").pop().expect("a Secret");
+        let (client, _) = api(Some(kept));
+        // A key that is there needs no random numbers.
+        let found = Master::load_or_make(&client, never).await.expect("the same key");
+        assert_eq!(made.links(), found.links());
+    }
+
+    #[tokio::test]
+    async fn a_secret_without_a_key_fails_the_start() {
+        let empty = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {}});
+        for (secret, why) in [
+            (empty, UnusableKey::Missing),
+            (holding("other", &[7; LENGTH]), UnusableKey::Missing),
+            (holding(ENTRY, &[]), UnusableKey::Short(0)),
+            (holding(ENTRY, &[7; LENGTH - 1]), UnusableKey::Short(LENGTH - 1)),
+            (holding(ENTRY, &[0; LENGTH]), UnusableKey::Zero),
+        ] {
+            let (client, posted) = api(Some(secret));
+            let refused = Master::load(&client).await;
+            assert!(
+                matches!(refused, Err(MasterError::Unusable(found)) if found == why),
+                "{why}: {refused:?}"
+            );
+            assert!(posted.lock().expect("unpoisoned").is_empty());
+        }
     }
 }

@@ -65,7 +65,7 @@ impl TokenIssuer {
         let ours = audiences.iter().all(|audience| self.audiences.contains(audience));
         let extends = bound.pod.is_some() && seconds == INJECTED_SECONDS && ours;
         let lasts = if extends { EXTENDED_SECONDS } else { seconds };
-        let jti = entropy.uid();
+        let jti = entropy.uid().map_err(ApiError::internal)?;
         let claims = Claims {
             aud: audiences.clone(),
             exp: issued_at + lasts,
