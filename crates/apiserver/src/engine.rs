@@ -31,11 +31,14 @@ pub struct Limits {
     pub in_flight: usize,
     pub watches: usize,
     pub body_bytes: usize,
+    /// Objects in one page of a list whose client names a limit: above what any client names that
+    /// means to go through pages.
+    pub page_objects: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { in_flight: 600, watches: 10_000, body_bytes: 3 << 20 }
+        Self { in_flight: 600, watches: 10_000, body_bytes: 3 << 20, page_objects: 10_000 }
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod authorize;
 mod compress;
 mod dispatch;
+mod health;
 pub(crate) mod listener;
 
 use std::sync::Arc;

@@ -5,6 +5,7 @@
 
 mod lock;
 mod object;
+mod readiness;
 mod sqlite;
 mod table;
 mod text;
@@ -22,6 +23,7 @@ pub(crate) use table::{Event, Gone, Objects, Table};
 pub(crate) use writer::{Change, Expect, Operation, WriteError};
 
 use lock::DirectoryLock;
+use readiness::Readiness;
 use sqlite::Database;
 use tokio::sync::watch;
 use writer::{Committer, Writer};
@@ -33,6 +35,7 @@ pub(crate) struct Store {
     writer: Writer,
     /// Moves with every commit.
     changes: watch::Sender<u64>,
+    readiness: Arc<Readiness>,
     /// Resource ids and settings; the writer has a connection of its own.
     registrar: Mutex<Option<Database>>,
     lock: Mutex<Option<DirectoryLock>>,
@@ -54,6 +57,7 @@ impl Store {
             version,
             tables: Mutex::default(),
             changes: committer.changes(),
+            readiness: committer.readiness(),
             writer: start(committer, mode)?,
             registrar: Mutex::new(None),
             lock: Mutex::new(None),
@@ -80,6 +84,7 @@ impl Store {
             version,
             tables: Mutex::new(tables),
             changes: committer.changes(),
+            readiness: committer.readiness(),
             writer: start(committer, mode).map_err(failed)?,
             registrar: Mutex::new(Some(registrar)),
             lock: Mutex::new(Some(lock)),
@@ -126,6 +131,11 @@ impl Store {
     /// last state under the removal's version.
     pub(crate) async fn write(&self, operation: Operation) -> Result<Arc<Stored>, WriteError> {
         self.writer.write(operation).await
+    }
+
+    /// Whether writes take place, and else why not.
+    pub(crate) async fn check_writes(&self) -> Result<(), String> {
+        self.readiness.check(self.writer.probe()).await
     }
 
     pub(crate) fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, CommitError> {

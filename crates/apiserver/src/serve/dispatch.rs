@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderValue, Method, Response, StatusCode, header};
+use http::{Method, Response, StatusCode};
 
 use crate::auth::identity::Identity;
 use crate::engine::Shared;
@@ -16,7 +16,7 @@ use crate::status::ApiError;
 use crate::verb::{self, Call};
 use crate::{discovery, openapi, respond, review, scale, subresource};
 
-use super::authorize;
+use super::{authorize, health};
 
 pub(super) async fn dispatch(
     engine: &Arc<Shared>,
@@ -30,7 +30,7 @@ pub(super) async fn dispatch(
         None => {
             let path = parts.uri.path();
             authorize::path(engine, &identity, &parts.headers, &parts.method, path)?;
-            plain(engine, parts)
+            plain(engine, parts).await
         }
     }
 }
@@ -135,17 +135,17 @@ async fn serve(call: &Call, verb: Verb, body: &Bytes) -> Result<Response<Body>, 
 }
 
 /// Paths that name no resource: discovery, OpenAPI, health, metrics, version.
-fn plain(engine: &Arc<Shared>, parts: &Parts) -> Result<Response<Body>, ApiError> {
+async fn plain(engine: &Arc<Shared>, parts: &Parts) -> Result<Response<Body>, ApiError> {
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return Err(not_allowed());
     }
     let path = parts.uri.path();
+    if let Some(response) = health::answer(engine, path, parts.uri.query()).await {
+        return Ok(response);
+    }
     match path.trim_end_matches('/') {
-        "/livez" | "/healthz" | "/readyz" | "/livez/ping" | "/healthz/ping" | "/readyz/ping" => {
-            Ok(text("ok"))
-        }
         "/openapi/v2" => Ok(openapi::version_two(&parts.headers)),
-        "/metrics" => Ok(text(engine.metrics.render())),
+        "/metrics" => Ok(health::text(StatusCode::OK, engine.metrics.render())),
         "/version" => Ok(respond::json(StatusCode::OK, &discovery::version())),
         path => match path.strip_prefix("/openapi/v3") {
             Some(rest) => openapi::answer(engine, rest.trim_start_matches('/')),
@@ -170,13 +170,6 @@ fn unsupported(resource: &Resource, verb: &str) -> ApiError {
     let message = format!("{verb} is not supported on resources of kind \"{of}\"");
     let details = crate::status::object_details(&resource.group, &resource.plural, "");
     ApiError::method_not_allowed(&message).with_details(details)
-}
-
-fn text(body: impl Into<String>) -> Response<Body> {
-    let mut response = Response::new(Body::from(body.into()));
-    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, plain);
-    response
 }
 
 const fn needs_namespace(verb: Verb) -> bool {

@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::object::{Draft, Stored};
+use super::readiness::Readiness;
 use super::sqlite::{CommitError, Database, Row};
 use super::table::{Event, Table};
 
@@ -57,7 +58,13 @@ pub(crate) enum WriteError {
 }
 
 type Outcome = Result<Arc<Stored>, WriteError>;
-type Job = (Operation, oneshot::Sender<Outcome>);
+
+/// What the writer's thread is asked for.
+#[derive(Debug)]
+pub(crate) enum Job {
+    Write(Operation, oneshot::Sender<Outcome>),
+    Probe(oneshot::Sender<Result<(), WriteError>>),
+}
 
 #[derive(Debug)]
 pub(crate) enum Writer {
@@ -71,18 +78,40 @@ pub(crate) struct Committer {
     pub(crate) database: Option<Database>,
     pub(crate) version: Arc<AtomicU64>,
     changes: watch::Sender<u64>,
+    readiness: Arc<Readiness>,
     next: u64,
 }
 
 impl Committer {
     pub(crate) fn new(database: Option<Database>, version: Arc<AtomicU64>) -> Self {
         let next = version.load(Ordering::Acquire) + 1;
-        Self { database, version, changes: watch::Sender::new(next - 1), next }
+        let changes = watch::Sender::new(next - 1);
+        Self { database, version, changes, readiness: Arc::default(), next }
     }
 
     /// Moves with every commit.
     pub(crate) fn changes(&self) -> watch::Sender<u64> {
         self.changes.clone()
+    }
+
+    /// What became of the last write.
+    pub(crate) fn readiness(&self) -> Arc<Readiness> {
+        self.readiness.clone()
+    }
+
+    /// Finds out whether writes take place.
+    fn probe(&mut self) -> Result<(), WriteError> {
+        let probed = self.database.as_mut().map_or(Ok(()), Database::probe);
+        self.readiness.note(probed.clone().map_err(|error| error.to_string()));
+        Ok(probed?)
+    }
+
+    /// Notes a commit that took place: on a full disk that says nothing about what needs room.
+    fn note_commit(&self, found_room: Option<bool>) {
+        let holds_reserve = self.database.as_ref().is_none_or(Database::holds_reserve);
+        let is_full = found_room == Some(false) || !holds_reserve;
+        let result = if is_full { Err(CommitError::Full.to_string()) } else { Ok(()) };
+        self.readiness.note(result);
     }
 
     fn has_room(&mut self) -> bool {
@@ -135,7 +164,11 @@ impl Committer {
             && let Err(error) = database.commit(&rows)
         {
             tracing::error!(%error, writes = rows.len(), "a commit failed; its writes are refused");
+            self.readiness.note(Err(error.to_string()));
             return outcomes.into_iter().map(|o| o.and(Err(error.clone().into()))).collect();
+        }
+        if !rows.is_empty() || roomy.is_some() {
+            self.note_commit(roomy);
         }
         for (table, events) in events.values_mut() {
             table.publish(std::mem::take(events));
@@ -170,16 +203,28 @@ impl Writer {
             std::thread::Builder::new().name("sojourn-writer".to_owned()).spawn(move || {
                 let mut batch = Vec::with_capacity(BATCH);
                 let mut answers = Vec::with_capacity(BATCH);
+                let mut probes = Vec::new();
                 while let Some(first) = waiting.blocking_recv() {
                     let more = std::iter::from_fn(|| waiting.try_recv().ok());
-                    for (operation, answer) in std::iter::once(first).chain(more).take(BATCH) {
-                        batch.push(operation);
-                        answers.push(answer);
+                    for job in std::iter::once(first).chain(more).take(BATCH) {
+                        match job {
+                            Job::Write(operation, answer) => {
+                                batch.push(operation);
+                                answers.push(answer);
+                            }
+                            Job::Probe(answer) => probes.push(answer),
+                        }
                     }
                     let outcomes = committer.run(std::mem::take(&mut batch));
                     for (answer, outcome) in answers.drain(..).zip(outcomes) {
                         // Nobody waits any more when the client has gone; the write stands.
                         drop(answer.send(outcome));
+                    }
+                    if !probes.is_empty() {
+                        let probed = committer.probe();
+                        for answer in probes.drain(..) {
+                            drop(answer.send(probed.clone()));
+                        }
                     }
                     // A full channel means that a wake-up is already on its way.
                     let _ = due.try_send(());
@@ -191,22 +236,29 @@ impl Writer {
     pub(crate) async fn write(&self, operation: Operation) -> Outcome {
         match self {
             Self::Thread { jobs, .. } => {
-                let answer = {
-                    let jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
-                    let jobs = jobs.as_ref().ok_or(WriteError::Closed)?;
-                    let (send, answer) = oneshot::channel();
-                    jobs.try_send((operation, send)).map_err(|e| match e {
-                        mpsc::error::TrySendError::Full(_) => WriteError::Busy,
-                        mpsc::error::TrySendError::Closed(_) => WriteError::Closed,
-                    })?;
-                    answer
-                };
+                let (send, answer) = oneshot::channel();
+                submit(jobs, Job::Write(operation, send))?;
                 answer.await.map_err(|_| WriteError::Closed)?
             }
             Self::Inline(committer) => {
                 let mut committer = committer.lock().unwrap_or_else(PoisonError::into_inner);
                 let committer = committer.as_mut().ok_or(WriteError::Closed)?;
                 committer.run(vec![operation]).pop().unwrap_or(Err(WriteError::Closed))
+            }
+        }
+    }
+
+    /// Finds out whether writes take place.
+    pub(crate) async fn probe(&self) -> Result<(), WriteError> {
+        match self {
+            Self::Thread { jobs, .. } => {
+                let (send, answer) = oneshot::channel();
+                submit(jobs, Job::Probe(send))?;
+                answer.await.map_err(|_| WriteError::Closed)?
+            }
+            Self::Inline(committer) => {
+                let mut committer = committer.lock().unwrap_or_else(PoisonError::into_inner);
+                committer.as_mut().ok_or(WriteError::Closed)?.probe()
             }
         }
     }
@@ -228,4 +280,13 @@ impl Writer {
             }
         }
     }
+}
+
+fn submit(jobs: &Mutex<Option<mpsc::Sender<Job>>>, job: Job) -> Result<(), WriteError> {
+    let jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
+    let jobs = jobs.as_ref().ok_or(WriteError::Closed)?;
+    jobs.try_send(job).map_err(|e| match e {
+        mpsc::error::TrySendError::Full(_) => WriteError::Busy,
+        mpsc::error::TrySendError::Closed(_) => WriteError::Closed,
+    })
 }

@@ -87,7 +87,7 @@ pub(crate) async fn delete_collection(
 
     let form = Form::negotiate(&call.headers, &call.query)?;
     let options = DeleteOptions::read(call, bytes)?;
-    let page = list::select(call).await?;
+    let page = list::select(call, usize::MAX).await?;
     let keys: Vec<Arc<str>> = page.objects.iter().map(|object| object.key.clone()).collect();
     let options = &options;
     stream::iter(keys)

@@ -43,16 +43,17 @@ pub(crate) struct VersionRule {
 
 pub(crate) async fn list(call: &Call) -> Result<Response<Body>, ApiError> {
     let form = Form::negotiate(&call.headers, &call.query)?;
-    let page = select(call).await?;
+    let page = select(call, call.engine.limits.page_objects).await?;
     respond::list(call, &page, form)
 }
 
-/// The objects that the request's selectors, version and page ask for.
-pub(crate) async fn select(call: &Call) -> Result<Page, ApiError> {
+/// The objects that the request's selectors, version and page ask for. A page that is asked for has
+/// `most` of them; without a limit there are no pages, since clients that name none rely on the whole.
+pub(crate) async fn select(call: &Call, most: usize) -> Result<Page, ApiError> {
     // As upstream: whoever takes any state there is gets all of it.
     let any = call.query.text("resourceVersion") == "0" && call.query.text("continue").is_empty();
     let limit = call.query.int("limit")?.filter(|l| *l > 0 && !any);
-    let limit = limit.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX));
+    let limit = limit.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX).min(most));
     let token = call.query.text("continue");
     let rule = VersionRule::for_list(&call.query, limit != usize::MAX)?;
     let selection = Selection::of(call)?;

@@ -552,3 +552,78 @@ async fn what_nobody_reads_is_let_go() {
     }
     engine.close().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_is_clipped_and_the_rest_is_behind_continue() {
+    let (_engine, client) = limited(Limits { page_objects: 3, ..Limits::default() }).await;
+    post(&client, "/api/v1/namespaces", &json!({"metadata": {"name": "paged"}})).await.ok();
+    let maps = "/api/v1/namespaces/paged/configmaps";
+    let names = ["a", "b", "c", "d", "e", "f", "g"];
+    for name in names {
+        post(&client, maps, &map(name, "x")).await.ok();
+    }
+    let own = "fieldSelector=metadata.name!=kube-root-ca.crt";
+    let mut found = Vec::new();
+    let mut next = String::new();
+    let mut pages = 0;
+    loop {
+        let path = format!("{maps}?limit=9000000000000000000&{own}&continue={next}");
+        let list = get(&client, &path).await.ok().body;
+        let items = list["items"].as_array().expect("a list").clone();
+        assert!(items.len() <= 3, "{list}");
+        let named = |item: &Value| item["metadata"]["name"].as_str().map(str::to_owned);
+        found.extend(items.iter().filter_map(named));
+        pages += 1;
+        next = list["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+        if next.is_empty() {
+            break;
+        }
+    }
+    assert_eq!((found, pages), (names.map(str::to_owned).to_vec(), 3));
+    let first = get(&client, &format!("{maps}?limit=100")).await.ok().body;
+    let count = first["items"].as_array().map_or(0, Vec::len);
+    let whole = get(&client, maps).await.ok().body;
+    let all = whole["items"].as_array().map_or(0, Vec::len);
+    assert_eq!((count, &whole["metadata"]["continue"]), (3, &Value::Null));
+    assert_eq!(first["metadata"]["remainingItemCount"], json!(all - count));
+    // Whoever deletes names no page to be read.
+    delete(&client, &format!("{maps}?limit=100&{own}")).await.ok();
+    let left = get(&client, &format!("{maps}?{own}")).await.ok().body;
+    assert_eq!(left["items"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_says_whether_the_store_writes() {
+    let folder = Folder::new();
+    let engine = open_at(folder.path()).await;
+    let client = admin(&engine);
+    assert_eq!(get(&client, "/readyz").await.ok().body, json!("ok"));
+    let verbose = get(&client, "/readyz?verbose").await.ok().body;
+    assert_eq!(verbose, json!("[+]ping ok\n[+]store ok\nreadyz check passed\n"));
+    assert_eq!(get(&client, "/readyz/store").await.ok().body, json!("ok"));
+
+    let other = Connection::open(folder.path().join(DATABASE)).expect("a database");
+    other.execute_batch("BEGIN IMMEDIATE").expect("nobody writes now");
+    let refused = post(&client, MAPS, &map("refused", "x")).await;
+    assert_eq!(refused.status, 500, "{}", refused.body);
+    let told = get(&client, "/readyz").await;
+    let report = told.body.as_str().unwrap_or_default();
+    assert_eq!(told.status, 500, "{report}");
+    assert!(report.contains("[+]ping ok\n[-]store failed: the database cannot"), "{report}");
+    assert!(report.ends_with("readyz check failed\n"), "{report}");
+    assert_eq!(get(&client, "/readyz/store").await.status, 500);
+    assert_eq!(get(&client, "/readyz/ping").await.status, 200);
+    // A restart would not mend it.
+    assert_eq!(get(&client, "/livez").await.ok().body, json!("ok"));
+    assert_eq!(get(&client, "/healthz").await.ok().body, json!("ok"));
+
+    // Nobody writes anything from here on: readiness finds out by itself.
+    other.execute_batch("ROLLBACK").expect("as it was");
+    eventually("the store writes again", PATIENCE, async || {
+        get(&client, "/readyz").await.status.is_success().then_some(())
+    })
+    .await;
+    engine.close().await;
+    let closed = get(&client, "/readyz/store").await;
+    assert!(closed.status.is_success(), "what is known holds for a while: {}", closed.body);
+}

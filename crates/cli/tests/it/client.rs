@@ -8,6 +8,9 @@ use kube::api::{ListParams, ObjectMeta, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
 
+/// How long it may take until readiness shows what has changed.
+const READINESS_LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
+
 /// A client that uses a kubeconfig as kubectl would.
 pub(crate) async fn connect(kubeconfig: &Path) -> Client {
     let read = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
@@ -46,6 +49,28 @@ pub(crate) async fn names(api: &Api<ConfigMap>) -> Vec<String> {
 pub(crate) fn version(object: &ConfigMap) -> u64 {
     let version = object.resource_version().expect("stored objects have a version");
     version.parse().expect("versions are numbers")
+}
+
+/// What `/readyz?verbose` says, and with which code.
+pub(crate) async fn readiness(client: &Client) -> (u16, String) {
+    let request = http::Request::get("/readyz?verbose").body(kube::client::Body::empty());
+    let answer = client.send(request.expect("a request")).await.expect("an answer");
+    let code = answer.status().as_u16();
+    let body = answer.into_body().collect_bytes().await.expect("a whole answer");
+    (code, String::from_utf8_lossy(&body).into_owned())
+}
+
+/// Waits until `/readyz` answers with this code.
+pub(crate) async fn until_readiness(client: &Client, code: u16) -> String {
+    let started = std::time::Instant::now();
+    loop {
+        let (found, report) = readiness(client).await;
+        if found == code {
+            return report;
+        }
+        assert!(started.elapsed() < READINESS_LIMIT, "still {found}: {report}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
 }
 
 /// The code of the Status that a request was refused with.

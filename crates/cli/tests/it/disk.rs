@@ -101,12 +101,21 @@ async fn a_full_disk_stops_writes_but_not_reads_and_deletes() {
         assert!(fillers.len() < 50, "the disk does not get full");
     };
     assert_full(&refused);
+    let client = api.clone().into_client();
+    let (code, report) = client::readiness(&client).await;
+    assert_eq!(
+        (code, report.contains("[-]store failed: the disk is full")),
+        (500, true),
+        "{report}"
+    );
     // What was refused is not there, and what was acknowledged is.
     assert_eq!(client::names(&api).await, expected);
 
     for filler in &fillers {
         std::fs::remove_file(filler).expect("it is there");
     }
+    // Before anybody writes.
+    client::until_readiness(&client, 200).await;
     expected.push("then".to_owned());
     client::create(&api, "then", &value).await.expect("there is room again");
     assert_eq!(client::names(&api).await, expected);
@@ -199,6 +208,7 @@ async fn a_disk_that_turns_read_only_stops_writes_but_not_reads() {
     server.ready();
     let api = client::config_maps(&seen(&server, &server.kubeconfig())).await;
     client::create(&api, "before", "x").await.expect("the disk is well");
+    client::until_readiness(&api.clone().into_client(), 200).await;
     if let Err(error) = FailingDisk::fail(&server, disk.path()) {
         println!("skipped: the file system's driver takes no error from us: {error}");
         return;
@@ -211,6 +221,9 @@ async fn a_disk_that_turns_read_only_stops_writes_but_not_reads() {
         assert!(status.message.contains("cannot be written"), "{refused}");
         assert!(status.message.contains("the write did not take place, reads go on"), "{refused}");
     }
+    let client = api.clone().into_client();
+    let (code, report) = client::readiness(&client).await;
+    assert_eq!((code, report.contains("[-]store failed: the database")), (500, true), "{report}");
     let refused = api.delete("before", &DeleteParams::default()).await;
     refused.expect_err("a deletion cannot be kept either");
     assert_eq!(client::names(&api).await, ["before"]);
