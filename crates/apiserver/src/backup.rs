@@ -1,12 +1,16 @@
 //! Copies of the database, taken while an engine uses it or while none does.
 
-use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{ErrorCode, OpenFlags};
 
-use crate::store::DATABASE_FILE;
+use crate::folder::{FolderError, SafeFolder, unguessable};
+use crate::store::{DATABASE_FILE, check_database, connect};
+
+/// What an unfinished copy is called, in part.
+const PARTIAL: &str = "sojourn-backup";
 
 /// Why no copy was made. Nothing is left behind then.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +19,8 @@ pub enum BackupError {
     Missing { path: PathBuf },
     #[error("{} exists already", path.display())]
     Exists { path: PathBuf },
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     #[error("cannot write the copy {}", path.display())]
     Target { path: PathBuf, source: std::io::Error },
     #[error("cannot copy the database {}", path.display())]
@@ -28,29 +34,41 @@ pub enum BackupError {
 /// place must take away the write-ahead log that belongs to the old one.
 pub fn backup(data: &Path, to: &Path) -> Result<u64, BackupError> {
     let database = data.join(DATABASE_FILE);
-    if !database.is_file() {
+    let source = match SafeFolder::open(data) {
+        Err(error) if error.kind() == Some(ErrorKind::NotFound) => {
+            return Err(BackupError::Missing { path: database });
+        }
+        source => source?,
+    };
+    if !check_database(&source)? {
         return Err(BackupError::Missing { path: database });
     }
     refuse_existing(to)?;
     let target = |source| BackupError::Target { path: to.to_owned(), source };
-    // Under its own name only once it is whole.
-    let mut partial = to.as_os_str().to_owned();
-    partial.push(format!(".partial-{}", std::process::id()));
-    let partial = Partial(PathBuf::from(partial));
-    let file = private_file(&partial.0).map_err(target)?;
-    copy(&database, &partial.0).map_err(|source| match source.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => target(std::io::ErrorKind::StorageFull.into()),
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            BackupError::Damaged { path: database.clone(), source }
+    let name = to.file_name().ok_or_else(|| target(ErrorKind::InvalidInput.into()))?;
+    let folder = SafeFolder::open_shared(to.parent().unwrap_or(Path::new("/")))?;
+    // Under its own name only once it is whole; until then under one that nobody can guess.
+    let partial = Partial { folder: &folder, name: unguessable(PARTIAL)? };
+    let file = folder.create_new(&partial.name)?;
+    copy(&source, &folder.path().join(&partial.name)).map_err(|source| {
+        match source.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => target(ErrorKind::StorageFull.into()),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                BackupError::Damaged { path: database.clone(), source }
+            }
+            _ => BackupError::Source { path: database.clone(), source },
         }
-        _ => BackupError::Source { path: database.clone(), source },
     })?;
     // SQLite leaves this to its caller.
     file.sync_all().map_err(target)?;
     let bytes = file.metadata().map_err(target)?.len();
-    refuse_existing(to)?;
-    std::fs::rename(&partial.0, to).map_err(target)?;
-    sync_folder_of(to).map_err(target)?;
+    match folder.rename_new(&partial.name, name) {
+        Err(error) if error.kind() == Some(ErrorKind::AlreadyExists) => {
+            return Err(BackupError::Exists { path: to.to_owned() });
+        }
+        renamed => renamed?,
+    }
+    folder.sync()?;
     Ok(bytes)
 }
 
@@ -62,41 +80,23 @@ fn refuse_existing(path: &Path) -> Result<(), BackupError> {
 }
 
 /// Leaves out what was deleted: free pages are not copied.
-fn copy(database: &Path, to: &Path) -> Result<(), rusqlite::Error> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(database, flags)?;
+fn copy(source: &SafeFolder, to: &Path) -> Result<(), rusqlite::Error> {
+    let connection = connect(source, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     connection.busy_timeout(Duration::from_secs(5))?;
     let to = to.to_str().ok_or_else(|| rusqlite::Error::InvalidPath(to.to_owned()))?;
     connection.execute("VACUUM INTO ?1", [to]).map(|_| ())
 }
 
 /// A file that is removed unless it got its real name.
-struct Partial(PathBuf);
+struct Partial<'a> {
+    folder: &'a SafeFolder,
+    name: String,
+}
 
-impl Drop for Partial {
+impl Drop for Partial<'_> {
     fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_file(&self.0)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            tracing::warn!(%error, path = %self.0.display(), "cannot remove an unfinished copy");
+        if let Err(error) = self.folder.remove(&self.name) {
+            tracing::warn!(%error, "cannot remove an unfinished copy");
         }
     }
-}
-
-/// An empty file that its owner alone can read. SQLite writes only into files that are empty.
-fn private_file(path: &Path) -> std::io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
-}
-
-/// Makes the new name durable.
-fn sync_folder_of(path: &Path) -> std::io::Result<()> {
-    if cfg!(not(unix)) {
-        return Ok(());
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }

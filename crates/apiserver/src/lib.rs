@@ -28,6 +28,7 @@ mod clock;
 mod discovery;
 mod engine;
 mod field;
+pub mod folder;
 mod follow;
 mod internal;
 mod json;

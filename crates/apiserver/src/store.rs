@@ -18,10 +18,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use object::{Draft, Stored, header, key};
 pub use sqlite::OpenError;
-pub(crate) use sqlite::{CommitError, FILE as DATABASE_FILE};
+pub(crate) use sqlite::{CommitError, FILE as DATABASE_FILE, check_database, connect};
 pub(crate) use table::{Event, Gone, Objects, Table};
 pub(crate) use writer::{Change, Expect, Operation, WriteError};
 
+use crate::folder::SafeFolder;
 use lock::DirectoryLock;
 use readiness::Readiness;
 use sqlite::Database;
@@ -66,11 +67,11 @@ impl Store {
 
     pub(crate) fn open(directory: &Path, mode: WriterMode) -> Result<Self, OpenError> {
         let failed = |source| OpenError::Directory { path: directory.to_owned(), source };
-        private_directory(directory).map_err(failed)?;
-        let lock = DirectoryLock::take(directory)?;
-        let mut database = Database::open(directory, mode == WriterMode::Inline)?;
+        let folder = Arc::new(SafeFolder::create(directory)?);
+        let lock = DirectoryLock::take(&folder)?;
+        let mut database = Database::open(folder.clone(), mode == WriterMode::Inline)?;
         let loaded = database.load()?;
-        let registrar = Database::open(directory, true)?;
+        let registrar = Database::open(folder, true)?;
         database.trust()?;
         registrar.trust()?;
         let version = Arc::new(AtomicU64::new(loaded.version));
@@ -181,12 +182,4 @@ fn start(committer: Committer, mode: WriterMode) -> std::io::Result<Writer> {
         WriterMode::Thread => Writer::thread(committer),
         WriterMode::Inline => Ok(Writer::inline(committer)),
     }
-}
-
-fn private_directory(directory: &Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)
 }

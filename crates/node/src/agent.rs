@@ -10,7 +10,7 @@ use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,6 +37,7 @@ use crate::objects::Objects;
 use crate::orphan;
 use crate::plan::resource::Requests;
 use crate::port::{PortRange, Ports, RangeError};
+use crate::private;
 use crate::register::{Confined, Description, Readiness, Registrar};
 use crate::server::{self, Certified, ServeError, Server, TlsError};
 use crate::volume::Volumes;
@@ -59,7 +60,7 @@ const LAST_EVENTS: Duration = Duration::from_secs(2);
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("cannot make the folder {}", path.display())]
+    #[error("cannot use {}", path.display())]
     Folder { path: PathBuf, source: io::Error },
     #[error("another node uses {}", path.display())]
     InUse { path: PathBuf },
@@ -140,8 +141,7 @@ impl Agent {
     ) -> Result<Self, StartError> {
         let folder = NodeFolder::new(&config.folder);
         for path in [folder.path().to_owned(), folder.pods(), folder.claims()] {
-            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
-            made.map_err(|source| StartError::Folder { path, source })?;
+            private::folder(&path).map_err(|source| StartError::Folder { path, source })?;
         }
         let lock = take(&folder)?;
         let confiner = Confiner::detect(&config.program, &folder, config.unconfined).await;
@@ -268,9 +268,7 @@ impl Agent {
 /// and is killed lets go.
 fn take(folder: &NodeFolder) -> Result<File, StartError> {
     let failed = |source| StartError::Folder { path: folder.lock(), source };
-    let mut options = File::options();
-    let options = options.write(true).create(true).truncate(false).mode(0o600);
-    let lock = options.open(folder.lock()).map_err(failed)?;
+    let lock = private::open_or_create(&folder.lock()).map_err(failed)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(StartError::InUse { path: folder.path().to_owned() }),

@@ -40,6 +40,7 @@ mod objects;
 mod orphan;
 mod plan;
 mod port;
+mod private;
 mod probe;
 mod register;
 mod request;

@@ -10,10 +10,13 @@ use rustix::process::Signal;
 
 use crate::agent::Context;
 use crate::folder::{NodeFolder, PodFolder};
+use crate::private;
 use crate::shim::handle::{Adopted, Handle};
 
 /// What Kubernetes gives a Pod that does not say; also for one whose Pod cannot be read any more.
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
+/// No API server keeps larger Pods.
+const POD_BYTES_MAX: u64 = 8 << 20;
 
 /// The Pods that have a folder here, by uid.
 pub(crate) fn folders(node: &NodeFolder) -> BTreeSet<String> {
@@ -92,7 +95,7 @@ pub(crate) fn remove_folder(pods: &Path, uid: &str) -> std::io::Result<()> {
 }
 
 fn grace(folder: &PodFolder) -> Duration {
-    let pod = std::fs::read(folder.pod()).ok();
+    let pod = private::read(&folder.pod(), POD_BYTES_MAX).ok();
     let pod = pod.and_then(|text| serde_json::from_slice::<Pod>(&text).ok());
     let seconds = pod.and_then(|pod| pod.spec?.termination_grace_period_seconds);
     seconds.and_then(|s| u64::try_from(s).ok()).map_or(DEFAULT_GRACE, Duration::from_secs)

@@ -2,9 +2,9 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
-use std::path::Path;
 
 use super::sqlite::OpenError;
+use crate::folder::SafeFolder;
 
 const FILE: &str = "lock";
 
@@ -13,14 +13,10 @@ const FILE: &str = "lock";
 pub(crate) struct DirectoryLock(File);
 
 impl DirectoryLock {
-    pub(crate) fn take(directory: &Path) -> Result<Self, OpenError> {
-        let path = directory.join(FILE);
+    pub(crate) fn take(folder: &SafeFolder) -> Result<Self, OpenError> {
+        let directory = folder.path();
         let failed = |source| OpenError::Directory { path: directory.to_owned(), source };
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&path).map_err(failed)?;
+        let mut file = folder.open_or_create(FILE)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

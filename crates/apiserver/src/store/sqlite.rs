@@ -1,6 +1,7 @@
 //! The file: opening, migrating, loading, and the statements of one commit.
 
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,6 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use super::object::{LoadError, Stored};
 use super::table::Objects;
 use crate::clock::NoRandomness;
+use crate::folder::{FolderError, SafeFolder};
 
 pub(crate) const FILE: &str = "sojourn.db";
 /// Given back to the file system when the disk is full, so that deletes can still be written.
@@ -33,6 +35,8 @@ const VACUUM_PAGES: i64 = 1_000;
 pub enum OpenError {
     #[error("cannot use the data directory {}", path.display())]
     Directory { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     #[error("{} is in use by {holder}", path.display())]
     Locked { path: PathBuf, holder: String },
     #[error("cannot open the database {}", path.display())]
@@ -60,7 +64,7 @@ pub(crate) enum CommitError {
 #[derive(Debug)]
 pub(crate) struct Database {
     connection: Connection,
-    directory: PathBuf,
+    folder: Arc<SafeFolder>,
     /// Versions below this are on disk as used.
     reserved: u64,
     holds_reserve: bool,
@@ -95,13 +99,16 @@ pub(crate) struct Loaded {
 }
 
 impl Database {
-    pub(crate) fn open(directory: &Path, inline_checkpoint: bool) -> Result<Self, OpenError> {
-        let path = directory.join(FILE);
+    pub(crate) fn open(
+        folder: Arc<SafeFolder>,
+        inline_checkpoint: bool,
+    ) -> Result<Self, OpenError> {
+        let path = folder.path().join(FILE);
         let failed = |source| OpenError::Database { path: path.clone(), source };
-        private_file(&path)
-            .map_err(|source| OpenError::Directory { path: path.clone(), source })?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(&path, flags).map_err(failed)?;
+        check_database(&folder)?;
+        folder.check_file(RESERVE_FILE)?;
+        folder.open_or_create(FILE)?;
+        let connection = connect(&folder, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(failed)?;
         // What turns out to be damaged stays as it was found, its log included.
         connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
@@ -115,7 +122,7 @@ impl Database {
         migrate(&connection, found).map_err(|e| damaged_or(&path, e))?;
         let mut database = Self {
             connection,
-            directory: directory.to_owned(),
+            folder,
             reserved: 0,
             holds_reserve: false,
             log_is_stuck: Arc::default(),
@@ -128,7 +135,7 @@ impl Database {
 
     /// Reads everything. The next version is above all that were ever given out.
     pub(crate) fn load(&mut self) -> Result<Loaded, OpenError> {
-        let path = self.directory.join(FILE);
+        let path = self.folder.path().join(FILE);
         let loaded = load(&self.connection).map_err(|e| match e {
             LoadFailure::Sqlite(source) => damaged_or(&path, source),
             LoadFailure::Object(why) => {
@@ -145,7 +152,7 @@ impl Database {
             self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
         trusted
             .map(|_| ())
-            .map_err(|source| OpenError::Database { path: self.directory.join(FILE), source })
+            .map_err(|source| OpenError::Database { path: self.folder.path().join(FILE), source })
     }
 
     pub(crate) fn resource_id(&self, group: &str, plural: &str) -> Result<i64, CommitError> {
@@ -307,7 +314,7 @@ impl Database {
         if self.inline_checkpoint {
             return None;
         }
-        let connection = Connection::open(self.directory.join(FILE)).ok()?;
+        let connection = connect(&self.folder, OpenFlags::SQLITE_OPEN_READ_WRITE).ok()?;
         connection.busy_timeout(std::time::Duration::from_secs(1)).ok()?;
         Some(Checkpointer {
             connection,
@@ -317,18 +324,17 @@ impl Database {
     }
 
     fn take_reserve(&self) -> bool {
-        let path = self.directory.join(RESERVE_FILE);
-        if std::fs::metadata(&path).is_ok_and(|m| m.len() == RESERVE_BYTES) {
+        if self.folder.length(RESERVE_FILE) == Some(RESERVE_BYTES) {
             return true;
         }
-        let filled = private_file(&path).and_then(|()| {
+        let filled = self.folder.open_or_create(RESERVE_FILE).is_ok_and(|mut file| {
             let zeros = vec![0_u8; usize::try_from(RESERVE_BYTES).unwrap_or(0)];
-            std::fs::write(&path, zeros)
+            file.set_len(0).and_then(|()| file.write_all(&zeros)).is_ok()
         });
-        if filled.is_err() {
+        if !filled {
             self.drop_reserve_file();
         }
-        filled.is_ok()
+        filled
     }
 
     /// Says whether there was one.
@@ -338,9 +344,7 @@ impl Database {
     }
 
     fn drop_reserve_file(&self) {
-        if let Err(error) = std::fs::remove_file(self.directory.join(RESERVE_FILE))
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
+        if let Err(error) = self.folder.remove(RESERVE_FILE) {
             tracing::warn!(%error, "cannot give back the reserved disk space");
         }
     }
@@ -475,11 +479,19 @@ fn commit_error(error: &rusqlite::Error) -> CommitError {
     }
 }
 
-/// Makes the file if it is missing, readable by its owner alone.
-fn private_file(path: &Path) -> std::io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path).map(|_| ())
+/// Sees that what SQLite will open by itself is ours. Says whether there is a database.
+pub(crate) fn check_database(folder: &SafeFolder) -> Result<bool, FolderError> {
+    for suffix in ["-wal", "-shm", "-journal"] {
+        folder.check_file(&format!("{FILE}{suffix}"))?;
+    }
+    folder.check_file(FILE)
+}
+
+/// A connection to the database of a folder, which must have no links in its path.
+pub(crate) fn connect(
+    folder: &SafeFolder,
+    access: OpenFlags,
+) -> Result<Connection, rusqlite::Error> {
+    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    Connection::open_with_flags(folder.path().join(FILE), flags)
 }

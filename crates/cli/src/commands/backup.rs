@@ -22,12 +22,16 @@ pub(super) fn run(args: Backup, printer: Printer) -> Result<(), Failure> {
 
 fn failure(error: BackupError) -> Failure {
     let (exit, advice) = match &error {
+        BackupError::Folder(unsafe_folder) if unsafe_folder.kind().is_none() => {
+            let advice = unsafe_folder.advice();
+            return Failure::unavailable(error, advice);
+        }
         BackupError::Missing { .. } => (Exit::Unavailable, "Say where the data is: --data DIR."),
         BackupError::Exists { .. } => (
             Exit::Negative,
             "Nothing was overwritten. Choose another name, or move that file away.",
         ),
-        BackupError::Target { .. } => {
+        BackupError::Folder(_) | BackupError::Target { .. } => {
             (Exit::Unavailable, "See that the folder is there, can be written and has room.")
         }
         BackupError::Source { .. } => {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use sojourn_apiserver::OpenError;
+use sojourn_apiserver::folder::FolderError;
 
 use crate::exit::{Exit, Failure};
 
@@ -37,6 +38,7 @@ pub(super) fn open_failure(error: OpenError) -> Failure {
             "Stop that one first, or use another folder: --data DIR.".to_owned()
         }
         OpenError::Directory { source, .. } => directory_advice(source.kind()).to_owned(),
+        OpenError::Folder(error) => folder_advice(error),
         OpenError::Database { .. } => {
             "See that the folder can be written and that the disk has room, then try again."
                 .to_owned()
@@ -52,6 +54,16 @@ pub(super) fn open_failure(error: OpenError) -> Failure {
             path.display()
         ),
     };
+    Failure::unavailable(error, advice)
+}
+
+/// Says what to do about a folder, or a file in it, that cannot or must not be used.
+pub(super) fn folder_advice(error: &FolderError) -> String {
+    error.kind().map_or_else(|| error.advice(), |kind| directory_advice(kind).to_owned())
+}
+
+pub(super) fn folder_failure(error: FolderError) -> Failure {
+    let advice = folder_advice(&error);
     Failure::unavailable(error, advice)
 }
 

@@ -1,16 +1,15 @@
 //! The kubeconfig that `sojourn up` hands out: the one place where the administrator's token is kept
 //! in the clear, so it is for its owner's eyes only.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use serde_json::Value;
 use sojourn_apiserver::auth::kubeconfig::{Credential, Kubeconfig};
 use sojourn_apiserver::auth::token::Token;
-use sojourn_apiserver::{Entropy, NoRandomness, SystemEntropy};
+use sojourn_apiserver::folder::SafeFolder;
+use sojourn_apiserver::{NoRandomness, SystemEntropy};
 
+use super::data::folder_failure;
 use crate::exit::Failure;
 
 const FILE: &str = "kubeconfig";
@@ -20,19 +19,22 @@ const NAME: &str = "sojourn";
 /// A kubeconfig in a folder of its own choosing, and what it held before.
 #[derive(Debug)]
 pub(super) struct KubeconfigFile {
+    folder: SafeFolder,
     path: PathBuf,
     token: Token,
     namespace: Option<String>,
-    /// A folder that was made for the file alone, and goes with it.
-    temporary: Option<PathBuf>,
+    /// Whether the folder was made for the file alone, and goes with it.
+    is_temporary: bool,
 }
 
 impl KubeconfigFile {
     /// The file in `data`. Clients that have a copy of it go on working after a restart, so its
     /// token stays; so does the namespace that the user set with `kubectl config`.
     pub(super) fn in_folder(data: &Path) -> Result<Self, Failure> {
+        let folder = SafeFolder::open(data).map_err(folder_failure)?;
         let path = data.join(FILE);
-        let (token, namespace) = std::fs::read_to_string(&path).map_or((None, None), |text| {
+        let text = folder.read(FILE).map_err(folder_failure)?;
+        let (token, namespace) = text.map_or((None, None), |text| {
             let kept = read(&text);
             if kept.0.is_none() {
                 tracing::warn!(path = %path.display(), "no token of ours in it; it gets a new one");
@@ -43,26 +45,28 @@ impl KubeconfigFile {
             Some(token) => token,
             None => Token::generate(&SystemEntropy::default()).map_err(no_randomness)?,
         };
-        Ok(Self { path, token, namespace, temporary: None })
+        Ok(Self { folder, path, token, namespace, is_temporary: false })
     }
 
     /// A file that is gone when this is dropped.
     pub(super) fn temporary() -> Result<Self, Failure> {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-        let parent = runtime.filter(|path| path.is_dir()).unwrap_or_else(std::env::temp_dir);
-        let entropy = SystemEntropy::default();
+        let runtime = runtime.and_then(|path| SafeFolder::open_shared(&path).ok());
+        let parent = match runtime {
+            Some(parent) => Ok(parent),
+            None => SafeFolder::open_shared(&std::env::temp_dir()),
+        };
         // The name cannot be guessed, so nobody can be there first.
-        let folder = parent.join(format!("sojourn-{}", entropy.uid().map_err(no_randomness)?));
-        private_folder(&folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display()))
-            .map_err(|error| {
+        let folder =
+            parent.and_then(|parent| parent.new_subfolder("sojourn-")).map_err(|error| {
+                let error = anyhow::Error::new(error).context("cannot make a temporary folder");
                 let advice = "The kubeconfig goes there. Set XDG_RUNTIME_DIR or TMPDIR to a folder \
-                              that can be written.";
+                          that can be written, and in which nobody else can touch what is ours.";
                 Failure::unavailable(error, advice)
             })?;
-        let path = folder.join(FILE);
-        let token = Token::generate(&entropy).map_err(no_randomness)?;
-        Ok(Self { path, token, namespace: None, temporary: Some(folder) })
+        let path = folder.path().join(FILE);
+        let token = Token::generate(&SystemEntropy::default()).map_err(no_randomness)?;
+        Ok(Self { folder, path, token, namespace: None, is_temporary: true })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -70,8 +74,8 @@ impl KubeconfigFile {
     }
 
     /// The folder that it is in.
-    pub(super) fn folder(&self) -> &Path {
-        self.path.parent().unwrap_or(Path::new("/"))
+    pub(super) const fn folder(&self) -> &SafeFolder {
+        &self.folder
     }
 
     pub(super) const fn token(&self) -> &Token {
@@ -87,17 +91,14 @@ impl KubeconfigFile {
             credential: Credential::Token(&self.token),
             namespace: self.namespace.as_deref(),
         };
-        replace(&self.path, config.render().as_bytes())
-            .with_context(|| format!("cannot write the kubeconfig {}", self.path.display()))
-            .map_err(|error| {
-                Failure::unavailable(error, "See that the folder can be written and has room.")
-            })
+        self.folder.replace(FILE, config.render().as_bytes()).map_err(folder_failure)
     }
 }
 
 impl Drop for KubeconfigFile {
     fn drop(&mut self) {
-        if let Some(folder) = &self.temporary
+        let folder = self.folder.path();
+        if self.is_temporary
             && let Err(error) = std::fs::remove_dir_all(folder)
         {
             tracing::warn!(%error, folder = %folder.display(), "cannot remove the temporary folder");
@@ -121,36 +122,6 @@ fn read(text: &str) -> (Option<Token>, Option<String>) {
     let token = named("users")["user"]["token"].as_str().and_then(Token::recognize);
     let namespace = named("contexts")["context"]["namespace"].as_str().map(str::to_owned);
     (token, namespace)
-}
-
-/// Puts a file of our user alone in place of another, as a whole or not at all.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let fresh = path.with_extension(format!("new-{}", std::process::id()));
-    let written = private_file(&fresh).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&fresh, path)
-    });
-    if written.is_err() {
-        // What counts is the first error; a file that was never made cannot be removed.
-        drop(std::fs::remove_file(&fresh));
-    }
-    written
-}
-
-fn private_file(path: &Path) -> std::io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
-}
-
-fn private_folder(path: &Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use sojourn_apiserver::Engine;
 use sojourn_apiserver::auth::identity::Identity;
+use sojourn_apiserver::folder::SafeFolder;
 use sojourn_node::clock::Clock;
 use sojourn_node::confine::Mode;
 use sojourn_node::{Agent, Certified, Clients, Config, Controllers, Leaving, Serving, StartError};
@@ -158,7 +159,9 @@ async fn serve(node: args::Node, printer: Printer) -> Result<(), Failure> {
         Some(data) => data::directory(Some(data.clone()))?,
         None => data::directory(None)?.join(FOLDER),
     };
-    let mut config = config(name.clone(), folder, &node.pods)?;
+    // Looked at from the root down: nobody else may be able to put another in its place.
+    let folder = SafeFolder::create(&folder).map_err(data::folder_failure)?;
+    let mut config = config(name.clone(), folder.path().to_owned(), &node.pods)?;
     config.address = node.address;
     config.listen = SocketAddr::new(node.address, node.port);
     config.serving = serving(&node)?;

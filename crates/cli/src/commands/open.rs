@@ -3,6 +3,7 @@
 use anyhow::{Context as _, anyhow};
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
+use sojourn_apiserver::folder::SafeFolder;
 
 use super::connect::{self, Way};
 use super::{data, table};
@@ -59,13 +60,20 @@ fn remembered(open: &Open) -> Result<String, Failure> {
             _ => data::directory(None)?,
         },
     };
-    let path = folder.join(WEB_FILE);
-    std::fs::read_to_string(&path)
-        .map(|text| text.trim().to_owned())
-        .with_context(|| format!("cannot read {}", path.display()))
-        .map_err(|error| {
-            Failure::unavailable(error, "Is `sojourn up` running? Or say where: --web URL.")
-        })
+    // Our token goes wherever it says: nobody else may have written it.
+    let read = SafeFolder::open(&folder).and_then(|folder| folder.read(WEB_FILE));
+    let advice = "Is `sojourn up` running? Or say where: --web URL.";
+    match read {
+        Ok(Some(text)) => Ok(text.trim().to_owned()),
+        Ok(None) => {
+            let error = anyhow!("there is no {}", folder.join(WEB_FILE).display());
+            Err(Failure::unavailable(error, advice))
+        }
+        Err(error) => {
+            let error = anyhow::Error::new(error).context("cannot tell where people sign in");
+            Err(Failure::unavailable(error, advice))
+        }
+    }
 }
 
 /// A client that trusts the API's authority: the web listener has the same.

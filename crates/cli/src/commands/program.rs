@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sojourn_apiserver::folder::{SafeFolder, unguessable};
+
 use crate::printer::Printer;
 
 /// The folder that Pods may read, with nothing else in it.
@@ -20,13 +22,14 @@ pub(super) struct OwnProgram {
 impl OwnProgram {
     /// Where there is no room for it, everything else works all the same: whoever needs to make room
     /// must be able to start us.
-    pub(super) fn offer(data: &Path, printer: Printer) -> Self {
-        let folder = data.join(FOLDER);
-        let placed = place(&folder);
+    pub(super) fn offer(data: &SafeFolder, printer: Printer) -> Self {
+        let folder = data.path().join(FOLDER);
+        let placed = place(data);
         if let Err(error) = &placed {
             let folder = folder.display();
             printer.warning(format_args!(
-                "no data can be handed in, because our program cannot be put into {folder}: {error}"
+                "no data can be handed in, because our program cannot be put into {folder}: \
+                 {error:#}"
             ));
         }
         Self { folder, is_there: placed.is_ok() }
@@ -42,34 +45,36 @@ impl OwnProgram {
     }
 }
 
-/// A second name for the file where that can be had, else a copy.
-fn place(folder: &Path) -> io::Result<()> {
+/// A second name for the file where that can be had, else a copy. Pods run as users of their own, so
+/// everybody may read and run it.
+fn place(data: &SafeFolder) -> anyhow::Result<()> {
     let program = std::env::current_exe()?;
-    fs::create_dir_all(folder)?;
-    readable(folder)?;
-    let new = folder.join("sojourn.new");
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    if fs::hard_link(&program, &new).is_err() {
-        // Half a copy only takes room.
-        fs::copy(&program, &new).and_then(|_| readable(&new)).inspect_err(|_| {
-            drop(fs::remove_file(&new));
-        })?;
-    }
+    let folder = data.subfolder(FOLDER)?;
+    folder.let_others_read()?;
+    remove_unfinished(&folder);
+    let fresh = unguessable(NAME)?;
+    let placed = folder.link(&program, &fresh).or_else(|_| copy(&folder, &program, &fresh));
     // Whoever runs the old one goes on with it.
-    fs::rename(&new, folder.join(NAME))
+    placed.and_then(|()| Ok(folder.rename(&fresh, NAME)?)).inspect_err(|_| {
+        // Half a copy only takes room; what was never made cannot be removed.
+        drop(folder.remove(&fresh));
+    })
 }
 
-/// Lets everybody read and run it: Pods run as users of their own.
-#[cfg(unix)]
-fn readable(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+fn copy(folder: &SafeFolder, program: &Path, fresh: &str) -> anyhow::Result<()> {
+    let mut copy = folder.create_new(fresh)?;
+    io::copy(&mut fs::File::open(program)?, &mut copy)?;
+    Ok(rustix::fs::fchmod(&copy, rustix::fs::Mode::from_raw_mode(0o755))?)
 }
 
-#[cfg(not(unix))]
-fn readable(_: &Path) -> io::Result<()> {
-    Ok(())
+/// Removes what a start that was killed has left: the program is large, and nothing else is in here.
+fn remove_unfinished(folder: &SafeFolder) {
+    let entries = fs::read_dir(folder.path()).into_iter().flatten().flatten();
+    for name in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
+        if name != NAME
+            && let Err(error) = folder.remove(&name)
+        {
+            tracing::warn!(%error, "cannot remove what is left of an earlier start");
+        }
+    }
 }

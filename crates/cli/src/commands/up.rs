@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use sojourn_api::install;
 use sojourn_api::name::shared;
 use sojourn_apiserver::auth::identity::Identity;
+use sojourn_apiserver::folder::SafeFolder;
 use sojourn_apiserver::{Config, Engine, Hook, Hooks, Scope, ServeError, Server};
 use sojourn_node::Leaving;
 use sojourn_operator::admission::{self, Admission};
@@ -19,9 +20,9 @@ use sojourn_rbac::{SUPERUSER_GROUP, User};
 use sojourn_web::Clients;
 use tokio::runtime::Runtime;
 
-use super::data::{self, open_failure, quoted};
+use super::data::{self, folder_failure, open_failure, quoted};
 use super::family::{self, Controllers};
-use super::kubeconfig::{self, KubeconfigFile};
+use super::kubeconfig::KubeconfigFile;
 use super::node::LocalNode;
 use super::open::WEB_FILE;
 use super::people::{self, Entrance, People};
@@ -77,7 +78,7 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
         let folder = kubeconfig.folder();
         let mut pods = up.pods.clone();
         pods.expose.extend(program.folder().map(Path::to_owned));
-        let node = LocalNode::start(&engine, &pods, folder, address, in_memory).await?;
+        let node = LocalNode::start(&engine, &pods, folder.path(), address, in_memory).await?;
         node.describe(printer);
         Some(node)
     };
@@ -160,7 +161,7 @@ impl Family {
     }
 
     /// Says where people come in, and leaves it beside the kubeconfig for `sojourn open`.
-    fn describe(&self, printer: Printer, folder: &Path) -> Result<(), Failure> {
+    fn describe(&self, printer: Printer, folder: &SafeFolder) -> Result<(), Failure> {
         let Some(people) = &self.people else { return Ok(()) };
         let admin = administrator();
         let user = admin.user();
@@ -171,10 +172,7 @@ impl Family {
         };
         printer.field("web", people.url());
         printer.field("sign in", people.link(identity));
-        let path = folder.join(WEB_FILE);
-        kubeconfig::replace(&path, people.url().as_bytes())
-            .with_context(|| format!("cannot write {}", path.display()))
-            .map_err(|error| Failure::unavailable(error, "`sojourn open` looks there."))
+        folder.replace(WEB_FILE, people.url().as_bytes()).map_err(folder_failure)
     }
 
     async fn stop(self) {

@@ -100,6 +100,95 @@ fn a_folder_that_cannot_be_used_is_named() {
 }
 
 #[test]
+fn a_folder_that_others_may_write_is_refused() {
+    let folder = Folder::new();
+    let data = folder.join("data");
+    std::fs::create_dir(&data).expect("a folder");
+    std::fs::set_permissions(&data, PermissionsExt::from_mode(0o770)).expect("ours");
+    let named = data.display().to_string();
+    refused(&up_on(&data), 3, &[&named, "others than its owner may write to it", "chmod go-w"]);
+    let node = sojourn(&["node", "--kubeconfig", "/nowhere", "--data", &named]);
+    refused(&node, 3, &[&named, "others than its owner may write to it"]);
+    assert_eq!(std::fs::read_dir(&data).expect("a folder").count(), 0, "nothing was made in it");
+    // As anybody makes a folder.
+    std::fs::set_permissions(&data, PermissionsExt::from_mode(0o755)).expect("ours");
+    Running::up_on(&data);
+}
+
+#[test]
+fn a_folder_that_is_a_link_is_refused() {
+    let folder = Folder::new();
+    let (real, link) = (folder.join("real"), folder.join("link"));
+    std::fs::create_dir(&real).expect("a folder");
+    std::os::unix::fs::symlink(&real, &link).expect("a link");
+    let named = link.display().to_string();
+    refused(&up_on(&link), 3, &[&named, "it is a symbolic link"]);
+    assert_eq!(std::fs::read_dir(&real).expect("a folder").count(), 0, "nothing was made in it");
+}
+
+#[test]
+fn somebody_elses_folder_is_refused_to_the_superuser_too() {
+    let folder = Folder::new();
+    let data = folder.join("data");
+    let server = Running::up_on(&data);
+    server.signal("INT");
+    server.ended();
+    if std::os::unix::fs::chown(&data, Some(4321), None).is_err() {
+        println!("skipped: only the superuser can give folders away");
+        return;
+    }
+    let named = data.display().to_string();
+    refused(&up_on(&data), 3, &[&named, "it belongs to user 4321"]);
+    let copy = folder.join("copy").display().to_string();
+    let backup = sojourn(&["backup", "--data", &named, &copy]);
+    refused(&backup, 3, &[&named, "it belongs to user 4321"]);
+}
+
+/// Whatever others left in a file's place while they could: it is named, and neither followed nor
+/// waited for.
+#[test]
+fn traps_in_the_data_folder_are_named_and_left_alone() {
+    let folder = Folder::new();
+    let victim = folder.join("victim");
+    std::fs::write(&victim, "precious").expect("written");
+    let data = folder.join("data");
+    std::fs::create_dir(&data).expect("a folder");
+    for name in [
+        "lock",
+        "sojourn.db",
+        "sojourn.db-wal",
+        "sojourn.db-shm",
+        "sojourn.db-journal",
+        "reserve",
+        "kubeconfig",
+        "web",
+    ] {
+        let path = data.join(name);
+        let named = path.display().to_string();
+        let is_refused = |why: &str| {
+            let ended = up_on(&data);
+            assert_eq!(ended.code, Some(3), "{name}: {}", ended.stderr);
+            for part in [&*named, why, "move"] {
+                assert!(ended.stderr.contains(part), "no `{part}` in:\n{}", ended.stderr);
+            }
+            std::fs::remove_file(&path).expect("still there");
+            assert_eq!(std::fs::read_to_string(&victim).expect("still there"), "precious");
+        };
+        // A server that got as far as its kubeconfig has made the rest.
+        drop(std::fs::remove_file(&path));
+        std::os::unix::fs::symlink(&victim, &path).expect("a link");
+        is_refused("it is a symbolic link");
+        std::fs::hard_link(&victim, &path).expect("a second name");
+        is_refused("it has 2 names");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo runs");
+        assert!(made.success());
+        is_refused("it is not a regular file");
+    }
+    // With the traps gone, all is as it was.
+    Running::up_on(&data);
+}
+
+#[test]
 fn a_folder_that_may_not_be_written_is_named() {
     let folder = Folder::new();
     let data = folder.join("data");

@@ -6,16 +6,17 @@
 //! folder are not given to anybody.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
 use crate::folder::NodeFolder;
+use crate::private;
 
 /// Where users are taken from: a range that nothing else uses, and one for machines on which only
 /// small numbers exist, such as a container of somebody else's.
@@ -227,21 +228,12 @@ fn owners(folder: &NodeFolder) -> Result<BTreeSet<u32>, ReadFailure> {
 }
 
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    io::Read::read_to_end(&mut io::Read::take(File::open(path)?, FILE_LIMIT), &mut text)?;
-    Ok(text)
+    private::read(path, FILE_LIMIT)
 }
 
 /// All or nothing, also when the machine fails.
 fn write(path: &Path, given: &Given) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    let new = path.with_extension("json.new");
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(&serde_json::to_vec_pretty(given)?)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    File::open(folder)?.sync_all()
+    private::write_durably(path, &serde_json::to_vec_pretty(given)?)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::folder::PodFolder;
+use crate::private;
 use crate::shim::listener::ShortPath;
 use crate::shim::protocol::{Answer, Charter, Executed, Order, Record, Refusal, Start};
 use crate::shim::record;
@@ -288,7 +290,8 @@ impl ShimProcess {
 
 /// Whether nobody holds a Pod's lock.
 fn is_free(folder: &PodFolder) -> io::Result<bool> {
-    let lock = match File::open(folder.lock()) {
+    let flags = private::NO_LINK;
+    let lock = match File::options().read(true).custom_flags(flags).open(folder.lock()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         lock => lock?,
     };

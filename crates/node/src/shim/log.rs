@@ -8,12 +8,14 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
 use crate::folder::PodFolder;
+use crate::private;
 use crate::shim::remark::remark;
 
 /// A longer line is split, as container runtimes do.
@@ -148,7 +150,11 @@ impl Log {
 
     fn reopen(&mut self) -> io::Result<()> {
         self.tried = Instant::now();
-        let file = File::options().append(true).create(true).open(&self.path)?;
+        let file = File::options()
+            .append(true)
+            .create(true)
+            .custom_flags(private::NO_LINK)
+            .open(&self.path)?;
         self.size = file.metadata()?.len();
         self.file = Some(file);
         Ok(())

@@ -2,11 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
 use crate::folder::PodFolder;
+use crate::private;
 use crate::shim::protocol::Record;
 
 /// How many runs of a container are remembered: enough to see how long it has been failing.
@@ -27,9 +29,7 @@ pub(crate) struct DamagedRecord {
 /// Writes a record so that whoever reads it sees the old one or the new one, whole.
 pub(super) fn write(folder: &PodFolder, record: &Record) -> io::Result<()> {
     let path = folder.record(&record.container, record.attempt);
-    let unfinished = path.with_extension("new");
-    std::fs::write(&unfinished, serde_json::to_vec(record)?)?;
-    std::fs::rename(&unfinished, &path)
+    private::write(&path, &serde_json::to_vec(record)?)
 }
 
 /// Removes what is too old to matter when `attempt` starts.
@@ -82,7 +82,8 @@ fn run_of(name: &str) -> Option<(&str, u32)> {
 /// Reads a file of ours that is not larger than it can be.
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path, limit: u64) -> io::Result<T> {
     let mut text = Vec::new();
-    File::open(path)?.take(limit + 1).read_to_end(&mut text)?;
+    let file = File::options().read(true).custom_flags(private::NO_LINK).open(path)?;
+    file.take(limit + 1).read_to_end(&mut text)?;
     if text.len() as u64 > limit {
         return Err(io::Error::other(format!("it is larger than {limit} bytes")));
     }

@@ -17,6 +17,7 @@ use crate::lifeline::Lifeline;
 use crate::orphan;
 use crate::plan::resource;
 use crate::plan::{self, Facts, PlanError};
+use crate::private;
 use crate::probe::{Access, Earlier, Notice, PodPorts, Subject, Watching};
 use crate::shim::handle::{Handle, OrderError};
 use crate::shim::protocol::{Charter, Confinement, Refusal, Start};
@@ -187,6 +188,7 @@ impl Worker {
             .create(true)
             .truncate(true)
             .mode(0o600)
+            .custom_flags(private::NO_LINK)
             .open(path)?;
         match self.prepared.confinement {
             Some(Confinement::User { uid, gid }) => fchown(file, Some(uid), Some(gid)),

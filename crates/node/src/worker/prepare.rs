@@ -19,6 +19,7 @@ use crate::lifecycle::Preparation;
 use crate::objects;
 use crate::plan::VolumeSource;
 use crate::port::{self, PortMap};
+use crate::private;
 use crate::shim::protocol::Confinement;
 use crate::volume::{Owner, Wanted};
 
@@ -26,6 +27,8 @@ use super::{Retry, Worker, containers};
 
 /// What is shown before anything was looked at.
 const CREATING: &str = "ContainerCreating";
+/// What the ports of one Pod can take at most, and much more.
+const PORTS_BYTES_MAX: u64 = 4 << 20;
 
 #[derive(Debug)]
 pub(super) struct Prepared {
@@ -201,7 +204,7 @@ impl Worker {
             .and_then(|()| make_folder(&self.folder.home(), Owner::of(confinement)))
             .and_then(|()| make_folder(&self.folder.tmp(), Owner::of(confinement)))
             .map_err(|error| Obstacle::Waiting(format!("cannot make the Pod's folder: {error}")))?;
-        if let Err(error) = fs::write(self.folder.pod(), value.to_string()) {
+        if let Err(error) = private::write(&self.folder.pod(), value.to_string().as_bytes()) {
             return Err(Obstacle::Waiting(format!("cannot keep the Pod: {error}")));
         }
         self.prepared.confinement = Some(confinement);
@@ -221,7 +224,8 @@ impl Worker {
         let (uid, file) = (self.uid(), self.folder.ports());
         let mut ports = self.context.ports();
         // The annotation says the same, but anybody who may create Pods can write it.
-        if let Ok(text) = fs::read_to_string(&file)
+        if let Ok(text) = private::read(&file, PORTS_BYTES_MAX)
+            && let Ok(text) = String::from_utf8(text)
             && let Ok(known) = PortMap::parse(&text)
         {
             ports.restore(&uid, &known).map_err(|error| waiting(&error))?;
@@ -229,7 +233,7 @@ impl Worker {
         }
         let drawn =
             ports.draw(&uid, &requests, now, port::is_free).map_err(|error| waiting(&error))?;
-        if let Err(error) = fs::write(&file, drawn.json()) {
+        if let Err(error) = private::write(&file, drawn.json().as_bytes()) {
             ports.release(&uid, now);
             return Err(waiting(&format!("cannot note the Pod's ports: {error}")));
         }

@@ -3,7 +3,7 @@
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, lchown};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::folder::PodFolder;
+use crate::private;
 use crate::shim::handle::{FIRST_WAIT, Handle, LAUNCH_LIMIT, LONGEST_WAIT, LaunchError, is_free};
 use crate::shim::protocol::{Charter, Confinement, Record};
 
@@ -31,7 +32,8 @@ pub(super) async fn launch(
     let lock = lock(folder).await?;
     write_charter(folder, charter).map_err(prepare(folder.charter()))?;
     let path = folder.shim_log();
-    let log = File::options().create(true).write(true).truncate(true).mode(0o600).open(&path);
+    // The shim's words alone: what is left of an earlier one goes.
+    let log = private::open_or_create(&path).and_then(|log| log.set_len(0).map(|()| log));
     let log = log.map_err(prepare(path))?;
     spawn(program, folder, lock, lifeline, log).await?;
     let deadline = Instant::now() + LAUNCH_LIMIT;
@@ -110,8 +112,7 @@ fn make(path: &Path, mode: u32) -> Result<bool, LaunchError> {
 
 async fn lock(folder: &PodFolder) -> Result<File, LaunchError> {
     let path = folder.lock();
-    let open = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
-    let lock = open.map_err(prepare(path.clone()))?;
+    let lock = private::open_or_create(&path).map_err(prepare(path.clone()))?;
     for _ in 0..LOCK_TRIES {
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(lock),
@@ -123,9 +124,7 @@ async fn lock(folder: &PodFolder) -> Result<File, LaunchError> {
 }
 
 fn write_charter(folder: &PodFolder, charter: &Charter) -> io::Result<()> {
-    let unfinished = folder.charter().with_extension("new");
-    std::fs::write(&unfinished, serde_json::to_vec(charter)?)?;
-    std::fs::rename(unfinished, folder.charter())
+    private::write(&folder.charter(), &serde_json::to_vec(charter)?)
 }
 
 /// The end of what the shim said.
