@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::admission::Hooks;
 use crate::allocate::Pool;
@@ -17,6 +17,9 @@ use crate::auth::token::TokenTable;
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
+use crate::serve::fairness::{self, Fairness};
+use crate::serve::intake::Intake;
+use crate::serve::quota::Quota;
 use crate::status::ApiError;
 use crate::store::{OpenError, Store, WriterMode};
 use crate::view::{AccessView, RegistryView};
@@ -24,21 +27,37 @@ use crate::view::{AccessView, RegistryView};
 /// How long a read waits for a version that has not been reached yet.
 const VERSION_WAIT: Duration = Duration::from_secs(3);
 
+/// Large answers that are being sent, of all users and of one.
+const ANSWERS: usize = 1_024;
+const ANSWERS_PER_USER: usize = 64;
+
 /// Bounds on what clients may ask for at once.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Requests that are being answered; watches do not count.
+    /// Seats: requests that are being answered. A large one takes several, a watch one only while
+    /// its first events are written.
     pub in_flight: usize,
     pub watches: usize,
+    /// Watches of one user who is neither a superuser nor one of the system's own.
+    pub watches_per_user: usize,
     pub body_bytes: usize,
     /// Objects in one page of a list whose client names a limit: above what any client names that
     /// means to go through pages.
     pub page_objects: usize,
+    /// Connections to the listener.
+    pub connections: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { in_flight: 600, watches: 10_000, body_bytes: 3 << 20, page_objects: 10_000 }
+        Self {
+            in_flight: 600,
+            watches: 10_000,
+            watches_per_user: 1_000,
+            body_bytes: 3 << 20,
+            page_objects: 10_000,
+            connections: 10_000,
+        }
     }
 }
 
@@ -52,6 +71,7 @@ pub struct Config {
     pub(crate) names: Vec<String>,
     pub(crate) hooks: Hooks,
     pub(crate) limits: Limits,
+    pub(crate) reserved_users: Vec<String>,
 }
 
 impl Config {
@@ -70,6 +90,7 @@ impl Config {
             names: Vec::new(),
             hooks: Hooks::default(),
             limits: Limits::default(),
+            reserved_users: Vec::new(),
         }
     }
 
@@ -106,6 +127,14 @@ impl Config {
         self
     }
 
+    /// Users whose requests have seats of their own, as those of nodes do: the controllers that
+    /// everything else waits for.
+    #[must_use]
+    pub fn reserved_users(mut self, users: impl IntoIterator<Item = String>) -> Self {
+        self.reserved_users.extend(users);
+        self
+    }
+
     #[must_use]
     pub const fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -137,8 +166,10 @@ pub(crate) struct Shared {
     pub(crate) accounts: TokenIssuer,
     pub(crate) metrics: Metrics,
     pub(crate) shutdown: watch::Sender<bool>,
-    pub(crate) in_flight: Arc<Semaphore>,
-    pub(crate) watches: Arc<Semaphore>,
+    pub(crate) fairness: Arc<Fairness>,
+    pub(crate) intake: Arc<Intake>,
+    pub(crate) watches: Arc<Quota>,
+    pub(crate) answers: Arc<Quota>,
     pub(crate) data: Option<PathBuf>,
 }
 
@@ -158,6 +189,8 @@ impl Engine {
         let accounts = crate::bootstrap::token_issuer(&store, config.data.as_deref())?;
         let authority =
             crate::bootstrap::authority(&store, config.data.as_deref(), config.clock.now())?;
+        let (metrics, limits) = (Metrics::default(), config.limits);
+        let flow_control = metrics.flow_control.clone();
         let shared = Arc::new(Shared {
             registry: RegistryView::new(builtin, &store),
             impersonation: Impersonation::default(),
@@ -167,14 +200,20 @@ impl Engine {
             store,
             clock: config.clock,
             entropy: config.entropy,
-            in_flight: Arc::new(Semaphore::new(config.limits.in_flight)),
-            watches: Arc::new(Semaphore::new(config.limits.watches)),
-            limits: config.limits,
+            fairness: Arc::new(Fairness::new(
+                limits.in_flight,
+                config.reserved_users,
+                flow_control,
+            )),
+            intake: Arc::default(),
+            watches: Arc::new(Quota::new(limits.watches, limits.watches_per_user)),
+            answers: Arc::new(Quota::new(ANSWERS, ANSWERS_PER_USER)),
+            limits,
             hooks: config.hooks,
             names: config.names,
             tokens: RwLock::default(),
             accounts,
-            metrics: Metrics::default(),
+            metrics,
             shutdown: watch::Sender::new(false),
             data: config.data,
         });
@@ -260,6 +299,13 @@ impl Shared {
 
     /// Waits until the store has reached `version`, for a short while.
     pub(crate) async fn wait_for_version(&self, version: u64) -> Result<(), ApiError> {
+        if self.store.version() >= version {
+            return Ok(());
+        }
+        fairness::aside(self.version_reached(version)).await
+    }
+
+    async fn version_reached(&self, version: u64) -> Result<(), ApiError> {
         let deadline = tokio::time::Instant::now() + VERSION_WAIT;
         while self.store.version() < version {
             if tokio::time::Instant::now() >= deadline {

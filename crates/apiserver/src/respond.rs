@@ -3,6 +3,8 @@
 //! Stored text is served as it is: a header with the asked-for `apiVersion` and the body from the
 //! store. Only tables and metadata-only answers look inside.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -11,6 +13,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::request::Query;
+use crate::serve::fairness::work::Work;
+use crate::serve::off_worker;
 use crate::status::ApiError;
 use crate::store::Stored;
 use crate::table::{self, Include, ListMeta, MetaVersion, View};
@@ -243,34 +247,51 @@ fn open_list(kind: &str, api_version: &str, shows_continue: bool, page: &Page, o
 
 /// A large list, written piece by piece while it is sent: memory stays bounded.
 fn streamed(call: &Call, page: &Page) -> Response<Body> {
-    let mut first = Vec::with_capacity(CHUNK);
+    let mut begun = Vec::with_capacity(CHUNK);
     let kind = &call.endpoint.resource.list_kind;
     let api_version = &call.endpoint.version().api_version;
-    open_list(kind, api_version, !call.endpoint.bare_items(), page, &mut first);
-    let endpoint = call.for_stream();
-    let objects = page.objects.clone();
-    let pieces = futures::stream::unfold(Some((first, 0)), move |state| {
-        let piece = state.map(|(mut out, mut next): (Vec<u8>, usize)| {
-            while next < objects.len() && out.len() < CHUNK {
-                if next > 0 {
-                    out.push(b',');
-                }
-                write_item(&endpoint, &objects[next], &mut out);
-                next += 1;
-            }
-            let more = next < objects.len();
-            if !more {
-                out.extend_from_slice(b"]}\n");
-            }
-            let rest = more.then(|| (Vec::with_capacity(CHUNK), next));
-            (Ok::<_, std::convert::Infallible>(Bytes::from(out)), rest)
-        });
-        std::future::ready(piece)
+    open_list(kind, api_version, !call.endpoint.bare_items(), page, &mut begun);
+    let pieces = Pieces { call: call.for_stream(), objects: page.objects.clone(), next: 0, begun };
+    let pieces = futures::stream::unfold(Some(pieces), |pieces| async move {
+        let mut pieces = pieces?;
+        let piece = pieces.write().await;
+        let rest = (pieces.next < pieces.objects.len()).then_some(pieces);
+        Some((Ok::<_, std::convert::Infallible>(piece), rest))
     });
     let mut response = Response::new(Body::from_stream(pieces));
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
     response
+}
+
+/// What is left of a large list.
+struct Pieces {
+    call: Call,
+    objects: Vec<Arc<Stored>>,
+    next: usize,
+    begun: Vec<u8>,
+}
+
+impl Pieces {
+    async fn write(&mut self) -> Bytes {
+        let work = Work::writing(Form::Json, CHUNK, 0).piece();
+        let _seat = self.call.engine.fairness.piece(&self.call.identity, work).await;
+        off_worker::run(work.is_heavy(), || {
+            let mut out = std::mem::take(&mut self.begun);
+            out.reserve(CHUNK);
+            while self.next < self.objects.len() && out.len() < CHUNK {
+                if self.next > 0 {
+                    out.push(b',');
+                }
+                write_item(&self.call, &self.objects[self.next], &mut out);
+                self.next += 1;
+            }
+            if self.next == self.objects.len() {
+                out.extend_from_slice(b"]}\n");
+            }
+            out.into()
+        })
+    }
 }
 
 /// Adds `Warning` headers.

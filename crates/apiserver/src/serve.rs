@@ -1,29 +1,39 @@
-//! The way of a request: limits, who, what, may they, then the verb.
+//! The way of a request: who, what, may they, its body, a seat, then the verb.
 
 pub(crate) mod authorize;
 mod compress;
+pub(crate) mod connections;
 mod dispatch;
+pub(crate) mod fairness;
 mod health;
+mod held;
+pub(crate) mod intake;
 pub(crate) mod listener;
+pub(crate) mod off_worker;
+pub(crate) mod quota;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http::{Request, Response};
 use tower::ServiceExt;
 
 use crate::auth::authenticate::Authenticator;
 use crate::auth::identity::Identity;
 use crate::engine::{Engine, Shared};
-use crate::request::{Query, ResourcePath};
+use crate::metrics::Rejection;
+use crate::request::{Query, ResourcePath, Verb};
 use crate::status::ApiError;
+use crate::verb::Call;
 
-/// How long a body may take to arrive, as upstream.
-const BODY_WAIT: Duration = Duration::from_secs(60);
+use connections::Peer;
+use dispatch::Routed;
+use fairness::Flow;
+use fairness::work::Work;
+use off_worker::OffWorker;
 
 /// Says that a connection's peer showed a certificate of ours.
 #[derive(Debug, Clone)]
@@ -69,13 +79,10 @@ async fn answer(engine: Arc<Shared>, request: Request<Body>) -> Response<Body> {
     let accepts_gzip = compress::accepts_gzip(request.headers());
     let served = |p: &ResourcePath| engine.registry().resource(&p.group, &p.resource).is_some();
     let label = ResourcePath::parse(&path).filter(served).map(|p| p.resource).unwrap_or_default();
-    let mut response = match handle(engine.clone(), request).await {
+    let response = match handle(engine.clone(), request, accepts_gzip).await {
         Ok(response) => response,
         Err(error) => error.into_response(),
     };
-    if accepts_gzip {
-        response = compress::compress(response).await;
-    }
     let code = response.status().as_u16();
     engine.metrics.observe(&method, &label, code, started.elapsed());
     tracing::debug!(
@@ -88,33 +95,97 @@ async fn answer(engine: Arc<Shared>, request: Request<Body>) -> Response<Body> {
     response
 }
 
-async fn handle(engine: Arc<Shared>, request: Request<Body>) -> Result<Response<Body>, ApiError> {
+/// Authenticate, authorize, read, take a seat, run: whoever may not ask costs nobody a seat, and
+/// what does not come is waited for by nobody else.
+async fn handle(
+    engine: Arc<Shared>,
+    request: Request<Body>,
+    gzip: bool,
+) -> Result<Response<Body>, ApiError> {
     let (parts, body) = request.into_parts();
     let identity = match parts.extensions.get::<InProcess>() {
         Some(InProcess(identity)) => identity.clone(),
         None => authenticate(&engine, &parts)?,
     };
     let query = Query::parse(parts.uri.query());
-    let permit = if is_watch(&parts, &query) {
-        None
-    } else {
-        Some(engine.in_flight.clone().try_acquire_owned().map_err(|_| {
-            ApiError::too_many_requests("too many requests, please try again later", 1)
-        })?)
+    let Routed { flow, to } = dispatch::route(&engine, &parts, query, &identity)?;
+    let Some((call, verb)) = to else {
+        let seat = engine.fairness.admit(&flow, 1).await?;
+        let work = async { Ok(packed(dispatch::plain(&engine, &parts).await?, gzip).await) };
+        return fairness::seated(seat, work).await;
     };
-    let bytes = read_body(body, engine.limits.body_bytes).await?;
-    let response = dispatch::dispatch(&engine, &parts, query, identity, bytes).await;
-    drop(permit);
-    response
+    match verb {
+        Verb::Watch if call.path.subresource.is_empty() => watch(&flow, call).await,
+        Verb::Get if call.path.subresource == "log" => log(&flow, &call).await,
+        Verb::Get | Verb::List => run(&flow, &call, verb, Bytes::new(), gzip).await,
+        _ => {
+            let limit = engine.limits.body_bytes;
+            let read = engine.intake.read(&engine.fairness, &flow, body, limit);
+            let (bytes, _held) = read.await?;
+            run(&flow, &call, verb, bytes, gzip).await
+        }
+    }
 }
 
-/// Whether a watch will answer, which is counted by itself.
-fn is_watch(parts: &http::request::Parts, query: &Query) -> bool {
-    let reads = matches!(parts.method, Method::GET | Method::HEAD);
-    let path = ResourcePath::parse(parts.uri.path());
-    reads
-        && query.flag("watch").unwrap_or(false)
-        && path.is_some_and(|path| path.subresource.is_empty())
+/// Answers a request that ends, holding its seats.
+async fn run(
+    flow: &Flow,
+    call: &Call,
+    verb: Verb,
+    body: Bytes,
+    gzip: bool,
+) -> Result<Response<Body>, ApiError> {
+    let engine = &call.engine;
+    let refused = || engine.fairness.refuse(flow, Rejection::Answers);
+    // Refusing must cost less than finding out how much it would be.
+    if verb == Verb::List && Work::may_be_large(call) && engine.answers.is_full_for(flow) {
+        return Err(refused());
+    }
+    let work = Work::of(call, verb, body.len(), gzip);
+    let place = if verb == Verb::List && work.is_heavy() {
+        Some(engine.answers.take(flow).ok_or_else(refused)?)
+    } else {
+        None
+    };
+    let answering = async { packed(dispatch::serve(call, verb, &body).await, gzip).await };
+    // What a request asks for while it is answered is a part of it.
+    let response = if fairness::is_nested() {
+        answering.await
+    } else {
+        let seat = engine.fairness.admit(flow, work.width(engine.fairness.widest())).await?;
+        fairness::seated(seat, OffWorker::new(work.is_heavy(), answering)).await
+    };
+    Ok(match place {
+        Some(place) => held::until_sent(place, response),
+        None => response,
+    })
+}
+
+/// Starts a watch: what goes out at first is work, what follows is not.
+async fn watch(flow: &Flow, call: Call) -> Result<Response<Body>, ApiError> {
+    let engine = call.engine.clone();
+    let refused = || engine.fairness.refuse(flow, Rejection::Watches);
+    let place = engine.watches.take(flow).ok_or_else(refused)?;
+    let work = Work::of(&call, Verb::Watch, 0, false);
+    let _seat = if fairness::is_nested() {
+        None
+    } else {
+        Some(engine.fairness.admit(flow, work.width(engine.fairness.widest())).await?)
+    };
+    let response = off_worker::run(work.is_heavy(), || dispatch::watch(call))?;
+    Ok(held::until_sent(place, response))
+}
+
+/// A log comes from elsewhere, in its own time.
+async fn log(flow: &Flow, call: &Call) -> Result<Response<Body>, ApiError> {
+    let engine = &call.engine;
+    let refused = || engine.fairness.refuse(flow, Rejection::Watches);
+    let place = engine.watches.take(flow).ok_or_else(refused)?;
+    Ok(held::until_sent(place, dispatch::serve(call, Verb::Get, &Bytes::new()).await))
+}
+
+async fn packed(response: Response<Body>, gzip: bool) -> Response<Body> {
+    if gzip { compress::compress(response).await } else { response }
 }
 
 fn authenticate(engine: &Arc<Shared>, parts: &http::request::Parts) -> Result<Identity, ApiError> {
@@ -126,24 +197,8 @@ fn authenticate(engine: &Arc<Shared>, parts: &http::request::Parts) -> Result<Id
     if identity == Identity::anonymous() {
         return Err(ApiError::unauthorized());
     }
-    Ok(identity)
-}
-
-async fn read_body(body: Body, limit: usize) -> Result<Bytes, ApiError> {
-    let read = tokio::time::timeout(BODY_WAIT, Limited::new(body, limit).collect());
-    match read.await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            Err(ApiError::too_large(format!("Request entity too large: limit is {limit}")))
-        }
-        Ok(Err(error)) => {
-            Err(ApiError::bad_request(format!("cannot read the request body: {error}")))
-        }
-        Err(_) => Err(ApiError::new(
-            StatusCode::GATEWAY_TIMEOUT,
-            "Timeout",
-            "Timeout: request did not complete within the requested timeout - context deadline \
-             exceeded",
-        )),
+    if let Some(peer) = parts.extensions.get::<Arc<Peer>>() {
+        peer.authenticated(&identity.user().name);
     }
+    Ok(identity)
 }

@@ -9,6 +9,9 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 
+use super::fairness::work::Work;
+use super::off_worker;
+
 /// Upstream compresses answers above this size.
 const THRESHOLD: u64 = 128 << 10;
 
@@ -31,8 +34,10 @@ pub(super) async fn compress(response: Response<Body>) -> Response<Body> {
             return Response::from_parts(parts, Body::empty());
         }
     };
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
-    let packed = encoder.write_all(&bytes).and_then(|()| encoder.finish());
+    let packed = off_worker::run(Work::compressing(bytes.len()).is_heavy(), || {
+        let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
+        encoder.write_all(&bytes).and_then(|()| encoder.finish())
+    });
     match packed {
         Ok(packed) => {
             let gzip = HeaderValue::from_static("gzip");

@@ -16,33 +16,30 @@ use crate::status::ApiError;
 use crate::verb::{self, Call};
 use crate::{discovery, openapi, respond, review, scale, subresource};
 
+use super::fairness::Flow;
 use super::{authorize, health};
 
-pub(super) async fn dispatch(
-    engine: &Arc<Shared>,
-    parts: &Parts,
-    query: Query,
-    identity: Identity,
-    body: Bytes,
-) -> Result<Response<Body>, ApiError> {
-    match ResourcePath::parse(parts.uri.path()) {
-        Some(path) => resource(engine, parts, path, query, identity, body).await,
-        None => {
-            let path = parts.uri.path();
-            authorize::path(engine, &identity, &parts.headers, &parts.method, path)?;
-            plain(engine, parts).await
-        }
-    }
+/// A request that its user may make.
+pub(super) struct Routed {
+    pub(super) flow: Flow,
+    /// What is done to which resource; `None` for a path that names none.
+    pub(super) to: Option<(Call, Verb)>,
 }
 
-async fn resource(
+/// Finds out what is asked for, and whether whoever asks may.
+pub(super) fn route(
     engine: &Arc<Shared>,
     parts: &Parts,
-    path: ResourcePath,
     query: Query,
-    identity: Identity,
-    body: Bytes,
-) -> Result<Response<Body>, ApiError> {
+    identity: &Identity,
+) -> Result<Routed, ApiError> {
+    let Some(path) = ResourcePath::parse(parts.uri.path()) else {
+        let path = parts.uri.path();
+        let identity = authorize::path(engine, identity, &parts.headers, &parts.method, path)?;
+        let flow = engine.fairness.flow(identity.user());
+        let flow = if is_health(path) { flow.exempt() } else { flow };
+        return Ok(Routed { flow, to: None });
+    };
     let watch = path.legacy_watch || query.flag("watch").unwrap_or(false);
     let named_watch = !path.name.is_empty() && watch;
     let registry = engine.registry();
@@ -56,7 +53,7 @@ async fn resource(
             return Err(custom.map_or_else(not_allowed, |e| unsupported(&e.resource, "")));
         }
     };
-    let identity = authorize::resource(engine, &identity, &parts.headers, verb, &path, &query)?;
+    let identity = authorize::resource(engine, identity, &parts.headers, verb, &path, &query)?;
     let endpoint = endpoint.ok_or_else(|| not_served(&path, &registry.groups()))?;
     let misses_namespace = endpoint.resource.namespaced && path.namespace.is_empty();
     if misses_namespace && (!path.name.is_empty() || needs_namespace(verb)) {
@@ -68,25 +65,32 @@ async fn resource(
         return Err(ApiError::unknown_resource());
     }
     let deprecation = endpoint.version().deprecation.clone();
+    let flow = engine.fairness.flow_on(identity.user(), &path);
     let call = Call::new(engine.clone(), endpoint, path, query, parts.headers.clone(), identity);
     if let Some(text) = deprecation {
         call.warn(text);
     }
-    if verb == Verb::Watch && call.path.subresource.is_empty() {
-        let warnings = call.take_warnings();
-        let mut response = verb::watch::watch(call)?;
-        respond::warn(&mut response, &warnings);
-        return Ok(response);
-    }
-    let mut response = match serve(&call, verb, &body).await {
+    Ok(Routed { flow, to: Some((call, verb)) })
+}
+
+pub(super) fn watch(call: Call) -> Result<Response<Body>, ApiError> {
+    let warnings = call.take_warnings();
+    let mut response = verb::watch::watch(call)?;
+    respond::warn(&mut response, &warnings);
+    Ok(response)
+}
+
+/// Answers a request for a resource that is no watch.
+pub(super) async fn serve(call: &Call, verb: Verb, body: &Bytes) -> Response<Body> {
+    let mut response = match answer(call, verb, body).await {
         Ok(response) => response,
         Err(error) => error.into_response(),
     };
     respond::warn(&mut response, &call.take_warnings());
-    Ok(response)
+    response
 }
 
-async fn serve(call: &Call, verb: Verb, body: &Bytes) -> Result<Response<Body>, ApiError> {
+async fn answer(call: &Call, verb: Verb, body: &Bytes) -> Result<Response<Body>, ApiError> {
     if !call.path.rest.is_empty() {
         return Err(ApiError::unknown_resource());
     }
@@ -135,7 +139,7 @@ async fn serve(call: &Call, verb: Verb, body: &Bytes) -> Result<Response<Body>, 
 }
 
 /// Paths that name no resource: discovery, OpenAPI, health, metrics, version.
-async fn plain(engine: &Arc<Shared>, parts: &Parts) -> Result<Response<Body>, ApiError> {
+pub(super) async fn plain(engine: &Arc<Shared>, parts: &Parts) -> Result<Response<Body>, ApiError> {
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return Err(not_allowed());
     }
@@ -145,13 +149,22 @@ async fn plain(engine: &Arc<Shared>, parts: &Parts) -> Result<Response<Body>, Ap
     }
     match path.trim_end_matches('/') {
         "/openapi/v2" => Ok(openapi::version_two(&parts.headers)),
-        "/metrics" => Ok(health::text(StatusCode::OK, engine.metrics.render())),
+        "/metrics" => {
+            engine.fairness.observe();
+            Ok(health::text(StatusCode::OK, engine.metrics.render()))
+        }
         "/version" => Ok(respond::json(StatusCode::OK, &discovery::version())),
         path => match path.strip_prefix("/openapi/v3") {
             Some(rest) => openapi::answer(engine, rest.trim_start_matches('/')),
             None => discovery::answer(engine, path, &parts.headers),
         },
     }
+}
+
+/// Whether a path asks after the server's health, whatever else there is to do.
+fn is_health(path: &str) -> bool {
+    let first = path.trim_start_matches('/').split('/').next();
+    matches!(first, Some("livez" | "healthz" | "readyz"))
 }
 
 /// A subresource that a custom kind does not have, or a verb that the subresource does not.

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -12,7 +11,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
@@ -24,12 +24,22 @@ use crate::engine::{Engine, Shared};
 use crate::status::ApiError;
 
 use super::PeerIdentity;
+use super::connections::{Connections, Open, Peer};
+use super::held;
 
 /// How long a client may take to shake hands, or to send a request's head.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long open requests may go on after the listener was told to stop.
 const DRAIN: Duration = Duration::from_secs(10);
-const CONNECTIONS: usize = 10_000;
+/// A connection on which nothing is asked for this long ends, as upstream.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+/// How often a client with HTTP/2 is asked whether it is still there, and how long it may take to
+/// say so. Watches last: without this, nobody would notice that a client is gone.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long accepting pauses when there is no file descriptor for a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const MAX_STREAMS: u32 = 1_000;
 
 /// Why the API cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +99,7 @@ impl Engine {
             acceptor: TlsAcceptor::from(Arc::new(config)),
             router: self.router(),
             names: names.clone(),
+            connections: Connections::new(shared.limits.connections),
             stop: stop.subscribe(),
             _running: stop.clone(),
         };
@@ -125,6 +136,7 @@ struct Accept {
     acceptor: TlsAcceptor,
     router: Router,
     names: Arc<[String]>,
+    connections: Arc<Connections>,
     stop: watch::Receiver<bool>,
     /// The listener goes on when nobody holds its [`Server`] any more.
     _running: watch::Sender<bool>,
@@ -132,22 +144,24 @@ struct Accept {
 
 impl Accept {
     async fn run(mut self, listener: TcpListener) {
-        let open = Arc::new(Semaphore::new(CONNECTIONS));
+        let mut running = JoinSet::new();
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
+                Some(_) = running.join_next() => continue,
                 _ = self.stop.wait_for(|stop| *stop) => break,
             };
             let (stream, _) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Out of file descriptors, most likely: give connections time to end.
+                    // Out of file descriptors, most likely: somebody gives one up.
                     tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    self.connections.shed();
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
-            let Ok(permit) = open.clone().try_acquire_owned() else {
+            let Some(open) = self.connections.open() else {
                 tracing::warn!("too many connections; one was turned away");
                 continue;
             };
@@ -157,14 +171,16 @@ impl Accept {
                 names: self.names.clone(),
                 stop: self.stop.clone(),
             };
-            tokio::spawn(async move {
-                connection.run(stream).await;
-                drop(permit);
+            running.spawn(async move {
+                tokio::select! {
+                    () = connection.run(stream, &open) => {}
+                    () = open.shed() => tracing::debug!("a connection had to go for another one"),
+                }
             });
         }
         drop(listener);
-        let all = u32::try_from(CONNECTIONS).unwrap_or(u32::MAX);
-        if tokio::time::timeout(DRAIN, open.acquire_many(all)).await.is_err() {
+        let ended = async { while running.join_next().await.is_some() {} };
+        if tokio::time::timeout(DRAIN, ended).await.is_err() {
             tracing::warn!("some connections did not end in time");
         }
     }
@@ -178,7 +194,7 @@ struct Connection {
 }
 
 impl Connection {
-    async fn run(mut self, stream: TcpStream) {
+    async fn run(mut self, stream: TcpStream, open: &Open) {
         // Answers are small: without this, each waits for the client's delayed acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
@@ -197,17 +213,26 @@ impl Connection {
                 return tracing::debug!(%error, "a client certificate cannot be read");
             }
         };
-        let (router, names) = (self.router, self.names);
-        let begun = Arc::new(AtomicBool::new(false));
-        let begins = begun.clone();
+        if let Some(identity) = &identity {
+            open.peer().authenticated(&identity.user().name);
+        }
+        let (router, names, peer) = (self.router, self.names, open.peer());
         let service = tower::service_fn(move |request: Request<Incoming>| {
-            begins.store(true, Ordering::Relaxed);
             let (router, names, identity) = (router.clone(), names.clone(), identity.clone());
-            async move { serve(router, &names, identity, request).await }
+            let (peer, active) = (peer.clone(), peer.begin());
+            async move {
+                let response = serve(router, &names, identity, peer, request).await?;
+                Ok::<_, std::convert::Infallible>(held::until_sent(active, response))
+            }
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE);
-        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(1_000);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(MAX_STREAMS)
+            .keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_TIMEOUT);
         let connection = builder.serve_connection_with_upgrades(
             TokioIo::new(stream),
             TowerToHyperService::new(service),
@@ -220,8 +245,8 @@ impl Connection {
         // Which protocol it is shows with the first bytes, and for those nobody else waits with a clock.
         let silent = async {
             tokio::time::sleep(HANDSHAKE).await;
-            if begun.load(Ordering::Relaxed) {
-                std::future::pending::<()>().await;
+            if open.activity().0 > 0 {
+                idle(open).await;
             }
         };
         let ended = tokio::select! {
@@ -230,7 +255,17 @@ impl Connection {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
-            () = silent => return tracing::debug!("a client connected and asked for nothing"),
+            () = silent => {
+                tracing::debug!("nothing was asked for on a connection");
+                if open.activity().0 == 0 {
+                    return;
+                }
+                connection.as_mut().graceful_shutdown();
+                match tokio::time::timeout(HANDSHAKE, connection).await {
+                    Ok(ended) => ended,
+                    Err(_) => return,
+                }
+            }
         };
         if let Err(error) = ended {
             tracing::debug!(error, "a connection ended early");
@@ -238,15 +273,30 @@ impl Connection {
     }
 }
 
+/// Ends once nothing has been asked for, and everything answered, for a while.
+async fn idle(open: &Open) {
+    let mut before = open.activity();
+    loop {
+        tokio::time::sleep(IDLE_TIMEOUT).await;
+        let now = open.activity();
+        if now == before && !now.1 {
+            return;
+        }
+        before = now;
+    }
+}
+
 async fn serve(
     router: Router,
     names: &[String],
     identity: Option<Identity>,
+    peer: Arc<Peer>,
     mut request: Request<Incoming>,
 ) -> Result<axum::response::Response, std::convert::Infallible> {
     if let Err(error) = check_origin(&request, names) {
         return Ok(error.into_response());
     }
+    request.extensions_mut().insert(peer);
     if let Some(identity) = identity {
         request.extensions_mut().insert(PeerIdentity(identity));
     }

@@ -18,6 +18,8 @@ use crate::field::{FieldError, Path};
 use crate::json::Object;
 use crate::respond::{self, Form};
 use crate::selection::Selection;
+use crate::serve::fairness::work::Work;
+use crate::serve::off_worker;
 use crate::status::ApiError;
 use crate::store::{Event, Gone, Stored};
 use crate::table::{self, ListMeta, View};
@@ -119,14 +121,10 @@ struct Watcher {
     /// An error to tell before the stream ends.
     failed: Option<ApiError>,
     ended: bool,
-    _permit: tokio::sync::OwnedSemaphorePermit,
 }
 
 impl Watcher {
     fn new(call: Call, form: Form, selection: Selection, start: Start) -> Result<Self, ApiError> {
-        let permit = call.engine.watches.clone().try_acquire_owned().map_err(|_| {
-            ApiError::too_many_requests("too many watches, please try again later", 1)
-        })?;
         let timeout = match call.query.int("timeoutSeconds")? {
             Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
             _ => default_timeout(&call),
@@ -151,7 +149,6 @@ impl Watcher {
             headers_sent: false,
             failed: None,
             ended: false,
-            _permit: permit,
         };
         watcher.begin(start);
         Ok(watcher)
@@ -199,10 +196,7 @@ impl Watcher {
                 return Some(out.into());
             }
             if !self.initial.is_empty() {
-                for _ in 0..BATCH {
-                    let Some(object) = self.initial.pop_front() else { break };
-                    self.write(&mut out, "ADDED", &object);
-                }
+                self.write_initial(&mut out).await;
                 return Some(out.into());
             }
             if self.announce {
@@ -249,6 +243,22 @@ impl Watcher {
                 return Some(out.into());
             }
         }
+    }
+
+    /// A piece of the first events, which are work like a list is.
+    async fn write_initial(&mut self, out: &mut Vec<u8>) {
+        let count = self.initial.len().min(BATCH);
+        let batch: Vec<_> = self.initial.drain(..count).collect();
+        let bytes = batch.iter().map(|object| object.len()).sum();
+        let work = Work::writing(self.form, bytes, count);
+        // A first batch that is all there is costs no more than a small list.
+        let work = if self.initial.is_empty() { work } else { work.piece() };
+        let _seat = self.call.engine.fairness.piece(&self.call.identity, work).await;
+        off_worker::run(work.is_heavy(), || {
+            for object in &batch {
+                self.write(out, "ADDED", object);
+            }
+        });
     }
 
     fn schedule_bookmark(&mut self, now: Instant) {

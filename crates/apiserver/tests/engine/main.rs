@@ -10,12 +10,14 @@ mod collection;
 mod control_plane;
 mod controller;
 mod examples;
+mod fairness;
 mod fixture;
 mod florist;
 mod garbage;
 #[allow(dead_code, reason = "the conformance suite uses more of it")]
 #[path = "../conformance/identity.rs"]
 mod identity;
+mod listener;
 mod pod;
 mod quiet;
 mod schema_change;

@@ -1,20 +1,17 @@
-//! What is kept, across ends of all kinds; and the bounds on what clients may ask for at once.
+//! What is kept, across ends of all kinds; and the bound on what waits for the disk.
 
 use std::path::Path;
-use std::time::Duration;
 
 use futures::future::poll_immediate;
 use futures::stream::{FuturesUnordered, StreamExt};
-use http::{Method, Request, header};
-use http_body_util::BodyExt;
+use http::{Request, header};
 use kube::Client;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use sojourn_apiserver::{Config, Engine, Limits, OpenError, backup};
 
 use crate::fixture::{
-    Answer, Folder, PATIENCE, Watch, admin, delete, eventually, get, on_virtual_time, patch, post,
-    request, send, settle, within,
+    Folder, PATIENCE, admin, delete, eventually, get, on_virtual_time, patch, post, settle, within,
 };
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -391,103 +388,11 @@ async fn only_the_owner_can_read_the_files() {
     engine.close().await;
 }
 
-fn assert_busy(answer: &Answer) {
-    assert_eq!(answer.status, 429, "{}", answer.body);
-    assert_eq!(answer.body["reason"], "TooManyRequests");
-    assert_eq!(answer.headers[header::RETRY_AFTER], "1");
-    assert_eq!(answer.body["details"]["retryAfterSeconds"], 1);
-}
-
-/// A body that begins and does not end until it is told to.
-fn endless() -> (tokio::sync::oneshot::Sender<()>, Request<axum::body::Body>) {
-    let (end, ended) = tokio::sync::oneshot::channel::<()>();
-    let text = map("slow", "").to_string();
-    let pieces = futures::stream::once(async move {
-        drop(ended.await);
-        Ok::<_, std::convert::Infallible>(text)
-    });
-    let request = Request::post(MAPS)
-        .header(header::CONTENT_TYPE, "application/json")
-        .header(header::AUTHORIZATION, "Bearer admin")
-        .body(axum::body::Body::from_stream(pieces))
-        .expect("it is well formed");
-    (end, request)
-}
-
-async fn limited(limits: Limits) -> (Engine, Client) {
-    let config = on_virtual_time(Config::in_memory(), 1).limits(limits);
-    let engine = Engine::open(config).await.expect("an engine in memory opens");
-    settle().await;
-    let client = admin(&engine);
-    (engine, client)
-}
-
-#[tokio::test(start_paused = true)]
-async fn requests_under_way_are_bounded() {
-    let (engine, client) = limited(Limits { in_flight: 1, ..Limits::default() }).await;
-    engine.add_token("admin", crate::fixture::user("admin", &["system:masters"]));
-    let (end, slow) = endless();
-    let slow = tokio::spawn(tower::ServiceExt::oneshot(engine.router(), slow));
-    settle().await;
-    assert_busy(&get(&client, MAPS).await);
-    assert_busy(&post(&client, MAPS, &map("b", "")).await);
-    // Watches are counted by themselves, but only watches are: a word in the query is not one.
-    let mut watch = Watch::open(&client, &format!("{MAPS}?watch=true")).await;
-    assert_eq!(watch.next().await.expect("it is open")["type"], "ADDED");
-    for method in [Method::POST, Method::PUT, Method::DELETE] {
-        let path = format!("{MAPS}?watch=true");
-        let answer = send(&client, request(&method, &path, &map("b", ""))).await;
-        assert_busy(&answer);
-    }
-    let by_name = format!("{MAPS}/kube-root-ca.crt?watch=false");
-    assert_busy(&get(&client, &by_name).await);
-
-    end.send(()).expect("it is still read");
-    let slow = within("the slow one ends", PATIENCE, slow).await.expect("it did not panic");
-    assert_eq!(slow.expect("it is answered").status(), 201);
-    get(&client, MAPS).await.ok();
-    engine.close().await;
-}
-
-/// A body that does not come is not waited for for ever: it holds a place that others need.
-#[tokio::test(start_paused = true)]
-async fn a_body_that_does_not_come_is_given_up() {
-    let (engine, client) = limited(Limits { in_flight: 1, ..Limits::default() }).await;
-    engine.add_token("admin", crate::fixture::user("admin", &["system:masters"]));
-    let (_never, slow) = endless();
-    let started = tokio::time::Instant::now();
-    let slow = tokio::spawn(tower::ServiceExt::oneshot(engine.router(), slow));
-    settle().await;
-    assert_busy(&get(&client, MAPS).await);
-    let day = Duration::from_secs(86_400);
-    let slow = within("the slow one is given up", day, slow).await.expect("it did not panic");
-    let slow = slow.expect("it is answered");
-    assert_eq!((slow.status().as_u16(), started.elapsed().as_secs()), (504, 60));
-    get(&client, MAPS).await.ok();
-    engine.close().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn watches_are_bounded() {
-    let (engine, client) = limited(Limits { watches: 2, ..Limits::default() }).await;
-    let path = format!("{MAPS}?watch=true");
-    let first = Watch::open(&client, &path).await;
-    let _second = Watch::open(&client, "/api/v1/watch/configmaps").await;
-    assert_busy(&get(&client, &path).await);
-    assert_busy(&get(&client, &format!("{MAPS}/kube-root-ca.crt?watch=true")).await);
-    get(&client, MAPS).await.ok();
-    drop(first);
-    let mut third = Watch::open(&client, &path).await;
-    assert_eq!(third.next().await.expect("it is open")["type"], "ADDED");
-    engine.close().await;
-}
-
 /// While the disk takes its time, writes wait in a queue that has an end.
 #[tokio::test]
 async fn the_write_queue_is_bounded() {
     let folder = Folder::new();
-    let limits = Limits { in_flight: 100_000, ..Limits::default() };
-    let engine = Engine::open(Config::at(folder.path()).limits(limits)).await.expect("it opens");
+    let engine = open_at(folder.path()).await;
     let client = admin(&engine);
     engine.add_token("admin", crate::fixture::user("admin", &["system:masters"]));
     furnished(&client).await;
@@ -539,23 +444,12 @@ async fn the_write_queue_is_bounded() {
     engine.close().await;
 }
 
-/// An answer that nobody reads any more gives back what it held.
-#[tokio::test(start_paused = true)]
-async fn what_nobody_reads_is_let_go() {
-    let (engine, client) = limited(Limits { watches: 1, ..Limits::default() }).await;
-    for _ in 0..10 {
-        let path = format!("{MAPS}?watch=true");
-        let answer = client.send(request(&Method::GET, &path, &Value::Null)).await;
-        let mut body = answer.expect("the engine answers").into_body();
-        let frame = tokio::time::timeout(Duration::from_secs(1), body.frame()).await;
-        assert!(matches!(frame, Ok(Some(Ok(_)))), "each has the only place there is");
-    }
-    engine.close().await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_limit_is_clipped_and_the_rest_is_behind_continue() {
-    let (_engine, client) = limited(Limits { page_objects: 3, ..Limits::default() }).await;
+    let limits = Limits { page_objects: 3, ..Limits::default() };
+    let config = on_virtual_time(Config::in_memory().limits(limits), 1);
+    let engine = Engine::open(config).await.expect("the store opens");
+    let client = admin(&engine);
     post(&client, "/api/v1/namespaces", &json!({"metadata": {"name": "paged"}})).await.ok();
     let maps = "/api/v1/namespaces/paged/configmaps";
     let names = ["a", "b", "c", "d", "e", "f", "g"];
