@@ -4,6 +4,7 @@ mod backup;
 mod config;
 mod connect;
 mod data;
+mod descriptors;
 mod drain_agent;
 mod family;
 mod group;

@@ -11,7 +11,7 @@ use sojourn_api::install;
 use sojourn_api::name::shared;
 use sojourn_apiserver::auth::identity::Identity;
 use sojourn_apiserver::folder::SafeFolder;
-use sojourn_apiserver::{Config, Engine, Hook, Hooks, Scope, ServeError, Server};
+use sojourn_apiserver::{Config, Engine, Hook, Hooks, Limits, Scope, ServeError, Server};
 use sojourn_node::Leaving;
 use sojourn_operator::admission::{self, Admission};
 use sojourn_operator::lab::Settings;
@@ -21,6 +21,7 @@ use sojourn_web::Clients;
 use tokio::runtime::Runtime;
 
 use super::data::{self, folder_failure, open_failure, quoted};
+use super::descriptors;
 use super::family::{self, Controllers};
 use super::kubeconfig::KubeconfigFile;
 use super::node::LocalNode;
@@ -56,7 +57,9 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
         .clone()
         .map_or_else(Config::in_memory, Config::at)
         .names(up.tls_san.clone())
-        .hooks(hooks(&admission));
+        .hooks(hooks(&admission))
+        .limits(Limits { connections: descriptors::connections(), ..Limits::default() })
+        .reserved_users([operator().user().name.clone()]);
     let engine = Engine::open(config).await.map_err(open_failure)?;
     let server = engine.serve_tls(up.listen).await.map_err(serve_failure)?;
     let address = reachable(server.address());

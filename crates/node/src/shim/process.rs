@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, chdir, getegid, geteuid, getgid, getpid,
-    getsid, getuid, pidfd_open, set_dumpable_behavior, setrlimit, setsid, umask,
+    getrlimit, getsid, getuid, pidfd_open, set_dumpable_behavior, setrlimit, setsid, umask,
 };
 use rustix::thread::{
     CapabilitySet, CapabilitySets, Gid, ThreadNameSpaceType, Uid, UnshareFlags, capabilities,
@@ -45,6 +45,8 @@ use crate::shim::protocol::{Charter, Confinement, Start};
 pub(super) const NESTED_ID: u32 = 1000;
 /// A message is written at once or not at all up to this length.
 const REPORT_LIMIT: usize = 4096;
+/// The soft limit of descriptors that a container's process begins with.
+const CONTAINER_DESCRIPTORS: u64 = 1024;
 /// Capabilities are the bits of one word.
 const CAPABILITIES: u32 = u64::BITS;
 
@@ -299,6 +301,12 @@ fn settle(spec: &Start, charter: &Charter) -> Result<(), PrepareError> {
     set_no_new_privs(true).doing("renouncing privileges")?;
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     setrlimit(Resource::Core, none).doing("forbidding core dumps")?;
+    // Ours was raised for a server. Some programs cannot use descriptors above 1023 and believe
+    // that they have none; those that can raise their own limit.
+    let ours = getrlimit(Resource::Nofile);
+    let current = ours.current.map_or(CONTAINER_DESCRIPTORS, |c| c.min(CONTAINER_DESCRIPTORS));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..ours })
+        .doing("limiting descriptors")?;
     enter_working_dir(spec)?;
     umask(Mode::from_raw_mode(0o022));
     kernel::reset_signals().doing("resetting signals")?;
