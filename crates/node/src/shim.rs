@@ -11,7 +11,7 @@
 //! | `launch` | first stage: makes the namespaces and starts the second one inside |
 //! | `init` | second stage: the loop that everything below hangs on |
 //! | `container`, `exec`, `child` | what runs: a container, a command beside it, a process |
-//! | `process`, `root`, `kernel` | how that is kept apart from the machine |
+//! | `process`, `root`, `mounts`, `filter`, `kernel` | how that is kept apart from the machine |
 //! | `log`, `record`, `history`, `message` | what is kept of it: output, exit, last words |
 //! | `sweep`, `memory` | finds the processes of a container, to kill or to weigh them |
 //!
@@ -33,6 +33,7 @@ mod listener;
 mod log;
 mod memory;
 mod message;
+mod mounts;
 mod process;
 pub mod protocol;
 mod record;

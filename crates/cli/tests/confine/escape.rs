@@ -7,9 +7,9 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use sojourn_node::shim::protocol::Start;
+use sojourn_node::shim::protocol::{Mount, Source, Start};
 
-use crate::pod::{FOREIGN_UID, Place, Pod, give, is_root, mount};
+use crate::pod::{FOREIGN_UID, Place, Pod, give, is_root, mount, part};
 
 /// Every script must fail, and say nothing of what is to be kept.
 async fn all_fail(pod: &mut Pod, scripts: &[&str]) {
@@ -198,12 +198,20 @@ async fn the_shim() {
         "nsenter -t 1 -m true",
         "nsenter -t 1 -U true",
         "echo x >/proc/1/mem",
+        "echo 1000 >/proc/1/oom_score_adj",
+        "cat /proc/1/mountinfo",
+        "cat /proc/1/cmdline",
+        "cat /proc/1/cgroup",
+        "prlimit --pid 1 --nofile=0:0",
+        "prlimit --pid 1 --cpu=1:1",
+        "prlimit --pid 1 --fsize=0:0",
+        "taskset -p 1 1",
+        "renice -n 19 -p 1",
+        "renice -n 19 -g 1",
+        "ionice -c 3 -p 1",
+        "chrt -i -p 0 1",
     ];
     all_fail(&mut pod, &scripts).await;
-    if is_root() {
-        // With the same user it can harm its shim in this way, and thereby itself.
-        all_fail(&mut pod, &["echo 1000 >/proc/1/oom_score_adj"]).await;
-    }
     if Path::new("/usr/bin/strace").exists() {
         all_fail(&mut pod, &["strace -p 1 -o /dev/null"]).await;
     }
@@ -212,6 +220,43 @@ async fn the_shim() {
         pod.run(&format!("kill -{signal} 1")).await;
     }
     assert_eq!(pod.run("echo alive").await.text, "alive");
+    pod.end().await;
+}
+
+/// Mounts are named by the folders of the host that they show: the data folder, the uids of Pods
+/// and claims. The shim sees the whole machine's.
+#[tokio::test]
+async fn the_mount_table_and_the_data_path() {
+    let mut pod = Pod::launch().await;
+    let volume = pod.place().volume("volume");
+    let memory = pod.place().volume("memory");
+    let source = Source::Memory { path: memory, beneath: None, create: false, bytes: 1 << 20 };
+    let mounts = || {
+        vec![
+            mount("/data", &volume),
+            part("/part", &volume, "part", true),
+            Mount { target: "/memory".into(), source: source.clone(), read_only: false },
+        ]
+    };
+    let table = "cat /proc/mounts /proc/self/mountinfo /proc/[0-9]*/mountinfo \
+                 /proc/[0-9]*/mountstats /proc/thread-self/mounts | wc -l";
+    let outcome = pod.run_with(mounts(), table).await;
+    assert_eq!(outcome.text, "0", "nothing is listed");
+    let place = pod.place().path().file_name().expect("a name").to_str().expect("text").to_owned();
+    let (start, rest) = place.split_at(8);
+    // Not in its own arguments, where it would be found.
+    let search = format!(
+        "name={start}; name=${{name}}{rest}; echo x >/data/x; exec 9</data/x; \
+         {{ cat /proc/[0-9]*/cmdline /proc/[0-9]*/cgroup /proc/[0-9]*/maps /proc/[0-9]*/stat \
+         /proc/[0-9]*/uid_map /proc/locks /proc/keys /proc/key-users /etc/passwd /etc/group; \
+         ls -l /proc/[0-9]*/fd /proc/[0-9]*/cwd /proc/[0-9]*/root /proc/[0-9]*/ns; ls -R /sys/fs/cgroup; \
+         }} 2>/dev/null | tr '\\0' ' ' | grep -v \"name={start}\" | grep -c $name"
+    );
+    let outcome = pod.run_with(mounts(), &search).await;
+    assert_eq!(outcome.text, "0", "the data folder is nowhere named");
+    // What it has is mounted all the same.
+    let used = "touch /data/y /part/y /memory/y && ls -d /data/y /part/y /memory/y | wc -l; pwd";
+    assert_eq!(pod.run_with(mounts(), used).await.text, "3\n/");
     pod.end().await;
 }
 
@@ -316,16 +361,18 @@ async fn other_users_by_setuid_programs() {
         let (with, without) = outcome.text.split_once('\n').expect("two lines");
         assert_eq!(with, without, "a program of root's makes nobody root");
     }
-    let mounts = pod.run("grep -vE '^[^ ]+ [^ ]+ [^ ]+ [^ ]*nosuid' /proc/mounts").await;
-    assert_eq!(mounts.text, "", "every mount is nosuid");
+    let mounts = pod.mounts().await;
+    let with_setuid: Vec<_> =
+        mounts.iter().filter(|(_, flags)| !flags.contains("nosuid")).collect();
+    assert!(with_setuid.is_empty(), "every mount is nosuid: {with_setuid:?}");
     pod.end().await;
 }
 
 #[tokio::test]
 async fn all_of_the_machines_memory() {
     let mut pod = Pod::launch().await;
-    let sizes = pod.run("df -m / /dev/shm | awk 'NR > 1 { print $2 }' | xargs").await.text;
-    assert_eq!(sizes, "64 64");
+    let sizes = pod.run("stat -f -c '%b %S' / /dev/shm").await.text;
+    assert_eq!(sizes, "16384 4096\n16384 4096", "64 MiB each");
     let filled = pod.run("head -c 80m /dev/zero >/fill").await;
     assert_ne!(filled.code, 0);
     assert!(filled.text.contains("No space left on device"), "{filled:?}");

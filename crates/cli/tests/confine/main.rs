@@ -10,5 +10,7 @@ mod detect;
 mod escape;
 mod identity;
 mod pod;
+mod probe;
+mod race;
 mod root;
 mod volume;

@@ -156,8 +156,13 @@ impl Pod {
     }
 
     pub(crate) async fn finish(&mut self, start: Start) -> Outcome {
+        self.try_finish(start).await.expect("it starts")
+    }
+
+    /// Runs a container to its end, if it can be started.
+    pub(crate) async fn try_finish(&mut self, start: Start) -> Result<Outcome, OrderError> {
         let container = start.container.clone();
-        self.handle.start(start).await.expect("it starts");
+        self.handle.start(start).await?;
         let end = loop {
             let record = tokio::time::timeout(PATIENCE, self.ended.recv()).await;
             let record = record.expect("it ends in time").expect("the shim lives");
@@ -170,7 +175,7 @@ impl Pod {
         let lines = String::from_utf8_lossy(&log).into_owned();
         let lines = lines.lines().map(|line| line.splitn(4, ' ').nth(3).unwrap_or_default());
         let text = lines.collect::<Vec<_>>().join("\n");
-        Outcome { code: end.exit_code, text, message: end.message }
+        Ok(Outcome { code: end.exit_code, text, message: end.message })
     }
 
     /// Why a container with these volumes is not started.
@@ -182,9 +187,54 @@ impl Pod {
         }
     }
 
+    /// Where a container of this Pod has mounts, and how. The container itself cannot tell, so they
+    /// are read from outside.
+    pub(crate) async fn mounts(&mut self) -> Vec<(String, String)> {
+        let marker = format!("86400.{}", marker_number());
+        let start = self.shell(&format!("exec sleep {marker}"));
+        let container = start.container.clone();
+        self.handle.start(start).await.expect("it starts");
+        until("the container runs", || find_process(&marker).is_some()).await;
+        let pid = find_process(&marker).expect("it runs").to_string();
+        let mut command = std::process::Command::new("nsenter");
+        command.arg(format!("--mount=/proc/{pid}/ns/mnt")).arg(format!("--pid=/proc/{pid}/ns/pid"));
+        if !is_root() {
+            // The shim's user namespace, which has a say in everything of its Pod's.
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+            let shim = status.lines().find_map(|line| line.strip_prefix("PPid:\t"));
+            let shim = shim.expect("a parent");
+            command.arg(format!("--user=/proc/{shim}/ns/user")).arg("--preserve-credentials");
+        }
+        let output = command.args(["cat", "/proc/self/mountinfo"]).output().expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        self.handle.kill(&container).await.expect("it runs");
+        let text = String::from_utf8(output.stdout).expect("text");
+        let line = |line: &str| {
+            let mut fields = line.split(' ').skip(4).map(str::to_owned);
+            (fields.next().expect("a mount point"), fields.next().expect("its flags"))
+        };
+        text.lines().map(line).collect()
+    }
+
     pub(crate) async fn end(self) {
         self.handle.end().await.expect("it ends");
     }
+}
+
+/// A number that no other process has among its arguments.
+fn marker_number() -> String {
+    static NUMBERS: AtomicU32 = AtomicU32::new(0);
+    format!("{:07}{:04}", std::process::id(), NUMBERS.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The process whose last argument this is, as we number it.
+fn find_process(marker: &str) -> Option<u32> {
+    let pids = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.find(|pid| {
+        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&arguments).starts_with(&format!("sleep\0{marker}"))
+    })
 }
 
 /// Waits until `condition` holds.

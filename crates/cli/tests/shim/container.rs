@@ -323,6 +323,45 @@ async fn too_much_memory_without_a_cgroup() {
     }
 }
 
+/// Descriptors that leave a shim what it waits for and no other: with fewer it ends, and all with it.
+const BLINDING: u64 = 7;
+
+/// As an ordinary user the shim has the same user as its container.
+#[tokio::test]
+async fn a_container_cannot_blind_what_weighs_it() {
+    let mut pod = Pod::launch(confined()).await;
+    let script = format!(
+        "prlimit --pid 1 --nofile={BLINDING}:{BLINDING} 2>/dev/null && echo blinded; \
+         x=$(head -c 60000000 /dev/zero | tr '\\0' x); sleep 20; exit 3"
+    );
+    let mut spec = shell("web", 0, &script);
+    spec.memory_limit = Some(30 << 20);
+    pod.handle().start(spec).await.expect("it starts");
+    let (_, end) = pod.next_end().await;
+    assert_eq!((end.exit_code, end.oom_killed), (137, true));
+    assert_eq!(pod.log("web", 0), Vec::<String>::new(), "it was not let");
+    pod.end().await;
+}
+
+/// Whoever took its limits away, what cannot be weighed does not run on.
+#[tokio::test]
+async fn a_blinded_shim_ends_what_it_cannot_weigh() {
+    let mut pod = Pod::launch(confined()).await;
+    let mut spec = shell("web", 0, "sleep 20; exit 3");
+    spec.memory_limit = Some(30 << 20);
+    pod.handle().start(spec).await.expect("it starts");
+    let shim = i32::try_from(pod.shim()).ok().and_then(rustix::process::Pid::from_raw);
+    // It has our own, and what is once taken from the highest cannot be given back.
+    let maximum = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+    let none = rustix::process::Rlimit { current: Some(BLINDING), maximum };
+    let before = rustix::process::prlimit(shim, rustix::process::Resource::Nofile, none);
+    let before = before.expect("whoever started it may");
+    let (_, end) = pod.next_end().await;
+    assert_eq!((end.exit_code, end.oom_killed), (137, true));
+    rustix::process::prlimit(shim, rustix::process::Resource::Nofile, before).expect("again");
+    pod.end().await;
+}
+
 #[tokio::test]
 async fn the_kernel_killed_for_memory() {
     for (rises, killed) in [(true, true), (false, false)] {

@@ -7,7 +7,7 @@
 //! A container has ended when its first process has; but that is told only when its leftovers are
 //! killed, its output is in the log, and the record is on disk.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal, WaitStatus};
 use crate::folder::PodFolder;
 use crate::shim::child::{self, SpawnError};
 use crate::shim::log::{self, Log, Stream};
+use crate::shim::mounts::Mounts;
 use crate::shim::protocol::{Charter, Confinement, End, Record, Start};
 use crate::shim::remark::remark;
 use crate::shim::sweep::{Marks, Sweeper};
@@ -43,6 +44,8 @@ pub(super) struct Run {
     pub(super) spec: Arc<Start>,
     pub(super) record: Record,
     pub(super) marks: Marks,
+    /// They are there as long as this is.
+    pub(super) mounts: Option<Mounts>,
     stdout: Stream,
     stderr: Stream,
     log: Log,
@@ -92,15 +95,17 @@ impl Run {
                     .map_err(|error| SpawnError::Pipe(error.into()))?;
             }
         }
+        let (handover, theirs) = Mounts::handover().map_err(SpawnError::Pipe)?;
         let prepare = {
             let (spec, charter, folder) = (spec.clone(), charter.clone(), folder.clone());
             move |report: BorrowedFd<'_>| {
                 end_with_shim_if_unconfined(&charter)?;
-                process::prepare(&spec, &charter, &folder, report)
+                process::prepare(&spec, &charter, &folder, theirs.as_fd(), report)
             }
         };
         let started_at = Timestamp::now();
         let pid = child::spawn(&spec.argv, &spec.env, their_stdout, their_stderr, prepare)?;
+        let mounts = Mounts::receive(handover.as_fd()).map_err(SpawnError::Pipe)?;
         let share = log::share(charter.log_limit, charter.containers);
         Ok(Self {
             record: Record {
@@ -111,6 +116,7 @@ impl Run {
                 end: None,
             },
             marks: Marks::of(pid, spec),
+            mounts,
             stdout: Stream::new("stdout", stdout),
             stderr: Stream::new("stderr", stderr),
             log: Log::open(folder, &spec.container, spec.attempt, share),
@@ -183,6 +189,11 @@ impl Run {
         if memory::exceeds(&sweeper.members(&self.marks, others), limit) {
             self.over_memory = true;
             sweeper.kill(&self.marks, others);
+        } else if memory::cannot_be_weighed() {
+            // A limit that cannot be looked after does not hold. Who is whose cannot be told either.
+            remark(format_args!("the memory of {} cannot be weighed", self.spec.container));
+            self.over_memory = true;
+            sweeper.kill_all();
         }
     }
 

@@ -8,6 +8,7 @@ use rustix::process::Pid;
 
 use crate::shim::child::{self, SpawnError};
 use crate::shim::container::{self, Run};
+use crate::shim::mounts::Mounts;
 use crate::shim::process;
 use crate::shim::protocol::{Charter, EXEC_OUTPUT_LIMIT, Executed};
 use crate::shim::sweep::Sweeper;
@@ -42,11 +43,13 @@ impl Exec {
         // One pipe for both: what is said stays in order.
         let (output, theirs) = child::pipe()?;
         let theirs_too = theirs.try_clone().map_err(SpawnError::Pipe)?;
+        let mounts = run.mounts.as_ref().map(Mounts::try_clone).transpose();
+        let mounts = mounts.map_err(SpawnError::Pipe)?;
         let prepare = {
             let (spec, charter, first) = (run.spec.clone(), charter.clone(), run.record.pid);
             move |report: BorrowedFd<'_>| {
                 container::end_with_shim_if_unconfined(&charter)?;
-                process::join(first, &spec, &charter, report)
+                process::join(first, mounts.as_ref(), &spec, &charter, report)
             }
         };
         let pid = child::spawn(argv, &run.spec.env, theirs, theirs_too, prepare)?;

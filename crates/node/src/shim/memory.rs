@@ -23,6 +23,12 @@ pub(super) fn exceeds(processes: &[Process], limit: u64) -> bool {
     sum(resident) > limit && sum(proportional) > limit
 }
 
+/// Whether processes cannot be looked at, for want of a descriptor. The shim itself never has more
+/// than a handful open, so somebody has taken away its right to have any.
+pub(super) fn cannot_be_weighed() -> bool {
+    File::open("/proc").is_err_and(|error| error.raw_os_error() == Some(libc::EMFILE))
+}
+
 fn resident(process: &Process) -> u64 {
     kilobytes(process, "status", "VmRSS:")
 }

@@ -11,7 +11,8 @@
 //! |                                           | nested in the Pod's, where no other can be made |
 //! | no capability, and none to be had          | the same                                        |
 //! | a root, PID, IPC and UTS namespace         | the same                                        |
-//! | no keyrings and no user namespaces         | the same                                        |
+//! | only the calls that programs need (`filter`) | the same                                     |
+//! | no list of its mounts (`mounts`)           | the same                                        |
 //!
 //! The shim is PID 1 of the Pod and still sees the host. A container cannot follow it
 //! (`/proc/1/root`) nor trace it: its user is another one, or its user namespace is an outer one.
@@ -37,6 +38,7 @@ use rustix::thread::{
 
 use super::filter;
 use super::kernel;
+use super::mounts::{self, Mounts};
 use super::root::{self, RootError};
 use crate::folder::PodFolder;
 use crate::shim::protocol::{Charter, Confinement, Start};
@@ -77,26 +79,28 @@ impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
     }
 }
 
-/// Makes this process ready to become a container's first one. On failure the words are in
-/// `report` as well.
+/// Makes this process ready to become a container's first one. Its mounts go to the shim by
+/// `handover`. On failure the words are in `report` as well.
 pub(super) fn prepare(
     spec: &Start,
     charter: &Charter,
     folder: &PodFolder,
+    handover: BorrowedFd<'_>,
     report: BorrowedFd<'_>,
 ) -> io::Result<()> {
-    tell(report, become_container(spec, charter, folder))
+    tell(report, become_container(spec, charter, folder, handover))
 }
 
 /// The same for a command beside a running container, whose first process, not reaped yet, is
 /// `container_pid` as the shim numbers it.
 pub(super) fn join(
     container_pid: u32,
+    mounts: Option<&Mounts>,
     spec: &Start,
     charter: &Charter,
     report: BorrowedFd<'_>,
 ) -> io::Result<()> {
-    tell(report, become_companion(container_pid, spec, charter))
+    tell(report, become_companion(container_pid, mounts, spec, charter))
 }
 
 /// To be called once by a Pod's init before it starts anything; its containers inherit it.
@@ -156,16 +160,23 @@ fn become_container(
     spec: &Start,
     charter: &Charter,
     folder: &PodFolder,
+    handover: BorrowedFd<'_>,
 ) -> Result<(), PrepareError> {
     enter_cgroups(spec)?;
     lead_session()?;
     if charter.confinement != Confinement::Unconfined {
+        leave_cgroup_tree()?;
         root::enter(spec, charter, folder)?;
     }
     match charter.confinement {
-        Confinement::User { uid, gid } => become_user(uid, gid)?,
+        Confinement::User { uid, gid } => {
+            mounts::leave(handover).doing("leaving the list of its mounts")?;
+            become_user(uid, gid)?;
+        }
         Confinement::UserNamespace => {
+            // First: whose root is not its namespace's makes no user namespace.
             nest_user_namespace()?;
+            mounts::leave(handover).doing("leaving the list of its mounts")?;
             give_up_capabilities()?;
         }
         Confinement::Unconfined => {}
@@ -175,6 +186,7 @@ fn become_container(
 
 fn become_companion(
     container_pid: u32,
+    mounts: Option<&Mounts>,
     spec: &Start,
     charter: &Charter,
 ) -> Result<(), PrepareError> {
@@ -182,14 +194,16 @@ fn become_companion(
     lead_session()?;
     if charter.confinement != Confinement::Unconfined {
         let container = open_process(container_pid).map_err(PrepareError::Gone)?;
-        let namespaces: &[ThreadNameSpaceType] = match charter.confinement {
-            // In this order: the inner user namespace has no say about mounts.
-            Confinement::UserNamespace => &[ThreadNameSpaceType::MOUNT, ThreadNameSpaceType::USER],
-            Confinement::User { .. } | Confinement::Unconfined => &[ThreadNameSpaceType::MOUNT],
+        let mounts = mounts.ok_or(Errno::SRCH).map_err(|none| PrepareError::Gone(none.into()))?;
+        let enter = |namespace| {
+            move_into_thread_name_spaces(container.as_fd(), namespace)
+                .map_err(|error| PrepareError::Gone(error.into()))
         };
-        for namespace in namespaces {
-            move_into_thread_name_spaces(container.as_fd(), *namespace)
-                .map_err(|error| PrepareError::Gone(error.into()))?;
+        enter(ThreadNameSpaceType::CONTROL_GROUP)?;
+        mounts::join(mounts, container.as_fd()).map_err(PrepareError::Gone)?;
+        if charter.confinement == Confinement::UserNamespace {
+            // Last: the inner user namespace has no say about mounts.
+            enter(ThreadNameSpaceType::USER)?;
         }
     }
     match charter.confinement {
@@ -216,6 +230,12 @@ fn enter_cgroups(spec: &Start) -> Result<(), PrepareError> {
         written.map_err(|cause| PrepareError::Cgroup { path: path.clone(), cause })?;
     }
     Ok(())
+}
+
+/// Of the tree of control groups a container knows its own group, as if it were the root: the rest
+/// of the way there names Pods.
+fn leave_cgroup_tree() -> Result<(), PrepareError> {
+    kernel::unshare(UnshareFlags::NEWCGROUP).doing("leaving the tree of control groups")
 }
 
 /// No terminal of anybody's controls the container.

@@ -33,6 +33,29 @@ const EMPTY: &[&str] = &[
 /// Links that programs expect to be there.
 const LINKS: &[(&str, &str)] = &[("/var/run", "/run"), ("/var/lock", "/run/lock")];
 
+/// What the kernel tells of the whole machine, of the shim or of other Pods: the shim's own folder
+/// (its command line, its mounts, which are the host's, its score for want of memory), keys of all
+/// users, the tree of control groups, and what is for whoever looks after the machine.
+const NOT_SHOWN: &[&str] = &[
+    "/proc/1",
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/fs",
+    "/proc/key-users",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+    "/sys/fs/bpf",
+    "/sys/fs/cgroup",
+    "/sys/kernel/debug",
+    "/sys/kernel/security",
+    "/sys/kernel/tracing",
+];
+
 /// What of `/dev` a volume may stand at; it is memory either way.
 const SHARED_MEMORY: &str = "/dev/shm";
 
@@ -119,6 +142,7 @@ pub(super) fn plan(
     steps.extend(shown.into_values());
     steps.push(Step::Processes);
     steps.push(Step::Devices);
+    steps.extend(NOT_SHOWN.iter().map(|path| Step::Cover(path.into())));
     steps.extend(covered(&visible, host).into_iter().map(Step::Cover));
     let volumes = volumes(spec, &system)?;
     let is_pods = |path: &Path| volumes.keys().any(|volume| path.starts_with(volume));

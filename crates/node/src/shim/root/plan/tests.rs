@@ -53,13 +53,14 @@ fn host() -> Host {
     Host { top: top.into(), ..Host::default() }
 }
 
-/// A line for each step after the folders that are always there.
+/// A line for each step but for folders and covers that are always there.
 fn described(steps: &[Step]) -> Vec<String> {
     let line = |step: &Step| match step {
         Step::Folder(_) => None,
         Step::Link { at, to } => Some(format!("{} -> {}", at.display(), to.display())),
         Step::Host(path) => Some(format!("host {}", path.display())),
         Step::Own { source, at } => Some(format!("own {} at {}", source.display(), at.display())),
+        Step::Cover(path) if NOT_SHOWN.iter().any(|always| path == Path::new(always)) => None,
         Step::Cover(path) => Some(format!("cover {}", path.display())),
         Step::Volume { index, at } => Some(format!("volume {index} at {}", at.display())),
         Step::Processes => Some("processes".to_owned()),
@@ -242,6 +243,19 @@ fn what_is_hidden_is_hidden_by_every_name() {
     let mut steps = made(&start(&[]), &charter(&["/link"]), &host).unwrap();
     steps.retain(|step| step.starts_with("cover"));
     assert_eq!(steps, ["cover /link", "cover /link/secret"]);
+}
+
+/// Only what is there already can be covered.
+#[test]
+fn what_the_kernel_tells_of_others_is_covered_once_it_is_there() {
+    let folder = PodFolder::new("/pod");
+    let steps = plan(&start(&["/data"]), &charter(&[]), &folder, &host()).unwrap();
+    let at = |wanted: &Step| steps.iter().position(|step| step == wanted);
+    let shown = at(&Step::Processes).max(at(&Step::Host("/sys".into())));
+    for path in NOT_SHOWN {
+        let covered = at(&Step::Cover(path.into()));
+        assert!(covered > shown && shown.is_some(), "{path}");
+    }
 }
 
 #[test]
