@@ -431,7 +431,14 @@ impl Pods {
                 if !folder.path().exists() {
                     continue;
                 }
-                if let Some(over) = meter.check(&pod, &folder, now).await {
+                let Some(over) = meter.check(&pod, &folder, now, &context.objects).await else {
+                    continue;
+                };
+                let stands = match &over.claim {
+                    Some(overfull) => overfull.still_is(&context.client).await,
+                    None => true,
+                };
+                if stands {
                     worker.send_modify(|told| told.over = Some(over.message));
                 }
             }

@@ -21,7 +21,7 @@ const DEPTH_LIMIT: usize = 64;
 /// somebody still writes to it.
 const PASSES_LIMIT: usize = 100_000;
 /// What `stat` counts blocks in, whatever the file system's are.
-const BLOCK_BYTES: u64 = 512;
+pub(crate) const BLOCK_BYTES: u64 = 512;
 
 /// What a tree takes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

@@ -327,7 +327,7 @@ fn is_uid(text: &str) -> bool {
 }
 
 /// The claim that a link in a Pod's `volumes` folder stands for.
-fn link_target(link: &Path) -> Option<String> {
+pub(super) fn link_target(link: &Path) -> Option<String> {
     let target = std::fs::read_link(link).ok()?;
     let uid = target.to_str()?.strip_prefix(TO_CLAIMS)?;
     is_uid(uid).then(|| uid.to_owned())

@@ -3,7 +3,8 @@
 //!
 //! It is a regular file and no device node: whatever opens, reads, writes and seeks works, an
 //! `ioctl` for disks does not. It is sparse, so it takes what was written. Nothing keeps a program
-//! from making it longer or shorter, as nothing bounds the folders of other claims.
+//! from making it longer or shorter; whoever has one that is longer than its claim requests is
+//! evicted (`usage`).
 
 use std::io;
 use std::os::fd::BorrowedFd;

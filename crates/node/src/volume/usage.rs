@@ -5,6 +5,11 @@
 //! decides how soon the next one comes, so that a Pod with a million files costs no more than one
 //! with ten. Between two measurements a Pod can write more than its limit: what bounds it then is
 //! the disk, and the node's own reserve on it.
+//!
+//! A claim is nobody's alone, so it is measured by itself (`claim`), whoever has it, and held to
+//! what it requests; whoever can write to one that is over is evicted.
+
+pub(crate) mod claim;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -17,6 +22,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 use super::empty;
 use crate::folder::PodFolder;
+use crate::known::Lookup;
 use crate::plan::resource;
 
 /// Measurements of one Pod are at least this far apart.
@@ -34,7 +40,7 @@ struct Usage {
     volumes: BTreeMap<String, u64>,
     /// By container.
     logs: BTreeMap<String, u64>,
-    /// Its home and temporary folder.
+    /// Its home and temporary folder, and what its containers leave as their last words.
     own: u64,
     entries: u64,
 }
@@ -52,6 +58,7 @@ pub(crate) struct Meter {
     /// What a Pod may use that states no limit.
     default_limit: u64,
     measured: Mutex<HashMap<String, Measured>>,
+    claims: claim::Measurements,
 }
 
 #[derive(Debug, Clone)]
@@ -67,11 +74,14 @@ struct Measured {
 pub(crate) struct Over {
     /// As it stands in the status of a Pod that is evicted for it.
     pub message: String,
+    /// The claim that is too full, by which alone nobody is evicted before it was read again: it
+    /// may have been granted more since.
+    pub claim: Option<claim::Overfull>,
 }
 
 impl Meter {
     pub(crate) fn new(default_limit: u64) -> Self {
-        Self { default_limit, measured: Mutex::default() }
+        Self { default_limit, measured: Mutex::default(), claims: claim::Measurements::default() }
     }
 
     /// When the Pod is to be measured next; the past for one that never was.
@@ -80,12 +90,13 @@ impl Meter {
     }
 
     /// Whether the Pod is to be evicted. It is measured only when that is due; one that has ended
-    /// writes no more and is measured no more.
+    /// writes no more and is measured no more. `lookup` knows what claims request.
     pub(crate) async fn check(
         &self,
         pod: &Pod,
         folder: &PodFolder,
         now: Timestamp,
+        lookup: &impl Lookup,
     ) -> Option<Over> {
         let spec = pod.spec.clone().unwrap_or_default();
         let uid = pod.metadata.uid.clone().unwrap_or_default();
@@ -109,7 +120,14 @@ impl Meter {
                 usage
             }
         };
-        excess(&spec, &usage, self.default_limit).map(|message| Over { message })
+        if let Some(message) = excess(&spec, &usage, self.default_limit) {
+            return Some(Over { message, claim: None });
+        }
+        if has_ended {
+            return None;
+        }
+        let overfull = self.claims.check(pod, folder, now, lookup).await?;
+        Some(Over { message: overfull.to_string(), claim: Some(overfull) })
     }
 
     pub(crate) fn forget(&self, pod_uid: &str) {
@@ -158,7 +176,7 @@ fn measure(folder: &PodFolder, spec: &PodSpec) -> io::Result<Usage> {
     for container in all_containers(spec) {
         logs.insert(container.name.clone(), of(&format!("logs/{}", container.name))?);
     }
-    let own = of("home")?.saturating_add(of("tmp")?);
+    let own = of("home")?.saturating_add(of("tmp")?).saturating_add(of("termination")?);
     Ok(Usage { volumes, logs, own, entries: usage.entries })
 }
 

@@ -1,11 +1,29 @@
-use k8s_openapi::api::core::v1::PodStatus;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, PodStatus, Secret};
 use serde_json::{Value, json};
 
 use super::super::tests::Scratch;
 use super::*;
+use crate::known::Known;
 
 const MIB: u64 = 1 << 20;
 const DEFAULT: u64 = 100 * MIB;
+
+/// Nothing is known of any object.
+struct NoClaims;
+
+impl Lookup for NoClaims {
+    fn config_map(&self, _: &str, _: &str) -> Known<Arc<ConfigMap>> {
+        Known::Absent
+    }
+    fn secret(&self, _: &str, _: &str) -> Known<Arc<Secret>> {
+        Known::Absent
+    }
+    fn claim(&self, _: &str, _: &str) -> Known<Arc<PersistentVolumeClaim>> {
+        Known::Unknown("nobody was asked".to_owned())
+    }
+}
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + seconds).unwrap()
@@ -152,23 +170,23 @@ async fn a_pod_is_measured_when_it_is_due() {
     fill(&folder, "volumes/data/a", 500 << 10);
     let meter = Meter::new(DEFAULT);
     assert_eq!(meter.next("uid"), Timestamp::MIN);
-    assert_eq!(meter.check(&pod("Running"), &folder, at(0)).await, None);
+    assert_eq!(meter.check(&pod("Running"), &folder, at(0), &NoClaims).await, None);
     assert!(meter.next("uid") >= at(30));
 
     fill(&folder, "volumes/data/sub/b", 600 << 10);
-    assert_eq!(meter.check(&pod("Running"), &folder, at(29)).await, None, "not due");
+    assert_eq!(meter.check(&pod("Running"), &folder, at(29), &NoClaims).await, None, "not due");
     let due = meter.next("uid");
-    let over = meter.check(&pod("Running"), &folder, due).await.unwrap();
+    let over = meter.check(&pod("Running"), &folder, due, &NoClaims).await.unwrap();
     assert_eq!(over.message, "Usage of EmptyDir volume \"data\" exceeds the limit \"1Mi\". ");
 
     // It ends; what it left is measured once more, and never again.
     std::fs::remove_file(folder.path().join("volumes/data/a")).unwrap();
     let ended = meter.next("uid");
-    assert_eq!(meter.check(&pod("Failed"), &folder, ended).await, None);
+    assert_eq!(meter.check(&pod("Failed"), &folder, ended, &NoClaims).await, None);
     fill(&folder, "volumes/data/c", 2 << 20);
-    assert_eq!(meter.check(&pod("Failed"), &folder, at(1_000_000)).await, None);
+    assert_eq!(meter.check(&pod("Failed"), &folder, at(1_000_000), &NoClaims).await, None);
     meter.forget("uid");
-    assert!(meter.check(&pod("Failed"), &folder, at(1_000_000)).await.is_some());
+    assert!(meter.check(&pod("Failed"), &folder, at(1_000_000), &NoClaims).await.is_some());
 }
 
 #[test]
@@ -181,6 +199,7 @@ fn links_are_not_followed_and_claims_and_contents_are_not_counted() {
     fill(&folder, "volumes/map/big", 8 << 20);
     fill(&folder, "home/b", 100 << 10);
     fill(&folder, "tmp/c", 100 << 10);
+    fill(&folder, "termination/main.0", 100 << 10);
     fill(&folder, "logs/main/0.log", 100 << 10);
     let link = |name: &str| {
         let path = folder.path().join("volumes/data").join(name);
@@ -192,6 +211,20 @@ fn links_are_not_followed_and_claims_and_contents_are_not_counted() {
     let about = |bytes: u64| (100 << 10..160 << 10).contains(&bytes);
     assert!(about(usage.volumes["data"]), "{usage:?}");
     assert!(about(usage.logs["main"]), "{usage:?}");
-    assert!((200 << 10..320 << 10).contains(&usage.own), "{usage:?}");
+    assert!((300 << 10..480 << 10).contains(&usage.own), "{usage:?}");
     assert_eq!(usage.volumes.len(), 1);
+}
+
+/// Whoever writes gigabytes as its last words has written them to the node's disk.
+#[tokio::test]
+async fn last_words_count() {
+    let scratch = Scratch::new("usage-words");
+    let folder = PodFolder::new(scratch.path());
+    fill(&folder, "termination/main.0", 2 << 20);
+    let mut pod = pod("Running");
+    pod.spec.as_mut().unwrap().containers[0] =
+        serde_json::from_value(container("main", Some("1Mi"))).unwrap();
+    let over = Meter::new(DEFAULT).check(&pod, &folder, at(0), &NoClaims).await.unwrap();
+    let expected = "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. ";
+    assert_eq!(over, Over { message: expected.to_owned(), claim: None });
 }
