@@ -260,6 +260,38 @@ async fn the_mount_table_and_the_data_path() {
     pod.end().await;
 }
 
+/// The names in it are the uids of Pods. A container knows its own group, and by it its limits.
+#[tokio::test]
+async fn the_tree_of_control_groups() {
+    let trees = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"].map(Path::new);
+    let tree = trees.into_iter().find(|tree| tree.join("cgroup.procs").exists());
+    let Some(tree) = tree.filter(|_| is_root()) else {
+        eprintln!("skipped: only root makes control groups, where there are any");
+        return;
+    };
+    let ours = tree.join(format!("sojourn-confine-{}", std::process::id()));
+    let (own, other) = (ours.join("own-uid"), ours.join("other-uid"));
+    for folder in [&ours, &own, &other] {
+        std::fs::create_dir(folder).expect("we are root");
+    }
+    let mut pod = Pod::launch().await;
+    let script = "cat /proc/self/cgroup; ls -R /sys/fs/cgroup; \
+                  find /sys/fs/cgroup -name cgroup.procs | xargs cat | wc -l; \
+                  echo $$ 2>/dev/null >$(find /sys/fs/cgroup -name cgroup.procs) || echo kept";
+    let start = Start { cgroups: vec![own.join("cgroup.procs")], ..pod.shell(script) };
+    let outcome = pod.finish(start).await;
+    pod.end().await;
+    for folder in [&own, &other, &ours] {
+        std::fs::remove_dir(folder).expect("nobody is in it");
+    }
+    let seen = outcome.text;
+    for hidden in ["own-uid", "other-uid", "sojourn-confine"] {
+        assert!(!seen.contains(hidden), "{hidden}: {seen}");
+    }
+    assert!(seen.contains("cgroup.procs"), "its own group is there: {seen}");
+    assert!(seen.ends_with("kept"), "and can only be read: {seen}");
+}
+
 #[tokio::test]
 async fn the_systems_folders() {
     let mut pod = Pod::launch().await;

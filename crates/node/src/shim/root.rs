@@ -7,6 +7,7 @@
 //! | `point`   | where a mount goes: walking, making, mirroring                   |
 //! | `source`  | what is mounted there: opened beneath its volume                 |
 //! | `device`  | `/dev`                                                           |
+//! | `group`   | `/sys/fs/cgroup`                                                 |
 //! | `users`   | `/etc/passwd` and `/etc/group`                                   |
 //! | `mount`   | the mounts themselves                                            |
 //!
@@ -16,6 +17,7 @@
 //! the namespace any more: there is no path to it.
 
 mod device;
+mod group;
 mod mount;
 mod plan;
 mod point;
@@ -225,6 +227,7 @@ fn carry_out(
             mount::processes().and_then(|mount| attach(mount, point)).doing("mount", at)
         }
         Step::Devices => device::make(root),
+        Step::Groups => group::make(root, spec),
         Step::Own { source, at } => {
             let source =
                 open(source, OFlags::DIRECTORY | OFlags::NOFOLLOW).doing("open", source)?;

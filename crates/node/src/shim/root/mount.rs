@@ -6,8 +6,9 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
-use rustix::fs::{AtFlags, StatxAttributes, StatxFlags};
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
     OpenTreeFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount,
@@ -88,6 +89,12 @@ pub(super) fn attach(mount: impl AsFd, point: impl AsFd) -> io::Result<()> {
 /// Mounts made in this namespace stay in it, and those of others stay out.
 pub(super) fn part_from_other_namespaces() -> io::Result<()> {
     Ok(mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?)
+}
+
+/// Whether something is mounted at that path.
+pub(super) fn is_root(path: &Path) -> io::Result<bool> {
+    let about = rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE)?;
+    Ok(about.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 /// Whether `folder` is the root of a file system in memory.

@@ -35,7 +35,7 @@ const LINKS: &[(&str, &str)] = &[("/var/run", "/run"), ("/var/lock", "/run/lock"
 
 /// What the kernel tells of the whole machine, of the shim or of other Pods: the shim's own folder
 /// (its command line, its mounts, which are the host's, its score for want of memory), keys of all
-/// users, the tree of control groups, and what is for whoever looks after the machine.
+/// users, and what is for whoever looks after the machine.
 const NOT_SHOWN: &[&str] = &[
     "/proc/1",
     "/proc/acpi",
@@ -50,7 +50,6 @@ const NOT_SHOWN: &[&str] = &[
     "/sys/devices/virtual/powercap",
     "/sys/firmware",
     "/sys/fs/bpf",
-    "/sys/fs/cgroup",
     "/sys/kernel/debug",
     "/sys/kernel/security",
     "/sys/kernel/tracing",
@@ -91,6 +90,8 @@ pub(super) enum Step {
     Processes,
     /// `/dev`, with harmless devices only.
     Devices,
+    /// `/sys/fs/cgroup`, with the container's own groups only.
+    Groups,
     /// A folder of the Pod's own, writable.
     Own {
         source: PathBuf,
@@ -142,6 +143,7 @@ pub(super) fn plan(
     steps.extend(shown.into_values());
     steps.push(Step::Processes);
     steps.push(Step::Devices);
+    steps.push(Step::Groups);
     steps.extend(NOT_SHOWN.iter().map(|path| Step::Cover(path.into())));
     steps.extend(covered(&visible, host).into_iter().map(Step::Cover));
     let volumes = volumes(spec, &system)?;

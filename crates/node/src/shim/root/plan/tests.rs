@@ -65,6 +65,7 @@ fn described(steps: &[Step]) -> Vec<String> {
         Step::Volume { index, at } => Some(format!("volume {index} at {}", at.display())),
         Step::Processes => Some("processes".to_owned()),
         Step::Devices => Some("devices".to_owned()),
+        Step::Groups => Some("groups".to_owned()),
         Step::Names(path) => Some(format!("names in {path}")),
     };
     steps.iter().filter_map(line).collect()
@@ -106,6 +107,7 @@ fn the_whole_plan() {
         "own /pod/tmp at /var/tmp",
         "processes",
         "devices",
+        "groups",
         "cover /data/models/secret",
         "cover /opt/sojourn",
         "volume 1 at /data",
