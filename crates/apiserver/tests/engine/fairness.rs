@@ -19,8 +19,8 @@ use tower::ServiceExt as _;
 use tower::util::BoxCloneService;
 
 use crate::fixture::{
-    Answer, PATIENCE, Watch, admin, delete, get, on_virtual_time, post, request, send, settle,
-    user, within,
+    Answer, PATIENCE, Watch, admin, delete, eventually, get, on_virtual_time, post, request, send,
+    settle, user, within,
 };
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -412,5 +412,38 @@ async fn large_lists_of_one_user_leave_room_for_small_requests() {
     println!("the slowest of the small requests took {slowest:?} beside {whole} lists");
     assert!(slowest < BOUND, "{slowest:?}");
     assert!(whole > 0, "whoever asks for much is served too");
+    engine.close().await;
+}
+
+/// With one async worker, whatever keeps it busy keeps everybody waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_large_body_leaves_the_worker_to_others() {
+    let engine = Engine::open(Config::in_memory()).await.expect("an engine in memory opens");
+    furnish(&engine, &["ann", "bob"]).await;
+    let mut large = map("large");
+    for number in 0..25_000 {
+        large["data"][format!("key-{number}")] = "a value of some length".into();
+    }
+    // A dry run waits for nothing: it is one piece of work.
+    let dry = format!("{MAPS}?dryRun=All");
+    let ann = as_user(&engine, "ann");
+    let large = tokio::spawn(async move { post(&ann, &dry, &large).await.status });
+    let holds = |metrics: &str| {
+        let line = r#"apiserver_flowcontrol_current_executing_seats{priority_level="workload"} "#;
+        let (_, rest) = metrics.split_once(line)?;
+        rest.lines().next()?.parse().ok().filter(|seats: &usize| *seats > 1)
+    };
+    // Asked by the thread of this test, which is not a worker.
+    eventually("the large one is at work", PATIENCE, async || {
+        let metrics = get(&admin(&engine), "/metrics").await.ok();
+        holds(metrics.body.as_str().expect("it is text"))
+    })
+    .await;
+    let bob = as_user(&engine, "bob");
+    let small = tokio::spawn(async move { get(&bob, MAPS).await.status });
+    let small = within("a small one is answered", PATIENCE, small).await;
+    assert_eq!(small.expect("it did not panic"), 200);
+    assert!(!large.is_finished(), "the small one had to wait for the large one");
+    assert_eq!(large.await.expect("it did not panic"), 201);
     engine.close().await;
 }

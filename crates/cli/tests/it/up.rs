@@ -178,6 +178,23 @@ async fn unfinished_request(server: &Running) -> TlsStream<TcpStream> {
     stream
 }
 
+/// The soft and the hard limit of open files of a process.
+fn descriptors(process: u32) -> (String, String) {
+    let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).expect("it runs");
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("a limit");
+    let mut words = line.trim_start_matches("Max open files").split_whitespace();
+    let mut word = || words.next().expect("a number").to_owned();
+    (word(), word())
+}
+
+#[test]
+fn the_limit_of_file_descriptors_is_raised() {
+    let folder = Folder::new();
+    let server = Running::up_on(folder.path());
+    let (soft, hard) = descriptors(server.id());
+    assert_eq!(soft, hard);
+}
+
 #[test]
 fn addresses_that_others_can_reach_are_warned_about() {
     let folder = Folder::new();

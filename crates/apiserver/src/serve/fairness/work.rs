@@ -12,7 +12,7 @@ pub(crate) const INLINE: Duration = Duration::from_millis(1);
 
 /// What writing takes for each byte of the body and of the object that is there: decoding, field
 /// ownership, validation and writing it out again.
-const WRITE_NANOS_PER_BYTE: u64 = 60;
+const WRITE_NANOS_PER_BYTE: u64 = 100;
 /// What serving stored text takes for each byte, and for each object.
 const COPY_NANOS_PER_BYTE: u64 = 1;
 const COPY_NANOS_PER_OBJECT: u64 = 200;
