@@ -148,6 +148,7 @@ async fn run(
         None
     };
     let answering = async { packed(dispatch::serve(call, verb, &body).await, gzip).await };
+    let answering = std::pin::pin!(answering);
     // What a request asks for while it is answered is a part of it.
     let response = if fairness::is_nested() {
         answering.await

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
+use futures::future::poll_immediate;
 use http::StatusCode;
 use http_body::Body as _;
 use http_body_util::BodyExt;
@@ -22,7 +23,9 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 const BODY_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bodies of one user that are being read.
 pub(super) const MAX_BODIES_PER_USER: usize = 128;
-/// Bytes of one user's bodies, from when they arrive until the request is answered.
+/// Bodies up to this size are bounded by how many requests of a user have a seat or wait for one.
+const UNCOUNTED_BYTES: usize = 64 << 10;
+/// Bytes of one user's larger bodies, from when they arrive until the request is answered.
 const MAX_BYTES_PER_USER: usize = 64 << 20;
 /// The same of all users together. Whoever has less than one body of the largest size may go on.
 const MAX_BYTES: usize = 256 << 20;
@@ -53,50 +56,51 @@ impl Intake {
         flow: &Flow,
         mut body: Body,
         limit: usize,
-    ) -> Result<(Bytes, Guard), ApiError> {
-        let mut guard = self.enter(flow);
+    ) -> Result<(Bytes, Option<Guard>), ApiError> {
         let too_large =
             || ApiError::too_large(format!("Request entity too large: limit is {limit}"));
         if body.size_hint().lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
             return Err(too_large());
         }
-        if body.is_end_stream() {
-            return Ok((Bytes::new(), guard));
-        }
         let refused = || fairness.refuse(flow, Rejection::Bodies);
-        guard.begin().ok_or_else(refused)?;
-        let deadline = Instant::now() + BODY_TIMEOUT;
-        let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
+        let mut guard = None;
+        let mut pieces = Pieces::default();
+        let mut deadline = None;
         loop {
-            let until = deadline.min(Instant::now() + BODY_STALL_TIMEOUT);
-            let frame = match tokio::time::timeout_at(until, body.frame()).await {
-                Ok(None) => break,
-                Ok(Some(Ok(frame))) => frame,
-                Ok(Some(Err(error))) => {
+            let frame = match poll_immediate(body.frame()).await {
+                Some(frame) => frame,
+                None => {
+                    let guard = guard.get_or_insert_with(|| self.enter(flow));
+                    guard.begin().ok_or_else(refused)?;
+                    let now = Instant::now();
+                    let deadline = *deadline.get_or_insert(now + BODY_TIMEOUT);
+                    let until = deadline.min(now + BODY_STALL_TIMEOUT);
+                    let frame = tokio::time::timeout_at(until, body.frame()).await;
+                    frame.map_err(|_| timed_out())?
+                }
+            };
+            let data = match frame {
+                None => break,
+                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+                Some(Err(error)) => {
                     let why = format!("cannot read the request body: {error}");
                     return Err(ApiError::bad_request(why));
                 }
-                Err(_) => return Err(timed_out()),
             };
-            let Ok(data) = frame.into_data() else { continue };
-            if first.len() + rest.len() + data.len() > limit {
+            let length = pieces.len() + data.len();
+            if length > limit {
                 return Err(too_large());
             }
-            guard.grow(data.len(), limit).ok_or_else(refused)?;
-            // Most bodies come in one piece, which is used as it is.
-            if first.is_empty() {
-                first = data;
-            } else {
-                if rest.is_empty() {
-                    rest.extend_from_slice(&first);
-                    first.clear();
-                }
-                rest.extend_from_slice(&data);
+            if length > UNCOUNTED_BYTES {
+                let guard = guard.get_or_insert_with(|| self.enter(flow));
+                guard.grow(length, limit).ok_or_else(refused)?;
             }
+            pieces.push(data);
         }
-        guard.end();
-        let bytes = if rest.is_empty() { first } else { rest.freeze() };
-        Ok((bytes, guard))
+        if let Some(guard) = &mut guard {
+            guard.end();
+        }
+        Ok((pieces.joined(), guard))
     }
 
     fn enter(self: &Arc<Self>, flow: &Flow) -> Guard {
@@ -106,6 +110,32 @@ impl Intake {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What has come of a body. Most come in one piece, which is used as it is.
+#[derive(Default)]
+struct Pieces {
+    first: Bytes,
+    joined: BytesMut,
+}
+
+impl Pieces {
+    fn len(&self) -> usize {
+        self.first.len() + self.joined.len()
+    }
+
+    fn push(&mut self, data: Bytes) {
+        if self.len() == 0 {
+            self.first = data;
+            return;
+        }
+        self.joined.extend_from_slice(&std::mem::take(&mut self.first));
+        self.joined.extend_from_slice(&data);
+    }
+
+    fn joined(self) -> Bytes {
+        if self.joined.is_empty() { self.first } else { self.joined.freeze() }
     }
 }
 
@@ -128,7 +158,11 @@ pub(super) struct Guard {
 }
 
 impl Guard {
+    /// The body is waited for.
     fn begin(&mut self) -> Option<()> {
+        if self.reading {
+            return Some(());
+        }
         let mut state = self.intake.lock();
         let held = state.users.entry(self.flow.user.clone()).or_default();
         if held.bodies >= MAX_BODIES_PER_USER && !self.flow.level.is_exempt() {
@@ -139,7 +173,9 @@ impl Guard {
         Some(())
     }
 
-    fn grow(&mut self, bytes: usize, one_body: usize) -> Option<()> {
+    /// So much has come.
+    fn grow(&mut self, length: usize, one_body: usize) -> Option<()> {
+        let bytes = length - self.bytes;
         let mut state = self.intake.lock();
         let all = state.bytes + bytes;
         let held = state.users.entry(self.flow.user.clone()).or_default();

@@ -12,19 +12,19 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// Polls a future beside the async workers.
 #[derive(Debug)]
-pub(crate) struct OffWorker<F> {
-    work: Pin<Box<F>>,
+pub(crate) struct OffWorker<'a, F> {
+    work: Pin<&'a mut F>,
     leaves: bool,
 }
 
-impl<F: Future> OffWorker<F> {
+impl<'a, F: Future> OffWorker<'a, F> {
     /// `heavy` says whether the work is worth the change of threads.
-    pub(crate) fn new(heavy: bool, work: F) -> Self {
-        Self { work: Box::pin(work), leaves: heavy && can_leave() }
+    pub(crate) fn new(heavy: bool, work: Pin<&'a mut F>) -> Self {
+        Self { work, leaves: heavy && can_leave() }
     }
 }
 
-impl<F: Future> Future for OffWorker<F> {
+impl<F: Future> Future for OffWorker<'_, F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
