@@ -42,6 +42,7 @@ mod tests;
 use serde_json::Value;
 
 use crate::field::{FieldError, Path};
+use crate::warning::Warnings;
 
 /// Only what is used of it takes memory.
 const COMPILER_STACK_BYTES: usize = 64 << 20;
@@ -84,7 +85,7 @@ impl Rules {
         new: &Value,
         old: Option<&Value>,
         errors: &mut Vec<FieldError>,
-        warnings: &mut Vec<String>,
+        warnings: &mut Warnings,
     ) {
         if let Some(compiled) = &self.0 {
             validate::validate(compiled, new, old, errors, warnings);

@@ -24,6 +24,7 @@ use std::borrow::Cow;
 
 use crate::field::FieldError;
 use crate::json::Object;
+use crate::warning::Warnings;
 
 /// The rules of one built-in kind. Objects arrive decoded by type (see `typed`): members that the
 /// type table knows have the right JSON type, empty optional members are gone, unknown ones too.
@@ -57,8 +58,8 @@ pub(crate) trait Kind: Send + Sync {
     fn validate_status_update(&self, _new: &Object, _old: &Object, _errors: &mut Vec<FieldError>) {}
 
     /// Texts for `Warning` headers on create and update.
-    fn warnings(&self, _new: &Object, _old: Option<&Object>) -> Vec<String> {
-        Vec::new()
+    fn warnings(&self, _new: &Object, _old: Option<&Object>) -> Warnings {
+        Warnings::default()
     }
 
     /// The field selectors of this kind besides `metadata.name` and `metadata.namespace`.

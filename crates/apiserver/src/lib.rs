@@ -59,6 +59,7 @@ mod table;
 mod typed;
 mod verb;
 mod view;
+mod warning;
 
 pub use admission::{Hook, HookService, Hooks, Scope};
 pub use backup::{BackupError, backup};

@@ -29,6 +29,7 @@ use crate::registry::Endpoint;
 use crate::request::{Query, ResourcePath};
 use crate::status::{ApiError, GroupResource};
 use crate::store::WriteError;
+use crate::warning::Warnings;
 
 /// One authorised request for a resource.
 #[derive(Debug)]
@@ -39,15 +40,12 @@ pub(crate) struct Call {
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) identity: Identity,
-    warnings: Mutex<Vec<String>>,
+    warnings: Mutex<Warnings>,
 }
 
 /// How deep an object may be nested, its `managedFields` included. What is stored must be read
 /// again, and JSON readers take 127 levels; lists and watches add two.
 const MAX_DEPTH: usize = 120;
-
-/// Upstream sends no more warnings than this with one answer.
-const WARNINGS_MAX: usize = 64;
 
 impl Call {
     pub(crate) fn new(
@@ -107,15 +105,12 @@ impl Call {
     }
 
     pub(crate) fn warn(&self, text: impl Into<String>) {
-        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = text.into();
-        if warnings.len() < WARNINGS_MAX && !warnings.contains(&text) {
-            warnings.push(text);
-        }
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(text);
     }
 
     pub(crate) fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *warnings).into_texts()
     }
 
     /// Reads a request body as an object of this endpoint's kind: parsed, typed, defaulted.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::Rules;
 use crate::field::Path;
 use crate::json::Access;
+use crate::warning::Warnings;
 
 /// Rules, whether kube-apiserver accepts them, what it estimates and measures them to cost, and what
 /// it says of an object that they are applied to.
@@ -74,7 +75,7 @@ fn rules_are_judged_as_by_the_reference() {
             differences.push(format!("{rule}\n  estimate {} / {estimate}", case["estimate"]));
         }
         let mut errors = Vec::new();
-        rules.validate(&corpus["object"], None, &mut errors, &mut Vec::new());
+        rules.validate(&corpus["object"], None, &mut errors, &mut Warnings::default());
         let failed: Vec<String> = errors.iter().map(ToString::to_string).collect();
         if failed != texts(&case["failed"]) {
             differences.push(format!("{rule}\n  want {}\n  have {failed:?}", case["failed"]));
@@ -114,7 +115,7 @@ fn schemas_and_updates_are_judged_as_by_the_reference() {
             Ok(rules) => {
                 let mut errors = Vec::new();
                 if let Some(object) = case.get("obj") {
-                    rules.validate(object, case.get("old"), &mut errors, &mut Vec::new());
+                    rules.validate(object, case.get("old"), &mut errors, &mut Warnings::default());
                 }
                 failed.extend(errors.iter().map(ToString::to_string));
             }
@@ -140,7 +141,7 @@ fn judge(rule: &str) -> Result<Vec<String>, Vec<String>> {
     });
     let rules = compile(&schema)?;
     let mut errors = Vec::new();
-    rules.validate(&corpus["object"], None, &mut errors, &mut Vec::new());
+    rules.validate(&corpus["object"], None, &mut errors, &mut Warnings::default());
     Ok(errors.iter().map(ToString::to_string).collect())
 }
 
@@ -164,11 +165,11 @@ fn failures_of_unchanged_parts_are_warnings() {
         },
     }}});
     let rules = compile(&schema).unwrap();
-    let (mut errors, mut warnings) = (Vec::new(), Vec::new());
+    let (mut errors, mut warnings) = (Vec::new(), Warnings::default());
     let (new, old) = (json!({"spec": {"a": 1, "b": 2}}), json!({"spec": {"a": 1, "b": 1}}));
     rules.validate(&new, Some(&old), &mut errors, &mut warnings);
     assert_eq!(errors, []);
-    assert_eq!(warnings, ["spec.a: Invalid value: 1: failed rule: self > 1"]);
+    assert_eq!(warnings.into_texts(), ["spec.a: Invalid value: 1: failed rule: self > 1"]);
 }
 
 #[test]
@@ -224,7 +225,7 @@ fn evaluation_stops_at_its_budget() {
     let big = json!({"a": vec![0; 100_000]});
     let rules = compile(&schema).unwrap();
     let mut errors = Vec::new();
-    rules.validate(&json!({"l": items, "big": big}), None, &mut errors, &mut Vec::new());
+    rules.validate(&json!({"l": items, "big": big}), None, &mut errors, &mut Warnings::default());
     let shown = errors[0].to_string();
     assert!(shown.contains("operation cancelled: actual cost limit exceeded"), "{shown}");
 }

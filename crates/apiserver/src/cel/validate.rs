@@ -10,6 +10,7 @@ use super::rules::{Compiled, Rule};
 use super::schema::{ListKind, Node, Shape};
 use super::value::Val;
 use crate::field::{FieldError, FieldErrorKind, Path, go_value};
+use crate::warning::Warnings;
 
 /// What all rules of one object may cost together.
 const OBJECT_BUDGET: u64 = 10_000_000;
@@ -25,7 +26,7 @@ pub(super) fn validate(
     new: &Value,
     old: Option<&Value>,
     errors: &mut Vec<FieldError>,
-    warnings: &mut Vec<String>,
+    warnings: &mut Warnings,
 ) {
     let mut run = Run { compiled, budget: OBJECT_BUDGET, errors, warnings };
     let pair = old.map(|old| Pair { new, old, node: &compiled.root });
@@ -126,7 +127,7 @@ struct Run<'a, 'e> {
     compiled: &'a Compiled,
     budget: u64,
     errors: &'e mut Vec<FieldError>,
-    warnings: &'e mut Vec<String>,
+    warnings: &'e mut Warnings,
 }
 
 impl<'a> Run<'a, '_> {

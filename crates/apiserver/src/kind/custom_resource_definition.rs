@@ -17,15 +17,18 @@ pub(crate) mod precedence;
 mod spec;
 mod structural;
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 pub(crate) use self::definition::{Definition, PrinterColumn, ScalePaths, Scope, Version};
 use self::hoist::Hoisted;
 pub(crate) use self::naming::{TakenNames, accept_names, establish, is_condition_true};
 use super::{Kind, set_or_remove};
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, Path, go_quote};
 use crate::json::{Access, Object, object_mut};
 use crate::schema::unrecognised_format;
+use crate::warning::Warnings;
 
 /// The rules of the kind.
 #[derive(Debug, Clone, Copy, Default)]
@@ -101,13 +104,13 @@ impl Kind for CustomResourceDefinition {
         spec::names(accepted, &status.field("acceptedNames"), errors);
     }
 
-    fn warnings(&self, new: &Object, old: Option<&Object>) -> Vec<String> {
-        let known = old.map_or_else(Vec::new, unrecognised_formats);
-        unrecognised_formats(new)
-            .into_iter()
-            .filter(|format| !known.contains(format))
-            .map(|format| format!("unrecognized format {}", crate::field::go_quote(format)))
-            .collect()
+    fn warnings(&self, new: &Object, old: Option<&Object>) -> Warnings {
+        let known: HashSet<&str> = old.map(unrecognised_formats).into_iter().flatten().collect();
+        let unknown =
+            unrecognised_formats(new).into_iter().filter(|format| !known.contains(format));
+        let mut out = Warnings::default();
+        out.extend(unknown.map(|format| format!("unrecognized format {}", go_quote(format))));
+        out
     }
 }
 
@@ -178,14 +181,16 @@ fn stored_versions(obj: &Object, path: &Path<'_>, errors: &mut Vec<FieldError>) 
         return;
     }
     let versions = obj.at("spec").list("versions");
+    let declared: HashSet<&Value> = versions.iter().map(|version| version.at("name")).collect();
+    let known: HashSet<&Value> = stored.iter().collect();
     for version in versions.iter().filter(|v| v.flag("storage")) {
-        if !stored.contains(version.at("name")) {
+        if !known.contains(version.at("name")) {
             let detail = format!("must have the storage version {}", version.text("name"));
             errors.push(FieldError::invalid(path, all, detail));
         }
     }
     for (index, stored) in stored.iter().enumerate() {
-        if versions.iter().any(|v| v.at("name") == stored) {
+        if declared.contains(stored) {
             continue;
         }
         let name = stored.as_str().unwrap_or_default();

@@ -17,6 +17,7 @@ use super::{Kind, set_or_remove};
 use crate::field::{FieldError, Path, go_value};
 use crate::json::{Access, Object, object_mut};
 use crate::name;
+use crate::warning::Warnings;
 
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 const JOB_NAME: &str = "batch.kubernetes.io/job-name";
@@ -110,8 +111,8 @@ impl Kind for Job {
         status::validate(errors, new, old);
     }
 
-    fn warnings(&self, new: &Object, old: Option<&Object>) -> Vec<String> {
-        let mut out = Vec::new();
+    fn warnings(&self, new: &Object, old: Option<&Object>) -> Warnings {
+        let mut out = Warnings::default();
         let generation = |job: &Object| job.at("metadata").int("generation");
         match old {
             Some(old) if generation(old) == generation(new) => return out,
@@ -141,7 +142,7 @@ impl Kind for Job {
             );
         }
         let path = Path::new("spec");
-        out.extend(warning::warnings(&path.field("template"), spec.at("template"), true));
+        warning::warnings(&mut out, &path.field("template"), spec.at("template"), true);
         out
     }
 

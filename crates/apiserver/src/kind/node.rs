@@ -12,6 +12,7 @@ use super::{Kind, set_or_remove};
 use crate::field::{FieldError, Path, go_quote};
 use crate::json::{Access, Object, object_mut};
 use crate::name;
+use crate::warning::Warnings;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
@@ -85,8 +86,8 @@ impl Kind for Node {
         changes(errors, new, old);
     }
 
-    fn warnings(&self, new: &Object, _old: Option<&Object>) -> Vec<String> {
-        let mut out = Vec::new();
+    fn warnings(&self, new: &Object, _old: Option<&Object>) -> Warnings {
+        let mut out = Warnings::default();
         let spec = Path::new("spec");
         if !new.at("spec").at("configSource").is_null() {
             out.push(format!("{}: the feature is removed", spec.field("configSource")));

@@ -11,6 +11,7 @@ use crate::field::{FieldError, Path};
 use crate::json::{Access, Object, object_mut};
 use crate::name;
 use crate::quantity::Quantity;
+use crate::warning::Warnings;
 
 const ACCESS_MODES: [&str; 4] =
     ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
@@ -63,8 +64,8 @@ impl Kind for PersistentVolumeClaim {
         validate_status(errors, new);
     }
 
-    fn warnings(&self, new: &Object, _old: Option<&Object>) -> Vec<String> {
-        let mut out = Vec::new();
+    fn warnings(&self, new: &Object, _old: Option<&Object>) -> Warnings {
+        let mut out = Warnings::default();
         if new.at("metadata").at("annotations").get(CLASS_ANNOTATION).is_some() {
             let metadata = Path::new("metadata");
             let annotations = metadata.field("annotations");

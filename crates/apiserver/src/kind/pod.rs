@@ -31,6 +31,7 @@ use super::{Kind, set_or_remove};
 use crate::field::{FieldError, Path};
 use crate::json::{Access, Object, object_mut};
 use crate::name;
+use crate::warning::Warnings;
 
 /// Labels of field selectors, and where their values stand.
 const SELECTABLE: [&str; 9] = [
@@ -102,12 +103,12 @@ impl Kind for Pod {
         status::validate(errors, new, old);
     }
 
-    fn warnings(&self, new: &Object, old: Option<&Object>) -> Vec<String> {
+    fn warnings(&self, new: &Object, old: Option<&Object>) -> Warnings {
         // Updates are left alone: they are many, and seldom made by people.
+        let mut out = Warnings::default();
         if old.is_some() {
-            return Vec::new();
+            return out;
         }
-        let mut out = Vec::new();
         let texts = name::dns1123_label(new.at("metadata").text("name"));
         if !texts.is_empty() {
             out.push(format!(
@@ -117,8 +118,8 @@ impl Kind for Pod {
             ));
         }
         let root = Path::root();
-        out.extend(warning::warnings(&root, new, false));
-        out.extend(app_armor_warnings(new));
+        warning::warnings(&mut out, &root, new, false);
+        app_armor_warnings(&mut out, new);
         out
     }
 
@@ -274,14 +275,13 @@ fn app_armor_fields(obj: &mut Object) {
 }
 
 /// Said of each container whose annotation was turned into the field, or could not be.
-fn app_armor_warnings(pod: &Object) -> Vec<String> {
+fn app_armor_warnings(out: &mut Warnings, pod: &Object) {
     let annotations = pod.at("metadata").at("annotations");
     let spec = pod.at("spec");
     let metadata = Path::new("metadata");
     let path = metadata.field("annotations");
-    let mut out = Vec::new();
     if spec.at("os").text("name") == "windows" {
-        return out;
+        return;
     }
     each_container(spec, &Path::root(), |container, _| {
         let key = format!("{}{}", annotation::APP_ARMOR, container.text("name"));
@@ -295,7 +295,6 @@ fn app_armor_warnings(pod: &Object) -> Vec<String> {
             out.push(warning::app_armor_text(&path, &key));
         }
     });
-    out
 }
 
 /// Visits all containers, init ones first, with their paths below `spec_path`.

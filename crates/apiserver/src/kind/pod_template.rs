@@ -2,6 +2,7 @@
 
 use crate::field::{FieldError, Path};
 use crate::json::{Access, Object, object_mut};
+use crate::warning::Warnings;
 
 use super::Kind;
 use super::pod::{default, set_generation, template, warning};
@@ -29,12 +30,13 @@ impl Kind for PodTemplate {
         template::validate(errors, &Path::new("template"), obj.at("template"));
     }
 
-    fn warnings(&self, new: &Object, old: Option<&Object>) -> Vec<String> {
+    fn warnings(&self, new: &Object, old: Option<&Object>) -> Warnings {
+        let mut out = Warnings::default();
         let unchanged = old.is_some_and(|old| new.at("template") == old.at("template"));
-        if unchanged {
-            return Vec::new();
+        if !unchanged {
+            warning::warnings(&mut out, &Path::new("template"), new.at("template"), true);
         }
-        warning::warnings(&Path::new("template"), new.at("template"), true)
+        out
     }
 }
 

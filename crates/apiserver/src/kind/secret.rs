@@ -13,6 +13,7 @@ use super::Kind;
 use super::config_map::{MAX_SIZE, decoded_len, validate_immutability, validate_key};
 use crate::field::{FieldError, Path};
 use crate::json::{Access, Object, object_mut};
+use crate::warning::Warnings;
 
 const ACCOUNT_ANNOTATION: &str = "kubernetes.io/service-account.name";
 
@@ -58,13 +59,15 @@ impl Kind for Secret {
         self.validate(new, errors);
     }
 
-    fn warnings(&self, new: &Object, _old: Option<&Object>) -> Vec<String> {
+    fn warnings(&self, new: &Object, _old: Option<&Object>) -> Warnings {
+        let mut out = Warnings::default();
         if new.text("type") != "kubernetes.io/tls" {
-            return Vec::new();
+            return out;
         }
         let data = new.at("data");
         let pair = (decode(data.at("tls.crt")), decode(data.at("tls.key")));
-        pem::key_pair_fault(&pair.0, &pair.1).into_iter().collect()
+        out.extend(pem::key_pair_fault(&pair.0, &pair.1));
+        out
     }
 
     fn selectable_fields(&self) -> &'static [&'static str] {
@@ -223,11 +226,11 @@ mod tests {
         let obj =
             json!({"type": "kubernetes.io/tls", "data": {"tls.crt": "YQ==", "tls.key": "YQ=="}});
         assert_eq!(
-            Secret.warnings(obj.as_object().unwrap(), None),
+            Secret.warnings(obj.as_object().unwrap(), None).into_texts(),
             ["tls: failed to find any PEM data in certificate input"]
         );
         let obj = json!({"type": "Opaque"});
-        assert!(Secret.warnings(obj.as_object().unwrap(), None).is_empty());
+        assert!(Secret.warnings(obj.as_object().unwrap(), None).into_texts().is_empty());
         assert_eq!(Secret.selectable_field(obj.as_object().unwrap(), "type"), "Opaque");
     }
 }

@@ -19,6 +19,7 @@ use super::{Kind, set_or_remove};
 use crate::field::{FieldError, Path};
 use crate::json::{Access, Object, object_mut};
 use crate::name;
+use crate::warning::Warnings;
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
@@ -106,7 +107,7 @@ impl Kind for Service {
         load_balancer_status(errors, new, old);
     }
 
-    fn warnings(&self, new: &Object, _old: Option<&Object>) -> Vec<String> {
+    fn warnings(&self, new: &Object, _old: Option<&Object>) -> Warnings {
         warning::warnings(new)
     }
 

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::Kind;
 use crate::json::{Access, Object};
+use crate::warning::Warnings;
 
 const ENFORCE_MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
 
@@ -19,16 +20,18 @@ impl Kind for ServiceAccount {
         keep_secret_names(new);
     }
 
-    fn warnings(&self, new: &Object, old: Option<&Object>) -> Vec<String> {
+    fn warnings(&self, new: &Object, old: Option<&Object>) -> Warnings {
+        let mut out = Warnings::default();
         let enforces =
             |obj: &Object| obj.at("metadata").at("annotations").get(ENFORCE_MOUNTABLE).is_some();
         if !enforces(new) || old.is_some_and(enforces) {
-            return Vec::new();
+            return out;
         }
-        vec![format!(
+        out.push(format!(
             "metadata.annotations[{ENFORCE_MOUNTABLE}]: deprecated in v1.32+; prefer separate \
              namespaces to isolate access to mounted secrets"
-        )]
+        ));
+        out
     }
 }
 
@@ -67,9 +70,9 @@ mod tests {
             "metadata.annotations[kubernetes.io/enforce-mountable-secrets]: deprecated \
                         in v1.32+; prefer separate namespaces to isolate access to mounted secrets",
         ];
-        assert_eq!(ServiceAccount.warnings(enforcing, None), warning);
-        assert_eq!(ServiceAccount.warnings(enforcing, Some(plain)), warning);
-        assert!(ServiceAccount.warnings(enforcing, Some(enforcing)).is_empty());
-        assert!(ServiceAccount.warnings(plain, None).is_empty());
+        assert_eq!(ServiceAccount.warnings(enforcing, None).into_texts(), warning);
+        assert_eq!(ServiceAccount.warnings(enforcing, Some(plain)).into_texts(), warning);
+        assert!(ServiceAccount.warnings(enforcing, Some(enforcing)).into_texts().is_empty());
+        assert!(ServiceAccount.warnings(plain, None).into_texts().is_empty());
     }
 }

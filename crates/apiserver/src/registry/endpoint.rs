@@ -23,6 +23,7 @@ use crate::store::{Draft, Stored};
 use crate::table::{self, Printer};
 use crate::typed;
 use crate::verb::delete::{Propagation, finalizers_for};
+use crate::warning::Warnings;
 
 use super::builtin::Builtin;
 use super::custom::{self, Custom, CustomVersion};
@@ -43,7 +44,7 @@ pub(crate) struct Endpoint {
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) errors: Vec<FieldError>,
-    pub(crate) warnings: Vec<String>,
+    pub(crate) warnings: Warnings,
 }
 
 /// The two kinds of rules, with the version already chosen.
@@ -367,10 +368,10 @@ impl Endpoint {
         }
     }
 
-    pub(crate) fn warnings(&self, new: &Object, old: Option<&Object>) -> Vec<String> {
+    pub(crate) fn warnings(&self, new: &Object, old: Option<&Object>) -> Warnings {
         match self.rules() {
             Chosen::Builtin(builtin) => builtin.rules.warnings(new, old),
-            Chosen::Custom(_) => Vec::new(),
+            Chosen::Custom(_) => Warnings::default(),
         }
     }
 

@@ -89,7 +89,8 @@ pub(super) async fn store_new(
     if !found.errors.is_empty() {
         return Err(endpoint.invalid(&object, &name, &found.errors));
     }
-    for text in endpoint.warnings(&object, None).into_iter().chain(found.warnings) {
+    let warnings = endpoint.warnings(&object, None).into_texts();
+    for text in warnings.into_iter().chain(found.warnings.into_texts()) {
         call.warn(text);
     }
     call.check_depth(&object)?;

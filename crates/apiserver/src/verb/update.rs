@@ -117,9 +117,10 @@ pub(crate) async fn replace(
         return Err(endpoint.invalid(&new, current.name(), &found.errors));
     }
     if call.path.subresource.is_empty() {
-        endpoint.warnings(&new, Some(&old)).into_iter().for_each(|text| call.warn(text));
+        let warnings = endpoint.warnings(&new, Some(&old)).into_texts();
+        warnings.into_iter().for_each(|text| call.warn(text));
     }
-    found.warnings.into_iter().for_each(|text| call.warn(text));
+    found.warnings.into_texts().into_iter().for_each(|text| call.warn(text));
     call.check_depth(&new)?;
     admission::validate(call, Admission::Update, Some(&new), Some(&old), options.dry_run).await?;
     store(call, current, &old, new, options).await

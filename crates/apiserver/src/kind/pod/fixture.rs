@@ -29,7 +29,7 @@ pub(crate) fn run_creates(kind: &dyn Kind, cases: &str, admit: Admit) {
             kind.prepare_create(&mut obj);
             kind.validate(&obj, &mut errors);
         });
-        let warnings = kind.warnings(&obj, None);
+        let warnings = kind.warnings(&obj, None).into_texts();
         check(&mut failed, case, &outcome, obj, &errors, &warnings);
     }
     assert!(failed.is_empty(), "{} of {}:\n{}", failed.len(), cases.len(), failed.join("\n"));
@@ -52,7 +52,8 @@ pub(crate) fn run_updates(kind: &dyn Kind, cases: &str, admit: AdmitUpdate) {
                 kind.validate_update(&new, &old, &mut errors);
             })
         };
-        let warnings = if status { Vec::new() } else { kind.warnings(&new, Some(&old)) };
+        let warnings =
+            if status { Vec::new() } else { kind.warnings(&new, Some(&old)).into_texts() };
         check(&mut failed, case, &outcome, new, &errors, &warnings);
     }
     assert!(failed.is_empty(), "{} of {}:\n{}", failed.len(), cases.len(), failed.join("\n"));

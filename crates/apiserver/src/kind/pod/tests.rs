@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::fixture::{run_creates, run_updates};
 use super::*;
+use crate::warning::Warnings;
 
 /// The ServiceAccount `default` exists, no other does; nor any class of priority or runtime.
 fn admit(pod: &mut Object, case: &Value) -> Result<(), String> {
@@ -61,7 +62,7 @@ impl Kind for Gated {
         Pod.validate(obj, errors);
     }
 
-    fn warnings(&self, new: &Object, old: Option<&Object>) -> Vec<String> {
+    fn warnings(&self, new: &Object, old: Option<&Object>) -> Warnings {
         Pod.warnings(new, old)
     }
 }

@@ -1,9 +1,19 @@
 //! What is allowed in a Pod but probably not meant: texts for `Warning` headers.
+//!
+//! Some rules speak of every pair of elements that is in each other's way. Those pairs are found through
+//! an index (`port_clash`, `path_overlap`), so that pairs of which nothing is said cost nothing, and
+//! the search ends when the answer is full.
 
+mod path_overlap;
+mod port_clash;
+
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
+use self::path_overlap::SeenPaths;
+use self::port_clash::TakenPorts;
 use super::super::address;
 use super::super::persistent_volume_claim;
 use super::scheduling::{PREFERRED, REQUIRED};
@@ -12,6 +22,7 @@ use super::{annotation, each_container};
 use crate::field::{Path, go_quote};
 use crate::json::Access;
 use crate::name;
+use crate::warning::Warnings;
 
 const NODE_LABELS: [(&str, &str); 8] = [
     ("beta.kubernetes.io/arch", r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#),
@@ -67,12 +78,11 @@ const VOLUMES: [(&str, &str, &str); 9] = [
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
 /// The warnings about a Pod (`root` is the root) or about a template below `root`.
-pub(crate) fn warnings(root: &Path<'_>, pod: &impl Access, is_template: bool) -> Vec<String> {
+pub(crate) fn warnings(out: &mut Warnings, root: &Path<'_>, pod: &impl Access, is_template: bool) {
     let (metadata_path, spec_path) = (root.field("metadata"), root.field("spec"));
     let annotations_path = metadata_path.field("annotations");
     let (spec, annotations) = (pod.at("spec"), pod.at("metadata").at("annotations"));
-    let mut out = Vec::new();
-    node_labels(&mut out, &spec_path, spec);
+    node_labels(out, &spec_path, spec);
     let constraints = spec_path.field("topologySpreadConstraints");
     for (i, constraint) in spec.list("topologySpreadConstraints").iter().enumerate() {
         let at = constraints.index(i);
@@ -89,9 +99,9 @@ pub(crate) fn warnings(root: &Path<'_>, pod: &impl Access, is_template: bool) ->
             out.push(format!("{}: {text}", annotations_path.key(key)));
         }
     }
-    volumes(&mut out, &spec_path.field("volumes"), spec.list("volumes"));
+    volumes(out, &spec_path.field("volumes"), spec.list("volumes"));
     for volume in spec.list("volumes") {
-        overlapping_paths(&mut out, volume);
+        overlapping_paths(out, volume);
     }
     let duplicates = [("hostAliases", "ip"), ("imagePullSecrets", "name")];
     for (list, member) in duplicates {
@@ -112,34 +122,33 @@ pub(crate) fn warnings(root: &Path<'_>, pod: &impl Access, is_template: bool) ->
             out.push(format!("{}: invalid empty name \"\"", at.field("name")));
         }
     }
-    fractions(&mut out, &spec_path.field("overhead"), spec.at("overhead"));
-    seccomp(&mut out, &annotations_path, annotations, spec, annotation::SECCOMP_POD);
+    fractions(out, &spec_path.field("overhead"), spec.at("overhead"));
+    seccomp(out, &annotations_path, annotations, spec, annotation::SECCOMP_POD);
     each_container(spec, &spec_path, |container, path| {
         let key = format!("{}{}", annotation::SECCOMP_CONTAINER, container.text("name"));
-        seccomp(&mut out, &annotations_path, annotations, container, &key);
+        seccomp(out, &annotations_path, annotations, container, &key);
         if is_template {
-            app_armor(&mut out, &annotations_path, annotations, spec, container);
+            app_armor(out, &annotations_path, annotations, spec, container);
         }
         let resources = path.field("resources");
         let limits = container.at("resources").at("limits");
         let requests = container.at("resources").at("requests");
         let (limits_path, requests_path) = (resources.field("limits"), resources.field("requests"));
         for name in ["memory", "ephemeral-storage"] {
-            fraction(&mut out, &limits_path, limits, name);
-            fraction(&mut out, &requests_path, requests, name);
+            fraction(out, &limits_path, limits, name);
+            fraction(out, &requests_path, requests, name);
         }
-        hidden_variables(&mut out, &path.field("env"), container.list("env"));
+        hidden_variables(out, &path.field("env"), container.list("env"));
     });
-    ports(&mut out, &spec_path, spec);
+    ports(out, &spec_path, spec);
     if spec.int("terminationGracePeriodSeconds").is_some_and(|period| period < 0) {
         out.push(format!(
             "{}: must be >= 0; negative values are invalid and will be treated as 1",
             spec_path.field("terminationGracePeriodSeconds")
         ));
     }
-    affinity_selectors(&mut out, &spec_path.field("affinity"), spec.at("affinity"));
-    addresses(&mut out, &spec_path, spec);
-    out
+    affinity_selectors(out, &spec_path.field("affinity"), spec.at("affinity"));
+    addresses(out, &spec_path, spec);
 }
 
 /// What to say about a label of a node that has a newer name.
@@ -147,7 +156,7 @@ pub(crate) fn deprecated_node_label(key: &str) -> Option<&'static str> {
     NODE_LABELS.iter().find(|(label, _)| *label == key).map(|(_, text)| *text)
 }
 
-fn node_labels(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
+fn node_labels(out: &mut Warnings, path: &Path<'_>, spec: &Value) {
     let selector = path.field("nodeSelector");
     for (key, _) in spec.entries("nodeSelector") {
         if let Some(text) = deprecated_node_label(key) {
@@ -169,7 +178,7 @@ fn node_labels(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
     }
 }
 
-fn selector_term(out: &mut Vec<String>, path: &Path<'_>, term: &Value, check_values: bool) {
+fn selector_term(out: &mut Warnings, path: &Path<'_>, term: &Value, check_values: bool) {
     let expressions = path.field("matchExpressions");
     for (i, expression) in term.list("matchExpressions").iter().enumerate() {
         let at = expressions.index(i);
@@ -190,7 +199,7 @@ fn selector_term(out: &mut Vec<String>, path: &Path<'_>, term: &Value, check_val
     }
 }
 
-fn volumes(out: &mut Vec<String>, path: &Path<'_>, volumes: &[Value]) {
+fn volumes(out: &mut Warnings, path: &Path<'_>, volumes: &[Value]) {
     for (i, volume) in volumes.iter().enumerate() {
         let at = path.index(i);
         for (kind, shown, text) in VOLUMES {
@@ -210,7 +219,7 @@ fn volumes(out: &mut Vec<String>, path: &Path<'_>, volumes: &[Value]) {
     }
 }
 
-fn seccomp(out: &mut Vec<String>, path: &Path<'_>, annotations: &Value, holder: &Value, key: &str) {
+fn seccomp(out: &mut Warnings, path: &Path<'_>, annotations: &Value, holder: &Value, key: &str) {
     let profile = holder.at("securityContext").at("seccompProfile");
     if profile.is_null() && annotations.get(key).is_some() {
         let text = r#"non-functional in v1.27+; use the "seccompProfile" field instead"#;
@@ -220,7 +229,7 @@ fn seccomp(out: &mut Vec<String>, path: &Path<'_>, annotations: &Value, holder: 
 
 /// For Pods this is said when the annotation is turned into the field.
 fn app_armor(
-    out: &mut Vec<String>,
+    out: &mut Warnings,
     path: &Path<'_>,
     annotations: &Value,
     spec: &Value,
@@ -244,13 +253,13 @@ pub(super) fn app_armor_text(path: &Path<'_>, key: &str) -> String {
     format!("{}: {text}", path.key(key))
 }
 
-fn fractions(out: &mut Vec<String>, path: &Path<'_>, list: &Value) {
+fn fractions(out: &mut Warnings, path: &Path<'_>, list: &Value) {
     for name in ["memory", "ephemeral-storage"] {
         fraction(out, path, list, name);
     }
 }
 
-fn fraction(out: &mut Vec<String>, path: &Path<'_>, list: &Value, name: &str) {
+fn fraction(out: &mut Warnings, path: &Path<'_>, list: &Value, name: &str) {
     if let Some(amount) = fractional(list.at(name)) {
         out.push(fraction_text(&path.key(name), &amount));
     }
@@ -261,7 +270,7 @@ pub(crate) fn fraction_text(path: &Path<'_>, amount: &str) -> String {
     format!("{path}: fractional byte value {shown} is invalid, must be an integer")
 }
 
-fn hidden_variables(out: &mut Vec<String>, path: &Path<'_>, vars: &[Value]) {
+fn hidden_variables(out: &mut Warnings, path: &Path<'_>, vars: &[Value]) {
     let mut seen = HashSet::new();
     for (i, var) in vars.iter().enumerate() {
         let name = var.text("name");
@@ -282,13 +291,14 @@ fn hidden_variables(out: &mut Vec<String>, path: &Path<'_>, vars: &[Value]) {
     }
 }
 
-fn ports(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
-    let mut taken: HashMap<(i64, &str), Vec<(String, &Value)>> = HashMap::new();
-    let mut names: HashMap<&str, String> = HashMap::new();
-    let mut later = Vec::new();
+fn ports(out: &mut Warnings, path: &Path<'_>, spec: &Value) {
+    let mut taken: HashMap<(i64, &str), TakenPorts<'_>> = HashMap::new();
     each_container(spec, path, |container, path| {
         let ports = path.field("ports");
         for (i, port) in container.list("ports").iter().enumerate() {
+            if out.is_full() {
+                return;
+            }
             let at = ports.index(i).to_string();
             let (ip, host) = (port.text("hostIP"), port.int("hostPort").unwrap_or_default());
             let number = port.int("containerPort").unwrap_or_default();
@@ -301,40 +311,41 @@ fn ports(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
                 ));
             }
             let others = taken.entry((number, port.text("protocol"))).or_default();
-            for (other_path, other) in others.iter() {
-                let other_ip = other.text("hostIP");
-                let other_host = other.int("hostPort").unwrap_or_default();
-                if ip == other_ip && host == other_host {
-                    out.push(format!("{at}: duplicate port definition with {other_path}"));
-                } else if host == 0 || other_host == 0 {
-                    out.push(format!("{at}: overlapping port definition with {other_path}"));
-                } else if host == other_host && ip.is_empty() != other_ip.is_empty() {
-                    out.push(format!(
-                        "{at}: dangerously ambiguous port definition with {other_path}"
-                    ));
-                }
+            for (clash, other) in others.clashes(host, ip) {
+                out.push(format!("{at}: {} port definition with {other}", clash.word()));
             }
-            others.push((at.clone(), port));
+            others.add(at, host, ip);
+        }
+    });
+    port_names(out, path, spec);
+}
+
+fn port_names(out: &mut Warnings, path: &Path<'_>, spec: &Value) {
+    let mut names: HashMap<&str, String> = HashMap::new();
+    each_container(spec, path, |container, path| {
+        let ports = path.field("ports");
+        for (i, port) in container.list("ports").iter().enumerate() {
             let name = port.text("name");
-            if name.is_empty() {
+            if name.is_empty() || out.is_full() {
                 continue;
             }
-            match names.get(name) {
-                Some(other) => later.push(format!(
-                    "{at}: duplicate port name {} with {other}, services and probes that select \
+            match names.entry(name) {
+                Entry::Occupied(other) => out.push(format!(
+                    "{}: duplicate port name {} with {other}, services and probes that select \
                      ports by name will use {other}",
-                    go_quote(name)
+                    ports.index(i),
+                    go_quote(name),
+                    other = other.get(),
                 )),
-                None => {
-                    names.insert(name, at);
+                Entry::Vacant(vacant) => {
+                    vacant.insert(ports.index(i).to_string());
                 }
             }
         }
     });
-    out.append(&mut later);
 }
 
-fn affinity_selectors(out: &mut Vec<String>, path: &Path<'_>, affinity: &Value) {
+fn affinity_selectors(out: &mut Warnings, path: &Path<'_>, affinity: &Value) {
     for kind in ["podAffinity", "podAntiAffinity"] {
         let at = path.field(kind);
         let required = at.field(REQUIRED);
@@ -355,7 +366,7 @@ fn affinity_selectors(out: &mut Vec<String>, path: &Path<'_>, affinity: &Value) 
     }
 }
 
-fn addresses(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
+fn addresses(out: &mut Warnings, path: &Path<'_>, spec: &Value) {
     let dns = path.field("dnsConfig");
     let servers = dns.field("nameservers");
     for (i, server) in spec.at("dnsConfig").list("nameservers").iter().enumerate() {
@@ -369,7 +380,7 @@ fn addresses(out: &mut Vec<String>, path: &Path<'_>, spec: &Value) {
 }
 
 /// Files of one volume that hide each other.
-fn overlapping_paths(out: &mut Vec<String>, volume: &Value) {
+fn overlapping_paths(out: &mut Warnings, volume: &Value) {
     let volume_name = go_quote(volume.text("name"));
     for (kind, word, name_member) in [
         ("configMap", "ConfigMap", "name"),
@@ -381,68 +392,52 @@ fn overlapping_paths(out: &mut Vec<String>, volume: &Value) {
             "" => word.to_owned(),
             member => format!("{word} {}", go_quote(source.text(member))),
         };
-        let mut seen = Vec::new();
+        let mut seen = SeenPaths::default();
         for item in source.list("items") {
-            for overlap in overlaps(&mut seen, item.text("path"), String::new()) {
+            if out.is_full() {
+                return;
+            }
+            for overlap in seen.overlaps(item.text("path"), "") {
                 out.push(format!(
                     "volume {volume_name} ({described}): overlapping paths: {overlap}"
                 ));
             }
         }
     }
-    let mut seen = Vec::new();
+    let mut seen = SeenPaths::default();
     for source in volume.at("projected").list("sources") {
+        if out.is_full() {
+            return;
+        }
         if source.as_object().is_some_and(serde_json::Map::is_empty) {
             out.push(format!("volume {volume_name} (Projected) has no sources provided"));
         }
-        for (path, from) in projected_paths(source) {
-            for overlap in overlaps(&mut seen, path, from) {
+        let (paths, from) = projected_paths(source);
+        for path in paths {
+            if out.is_full() {
+                return;
+            }
+            for overlap in seen.overlaps(path, &from) {
                 out.push(format!("volume {volume_name} (Projected): overlapping paths: {overlap}"));
             }
         }
     }
 }
 
-fn projected_paths(source: &Value) -> Vec<(&str, String)> {
-    let keys = |kind: &str, word: &str| {
-        let items = source.at(kind).list("items").iter().map(|item| item.text("path"));
-        let from = format!("{word} {}", go_quote(source.at(kind).text("name")));
-        items.map(|path| (path, from.clone())).collect::<Vec<_>>()
-    };
-    if !source.at("configMap").list("items").is_empty() {
-        return keys("configMap", "ConfigMap");
-    }
-    if !source.at("secret").list("items").is_empty() {
-        return keys("secret", "Secret");
+/// The files of one source of a projected volume, and what the source is called.
+fn projected_paths(source: &Value) -> (Vec<&str>, String) {
+    for (kind, word) in [("configMap", "ConfigMap"), ("secret", "Secret")] {
+        let items = source.at(kind).list("items");
+        if !items.is_empty() {
+            let from = format!("{word} {}", go_quote(source.at(kind).text("name")));
+            return (items.iter().map(|item| item.text("path")).collect(), from);
+        }
     }
     let downward = source.at("downwardAPI").list("items");
     if !downward.is_empty() {
-        let paths = downward.iter().map(|item| item.text("path"));
-        return paths.map(|path| (path, "DownwardAPI".to_owned())).collect();
+        let paths = downward.iter().map(|item| item.text("path")).collect();
+        return (paths, "DownwardAPI".to_owned());
     }
-    match source.at("serviceAccountToken").get("path").and_then(Value::as_str) {
-        Some(path) => vec![(path, "ServiceAccountToken".to_owned())],
-        None => Vec::new(),
-    }
-}
-
-fn overlaps<'a>(seen: &mut Vec<(&'a str, String)>, path: &'a str, from: String) -> Vec<String> {
-    let path = path.trim_end_matches('/');
-    let show = |(path, from): &(&str, String)| match from.as_str() {
-        "" => go_quote(path),
-        from => format!("{} ({from})", go_quote(path)),
-    };
-    let below = |inner: &str, outer: &str| {
-        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    let this = (path, from);
-    let mut found = Vec::new();
-    if !path.is_empty() {
-        let hit = seen
-            .iter()
-            .filter(|(other, _)| !other.is_empty() && (below(other, path) || below(path, other)));
-        found.extend(hit.map(|other| format!("{} with {}", show(&this), show(other))));
-    }
-    seen.push(this);
-    found
+    let token = source.at("serviceAccountToken").get("path").and_then(Value::as_str);
+    (token.into_iter().collect(), "ServiceAccountToken".to_owned())
 }

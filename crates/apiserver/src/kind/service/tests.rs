@@ -5,6 +5,7 @@ use super::allocation::{
     allocate_cluster_ip, allocate_node_ports, begin_create, begin_update, node_ports,
 };
 use super::*;
+use crate::warning::Warnings;
 
 /// The pools of the server that the cases were recorded on, in its dry-run mode. Errors of this
 /// step are told as if validation had found them, so they are put where it finds them again.
@@ -48,7 +49,7 @@ impl Kind for Allocated {
         Service.validate_status_update(new, old, errors);
     }
 
-    fn warnings(&self, new: &Object, old: Option<&Object>) -> Vec<String> {
+    fn warnings(&self, new: &Object, old: Option<&Object>) -> Warnings {
         Service.warnings(new, old)
     }
 }

@@ -4,9 +4,10 @@ use super::super::address;
 use super::{TOPOLOGY_HINTS, TOPOLOGY_MODE};
 use crate::field::Path;
 use crate::json::{Access, Object};
+use crate::warning::Warnings;
 
-pub(super) fn warnings(service: &Object) -> Vec<String> {
-    let mut out = Vec::new();
+pub(super) fn warnings(service: &Object) -> Warnings {
+    let mut out = Warnings::default();
     let spec = service.at("spec");
     let path = Path::new("spec");
     let kind = spec.text("type");
@@ -15,7 +16,7 @@ pub(super) fn warnings(service: &Object) -> Vec<String> {
             "annotation {TOPOLOGY_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead"
         ));
     }
-    let check = |out: &mut Vec<String>, member: &str| {
+    let check = |out: &mut Warnings, member: &str| {
         let at = path.field(member);
         for (i, ip) in spec.list(member).iter().enumerate() {
             out.extend(address::ip_warning(&at.index(i), ip.as_str().unwrap_or_default()));
