@@ -1,6 +1,6 @@
 //! ClusterRoles whose rules are gathered from other ClusterRoles by their labels.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Deserialize;
 
@@ -67,17 +67,19 @@ pub fn aggregated_rules<'a>(
     others.sort_unstable_by(|a, b| a.name.cmp(&b.name));
 
     let mut gathered: Vec<PolicyRule> = Vec::new();
+    let mut known: HashSet<&PolicyRule> = HashSet::new();
     for selector in selectors {
-        for other in &others {
-            if !selector.matches(&other.labels)? {
-                continue;
-            }
-            for rule in &other.rules {
-                if !gathered.contains(rule) {
-                    gathered.push(rule.clone());
-                }
+        // A role that was gathered once has nothing to add.
+        let mut left = Vec::with_capacity(others.len());
+        for other in others {
+            if selector.matches(&other.labels)? {
+                let new = other.rules.iter().filter(|rule| known.insert(*rule));
+                gathered.extend(new.cloned());
+            } else {
+                left.push(other);
             }
         }
+        others = left;
     }
     Ok(Some(gathered))
 }

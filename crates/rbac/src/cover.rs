@@ -1,34 +1,75 @@
 //! Whether the rules that somebody holds cover the rules that they want to grant.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::rule::{Piece, PolicyRule, Target};
+use crate::rule::{ALL, Piece, PolicyRule, Target};
 
 /// Rules are compared piece by piece, and a rule has as many pieces as the product of its lists:
 /// a small body could ask for trillions. Past this many, rules count as not covered.
 const MOST_PIECES: usize = 100_000;
+/// Each piece is compared with the rules that are held, which may be as many. Past this many comparisons
+/// of single values, what is left counts as not covered.
+const MOST_COMPARISONS: usize = 50_000_000;
 
 /// The parts of `requested` that no rule of `owned` covers, broken down to single values; nothing if
 /// all of it is covered.
 ///
 /// Each part must be covered by one rule on its own: rules don't add up inside a part.
 pub fn uncovered<R: Borrow<PolicyRule>>(owned: &[R], requested: &[PolicyRule]) -> Vec<PolicyRule> {
+    let owned = OwnedRules::new(owned.iter().map(Borrow::borrow));
     let mut missing = Vec::new();
-    let mut budget = MOST_PIECES;
+    let mut pieces = MOST_PIECES;
+    let mut comparisons = MOST_COMPARISONS;
     for rule in requested {
-        let Some(rest) = budget.checked_sub(piece_count(rule)) else {
+        let Some(rest) = pieces.checked_sub(piece_count(rule)) else {
             missing.push(rule.clone());
             continue;
         };
-        budget = rest;
+        pieces = rest;
         each_piece(rule, |piece| {
-            if !owned.iter().any(|own| own.borrow().covers(&piece)) {
+            if !owned.covers(&piece, &mut comparisons) {
                 missing.push(piece.to_rule());
             }
         });
     }
     missing
+}
+
+/// What somebody holds, each rule once, by the verbs that it allows.
+struct OwnedRules<'a> {
+    by_verb: HashMap<&'a str, Vec<&'a PolicyRule>>,
+}
+
+impl<'a> OwnedRules<'a> {
+    fn new(rules: impl Iterator<Item = &'a PolicyRule>) -> Self {
+        let mut seen = HashSet::new();
+        let mut by_verb: HashMap<&str, Vec<&PolicyRule>> = HashMap::new();
+        for rule in rules.filter(|rule| seen.insert(*rule)) {
+            let verbs: HashSet<&str> = rule.verbs.iter().map(String::as_str).collect();
+            for verb in verbs {
+                by_verb.entry(verb).or_default().push(rule);
+            }
+        }
+        Self { by_verb }
+    }
+
+    fn covers(&self, piece: &Piece<'_>, comparisons: &mut usize) -> bool {
+        let with = |verb: &str| self.by_verb.get(verb).into_iter().flatten();
+        with(ALL).chain(with(piece.verb)).any(|rule| {
+            let Some(rest) = comparisons.checked_sub(value_count(rule)) else { return false };
+            *comparisons = rest;
+            rule.covers(piece)
+        })
+    }
+}
+
+fn value_count(rule: &PolicyRule) -> usize {
+    rule.verbs.len()
+        + rule.api_groups.len()
+        + rule.resources.len()
+        + rule.resource_names.len()
+        + rule.non_resource_urls.len()
 }
 
 fn piece_count(rule: &PolicyRule) -> usize {

@@ -5,7 +5,7 @@ mod index;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -125,6 +125,8 @@ impl Policy {
             name: SUPERUSER_GROUP.to_owned(),
             namespace: String::new(),
         }];
+        let first = subjects[0].clone();
+        let mut known = HashSet::from([&first]);
         let bindings = self.indexes(request.namespace).flat_map(BindingIndex::all);
         for binding in bindings {
             let rules = self.rules_of(&binding.role_ref, &binding.namespace).unwrap_or_default();
@@ -132,7 +134,7 @@ impl Policy {
                 continue;
             }
             for subject in &binding.subjects {
-                if !subjects.contains(subject) {
+                if known.insert(subject) {
                     subjects.push(subject.clone());
                 }
             }

@@ -8,7 +8,7 @@ use crate::quote::QuotedList;
 use crate::request::Attributes;
 
 /// Matches every verb, group, resource or path.
-const ALL: &str = "*";
+pub(crate) const ALL: &str = "*";
 
 /// A rule of a Role or ClusterRole: these verbs on these resources, or on these paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
