@@ -12,6 +12,10 @@ use super::{PatchError, json_type};
 /// Upstream's limits: operations in one patch, and bytes that its `copy` operations may add.
 const MAX_OPERATIONS: usize = 10_000;
 const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
+/// How many values one patch may displace: an insertion moves what is behind it in its list, and a
+/// `move` looks at all that it takes along. A patch of ten thousand operations on a list of ten
+/// thousand elements is within it; ten thousand on a million would take a minute.
+const MAX_DISPLACED: usize = 100_000_000;
 
 /// How deep an object may be nested. Bodies are parsed to this depth; a patch must not get around
 /// that by moving values into each other.
@@ -23,14 +27,19 @@ const MAX_DEPTH: usize = 128;
 /// If the patch is malformed or too long, or if one of its operations does not apply.
 pub(crate) fn apply(target: &mut Value, patch: &Value) -> Result<(), PatchError> {
     let operations = operations(patch)?;
-    let mut copied = 0;
+    let mut spent = Spent::default();
     for operation in operations {
         if let Some(operation) = operation {
-            apply_one(target, operation, &mut copied)
+            apply_one(target, operation, &mut spent)
         } else {
             Err("Unexpected kind: unknown".to_owned())
         }
         .map_err(|reason| PatchError::Rejected { reason })?;
+        if spent.displaced > MAX_DISPLACED {
+            return Err(PatchError::TooLarge(format!(
+                "The operations of a JSON patch may displace {MAX_DISPLACED} values in all"
+            )));
+        }
     }
     Ok(())
 }
@@ -49,6 +58,13 @@ pub(crate) fn unknown_fields(patch: &Value) -> Vec<String> {
 }
 
 type Operation = Map<String, Value>;
+
+/// What the operations of a patch have cost so far.
+#[derive(Debug, Default)]
+struct Spent {
+    copied_bytes: usize,
+    displaced: usize,
+}
 
 fn operations(patch: &Value) -> Result<Vec<Option<&Operation>>, PatchError> {
     let undecodable = |found: &Value, wanted: &str| {
@@ -95,13 +111,13 @@ fn operations(patch: &Value) -> Result<Vec<Option<&Operation>>, PatchError> {
     Ok(operations)
 }
 
-fn apply_one(root: &mut Value, operation: &Operation, copied: &mut usize) -> Result<(), String> {
+fn apply_one(root: &mut Value, operation: &Operation, spent: &mut Spent) -> Result<(), String> {
     let text = |name: &str| operation.get(name).and_then(Value::as_str);
     let need = |name: &str| text(name).ok_or_else(|| format!("operation missing {name} field"));
     let value = operation.get("value").unwrap_or(&Value::Null);
     match text("op").unwrap_or("unknown") {
-        "add" => Place::find(root, need("path")?)?.add(value.clone()),
-        "remove" => Place::find(root, need("path")?)?.remove().map(drop),
+        "add" => Place::find(root, need("path")?)?.add(value.clone(), spent),
+        "remove" => Place::find(root, need("path")?)?.remove(spent).map(drop),
         "replace" => match need("path")? {
             "" if value.is_object() || value.is_array() => {
                 *root = value.clone();
@@ -116,17 +132,18 @@ fn apply_one(root: &mut Value, operation: &Operation, copied: &mut usize) -> Res
             if found == value { Ok(()) } else { Err(format!("testing value {path} failed")) }
         }
         "move" => {
-            let moved = Place::find(root, need("from")?)?.remove()?;
-            Place::find(root, need("path")?)?.add(moved)
+            let moved = Place::find(root, need("from")?)?.remove(spent)?;
+            spent.displaced += value_count(&moved);
+            Place::find(root, need("path")?)?.add(moved, spent)
         }
         "copy" => {
             let copy = Place::find(root, need("from")?)?.get()?.clone();
             let place = Place::find(root, need("path")?)?;
-            *copied += copy.to_string().len();
-            if *copied > MAX_COPIED_BYTES {
+            spent.copied_bytes += copy.to_string().len();
+            if spent.copied_bytes > MAX_COPIED_BYTES {
                 return Err(format!("copies of more than {MAX_COPIED_BYTES} bytes"));
             }
-            place.add(copy)
+            place.add(copy, spent)
         }
         other => Err(format!("Unexpected kind: {other}")),
     }
@@ -183,7 +200,7 @@ impl<'v> Place<'v> {
         }
     }
 
-    fn add(self, value: Value) -> Result<(), String> {
+    fn add(self, value: Value, spent: &mut Spent) -> Result<(), String> {
         self.check_depth(&value)?;
         match self.container {
             Container::Object(members) => {
@@ -193,6 +210,7 @@ impl<'v> Place<'v> {
             Container::List(items) => {
                 // Counted as if the new element were there already.
                 let index = existing_index(items.len() + 1, &self.key)?;
+                spent.displaced += items.len() - index;
                 items.insert(index, value);
             }
         }
@@ -213,13 +231,14 @@ impl<'v> Place<'v> {
         Ok(())
     }
 
-    fn remove(self) -> Result<Value, String> {
+    fn remove(self, spent: &mut Spent) -> Result<Value, String> {
         match self.container {
             Container::Object(members) => members
                 .remove(&self.key)
                 .ok_or_else(|| format!("Unable to remove nonexistent key: {}", self.key)),
             Container::List(items) => {
                 let index = existing_index(items.len(), &self.key)?;
+                spent.displaced += items.len() - index;
                 Ok(items.remove(index))
             }
         }
@@ -239,6 +258,14 @@ fn depth(value: &Value) -> usize {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
         Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
         _ => 0,
+    }
+}
+
+fn value_count(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(value_count).sum::<usize>(),
+        Value::Object(members) => 1 + members.values().map(value_count).sum::<usize>(),
+        _ => 1,
     }
 }
 

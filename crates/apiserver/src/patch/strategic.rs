@@ -6,6 +6,8 @@
 
 mod list;
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use self::list::{Elements, merge_lists, order_elements};
@@ -225,7 +227,8 @@ fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), PatchErr
     let Value::Array(keys) = keys else {
         return Err(bad_format("retainKeys"));
     };
-    let listed = |name: &str| keys.iter().any(|key| key == name);
+    let keys: HashSet<&str> = keys.iter().filter_map(Value::as_str).collect();
+    let listed = |name: &str| keys.contains(name);
     let stray = patch.iter().any(|(name, value)| {
         !value.is_null()
             && !name.starts_with(DELETE_FROM_LIST)

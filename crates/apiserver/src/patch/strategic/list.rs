@@ -97,6 +97,7 @@ fn apply_directives(
     merge_key: &str,
 ) -> Result<(Vec<Value>, Vec<Value>), PatchError> {
     let mut plain = Vec::with_capacity(patch.len());
+    let mut deleted: HashSet<Value> = HashSet::new();
     let mut replace = false;
     for item in patch {
         let Some(directive) = item.get(DIRECTIVE) else {
@@ -108,7 +109,7 @@ fn apply_directives(
                 let Some(key) = item.get(merge_key) else {
                     return Err(no_merge_key(&item, merge_key));
                 };
-                original.retain(|element| element.get(merge_key) != Some(key));
+                deleted.insert(key.clone());
             }
             Some("replace") => replace = true,
             Some("merge") => {
@@ -124,6 +125,8 @@ fn apply_directives(
             }
         }
     }
+    let is_deleted = |item: &Value| item.get(merge_key).is_some_and(|key| deleted.contains(key));
+    original.retain(|item| !is_deleted(item));
     Ok(if replace { (plain, Vec::new()) } else { (original, plain) })
 }
 
