@@ -10,12 +10,24 @@ use super::eval::Fault;
 /// Go refuses to repeat more often.
 const MAX_REPEAT: u32 = 1000;
 
+/// Longer than the longest `:^name:` of a named class.
+const MAX_CLASS_NAME: usize = 16;
+
+/// Longer patterns make larger programs than are compiled.
+const MAX_PATTERN_BYTES: usize = 512 << 10;
+/// Each takes kilobytes before the size of the program is known.
+const MAX_UNICODE_CLASSES: usize = 1_000;
+
 /// Compiled programs larger than this are refused.
 const SIZE_LIMIT: usize = 16 << 20;
 
 pub(super) fn compile(pattern: &str) -> Result<Regex, Fault> {
     let wrong = |what: &str| Fault::new(format!("error parsing regexp: {what}: `{pattern}`"));
     let translated = translate(pattern).map_err(wrong)?;
+    let classes = translated.matches(r"\p").chain(translated.matches(r"\P")).count();
+    if translated.len() > MAX_PATTERN_BYTES || classes > MAX_UNICODE_CLASSES {
+        return Err(wrong("expression too large"));
+    }
     RegexBuilder::new(&translated).size_limit(SIZE_LIMIT).build().map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => wrong("expression too large"),
         _ => wrong(&first_problem(pattern)),
@@ -83,7 +95,16 @@ fn translate(pattern: &str) -> Result<String, &'static str> {
                 out.push(c);
             }
             '{' => {
-                let rest: String = chars.clone().collect();
+                // What is no digit ends it; the brace or whatever else ended it included.
+                let mut ended = false;
+                let rest: String = chars
+                    .clone()
+                    .take_while(|c| {
+                        let taken = !ended;
+                        ended |= *c != ',' && !c.is_ascii_digit();
+                        taken
+                    })
+                    .collect();
                 match repeat(&rest)? {
                     Some(length) if after_repeat && length > 0 => {
                         return Err("invalid nested repetition operator");
@@ -180,7 +201,8 @@ fn bracket(
                 may_range = !is_class;
             }
             '[' if chars.peek() == Some(&':') => {
-                let rest: String = chars.clone().take_while(|c| *c != ']').collect();
+                let rest: String =
+                    chars.clone().take(MAX_CLASS_NAME).take_while(|c| *c != ']').collect();
                 if rest.len() > 2 && rest.ends_with(':') {
                     out.push('[');
                     out.push_str(&rest);
@@ -232,7 +254,7 @@ fn class_escape(
 
 /// The length of `3,5}` if it is a repetition, counting the brace.
 fn repeat(rest: &str) -> Result<Option<usize>, &'static str> {
-    let Some((inner, _)) = rest.split_once('}') else { return Ok(None) };
+    let Some(inner) = rest.strip_suffix('}') else { return Ok(None) };
     let (least, most) = match inner.split_once(',') {
         None => (inner, inner),
         Some((least, "")) => (least, least),

@@ -5,7 +5,7 @@
 //! may share a name. So a pattern is read by Go's grammar, refused with Go's words, and written
 //! out again in a spelling that means the same to the `regex` crate.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use regex::Regex;
@@ -30,6 +30,10 @@ const CACHE_LIMIT: usize = 4096;
 /// A program larger than this is refused. Go has a limit of the same order.
 const SIZE_LIMIT: usize = 4 << 20;
 const MAX_REPEAT: u32 = 1000;
+/// Longer patterns make larger programs than are compiled.
+const MAX_PATTERN_BYTES: usize = 512 << 10;
+const MAX_UNICODE_CLASSES: usize = 1_000;
+const TOO_LARGE: &str = "expression too large";
 
 static CACHE: LazyLock<Mutex<HashMap<String, Arc<Regex>>>> = LazyLock::new(Mutex::default);
 
@@ -40,10 +44,13 @@ pub(crate) fn compile(pattern: &str) -> Result<Arc<Regex>, PatternError> {
         return Ok(Arc::clone(found));
     }
     let translated = Translator::new(pattern).run()?;
+    if translated.len() > MAX_PATTERN_BYTES {
+        return Err(PatternError::new(TOO_LARGE, pattern));
+    }
     let compiled = regex::RegexBuilder::new(&translated)
         .size_limit(SIZE_LIMIT)
         .build()
-        .map_err(|_| PatternError::new("expression too large", pattern))?;
+        .map_err(|_| PatternError::new(TOO_LARGE, pattern))?;
     let compiled = Arc::new(compiled);
     let mut cache = cache();
     if cache.len() >= CACHE_LIMIT {
@@ -73,12 +80,25 @@ struct Translator<'p> {
     rest: &'p str,
     out: String,
     groups: Vec<Group>,
+    /// Whether no `:]` follows: looked for once.
+    no_more_posix: bool,
+    unicode_classes: usize,
+    /// Unicode classes that were found to exist.
+    known_classes: HashSet<String>,
 }
 
 impl<'p> Translator<'p> {
     fn new(whole: &'p str) -> Self {
         let out = String::with_capacity(whole.len() + 16);
-        Self { whole, rest: whole, out, groups: vec![Group::new()] }
+        Self {
+            whole,
+            rest: whole,
+            out,
+            groups: vec![Group::new()],
+            no_more_posix: false,
+            unicode_classes: 0,
+            known_classes: HashSet::new(),
+        }
     }
 
     fn run(mut self) -> Result<String, PatternError> {
@@ -275,7 +295,7 @@ impl<'p> Translator<'p> {
                 }
             }
             Some('p' | 'P') => {
-                let (class, length) = unicode_class(start)?;
+                let (class, length) = self.unicode_class(start)?;
                 self.advance(length);
                 self.out.push_str(&class);
             }
@@ -337,7 +357,9 @@ impl<'p> Translator<'p> {
     fn class_set(&mut self) -> Result<bool, PatternError> {
         let start = self.rest;
         if let Some(inside) = start.strip_prefix("[:") {
-            if let Some(end) = inside.find(":]") {
+            let end = if self.no_more_posix { None } else { inside.find(":]") };
+            self.no_more_posix = end.is_none();
+            if let Some(end) = end {
                 let named = &start[..end + 4];
                 let name = named[2..named.len() - 2].trim_start_matches('^');
                 if !POSIX_CLASSES.contains(&name) || named[2..].starts_with("^^") {
@@ -350,7 +372,7 @@ impl<'p> Translator<'p> {
             return Ok(false);
         }
         if start.starts_with(r"\p") || start.starts_with(r"\P") {
-            let (class, length) = unicode_class(start)?;
+            let (class, length) = self.unicode_class(start)?;
             self.out.push_str(&class);
             self.advance(length);
             return Ok(true);
@@ -368,6 +390,23 @@ impl<'p> Translator<'p> {
         }
         self.advance(2);
         Ok(true)
+    }
+
+    /// `\pL`, `\p{Greek}`, `\P{^Lu}`: the same for the other engine, and how long it was. Each takes
+    /// kilobytes to compile before the size of the program is known, so there may not be very many.
+    fn unicode_class(&mut self, start: &str) -> Result<(String, usize), PatternError> {
+        let (class, length) = spelled_class(start)?;
+        self.unicode_classes += 1;
+        if self.unicode_classes > MAX_UNICODE_CLASSES {
+            return Err(PatternError::new(TOO_LARGE, self.whole));
+        }
+        if !self.known_classes.contains(&class) {
+            if Regex::new(&class).is_err() {
+                return Err(PatternError::new(BAD_RANGE, &start[..length]));
+            }
+            self.known_classes.insert(class.clone());
+        }
+        Ok((class, length))
     }
 
     fn class_char(&mut self, class: &str) -> Result<char, PatternError> {
@@ -431,8 +470,8 @@ fn perl_class(letter: char) -> Option<(bool, &'static str)> {
     Some((letter.is_ascii_uppercase(), members))
 }
 
-/// `\pL`, `\p{Greek}`, `\P{^Lu}`: the same for the other engine, and how long it was.
-fn unicode_class(start: &str) -> Result<(String, usize), PatternError> {
+/// A Unicode class as the other engine spells it, whether it exists or not, and how long it was.
+fn spelled_class(start: &str) -> Result<(String, usize), PatternError> {
     let mut negated = start.starts_with(r"\P");
     let (name, length) = match start[2..].chars().next() {
         None => return Err(PatternError::new(BAD_RANGE, start)),
@@ -448,7 +487,7 @@ fn unicode_class(start: &str) -> Result<(String, usize), PatternError> {
     negated ^= bare.len() != name.len();
     let class = format!("\\{}{{{bare}}}", if negated { 'P' } else { 'p' });
     let known = bare.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !bare.is_empty();
-    if !known || Regex::new(&class).is_err() {
+    if !known {
         return Err(PatternError::new(BAD_RANGE, &start[..length]));
     }
     Ok((class, length))
@@ -521,7 +560,10 @@ fn escaped_hex(start: &str) -> Result<(char, usize), PatternError> {
 /// `{n}`, `{n,}` or `{n,m}` at the start of the text: the bounds, and how long it was.
 fn repetition_bounds(start: &str) -> Option<(u32, Option<u32>, usize)> {
     let inner = start.strip_prefix('{')?;
-    let end = inner.find('}')?;
+    let end = inner.find(|c: char| c != ',' && !c.is_ascii_digit())?;
+    if !inner[end..].starts_with('}') {
+        return None;
+    }
     let (min, max) = match inner[..end].split_once(',') {
         None => {
             let count = repetition_count(&inner[..end])?;
