@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::engine::Shared;
-use crate::field::FieldError;
+use crate::field::FieldErrors;
 use crate::json::Object;
 use crate::kind::service::allocation;
 
@@ -28,7 +28,7 @@ impl Shared {
         kind: &str,
         object: &mut Object,
         old: Option<&Object>,
-    ) -> Result<(), Vec<FieldError>> {
+    ) -> Result<(), FieldErrors> {
         match (kind, old) {
             ("Service", old) => self.allocate_service(object, old),
             _ => Ok(()),
@@ -68,7 +68,7 @@ impl Shared {
         &self,
         service: &mut Object,
         old: Option<&Object>,
-    ) -> Result<(), Vec<FieldError>> {
+    ) -> Result<(), FieldErrors> {
         match old {
             None => allocation::begin_create(service)?,
             Some(old) => allocation::begin_update(service, old)?,

@@ -41,7 +41,7 @@ mod tests;
 
 use serde_json::Value;
 
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::warning::Warnings;
 
 /// Only what is used of it takes memory.
@@ -54,7 +54,7 @@ pub(crate) struct Rules(Option<Box<rules::Compiled>>);
 impl Rules {
     /// Compiles all rules of a structural schema (the `openAPIV3Schema` of one version), which is
     /// found at `path` within its definition.
-    pub(crate) fn compile(schema: &Value, path: &Path<'_>) -> Result<Self, Vec<FieldError>> {
+    pub(crate) fn compile(schema: &Value, path: &Path<'_>) -> Result<Self, FieldErrors> {
         if !rules::has_rules(schema) {
             return Ok(Self::default());
         }
@@ -69,7 +69,7 @@ impl Rules {
         });
         match compiled {
             Ok(compiled) => Ok(Self(Some(Box::new(compiled?)))),
-            Err(problem) => Err(vec![FieldError::internal(path, problem)]),
+            Err(problem) => Err(FieldError::internal(path, problem).into()),
         }
     }
 
@@ -84,7 +84,7 @@ impl Rules {
         &self,
         new: &Value,
         old: Option<&Value>,
-        errors: &mut Vec<FieldError>,
+        errors: &mut FieldErrors,
         warnings: &mut Warnings,
     ) {
         if let Some(compiled) = &self.0 {

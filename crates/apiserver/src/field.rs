@@ -3,7 +3,7 @@
 //! [`Path`] is a linked list of borrowed steps: walking an object allocates nothing, and the
 //! text is made only when an error is reported.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde_json::Value;
 
@@ -44,6 +44,37 @@ impl<'a> Path<'a> {
 
     pub(crate) const fn key(&'a self, key: &'a str) -> Self {
         Self { parent: Some(self), step: Step::Key(key) }
+    }
+
+    /// The text of the path, cut where a key of immoderate length would be repeated in the paths of all
+    /// that is below it.
+    fn bounded_text(&self) -> String {
+        let mut text = Bounded { text: String::new(), limit: MAX_PATH_BYTES };
+        // An error says that the text is full.
+        let _ = write!(text, "{self}");
+        text.text
+    }
+}
+
+/// No path of a real object comes near it.
+const MAX_PATH_BYTES: usize = 2 << 10;
+
+/// Text that takes what fits.
+struct Bounded {
+    text: String,
+    limit: usize,
+}
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        let room = self.limit - self.text.len();
+        if more.len() <= room {
+            self.text.push_str(more);
+            return Ok(());
+        }
+        let cut = (0..=room).rev().find(|end| more.is_char_boundary(*end)).unwrap_or(0);
+        self.text.push_str(&more[..cut]);
+        Err(fmt::Error)
     }
 }
 
@@ -122,7 +153,7 @@ pub(crate) struct FieldError {
 
 impl FieldError {
     fn at(kind: FieldErrorKind, path: &Path<'_>, value: Option<String>, detail: String) -> Self {
-        Self { kind, path: path.to_string(), value, detail }
+        Self { kind, path: path.bounded_text(), value, detail }
     }
 
     pub(crate) fn required(path: &Path<'_>, detail: impl Into<String>) -> Self {
@@ -211,6 +242,116 @@ impl FieldError {
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path, self.body())
+    }
+}
+
+/// All that is wrong with an object.
+///
+/// A body may be wrong in as many ways as it has bytes, and each takes a hundred bytes to say. Beyond
+/// [`MAX_ERROR_BYTES`] errors are counted but not kept, so that an answer has an end. Whoever quotes a
+/// whole list for each of its elements uses [`Self::push_with`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct FieldErrors {
+    kept: Vec<FieldError>,
+    bytes: usize,
+    omitted: usize,
+}
+
+/// How much text of errors is kept; the first error is kept whatever its size.
+const MAX_ERROR_BYTES: usize = 256 << 10;
+
+impl FieldErrors {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn push(&mut self, error: FieldError) {
+        if self.is_full() {
+            self.omitted += 1;
+            return;
+        }
+        let value = error.value.as_ref().map_or(0, String::len);
+        self.bytes += size_of::<FieldError>() + error.path.len() + value + error.detail.len();
+        self.kept.push(error);
+    }
+
+    /// Like [`Self::push`], for an error that quotes more than the element it is about: it is made only if
+    /// it is kept.
+    pub(crate) fn push_with(&mut self, error: impl FnOnce() -> FieldError) {
+        if self.is_full() {
+            self.omitted += 1;
+        } else {
+            self.push(error());
+        }
+    }
+
+    /// Whether further errors are only counted.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.bytes >= MAX_ERROR_BYTES
+    }
+
+    /// How many errors were found, kept or not.
+    pub(crate) const fn len(&self) -> usize {
+        self.kept.len() + self.omitted
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn sort_by_text(&mut self) {
+        self.kept.sort_by_cached_key(ToString::to_string);
+    }
+
+    /// How many errors were found beyond those that are kept.
+    pub(crate) const fn omitted(&self) -> usize {
+        self.omitted
+    }
+}
+
+impl std::ops::Deref for FieldErrors {
+    type Target = [FieldError];
+
+    fn deref(&self) -> &[FieldError] {
+        &self.kept
+    }
+}
+
+impl Extend<FieldError> for FieldErrors {
+    fn extend<I: IntoIterator<Item = FieldError>>(&mut self, errors: I) {
+        errors.into_iter().for_each(|error| self.push(error));
+    }
+}
+
+impl FromIterator<FieldError> for FieldErrors {
+    fn from_iter<I: IntoIterator<Item = FieldError>>(errors: I) -> Self {
+        let mut all = Self::new();
+        all.extend(errors);
+        all
+    }
+}
+
+impl From<FieldError> for FieldErrors {
+    fn from(error: FieldError) -> Self {
+        Self::from_iter([error])
+    }
+}
+
+impl IntoIterator for FieldErrors {
+    type Item = FieldError;
+    type IntoIter = std::vec::IntoIter<FieldError>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.kept.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a FieldErrors {
+    type Item = &'a FieldError;
+    type IntoIter = std::slice::Iter<'a, FieldError>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.kept.iter()
     }
 }
 

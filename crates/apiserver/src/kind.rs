@@ -22,7 +22,7 @@ mod unified_diff;
 
 use std::borrow::Cow;
 
-use crate::field::FieldError;
+use crate::field::FieldErrors;
 use crate::json::Object;
 use crate::warning::Warnings;
 
@@ -48,14 +48,14 @@ pub(crate) trait Kind: Send + Sync {
         set_or_remove(new, "metadata", metadata);
     }
 
-    fn validate(&self, _obj: &Object, _errors: &mut Vec<FieldError>) {}
+    fn validate(&self, _obj: &Object, _errors: &mut FieldErrors) {}
 
     /// Everything that an update must satisfy, immutability included.
-    fn validate_update(&self, new: &Object, _old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_update(&self, new: &Object, _old: &Object, errors: &mut FieldErrors) {
         self.validate(new, errors);
     }
 
-    fn validate_status_update(&self, _new: &Object, _old: &Object, _errors: &mut Vec<FieldError>) {}
+    fn validate_status_update(&self, _new: &Object, _old: &Object, _errors: &mut FieldErrors) {}
 
     /// Texts for `Warning` headers on create and update.
     fn warnings(&self, _new: &Object, _old: Option<&Object>) -> Warnings {

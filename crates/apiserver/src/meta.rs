@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::json::{Access, Object, object_mut};
 use crate::name;
 
@@ -35,7 +35,7 @@ pub(crate) fn validate(
     object: &Object,
     namespaced: bool,
     check_name: NameCheck,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     let metadata = object.at("metadata");
     let path = Path::new("metadata");
@@ -73,7 +73,7 @@ pub(crate) fn validate(
     validate_contents(metadata, &path, errors);
 }
 
-fn validate_contents(metadata: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn validate_contents(metadata: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let at = path.field("labels");
     for (key, value) in metadata.entries("labels") {
         for text in name::qualified_name(key) {
@@ -99,13 +99,14 @@ fn validate_contents(metadata: &Value, path: &Path<'_>, errors: &mut Vec<FieldEr
     validate_finalizers(metadata, &path.field("finalizers"), errors);
 }
 
-fn validate_owners(metadata: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn validate_owners(metadata: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let mut controller: Option<String> = None;
     for owner in metadata.list("ownerReferences") {
         let api_version = owner.text("apiVersion");
-        let version = match api_version.split('/').collect::<Vec<_>>().as_slice() {
-            [version] | [_, version] => version,
-            _ => "",
+        let version = match api_version.split_once('/') {
+            None => api_version,
+            Some((_, version)) if !version.contains('/') => version,
+            Some(_) => "",
         };
         let empty = [
             ("apiVersion", version, "version must not be empty"),
@@ -126,21 +127,20 @@ fn validate_owners(metadata: &Value, path: &Path<'_>, errors: &mut Vec<FieldErro
         if owner.flag("controller") {
             let this = format!("{}/{}", owner.text("kind"), owner.text("name"));
             match &controller {
-                Some(first) => errors.push(FieldError::invalid(
-                    path,
-                    metadata.at("ownerReferences"),
-                    format!(
+                Some(first) => errors.push_with(|| {
+                    let detail = format!(
                         "Only one reference can have Controller set to true. Found \"true\" in \
                          references for {first} and {this}"
-                    ),
-                )),
+                    );
+                    FieldError::invalid(path, metadata.at("ownerReferences"), detail)
+                }),
                 None => controller = Some(this),
             }
         }
     }
 }
 
-fn validate_finalizers(metadata: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn validate_finalizers(metadata: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let finalizers = metadata.list("finalizers");
     for finalizer in finalizers {
         let text = finalizer.as_str().unwrap_or_default();
@@ -156,7 +156,7 @@ fn validate_finalizers(metadata: &Value, path: &Path<'_>, errors: &mut Vec<Field
 }
 
 /// Built-in kinds also want finalizers to be standard ones, or somebody's.
-pub(crate) fn validate_finalizer_names(object: &Object, errors: &mut Vec<FieldError>) {
+pub(crate) fn validate_finalizer_names(object: &Object, errors: &mut FieldErrors) {
     let path = Path::new("metadata");
     let path = path.field("finalizers");
     for (i, finalizer) in object.at("metadata").list("finalizers").iter().enumerate() {
@@ -169,7 +169,7 @@ pub(crate) fn validate_finalizer_names(object: &Object, errors: &mut Vec<FieldEr
 }
 
 /// What an update may not change in metadata.
-pub(crate) fn validate_update(new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+pub(crate) fn validate_update(new: &Object, old: &Object, errors: &mut FieldErrors) {
     let (new, old) = (new.at("metadata"), old.at("metadata"));
     let path = Path::new("metadata");
     if old.get("deletionTimestamp").is_some() {
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn bad_metadata_is_named_field_by_field() {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::new();
         let bad = object(json!({"metadata": {
             "name": "A", "labels": {"a b": "x"}, "finalizers": ["orphan", "foregroundDeletion"],
             "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "", "uid": "u"}],
@@ -289,7 +289,7 @@ mod tests {
         let old = object(json!({"metadata": {"deletionTimestamp": "t", "finalizers": ["a/b"]}}));
         let new =
             object(json!({"metadata": {"deletionTimestamp": "t", "finalizers": ["a/b", "c/d"]}}));
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::new();
         validate_update(&new, &old, &mut errors);
         assert_eq!(
             errors[0].to_string(),

@@ -9,7 +9,7 @@ use sojourn_rbac::{Attributes, User};
 use crate::apply;
 use crate::auth::authenticate::Authenticator;
 use crate::auth::authorize::Authorizer;
-use crate::field::FieldError;
+use crate::field::FieldErrors;
 use crate::json::{Access, Object, object_mut};
 use crate::kind::review::missing_subject;
 use crate::respond;
@@ -24,7 +24,7 @@ pub(crate) fn answer(call: &Call, body: &Bytes) -> Result<Response<Body>, ApiErr
     if let Some(why) = missing_subject(&kind, &review) {
         return Err(ApiError::bad_request(why));
     }
-    let mut errors: Vec<FieldError> = Vec::new();
+    let mut errors = FieldErrors::new();
     call.endpoint.validate_review(&review, &mut errors);
     if !errors.is_empty() {
         return Err(ApiError::invalid(&call.endpoint.resource.group, "", "", &errors));

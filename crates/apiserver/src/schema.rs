@@ -21,7 +21,7 @@ pub(crate) mod pattern;
 mod prune;
 mod shapes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use regex::Regex;
@@ -30,7 +30,7 @@ use serde_json::Value;
 pub(crate) use self::compile::CompileError;
 pub(crate) use self::format::{is_absolute_url, unrecognised_format};
 pub(crate) use self::go_text::{go_json, go_shown};
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::shape::{ListKind, ShapeId, Shapes};
 
 /// The compiled schema of one version of a custom resource.
@@ -105,6 +105,8 @@ struct Limits {
     min_properties: Option<i64>,
     required: Vec<Box<str>>,
     allowed: Vec<Value>,
+    /// Those of them that are text.
+    allowed_texts: HashSet<Box<str>>,
     number: Option<Box<number::NumberLimits>>,
 }
 
@@ -157,7 +159,7 @@ impl Schema {
 
     /// Everything that is wrong with `new`, save for rules in CEL and the object's own metadata.
     /// What an update leaves as it was in `old` is not held against it.
-    pub(crate) fn validate(&self, new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    pub(crate) fn validate(&self, new: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
         check::validate(&self.root, new, old, None, errors);
         embedded::validate_children(&self.root, new, &Path::root(), errors);
         let was_bad = old.is_some_and(|old| !keyed_list::is_valid(&self.root, old));
@@ -167,7 +169,7 @@ impl Schema {
     }
 
     /// The same for a write to the `status` subresource: only `status` is checked.
-    pub(crate) fn validate_status(&self, new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    pub(crate) fn validate_status(&self, new: &Value, old: &Value, errors: &mut FieldErrors) {
         if let (Some(status), Some(node)) = (new.get("status"), self.root.properties.get("status"))
         {
             check::validate(node, status, old.get("status"), Some("status"), errors);
@@ -256,18 +258,13 @@ impl Node {
         &self,
         value: &Value,
         at: &Path<'_>,
-        errors: &mut Vec<FieldError>,
+        errors: &mut FieldErrors,
     ) {
         embedded::validate(self, value, at, errors);
     }
 
     /// Checks a value that stands for itself.
-    pub(crate) fn validate_value(
-        &self,
-        value: &Value,
-        at: &Path<'_>,
-        errors: &mut Vec<FieldError>,
-    ) {
+    pub(crate) fn validate_value(&self, value: &Value, at: &Path<'_>, errors: &mut FieldErrors) {
         check::validate(self, value, None, Some(&at.to_string()), errors);
     }
 }

@@ -1,6 +1,8 @@
 //! The entries of `metadata.managedFields`: who owns what.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry::{Occupied, Vacant};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -98,15 +100,6 @@ impl Entry {
         if self.header.text("operation") == APPLY { Operation::Apply } else { Operation::Update }
     }
 
-    pub(crate) fn identity(&self) -> Identity<'_> {
-        Identity {
-            manager: self.manager(),
-            operation: self.operation(),
-            api_version: self.api_version(),
-            subresource: self.subresource(),
-        }
-    }
-
     pub(crate) fn set_api_version(&mut self, version: &str) {
         self.header.insert("apiVersion".to_owned(), Value::String(version.to_owned()));
     }
@@ -116,10 +109,8 @@ impl Entry {
         self.header.insert("time".to_owned(), Value::String(text));
     }
 
-    fn is_old_updates_of(&self, version: &str) -> bool {
-        self.manager() == OLD_UPDATES
-            && self.api_version() == version
-            && self.subresource().is_empty()
+    fn is_old_updates(&self) -> bool {
+        self.manager() == OLD_UPDATES && self.subresource().is_empty()
     }
 
     /// Turns this entry into the one for old updates and takes in another, more recent one.
@@ -188,6 +179,7 @@ impl Entries {
             return Ok(Self::default());
         };
         let mut entries = Self(Vec::with_capacity(list.len() + 1));
+        let mut places: HashMap<String, usize> = HashMap::with_capacity(list.len());
         for (index, entry) in list.into_iter().enumerate() {
             let Value::Object(mut header) = entry else {
                 return Err(EntryError::Operation);
@@ -205,10 +197,12 @@ impl Entries {
             }
             let fields = take_fields(&mut header)?;
             let entry = Entry { header, fields };
-            let identity = entry.identity();
-            match entries.0.iter_mut().find(|other| identity.is(other)) {
-                Some(same) => *same = entry,
-                None => entries.0.push(entry),
+            match places.entry(entry.identity_json()) {
+                Occupied(same) => entries.0[*same.get()] = entry,
+                Vacant(place) => {
+                    place.insert(entries.0.len());
+                    entries.0.push(entry);
+                }
             }
         }
         Ok(entries)
@@ -255,8 +249,14 @@ impl Entries {
         updates.sort_by_cached_key(|entry| (entry.seconds(), entry.identity_json()));
         let mut updates: Vec<Option<Entry>> = updates.into_iter().map(Some).collect();
 
-        // The place of the first entry seen of each version.
-        let mut firsts: Vec<(String, usize)> = Vec::new();
+        // The place of the first entry seen of each version, and of the one for old updates.
+        let mut firsts: HashMap<String, usize> = HashMap::new();
+        let mut buckets: HashMap<String, usize> = HashMap::new();
+        for (place, entry) in updates.iter().enumerate() {
+            if let Some(entry) = entry.as_ref().filter(|entry| entry.is_old_updates()) {
+                buckets.entry(entry.api_version().to_owned()).or_insert(place);
+            }
+        }
         for place in 0..updates.len() {
             if count <= MAX_UPDATE_ENTRIES {
                 break;
@@ -265,15 +265,11 @@ impl Entries {
             else {
                 continue;
             };
-            let Some(first) = firsts.iter().find(|(of, _)| *of == version).map(|(_, first)| *first)
-            else {
-                firsts.push((version, place));
+            let Some(first) = firsts.get(&version).copied() else {
+                firsts.insert(version, place);
                 continue;
             };
-            let bucket = updates.iter().position(|entry| {
-                entry.as_ref().is_some_and(|entry| entry.is_old_updates_of(&version))
-            });
-            let (from, into) = match bucket {
+            let (from, into) = match buckets.get(&version).copied() {
                 Some(bucket) if bucket == place => (first, place),
                 Some(bucket) => (place, bucket),
                 None => (place, first),
@@ -282,27 +278,29 @@ impl Entries {
                 into.absorb(&from);
                 count -= 1;
             }
-            for (of, first) in &mut firsts {
-                if *of == version {
-                    *first = into;
-                }
-            }
+            // Whoever has absorbed another is the entry for old updates from now on.
+            buckets.insert(version.clone(), into);
+            firsts.insert(version, into);
         }
         self.0.extend(updates.into_iter().flatten());
     }
 
     pub(crate) fn into_json(mut self) -> Value {
-        self.0.sort_by(Entry::storage_order);
+        // The times are parsed once for each entry.
+        let mut timed: Vec<(i64, Entry)> =
+            self.0.into_iter().map(|entry| (entry.seconds(), entry)).collect();
+        timed.sort_by(|(a_time, a), (b_time, b)| a.storage_order(*a_time, b, *b_time));
+        self.0 = timed.into_iter().map(|(_, entry)| entry).collect();
         Value::Array(self.0.into_iter().map(Entry::into_json).collect())
     }
 }
 
 impl Entry {
-    fn storage_order(&self, other: &Self) -> Ordering {
+    fn storage_order(&self, time: i64, other: &Self, other_time: i64) -> Ordering {
         self.operation()
             .as_str()
             .cmp(other.operation().as_str())
-            .then_with(|| self.seconds().cmp(&other.seconds()))
+            .then_with(|| time.cmp(&other_time))
             .then_with(|| self.manager().cmp(other.manager()))
             .then_with(|| self.api_version().cmp(other.api_version()))
             .then_with(|| self.subresource().cmp(other.subresource()))

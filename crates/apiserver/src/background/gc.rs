@@ -6,7 +6,7 @@
 
 mod graph;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -233,11 +233,12 @@ impl Collector {
 
     async fn strip_owners(&self, place: &Place, gone: &[Box<str>]) -> Result<(), ApiError> {
         let Some(resource) = self.engine.registry().by_table(place.table) else { return Ok(()) };
+        let gone: HashSet<&str> = gone.iter().map(|uid| &**uid).collect();
         internal::edit(&self.engine, &resource, &place.key, BY, |object| {
             let metadata = object_mut(object, "metadata");
             let mut owners = metadata.list("ownerReferences").to_vec();
             let before = owners.len();
-            owners.retain(|o| !gone.iter().any(|uid| **uid == *o.text("uid")));
+            owners.retain(|owner| !gone.contains(owner.text("uid")));
             if owners.len() == before {
                 return Edit::Keep;
             }

@@ -13,7 +13,7 @@ use super::plan::{self, Step};
 use super::schema::{MAX_REQUEST_BYTES, Node, Shape};
 use super::source::Issues;
 use super::typing::Type;
-use crate::field::{FieldError, FieldErrorKind, Path, go_quote};
+use crate::field::{FieldError, FieldErrorKind, FieldErrors, Path, go_quote};
 use crate::json::Access;
 
 /// The highest cost that one rule may be estimated at, over all values it applies to.
@@ -79,13 +79,13 @@ pub(super) fn has_rules(schema: &Value) -> bool {
     within(schema, 0)
 }
 
-pub(super) fn compile(schema: &Value, path: &Path<'_>) -> Result<Compiled, Vec<FieldError>> {
+pub(super) fn compile(schema: &Value, path: &Path<'_>) -> Result<Compiled, FieldErrors> {
     let root = Node::resource(schema);
     let count = root.last + 1;
     let mut compiler = Compiler {
         rules: std::iter::repeat_with(Vec::new).take(count).collect(),
-        schema_errors: Vec::new(),
-        rule_errors: Vec::new(),
+        schema_errors: FieldErrors::new(),
+        rule_errors: FieldErrors::new(),
         total_cost: 0,
         most_expensive: Vec::new(),
         self_type: self_type_name(),
@@ -148,8 +148,8 @@ fn bound(value: &Value) -> Option<u64> {
 
 struct Compiler {
     rules: Vec<Vec<Rule>>,
-    schema_errors: Vec<FieldError>,
-    rule_errors: Vec<FieldError>,
+    schema_errors: FieldErrors,
+    rule_errors: FieldErrors,
     total_cost: u64,
     most_expensive: Vec<(String, u64)>,
     self_type: String,

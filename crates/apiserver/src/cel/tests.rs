@@ -74,7 +74,7 @@ fn rules_are_judged_as_by_the_reference() {
         if Some(estimate) != case.at("estimate").as_u64() {
             differences.push(format!("{rule}\n  estimate {} / {estimate}", case["estimate"]));
         }
-        let mut errors = Vec::new();
+        let mut errors = crate::field::FieldErrors::new();
         rules.validate(&corpus["object"], None, &mut errors, &mut Warnings::default());
         let failed: Vec<String> = errors.iter().map(ToString::to_string).collect();
         if failed != texts(&case["failed"]) {
@@ -113,7 +113,7 @@ fn schemas_and_updates_are_judged_as_by_the_reference() {
         match compile(&case["schema"]) {
             Err(errors) => refused = errors.iter().map(|e| without_type_numbers(e)).collect(),
             Ok(rules) => {
-                let mut errors = Vec::new();
+                let mut errors = crate::field::FieldErrors::new();
                 if let Some(object) = case.get("obj") {
                     rules.validate(object, case.get("old"), &mut errors, &mut Warnings::default());
                 }
@@ -140,7 +140,7 @@ fn judge(rule: &str) -> Result<Vec<String>, Vec<String>> {
         "x-kubernetes-validations": [{"rule": rule, "message": "m"}],
     });
     let rules = compile(&schema)?;
-    let mut errors = Vec::new();
+    let mut errors = crate::field::FieldErrors::new();
     rules.validate(&corpus["object"], None, &mut errors, &mut Warnings::default());
     Ok(errors.iter().map(ToString::to_string).collect())
 }
@@ -165,10 +165,10 @@ fn failures_of_unchanged_parts_are_warnings() {
         },
     }}});
     let rules = compile(&schema).unwrap();
-    let (mut errors, mut warnings) = (Vec::new(), Warnings::default());
+    let (mut errors, mut warnings) = (crate::field::FieldErrors::new(), Warnings::default());
     let (new, old) = (json!({"spec": {"a": 1, "b": 2}}), json!({"spec": {"a": 1, "b": 1}}));
     rules.validate(&new, Some(&old), &mut errors, &mut warnings);
-    assert_eq!(errors, []);
+    assert!(errors.is_empty(), "{errors:?}");
     assert_eq!(warnings.into_texts(), ["spec.a: Invalid value: 1: failed rule: self > 1"]);
 }
 
@@ -224,7 +224,7 @@ fn evaluation_stops_at_its_budget() {
     // Comparing objects costs nothing in the reference's units, however large they are.
     let big = json!({"a": vec![0; 100_000]});
     let rules = compile(&schema).unwrap();
-    let mut errors = Vec::new();
+    let mut errors = crate::field::FieldErrors::new();
     rules.validate(&json!({"l": items, "big": big}), None, &mut errors, &mut Warnings::default());
     let shown = errors[0].to_string();
     assert!(shown.contains("operation cancelled: actual cost limit exceeded"), "{shown}");

@@ -9,7 +9,7 @@ use super::eval::{Evaluated, Evaluation, Fault};
 use super::rules::{Compiled, Rule};
 use super::schema::{ListKind, Node, Shape};
 use super::value::Val;
-use crate::field::{FieldError, FieldErrorKind, Path, go_value};
+use crate::field::{FieldError, FieldErrorKind, FieldErrors, Path, go_value};
 use crate::warning::Warnings;
 
 /// What all rules of one object may cost together.
@@ -25,7 +25,7 @@ pub(super) fn validate(
     compiled: &Compiled,
     new: &Value,
     old: Option<&Value>,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
     warnings: &mut Warnings,
 ) {
     let mut run = Run { compiled, budget: OBJECT_BUDGET, errors, warnings };
@@ -126,7 +126,7 @@ fn by_key<'a>(items: &'a [Value], keys: &[String]) -> BTreeMap<String, &'a Value
 struct Run<'a, 'e> {
     compiled: &'a Compiled,
     budget: u64,
-    errors: &'e mut Vec<FieldError>,
+    errors: &'e mut FieldErrors,
     warnings: &'e mut Warnings,
 }
 

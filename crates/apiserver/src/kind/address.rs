@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     fn ip_texts(value: &str) -> Vec<String> {
-        let mut errors = Vec::new();
+        let mut errors = crate::field::FieldErrors::new();
         ip(&mut errors, &Path::new("ip"), value, &[]);
         errors.iter().map(|e| e.detail.clone()).collect()
     }
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn what_was_there_may_stay() {
-        let mut errors = Vec::new();
+        let mut errors = crate::field::FieldErrors::new();
         ip(&mut errors, &Path::new("ip"), "010.0.0.1", &["010.0.0.1".into()]);
         assert!(errors.is_empty());
     }
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn cidrs() {
         let texts = |value: &str| {
-            let mut errors = Vec::new();
+            let mut errors = crate::field::FieldErrors::new();
             cidr(&mut errors, &Path::new("c"), value, &[]);
             errors.into_iter().map(|e| e.detail).collect::<Vec<_>>()
         };

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Kind;
 use super::grammar::config_key;
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::json::{Access, Object};
 
 /// How many bytes of values a ConfigMap or Secret can hold.
@@ -14,7 +14,7 @@ pub(crate) const MAX_SIZE: usize = 1024 * 1024;
 pub(crate) struct ConfigMap;
 
 impl Kind for ConfigMap {
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         let mut size = 0;
         let data = Path::new("data");
         for (key, value) in obj.entries("data") {
@@ -36,13 +36,13 @@ impl Kind for ConfigMap {
         }
     }
 
-    fn validate_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
         validate_immutability(new, old, &["data", "binaryData"], errors);
         self.validate(new, errors);
     }
 }
 
-pub(super) fn validate_key(key: &str, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn validate_key(key: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     for fault in config_key(key) {
         errors.push(FieldError::invalid_text(&path.key(key), key, fault));
     }
@@ -53,7 +53,7 @@ pub(super) fn validate_immutability(
     new: &Object,
     old: &Object,
     members: &[&str],
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     if !old.flag("immutable") {
         return;
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     fn faults(new: &Value, old: Option<&Value>) -> Vec<String> {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::new();
         let new = new.as_object().unwrap();
         match old {
             Some(old) => ConfigMap.validate_update(new, old.as_object().unwrap(), &mut errors),

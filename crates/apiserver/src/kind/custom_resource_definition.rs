@@ -25,7 +25,7 @@ pub(crate) use self::definition::{Definition, PrinterColumn, ScalePaths, Scope, 
 use self::hoist::Hoisted;
 pub(crate) use self::naming::{TakenNames, accept_names, establish, is_condition_true};
 use super::{Kind, set_or_remove};
-use crate::field::{FieldError, Path, go_quote};
+use crate::field::{FieldError, FieldErrors, Path, go_quote};
 use crate::json::{Access, Object, object_mut};
 use crate::schema::unrecognised_format;
 use crate::warning::Warnings;
@@ -89,16 +89,16 @@ impl Kind for CustomResourceDefinition {
         }
     }
 
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         validate_name(obj, errors);
         validate_content(obj, None, errors);
     }
 
-    fn validate_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
         validate_content(new, Some(old), errors);
     }
 
-    fn validate_status_update(&self, new: &Object, _old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_status_update(&self, new: &Object, _old: &Object, errors: &mut FieldErrors) {
         let status = Path::new("status");
         let accepted = new.at("status").at("acceptedNames");
         spec::names(accepted, &status.field("acceptedNames"), errors);
@@ -120,7 +120,7 @@ fn storage_version(obj: &Object) -> Option<String> {
     versions.iter().find(|v| v.flag("storage")).map(|v| v.text("name").to_owned())
 }
 
-fn validate_name(obj: &Object, errors: &mut Vec<FieldError>) {
+fn validate_name(obj: &Object, errors: &mut FieldErrors) {
     let spec = obj.at("spec");
     let name = obj.at("metadata").text("name");
     let wanted = format!("{}.{}", spec.at("names").text("plural"), spec.text("group"));
@@ -131,7 +131,7 @@ fn validate_name(obj: &Object, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn validate_content(new: &Object, old: Option<&Object>, errors: &mut Vec<FieldError>) {
+fn validate_content(new: &Object, old: Option<&Object>, errors: &mut FieldErrors) {
     let empty = Object::new();
     let spec = new.at("spec").as_object().unwrap_or(&empty);
     spec::validate(spec, errors);
@@ -154,7 +154,7 @@ fn validate_content(new: &Object, old: Option<&Object>, errors: &mut Vec<FieldEr
 
 /// The name never changes, so what it is made of cannot either; once the kind is served, neither
 /// can what its storage depends on.
-fn immutable_members(new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+fn immutable_members(new: &Object, old: &Object, errors: &mut FieldErrors) {
     let path = Path::new("spec");
     let names = path.field("names");
     let (new_spec, old_spec) = (new.at("spec"), old.at("spec"));
@@ -173,7 +173,7 @@ fn immutable_members(new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
 }
 
 /// Versions that objects may be stored in must stay declared.
-fn stored_versions(obj: &Object, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn stored_versions(obj: &Object, path: &Path<'_>, errors: &mut FieldErrors) {
     let all = obj.at("status").at("storedVersions");
     let stored = obj.at("status").list("storedVersions");
     if stored.is_empty() {

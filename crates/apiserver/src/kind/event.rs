@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::Kind;
-use crate::field::{FieldError, Path, go_value};
+use crate::field::{FieldError, FieldErrors, Path, go_value};
 use crate::json::{Access, Object};
 use crate::name;
 
@@ -109,7 +109,7 @@ impl<'a> Reading<'a> {
 }
 
 impl Kind for CoreEvent {
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         validate_any(&Reading(obj), "reportingComponent", errors);
     }
 
@@ -136,7 +136,7 @@ impl Kind for CoreEvent {
 }
 
 impl Kind for Event {
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         let event = Reading(obj);
         validate_any(&event, "reportingController", errors);
         validate_series(&event, errors);
@@ -164,7 +164,7 @@ impl Kind for Event {
         }
     }
 
-    fn validate_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
         let (new, old) = (Reading(new), Reading(old));
         validate_any(&new, "reportingController", errors);
         if new.member("series") != old.member("series") {
@@ -212,7 +212,7 @@ fn selectable_field<'a>(obj: &'a Object, label: &str) -> Cow<'a, str> {
 }
 
 /// What holds for every Event, whichever group it comes through.
-fn validate_any(event: &Reading<'_>, controller_name: &str, errors: &mut Vec<FieldError>) {
+fn validate_any(event: &Reading<'_>, controller_name: &str, errors: &mut FieldErrors) {
     let namespace = event.0.at("metadata").text("namespace");
     let involved = event.member("involvedObject").text("namespace");
     let is_new = event.is_set("eventTime");
@@ -237,7 +237,7 @@ fn validate_any(event: &Reading<'_>, controller_name: &str, errors: &mut Vec<Fie
 }
 
 /// An Event with an `eventTime` is of the new kind, and must say who did what.
-fn validate_new(event: &Reading<'_>, controller_name: &str, errors: &mut Vec<FieldError>) {
+fn validate_new(event: &Reading<'_>, controller_name: &str, errors: &mut FieldErrors) {
     let controller = event.text("reportingComponent");
     let path = Path::new(controller_name);
     if controller.is_empty() {
@@ -260,7 +260,7 @@ fn validate_new(event: &Reading<'_>, controller_name: &str, errors: &mut Vec<Fie
     }
 }
 
-fn validate_series(event: &Reading<'_>, errors: &mut Vec<FieldError>) {
+fn validate_series(event: &Reading<'_>, errors: &mut FieldErrors) {
     let series = event.member("series");
     if !series.is_object() {
         return;
@@ -303,7 +303,7 @@ const IMMUTABLE: [(&str, Shape); 14] = [
     ("reportingInstance", Shape::Text),
 ];
 
-fn validate_same(new: &Reading<'_>, old: &Reading<'_>, errors: &mut Vec<FieldError>) {
+fn validate_same(new: &Reading<'_>, old: &Reading<'_>, errors: &mut FieldErrors) {
     for (member, shape) in IMMUTABLE {
         let (value, previous) = (new.member(member), old.member(member));
         let same_text = new.text(member) == old.text(member);

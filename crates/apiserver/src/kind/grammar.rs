@@ -8,7 +8,7 @@ use crate::json::Access;
 use crate::name;
 use crate::quantity::Quantity;
 
-pub(crate) type Errors = Vec<FieldError>;
+pub(crate) use crate::field::FieldErrors as Errors;
 
 pub(crate) const NEGATIVE: &str = "must be greater than or equal to 0";
 pub(crate) const IMMUTABLE: &str = "field is immutable";

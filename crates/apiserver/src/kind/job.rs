@@ -14,7 +14,7 @@ use super::grammar::{
 };
 use super::pod::{default, internal, set_generation, template, warning};
 use super::{Kind, set_or_remove};
-use crate::field::{FieldError, Path, go_value};
+use crate::field::{FieldError, FieldErrors, Path, go_value};
 use crate::json::{Access, Object, object_mut};
 use crate::name;
 use crate::warning::Warnings;
@@ -83,7 +83,7 @@ impl Kind for Job {
         set_generation(new, old, false);
     }
 
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         generated_selector(errors, obj);
         validate_spec(errors, obj.at("spec"));
         let spec = obj.at("spec");
@@ -100,14 +100,14 @@ impl Kind for Job {
         }
     }
 
-    fn validate_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
         self.validate(new, errors);
         // Upstream checks the spec once more here, and shows its errors twice.
         validate_spec(errors, new.at("spec"));
         changes(errors, new, old);
     }
 
-    fn validate_status_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_status_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
         status::validate(errors, new, old);
     }
 

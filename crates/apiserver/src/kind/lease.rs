@@ -1,7 +1,7 @@
 //! Leases.
 
 use super::Kind;
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::json::{Access, Object};
 
 #[derive(Debug)]
@@ -16,7 +16,7 @@ impl Kind for Lease {
         drop_coordination(new);
     }
 
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         let spec = obj.at("spec");
         let path = Path::new("spec");
         if spec.int("leaseDurationSeconds").is_some_and(|seconds| seconds <= 0) {
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn numbers_are_checked() {
         let faults = |spec: serde_json::Value| {
-            let mut errors = Vec::new();
+            let mut errors = FieldErrors::new();
             Lease.validate(json!({"spec": spec}).as_object().unwrap(), &mut errors);
             errors.iter().map(ToString::to_string).collect::<Vec<_>>()
         };

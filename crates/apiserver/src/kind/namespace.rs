@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::{Kind, set_or_remove};
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::json::{Access, Object, object_mut};
 use crate::name;
 
@@ -52,7 +52,7 @@ impl Kind for Namespace {
         set_or_remove(new, "spec", old.get("spec").cloned());
     }
 
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         let spec = Path::new("spec");
         let path = spec.field("finalizers");
         for name in finalizers(obj) {
@@ -60,7 +60,7 @@ impl Kind for Namespace {
         }
     }
 
-    fn validate_status_update(&self, new: &Object, _old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_status_update(&self, new: &Object, _old: &Object, errors: &mut FieldErrors) {
         let phase = new.at("status").text("phase");
         let (needed, when) =
             if is_deleted(new) { ("Terminating", "not empty") } else { ("Active", "empty") };
@@ -89,7 +89,7 @@ pub(crate) fn prepare_finalize(new: &mut Object, old: &Object) {
 }
 
 /// What an update of the `finalize` subresource must satisfy.
-pub(crate) fn validate_finalize(new: &Object, errors: &mut Vec<FieldError>) {
+pub(crate) fn validate_finalize(new: &Object, errors: &mut FieldErrors) {
     let spec = Path::new("spec");
     let path = spec.field("finalizers");
     for (i, name) in finalizers(new).iter().enumerate() {
@@ -105,7 +105,7 @@ fn finalizers(obj: &Object) -> &[Value] {
     obj.at("spec").list("finalizers")
 }
 
-fn validate_finalizer(finalizer: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn validate_finalizer(finalizer: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let text = finalizer.as_str().unwrap_or_default();
     for fault in name::qualified_name(text) {
         errors.push(FieldError::invalid_text(path, text, fault));
@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn faults_read_as_the_api_answers_them() {
         let texts =
-            |errors: Vec<FieldError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
+            |errors: FieldErrors| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
         let obj = object(json!({"spec": {"finalizers": ["bad", "-x/y", "orphan", "a/b/c", ""]}}));
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::new();
         Namespace.validate(&obj, &mut errors);
         let errors = texts(errors);
         assert_eq!(
@@ -186,12 +186,12 @@ mod tests {
         assert!(errors[1].starts_with("spec.finalizers: Invalid value: \"-x/y\": prefix part a"));
         assert!(errors[2].starts_with("spec.finalizers: Invalid value: \"a/b/c\": a valid label"));
         assert_eq!(errors.len(), 6);
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::new();
         validate_finalize(&obj, &mut errors);
         assert!(texts(errors)[0].starts_with("spec.finalizers[0]: Invalid value: \"bad\""));
 
         let status = |obj: Value| {
-            let mut errors = Vec::new();
+            let mut errors = FieldErrors::new();
             Namespace.validate_status_update(&object(obj), &Object::new(), &mut errors);
             texts(errors)
         };

@@ -9,7 +9,7 @@ use super::address;
 use super::grammar::{Errors, one_of, push_texts};
 use super::pod::{default, internal, resource, scheduling};
 use super::{Kind, set_or_remove};
-use crate::field::{FieldError, Path, go_quote};
+use crate::field::{FieldError, FieldErrors, Path, go_quote};
 use crate::json::{Access, Object, object_mut};
 use crate::name;
 use crate::warning::Warnings;
@@ -62,7 +62,7 @@ impl Kind for Node {
         complete_status(new);
     }
 
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         let metadata = Path::new("metadata");
         // Upstream looks for taints in the metadata.
         taints(errors, &metadata.field("taints"), obj.at("spec").list("taints"));
@@ -77,12 +77,12 @@ impl Kind for Node {
         pod_cidrs(errors, obj);
     }
 
-    fn validate_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
         self.validate(new, errors);
         changes(errors, new, old);
     }
 
-    fn validate_status_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_status_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
         changes(errors, new, old);
     }
 

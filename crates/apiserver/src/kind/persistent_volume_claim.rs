@@ -7,7 +7,7 @@ use super::grammar::{
 };
 use super::pod::{default, internal, resource, template, warning};
 use super::{Kind, set_or_remove};
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::json::{Access, Object, object_mut};
 use crate::name;
 use crate::quantity::Quantity;
@@ -51,16 +51,16 @@ impl Kind for PersistentVolumeClaim {
         set_or_remove(new, "spec", old.get("spec").cloned());
     }
 
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         validate_spec(errors, &Path::new("spec"), obj.at("spec"));
     }
 
-    fn validate_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
         self.validate(new, errors);
         changes(errors, new, old);
     }
 
-    fn validate_status_update(&self, new: &Object, _old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_status_update(&self, new: &Object, _old: &Object, errors: &mut FieldErrors) {
         validate_status(errors, new);
     }
 

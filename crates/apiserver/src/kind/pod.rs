@@ -23,12 +23,12 @@ mod volume;
 pub(crate) mod warning;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
 use super::{Kind, set_or_remove};
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::json::{Access, Object, object_mut};
 use crate::name;
 use crate::warning::Warnings;
@@ -79,7 +79,7 @@ impl Kind for Pod {
         set_generation(new, old, false);
     }
 
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         validate_any(obj, errors);
         let path = Path::new("spec");
         let spec = obj.at("spec");
@@ -94,12 +94,12 @@ impl Kind for Pod {
         annotation::validate_profiles(errors, &path, obj);
     }
 
-    fn validate_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
         validate_any(new, errors);
         update::validate(errors, new, old);
     }
 
-    fn validate_status_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_status_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
         status::validate(errors, new, old);
     }
 
@@ -148,7 +148,7 @@ impl Kind for Pod {
 }
 
 /// The rules that every Pod must satisfy, new or not.
-fn validate_any(obj: &Object, errors: &mut Vec<FieldError>) {
+fn validate_any(obj: &Object, errors: &mut FieldErrors) {
     let metadata = Path::new("metadata");
     let annotations = obj.at("metadata").at("annotations");
     let spec = obj.at("spec");
@@ -170,7 +170,7 @@ fn validate_any(obj: &Object, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn tokens_without_account(errors: &mut Vec<FieldError>, path: &Path<'_>, spec: &Value) {
+fn tokens_without_account(errors: &mut FieldErrors, path: &Path<'_>, spec: &Value) {
     for (i, volume) in spec.list("volumes").iter().enumerate() {
         let at = path.index(i);
         let at = at.field("projected");
@@ -320,7 +320,7 @@ struct Context<'a> {
     grace: Option<i64>,
     host_users: bool,
     /// Names of the Pod's resource claims.
-    claims: Vec<&'a str>,
+    claims: BTreeSet<&'a str>,
     /// The good volumes by name.
     volumes: HashMap<&'a str, &'a Value>,
 }

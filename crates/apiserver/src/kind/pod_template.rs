@@ -1,6 +1,6 @@
 //! PodTemplates: a template that stands alone.
 
-use crate::field::{FieldError, Path};
+use crate::field::{FieldErrors, Path};
 use crate::json::{Access, Object, object_mut};
 use crate::warning::Warnings;
 
@@ -26,7 +26,7 @@ impl Kind for PodTemplate {
         set_generation(new, old, changed);
     }
 
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         template::validate(errors, &Path::new("template"), obj.at("template"));
     }
 

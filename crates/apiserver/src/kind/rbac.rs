@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Kind;
 use super::grammar::unsupported;
-use crate::field::{FieldError, Path, go_value};
+use crate::field::{FieldError, FieldErrors, Path, go_value};
 use crate::json::{Access, Object, object_mut};
 use crate::name;
 use crate::selector::LabelSelector;
@@ -31,19 +31,19 @@ enum Scope {
 }
 
 impl Kind for Role {
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         validate_rules(obj, Scope::Namespaced, errors);
     }
 }
 
 impl Kind for ClusterRole {
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         validate_rules(obj, Scope::Cluster, errors);
         validate_aggregation(obj.at("aggregationRule"), Leniency::default(), errors);
     }
 
-    fn validate_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
-        let mut stored = Vec::new();
+    fn validate_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
+        let mut stored = FieldErrors::new();
         validate_selectors(old.at("aggregationRule"), Leniency::default(), &mut stored);
         let leniency = Leniency { any_value: !stored.is_empty(), ..Leniency::default() };
         validate_rules(new, Scope::Cluster, errors);
@@ -56,11 +56,11 @@ impl Kind for RoleBinding {
         default_binding(obj);
     }
 
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         validate_binding(obj, Scope::Namespaced, errors);
     }
 
-    fn validate_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
         self.validate(new, errors);
         validate_same_role(new, old, errors);
     }
@@ -71,11 +71,11 @@ impl Kind for ClusterRoleBinding {
         default_binding(obj);
     }
 
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         validate_binding(obj, Scope::Cluster, errors);
     }
 
-    fn validate_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
         self.validate(new, errors);
         validate_same_role(new, old, errors);
     }
@@ -99,14 +99,14 @@ fn default_binding(obj: &mut Object) {
     }
 }
 
-fn validate_rules(obj: &Object, scope: Scope, errors: &mut Vec<FieldError>) {
+fn validate_rules(obj: &Object, scope: Scope, errors: &mut FieldErrors) {
     let rules = Path::new("rules");
     for (i, rule) in obj.list("rules").iter().enumerate() {
         validate_rule(rule, scope, &rules.index(i), errors);
     }
 }
 
-fn validate_rule(rule: &Value, scope: Scope, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn validate_rule(rule: &Value, scope: Scope, path: &Path<'_>, errors: &mut FieldErrors) {
     let lacks = |member: &str| rule.list(member).is_empty();
     if lacks("verbs") {
         let detail = "verbs must contain at least one value";
@@ -135,7 +135,7 @@ fn validate_rule(rule: &Value, scope: Scope, path: &Path<'_>, errors: &mut Vec<F
     }
 }
 
-fn validate_aggregation(rule: &Value, leniency: Leniency, errors: &mut Vec<FieldError>) {
+fn validate_aggregation(rule: &Value, leniency: Leniency, errors: &mut FieldErrors) {
     if rule.is_object() && rule.list("clusterRoleSelectors").is_empty() {
         let path = Path::new("aggregationRule");
         errors.push(FieldError::required(
@@ -146,7 +146,7 @@ fn validate_aggregation(rule: &Value, leniency: Leniency, errors: &mut Vec<Field
     validate_selectors(rule, leniency, errors);
 }
 
-fn validate_selectors(rule: &Value, leniency: Leniency, errors: &mut Vec<FieldError>) {
+fn validate_selectors(rule: &Value, leniency: Leniency, errors: &mut FieldErrors) {
     let path = Path::new("aggregationRule");
     let path = path.field("clusterRoleSelectors");
     for (i, selector) in rule.list("clusterRoleSelectors").iter().enumerate() {
@@ -158,7 +158,7 @@ fn validate_selectors(rule: &Value, leniency: Leniency, errors: &mut Vec<FieldEr
     }
 }
 
-fn validate_binding(obj: &Object, scope: Scope, errors: &mut Vec<FieldError>) {
+fn validate_binding(obj: &Object, scope: Scope, errors: &mut FieldErrors) {
     let role = obj.at("roleRef");
     let path = Path::new("roleRef");
     if role.text("apiGroup") != GROUP {
@@ -184,7 +184,7 @@ fn validate_binding(obj: &Object, scope: Scope, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn validate_subject(subject: &Value, scope: Scope, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn validate_subject(subject: &Value, scope: Scope, path: &Path<'_>, errors: &mut FieldErrors) {
     let name = subject.text("name");
     let group = subject.text("apiGroup");
     if name.is_empty() {
@@ -215,7 +215,7 @@ fn validate_subject(subject: &Value, scope: Scope, path: &Path<'_>, errors: &mut
     }
 }
 
-fn validate_same_role(new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+fn validate_same_role(new: &Object, old: &Object, errors: &mut FieldErrors) {
     let (new, old) = (new.at("roleRef"), old.at("roleRef"));
     if ["apiGroup", "kind", "name"].iter().all(|member| new.text(member) == old.text(member)) {
         return;

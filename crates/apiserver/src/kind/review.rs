@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::Kind;
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::json::{Access, Object, object_mut};
 use crate::selector::label::{self, Leniency};
 
@@ -27,7 +27,7 @@ pub(crate) struct LocalSubjectAccessReview;
 pub(crate) struct TokenRequest;
 
 impl Kind for SubjectAccessReview {
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         validate_attributes(obj.at("spec"), errors);
         validate_user(obj.at("spec"), errors);
         validate_selectors(obj.at("spec"), errors);
@@ -36,7 +36,7 @@ impl Kind for SubjectAccessReview {
 }
 
 impl Kind for SelfSubjectAccessReview {
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         validate_attributes(obj.at("spec"), errors);
         validate_selectors(obj.at("spec"), errors);
         validate_metadata(obj, &["managedFields"], "must be empty", errors);
@@ -44,7 +44,7 @@ impl Kind for SelfSubjectAccessReview {
 }
 
 impl Kind for LocalSubjectAccessReview {
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         let spec = obj.at("spec");
         validate_attributes(spec, errors);
         validate_user(spec, errors);
@@ -74,7 +74,7 @@ impl Kind for TokenRequest {
         }
     }
 
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         let value = obj.at("spec").at("expirationSeconds");
         let seconds = value.as_i64().unwrap_or(0);
         let detail = if seconds < MIN_TOKEN_SECONDS {
@@ -104,7 +104,7 @@ pub(crate) fn missing_subject(kind: &str, obj: &Object) -> Option<&'static str> 
 }
 
 /// A review asks about a resource or about a path, not both.
-fn validate_attributes(spec: &Value, errors: &mut Vec<FieldError>) {
+fn validate_attributes(spec: &Value, errors: &mut FieldErrors) {
     let path = Path::new("spec");
     let other = spec.at("nonResourceAttributes");
     match (spec.at("resourceAttributes").is_object(), other.is_object()) {
@@ -122,7 +122,7 @@ fn validate_attributes(spec: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn validate_user(spec: &Value, errors: &mut Vec<FieldError>) {
+fn validate_user(spec: &Value, errors: &mut FieldErrors) {
     if spec.text("user").is_empty() && spec.list("groups").is_empty() {
         let path = Path::new("spec");
         let detail = "at least one of user or group must be specified";
@@ -130,7 +130,7 @@ fn validate_user(spec: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn validate_selectors(spec: &Value, errors: &mut Vec<FieldError>) {
+fn validate_selectors(spec: &Value, errors: &mut FieldErrors) {
     let resource = spec.at("resourceAttributes");
     let path = Path::new("spec.resourceAttributes");
     // An operator of a newer release is understood by newer authorizers.
@@ -170,7 +170,7 @@ fn validate_selectors(spec: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn validate_metadata(obj: &Object, allowed: &[&str], detail: &str, errors: &mut Vec<FieldError>) {
+fn validate_metadata(obj: &Object, allowed: &[&str], detail: &str, errors: &mut FieldErrors) {
     let metadata = obj.at("metadata");
     let is_extra =
         |(key, value): (&String, &Value)| !allowed.contains(&key.as_str()) && !is_empty(value);

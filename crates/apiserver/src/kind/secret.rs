@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::Kind;
 use super::config_map::{MAX_SIZE, decoded_len, validate_immutability, validate_key};
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::json::{Access, Object, object_mut};
 use crate::warning::Warnings;
 
@@ -37,7 +37,7 @@ impl Kind for Secret {
         }
     }
 
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         let path = Path::new("data");
         let mut size = 0;
         for (key, value) in obj.entries("data") {
@@ -50,7 +50,7 @@ impl Kind for Secret {
         validate_type(obj, &path, errors);
     }
 
-    fn validate_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
         if new.text("type") != old.text("type") {
             let path = Path::new("type");
             errors.push(FieldError::invalid_text(&path, new.text("type"), "field is immutable"));
@@ -79,7 +79,7 @@ impl Kind for Secret {
     }
 }
 
-fn validate_type(obj: &Object, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn validate_type(obj: &Object, path: &Path<'_>, errors: &mut FieldErrors) {
     let data = obj.at("data");
     let account = obj.at("metadata").at("annotations").text(ACCOUNT_ANNOTATION);
     let missing = |key: &str| data.get(key).is_none();
@@ -111,7 +111,7 @@ fn validate_type(obj: &Object, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn validate_json(data: &Value, key: &str, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn validate_json(data: &Value, key: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(value) = data.get(key) else {
         errors.push(FieldError::required(&path.key(key), ""));
         return;
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     fn faults(new: &Value, old: Option<&Value>) -> Vec<String> {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::new();
         let new = new.as_object().unwrap();
         match old {
             Some(old) => Secret.validate_update(new, old.as_object().unwrap(), &mut errors),

@@ -16,7 +16,7 @@ use super::grammar::{
 };
 use super::pod::{default, internal};
 use super::{Kind, set_or_remove};
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::json::{Access, Object, object_mut};
 use crate::name;
 use crate::warning::Warnings;
@@ -84,11 +84,11 @@ impl Kind for Service {
         object_mut(object_mut(new, "status"), "loadBalancer");
     }
 
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         validate_any(errors, obj, None);
     }
 
-    fn validate_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
         fixed_cluster_ips(errors, new, old);
         fixed_families(errors, new, old);
         load_balancer_class(errors, new, Some(old));
@@ -103,7 +103,7 @@ impl Kind for Service {
         validate_any(errors, new, Some(old));
     }
 
-    fn validate_status_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_status_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
         load_balancer_status(errors, new, old);
     }
 

@@ -95,7 +95,7 @@ impl Resource {
                 deprecation: version.deprecation.clone(),
             });
             let rules = cel::Rules::compile(&version.schema_json, &Path::root())
-                .map_err(|mut errors| CustomError::Rules(errors.swap_remove(0)))?;
+                .map_err(|errors| CustomError::Rules(errors[0].clone()))?;
             let selectable_paths = version
                 .selectable_fields
                 .iter()

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::apply;
 use crate::cel;
 use crate::engine::Shared;
-use crate::field::{FieldError, FieldErrorKind, Path};
+use crate::field::{FieldError, FieldErrorKind, FieldErrors, Path};
 use crate::json::{Access, Object, into_object, settle_numbers};
 use crate::kind::custom_resource_definition::schemas;
 use crate::meta::{self, NameCheck};
@@ -43,7 +43,7 @@ pub(crate) struct Endpoint {
 /// What validation found.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    pub(crate) errors: Vec<FieldError>,
+    pub(crate) errors: FieldErrors,
     pub(crate) warnings: Warnings,
 }
 
@@ -193,7 +193,7 @@ impl Endpoint {
     }
 
     /// A custom object must say that it is of its kind.
-    fn validate_kind(&self, object: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_kind(&self, object: &Object, errors: &mut FieldErrors) {
         let kind = object.text("kind");
         if *kind != *self.resource.kind {
             let why = format!("must be {}", self.resource.kind);
@@ -314,12 +314,7 @@ impl Endpoint {
     }
 
     /// A definition whose rules do not compile is refused: rules that cannot be run protect nothing.
-    fn compile_rules(
-        &self,
-        definition: &Object,
-        old: Option<&Object>,
-        errors: &mut Vec<FieldError>,
-    ) {
+    fn compile_rules(&self, definition: &Object, old: Option<&Object>, errors: &mut FieldErrors) {
         if !self.is("CustomResourceDefinition") || !errors.is_empty() {
             return;
         }
@@ -336,7 +331,7 @@ impl Endpoint {
     }
 
     /// The rules of a kind that is only answered: it has no metadata to speak of.
-    pub(crate) fn validate_review(&self, object: &Object, errors: &mut Vec<FieldError>) {
+    pub(crate) fn validate_review(&self, object: &Object, errors: &mut FieldErrors) {
         if let Chosen::Builtin(builtin) = self.rules() {
             builtin.rules.validate(object, errors);
         }
@@ -462,8 +457,8 @@ impl Endpoint {
     }
 
     /// The 422 for an object of this kind.
-    pub(crate) fn invalid(&self, object: &Object, name: &str, errors: &[FieldError]) -> ApiError {
-        match self.rules() {
+    pub(crate) fn invalid(&self, object: &Object, name: &str, errors: &FieldErrors) -> ApiError {
+        let mut error = match self.rules() {
             // A view's objects are validated as what they are stored as.
             Chosen::Builtin(Builtin { view: Some(view), kind, .. }) => {
                 ApiError::invalid(view.group, kind, name, errors)
@@ -474,7 +469,11 @@ impl Endpoint {
             Chosen::Custom(_) => {
                 ApiError::invalid(&self.resource.group, object.text("kind"), name, errors)
             }
+        };
+        if errors.omitted() > 0 {
+            error.message.push_str(&format!("; {} more errors are not listed", errors.omitted()));
         }
+        error
     }
 
     /// Namespaces show no grace period.

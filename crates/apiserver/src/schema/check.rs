@@ -13,7 +13,7 @@ use super::correlation::{self, Counterparts};
 use super::go_text::{go_json, go_shown};
 use super::number::{self, Number};
 use super::{Additional, Branches, Limits, Node, Type, Types};
-use crate::field::{FieldError, FieldErrorKind, Path, go_quote};
+use crate::field::{FieldError, FieldErrorKind, FieldErrors, Path, go_quote};
 use crate::shape::ListKind;
 
 /// Where in the checked value something is. Unlike [`Path`] the root is empty text, and keys of
@@ -123,18 +123,27 @@ impl Finding {
 /// that a value that is fine costs no allocation.
 struct Sink<'s> {
     findings: Option<&'s mut Vec<Finding>>,
+    /// How much text the findings have.
+    bytes: usize,
     failed: bool,
 }
 
+/// Past this much text nothing more is found: an answer holds less.
+const MAX_FINDING_BYTES: usize = 1 << 20;
+
 impl Sink<'_> {
     const fn quiet() -> Self {
-        Self { findings: None, failed: false }
+        Self { findings: None, bytes: 0, failed: false }
     }
 
     fn report(&mut self, finding: impl FnOnce() -> Finding) {
         self.failed = true;
-        if let Some(findings) = &mut self.findings {
-            findings.push(finding());
+        if let Some(findings) = &mut self.findings
+            && self.bytes < MAX_FINDING_BYTES
+        {
+            let finding = finding();
+            self.bytes += size_of::<Finding>() + finding.message.len() + finding.detail.len();
+            findings.push(finding);
         }
     }
 }
@@ -146,10 +155,10 @@ pub(super) fn validate(
     new: &Value,
     old: Option<&Value>,
     prefix: Option<&str>,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     let mut findings = Vec::new();
-    let mut sink = Sink { findings: Some(&mut findings), failed: false };
+    let mut sink = Sink { findings: Some(&mut findings), bytes: 0, failed: false };
     check(node, new, old, &Place::Root, &mut sink);
     let mut seen = HashSet::new();
     findings.retain(|finding| seen.insert(finding.message.clone()));
@@ -199,7 +208,7 @@ fn check(
         }
         Value::Null | Value::Bool(_) | Value::Object(_) => {}
     }
-    if !limits.allowed.is_empty() && !limits.allowed.iter().any(|a| is_allowed(value, a)) {
+    if !limits.allowed.is_empty() && !limits.allows(value) {
         sink.report(|| Finding::unsupported(place, value, &limits.allowed));
     }
     matches += 1;
@@ -475,6 +484,16 @@ fn try_branches<'n>(
 fn show_best(tried: &Tried<'_>, value: &Value, place: &Place<'_>, sink: &mut Sink<'_>) {
     if let (Some(best), true) = (tried.best, sink.findings.is_some()) {
         check(best, value, None, place, sink);
+    }
+}
+
+impl Limits {
+    /// Whether the value is one of those that `enum` lists.
+    fn allows(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => self.allowed_texts.contains(text.as_str()),
+            value => self.allowed.iter().any(|allowed| is_allowed(value, allowed)),
+        }
     }
 }
 

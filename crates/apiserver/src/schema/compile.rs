@@ -181,6 +181,12 @@ fn limits(schema: &Value, reading: Reading) -> Result<Limits, CompileError> {
         min_properties: whole(schema.at("minProperties")),
         required: required.map(Into::into).collect(),
         allowed: schema.list("enum").iter().map(as_stored).collect(),
+        allowed_texts: schema
+            .list("enum")
+            .iter()
+            .filter_map(Value::as_str)
+            .map(Into::into)
+            .collect(),
         number: number.says_something().then(|| Box::new(number)),
     })
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::go_text::go_shown;
 use super::{Additional, Node};
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::name;
 
 /// Decodes what is embedded below the root.
@@ -106,7 +106,7 @@ pub(super) fn validate_children(
     node: &Node,
     value: &Value,
     path: &Path<'_>,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     if !node.holds.embedded {
         return;
@@ -134,14 +134,14 @@ pub(super) fn validate_children(
 }
 
 /// Validates the value, if it is a resource, and what is embedded in it.
-pub(super) fn validate(node: &Node, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn validate(node: &Node, value: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     if let (true, Value::Object(members)) = (node.embedded, value) {
         validate_resource(members, path, errors);
     }
     validate_children(node, value, path, errors);
 }
 
-fn validate_resource(members: &Map<String, Value>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn validate_resource(members: &Map<String, Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     for key in ["apiVersion", "kind"] {
         if !members.contains_key(key) {
             errors.push(FieldError::required(&path.field(key), ""));

@@ -7,16 +7,16 @@ use serde_json::{Map, Value};
 
 use super::go_text::go_shown;
 use super::{Additional, Node};
-use crate::field::{FieldError, FieldErrorKind, Path};
+use crate::field::{FieldError, FieldErrorKind, FieldErrors, Path};
 use crate::shape::ListKind;
 
 pub(super) fn is_valid(node: &Node, value: &Value) -> bool {
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::new();
     validate(node, value, &Path::root(), &mut errors);
     errors.is_empty()
 }
 
-pub(super) fn validate(node: &Node, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn validate(node: &Node, value: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     if !node.holds.keyed_lists {
         return;
     }
@@ -51,7 +51,7 @@ pub(super) fn validate(node: &Node, value: &Value, path: &Path<'_>, errors: &mut
     }
 }
 
-fn validate_map(keys: &[Box<str>], items: &[Value], path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn validate_map(keys: &[Box<str>], items: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
     let odd = items.iter().position(|item| !item.is_object() && !item.is_null());
     if let Some(index) = odd {
         let detail = "must be an object for an array of list-type map";

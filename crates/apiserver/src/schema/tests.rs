@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::field::FieldErrors;
 use crate::json::Access;
 use crate::shape::Shape;
 
@@ -53,7 +54,7 @@ fn create_is_refused_as_recorded() {
                 continue;
             }
         };
-        let mut errors = Vec::new();
+        let mut errors = crate::field::FieldErrors::new();
         schema.validate(&object, None, &mut errors);
         assert_eq!(listed(&errors), expected(case), "{name}");
     }
@@ -86,7 +87,7 @@ fn updates_ratchet_as_recorded() {
         let name = case.text("name");
         let old = read(schema, resource(case.at("old"))).unwrap();
         let new = read(schema, resource(case.at("new"))).unwrap();
-        let mut errors = Vec::new();
+        let mut errors = crate::field::FieldErrors::new();
         schema.validate(&new, Some(&old), &mut errors);
         assert_eq!(listed(&errors), expected(case), "{name}");
     }
@@ -100,7 +101,7 @@ fn status_is_checked_as_recorded() {
         let mut new = old.clone();
         new["status"] = case.at("status").clone();
         let new = read(schema, new).unwrap();
-        let mut errors = Vec::new();
+        let mut errors = crate::field::FieldErrors::new();
         schema.validate_status(&new, &old, &mut errors);
         assert_eq!(listed(&errors), expected(case), "{}", case.text("name"));
     }
@@ -114,7 +115,7 @@ fn formats_are_recognised_as_recorded() {
         for pair in case.list("texts") {
             let mut spec = serde_json::Map::new();
             spec.insert(format!("f-{format}"), pair[0].clone());
-            let mut errors = Vec::new();
+            let mut errors = crate::field::FieldErrors::new();
             schema.validate(&resource(&Value::Object(spec)), None, &mut errors);
             assert_eq!(errors.is_empty(), pair[1] == true, "{format}: {}", pair[0]);
         }
@@ -224,7 +225,7 @@ mod invariants {
             let schema = &*SCHEMA;
             let (Ok(new), Ok(old)) = (read(schema, resource(&spec)), read(schema, resource(&other)))
             else { return Ok(()) };
-            let (mut fresh, mut update) = (Vec::new(), Vec::new());
+            let (mut fresh, mut update) = (FieldErrors::new(), FieldErrors::new());
             schema.validate(&new, None, &mut fresh);
             schema.validate(&new, Some(&old), &mut update);
             // An update can only be held to less than a create.

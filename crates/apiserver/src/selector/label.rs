@@ -9,7 +9,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::SelectorError;
-use crate::field::{FieldError, Path, go_quote};
+use crate::field::{FieldError, FieldErrors, Path, go_quote};
 use crate::json::Access;
 #[cfg(test)]
 use crate::json::Object;
@@ -231,7 +231,7 @@ pub(crate) fn validate(
     selector: &Value,
     leniency: Leniency,
     path: &Path<'_>,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     let labels = path.field("matchLabels");
     for (key, value) in selector.entries("matchLabels") {
@@ -254,7 +254,7 @@ pub(crate) fn validate_requirement(
     requirement: &Value,
     leniency: Leniency,
     path: &Path<'_>,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     let values_path = path.field("values");
     validate_operator(requirement, leniency, path, errors);
@@ -278,7 +278,7 @@ pub(crate) fn validate_operator(
     requirement: &Value,
     leniency: Leniency,
     path: &Path<'_>,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     let values_path = path.field("values");
     let has_values = !requirement.list("values").is_empty();

@@ -1,5 +1,6 @@
 //! `create`: decode, own, admit, prepare, validate, store.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -163,17 +164,11 @@ pub(super) fn match_namespace(call: &Call, metadata: &mut Object) -> Result<(), 
 /// Owner references with the same uid are one.
 pub(super) fn dedup_owners(call: &Call, metadata: &mut Object) {
     let Some(Value::Array(owners)) = metadata.get_mut("ownerReferences") else { return };
-    let mut seen: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut seen: HashSet<Value> = HashSet::with_capacity(owners.len());
     let before = owners.len();
-    owners.retain(|owner| {
-        let fresh = !seen.contains(owner);
-        if fresh {
-            seen.push(owner.clone());
-        }
-        fresh
-    });
+    owners.retain(|owner| !seen.contains(owner) && seen.insert(owner.clone()));
     if owners.len() < before {
-        let last = seen.last().map(|o| o.text("uid").to_owned()).unwrap_or_default();
+        let last = owners.last().map(|o| o.text("uid").to_owned()).unwrap_or_default();
         call.warn(format!(
             ".metadata.ownerReferences contains duplicate entries; API server dedups owner \
              references in 1.20+, and may reject such requests as early as 1.24; please fix your \

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::admission::{self, Operation as Admission};
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::json::{Access, Object, object_mut};
 use crate::media;
 use crate::meta::{self, FOREGROUND, ORPHAN};
@@ -243,7 +243,7 @@ fn shorten_grace(object: &mut Object, pending: i64, asked: i64, now: Timestamp) 
 impl DeleteOptions {
     /// From the body or, if there is none, from the query; never merged.
     fn read(call: &Call, bytes: &Bytes) -> Result<Self, ApiError> {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::new();
         let options = if bytes.is_empty() {
             Self::from_query(call, &mut errors)?
         } else {
@@ -257,7 +257,7 @@ impl DeleteOptions {
         }
     }
 
-    fn from_query(call: &Call, errors: &mut Vec<FieldError>) -> Result<Self, ApiError> {
+    fn from_query(call: &Call, errors: &mut FieldErrors) -> Result<Self, ApiError> {
         let query = &call.query;
         Ok(Self {
             dry_run: dry_run(query.all("dryRun"), errors),
@@ -272,7 +272,7 @@ impl DeleteOptions {
         })
     }
 
-    fn from_value(value: &Value, errors: &mut Vec<FieldError>) -> Self {
+    fn from_value(value: &Value, errors: &mut FieldErrors) -> Self {
         let runs = value.list("dryRun").iter().filter_map(Value::as_str);
         let preconditions = value.at("preconditions");
         let text = |key: &str| preconditions.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -316,7 +316,7 @@ impl DeleteOptions {
 fn propagation(
     policy: Option<&str>,
     orphan: Option<bool>,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) -> Option<Propagation> {
     let path = Path::new("propagationPolicy");
     if let (Some(policy), Some(_)) = (policy, orphan) {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::request::Query;
 use crate::status::ApiError;
 
@@ -27,7 +27,7 @@ pub(crate) struct WriteOptions {
 impl WriteOptions {
     /// Reads and checks the options; `kind` is upstream's name for them, such as `CreateOptions`.
     pub(crate) fn parse(query: &Query, kind: &str) -> Result<Self, ApiError> {
-        let mut errors = Vec::new();
+        let mut errors = FieldErrors::new();
         let dry_run = dry_run(query.all("dryRun"), &mut errors);
         let field_manager = query.text("fieldManager").to_owned();
         let path = Path::new("fieldManager");
@@ -69,10 +69,7 @@ impl WriteOptions {
 }
 
 /// `dryRun=All`, or nothing.
-pub(super) fn dry_run<'a>(
-    values: impl Iterator<Item = &'a str>,
-    errors: &mut Vec<FieldError>,
-) -> bool {
+pub(super) fn dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut FieldErrors) -> bool {
     let values: Vec<&str> = values.collect();
     if values.is_empty() {
         return false;

@@ -1,6 +1,6 @@
 //! Groups of the Kubernetes community need an approval, noted in an annotation.
 
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::json::{Access, Object};
 use crate::schema::is_absolute_url;
 
@@ -31,7 +31,7 @@ fn annotation(obj: &Object) -> &str {
 }
 
 /// Checks the annotation, unless an update leaves its state as it was.
-pub(super) fn validate(new: &Object, old: Option<&Object>, errors: &mut Vec<FieldError>) {
+pub(super) fn validate(new: &Object, old: Option<&Object>, errors: &mut FieldErrors) {
     let group = new.at("spec").text("group");
     let is_community = ["k8s.io", "kubernetes.io"].into_iter().any(|domain| {
         group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))

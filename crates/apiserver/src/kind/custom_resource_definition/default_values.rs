@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::schema::{Node, go_shown};
 
 /// Checks all defaults in a structural schema.
-pub(super) fn validate(root: &Node, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn validate(root: &Node, path: &Path<'_>, errors: &mut FieldErrors) {
     let resource = Resource { node: root, steps: None };
     walk(root, &resource, false, path, errors);
 }
@@ -48,7 +48,7 @@ fn walk(
     resource: &Resource<'_>,
     inside_meta: bool,
     path: &Path<'_>,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     let own = Resource { node, steps: None };
     let (resource, inside_meta) =
@@ -75,7 +75,7 @@ fn walk(
     }
 }
 
-fn check(node: &Node, default: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn check(node: &Node, default: &Value, at: &Path<'_>, errors: &mut FieldErrors) {
     let mut pruned = default.clone();
     node.prune_value(&mut pruned);
     if &pruned != default {
@@ -100,7 +100,7 @@ fn check_in_metadata(
     default: &Value,
     resource: &Resource<'_>,
     at: &Path<'_>,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     let mut object = resource.around(default);
     let refuse = |problem: &str| {
@@ -111,7 +111,7 @@ fn check_in_metadata(
         errors.push(refuse(&error.to_string()));
         return;
     }
-    let mut problems = Vec::new();
+    let mut problems = FieldErrors::new();
     resource.node.validate_resources(&object, &Path::root(), &mut problems);
     match &problems[..] {
         [] => node.validate_value(default, at, errors),

@@ -1,9 +1,11 @@
 //! The members of a schema, one by one: which are refused and which need each other.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{field_path, go_form};
-use crate::field::{FieldError, FieldErrorKind, Path, go_quote};
+use crate::field::{FieldError, FieldErrorKind, FieldErrors, Path, go_quote};
 use crate::json::Access;
 use crate::schema::go_shown;
 
@@ -32,7 +34,7 @@ pub(super) fn validate(
     schema: &Value,
     context: Context<'_>,
     path: &Path<'_>,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     members(schema, context, path, errors);
     if schema.flag("uniqueItems") {
@@ -52,7 +54,7 @@ pub(super) fn validate(
 }
 
 /// Members of one schema that are refused wherever it stands.
-fn members(schema: &Value, context: Context<'_>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn members(schema: &Value, context: Context<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
     let schema_type = schema.text("type");
     if !schema_type.is_empty() && !TYPES.contains(&schema_type) {
@@ -84,7 +86,7 @@ fn members(schema: &Value, context: Context<'_>, path: &Path<'_>, errors: &mut V
 }
 
 /// Recurses into every schema below.
-fn below(schema: &Value, context: Context<'_>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn below(schema: &Value, context: Context<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let inner = context.below();
     let additional = schema.at("additionalProperties");
     if !additional.is_null() {
@@ -136,7 +138,7 @@ fn below(schema: &Value, context: Context<'_>, path: &Path<'_>, errors: &mut Vec
 }
 
 /// `x-kubernetes-map-type` and `x-kubernetes-list-type`.
-fn composition(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn composition(schema: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     const MAP_TYPE: &str = "x-kubernetes-map-type";
     const LIST_TYPE: &str = "x-kubernetes-list-type";
     let schema_type = schema.text("type");
@@ -177,7 +179,7 @@ fn composition(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
 }
 
 /// The elements of a set are compared as wholes, so they must be atomic.
-fn set_items(items: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn set_items(items: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
     // Upstream shows the list type in both cases.
     let shown = items.at("x-kubernetes-list-type");
@@ -195,7 +197,7 @@ fn set_items(items: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
 }
 
 /// A list that is a map: its items are objects with the keys among their properties.
-fn list_map(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn list_map(schema: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     if schema.text("x-kubernetes-list-type") != "map" {
         return;
     }
@@ -219,11 +221,12 @@ fn list_map(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
         }
         Value::Object(_) => {
             let properties_path = items_path.field("properties");
-            let refuse_keys = |errors: &mut Vec<FieldError>, detail: &str| {
+            let refuse_keys = |errors: &mut FieldErrors, detail: &str| {
                 let all = schema.at("x-kubernetes-list-map-keys");
-                errors.push(FieldError::invalid(&keys_path, all, detail));
+                errors.push_with(|| FieldError::invalid(&keys_path, all, detail));
             };
-            for (index, key) in keys.iter().enumerate() {
+            let mut seen = HashSet::with_capacity(keys.len());
+            for key in keys {
                 let name = key.as_str().unwrap_or_default();
                 match items.at("properties").get(name) {
                     None => refuse_keys(errors, "entries must all be names of item properties"),
@@ -236,7 +239,7 @@ fn list_map(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
                     }
                     Some(_) => {}
                 }
-                if keys[..index].contains(key) {
+                if !seen.insert(key) {
                     refuse_keys(errors, "must not contain duplicate entries");
                 }
             }
@@ -249,7 +252,7 @@ fn list_map(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
 }
 
 /// Elements of sets and maps cannot be null, and the keys of maps are always there.
-fn list_items(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn list_items(schema: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let list_type = schema.text("x-kubernetes-list-type");
     let items = schema.at("items");
     if !items.is_object() || !matches!(list_type, "set" | "map") {
@@ -264,13 +267,14 @@ fn list_items(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
         return;
     }
     let properties_path = items_path.field("properties");
+    let required: HashSet<&Value> = items.list("required").iter().collect();
     for key in schema.list("x-kubernetes-list-map-keys") {
         let name = key.as_str().unwrap_or_default();
         let Some(property) = items.at("properties").get(name) else {
             continue;
         };
         let at = properties_path.key(name);
-        if !items.list("required").contains(key) && property.at("default").is_null() {
+        if !required.contains(key) && property.at("default").is_null() {
             let detail = "this property is in x-kubernetes-list-map-keys, so it must have a \
                           default or be a required property";
             errors.push(FieldError::required(&at.field("default"), detail));
@@ -283,7 +287,7 @@ fn list_items(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
 }
 
 /// The shape of `x-kubernetes-validations`.
-fn rules(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn rules(schema: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     const REASONS: [&str; 4] =
         ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
     let has_breaks = |text: &str| text.contains(['\n', '\r']);

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::hoist::{Hoisted, Shared};
 use super::open_api::{self, not_supported};
 use super::{default_values, field_path, go_form, structural};
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::json::{Access, Object};
 use crate::name;
 use crate::schema::{CompileError, Node, go_json};
@@ -20,7 +20,7 @@ const MAX_DEPRECATION_WARNING: usize = 256;
 const MAX_JSON_DEPTH: usize = 256;
 
 /// Checks everything in a spec that does not depend on what was there before.
-pub(super) fn validate(spec: &Object, errors: &mut Vec<FieldError>) {
+pub(super) fn validate(spec: &Object, errors: &mut FieldErrors) {
     let path = &Path::new("spec");
     let hoisted = Hoisted::new(spec);
     group(spec.text("group"), &path.field("group"), errors);
@@ -49,7 +49,7 @@ pub(super) fn validate(spec: &Object, errors: &mut Vec<FieldError>) {
     conversion(spec.at("conversion"), &path.field("conversion"), errors);
 }
 
-fn group(group: &str, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn group(group: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     if group.is_empty() {
         errors.push(FieldError::required(path, ""));
         return;
@@ -63,7 +63,7 @@ fn group(group: &str, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn scope(spec: &Object, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn scope(spec: &Object, path: &Path<'_>, errors: &mut FieldErrors) {
     match spec.text("scope") {
         "" => errors.push(FieldError::required(path, "")),
         "Cluster" | "Namespaced" => {}
@@ -71,7 +71,7 @@ fn scope(spec: &Object, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn require_schemas(spec: &Hoisted<'_>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn require_schemas(spec: &Hoisted<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     if spec.top(Shared::Schema).at("openAPIV3Schema").is_object() {
         return;
     }
@@ -88,7 +88,7 @@ fn validate_version(
     spec: &Hoisted<'_>,
     version: &Value,
     path: &Path<'_>,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     dns1035(version.text("name"), &path.field("name"), "", errors);
     deprecation(version, &path.field("deprecationWarning"), errors);
@@ -122,7 +122,7 @@ fn validate_version(
 }
 
 /// What moved to the top of the spec because all versions agree on it.
-fn shared_members(spec: &Hoisted<'_>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn shared_members(spec: &Hoisted<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let schema = spec.top(Shared::Schema).at("openAPIV3Schema");
     let has_status = spec.versions.iter().any(|v| v.at("subresources").at("status").is_object());
     if schema.is_object() {
@@ -146,7 +146,7 @@ fn shared_members(spec: &Hoisted<'_>, path: &Path<'_>, errors: &mut Vec<FieldErr
     }
 }
 
-fn versions(spec: &Hoisted<'_>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn versions(spec: &Hoisted<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let unique: BTreeSet<&str> = spec.versions.iter().map(|v| v.text("name")).collect();
     let mut refuse = |detail: &str| {
         errors.push(FieldError::invalid_raw(path, go_form::versions(spec), detail));
@@ -160,7 +160,7 @@ fn versions(spec: &Hoisted<'_>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
 }
 
 /// A name in lower case, or one in mixed case that would be one in lower case.
-fn dns1035(value: &str, path: &Path<'_>, preface: &str, errors: &mut Vec<FieldError>) {
+fn dns1035(value: &str, path: &Path<'_>, preface: &str, errors: &mut FieldErrors) {
     let problems = if preface.is_empty() {
         name::dns1035_label(value)
     } else {
@@ -172,7 +172,7 @@ fn dns1035(value: &str, path: &Path<'_>, preface: &str, errors: &mut Vec<FieldEr
     }
 }
 
-fn required_names(names: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn required_names(names: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     for member in ["plural", "singular", "kind", "listKind"] {
         if names.text(member).is_empty() {
             errors.push(FieldError::required(&path.field(member), ""));
@@ -181,7 +181,7 @@ fn required_names(names: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) 
 }
 
 /// Names that are given must be well formed; `status.acceptedNames` is held to this too.
-pub(super) fn names(names: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn names(names: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     const MIXED: &str = "may have mixed case, but should otherwise match: ";
     for (member, preface) in
         [("plural", ""), ("singular", ""), ("kind", MIXED), ("listKind", MIXED)]
@@ -191,7 +191,7 @@ pub(super) fn names(names: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>
             dns1035(value, &path.field(member), preface, errors);
         }
     }
-    let listed = |member: &str, errors: &mut Vec<FieldError>| {
+    let listed = |member: &str, errors: &mut FieldErrors| {
         let at = path.field(member);
         for (index, value) in names.list(member).iter().enumerate() {
             dns1035(value.as_str().unwrap_or_default(), &at.index(index), "", errors);
@@ -206,7 +206,7 @@ pub(super) fn names(names: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>
     listed("categories", errors);
 }
 
-fn deprecation(version: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn deprecation(version: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(warning) = version.get("deprecationWarning").and_then(Value::as_str) else {
         return;
     };
@@ -238,7 +238,7 @@ static UNPRINTABLE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"[^\p{L}\p{M}\p{N}\p{P}\p{S} ]").expect("the pattern is a constant")
 });
 
-fn scale(scale: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn scale(scale: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     if scale.is_null() {
         return;
     }
@@ -269,7 +269,7 @@ fn scale(scale: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
 
 const NOT_SIMPLE: &str = "must be a simple json path starting with .";
 
-fn columns(columns: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn columns(columns: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     const TYPES: &str = "boolean,date,integer,number,string";
     const FORMATS: &str = "byte,date,date-time,double,float,int32,int64,password";
     let listed = |list: &str, value: &str| list.split(',').any(|known| known == value);
@@ -304,7 +304,7 @@ fn selectable_fields(
     schema: &Value,
     schema_path: &Path<'_>,
     path: &Path<'_>,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     // Upstream does not survive the lookup in a schema that it cannot read; here nothing is found.
     let unsupported = structural::unsupported(schema);
@@ -360,12 +360,7 @@ fn is_allowed_at_root(member: &str) -> bool {
     ALLOWED_AT_ROOT.split(' ').any(|allowed| allowed.eq_ignore_ascii_case(go_name))
 }
 
-fn validate_schema(
-    schema: &Value,
-    has_status: bool,
-    holder: &Path<'_>,
-    errors: &mut Vec<FieldError>,
-) {
+fn validate_schema(schema: &Value, has_status: bool, holder: &Path<'_>, errors: &mut FieldErrors) {
     let path = &holder.field("openAPIV3Schema");
     let known = errors.len();
     if !is_within(schema, MAX_JSON_DEPTH) {
@@ -411,7 +406,7 @@ fn is_within(value: &Value, depth: usize) -> bool {
     }
 }
 
-fn status_root(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn status_root(schema: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let schema_type = schema.text("type");
     let odd_type = !schema_type.is_empty() && schema_type != "object";
     // Upstream stops at the first member it refuses, and these come before the type.
@@ -433,7 +428,7 @@ fn status_root(schema: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
 }
 
 /// Only conversion that changes nothing but `apiVersion` exists here.
-fn conversion(conversion: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn conversion(conversion: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     if conversion.is_null() {
         return;
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::json::Access;
 use crate::schema::pattern;
 
@@ -64,15 +64,15 @@ fn is_zero(value: &Value) -> bool {
 }
 
 /// Everything that keeps the schema from being structural, sorted by text.
-pub(super) fn validate(schema: &Value, path: &Path<'_>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+pub(super) fn validate(schema: &Value, path: &Path<'_>) -> FieldErrors {
+    let mut errors = FieldErrors::new();
     invariants(schema, Level::Root, path, &mut errors);
     complete(schema, Some(schema), path, path, &mut errors);
-    errors.sort_by_cached_key(ToString::to_string);
+    errors.sort_by_text();
     errors
 }
 
-fn invariants(schema: &Value, level: Level, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn invariants(schema: &Value, level: Level, path: &Path<'_>, errors: &mut FieldErrors) {
     let schema_type = schema.text("type");
     let type_path = path.field("type");
     if schema_type == "array" && !schema.at("items").is_object() {
@@ -148,7 +148,7 @@ fn invariants(schema: &Value, level: Level, path: &Path<'_>, errors: &mut Vec<Fi
 }
 
 /// What a schema may say of `kind`, `apiVersion` and `metadata`.
-fn resource_members(schema: &Value, level: Level, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn resource_members(schema: &Value, level: Level, path: &Path<'_>, errors: &mut FieldErrors) {
     let is_resource = level == Level::Root || schema.flag("x-kubernetes-embedded-resource");
     let properties_path = path.field("properties");
     let properties = schema.at("properties");
@@ -210,7 +210,7 @@ fn value_validation(
     skip: Skip,
     level: Level,
     path: &Path<'_>,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     for member in ["anyOf", "allOf", "oneOf"] {
         if member == "anyOf" && skip.any_of {
@@ -234,7 +234,7 @@ fn value_validation(
 }
 
 /// A branch of a junctor restricts values, it does not declare anything.
-fn nested(schema: &Value, skip: Skip, level: Level, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn nested(schema: &Value, skip: Skip, level: Level, path: &Path<'_>, errors: &mut FieldErrors) {
     const EMPTY: &str = "must be empty to be structural";
     const FALSE: &str = "must be false to be structural";
     const UNDEFINED: &str = "must be undefined to be structural";
@@ -285,7 +285,7 @@ fn complete(
     schema: Option<&Value>,
     schema_path: &Path<'_>,
     branch_path: &Path<'_>,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     if branch.at("not").is_object() {
         complete_nested(branch.at("not"), schema, schema_path, &branch_path.field("not"), errors);
@@ -303,7 +303,7 @@ fn complete_nested(
     schema: Option<&Value>,
     schema_path: &Path<'_>,
     branch_path: &Path<'_>,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     let missing = |at: &Path<'_>, from: &Path<'_>| {
         FieldError::required(at, format!("because it is defined in {from}"))

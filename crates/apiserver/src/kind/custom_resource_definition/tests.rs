@@ -49,7 +49,7 @@ fn create_is_answered_as_recorded() {
         let mut obj = object(case.at("crd"));
         kind.default(&mut obj);
         kind.prepare_create(&mut obj);
-        let mut errors = Vec::new();
+        let mut errors = crate::field::FieldErrors::new();
         kind.validate(&obj, &mut errors);
         assert_eq!(listed(&errors), expected(case), "{name}");
         if case.int("code") == Some(201) {
@@ -82,7 +82,7 @@ fn update_is_answered_as_recorded() {
         let mut new = object(&new);
         kind.default(&mut new);
         kind.prepare_update(&mut new, &old);
-        let mut errors = Vec::new();
+        let mut errors = crate::field::FieldErrors::new();
         kind.validate_update(&new, &old, &mut errors);
         assert_eq!(listed(&errors), expected(case), "{name}");
         if errors.is_empty() {
@@ -97,7 +97,7 @@ fn conversion_webhooks_are_refused() {
     let mut obj = object(RECORDED.at("old"));
     obj["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
         "conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://example.com"}}});
-    let mut errors = Vec::new();
+    let mut errors = crate::field::FieldErrors::new();
     CustomResourceDefinition.validate(&obj, &mut errors);
     let [error] = &errors[..] else { panic!("{errors:?}") };
     assert_eq!(error.path, "spec.conversion.strategy");
@@ -272,7 +272,7 @@ fn too_deep_a_schema_is_refused() {
     }
     let mut obj = object(RECORDED.at("old"));
     obj["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = deep;
-    let mut errors = Vec::new();
+    let mut errors = crate::field::FieldErrors::new();
     CustomResourceDefinition.validate(&obj, &mut errors);
     let [error] = &errors[..] else { panic!("{} errors", errors.len()) };
     assert!(error.detail.contains("levels deep"), "{error}");
@@ -336,7 +336,7 @@ mod invariants {
             let mut obj = object(RECORDED.at("old"));
             let root = json!({"type": "object", "properties": {"spec": schema}});
             obj["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = root;
-            let mut errors = Vec::new();
+            let mut errors = crate::field::FieldErrors::new();
             CustomResourceDefinition.validate(&obj, &mut errors);
             if errors.is_empty() {
                 let parsed = Definition::parse(&Value::Object(obj));

@@ -29,7 +29,7 @@ fn texts(errors: &[FieldError]) -> Vec<String> {
 }
 
 fn faults(kind: &dyn Kind, obj: &Object) -> Vec<String> {
-    let mut errors = Vec::new();
+    let mut errors = crate::field::FieldErrors::new();
     kind.validate(obj, &mut errors);
     texts(&errors)
 }
@@ -140,7 +140,7 @@ fn the_old_group_is_lenient() {
 #[test]
 fn only_the_series_of_a_new_event_changes() {
     let update = |new: &Object, old: &Object| {
-        let mut errors = Vec::new();
+        let mut errors = crate::field::FieldErrors::new();
         Event.validate_update(new, old, &mut errors);
         texts(&errors)
     };
@@ -186,7 +186,7 @@ fn only_the_series_of_a_new_event_changes() {
     let (mut new, mut old) = (changed, old);
     to_core(&mut new);
     to_core(&mut old);
-    let mut errors = Vec::new();
+    let mut errors = crate::field::FieldErrors::new();
     CoreEvent.validate_update(&new, &old, &mut errors);
     assert!(errors.is_empty());
 }

@@ -3,6 +3,8 @@
 //!
 //! A refusal's text is what follows `pods "x" is forbidden: `.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::annotation::MIRROR;
@@ -179,9 +181,10 @@ fn push(parent: &mut Object, key: &str, item: Value) {
 /// An account can insist that its Pods use no secrets but those that it lists.
 fn limit_secrets(spec: &Object, account: &Object) -> Result<(), Refusal> {
     let account_name = account.at("metadata").text("name");
-    let listed = |member: &str, name: &str| {
-        account.list(member).iter().any(|secret| secret.text("name") == name)
+    let names = |member: &str| -> HashSet<&str> {
+        account.list(member).iter().map(|secret| secret.text("name")).collect()
     };
+    let (secrets, pull_secrets) = (names("secrets"), names("imagePullSecrets"));
     let refuse = |what: String, kind: &str| {
         Err(Refusal::SecretNotMountable(format!(
             "{what} is not allowed because service account {account_name} does not reference that \
@@ -191,7 +194,7 @@ fn limit_secrets(spec: &Object, account: &Object) -> Result<(), Refusal> {
     for volume in spec.list("volumes") {
         let secret = volume.at("secret");
         let name = secret.text("secretName");
-        if !secret.is_null() && !listed("secrets", name) {
+        if !secret.is_null() && !secrets.contains(name) {
             return refuse(format!("volume with secret.secretName=\"{name}\""), "secret");
         }
     }
@@ -201,7 +204,7 @@ fn limit_secrets(spec: &Object, account: &Object) -> Result<(), Refusal> {
             for var in container.list("env") {
                 let reference = var.at("valueFrom").at("secretKeyRef");
                 let (name, var) = (reference.text("name"), var.text("name"));
-                if !reference.is_null() && !listed("secrets", name) {
+                if !reference.is_null() && !secrets.contains(name) {
                     let what =
                         format!("{of} with envVar {var} referencing secret.secretName=\"{name}\"");
                     return refuse(what, "secret");
@@ -210,7 +213,7 @@ fn limit_secrets(spec: &Object, account: &Object) -> Result<(), Refusal> {
             for source in container.list("envFrom") {
                 let reference = source.at("secretRef");
                 let name = reference.text("name");
-                if !reference.is_null() && !listed("secrets", name) {
+                if !reference.is_null() && !secrets.contains(name) {
                     let what =
                         format!("{of} with envFrom referencing secret.secretName=\"{name}\"");
                     return refuse(what, "secret");
@@ -220,7 +223,7 @@ fn limit_secrets(spec: &Object, account: &Object) -> Result<(), Refusal> {
     }
     for (i, secret) in spec.list("imagePullSecrets").iter().enumerate() {
         let name = secret.text("name");
-        if !listed("imagePullSecrets", name) {
+        if !pull_secrets.contains(name) {
             return refuse(format!("imagePullSecrets[{i}].name=\"{name}\""), "imagePullSecret");
         }
     }

@@ -89,7 +89,7 @@ pub(super) fn validate_ephemeral(
     errors: &mut Errors,
     path: &Path<'_>,
     containers: &[Value],
-    others: &[&str],
+    others: &HashSet<&str>,
     context: &Context<'_>,
 ) {
     const NOT_ALLOWED: [&str; 8] = [
@@ -102,7 +102,7 @@ pub(super) fn validate_ephemeral(
         "resizePolicy",
         "restartPolicy",
     ];
-    let mut names: HashSet<&str> = others.iter().copied().collect();
+    let mut names = others.clone();
     for (i, container) in containers.iter().enumerate() {
         let at = path.index(i);
         validate_any(errors, &at, container, context);
@@ -112,7 +112,7 @@ pub(super) fn validate_ephemeral(
             errors.push(FieldError::duplicate(&at.field("name"), &name.into()));
         }
         let target = container.text("targetContainerName");
-        if !target.is_empty() && !others.contains(&target) {
+        if !target.is_empty() && !others.contains(target) {
             let at = at.field("targetContainerName");
             errors.push(FieldError::not_found(&at, &target.into()));
         }

@@ -24,7 +24,7 @@ pub(crate) fn run_creates(kind: &dyn Kind, cases: &str, admit: Admit) {
         if let Some(uid) = case.get("uid") {
             object_mut(&mut obj, "metadata").insert("uid".to_owned(), uid.clone());
         }
-        let mut errors = Vec::new();
+        let mut errors = crate::field::FieldErrors::new();
         let outcome = admit(&mut obj, case).map(|()| {
             kind.prepare_create(&mut obj);
             kind.validate(&obj, &mut errors);
@@ -40,7 +40,7 @@ pub(crate) fn run_updates(kind: &dyn Kind, cases: &str, admit: AdmitUpdate) {
     let cases: Vec<Value> = serde_json::from_str(cases).expect("fixtures are JSON");
     for case in &cases {
         let (mut new, old) = (decode(kind, case.at("new")), decode(kind, case.at("old")));
-        let mut errors = Vec::new();
+        let mut errors = crate::field::FieldErrors::new();
         let status = case.text("subresource") == "status";
         let outcome = if status {
             kind.prepare_status_update(&mut new, &old);

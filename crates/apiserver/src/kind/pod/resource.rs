@@ -1,7 +1,7 @@
 //! Requests and limits: their rules, their sums over containers, and the quality-of-service class
 //! that follows from them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -70,7 +70,7 @@ pub(super) fn validate_requirements(
     path: &Path<'_>,
     requirements: &Value,
     scope: Scope,
-    pod_claims: &[&str],
+    pod_claims: &BTreeSet<&str>,
 ) {
     let limits = requirements.at("limits");
     let limits_path = path.field("limits");
@@ -199,8 +199,10 @@ fn is_pod_level(name: &str) -> bool {
     COMPUTE.contains(&name) || name.starts_with(HUGE_PAGES)
 }
 
-fn claims(errors: &mut Errors, path: &Path<'_>, claims: &[Value], pod_claims: &[&str]) {
-    let mut seen: Vec<(&str, &str)> = Vec::new();
+fn claims(errors: &mut Errors, path: &Path<'_>, claims: &[Value], pod_claims: &BTreeSet<&str>) {
+    let mut seen: HashSet<(&str, &str)> = HashSet::new();
+    // How many requests of each claim there were.
+    let mut counts: HashMap<&str, usize> = HashMap::new();
     for (i, claim) in claims.iter().enumerate() {
         let at = path.index(i);
         let (name, request) = (claim.text("name"), claim.text("request"));
@@ -218,24 +220,25 @@ fn claims(errors: &mut Errors, path: &Path<'_>, claims: &[Value], pod_claims: &[
                 let key = format!("{name}/{request}");
                 errors.push(FieldError::duplicate(&at, &key.into()));
             } else if request.is_empty() {
-                for _ in seen.iter().filter(|(other, _)| *other == name) {
+                for _ in 0..counts.get(name).copied().unwrap_or_default() {
                     errors.push(FieldError::duplicate(&at, &name.into()));
                 }
             }
-            seen.push((name, request));
+            seen.insert((name, request));
+            *counts.entry(name).or_default() += 1;
         }
-        if !pod_claims.contains(&name) {
-            let mut sorted = pod_claims.to_vec();
-            sorted.sort_unstable();
-            sorted.dedup();
-            let mut error = FieldError::not_found(&at, &name.into());
-            error.detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
-            if sorted.is_empty() {
-                error.detail.push_str(" which is empty");
-            } else {
-                error.detail.push_str(&format!(": {}", sorted.join(", ")));
-            }
-            errors.push(error);
+        if !pod_claims.contains(name) {
+            errors.push_with(|| {
+                let sorted: Vec<&str> = pod_claims.iter().copied().collect();
+                let mut error = FieldError::not_found(&at, &name.into());
+                error.detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
+                if sorted.is_empty() {
+                    error.detail.push_str(" which is empty");
+                } else {
+                    error.detail.push_str(&format!(": {}", sorted.join(", ")));
+                }
+                error
+            });
         }
     }
 }
@@ -245,7 +248,7 @@ pub(super) fn validate_pod_level(
     errors: &mut Errors,
     spec: &Value,
     spec_path: &Path<'_>,
-    pod_claims: &[&str],
+    pod_claims: &BTreeSet<&str>,
 ) {
     let resources = spec.at("resources");
     if resources.is_null() {
@@ -306,13 +309,23 @@ fn aggregate<'a>(spec: &'a impl Access, which: &str) -> Amounts<'a> {
         let mut needed = amounts(container, which);
         if container.text("restartPolicy") == "Always" {
             add(&mut total, needed.clone());
-            add(&mut sidecars, needed);
-            needed = sidecars.clone();
+            add(&mut sidecars, needed.clone());
+            // Of what it does not need itself, no more is needed than before.
+            for (name, amount) in &mut needed {
+                if let Some(sum) = sidecars.get(name) {
+                    amount.clone_from(sum);
+                }
+            }
         } else {
-            add(&mut needed, sidecars.clone());
+            for (name, amount) in &mut needed {
+                if let Some(sum) = sidecars.get(name) {
+                    *amount = amount.plus(sum);
+                }
+            }
         }
         raise(&mut peak, needed);
     }
+    raise(&mut peak, sidecars);
     raise(&mut total, peak);
     total
 }

@@ -1,6 +1,6 @@
 //! Where a Pod may run: node selectors, affinity, tolerations, spreading, gates.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -200,11 +200,14 @@ fn label_keys(errors: &mut Errors, path: &Path<'_>, term: &Value, selector: &Val
         }
     }
     let keys = term.list("matchLabelKeys");
+    // Of a key that is listed more than once the last place counts.
+    let places: HashMap<&str, usize> =
+        keys.iter().enumerate().filter_map(|(place, key)| Some((key.as_str()?, place))).collect();
     let mut selected: HashSet<&str> =
         selector.entries("matchLabels").map(|(key, _)| key.as_str()).collect();
     for expression in selector.list("matchExpressions") {
         let key = expression.text("key");
-        if let Some(i) = keys.iter().rposition(|listed| listed.as_str() == Some(key))
+        if let Some(i) = places.get(key).copied()
             && selected.contains(key)
         {
             let detail = "exists in both matchLabelKeys and labelSelector";
@@ -213,8 +216,9 @@ fn label_keys(errors: &mut Errors, path: &Path<'_>, term: &Value, selector: &Val
         selected.insert(key);
     }
     let at = path.field("matchLabelKeys");
+    let mismatched: HashSet<&Value> = term.list("mismatchLabelKeys").iter().collect();
     for (i, key) in keys.iter().enumerate() {
-        if term.list("mismatchLabelKeys").contains(key) {
+        if mismatched.contains(key) {
             let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
             errors.push(FieldError::invalid(&at.index(i), key, detail));
         }
@@ -222,6 +226,11 @@ fn label_keys(errors: &mut Errors, path: &Path<'_>, term: &Value, selector: &Val
 }
 
 pub(super) fn topology_spread(errors: &mut Errors, path: &Path<'_>, constraints: &[Value]) {
+    let pair = |constraint: &'_ Value| {
+        (constraint.text("topologyKey").to_owned(), constraint.text("whenUnsatisfiable").to_owned())
+    };
+    let mut later: HashMap<(String, String), usize> = HashMap::new();
+    constraints.iter().for_each(|each| *later.entry(pair(each)).or_default() += 1);
     for (i, constraint) in constraints.iter().enumerate() {
         let at = path.index(i);
         let skew = constraint.int("maxSkew").unwrap_or_default();
@@ -235,10 +244,9 @@ pub(super) fn topology_spread(errors: &mut Errors, path: &Path<'_>, constraints:
         }
         let action_path = at.field("whenUnsatisfiable");
         one_of(errors, &action_path, action, &["DoNotSchedule", "ScheduleAnyway"]);
-        let repeated = constraints[i + 1..].iter().any(|later| {
-            later.text("topologyKey") == key && later.text("whenUnsatisfiable") == action
-        });
-        if repeated {
+        let left = later.entry(pair(constraint)).or_default();
+        *left = left.saturating_sub(1);
+        if *left > 0 {
             let shown = format!("{{{key}, {action}}}");
             let at = at.field("{topologyKey, whenUnsatisfiable}");
             errors.push(FieldError::duplicate(&at, &shown.into()));

@@ -1,6 +1,6 @@
 //! The whole of a Pod's spec, or of a template's.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -92,7 +92,7 @@ fn containers(errors: &mut Errors, path: &Path<'_>, spec: &Value, context: &Cont
     container::validate_init(errors, &path.field("initContainers"), init, regular, context);
     let ephemeral = spec.list("ephemeralContainers");
     if !ephemeral.is_empty() {
-        let others: Vec<&str> =
+        let others: HashSet<&str> =
             regular.iter().chain(init).map(|other| other.text("name")).collect();
         let at = path.field("ephemeralContainers");
         container::validate_ephemeral(errors, &at, ephemeral, &others, context);
@@ -108,7 +108,7 @@ fn policy(errors: &mut Errors, path: &Path<'_>, value: &str, supported: &[&str])
 }
 
 fn resource_claims(errors: &mut Errors, path: &Path<'_>, claims: &[Value], mirror: bool) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (i, claim) in claims.iter().enumerate() {
         if mirror {
             let detail = "static pods do not support resource claims";
@@ -123,7 +123,7 @@ fn resource_claims(errors: &mut Errors, path: &Path<'_>, claims: &[Value], mirro
             errors.push(FieldError::duplicate(&at.field("name"), &name.into()));
         } else {
             push_texts(errors, &at.field("name"), name, name::dns1123_label(name));
-            seen.push(name);
+            seen.insert(name);
         }
         let sources = ["resourceClaimName", "resourceClaimTemplateName"];
         let given = sources.iter().filter(|source| !claim.at(source).is_null()).count();
@@ -286,12 +286,16 @@ fn overhead(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     if !overhead.is_null() {
         let requirements = serde_json::json!({ "limits": overhead });
         let scope = resource::Scope::Container;
-        resource::validate_requirements(errors, path, &requirements, scope, &[]);
+        let no_claims = BTreeSet::new();
+        resource::validate_requirements(errors, path, &requirements, scope, &no_claims);
     }
 }
 
 /// Variables that are read from a file need the directory that holds it.
 fn file_key_volumes(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
+    // Of several with one name the last one counts.
+    let volumes: HashMap<&str, &Value> =
+        spec.list("volumes").iter().map(|volume| (volume.text("name"), volume)).collect();
     each_container(spec, path, |container, path| {
         let env = path.field("env");
         for (i, var) in container.list("env").iter().enumerate() {
@@ -304,8 +308,7 @@ fn file_key_volumes(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
             let at = at.field(source);
             let at = at.field("fileKeyRef");
             let at = at.field("volumeName");
-            let volume = spec.list("volumes").iter().rfind(|volume| volume.text("name") == name);
-            match volume {
+            match volumes.get(name).copied() {
                 None => errors.push(FieldError::not_found(&at, &name.into())),
                 Some(volume) if volume.at("emptyDir").is_null() => {
                     let detail = "referenced volume must be of type emptyDir";

@@ -73,6 +73,7 @@ pub(super) fn validate(errors: &mut Errors, new: &Object, old: &Object) {
         errors.push(FieldError::invalid_text(&at, status.text("qosClass"), IMMUTABLE));
     }
     let spec = old.at("spec");
+    let all_at_once = restarts_all(spec);
     for (statuses, containers) in [
         ("containerStatuses", spec.list("containers")),
         ("initContainerStatuses", spec.list("initContainers")),
@@ -81,8 +82,13 @@ pub(super) fn validate(errors: &mut Errors, new: &Object, old: &Object) {
         let (new, old) = (status.list(statuses), old_status.list(statuses));
         let ephemeral = statuses == "ephemeralContainerStatuses";
         let at = path.field(statuses);
+        let mut by_name: HashMap<&str, &Value> = HashMap::new();
+        for container in containers {
+            by_name.entry(container.text("name")).or_insert(container);
+        }
         transitions(errors, &at, new, old, |name, code| {
-            !ephemeral && may_restart(spec, containers, name, code)
+            let container = by_name.get(name).copied();
+            !ephemeral && (all_at_once || may_restart(spec, container, code))
         });
     }
     pod_ips(errors, &path.field("podIPs"), status, old_status);
@@ -129,13 +135,17 @@ fn transitions(
     old: &[Value],
     may_restart: impl Fn(&str, i64) -> bool,
 ) {
+    let mut by_name: HashMap<&str, &Value> = HashMap::new();
+    new.iter().for_each(|after| {
+        by_name.entry(after.text("name")).or_insert(after);
+    });
     for (i, before) in old.iter().enumerate() {
         let ended = before.at("state").at("terminated");
         if ended.is_null() {
             continue;
         }
         let name = before.text("name");
-        let after = new.iter().find(|after| after.text("name") == name);
+        let after = by_name.get(name);
         let runs = after.is_some_and(|after| after.at("state").at("terminated").is_null());
         if runs && !may_restart(name, ended.int("exitCode").unwrap_or_default()) {
             let at = path.index(i);
@@ -145,16 +155,16 @@ fn transitions(
     }
 }
 
-fn may_restart(spec: &Value, containers: &[Value], name: &str, code: i64) -> bool {
-    let all_at_once = spec.list("initContainers").iter().chain(spec.list("containers")).any(|c| {
-        c.list("restartPolicyRules")
-            .iter()
-            .any(|rule| rule.text("action") == "RestartAllContainers")
-    });
-    if all_at_once {
-        return true;
-    }
-    let Some(container) = containers.iter().find(|container| container.text("name") == name) else {
+/// Whether a rule of some container starts all of them again.
+fn restarts_all(spec: &Value) -> bool {
+    spec.list("initContainers").iter().chain(spec.list("containers")).any(|container| {
+        let mut rules = container.list("restartPolicyRules").iter();
+        rules.any(|rule| rule.text("action") == "RestartAllContainers")
+    })
+}
+
+fn may_restart(spec: &Value, container: Option<&Value>, code: i64) -> bool {
+    let Some(container) = container else {
         return false;
     };
     let matching = container.list("restartPolicyRules").iter().find(|rule| {

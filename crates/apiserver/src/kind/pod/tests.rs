@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::fixture::{run_creates, run_updates};
 use super::*;
+use crate::field::FieldErrors;
 use crate::warning::Warnings;
 
 /// The ServiceAccount `default` exists, no other does; nor any class of priority or runtime.
@@ -58,7 +59,7 @@ impl Kind for Gated {
         admission::mark_gated(obj, "2026-11-15T21:21:11Z");
     }
 
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         Pod.validate(obj, errors);
     }
 
@@ -95,10 +96,10 @@ fn odd_objects_do_no_harm() {
                 pod.insert("spec".to_owned(), json!({ list: odd, "resources": odd }));
                 Pod.default(&mut pod);
                 Pod.prepare_create(&mut pod);
-                Pod.validate(&pod, &mut Vec::new());
-                Pod.validate_update(&pod, &Object::new(), &mut Vec::new());
+                Pod.validate(&pod, &mut FieldErrors::new());
+                Pod.validate_update(&pod, &Object::new(), &mut FieldErrors::new());
                 Pod.prepare_status_update(&mut pod, &Object::new());
-                Pod.validate_status_update(&pod, &Object::new(), &mut Vec::new());
+                Pod.validate_status_update(&pod, &Object::new(), &mut FieldErrors::new());
                 let _ = Pod.warnings(&pod, None);
             }
         }

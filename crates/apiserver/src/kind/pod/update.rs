@@ -1,6 +1,7 @@
 //! What may change in a Pod that exists.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use serde_json::Value;
 
@@ -75,11 +76,11 @@ fn deadline(errors: &mut Errors, path: &Path<'_>, new: &Value, old: &Value) -> b
 }
 
 fn tolerations(errors: &mut Errors, path: &Path<'_>, new: &Value, old: &Value) {
-    let same = |a: &Value, b: &Value| {
-        ["key", "operator", "value", "effect"].iter().all(|member| a.text(member) == b.text(member))
-    };
-    let kept = |old: &Value| new.list("tolerations").iter().any(|new| same(old, new));
-    if !old.list("tolerations").iter().all(kept) {
+    fn identity(toleration: &Value) -> [&str; 4] {
+        ["key", "operator", "value", "effect"].map(|member| toleration.text(member))
+    }
+    let kept: HashSet<[&str; 4]> = new.list("tolerations").iter().map(identity).collect();
+    if !old.list("tolerations").iter().all(|old| kept.contains(&identity(old))) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         return errors.push(FieldError::forbidden(path, detail));
     }
@@ -87,10 +88,11 @@ fn tolerations(errors: &mut Errors, path: &Path<'_>, new: &Value, old: &Value) {
 }
 
 fn gates(errors: &mut Errors, path: &Path<'_>, new: &Value, old: &Value) {
+    let known: HashSet<&str> =
+        old.list("schedulingGates").iter().map(|gate| gate.text("name")).collect();
     for (i, gate) in new.list("schedulingGates").iter().enumerate() {
         let name = gate.text("name");
-        let known = old.list("schedulingGates").iter().any(|gate| gate.text("name") == name);
-        if !known {
+        if !known.contains(name) {
             let at = path.index(i);
             let detail =
                 format!("only deletion is allowed, but found new scheduling gate '{name}'");

@@ -1,6 +1,6 @@
 //! The volumes of a Pod: unique names, and exactly one well-formed source each.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -74,7 +74,7 @@ pub(super) fn validate<'a>(
     context: &Context<'_>,
 ) -> HashMap<&'a str, &'a Value> {
     let mut good: HashMap<&str, &Value> = HashMap::new();
-    let mut created_claims = Vec::new();
+    let mut created_claims = HashSet::new();
     if !context.pod_name.is_empty() {
         let ephemeral = volumes.iter().filter(|volume| !volume.at("ephemeral").is_null());
         created_claims.extend(
@@ -99,7 +99,7 @@ pub(super) fn validate<'a>(
             good.insert(name, volume);
         }
         let claim = volume.at("persistentVolumeClaim").text("claimName");
-        if created_claims.iter().any(|created| created == claim) {
+        if created_claims.contains(claim) {
             let source = at.field("persistentVolumeClaim");
             let detail = "must not reference a PVC that gets created for an ephemeral volume";
             errors.push(FieldError::invalid_text(&source.field("claimName"), claim, detail));
@@ -426,10 +426,9 @@ fn quobyte(errors: &mut Errors, path: &Path<'_>, source: &Value) {
         let detail = "must be a UUID and may not exceed a length of 64 characters";
         errors.push(FieldError::required(&path.field("tenant"), detail));
     } else {
-        let bad = registry.split(',').filter(|pair| !pair.contains(':'));
-        errors.extend(
-            bad.map(|_| FieldError::invalid_text(&path.field("registry"), registry, PAIRS)),
-        );
+        for _ in registry.split(',').filter(|pair| !pair.contains(':')) {
+            errors.push_with(|| FieldError::invalid_text(&path.field("registry"), registry, PAIRS));
+        }
     }
     if source.text("volume").is_empty() {
         errors.push(FieldError::required(&path.field("volume"), ""));

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 fn faults(kind: &dyn Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
-    let mut errors = Vec::new();
+    let mut errors = crate::field::FieldErrors::new();
     let new = new.as_object().unwrap();
     match old {
         Some(old) => kind.validate_update(new, old.as_object().unwrap(), &mut errors),

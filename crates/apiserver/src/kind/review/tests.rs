@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 fn faults(kind: &dyn Kind, obj: &Value) -> Vec<String> {
-    let mut errors = Vec::new();
+    let mut errors = crate::field::FieldErrors::new();
     kind.validate(obj.as_object().unwrap(), &mut errors);
     errors.iter().map(ToString::to_string).collect()
 }

@@ -144,11 +144,9 @@ pub(super) fn fixed_cluster_ips(errors: &mut Errors, new: &Object, old: &Object)
     let (ips, old_ips) = (spec.list("clusterIPs"), old_spec.list("clusterIPs"));
     let shown = crate::field::go_value(&Value::Array(ips.to_vec()));
     let mut changed = |i: usize| {
-        errors.push(FieldError::invalid_raw(
-            &at.index(i),
-            shown.as_str(),
-            "may not change once set",
-        ));
+        errors.push_with(|| {
+            FieldError::invalid_raw(&at.index(i), shown.as_str(), "may not change once set")
+        });
     };
     if ips.len() == old_ips.len() {
         for (i, (ip, old_ip)) in ips.iter().zip(old_ips).enumerate() {
@@ -189,7 +187,7 @@ pub(super) fn fixed_families(errors: &mut Errors, new: &Object, old: &Object) {
     let detail = "may not change once set";
     if families.len() == old_families.len() {
         for _ in families.iter().zip(old_families).filter(|(new, old)| new != old) {
-            errors.push(FieldError::invalid(&at.index(0), spec.at("ipFamilies"), detail));
+            errors.push_with(|| FieldError::invalid(&at.index(0), spec.at("ipFamilies"), detail));
         }
         return;
     }

@@ -246,7 +246,7 @@ pub(crate) fn allocate_cluster_ip(
                 None => format!("failed to allocate IP: {why}"),
             };
             let shown = spec.at("clusterIPs");
-            Err(vec![FieldError::invalid(&path.field("clusterIPs"), shown, detail)])
+            Err(FieldError::invalid(&path.field("clusterIPs"), shown, detail).into())
         }
     }
 }
@@ -266,18 +266,19 @@ pub(crate) fn allocate_node_ports(
 ) -> Result<(), Errors> {
     let spec = object_mut(service, "spec");
     let path = Path::new("spec");
-    let refused =
-        |at: &Path<'_>, port: i64, why: String| vec![FieldError::invalid(at, &port.into(), why)];
+    let refused = |at: &Path<'_>, port: i64, why: String| -> Errors {
+        FieldError::invalid(at, &port.into(), why).into()
+    };
     if matches!(spec.text("type"), "NodePort" | "LoadBalancer") {
         let automatic = needs_node_port(spec);
-        let asked: Vec<(i64, i64)> = spec
-            .list("ports")
-            .iter()
-            .map(|port| {
-                let number = |member: &str| port.int(member).unwrap_or_default();
-                (number("port"), number("nodePort"))
-            })
-            .collect();
+        // The first node port that is asked for, of each port.
+        let mut asked: HashMap<i64, i64> = HashMap::new();
+        for port in spec.list("ports") {
+            let number = |member: &str| port.int(member).unwrap_or_default();
+            if number("nodePort") != 0 {
+                asked.entry(number("port")).or_insert(number("nodePort"));
+            }
+        }
         // The same port of two protocols gets one node port.
         let mut given: HashMap<i64, i64> = HashMap::new();
         let ports_path = path.field("ports");
@@ -288,7 +289,6 @@ pub(crate) fn allocate_node_ports(
             if own == 0 && !automatic {
                 continue;
             }
-            let of_number = asked.iter().find(|(port, node)| *port == number && *node != 0);
             let wanted = match (given.get(&number), own) {
                 (Some(shared), 0) => {
                     port.insert("nodePort".to_owned(), (*shared).into());
@@ -296,7 +296,7 @@ pub(crate) fn allocate_node_ports(
                 }
                 (Some(shared), own) if *shared == own => continue,
                 (Some(_), own) => Some(own),
-                (None, _) => of_number.map(|(_, node)| *node),
+                (None, _) => asked.get(&number).copied(),
             };
             let got = match wanted {
                 Some(wanted) if held.contains(&wanted) => wanted,

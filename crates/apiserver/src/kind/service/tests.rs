@@ -5,6 +5,7 @@ use super::allocation::{
     allocate_cluster_ip, allocate_node_ports, begin_create, begin_update, node_ports,
 };
 use super::*;
+use crate::field::FieldErrors;
 use crate::warning::Warnings;
 
 /// The pools of the server that the cases were recorded on, in its dry-run mode. Errors of this
@@ -33,19 +34,19 @@ impl Kind for Allocated {
         Service.prepare_status_update(new, old);
     }
 
-    fn validate(&self, obj: &Object, errors: &mut Vec<FieldError>) {
+    fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
         if !refused(obj, errors) {
             Service.validate(obj, errors);
         }
     }
 
-    fn validate_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
         if !refused(new, errors) {
             Service.validate_update(new, old, errors);
         }
     }
 
-    fn validate_status_update(&self, new: &Object, old: &Object, errors: &mut Vec<FieldError>) {
+    fn validate_status_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
         Service.validate_status_update(new, old, errors);
     }
 
@@ -75,7 +76,7 @@ fn shown(errors: &Errors) -> Value {
     errors.iter().map(|e| json!([e.path, e.value, e.detail])).collect()
 }
 
-fn refused(obj: &Object, errors: &mut Vec<FieldError>) -> bool {
+fn refused(obj: &Object, errors: &mut FieldErrors) -> bool {
     for error in obj.list("errors") {
         let text = |i: usize| error[i].as_str().unwrap_or_default();
         let root = Path::root();

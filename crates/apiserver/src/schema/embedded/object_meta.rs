@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, FieldErrors, Path};
 use crate::json::Access;
 use crate::name;
 use crate::schema::go_text::go_json;
@@ -244,11 +244,7 @@ fn go_kind(value: &Value) -> String {
 const ANNOTATIONS_MAX: usize = 256 * 1024;
 
 /// Validates decoded metadata. Names are loose: any segment of a URL path will do.
-pub(super) fn validate(
-    metadata: &Map<String, Value>,
-    path: &Path<'_>,
-    errors: &mut Vec<FieldError>,
-) {
+pub(super) fn validate(metadata: &Map<String, Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     let mut refuse = |at: &Path<'_>, value: &str, details: Vec<String>| {
         errors.extend(details.into_iter().map(|d| FieldError::invalid_text(at, value, d)));
     };
@@ -288,7 +284,7 @@ pub(super) fn validate(
     validate_owners(metadata.at("ownerReferences"), &path.field("ownerReferences"), errors);
 }
 
-fn validate_owners(owners: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn validate_owners(owners: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let mut controller: Option<String> = None;
     for owner in owners.as_array().into_iter().flatten() {
         let api_version = owner.text("apiVersion");

@@ -150,7 +150,7 @@ fn the_api_type_is_read() {
 #[test]
 fn selectors_in_objects_are_checked() {
     let check = |selector: Value, leniency| {
-        let mut errors = Vec::new();
+        let mut errors = crate::field::FieldErrors::new();
         validate(&selector, leniency, &Path::new("sel"), &mut errors);
         errors.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
