@@ -16,6 +16,8 @@ const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 /// `move` looks at all that it takes along. A patch of ten thousand operations on a list of ten
 /// thousand elements is within it; ten thousand on a million would take a minute.
 const MAX_DISPLACED: usize = 100_000_000;
+/// To look at a value takes so many times as long as to shift it.
+const MOVED_WEIGHT: usize = 16;
 
 /// How deep an object may be nested. Bodies are parsed to this depth; a patch must not get around
 /// that by moving values into each other.
@@ -133,7 +135,7 @@ fn apply_one(root: &mut Value, operation: &Operation, spent: &mut Spent) -> Resu
         }
         "move" => {
             let moved = Place::find(root, need("from")?)?.remove(spent)?;
-            spent.displaced += value_count(&moved);
+            spent.displaced += MOVED_WEIGHT * value_count(&moved);
             Place::find(root, need("path")?)?.add(moved, spent)
         }
         "copy" => {

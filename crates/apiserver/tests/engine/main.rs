@@ -26,3 +26,4 @@ mod store;
 mod target;
 mod virtual_time;
 mod watcher;
+mod worst_body;

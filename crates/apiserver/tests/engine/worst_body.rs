@@ -1,0 +1,356 @@
+//! The worst bodies that clients may send: every list and map of every kind, filled up to the limit, one
+//! at a time, with elements that are all short, all equal or all different; and lists that refer to
+//! each other (`related`). Whatever is answered, its cost grows with the body and no faster.
+//!
+//! The measures are of a whole process, so each test runs itself again in one of its own. By default the
+//! bodies are small and each is sent in two ways; `SOJOURN_WORST_BODY_BYTES=3145728` fills them to the
+//! limit and sends each in all ways, which takes optimised code:
+//!
+//! ```sh
+//! SOJOURN_WORST_BODY_BYTES=3145728 cargo test --profile simulation -p sojourn-apiserver --test engine worst_body
+//! ```
+
+mod body;
+mod measure;
+mod related;
+mod table;
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use http::{Method, Request, StatusCode, header};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use sojourn_apiserver::Engine;
+
+use self::body::{Fill, base, filled, patch};
+use self::table::{Place, Table};
+use crate::fixture::{admin, delete, get, open, within};
+
+/// The size of a body that the matrix is run with by default, with code that is not optimised.
+const SMALL_BODY: usize = 32 << 10;
+/// The same for lists that refer to each other.
+const SMALL_RELATED_BODY: usize = 192 << 10;
+/// The limit of the server.
+const FULL_BODY: usize = 3 << 20;
+/// The processor time that a request with a full body may take, in optimised code.
+const FULL_TIME: Duration = Duration::from_secs(1);
+const FULL_MEMORY: u64 = 200 << 20;
+/// Code that is not optimised, with small bodies. What is quadratic takes many times as long.
+const SMALL_TIME: Duration = Duration::from_millis(500);
+const SMALL_RELATED_TIME: Duration = Duration::from_millis(1_500);
+const SMALL_MEMORY: u64 = 64 << 20;
+/// How large an answer may be, whatever was sent: the object as it was stored, or what is wrong with it.
+const ANSWER_OVERHEAD: usize = 4 << 20;
+/// How long somebody else may wait for an answer while such a body is worked on.
+const OTHERS_WAIT: Duration = Duration::from_secs(10);
+
+const OWN_PROCESS: &str = "SOJOURN_WORST_BODY_PROCESS";
+const BYTES: &str = "SOJOURN_WORST_BODY_BYTES";
+/// Runs only the cases whose name has this in it.
+const FILTER: &str = "SOJOURN_WORST_BODY_FILTER";
+
+#[test]
+fn the_cost_of_every_list_grows_with_the_body_and_no_faster() {
+    in_a_process_of_its_own(
+        "worst_body::the_cost_of_every_list_grows_with_the_body_and_no_faster",
+        async |run| run.all_lists().await,
+    );
+}
+
+#[test]
+fn the_cost_of_lists_that_refer_to_each_other_grows_with_the_body_and_no_faster() {
+    in_a_process_of_its_own(
+        "worst_body::the_cost_of_lists_that_refer_to_each_other_grows_with_the_body_and_no_faster",
+        async |run| run.related_lists().await,
+    );
+}
+
+/// Runs the test `name` again, alone in a process; in there, does the work.
+fn in_a_process_of_its_own(name: &str, work: impl AsyncFnOnce(&mut Run)) {
+    if std::env::var_os(OWN_PROCESS).is_none() {
+        let program = std::env::current_exe().expect("a test knows its program");
+        let output = Command::new(program)
+            .args(["--exact", name, "--nocapture"])
+            .env(OWN_PROCESS, "1")
+            // What is freed goes back at once, so that each request is measured by itself.
+            .env("MALLOC_ARENA_MAX", "1")
+            .env("MALLOC_TRIM_THRESHOLD_", "65536")
+            .output()
+            .expect("a test can start itself");
+        let (out, err) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{}\n{out}\n{err}", output.status);
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime starts");
+    runtime.block_on(async {
+        let mut run = Run::new().await;
+        work(&mut run).await;
+        run.verdict();
+    });
+}
+
+/// One way to send a filled list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Create,
+    Update,
+    Apply,
+    Merge,
+    Strategic,
+    Json,
+}
+
+impl Way {
+    /// To an object that exists.
+    const CHANGES: [Self; 5] =
+        [Self::Update, Self::Apply, Self::Merge, Self::Strategic, Self::Json];
+
+    const fn method(self) -> Method {
+        match self {
+            Self::Create => Method::POST,
+            Self::Update => Method::PUT,
+            Self::Apply | Self::Merge | Self::Strategic | Self::Json => Method::PATCH,
+        }
+    }
+
+    const fn media_type(self) -> &'static str {
+        match self {
+            Self::Create | Self::Update => "application/json",
+            Self::Apply => "application/apply-patch+yaml",
+            Self::Merge => "application/merge-patch+json",
+            Self::Strategic => "application/strategic-merge-patch+json",
+            Self::Json => "application/json-patch+json",
+        }
+    }
+
+    const fn query(self) -> &'static str {
+        match self {
+            Self::Apply => "?fieldManager=worst&force=true",
+            _ => "",
+        }
+    }
+}
+
+/// A resource that discovery lists.
+#[derive(Debug)]
+struct Kind {
+    api_version: String,
+    kind: String,
+    collection: String,
+    changes: bool,
+    root: &'static str,
+}
+
+pub(crate) struct Run {
+    _engine: Engine,
+    client: Client,
+    table: Table,
+    pub(crate) bytes: usize,
+    /// What a small body may take.
+    small_time: Duration,
+    filter: String,
+    sent: usize,
+    failures: String,
+}
+
+impl Run {
+    async fn new() -> Self {
+        let engine = open().await;
+        let client = admin(&engine);
+        let bytes = std::env::var(BYTES).ok().and_then(|bytes| bytes.parse().ok());
+        let filter = std::env::var(FILTER).unwrap_or_default();
+        Self {
+            _engine: engine,
+            client,
+            table: Table::read(),
+            bytes: bytes.unwrap_or(SMALL_BODY),
+            small_time: SMALL_TIME,
+            filter,
+            sent: 0,
+            failures: String::new(),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes > SMALL_RELATED_BODY
+    }
+
+    /// Every list and map of every kind, in turn.
+    async fn all_lists(&mut self) {
+        let kinds = self.kinds().await;
+        assert!(kinds.len() > 15, "{kinds:?}");
+        let mut seen = HashSet::new();
+        let mut number = 0;
+        for kind in &kinds {
+            if self.is_full() {
+                // Metadata is the same everywhere.
+                seen.retain(|(ty, _): &(&str, &str)| ty.starts_with("meta."));
+            }
+            for place in self.table.places(kind.root, &mut seen) {
+                for fill in Fill::ALL {
+                    number += 1;
+                    self.list(kind, &place, fill, number).await;
+                }
+            }
+        }
+        assert!(number > 500 || !self.filter.is_empty(), "{number} lists");
+    }
+
+    async fn list(&mut self, kind: &Kind, place: &Place, fill: Fill, number: usize) {
+        let name = format!("w{number}");
+        let case = format!("{} {} {fill:?}", kind.kind, place.path());
+        if !case.contains(&self.filter) {
+            return;
+        }
+        let base = base(&kind.api_version, &kind.kind, &name);
+        let whole = filled(&self.table, &base, place, fill, self.bytes);
+        let created = self.send(&case, Way::Create, &kind.collection, whole.clone()).await;
+        if !kind.changes {
+            return;
+        }
+        if !created.is_success() {
+            let made = request(Way::Create, &kind.collection, base.to_string());
+            let _ = self.client.send(made).await.expect("the engine answers");
+        }
+        let object_name = base["metadata"]["name"].as_str().unwrap_or_default();
+        let path = format!("{}/{object_name}", kind.collection);
+        for (i, way) in Way::CHANGES.into_iter().enumerate() {
+            if !self.is_full() && number % Way::CHANGES.len() != i {
+                continue;
+            }
+            let body = match way {
+                Way::Create | Way::Update | Way::Apply => whole.clone(),
+                Way::Merge | Way::Strategic => patch(&self.table, place, fill, self.bytes),
+                Way::Json => self.operations(place, fill),
+            };
+            self.send(&case, way, &path, body).await;
+        }
+        delete(&self.client, &path).await;
+    }
+
+    /// As many single insertions at the beginning of the list as a patch may have.
+    fn operations(&self, place: &Place, fill: Fill) -> String {
+        let item = patch(&self.table, place, fill, 0);
+        let parsed: Value = serde_json::from_str(&item).expect("a body is JSON");
+        let root = place.way[0].name;
+        let mut out =
+            format!("[{{\"op\":\"add\",\"path\":\"/{root}\",\"value\":{}}}", parsed[root]);
+        let pointer = place.pointer(&self.table);
+        let mut number = 0;
+        while out.len() < self.bytes && number < 9_990 {
+            number += 1;
+            write!(out, ",{{\"op\":\"add\",\"path\":\"{pointer}\",\"value\":\"a{number}\"}}")
+                .expect("writing to memory cannot fail");
+        }
+        out.push(']');
+        out
+    }
+
+    /// Sends a request and takes its measure.
+    pub(crate) async fn send(
+        &mut self,
+        case: &str,
+        way: Way,
+        path: &str,
+        body: String,
+    ) -> StatusCode {
+        let length = body.len();
+        let resident = measure::resident();
+        measure::forget_peak();
+        let before = measure::processor_time();
+        let started = Instant::now();
+        let client = self.client.clone();
+        let sent = request(way, path, body);
+        let answering = tokio::spawn(async move {
+            let answer = client.send(sent).await.expect("the engine answers");
+            let warnings: usize =
+                answer.headers().get_all(header::WARNING).iter().map(http::HeaderValue::len).sum();
+            let (parts, body) = answer.into_parts();
+            let bytes = body.collect().await.expect("the answer has an end").to_bytes();
+            (parts.status, warnings, bytes)
+        });
+        // Others are served meanwhile.
+        tokio::task::yield_now().await;
+        let others = get(&self.client, "/api/v1/namespaces/default");
+        within(case, OTHERS_WAIT, others).await.ok();
+        let (status, warnings, answer) = answering.await.expect("the server does not fall over");
+        let took = measure::processor_time().saturating_sub(before);
+        let memory = measure::peak().saturating_sub(resident);
+        self.sent += 1;
+        let full = self.is_full();
+        let share = self.bytes as f64 / FULL_BODY as f64;
+        let time = if full { FULL_TIME.mul_f64(share.max(0.3)) } else { self.small_time };
+        let most = if full { FULL_MEMORY } else { SMALL_MEMORY };
+        let faults = [
+            (took > time, format!("took {took:?}, {:?} by the clock", started.elapsed())),
+            (memory > most, format!("took {} MiB", memory >> 20)),
+            (
+                answer.len() > 16 * length + ANSWER_OVERHEAD,
+                format!("answered {} bytes", answer.len()),
+            ),
+            (warnings > 64 << 10, format!("warned with {warnings} bytes")),
+            (status.is_server_error() && status != 500, format!("answered {status}")),
+        ];
+        for (_, fault) in faults.iter().filter(|(is_so, _)| *is_so) {
+            writeln!(self.failures, "{case}, {way:?}, {length} bytes: {fault} ({status})")
+                .expect("writing to memory cannot fail");
+        }
+        status
+    }
+
+    async fn kinds(&self) -> Vec<Kind> {
+        let mut kinds = Vec::new();
+        for (root, api_version, kind) in table::kinds() {
+            let prefix = match api_version {
+                "v1" => "/api/v1".to_owned(),
+                group => format!("/apis/{group}"),
+            };
+            let listed = get(&self.client, &prefix).await.body;
+            for resource in listed["resources"].as_array().into_iter().flatten() {
+                let name = resource["name"].as_str().unwrap_or_default();
+                let verbs = resource["verbs"].as_array().cloned().unwrap_or_default();
+                if resource["kind"] != kind
+                    || name.contains('/')
+                    || !verbs.contains(&json!("create"))
+                {
+                    continue;
+                }
+                let namespace =
+                    if resource["namespaced"] == true { "/namespaces/default" } else { "" };
+                kinds.push(Kind {
+                    api_version: api_version.to_owned(),
+                    kind: kind.to_owned(),
+                    collection: format!("{prefix}{namespace}/{name}"),
+                    changes: verbs.contains(&json!("patch")),
+                    root,
+                });
+            }
+        }
+        kinds
+    }
+
+    fn verdict(&self) {
+        let found = self.failures.lines().count();
+        assert!(found == 0, "{found} of {} requests cost too much:\n{}", self.sent, self.failures);
+        assert!(self.sent > 10 || !self.filter.is_empty(), "{} requests", self.sent);
+    }
+}
+
+pub(crate) fn request(way: Way, path: &str, body: String) -> Request<Body> {
+    Request::builder()
+        .method(way.method())
+        .uri(format!("{path}{}", way.query()))
+        .header(header::CONTENT_TYPE, way.media_type())
+        .body(Body::from(body.into_bytes()))
+        .expect("a request of this test is well formed")
+}
