@@ -4,6 +4,7 @@ pub mod config;
 pub mod convert;
 pub mod environment;
 pub mod instance;
+pub mod reference;
 pub mod role;
 pub mod status;
 pub mod template;

@@ -30,6 +30,8 @@ pub mod shared {
     pub const LINKS_USED: &str = "sojourn.dev/links-used";
     /// The verb without which `paused` and `observe` cannot be changed.
     pub const HOLD: &str = "hold";
+    /// What our admission is called, and the object that tells a cluster of it.
+    pub const ADMISSION: &str = "admission.sojourn.dev";
     /// Label of every object that belongs to one of our kinds.
     pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 }
@@ -45,6 +47,9 @@ pub mod lab {
     pub const ENVIRONMENT: &str = "lab.sojourn.dev/environment";
     /// The subresource of Instances that stands for using one through the gateway.
     pub const ACCESS: &str = "access";
+    /// The verb on Tenants without which nobody makes an Instance for somebody else, or names it:
+    /// mails to the Tenant follow from that, and quote its name.
+    pub const LEND: &str = "lend";
 
     /// Label or annotation of a Namespace: `"true"` keeps the inactivity controller away.
     pub const INACTIVITY_IGNORE: &str = "lab.sojourn.dev/instance-inactivity-ignore";
@@ -101,6 +106,7 @@ pub mod lab {
         pub const TEMPLATE_MISSING: &str = "TemplateMissing";
         pub const TENANT_MISSING: &str = "TenantMissing";
         pub const CONFIGURATION_INVALID: &str = "ConfigurationInvalid";
+        pub const NAME_TAKEN: &str = "NameTaken";
     }
 }
 

@@ -10,6 +10,8 @@ mod expiry;
 mod kill;
 #[path = "lab/ladder.rs"]
 mod ladder;
+#[path = "lab/name.rs"]
+mod name;
 #[path = "lab/seeds.rs"]
 mod seeds;
 #[path = "lab/stage.rs"]

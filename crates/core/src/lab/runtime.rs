@@ -37,6 +37,8 @@ pub struct Environment {
     pub persistent: bool,
     /// It has a port.
     pub listens: bool,
+    /// Why no Pod may be made of it, in words.
+    pub barred: Option<String>,
 }
 
 /// What was seen of one environment, of the template or left over from an earlier one.
@@ -188,6 +190,9 @@ fn run(
         Known::Absent if environment.persistent && parts.claim.is_unknown() => {
             (Phase::Pending, Some("its claim could not be asked for".to_owned()))
         }
+        Known::Absent if environment.barred.is_some() => {
+            return (Phase::Failed, environment.barred.clone());
+        }
         Known::Absent => {
             steps.push(Step::EnsurePod(name.clone()));
             (Phase::Pending, None)
@@ -197,7 +202,8 @@ fn run(
     if environment.listens && parts.service.is_absent() {
         steps.push(Step::EnsureService(name.clone()));
     }
-    if offered && parts.ingress.is_absent() {
+    // An Ingress leads to whatever has the Service's name.
+    if offered && parts.ingress.is_absent() && !parts.service.is_unknown() {
         steps.push(Step::EnsureIngress(name.clone()));
     }
     (phase, message)

@@ -9,6 +9,13 @@ pub(crate) enum RequestError {
     Gone { what: &'static str },
     #[error("cannot {what}: it has changed meanwhile")]
     Outdated { what: &'static str },
+    /// Names are built from an object's own, and anybody may have taken one before.
+    #[error("cannot {what}: there is another {kind} {name}, which is not ours and stays as it is")]
+    Taken { what: &'static str, kind: String, name: String },
+    #[error("cannot {what}: an earlier {kind} {name} is not gone yet")]
+    Leaving { what: &'static str, kind: String, name: String },
+    #[error("cannot {what}: the {kind} {name} is not there")]
+    Missing { what: &'static str, kind: &'static str, name: String },
     #[error("cannot {what}")]
     Api { what: &'static str, source: Box<kube::Error> },
 }
@@ -26,6 +33,8 @@ impl RequestError {
     pub(crate) fn class(&self) -> Class {
         match self {
             Self::Outdated { .. } | Self::Gone { .. } => Class::Outdated,
+            Self::Leaving { .. } => Class::Transient,
+            Self::Taken { .. } | Self::Missing { .. } => Class::Blocked,
             Self::Api { source, .. } => match &**source {
                 kube::Error::Api(status) if matches!(status.code, 400 | 401 | 403 | 422) => {
                     Class::Blocked

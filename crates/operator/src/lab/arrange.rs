@@ -6,8 +6,10 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::Ingress;
+use kube::Api;
+use kube::api::PostParams;
 use sojourn_api::lab::environment::Environment;
 use sojourn_api::lab::instance::Instance;
 use sojourn_api::lab::status::{EnvironmentStatus, InstanceStatus, Phase};
@@ -21,7 +23,7 @@ use super::object::{self, IngressStyle, ReportTo, access_path, child_name};
 use super::reconcile::{Lab, LabError};
 use super::subject::Subject;
 use super::view::{ChildView, PodPhase, PodView};
-use super::world::World;
+use super::world::{World, template_key};
 use crate::frame::Cache;
 
 /// Pods that were replaced because they had ended, and have not run well since.
@@ -73,6 +75,7 @@ impl Lab {
                 name: environment.name.clone(),
                 persistent: environment.persistent,
                 listens: !environment.ports.is_empty(),
+                barred: barred(subject, environment),
             })
             .collect();
         let known = subject.instance().and_then(|instance| instance.status.as_ref());
@@ -220,12 +223,12 @@ impl Lab {
         instance: &Instance,
         environment: &Environment,
     ) -> Result<(), LabError> {
-        let report = self.report_to(subject);
-        if report.is_some() {
+        let report = self.report_to(subject, instance);
+        if let Some(report) = &report {
             let uid = instance.metadata.uid.as_deref().unwrap_or_default();
-            let secret =
-                object::report_secret(instance, &self.master.report_token(&subject.key, uid));
-            self.create(&subject.key.namespace, &secret, "create the Secret for reports").await?;
+            let token = self.master.report_token(&subject.key, uid);
+            let secret = object::report_secret(instance, report, &token);
+            self.keep_secret(&subject.key.namespace, &secret).await?;
         }
         let since = self.restarts.of(&self.child(subject, &environment.name)).since;
         let pod = object::pod(instance, environment, report.as_ref(), since);
@@ -237,10 +240,25 @@ impl Lab {
         Some(url.trim_end_matches('/').to_owned())
     }
 
-    fn report_to(&self, subject: &Subject) -> Option<ReportTo> {
+    fn report_to(&self, subject: &Subject, instance: &Instance) -> Option<ReportTo> {
         let base = self.public_url(subject).filter(|_| self.settings.reports)?;
         let Key { namespace, name } = &subject.key;
-        Some(ReportTo { url: format!("{base}/report/{namespace}/{name}") })
+        let uid = instance.metadata.uid.as_deref().unwrap_or_default();
+        Some(ReportTo {
+            url: format!("{base}/report/{namespace}/{name}"),
+            secret: object::secret_name(name, &self.master.report_mark(&subject.key, uid)),
+        })
+    }
+
+    /// Creates the Secret of reports. We may read no Secrets here, so nobody could tell whose one is
+    /// that is there already: its name is one that only we can find.
+    async fn keep_secret(&self, namespace: &str, secret: &Secret) -> Result<(), LabError> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        match api.create(&PostParams::default(), secret).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+            Err(error) => Err(LabError::of("create the Secret for reports", error)),
+        }
     }
 
     /// Where an environment is reached, if anywhere.
@@ -297,7 +315,40 @@ impl Lab {
     }
 }
 
-fn uid_of(subject: &Subject) -> Option<&str> {
+/// Why no Pod may be made of an environment: its Template is written by others than the ones who say who
+/// reads what in this namespace.
+fn barred(subject: &Subject, environment: &Environment) -> Option<String> {
+    let template = template_key(subject.instance()?);
+    let foreign = template.namespace != subject.key.namespace;
+    (foreign && !environment.referents().is_empty()).then(|| {
+        format!(
+            "its Template {template} is of another namespace and names Secrets or ConfigMaps, which are read for Instances of its own namespace only"
+        )
+    })
+}
+
+/// What has the name of a part of the Instance and is neither that part nor left over from an
+/// earlier Instance.
+pub(super) fn in_the_way(world: &World, subject: &Subject) -> Option<String> {
+    let environments = subject.template()?.spec.environment_list.iter();
+    environments.map(|one| child_name(&subject.key.name, &one.name)).find_map(|name| {
+        let key = Key::new(subject.key.namespace.clone(), name.clone());
+        let foreign = |cache: &Cache<ChildView>| {
+            cache.get(&key).is_some_and(|child| child.owner.is_none() && !child.deleting)
+        };
+        let pod = world.pods.get(&key);
+        let kind = match pod.filter(|pod| pod.owner.is_none() && !pod.deleting) {
+            Some(_) => "Pod",
+            None if foreign(&world.claims) => "PersistentVolumeClaim",
+            None if foreign(&world.services) => "Service",
+            None if foreign(&world.ingresses) => "Ingress",
+            None => return None,
+        };
+        Some(format!("there is another {kind} {name}, which is not ours and stays as it is"))
+    })
+}
+
+pub(super) fn uid_of(subject: &Subject) -> Option<&str> {
     subject.instance()?.metadata.uid.as_deref()
 }
 

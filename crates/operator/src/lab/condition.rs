@@ -5,8 +5,9 @@ use sojourn_api::name::lab::{condition, reason};
 use sojourn_core::lab::reason::Reason;
 use sojourn_core::notice::Delivery;
 
+use super::arrange::in_the_way;
 use super::observe::Sight;
-use super::reconcile::{Lab, Verdict};
+use super::reconcile::{Lab, LabError, Verdict};
 use super::subject::Subject;
 use crate::condition::{Told, told};
 
@@ -15,10 +16,15 @@ pub(super) fn conditions(
     subject: &Subject,
     sight: &Sight,
     verdict: &Verdict,
+    executed: &Result<(), LabError>,
     status: &InstanceStatus,
 ) -> Vec<Told> {
     let problem = lab.config.problem().or_else(|| lab.parts.problem());
-    let mut all = vec![accepted(subject, problem), ready(status)];
+    let taken = match executed {
+        Err(error @ (LabError::Taken { .. } | LabError::Missing { .. })) => Some(error.to_string()),
+        Ok(()) | Err(_) => in_the_way(&lab.world, subject),
+    };
+    let mut all = vec![accepted(subject, taken, problem), ready(status)];
     all.extend(activity(subject, sight, verdict));
     all.extend(undeliverable(verdict));
     all.extend(checked(subject, sight, status));
@@ -27,7 +33,7 @@ pub(super) fn conditions(
     all
 }
 
-fn accepted(subject: &Subject, configuration: Option<String>) -> Told {
+fn accepted(subject: &Subject, taken: Option<String>, configuration: Option<String>) -> Told {
     let kind = condition::ACCEPTED;
     let Some(instance) = subject.instance() else {
         return told(kind, false, reason::INVALID, "it cannot be read");
@@ -39,6 +45,11 @@ fn accepted(subject: &Subject, configuration: Option<String>) -> Told {
         let template = super::world::template_key(instance);
         let message = format!("there is no Template {template}; it goes on when there is");
         return told(kind, false, reason::TEMPLATE_MISSING, message);
+    }
+    if let Some(words) = taken {
+        let message =
+            format!("{words}; rename or delete it, or make the Instance under another name");
+        return told(kind, false, reason::NAME_TAKEN, message);
     }
     if subject.tenant().is_none() {
         let tenant = &instance.spec.tenant.name;

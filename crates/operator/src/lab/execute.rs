@@ -12,14 +12,17 @@ use serde_json::{Value, json};
 use sojourn_api::lab::environment::Environment;
 use sojourn_api::lab::instance::Instance;
 use sojourn_api::name::lab::FINALIZER;
+use sojourn_core::key::Key;
 use sojourn_core::lab::effect::Effect;
 use sojourn_core::lab::state::State;
 use sojourn_drivers::notify::Recipient;
 
+use super::arrange::uid_of;
 use super::notice::{self, Parts};
 use super::object::{self, FINISHED_JOB_SECONDS, Submitter};
 use super::reconcile::{Lab, LabError};
 use super::subject::Subject;
+use super::view::owner_uid;
 
 impl Lab {
     /// Carries out what was decided about the object itself.
@@ -165,6 +168,14 @@ impl Lab {
     ) -> Result<(), LabError> {
         let Some(submission) = &instance.spec.submission else { return Ok(()) };
         let Some(environment) = environment_of(subject, environment) else { return Ok(()) };
+        // The Job mounts whatever has the claim's name.
+        let claim = self.child(subject, &environment.name);
+        let seen = self.world.claims.get(&claim);
+        if seen.is_none_or(|seen| seen.owner.as_deref() != uid_of(subject)) {
+            let what = "hand in its data";
+            let kind = "PersistentVolumeClaim of the Instance";
+            return Err(LabError::Missing { what, kind, name: claim.name.to_string() });
+        }
         let by = Submitter {
             image: subject
                 .config
@@ -197,18 +208,26 @@ impl Lab {
     ) -> Result<(), LabError> {
         let api: Api<Job> = Api::namespaced(self.client.clone(), &subject.key.namespace);
         let name = object::job_name(&subject.key.name, environment, series);
+        let key = Key::new(subject.key.namespace.clone(), name.clone());
+        let seen = self.world.jobs.get(&key);
+        let ours = seen.filter(|job| job.owner.as_deref() == uid_of(subject));
+        let Some(job) = ours else { return Ok(()) };
         // It goes by itself then, and can be looked at until it does.
-        let change = json!({"spec": {"ttlSecondsAfterFinished": FINISHED_JOB_SECONDS}});
+        let change = json!({
+            "metadata": {"uid": job.uid},
+            "spec": {"ttlSecondsAfterFinished": FINISHED_JOB_SECONDS},
+        });
         match api.patch(&name, &PatchParams::default(), &Patch::Merge(&change)).await {
             Ok(_) => Ok(()),
             Err(error) => match LabError::of("let the submission's Job go", error) {
-                LabError::Gone { .. } => Ok(()),
+                // Gone, or another one by that name, which was not meant.
+                LabError::Gone { .. } | LabError::Outdated { .. } => Ok(()),
                 other => Err(other),
             },
         }
     }
 
-    /// Creates an object; one that is there already is as good.
+    /// Creates a part of an Instance; one that is there already is as good, if it is the Instance's.
     pub(super) async fn create<K>(
         &self,
         namespace: &str,
@@ -225,7 +244,9 @@ impl Lab {
         let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
         match api.create(&PostParams::default(), object).await {
             Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {
+                recognise(&api, object, what).await
+            }
             Err(error) => Err(LabError::of(what, error)),
         }
     }
@@ -261,6 +282,24 @@ impl Lab {
             },
         }
     }
+}
+
+/// Finds out whether what has the name of a part is that part: a name says nothing about whose it is.
+async fn recognise<K>(api: &Api<K>, part: &K, what: &'static str) -> Result<(), LabError>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug,
+{
+    let name = part.name_any();
+    let there = api.get_metadata(&name).await.map_err(|error| LabError::of(what, error))?;
+    let (wanted, found) = (owner_uid(part), owner_uid(&there));
+    let kind = K::kind(&()).into_owned();
+    if wanted.is_some() && found == wanted {
+        return Ok(());
+    }
+    if found.is_some() || there.metadata.deletion_timestamp.is_some() {
+        return Err(LabError::Leaving { what, kind, name });
+    }
+    Err(LabError::Taken { what, kind, name })
 }
 
 pub(super) fn environment_of<'a>(subject: &'a Subject, name: &str) -> Option<&'a Environment> {

@@ -18,6 +18,8 @@ use crate::random::{NoRandomness, system_random};
 const SECRET: &str = "sojourn-keys";
 const ENTRY: &str = "master";
 const LENGTH: usize = 32;
+/// Bytes of a name that is not to be guessed.
+const MARK_LENGTH: usize = 10;
 
 /// Why there is no key to sign with.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +90,13 @@ impl Master {
     /// The token with which the programs of one instance report their use.
     pub(crate) fn report_token(&self, key: &Key, uid: &str) -> String {
         URL_SAFE_NO_PAD.encode(self.report(key, uid))
+    }
+
+    /// What the name of the Secret with that token ends with: the same again and again, and nobody
+    /// else can tell before it is there.
+    pub(crate) fn report_mark(&self, key: &Key, uid: &str) -> String {
+        let tag = hmac::sign(&self.0, format!("report secret\n{key}\n{uid}").as_bytes());
+        tag.as_ref().iter().take(MARK_LENGTH).map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Whether it is that token; takes as long whatever is wrong with it.
@@ -230,5 +239,21 @@ mod tests {
             );
             assert!(posted.lock().expect("unpoisoned").is_empty());
         }
+    }
+
+    fn master(seed: u8) -> Master {
+        Master(hmac::Key::new(hmac::HMAC_SHA256, &[seed; LENGTH]))
+    }
+
+    /// Somebody's Secret `ada-report` must not be what Ada's programs are given.
+    #[test]
+    fn the_secret_of_reports_has_a_name_that_nobody_else_can_find() {
+        let ada = Key::new("course", "ada");
+        let mark = master(1).report_mark(&ada, "u-1");
+        assert_eq!(mark, master(1).report_mark(&ada, "u-1"), "it is found again");
+        assert_eq!((mark.len(), mark.bytes().all(|byte| byte.is_ascii_hexdigit())), (20, true));
+        assert_ne!(mark, master(1).report_mark(&ada, "u-2"), "another Instance of that name");
+        assert_ne!(mark, master(2).report_mark(&ada, "u-1"), "another key");
+        assert!(!master(1).is_report_token(&ada, "u-1", &mark), "it shows nothing of the token");
     }
 }

@@ -49,8 +49,9 @@ pub(crate) fn job_name(instance: &str, environment: &str, series: u32) -> String
     format!("{}-submit-{series}", child_name(instance, environment))
 }
 
-pub(crate) fn secret_name(instance: &str) -> String {
-    format!("{}-report", instance.replace('.', "-"))
+/// The Secret of an Instance's reports; `mark` is what nobody else can find.
+pub(crate) fn secret_name(instance: &str, mark: &str) -> String {
+    format!("{}-report-{mark}", instance.replace('.', "-"))
 }
 
 /// The path under which an environment is reached, through the gateway or an Ingress.
@@ -111,6 +112,8 @@ pub(crate) fn claim(instance: &Instance, environment: &Environment) -> Persisten
 #[derive(Debug, Clone)]
 pub(crate) struct ReportTo {
     pub(crate) url: String,
+    /// The Secret with the token that a report needs.
+    pub(crate) secret: String,
 }
 
 pub(crate) fn pod(
@@ -145,7 +148,7 @@ pub(crate) fn pod(
             value: None,
             value_from: Some(EnvVarSource {
                 secret_key_ref: Some(SecretKeySelector {
-                    name: secret_name(instance_name(instance)),
+                    name: report.secret.clone(),
                     key: REPORT_TOKEN.to_owned(),
                     optional: Some(true),
                 }),
@@ -206,8 +209,8 @@ fn claim_volume(claim_name: String, read_only: bool) -> Volume {
 }
 
 /// The Secret that lets an instance's programs report that they are used.
-pub(crate) fn report_secret(instance: &Instance, token: &str) -> Secret {
-    let mut metadata = metadata(instance, "", secret_name(instance_name(instance)));
+pub(crate) fn report_secret(instance: &Instance, report: &ReportTo, token: &str) -> Secret {
+    let mut metadata = metadata(instance, "", report.secret.clone());
     if let Some(labels) = &mut metadata.labels {
         labels.remove(lab::ENVIRONMENT);
     }

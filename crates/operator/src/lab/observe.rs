@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
 use kube::api::ListParams;
+use kube::{Api, ResourceExt as _};
 use sojourn_core::activity::Seen;
 use sojourn_core::key::Key;
 use sojourn_core::known::Known;
@@ -14,6 +14,7 @@ use sojourn_core::lab::state::NoticeKind;
 use sojourn_core::notice::{Delivery, Failure, Notice, Outcome};
 use sojourn_drivers::submission::Receipt;
 
+use super::arrange::uid_of;
 use super::object::{child_name, job_name};
 use super::prober::Found;
 use super::reconcile::Lab;
@@ -72,7 +73,10 @@ impl Lab {
         for entry in &subject.state.submissions.entries {
             let name = job_name(&subject.key.name, &entry.environment, entry.series);
             let key = Key::new(subject.key.namespace.clone(), name.clone());
-            let job = match self.world.jobs.get(&key) {
+            let ours = |view: &Arc<JobView>| view.owner.as_deref() == uid_of(subject);
+            // Somebody else's of that name says nothing about ours; that there is one is told when
+            // ours cannot be made.
+            let job = match self.world.jobs.get(&key).filter(ours) {
                 None => Known::Absent,
                 Some(view) if view.leaving => Known::Unknown,
                 Some(view) => self.job(subject, &name, &view).await,
@@ -86,10 +90,11 @@ impl Lab {
         let end = match &view.end {
             view::JobEnd::Running => JobEnd::Running,
             view::JobEnd::Failed { message } => {
-                let said = self.last_words(subject, name).await.ok().and_then(|words| words.error);
+                let said =
+                    self.last_words(subject, name, view).await.ok().and_then(|words| words.error);
                 JobEnd::Failed { error: said.unwrap_or_else(|| message.clone()) }
             }
-            view::JobEnd::Complete { at } => match self.last_words(subject, name).await {
+            view::JobEnd::Complete { at } => match self.last_words(subject, name, view).await {
                 Ok(words) => JobEnd::Done {
                     at: at.unwrap_or_else(|| self.clock.now()),
                     size: words.receipt.as_ref().map(|receipt| receipt.size),
@@ -104,10 +109,17 @@ impl Lab {
     }
 
     /// What the newest Pod of a Job left behind.
-    async fn last_words(&self, subject: &Subject, job: &str) -> Result<Words, kube::Error> {
+    async fn last_words(
+        &self,
+        subject: &Subject,
+        job: &str,
+        view: &JobView,
+    ) -> Result<Words, kube::Error> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &subject.key.namespace);
         let params = ListParams::default().labels(&format!("job-name={job}"));
         let mut pods = api.list(&params).await?.items;
+        // Anybody can write a label; what was handed in is told by the Job's own Pods.
+        pods.retain(|pod| pod.owner_references().iter().any(|owner| owner.uid == view.uid));
         pods.sort_by_key(ended_at);
         let message = pods.last().and_then(message).unwrap_or_default();
         Ok(match Receipt::from_termination_message(&message) {

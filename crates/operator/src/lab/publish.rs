@@ -35,7 +35,7 @@ impl Lab {
         let before = instance.status.clone().unwrap_or_default();
         let mut status = before.clone();
         self.describe(subject, instance, verdict, &mut status);
-        let told = conditions(self, subject, sight, verdict, &status);
+        let told = conditions(self, subject, sight, verdict, executed, &status);
         let generation =
             Generation { now: instance.metadata.generation, observed: before.observed_generation };
         status.conditions = merged(&before.conditions, told, generation, verdict.now);

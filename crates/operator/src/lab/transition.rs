@@ -125,6 +125,7 @@ fn conditions(before: &InstanceStatus, now: &InstanceStatus) -> Vec<Transition> 
                 reason::TEMPLATE_MISSING,
                 reason::TENANT_MISSING,
                 reason::CONFIGURATION_INVALID,
+                reason::NAME_TAKEN,
                 "SourceBlind",
                 "NothingObserves",
                 "NobodyAccepts",

@@ -8,7 +8,8 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::{Resource, ResourceExt as _};
-use sojourn_api::name::lab;
+use sojourn_api::lab::instance::Instance;
+use sojourn_api::name::{LAB_GROUP, lab};
 use sojourn_core::key::Key;
 
 /// The annotation in which the process node says which ports of the machine it gave a Pod.
@@ -76,10 +77,16 @@ fn owner_of<K: Resource>(object: &K) -> Option<Key> {
     Some(Key::new(object.namespace().unwrap_or_default(), name.clone()))
 }
 
-/// An Instance that was deleted and made again has the name of the old one, whose parts may still be
-/// there for a while; they are not its own.
-fn owner_uid<K: Resource>(object: &K) -> Option<String> {
-    let owner = object.owner_references().iter().find(|owner| owner.controller == Some(true));
+/// The very Instance that an object was made for. One that was deleted and made again has the name of the
+/// old one, whose parts may still be there for a while; they are not its own. What no Instance controls
+/// is somebody else's, whatever it is called.
+pub(crate) fn owner_uid<K: Resource>(object: &K) -> Option<String> {
+    let owner = object.owner_references().iter().find(|owner| {
+        let group = owner.api_version.split_once('/').map(|(group, _)| group);
+        owner.controller == Some(true)
+            && owner.kind == Instance::kind(&())
+            && group == Some(LAB_GROUP)
+    });
     owner.map(|owner| owner.uid.clone())
 }
 
@@ -182,6 +189,9 @@ fn words(pod: &Pod) -> Option<String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JobView {
     pub(crate) instance: Option<Key>,
+    /// The uid of the very Instance that it was made for.
+    pub(crate) owner: Option<String>,
+    pub(crate) uid: String,
     pub(crate) environment: String,
     pub(crate) series: u32,
     pub(crate) failed: u32,
@@ -216,6 +226,8 @@ impl JobView {
         let series = job.labels().get(super::object::SUBMISSION);
         Self {
             instance: owner_of(job),
+            owner: owner_uid(job),
+            uid: job.uid().unwrap_or_default(),
             environment: job.labels().get(lab::ENVIRONMENT).cloned().unwrap_or_default(),
             series: series.and_then(|text| text.parse().ok()).unwrap_or_default(),
             failed: status

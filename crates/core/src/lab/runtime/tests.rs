@@ -5,7 +5,7 @@ const THERE: Known<Child> = Known::Is(Child { deleting: false });
 const GOING: Known<Child> = Known::Is(Child { deleting: true });
 
 fn web(name: &str) -> Environment {
-    Environment { name: name.to_owned(), persistent: true, listens: true }
+    Environment { name: name.to_owned(), persistent: true, listens: true, barred: None }
 }
 
 fn nothing(name: &str) -> Parts {
@@ -68,12 +68,29 @@ fn a_start_makes_everything_in_order() {
 
 #[test]
 fn only_what_is_wanted_is_made() {
-    let plain = Environment { name: "a".to_owned(), persistent: false, listens: false };
+    let plain =
+        Environment { name: "a".to_owned(), persistent: false, listens: false, barred: None };
     let seen = look(true, &[plain], &[nothing("a")], start());
     assert_eq!(seen.steps, [Step::EnsurePod("a".to_owned())]);
     let wanted = Wanted { running: true, environments: &[web("a")], ingress: false };
     let seen = runtime(&wanted, &[nothing("a")], start());
     assert!(!seen.steps.contains(&Step::EnsureIngress("a".to_owned())), "Ingresses are not served");
+}
+
+#[test]
+fn no_pod_is_made_of_what_is_barred_and_one_that_runs_goes_on() {
+    let barred = Environment { barred: Some("it names a Secret".to_owned()), ..web("a") };
+    let seen = look(true, &[barred.clone()], &[Parts { claim: THERE, ..nothing("a") }], start());
+    assert_eq!((seen.phase, seen.steps), (Phase::Failed, vec![]));
+    assert_eq!(seen.environments[0].message.as_deref(), Some("it names a Secret"));
+    let seen = look(true, &[barred], &[complete("a")], start());
+    assert_eq!((seen.phase, seen.steps), (Phase::Ready, vec![]));
+}
+
+#[test]
+fn an_ingress_never_leads_to_a_service_that_is_not_ours() {
+    let parts = Parts { service: Known::Unknown, ingress: Known::Absent, ..complete("a") };
+    assert_eq!(look(true, &[web("a")], &[parts], start()).steps, []);
 }
 
 #[test]
@@ -102,7 +119,8 @@ fn phases_of_a_start() {
 
 #[test]
 fn a_stop_takes_everything_away_but_the_claim() {
-    let plain = Environment { name: "b".to_owned(), persistent: false, listens: true };
+    let plain =
+        Environment { name: "b".to_owned(), persistent: false, listens: true, barred: None };
     let parts = [complete("a"), Parts { claim: Known::Absent, ..complete("b") }];
     let seen = look(false, &[web("a"), plain], &parts, start());
     let steps = |name: &str| {

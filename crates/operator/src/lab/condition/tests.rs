@@ -55,11 +55,11 @@ fn nothing_seen() -> Sight {
 fn it_is_accepted_when_all_it_refers_to_is_there_and_makes_sense() {
     let world = world(json!({}));
     let subject = subject(&world, &[]);
-    assert_eq!(accepted(&subject, None), told("Accepted", true, "Valid", ""));
+    assert_eq!(accepted(&subject, None, None), told("Accepted", true, "Valid", ""));
     let bad = "lab.yaml.margin: no span";
     let words = format!("the last good configuration is in force: {bad}");
     let expected = told("Accepted", false, "ConfigurationInvalid", words);
-    assert_eq!(accepted(&subject, Some(bad.to_owned())), expected);
+    assert_eq!(accepted(&subject, None, Some(bad.to_owned())), expected);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn what_is_missing_is_named() {
         "TemplateMissing",
         "there is no Template course/notebook; it goes on when there is",
     );
-    assert_eq!(accepted(&subject(&world, &[]), None), missing);
+    assert_eq!(accepted(&subject(&world, &[]), None, None), missing);
     let named = Key::new("course", "notebook");
     world.templates.insert(&named, Ok(sample::template(json!({}))), |_| {});
     let missing = told(
@@ -82,13 +82,13 @@ fn what_is_missing_is_named() {
         "TenantMissing",
         "there is no Tenant ada; nobody can be told until there is",
     );
-    assert_eq!(accepted(&subject(&world, &[]), None), missing);
+    assert_eq!(accepted(&subject(&world, &[]), None, None), missing);
     world.templates.insert(&named, Err("environmentList: missing".to_owned()), |_| {});
-    let invalid = accepted(&subject(&world, &[]), None);
+    let invalid = accepted(&subject(&world, &[]), None, None);
     assert_eq!((invalid.holds, invalid.reason), (false, "Invalid"));
     assert_eq!(invalid.message, "template: environmentList: missing");
     world.instances.insert(&key(), Err("spec: missing".to_owned()), |_| {});
-    assert_eq!(accepted(&subject(&world, &[]), None).reason, "Invalid");
+    assert_eq!(accepted(&subject(&world, &[]), None, None).reason, "Invalid");
 }
 
 // case: lab I1

@@ -69,10 +69,17 @@ fn everything_of_an_instance_is_owned_by_it_and_says_so() {
     }
 }
 
+fn report() -> ReportTo {
+    ReportTo {
+        url: "https://lab.example/report/course/ada".to_owned(),
+        secret: secret_name("ada", "7f"),
+    }
+}
+
 #[test]
 fn the_pod_finds_its_data_its_path_and_its_token() {
     let instance = sample::instance(json!({}));
-    let report = ReportTo { url: "https://lab.example/report/course/ada".to_owned() };
+    let report = report();
     let made = pod(&instance, &environment(&json!({})), Some(&report), None);
     let spec = made.spec.expect("a spec");
     assert_eq!(spec.automount_service_account_token, Some(false), "it has no business in the API");
@@ -91,7 +98,7 @@ fn the_pod_finds_its_data_its_path_and_its_token() {
     assert_eq!(token.value, None, "who may read the Pod must not read the token");
     let secret = token.value_from.as_ref().and_then(|from| from.secret_key_ref.as_ref());
     let secret = secret.expect("a Secret");
-    assert_eq!((secret.name.as_str(), secret.key.as_str()), ("ada-report", "token"));
+    assert_eq!((secret.name.as_str(), secret.key.as_str()), ("ada-report-7f", "token"));
 }
 
 #[test]
@@ -149,8 +156,8 @@ fn the_way_in_leads_to_the_first_port() {
 
 #[test]
 fn the_reports_token_is_of_the_whole_instance() {
-    let secret = report_secret(&sample::instance(json!({})), "s3cret");
-    assert_eq!(secret.metadata.name.as_deref(), Some("ada-report"));
+    let secret = report_secret(&sample::instance(json!({})), &report(), "s3cret");
+    assert_eq!(secret.metadata.name.as_deref(), Some("ada-report-7f"));
     let labels = secret.metadata.labels.expect("labels");
     assert_eq!(labels[lab::INSTANCE], "ada");
     assert!(!labels.contains_key(lab::ENVIRONMENT));
