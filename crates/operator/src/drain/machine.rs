@@ -12,6 +12,8 @@ use crate::frame::Guarded;
 pub(super) struct Machine {
     pub(super) uid: String,
     pub(super) provider_id: Option<String>,
+    /// Whoever asked for it chose its name, which must not be how they choose a Node.
+    pub(super) on_demand: bool,
     /// The drain that is open.
     pub(super) drain: Option<Drain>,
     /// It is on its way out: what was done for that is not to be taken back.
@@ -40,6 +42,7 @@ impl Machine {
         Self {
             uid: machine.uid().unwrap_or_default(),
             provider_id: status.and_then(|status| status.provider_id.clone()),
+            on_demand: machine.spec.on_demand,
             drain,
             leaving: leaving || machine.metadata.deletion_timestamp.is_some(),
             reply: machine.spec.drain_reply.clone(),

@@ -126,7 +126,9 @@ impl World {
 
     pub(super) fn machine_changed(&self, change: &Change<'_, Machine>) {
         let provider = |machine: Option<&Machine>| machine?.provider_id.clone();
-        let name = |machine: Option<&Machine>| machine.map(|_| change.key.name.clone());
+        let name = |machine: Option<&Machine>| {
+            machine.filter(|machine| !machine.on_demand).map(|_| change.key.name.clone())
+        };
         let (before, now) = (change.before, change.now);
         self.machine_by_provider.update(change.key, provider(before), provider(now));
         self.machine_by_name.update(change.key, name(before), name(now));
@@ -179,7 +181,8 @@ impl World {
                 }
             }
         }
-        let Some(node) = self.nodes.get(&Key::new("", key.name.clone())) else {
+        let named = self.nodes.get(&Key::new("", key.name.clone()));
+        let Some(node) = named.filter(|_| !machine.on_demand) else {
             return Place::Absent;
         };
         if self.is_of_another(key, &node) {
@@ -245,7 +248,7 @@ pub(super) async fn is_really_absent(
         let page = nodes.list(&params).await?;
         let is_it = |node: &v1::Node| {
             let node = Node::of(node);
-            *node.name == *key.name
+            (*node.name == *key.name && !machine.on_demand)
                 || (node.provider_id.is_some() && node.provider_id == machine.provider_id)
         };
         if page.items.iter().any(is_it) {

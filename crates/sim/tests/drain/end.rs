@@ -20,6 +20,27 @@ async fn a_machine_that_is_no_node_is_done_at_once() {
     agent.kill().await;
 }
 
+/// Whoever may ask for a Machine chooses its name, and has no rights over Nodes.
+#[tokio::test(start_paused = true)]
+async fn nobody_empties_a_node_by_naming_a_machine_like_it() {
+    let stage = Stage::new().await;
+    stage.node("web-1", json!({})).await;
+    stage.pod("victim", "web-1", json!({})).await;
+    stage.machine_on_demand("attic", "web-1").await;
+    let agent = stage.agent().await;
+    stage.drain("attic", "web-1", "d1", 300).await;
+    let (_, words) = stage.until("attic", "web-1", Done).await;
+    assert_eq!(words, "The cluster has no Node for it.");
+    assert!(stage.get_pod("victim").await.is_some());
+    assert_eq!(stage.marks("web-1").await, (false, false, 0), "it is not touched");
+    // Nor does the name keep the Node's own Machine from being drained.
+    stage.machine("shop", "web-1", None).await;
+    stage.drain("shop", "web-1", "d2", 300).await;
+    stage.until("shop", "web-1", Done).await;
+    assert!(stage.get_pod("victim").await.is_none());
+    agent.kill().await;
+}
+
 // case: group K18
 #[tokio::test(start_paused = true)]
 async fn an_empty_node_is_done_five_seconds_after_it_was_cordoned() {

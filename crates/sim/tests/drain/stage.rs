@@ -136,8 +136,19 @@ impl Stage {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
 
-    /// A Machine of a namespace, at work.
+    /// A Machine of a group, at work.
     pub(crate) async fn machine(&self, namespace: &str, name: &str, provider_id: Option<&str>) {
+        self.make(namespace, name, false).await;
+        self.set_status(namespace, name, json!({"phase": "Ready", "providerID": provider_id}))
+            .await;
+    }
+
+    /// A Machine that somebody asked for by a name of their own.
+    pub(crate) async fn machine_on_demand(&self, namespace: &str, name: &str) {
+        self.make(namespace, name, true).await;
+    }
+
+    async fn make(&self, namespace: &str, name: &str, on_demand: bool) {
         let namespaced = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
         });
@@ -152,12 +163,13 @@ impl Stage {
             json!({
                 "apiVersion": "group.sojourn.dev/v1alpha1", "kind": "Machine",
                 "metadata": {"name": name, "namespace": namespace},
-                "spec": {"group": "web", "template": {"provider": "fake", "config": {}}},
+                "spec": {
+                    "group": "web", "onDemand": on_demand,
+                    "template": {"provider": "fake", "config": {}},
+                },
             }),
         )
         .await;
-        self.set_status(namespace, name, json!({"phase": "Ready", "providerID": provider_id}))
-            .await;
     }
 
     async fn set_status(&self, namespace: &str, name: &str, status: Value) {
