@@ -67,3 +67,40 @@ fn definitions_stay_small() {
         assert!(size < 40_000, "{:?} has {size} bytes", crd.metadata.name);
     }
 }
+
+/// Every rule of every role of ours, with the role's name.
+fn rules() -> Vec<(String, k8s_openapi::api::rbac::v1::PolicyRule)> {
+    let of = |role: k8s_openapi::api::rbac::v1::ClusterRole| {
+        let name = role.metadata.name.unwrap_or_default();
+        role.rules.unwrap_or_default().into_iter().map(move |rule| (name.clone(), rule))
+    };
+    sojourn_api::roles().into_iter().flat_map(of).collect()
+}
+
+#[test]
+fn no_role_changes_somebody_else_s_webhooks_reads_secrets_everywhere_or_deletes_claims() {
+    let mut registers = 0;
+    for (role, rule) in rules() {
+        let about = |resource: &str| rule.resources.iter().flatten().any(|one| one == resource);
+        let verbs: Vec<_> = rule.verbs.iter().map(String::as_str).collect();
+        assert!(!verbs.contains(&"*") && !about("*"), "{role}: {rule:?}");
+        if about("validatingwebhookconfigurations") && verbs != ["create"] {
+            let ours = Some(vec!["admission.sojourn.dev".to_owned()]);
+            assert_eq!(rule.resource_names, ours, "{role}");
+            assert_eq!(verbs, ["get", "patch"], "{role}");
+            registers += 1;
+        }
+        assert!(!about("secrets") || verbs == ["create"], "{role}: {verbs:?}");
+        assert!(!about("persistentvolumeclaims") || !verbs.contains(&"delete"), "{role}");
+    }
+    assert_eq!(registers, 1, "the operator's");
+}
+
+#[test]
+fn only_keepers_lend_to_others() {
+    let lends = |(role, rule): (String, k8s_openapi::api::rbac::v1::PolicyRule)| {
+        rule.verbs.iter().any(|verb| verb == "lend").then_some(role)
+    };
+    let all: Vec<_> = rules().into_iter().filter_map(lends).collect();
+    assert_eq!(all, ["sojourn-lab-keeper"]);
+}

@@ -1,25 +1,30 @@
 //! What is refused before it is written, where a schema cannot tell: a bad configuration, marks that
-//! only some people may set, and templates that no provider can use.
+//! only some people may set, templates that no provider can use, and references that their writer has
+//! no right to ([`reference`]).
 //!
-//! The judgement is pure and in two steps: [`needs`] says what must be known, [`judge`] decides when
-//! it is. Around it is one service, which the embedded engine calls in the
+//! The judgement is pure and in steps: [`needs`] says what must be known, [`further`] what must be known
+//! then, [`judge`] decides when it is. Around it is one service, which the embedded engine calls in the
 //! process and a cluster calls as a webhook. What cannot be found out is refused.
 
 mod group;
 mod lab;
 mod provider;
+mod reference;
 mod rule;
 mod webhook;
 
 pub use provider::Providers;
-pub use rule::{Answers, Found, Needs, Permission, judge, needs};
+pub use reference::Reference;
+pub use rule::{Answers, Found, Needs, Permission, further, judge, needs};
 pub use webhook::{PATH, Target, configuration};
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
+use futures::{StreamExt as _, stream};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
@@ -30,8 +35,10 @@ use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use kube::{Api, Client};
 use sojourn_api::config;
 use sojourn_api::group::{GroupConfig, InstanceGroup};
+use sojourn_api::lab::{Template, Tenant};
 use sojourn_api::name::{GROUP_GROUP, LAB_GROUP, shared};
 use sojourn_core::key::Key;
+use tokio::time::Instant;
 use tower::util::BoxCloneService;
 
 /// The groups and resources whose writes are judged.
@@ -39,10 +46,12 @@ pub const GROUPS: [&str; 3] = ["", LAB_GROUP, GROUP_GROUP];
 pub const RESOURCES: [&str; 5] =
     ["configmaps", lab::INSTANCES, lab::TEMPLATES, group::GROUPS, group::MACHINES];
 /// What refusals are signed with.
-pub const NAME: &str = "admission.sojourn.dev";
+pub const NAME: &str = shared::ADMISSION;
 
-/// How long each thing may take to be found out. Whoever waits for us waits ten seconds.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long everything together may take to be found out. Whoever waits for us waits ten seconds.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// Questions that are asked at the same time for one request.
+const MOST_AT_ONCE: usize = 8;
 
 /// The judge, with a way to ask the API once there is one: an engine needs its hooks before it has
 /// clients.
@@ -87,21 +96,35 @@ impl Admission {
     }
 
     async fn admit(&self, request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {
-        let Needs { hold, manage, config, group, template } = needs(request);
-        let mut answers = Answers::default();
-        if let Some(permission) = hold {
-            answers.hold = Some(self.ask(request, permission).await);
-        }
-        if let Some(permission) = manage {
-            answers.manage = Some(self.ask(request, permission).await);
-        }
-        if config {
-            answers.config = Some(self.config().await);
-        }
-        if let Some(key) = group {
-            answers.group = Some(self.group(&key).await);
-        }
-        answers.template = template.map(|template| self.providers.check(&template));
+        let needs = needs(request);
+        let until = Instant::now() + PATIENCE;
+        let ask = |permission| self.ask(request, permission, until);
+        let (hold, manage, config, group, made_from, tenant) = tokio::join!(
+            maybe(needs.hold.map(ask)),
+            maybe(needs.manage.map(ask)),
+            maybe(needs.config.then(|| self.config(until))),
+            maybe(needs.group.map(|key| self.group(key, until))),
+            maybe(needs.made_from.map(|key| self.template(key, until))),
+            maybe(needs.tenant.map(|name| self.tenant(name, until))),
+        );
+        let template = needs.template.map(|template| self.providers.check(&template));
+        let mut answers = Answers {
+            hold,
+            manage,
+            config,
+            group,
+            template,
+            made_from,
+            tenant,
+            ..Answers::default()
+        };
+        let references = [needs.references, further(request, &answers)].concat();
+        let permissions: BTreeSet<_> = references.into_iter().map(|one| one.permission).collect();
+        answers.permitted = stream::iter(permissions)
+            .map(|permission| async { (permission.clone(), ask(permission).await) })
+            .buffer_unordered(MOST_AT_ONCE)
+            .collect()
+            .await;
         judge(request, &answers)
     }
 
@@ -110,25 +133,36 @@ impl Admission {
         &self,
         request: &AdmissionRequest<DynamicObject>,
         permission: Permission,
+        until: Instant,
     ) -> Found<bool> {
         let review = review(request, permission);
         let reviews: Api<SubjectAccessReview> = Api::all(self.client()?);
         let params = PostParams::default();
-        let review = in_time(reviews.create(&params, &review)).await?;
+        let review = in_time(until, reviews.create(&params, &review)).await?;
         Ok(review.status.is_some_and(|status| status.allowed))
     }
 
     /// What the installation says about groups.
-    async fn config(&self) -> Found<GroupConfig> {
+    async fn config(&self, until: Instant) -> Found<GroupConfig> {
         let maps: Api<ConfigMap> = Api::namespaced(self.client()?, shared::NAMESPACE);
-        let map = in_time(maps.get_opt(shared::CONFIG_MAP)).await?;
+        let map = in_time(until, maps.get_opt(shared::CONFIG_MAP)).await?;
         let data = map.and_then(|map| map.data).unwrap_or_default();
         config::parse(&data).map_err(|problems| problems.to_string())
     }
 
-    async fn group(&self, key: &Key) -> Found<Option<InstanceGroup>> {
+    async fn group(&self, key: Key, until: Instant) -> Found<Option<InstanceGroup>> {
         let groups: Api<InstanceGroup> = Api::namespaced(self.client()?, &key.namespace);
-        in_time(groups.get_opt(&key.name)).await
+        in_time(until, groups.get_opt(&key.name)).await
+    }
+
+    async fn template(&self, key: Key, until: Instant) -> Found<Option<Template>> {
+        let templates: Api<Template> = Api::namespaced(self.client()?, &key.namespace);
+        in_time(until, templates.get_opt(&key.name)).await
+    }
+
+    async fn tenant(&self, name: String, until: Instant) -> Found<Option<Tenant>> {
+        let tenants: Api<Tenant> = Api::all(self.client()?);
+        in_time(until, tenants.get_opt(&name)).await
     }
 
     fn client(&self) -> Found<Client> {
@@ -136,8 +170,19 @@ impl Admission {
     }
 }
 
-async fn in_time<T>(asked: impl Future<Output = Result<T, kube::Error>>) -> Found<T> {
-    match tokio::time::timeout(PATIENCE, asked).await {
+/// What is to be found out, if anything is.
+async fn maybe<T>(asked: Option<impl Future<Output = T>>) -> Option<T> {
+    match asked {
+        Some(asked) => Some(asked.await),
+        None => None,
+    }
+}
+
+async fn in_time<T>(
+    until: Instant,
+    asked: impl Future<Output = Result<T, kube::Error>>,
+) -> Found<T> {
+    match tokio::time::timeout_at(until, asked).await {
         Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
         Ok(answer) => answer.map_err(|error| error.to_string()),
     }

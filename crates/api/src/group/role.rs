@@ -59,12 +59,12 @@ fn drain_agent() -> Vec<PolicyRule> {
 /// What the controllers of the family do beside what every controller does.
 pub(crate) fn operator() -> Vec<PolicyRule> {
     vec![
+        rule(GROUP_GROUP, &["instancegroups"], &[READ, &["patch", shared::HOLD]].concat()),
         rule(
             GROUP_GROUP,
-            &["instancegroups"],
-            &[READ, &["update", "patch", shared::HOLD]].concat(),
+            &["machines"],
+            &[READ, &["create", "patch", "delete", shared::HOLD]].concat(),
         ),
-        rule(GROUP_GROUP, &["machines"], &[READ, WRITE, &[shared::HOLD]].concat()),
         rule(
             GROUP_GROUP,
             &[
@@ -73,7 +73,7 @@ pub(crate) fn operator() -> Vec<PolicyRule> {
                 "machines/status",
                 "machines/finalizers",
             ],
-            &["update", "patch"],
+            &["update"],
         ),
         // The heartbeats of machines that are no Pods.
         rule("coordination.k8s.io", &["leases"], READ),

@@ -33,4 +33,16 @@ pub struct TenantSpec {
     /// Where notices go.
     #[schemars(length(max = 254), extend("x-kubernetes-validations" = EMAIL.rules()))]
     pub email: String,
+    /// The name with which this person signs in to the API. Whoever has it lends to themselves:
+    /// makes Instances for this Tenant, and names them, without the verb `lend`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub user: Option<String>,
+}
+
+impl TenantSpec {
+    /// Whether it is this person who asks.
+    pub fn is_user(&self, name: &str) -> bool {
+        self.user.as_deref().is_some_and(|user| !user.is_empty() && user == name)
+    }
 }

@@ -24,6 +24,7 @@ mod normalize;
 #[path = "../it/process.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod process;
+mod reference;
 mod replicas;
 mod side;
 mod table;

@@ -14,23 +14,27 @@ use crate::folder::Folder;
 use crate::process::{Ended, Running, command, sojourn};
 
 const TOKEN: &str = "operator-token";
+/// Somebody who has no rights until a test gives them some.
+pub(crate) const MALLORY: &str = "mallory@example.org";
+pub(crate) const MALLORY_TOKEN: &str = "mallory-token";
 /// The lease is free after 15 s without a change; candidates look every 2 s; the rest is starting up
 /// on a slow and busy machine.
 const TAKEN_OVER: Duration = Duration::from_secs(40);
 /// Less than the lease's duration: nobody waited for it to expire.
 const HANDED_OVER: Duration = Duration::from_secs(14);
 
-struct Cluster {
-    kubectl: PathBuf,
-    folder: Folder,
-    plane: ControlPlane,
+pub(crate) struct Cluster {
+    pub(crate) kubectl: PathBuf,
+    pub(crate) folder: Folder,
+    pub(crate) plane: ControlPlane,
 }
 
 impl Cluster {
-    async fn start(assets: &Path) -> Self {
+    pub(crate) async fn start(assets: &Path) -> Self {
         let account = "system:serviceaccount:sojourn-system:sojourn";
         let groups = "system:serviceaccounts,system:serviceaccounts:sojourn-system";
-        let tokens = format!("{TOKEN},{account},operator,\"{groups}\"\n");
+        let tokens =
+            format!("{TOKEN},{account},operator,\"{groups}\"\n{MALLORY_TOKEN},{MALLORY},mallory\n");
         let extra = Extra { tokens, ..Extra::default() };
         let plane = ControlPlane::start_with(assets, extra).await.expect("the control plane");
         let cluster = Self { kubectl: assets.join("kubectl"), folder: Folder::new(), plane };
@@ -44,7 +48,7 @@ impl Cluster {
         cluster
     }
 
-    fn kubectl(&self, words: &[&str]) -> Ended {
+    pub(crate) fn kubectl(&self, words: &[&str]) -> Ended {
         let ended = self.try_kubectl(words);
         assert_eq!(ended.code, Some(0), "kubectl {words:?}: {}", ended.stderr);
         ended
@@ -56,7 +60,7 @@ impl Cluster {
         Running::start_reading(kubectl, Stdio::null()).ended()
     }
 
-    fn apply(&self, manifest: &str) {
+    pub(crate) fn apply(&self, manifest: &str) {
         let ended = self.try_to_apply(manifest);
         assert_eq!(ended.code, Some(0), "{manifest}: {}", ended.stderr);
     }
@@ -95,7 +99,7 @@ impl Cluster {
     }
 
     /// With admission on a port of its own: here no Service stands before the replicas.
-    fn operator(&self) -> Running {
+    pub(crate) fn operator(&self) -> Running {
         let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let webhook = taken.local_addr().expect("an address").to_string();
         drop(taken);

@@ -4,19 +4,22 @@
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, Operation};
-use serde::de::DeserializeOwned;
 use sojourn_api::group::convert::{check_group, group_intent, machine_intent, on_demand_intent};
+use sojourn_api::group::template::MachineTemplate;
 use sojourn_api::group::{GroupConfig, InstanceGroup, Machine};
 use sojourn_api::name::GROUP_GROUP;
-use sojourn_api::name::group::{DO_NOT_DISRUPT, DRAIN, GROUP_FINALIZER, MACHINE_FINALIZER, ROTATE};
+use sojourn_api::name::group::{
+    DO_NOT_DISRUPT, DRAIN, GROUP_FINALIZER, MACHINE_FINALIZER, POD_PROVIDER, ROTATE,
+};
 use sojourn_api::name::shared::{KEEP_UNTIL, OBSERVE, PAUSED};
 use sojourn_api::problem::Problem;
 use sojourn_core::group::feasible::shortfall;
 use sojourn_core::key::Key;
 
+use super::reference::{Reference, judge_references, to_create_pods, to_get};
 use super::rule::{
     Answers, Needs, Permission, bad_times, changed, changed_marks, invalid, judge_held, name, part,
-    path_of, refuse, releases, sender, to_hold, unasked, unknown,
+    path_of, refuse, releases, sender, to_hold, typed, unasked, unknown,
 };
 use super::webhook::expression;
 
@@ -38,7 +41,17 @@ pub(super) fn needs_of_group(request: &AdmissionRequest<DynamicObject>) -> Needs
     if new != old {
         needs.template = new.and_then(|template| serde_json::from_value(template).ok());
     }
+    needs.references.extend(whole_pod(request, needs.template.as_ref()));
     needs
+}
+
+/// A Pod that is written out in a template is made with our rights, and may name whatever a Pod may.
+fn whole_pod(
+    request: &AdmissionRequest<DynamicObject>,
+    template: Option<&MachineTemplate>,
+) -> Option<Reference> {
+    template.filter(|template| template.provider == POD_PROVIDER)?;
+    Some(to_create_pods("spec.template", request.namespace.as_deref().unwrap_or_default()))
 }
 
 pub(super) fn needs_of_machine(request: &AdmissionRequest<DynamicObject>) -> Needs {
@@ -48,6 +61,11 @@ pub(super) fn needs_of_machine(request: &AdmissionRequest<DynamicObject>) -> Nee
     let namespace = request.namespace.clone().unwrap_or_default();
     if request.operation == Operation::Create {
         needs.template = machine.spec.template.clone();
+        needs.references.extend(whole_pod(request, needs.template.as_ref()));
+        if let Some(group) = machine.spec.group.as_ref().filter(|_| machine.spec.on_demand) {
+            let groups = (GROUP_GROUP, GROUPS);
+            needs.references.push(to_get("spec.group", groups, &namespace, group));
+        }
         needs.manage = owner(&machine).map(|name| Permission {
             verb: "update",
             group: GROUP_GROUP,
@@ -115,6 +133,9 @@ pub(super) fn judge_group(
     if !problems.is_empty() {
         return invalid(request, &problems);
     }
+    if let Some(refused) = judge_references(request, &needs.references, answers) {
+        return refused;
+    }
     let held = held(request, GROUP_FINALIZER);
     let mut response = judge_held(request, &held, answers.hold.as_ref());
     response.warnings = Some(warnings).filter(|warnings| !warnings.is_empty());
@@ -160,6 +181,7 @@ pub(super) fn judge_machine(
     };
     let refused = judge_birth(request, answers, &machine)
         .or_else(|| judge_template(request, answers))
+        .or_else(|| judge_references(request, &needs_of_machine(request).references, answers))
         .or_else(|| judge_renewal(request, answers, &machine));
     if let Some(refused) = refused {
         return refused;
@@ -279,13 +301,6 @@ fn ignored(request: &AdmissionRequest<DynamicObject>, machine: &Machine) -> Opti
     let path = path_of(DO_NOT_DISRUPT);
     let ours = ignored.into_iter().find(|problem| problem.path == path)?;
     Some(vec![ours.to_string()])
-}
-
-/// The object as what it is; one that cannot be read is told with the reason.
-fn typed<T: DeserializeOwned>(object: Option<&DynamicObject>) -> Result<T, Problem> {
-    let value = serde_json::to_value(object).unwrap_or_default();
-    serde_json::from_value(value)
-        .map_err(|error| Problem::new("spec", format!("cannot be read: {error}")))
 }
 
 /// An expression: something of an InstanceGroup that we judge is not as it was.

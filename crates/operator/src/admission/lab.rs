@@ -1,23 +1,28 @@
-//! Instances and Templates: marks that only some people may set, and what binds an exam.
+//! Instances and Templates: marks that only some people may set, what binds an exam, and what is named.
 
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use serde_json::Value;
 use sojourn_api::lab::convert::alerts;
+use sojourn_api::lab::{Template, Tenant};
 use sojourn_api::name::LAB_GROUP;
 use sojourn_api::name::lab::{
-    CUSTOM_ALERTS, FINALIZER, SUBMISSION_REQUEST, SUBMISSION_RETRY, SUBMISSION_WAIVE,
+    CUSTOM_ALERTS, FINALIZER, LEND, SUBMISSION_REQUEST, SUBMISSION_RETRY, SUBMISSION_WAIVE,
 };
 use sojourn_api::name::shared::{KEEP_UNTIL, OBSERVE, PAUSED};
+use sojourn_api::problem::Problem;
+use sojourn_core::key::Key;
 
+use super::reference::{Reference, judge_references, to_get, to_read};
 use super::rule::{
-    Answers, Needs, bad_times, changed, changed_marks, invalid, judge_held, part, path_of,
-    releases, to_hold, value,
+    Answers, Needs, Permission, bad_times, causes, changed, changed_marks, invalid, judge_held,
+    part, path_of, refuse, releases, sender, to_hold, typed, unasked, unknown, value,
 };
 use super::webhook::expression;
 
 pub(super) const INSTANCES: &str = "instances";
 pub(super) const TEMPLATES: &str = "templates";
+const TENANTS: &str = "tenants";
 
 /// Annotations of an Instance that take it out of its owner's hands.
 const HELD: [&str; 3] = [PAUSED, OBSERVE, SUBMISSION_WAIVE];
@@ -27,10 +32,82 @@ const TIMES: [&str; 4] = [KEEP_UNTIL, SUBMISSION_REQUEST, SUBMISSION_RETRY, SUBM
 /// Parts of an Instance's spec that bind its owner once they are there.
 const BINDING: [&str; 2] = ["statusCheck", "submission"];
 
-/// Which permissions an Instance's change needs.
+const PRETTY_NAME: &str = "prettyName";
+/// Parts of an Instance's spec that name something, or that the Tenant reads in mails.
+const NAMING: [&str; 4] = ["template", "tenant", "submission", PRETTY_NAME];
+
+/// What must be known of an Instance's change.
 pub(super) fn needs(request: &AdmissionRequest<DynamicObject>) -> Needs {
     let hold = (!held(request).is_empty()).then(|| to_hold(request, (LAB_GROUP, INSTANCES)));
-    Needs { hold, ..Needs::default() }
+    let lent = lent(request);
+    let made_from = made_from(request);
+    let mut references = Vec::new();
+    if let Some(key) = &made_from {
+        let template = (LAB_GROUP, TEMPLATES);
+        references.push(to_get("spec.template", template, &key.namespace, &key.name));
+    }
+    references.extend(submission_secret(request));
+    references.extend(lent.first().map(|path| to_lend(path, &tenant(request))));
+    let tenant = (!lent.is_empty()).then(|| tenant(request));
+    Needs { hold, made_from, tenant, references, ..Needs::default() }
+}
+
+/// The Template of an Instance that was not made from it before.
+fn made_from(request: &AdmissionRequest<DynamicObject>) -> Option<Key> {
+    let (new, old) = part(request, "/spec/template");
+    let template = new.filter(|new| Some(new) != old.as_ref())?;
+    let text = |field: &str| template.get(field).and_then(Value::as_str).map(str::to_owned);
+    let namespace = text("namespace").or_else(|| request.namespace.clone());
+    Some(Key::new(namespace.unwrap_or_default(), text("name").unwrap_or_default()))
+}
+
+/// The Secret that opens the door to where data is handed in. Whoever changes anything about that says
+/// whom it is shown to.
+fn submission_secret(request: &AdmissionRequest<DynamicObject>) -> Option<Reference> {
+    let (new, old) = part(request, "/spec/submission");
+    let submission = new.filter(|new| Some(new) != old.as_ref())?;
+    let name = submission.pointer("/secretRef/name").and_then(Value::as_str)?;
+    let namespace = request.namespace.as_deref().unwrap_or_default();
+    Some(to_get("spec.submission.secretRef.name", ("", "secrets"), namespace, name))
+}
+
+/// The paths whose change speaks to the Tenant, in mails that are ours.
+fn lent(request: &AdmissionRequest<DynamicObject>) -> Vec<String> {
+    let changes = |path: &str| {
+        let (new, old) = part(request, &format!("/spec/{path}"));
+        let text = |value: Option<Value>| value.unwrap_or_else(|| Value::from(""));
+        text(new) != text(old)
+    };
+    let paths = [("tenant/name", "spec.tenant.name"), ("prettyName", "spec.prettyName")];
+    let changed = paths.into_iter().filter(|(path, _)| changes(path));
+    changed.map(|(_, field)| field.to_owned()).collect()
+}
+
+fn tenant(request: &AdmissionRequest<DynamicObject>) -> String {
+    let (tenant, _) = part(request, "/spec/tenant/name");
+    tenant.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn to_lend(path: &str, tenant: &str) -> Reference {
+    let permission = Permission {
+        verb: LEND,
+        group: LAB_GROUP,
+        resource: TENANTS,
+        subresource: None,
+        namespace: String::new(),
+        name: Some(tenant.to_owned()),
+    };
+    Reference { path: path.to_owned(), permission }
+}
+
+/// What an Instance's programs are given because its Template says so.
+pub(super) fn named_by_template(
+    request: &AdmissionRequest<DynamicObject>,
+    answers: &Answers,
+) -> Vec<Reference> {
+    let Some(Ok(Some(template))) = &answers.made_from else { return Vec::new() };
+    let namespace = request.namespace.as_deref().unwrap_or_default();
+    to_read("spec.template", &template.spec.referents(), namespace)
 }
 
 pub(super) fn judge_instance(
@@ -41,7 +118,76 @@ pub(super) fn judge_instance(
     if !problems.is_empty() {
         return invalid(request, &problems);
     }
-    judge_held(request, &held(request), answers.hold.as_ref())
+    judge_tenant(request, answers)
+        .or_else(|| judge_named(request, answers))
+        .unwrap_or_else(|| judge_held(request, &held(request), answers.hold.as_ref()))
+}
+
+/// Whoever lends something to somebody, or names it, is that very person or may `lend` to them.
+fn judge_tenant(
+    request: &AdmissionRequest<DynamicObject>,
+    answers: &Answers,
+) -> Option<AdmissionResponse> {
+    let paths = lent(request);
+    let tenant = tenant(request);
+    let permission = to_lend(paths.first()?, &tenant).permission;
+    let (Some(person), Some(may)) = (&answers.tenant, answers.permitted.get(&permission)) else {
+        return Some(unasked(request, &paths));
+    };
+    let user = sender(request);
+    let own = |found: &Tenant| {
+        request.user_info.username.as_deref().is_some_and(|name| found.spec.is_user(name))
+    };
+    match (person, may) {
+        (_, Ok(true)) => None,
+        (Ok(Some(person)), _) if own(person) => None,
+        (_, Err(why)) => {
+            let what = format!("whether the sender has {permission}");
+            Some(unknown(request, &paths, &what, why))
+        }
+        (Err(why), Ok(false)) => {
+            let what = format!("whether the Tenant {tenant} is the sender");
+            Some(unknown(request, &paths, &what, why))
+        }
+        (Ok(_), Ok(false)) => {
+            let message = format!(
+                "{user} is not the `spec.user` of the Tenant {tenant}, who is told about it by mail, and needs {permission} to set this"
+            );
+            Some(refuse(request, 403, "Forbidden", &causes(&paths, &message)))
+        }
+    }
+}
+
+/// What an Instance names, and what its Template names for it.
+fn judge_named(
+    request: &AdmissionRequest<DynamicObject>,
+    answers: &Answers,
+) -> Option<AdmissionResponse> {
+    let Needs { made_from, mut references, .. } = needs(request);
+    references.retain(|reference| reference.permission.verb != LEND);
+    // What a Template says is told to those who may read it.
+    let refused = judge_references(request, &references, answers);
+    if refused.is_some() {
+        return refused;
+    }
+    let key = made_from?;
+    let paths = ["spec.template".to_owned()];
+    let template = match &answers.made_from {
+        Some(Ok(template)) => template.as_ref()?,
+        Some(Err(why)) => {
+            let what = format!("what the Template {key} names");
+            return Some(unknown(request, &paths, &what, why));
+        }
+        None => return Some(unasked(request, &paths)),
+    };
+    let elsewhere = request.namespace.as_deref() != Some(&*key.namespace);
+    if elsewhere && !template.spec.referents().is_empty() {
+        let message = format!(
+            "must be the Instance's own: the Template {key} names Secrets or ConfigMaps, and those are read for Instances of its own namespace only; copy it to here"
+        );
+        return Some(invalid(request, &[Problem::new("spec.template.namespace", message)]));
+    }
+    judge_references(request, &named_by_template(request, answers), answers)
 }
 
 /// The paths that a request changes and that only those who may `hold` can change.
@@ -64,7 +210,29 @@ fn loosens(request: &AdmissionRequest<DynamicObject>, name: &str) -> bool {
     old.is_some() && old != new
 }
 
-pub(super) fn judge_template(request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {
+/// What a Template's change needs: whoever writes a program decides what becomes of what it is given.
+pub(super) fn needs_of_template(request: &AdmissionRequest<DynamicObject>) -> Needs {
+    Needs { references: given(request), ..Needs::default() }
+}
+
+fn given(request: &AdmissionRequest<DynamicObject>) -> Vec<Reference> {
+    let Ok(template) = typed::<Template>(request.object.as_ref()) else { return Vec::new() };
+    let old = typed::<Template>(request.old_object.as_ref()).ok();
+    let referents = template.spec.referents_since(old.as_ref().map(|old| &old.spec));
+    let namespace = request.namespace.as_deref().unwrap_or_default();
+    to_read("spec.environmentList", &referents, namespace)
+}
+
+pub(super) fn judge_template(
+    request: &AdmissionRequest<DynamicObject>,
+    answers: &Answers,
+) -> AdmissionResponse {
+    if let Err(problem) = typed::<Template>(request.object.as_ref()) {
+        return invalid(request, &[problem]);
+    }
+    if let Some(refused) = judge_references(request, &given(request), answers) {
+        return refused;
+    }
     let mut response = AdmissionResponse::from(request);
     let text = value(request.object.as_ref(), CUSTOM_ALERTS);
     if let Err(why) = alerts(text)
@@ -81,10 +249,14 @@ pub(super) fn instance_is_judged() -> String {
     let mut all = expression::any_changes(HELD.into_iter().chain(TIMES));
     all.push(expression::releases(FINALIZER));
     all.extend(BINDING.map(expression::loosens));
+    all.extend(NAMING.map(expression::sets));
+    all.push(expression::loosens(PRETTY_NAME));
     all.join(" || ")
 }
 
 /// An expression: something of a Template that we judge is not as it was.
 pub(super) fn template_is_judged() -> String {
-    expression::any_changes([CUSTOM_ALERTS]).join(" || ")
+    let mut all = expression::any_changes([CUSTOM_ALERTS]);
+    all.push(expression::sets("environmentList"));
+    all.join(" || ")
 }

@@ -7,15 +7,18 @@ use jiff::Timestamp;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, Operation};
 use kube::core::response::{Status, StatusCause, StatusDetails, StatusSummary};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sojourn_api::config;
 use sojourn_api::group::template::MachineTemplate;
 use sojourn_api::group::{GroupConfig, InstanceGroup};
+use sojourn_api::lab::{LabConfig, Template, Tenant};
 use sojourn_api::name::shared::{CONFIG_MAP, HOLD, NAMESPACE};
 use sojourn_api::name::{GROUP_GROUP, LAB_GROUP};
 use sojourn_api::problem::Problem;
 use sojourn_core::key::Key;
 
+use super::reference::{Reference, judge_references, to_get};
 use super::{group, lab};
 
 /// What must be known before a request can be judged.
@@ -31,10 +34,17 @@ pub struct Needs {
     pub group: Option<Key>,
     /// A template that its provider must be able to use.
     pub template: Option<MachineTemplate>,
+    /// The Template that an Instance is to be made from.
+    pub made_from: Option<Key>,
+    /// The Tenant that an Instance is lent to.
+    pub tenant: Option<String>,
+    /// What the request names, and what the sender must therefore be allowed to do.
+    pub references: Vec<Reference>,
 }
 
-/// Something that the sender may or may not do; without a name, to all objects of the namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Something that the sender may or may not do; without a name, to all objects of the namespace, and
+/// without a namespace, to objects that are in none.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Permission {
     pub verb: &'static str,
     pub group: &'static str,
@@ -56,6 +66,10 @@ pub struct Answers {
     pub group: Option<Found<Option<InstanceGroup>>>,
     /// What is wrong with the template; paths begin at it.
     pub template: Option<Vec<Problem>>,
+    pub made_from: Option<Found<Option<Template>>>,
+    pub tenant: Option<Found<Option<Tenant>>>,
+    /// Whether the sender may do what the references need.
+    pub permitted: BTreeMap<Permission, Found<bool>>,
 }
 
 /// What a request is about, if it is any of our business.
@@ -94,16 +108,30 @@ pub fn needs(request: &AdmissionRequest<DynamicObject>) -> Needs {
         Subject::Instance => lab::needs(request),
         Subject::Group => group::needs_of_group(request),
         Subject::Machine => group::needs_of_machine(request),
-        Subject::Configuration | Subject::Template | Subject::Other => Needs::default(),
+        Subject::Template => lab::needs_of_template(request),
+        Subject::Configuration => Needs { references: named_secrets(request), ..Needs::default() },
+        Subject::Other => Needs::default(),
+    }
+}
+
+/// What the request names through what it names itself, once that was read.
+pub fn further(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> Vec<Reference> {
+    match subject(request) {
+        Subject::Instance => lab::named_by_template(request, answers),
+        Subject::Configuration
+        | Subject::Template
+        | Subject::Group
+        | Subject::Machine
+        | Subject::Other => Vec::new(),
     }
 }
 
 /// Whether the request may go on.
 pub fn judge(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> AdmissionResponse {
     match subject(request) {
-        Subject::Configuration => judge_configuration(request),
+        Subject::Configuration => judge_configuration(request, answers),
         Subject::Instance => lab::judge_instance(request, answers),
-        Subject::Template => lab::judge_template(request),
+        Subject::Template => lab::judge_template(request, answers),
         Subject::Group => group::judge_group(request, answers),
         Subject::Machine => group::judge_machine(request, answers),
         Subject::Other => AdmissionResponse::from(request),
@@ -204,11 +232,41 @@ pub(super) fn part(
     (of(&request.object), of(&request.old_object))
 }
 
-fn causes(paths: &[String], message: &str) -> Vec<Problem> {
+pub(super) fn causes(paths: &[String], message: &str) -> Vec<Problem> {
     paths.iter().map(|path| Problem::new(path, message)).collect()
 }
 
-fn judge_configuration(request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {
+/// The object as what it is; one that cannot be read is told with the reason.
+pub(super) fn typed<T: DeserializeOwned>(object: Option<&DynamicObject>) -> Result<T, Problem> {
+    let value = serde_json::to_value(object).unwrap_or_default();
+    serde_json::from_value(value)
+        .map_err(|error| Problem::new("spec", format!("cannot be read: {error}")))
+}
+
+/// The Secrets of our namespace that the configuration names and did not name before.
+fn named_secrets(request: &AdmissionRequest<DynamicObject>) -> Vec<Reference> {
+    let secrets = |object: Option<&DynamicObject>| {
+        let data = object.and_then(|object| object.data.get("data")).cloned().unwrap_or_default();
+        let data: BTreeMap<String, String> = serde_json::from_value(data).unwrap_or_default();
+        // One that cannot be read is refused, and names nothing.
+        let lab: LabConfig = config::parse(&data).unwrap_or_default();
+        [("webhookURL", lab.webhook_url), ("slackURL", lab.slack_url)]
+    };
+    let before = secrets(request.old_object.as_ref());
+    let named = secrets(request.object.as_ref()).into_iter().zip(before);
+    let named = named.filter(|((_, now), (_, before))| now != before);
+    let path = |option| format!("data[lab.yaml].{option}.name");
+    named
+        .filter_map(|((option, secret), _)| {
+            Some(to_get(path(option), ("", "secrets"), NAMESPACE, &secret?.name))
+        })
+        .collect()
+}
+
+fn judge_configuration(
+    request: &AdmissionRequest<DynamicObject>,
+    answers: &Answers,
+) -> AdmissionResponse {
     let part = |object: Option<&DynamicObject>, part: &str| {
         object.and_then(|object| object.data.get(part)).cloned().unwrap_or(Value::Null)
     };
@@ -227,7 +285,8 @@ fn judge_configuration(request: &AdmissionRequest<DynamicObject>) -> AdmissionRe
         }));
     }
     if problems.is_empty() {
-        return AdmissionResponse::from(request);
+        return judge_references(request, &named_secrets(request), answers)
+            .unwrap_or_else(|| AdmissionResponse::from(request));
     }
     invalid(request, &problems)
 }

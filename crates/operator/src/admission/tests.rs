@@ -10,6 +10,7 @@ use tower::ServiceExt as _;
 use super::*;
 
 mod group;
+mod reference;
 
 /// A request about an object that becomes `new` and was `old`.
 fn request(resource: (&str, &str), new: Value, old: Value) -> AdmissionRequest<DynamicObject> {
@@ -208,7 +209,9 @@ fn times_must_be_times() {
 #[test]
 fn a_number_of_alerts_that_is_none_is_admitted_with_a_warning() {
     let judged = |text: &str| {
-        let template = instance(json!({ "lab.sojourn.dev/custom-number-alerts": text }));
+        let mut template = instance(json!({ "lab.sojourn.dev/custom-number-alerts": text }));
+        template["kind"] = json!("Template");
+        template["spec"] = json!({ "environmentList": [] });
         judge(&request((LAB_GROUP, "templates"), template, Value::Null), &Answers::default())
     };
     assert_eq!(judged("4").warnings, None);

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use sojourn_apiserver::Engine;
 
 use crate::stage::{
-    assert_needs_hold, bind, causes, create, engine, instance, mark, merge, template, user,
+    assert_needs_hold, bind, causes, create, engine, instance, make_tenant, mark, merge, template,
+    user,
 };
 
 fn config_map(text: &str) -> Value {
@@ -19,6 +20,7 @@ fn config_map(text: &str) -> Value {
 /// An engine with an owner, Ada, and somebody of the staff, Grace.
 async fn people() -> (Engine, Client, Client, Client) {
     let (engine, admin) = engine().await;
+    make_tenant(&admin, "ada").await;
     bind(&admin, "sojourn-lab-user", "ada").await;
     bind(&admin, "sojourn-lab-keeper", "grace").await;
     let (ada, grace) = (engine.client(user("ada", &[])), engine.client(user("grace", &[])));
@@ -94,6 +96,7 @@ async fn owners_cannot_write_a_status_or_a_template() {
 #[tokio::test]
 async fn editors_are_owners_and_viewers_look() {
     let (engine, admin) = engine().await;
+    make_tenant(&admin, "ada").await;
     bind(&admin, "edit", "ada").await;
     bind(&admin, "view", "bob").await;
     let (ada, bob) = (engine.client(user("ada", &[])), engine.client(user("bob", &[])));

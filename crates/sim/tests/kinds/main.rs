@@ -4,5 +4,6 @@
 mod admission;
 mod agreement;
 mod group;
+mod reference;
 mod refusal;
 mod stage;

@@ -206,6 +206,14 @@ pub(crate) fn tenant(email: &str) -> Value {
     })
 }
 
+/// A Tenant who signs in under that name, which is the Tenant's as well.
+pub(crate) async fn make_tenant(client: &Client, name: &str) {
+    let mut person = tenant("ada@example.org");
+    person["metadata"]["name"] = json!(name);
+    person["spec"]["user"] = json!(name);
+    create(client, &person).await.expect("a Tenant is good");
+}
+
 /// A Template that is good, but for what `spec` changes.
 pub(crate) fn template(spec: Value) -> Value {
     let whole = json!({ "environmentList": [{ "name": "web", "image": "i" }] });

@@ -16,7 +16,7 @@ use sojourn_sim::world::World;
 
 use crate::stage::{HOUR, MINUTE, condition, kept, key, lend, status, template, world};
 
-fn part(kind: &str, name: &str, labels: Value, spec: Value) -> Value {
+fn part(kind: &str, name: &str, labels: &Value, spec: Value) -> Value {
     let version = if kind == "Job" { "batch/v1" } else { "v1" };
     let mut object = json!({
         "apiVersion": version, "kind": kind,
@@ -26,7 +26,7 @@ fn part(kind: &str, name: &str, labels: Value, spec: Value) -> Value {
     object
 }
 
-fn claim(labels: Value) -> Value {
+fn claim(labels: &Value) -> Value {
     let resources = json!({ "requests": { "storage": "1Gi" } });
     let spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": resources });
     part("PersistentVolumeClaim", "one-web", labels, spec)
@@ -63,7 +63,7 @@ async fn names(world: &World, kind: &str) -> Vec<String> {
 async fn somebody_else_s_claim_is_never_mounted() {
     for labels in [json!({}), labelled()] {
         let world = world(&kept(), "").await;
-        let theirs = claim(labels);
+        let theirs = claim(&labels);
         world.create(theirs.clone()).await;
         world.lend(&key("one"), &template(), json!({})).await;
         let one = world.until(MINUTE * 3, &key("one"), name_is_taken).await;
@@ -86,7 +86,7 @@ async fn somebody_else_s_claim_is_never_mounted() {
 async fn somebody_else_s_pod_is_neither_shown_nor_deleted() {
     for labels in [json!({}), labelled()] {
         let world = world(&kept(), "").await;
-        world.create(part("Pod", "one-web", labels, pod_spec())).await;
+        world.create(part("Pod", "one-web", &labels, pod_spec())).await;
         world.lend(&key("one"), &template(), json!({})).await;
         let one = world.until(MINUTE * 3, &key("one"), name_is_taken).await;
         assert!(words(&one).contains("another Pod one-web"), "{}", words(&one));
@@ -113,7 +113,7 @@ async fn somebody_else_s_service_gets_no_ingress_and_is_not_deleted() {
     });
     world.merge(&named, &json!({ "spec": listens })).await;
     let spec = json!({ "ports": [{ "port": 80 }] });
-    world.create(part("Service", "one-web", labelled(), spec)).await;
+    world.create(part("Service", "one-web", &labelled(), spec)).await;
     world.lend(&key("one"), &template(), json!({})).await;
     let one = world.until(MINUTE * 3, &key("one"), name_is_taken).await;
     assert!(words(&one).contains("another Service one-web"), "{}", words(&one));
@@ -135,7 +135,7 @@ async fn somebody_else_s_job_hands_nothing_in() {
     labels["lab.sojourn.dev/submission"] = json!("1");
     labels["job-name"] = json!("one-web-submit-1");
     let template = json!({ "spec": pod_spec() });
-    let theirs = part("Job", "one-web-submit-1", labels, json!({ "template": template }));
+    let theirs = part("Job", "one-web-submit-1", &labels, json!({ "template": template }));
     world.create(theirs).await;
     let jobs: Api<Job> = Api::namespaced(world.client.clone(), "lab");
     let before = jobs.get("one-web-submit-1").await.expect("it was made");

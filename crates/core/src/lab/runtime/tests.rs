@@ -80,10 +80,11 @@ fn only_what_is_wanted_is_made() {
 #[test]
 fn no_pod_is_made_of_what_is_barred_and_one_that_runs_goes_on() {
     let barred = Environment { barred: Some("it names a Secret".to_owned()), ..web("a") };
-    let seen = look(true, &[barred.clone()], &[Parts { claim: THERE, ..nothing("a") }], start());
+    let barred = [barred];
+    let seen = look(true, &barred, &[Parts { claim: THERE, ..nothing("a") }], start());
     assert_eq!((seen.phase, seen.steps), (Phase::Failed, vec![]));
     assert_eq!(seen.environments[0].message.as_deref(), Some("it names a Secret"));
-    let seen = look(true, &[barred], &[complete("a")], start());
+    let seen = look(true, &barred, &[complete("a")], start());
     assert_eq!((seen.phase, seen.steps), (Phase::Ready, vec![]));
 }
 

@@ -48,6 +48,7 @@ fn well() -> Answers {
         config: Some(Ok(GroupConfig::default())),
         group: Some(Ok(None)),
         template: Some(Vec::new()),
+        ..Answers::default()
     }
 }
 

@@ -1,0 +1,122 @@
+//! Who names something must be allowed to: the references of a request, each with the permission of its
+//! sender that it needs. What we do with what is named, we do with our own rights, which are wider
+//! than the sender's.
+//!
+//! A reference is asked about when it is written or changed, and never again. Our controllers change
+//! none, so they ask about nothing; the Machines that they make for a group are asked about like
+//! anybody's, and their account may create Pods.
+
+use std::collections::BTreeSet;
+
+use kube::core::DynamicObject;
+use kube::core::admission::{AdmissionRequest, AdmissionResponse};
+use sojourn_api::lab::reference::Referent;
+use sojourn_api::problem::Problem;
+
+use super::rule::{Answers, Permission, refuse, sender, unasked, unknown};
+
+/// Objects of one kind that are asked about one by one. Whoever names more must be allowed to read
+/// every object of that kind there, which is one question.
+const MOST_NAMED: usize = 16;
+
+/// Something that a request names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    /// The field that names it.
+    pub path: String,
+    /// What the sender must be allowed to do with it.
+    pub permission: Permission,
+}
+
+/// The sender must be allowed to read what is named.
+pub(super) fn to_get(
+    path: impl Into<String>,
+    (group, resource): (&'static str, &'static str),
+    namespace: &str,
+    name: &str,
+) -> Reference {
+    let permission = Permission {
+        verb: "get",
+        group,
+        resource,
+        subresource: None,
+        namespace: namespace.to_owned(),
+        name: Some(name.to_owned()),
+    };
+    Reference { path: path.into(), permission }
+}
+
+/// A whole Pod is written: the sender must be allowed to create one.
+pub(super) fn to_create_pods(path: &str, namespace: &str) -> Reference {
+    let permission = Permission {
+        verb: "create",
+        group: "",
+        resource: "pods",
+        subresource: None,
+        namespace: namespace.to_owned(),
+        name: None,
+    };
+    Reference { path: path.to_owned(), permission }
+}
+
+/// The sender must be allowed to read what programs are given, in the namespace where they run.
+pub(super) fn to_read(
+    path: &str,
+    referents: &BTreeSet<Referent<'_>>,
+    namespace: &str,
+) -> Vec<Reference> {
+    let one = |referent: &Referent<'_>| {
+        to_get(path, ("", referent.resource()), namespace, referent.name())
+    };
+    let mut all = Vec::new();
+    for resource in ["secrets", "configmaps"] {
+        let of_kind = referents.iter().filter(|referent| referent.resource() == resource);
+        if of_kind.clone().count() <= MOST_NAMED {
+            all.extend(of_kind.map(one));
+        } else if let Some(mut any) = of_kind.map(one).next() {
+            any.permission.name = None;
+            all.push(any);
+        }
+    }
+    all
+}
+
+/// The refusal, if the sender may not do what a reference needs, or nobody knows.
+pub(super) fn judge_references(
+    request: &AdmissionRequest<DynamicObject>,
+    references: &[Reference],
+    answers: &Answers,
+) -> Option<AdmissionResponse> {
+    let mut forbidden = Vec::new();
+    for Reference { path, permission } in references {
+        let paths = || [path.clone()];
+        match answers.permitted.get(permission) {
+            Some(Ok(true)) => {}
+            Some(Ok(false)) => {
+                let user = sender(request);
+                let message = format!("{user} needs {permission}: who names it must be allowed to");
+                forbidden.push(Problem::new(path, message));
+            }
+            Some(Err(why)) => {
+                let what = format!("whether the sender has {permission}");
+                return Some(unknown(request, &paths(), &what, why));
+            }
+            None => return Some(unasked(request, &paths())),
+        }
+    }
+    (!forbidden.is_empty()).then(|| refuse(request, 403, "Forbidden", &forbidden))
+}
+
+impl std::fmt::Display for Permission {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { verb, resource, subresource, namespace, name, .. } = self;
+        write!(f, "`{verb}` on ")?;
+        if name.is_none() && *verb != "create" {
+            f.write_str("all ")?;
+        }
+        f.write_str(resource)?;
+        subresource.map_or(Ok(()), |subresource| write!(f, "/{subresource}"))?;
+        name.as_ref().map_or(Ok(()), |name| write!(f, " {name:?}"))?;
+        if namespace.is_empty() { Ok(()) } else { write!(f, " in namespace {namespace:?}") }
+    }
+}
