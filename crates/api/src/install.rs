@@ -5,11 +5,14 @@ use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding, RoleRef, Subject};
 use kube::core::ObjectMeta;
 
+use crate::lab::role;
 use crate::name::shared;
 use crate::role::OPERATOR;
 
 /// The account that the controllers act as.
 pub const ACCOUNT: &str = "sojourn";
+/// Who uses the browser of a machine that runs everything (`sojourn up`).
+pub const PERSON: &str = "sojourn-person";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Where everything of ours that is not somebody's own lives.
@@ -25,7 +28,7 @@ pub fn account() -> ServiceAccount {
 pub fn binding() -> ClusterRoleBinding {
     ClusterRoleBinding {
         metadata: named(OPERATOR),
-        role_ref: reference("ClusterRole"),
+        role_ref: reference("ClusterRole", OPERATOR),
         subjects: Some(vec![subject()]),
     }
 }
@@ -34,8 +37,22 @@ pub fn binding() -> ClusterRoleBinding {
 pub fn own_binding() -> RoleBinding {
     RoleBinding {
         metadata: ours(OPERATOR),
-        role_ref: reference("Role"),
+        role_ref: reference("Role", OPERATOR),
         subjects: Some(vec![subject()]),
+    }
+}
+
+/// Lets [`PERSON`] use and manage every Instance, and nothing else. Only `sojourn up` applies it.
+pub fn person_binding() -> ClusterRoleBinding {
+    ClusterRoleBinding {
+        metadata: named(PERSON),
+        role_ref: reference("ClusterRole", role::USER),
+        subjects: Some(vec![Subject {
+            kind: "User".to_owned(),
+            name: PERSON.to_owned(),
+            namespace: None,
+            api_group: Some(RBAC.to_owned()),
+        }]),
     }
 }
 
@@ -47,8 +64,8 @@ fn ours(name: &str) -> ObjectMeta {
     ObjectMeta { namespace: Some(shared::NAMESPACE.to_owned()), ..named(name) }
 }
 
-fn reference(kind: &str) -> RoleRef {
-    RoleRef { api_group: Some(RBAC.to_owned()), kind: kind.to_owned(), name: OPERATOR.to_owned() }
+fn reference(kind: &str, name: &str) -> RoleRef {
+    RoleRef { api_group: Some(RBAC.to_owned()), kind: kind.to_owned(), name: name.to_owned() }
 }
 
 fn subject() -> Subject {

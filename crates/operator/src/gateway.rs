@@ -45,7 +45,8 @@ use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::response::Response;
 use axum::routing::any;
-use futures::future::BoxFuture;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared};
 use http::header::{HOST, HeaderValue, REFERER, UPGRADE};
 use http::request::Parts;
 use http::{Extensions, HeaderMap, Method, StatusCode, Uri};
@@ -53,13 +54,13 @@ use sojourn_core::key::Key;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-pub use admit::{Visitor, Visitors};
+pub use admit::{Ended, User, Visitor, Visitors};
 pub use backend::{Backend, Backends};
 pub use bound::Bounds;
 pub use pulse::Activity;
 pub use report::{Reporting, Reports};
 
-use admit::Admissions;
+use admit::{Admissions, Right};
 use bound::{Permit, Places};
 use forward::{ForwardError, Passage};
 use header::Journey;
@@ -67,6 +68,9 @@ use page::Message;
 use place::Place;
 use pulse::Pulse;
 use wake::Woken;
+
+/// Ends when a visitor may no longer pass; everything that is open for them watches one.
+pub(crate) type Revoked = Shared<BoxFuture<'static, ()>>;
 
 /// How long to wait before connecting once more to an environment that is said to be ready.
 const SECOND_TRY: Duration = Duration::from_millis(300);
@@ -76,6 +80,8 @@ const SECOND_TRY: Duration = Duration::from_millis(300);
 pub struct Settings {
     pub backends: Arc<dyn Backends>,
     pub visitors: Visitors,
+    /// The operator's own: asks what visitors may, and starts instances.
+    pub client: kube::Client,
     /// Told of every request, and once a second while bytes flow.
     pub activity: Activity,
     /// Cookies whose names begin like this belong to the door.
@@ -110,7 +116,7 @@ impl fmt::Debug for Settings {
 impl Gateway {
     pub fn new(settings: Settings) -> Self {
         let places = Places::new(&settings.bounds);
-        let admissions = Admissions::default();
+        let admissions = Admissions::new(settings.client.clone());
         Self(Arc::new(Inner { settings, admissions, places, closing: CancellationToken::new() }))
     }
 
@@ -133,29 +139,41 @@ impl Gateway {
             let text = "This is only for those who are signed in.";
             return Err(Message::new(StatusCode::UNAUTHORIZED, "Not signed in", text));
         };
-        match self.0.admissions.allows(&visitor, &place.key).await {
-            Ok(true) => Ok(visitor),
-            Ok(false) => {
-                let text = format!("You may not use {}, or it does not exist.", place.key);
-                Err(Message::new(StatusCode::FORBIDDEN, "Refused", text))
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a visitor has to wait");
-                let text = "The API does not say whether you may use this. Try again in a moment.";
-                Err(Message::new(StatusCode::SERVICE_UNAVAILABLE, "Not now", text))
-            }
+        if self.allows(&visitor, &place.key, Right::Use).await? {
+            return Ok(visitor);
         }
+        let text = format!("You may not use {}, or it does not exist.", place.key);
+        Err(Message::new(StatusCode::FORBIDDEN, "Refused", text))
     }
 
-    /// Ends when the API says that the visitor may no longer pass; while it says nothing, nothing
-    /// changes.
-    async fn revoked(self, visitor: Visitor, key: Key) {
-        loop {
-            tokio::time::sleep(self.0.settings.bounds.recheck).await;
-            if let Ok(false) = self.0.admissions.allows(&visitor, &key).await {
-                return;
+    async fn allows(&self, visitor: &Visitor, key: &Key, right: Right) -> Result<bool, Message> {
+        self.0.admissions.allows(visitor, key, right).await.map_err(|error| {
+            tracing::warn!(%error, "a visitor has to wait");
+            let text = "The API does not say whether you may do this. Try again in a moment.";
+            Message::new(StatusCode::SERVICE_UNAVAILABLE, "Not now", text)
+        })
+    }
+
+    /// Ends when the visitor may no longer pass: they are not who they were, or the API says so.
+    /// While the API says nothing, nothing changes.
+    fn revoked(&self, visitor: &Visitor, key: &Key) -> Revoked {
+        let (gateway, visitor, key) = (self.clone(), visitor.clone(), key.clone());
+        let revoked: BoxFuture<'static, ()> = Box::pin(async move {
+            let forbidden = async {
+                loop {
+                    tokio::time::sleep(gateway.0.settings.bounds.recheck).await;
+                    let allowed = gateway.0.admissions.allows(&visitor, &key, Right::Use).await;
+                    if let Ok(false) = allowed {
+                        return;
+                    }
+                }
+            };
+            tokio::select! {
+                () = (visitor.ended)() => {}
+                () = forbidden => {}
             }
-        }
+        });
+        revoked.shared()
     }
 
     fn find(&self, place: &Place) -> Backend {
@@ -212,14 +230,18 @@ impl Gateway {
                 .explain(place, &Backend::Stopped { can_wake: true, why: String::new() })
                 .answer(headers);
         }
-        match wake::wake(visitor, key).await {
+        match self.allows(visitor, key, Right::Start).await {
+            Ok(true) => {}
+            Ok(false) => {
+                let text = format!("{key} is stopped, and you may not start it.");
+                return Message::new(StatusCode::FORBIDDEN, "Stopped", text).answer(headers);
+            }
+            Err(unsaid) => return unsaid.answer(headers),
+        }
+        match wake::wake(&self.0.settings.client, key).await {
             Ok(Woken::Starting) => {
                 (self.0.settings.activity)(key);
                 self.wait(place, parts, None)
-            }
-            Ok(Woken::Forbidden) => {
-                let text = format!("{key} is stopped, and you may not start it.");
-                Message::new(StatusCode::FORBIDDEN, "Stopped", text).answer(headers)
             }
             Ok(Woken::Held(why)) => stays_stopped(key, why).answer(headers),
             Ok(Woken::Missing) => no_such_place().answer(headers),
@@ -269,7 +291,7 @@ impl Gateway {
             reserved_cookies: settings.reserved_cookies,
             pulse,
             closing: self.0.closing.clone(),
-            revoked: Box::pin(self.clone().revoked(visitor.clone(), place.key.clone())),
+            revoked: self.revoked(visitor, &place.key),
             permit,
         };
         passage
@@ -352,6 +374,7 @@ fn unreachable(place: &Place, error: &ForwardError) -> Message {
         ForwardError::Connect { .. } => (StatusCode::BAD_GATEWAY, "takes no connections"),
         ForwardError::Talk { .. } => (StatusCode::BAD_GATEWAY, "broke off before it answered"),
         ForwardError::Unasked { .. } => (StatusCode::BAD_GATEWAY, "answered what nobody asked"),
+        ForwardError::Revoked => (StatusCode::FORBIDDEN, "is not for you any more"),
         ForwardError::Silent { .. } => (StatusCode::GATEWAY_TIMEOUT, "did not answer in time"),
         ForwardError::Address { .. } => (StatusCode::BAD_REQUEST, "cannot be asked for this"),
     };

@@ -4,19 +4,15 @@
 //! session it has. What is mounted behind sign-in finds a [`Caller`] in the request's extensions.
 //! Cookies and tokens that are ours end here: nothing behind the door sees them.
 //!
+//! A session is made from a bearer token, by a one-time link that only the token can ask for; no
+//! session makes another. It ends with the token's account.
+//!
 //! **What instances serve has our origin.** Scripts in it run with our address, and a browser sends
 //! our cookie with what they ask for. They cannot read the cookie (`HttpOnly`), cannot read our own
 //! pages (those answer visits only, never scripts or frames, and windows have no tie to each other)
 //! and therefore cannot send our forms, which carry a token of the session.
-//!
-//! What remains, as long as instances share one origin: a script of one instance can send requests
-//! to another instance that the same person may open (and start it, by opening a window); can read
-//! and change what others keep in the browser (storage, cookies that scripts may read); can sign the
-//! person out by filling the jar of cookies; and a service worker that an instance left in a browser
-//! meets the next instance of the same name. Cookies know no ports: on loopback, other servers of
-//! the same machine see ours. Who must be safe from that opens such instances in a browser profile
-//! of their own.
 
+mod caller;
 mod own;
 #[cfg(test)]
 mod tests;
@@ -31,13 +27,19 @@ use axum::response::Response;
 use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use http::{StatusCode, Uri};
 
+use crate::account::Account;
 use crate::cookie;
-use crate::identity::{Caller, Clients, Identity};
+use crate::identity::{BearerToken, Clients, Credentials, Identity};
 use crate::origin::{self, Names, Refusal, Sender, Site};
 use crate::page::Message;
 use crate::session::{Session, Sessions};
 use crate::sign_in::SignIn;
-use crate::token::{self, Tokens};
+use crate::token::{self, Holder, Tokens};
+
+pub use caller::Caller;
+
+/// The group whose members may do everything.
+const SUPERUSERS: &str = "system:masters";
 
 /// Under which names people reach us.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +48,8 @@ pub struct Settings {
     pub public_url: Option<String>,
     /// Further host names, such as those of the certificate.
     pub names: Vec<String>,
+    /// As whom somebody in `system:masters` comes in, bound by a role. Without it they do not.
+    pub superuser: Option<Credentials>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +63,8 @@ pub enum SettingsError {
 pub struct Mounted {
     /// Only for callers that are signed in or show a good token.
     pub signed_in: Router,
+    /// Only for callers that show a good token: no session does for these.
+    pub by_token: Router,
     /// For everybody; these have proofs of their own, such as signed links.
     pub open: Router,
 }
@@ -73,6 +79,7 @@ struct Inner {
     sessions: Sessions,
     tokens: Tokens,
     clients: Arc<dyn Clients>,
+    superuser: Option<Credentials>,
 }
 
 impl fmt::Debug for Door {
@@ -98,6 +105,7 @@ impl Door {
             sessions: Sessions::default(),
             tokens: Tokens::new(reviewer),
             clients,
+            superuser: settings.superuser.clone(),
         })))
     }
 
@@ -109,16 +117,13 @@ impl Door {
     /// Everything that the listener serves.
     pub fn router(&self, mounted: Mounted) -> Router {
         let signed_in = mounted.signed_in.layer(from_fn_with_state(self.clone(), let_in));
+        let by_token = mounted.by_token.layer(from_fn_with_state(self.clone(), let_in_by_token));
         own::pages(self)
             .merge(mounted.open)
             .merge(signed_in)
+            .merge(by_token)
             .fallback(own::nothing_here)
             .layer(from_fn_with_state(self.clone(), guard))
-    }
-
-    fn caller(&self, identity: Arc<Identity>, secure: bool) -> Caller {
-        let client = self.0.clients.client_as(&identity);
-        Caller { identity, client, secure }
     }
 
     /// The session that the request's cookie names. A page may have added cookies of our name, but
@@ -131,6 +136,46 @@ impl Door {
         let session = good.next()?;
         good.all(|other| other.is_same(&session)).then_some(session)
     }
+
+    /// The identity that a session has by now. It ends here with its account.
+    async fn confirm(&self, session: &Session) -> Option<Arc<Identity>> {
+        let identity = session.account.confirm(&self.0.tokens).await;
+        if identity.is_none() {
+            tracing::info!(
+                user = session.account.credentials.identity.name,
+                "a session ends with its account"
+            );
+            self.0.sessions.close(session);
+        }
+        identity
+    }
+
+    /// The account that a token stands for.
+    async fn account(&self, token: &str) -> Result<Account, Unknown> {
+        let credentials = match self.0.tokens.identify(token).await {
+            Ok(Holder::Ordinary(identity)) => {
+                Credentials { identity: (*identity).clone(), token: BearerToken::new(token) }
+            }
+            Ok(Holder::Privileged { group }) => match &self.0.superuser {
+                Some(stand_in) if group == SUPERUSERS => stand_in.clone(),
+                Some(_) | None => return Err(Unknown::Privileged(group)),
+            },
+            Ok(Holder::Nobody) => return Err(Unknown::Nobody),
+            Err(error) => {
+                tracing::warn!(%error, "a caller could not be identified");
+                return Err(Unknown::Unsaid);
+            }
+        };
+        Ok(Account::new(credentials))
+    }
+}
+
+/// Why a token lets nobody in.
+enum Unknown {
+    Nobody,
+    /// Rights that no role gave do not come in.
+    Privileged(String),
+    Unsaid,
 }
 
 /// What the guard found out about a request; in its extensions.
@@ -138,7 +183,8 @@ impl Door {
 struct Checked {
     site: Site,
     sender: Sender,
-    session: Option<Session>,
+    /// With who its user is by now.
+    session: Option<(Session, Arc<Identity>)>,
 }
 
 /// Refuses what may not come in at all, and finds out whose session it is.
@@ -155,6 +201,10 @@ async fn guard(State(door): State<Door>, request: Request, next: Next) -> Respon
     };
     let mut request = Request::from_parts(parts, body);
     let session = sender.may_use_cookie().then(|| door.session(&request, &site)).flatten();
+    let session = match session {
+        Some(session) => door.confirm(&session).await.map(|identity| (session, identity)),
+        None => None,
+    };
     cookie::remove_reserved(request.headers_mut());
     request.extensions_mut().insert(Checked { site, sender, session });
     next.run(request).await
@@ -164,28 +214,54 @@ async fn guard(State(door): State<Door>, request: Request, next: Next) -> Respon
 /// one, an `Authorization` is between the page and whatever it talks to.
 async fn let_in(State(door): State<Door>, mut request: Request, next: Next) -> Response {
     let Some(checked) = request.extensions_mut().remove::<Checked>() else {
-        tracing::error!("a request came in without passing the guard");
-        return own::broken().answer(request.headers());
+        return unguarded(&request);
     };
-    let identity = match checked.session {
-        Some(session) => session.identity,
-        None => {
-            let Some(token) = token::bearer(request.headers()).map(str::to_owned) else {
-                return unknown(&request, checked.sender);
-            };
-            request.headers_mut().remove(AUTHORIZATION);
-            match door.0.tokens.identify(&token).await {
-                Ok(Some(identity)) => identity,
-                Ok(None) => return unknown(&request, checked.sender),
-                Err(error) => {
-                    tracing::warn!(%error, "a caller could not be identified");
-                    return unsaid().answer(request.headers());
-                }
-            }
-        }
+    let Checked { site, session: Some((session, identity)), .. } = checked else {
+        return with_token(door, checked, request, next).await;
     };
-    request.extensions_mut().insert(door.caller(identity, checked.site.secure));
+    let account = session.account.clone();
+    let caller = Caller { identity, secure: site.secure, account, session: Some(session), door };
+    request.extensions_mut().insert(caller);
     next.run(request).await
+}
+
+/// Lets in who shows a good token; a session counts for nothing.
+async fn let_in_by_token(State(door): State<Door>, mut request: Request, next: Next) -> Response {
+    match request.extensions_mut().remove::<Checked>() {
+        Some(checked) => with_token(door, checked, request, next).await,
+        None => unguarded(&request),
+    }
+}
+
+async fn with_token(door: Door, checked: Checked, mut request: Request, next: Next) -> Response {
+    let Some(token) = token::bearer(request.headers()).map(str::to_owned) else {
+        return unknown(&request, checked.sender);
+    };
+    request.headers_mut().remove(AUTHORIZATION);
+    let account = match door.account(&token).await {
+        Ok(account) => Arc::new(account),
+        Err(Unknown::Nobody) => return unknown(&request, checked.sender),
+        Err(Unknown::Privileged(group)) => return privileged(&group).answer(request.headers()),
+        Err(Unknown::Unsaid) => return unsaid().answer(request.headers()),
+    };
+    let identity = Arc::new(account.credentials.identity.clone());
+    let secure = checked.site.secure;
+    let caller = Caller { identity, secure, account, session: None, door };
+    request.extensions_mut().insert(caller);
+    next.run(request).await
+}
+
+fn unguarded(request: &Request) -> Response {
+    tracing::error!("a request came in without passing the guard");
+    own::broken().answer(request.headers())
+}
+
+fn privileged(group: &str) -> Words {
+    let text = format!(
+        "This account is in the group {group}, whose rights no role gave and none can take away. \
+         Show the token of an account that is bound by a role."
+    );
+    Words { status: StatusCode::FORBIDDEN, title: "Refused", text }
 }
 
 const fn unsaid() -> Message<'static> {

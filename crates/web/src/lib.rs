@@ -9,10 +9,12 @@
 //! | `origin`   | which requests a browser may send here: own host, own pages                 |
 //! | `sign_in`  | one-time links                                                              |
 //! | `session`  | who is signed in, in memory only                                            |
+//! | `account`  | both end with the account that the API knows                                |
 //! | `token`    | programs: bearer tokens, asked of the API                                   |
 //! | `door`     | joins them: guards what is mounted behind it and says who calls             |
 //! | `page`     | own pages: plain HTML without anything from elsewhere                       |
 
+mod account;
 mod cookie;
 mod door;
 mod identity;
@@ -25,8 +27,8 @@ mod sign_in;
 mod token;
 
 pub use cookie::RESERVED_COOKIES;
-pub use door::{Door, Mounted, Settings, SettingsError};
-pub use identity::{Caller, Clients, Identity};
+pub use door::{Caller, Door, Mounted, Settings, SettingsError};
+pub use identity::{BearerToken, Clients, Credentials, Identity};
 pub use listener::{Arrival, Bound, ListenError, Listener, Serving};
 pub use secret::Secret;
 pub use sign_in::SignIn;

@@ -1,12 +1,17 @@
 //! Who is signed in. Sessions live in memory: a restart signs everybody out.
+//!
+//! A session ends when nobody uses it, at a fixed age however often it is used, when somebody signs
+//! out, and with the account it belongs to (`account`). Whatever is open for it ends with it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use crate::identity::Identity;
+use crate::account::Account;
+use crate::identity::{Credentials, Identity};
 use crate::secret::{Digest, Secret};
 
 /// A session that nobody uses ends after this.
@@ -32,14 +37,23 @@ impl Kept {
     }
 }
 
+impl Drop for Kept {
+    /// A session that is not kept any more is over, for whatever reason.
+    fn drop(&mut self) {
+        self.session.ended.cancel();
+    }
+}
+
 /// One browser of one person.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
-    id: Digest,
-    pub identity: Arc<Identity>,
+    pub id: Digest,
+    pub account: Arc<Account>,
     /// What the forms of our own pages carry. A page from elsewhere cannot read it, so what comes
     /// with it comes from our own.
     pub form_token: Secret,
+    /// Cancelled when the session is over.
+    pub ended: CancellationToken,
 }
 
 impl Session {
@@ -54,13 +68,14 @@ impl Session {
 
 impl Sessions {
     /// A new session; the secret is for the browser's cookie.
-    pub(crate) fn open(&self, identity: Identity) -> Secret {
+    pub(crate) fn open(&self, credentials: Credentials) -> Secret {
         let secret = Secret::random();
         let now = Instant::now();
         let session = Session {
             id: secret.digest(),
-            identity: Arc::new(identity),
+            account: Arc::new(Account::new(credentials)),
             form_token: Secret::random(),
+            ended: CancellationToken::new(),
         };
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.retain(|_, kept| kept.is_good(now));
@@ -74,12 +89,16 @@ impl Sessions {
 
     /// The session of a cookie, which is used by this.
     pub(crate) fn find(&self, presented: &str) -> Option<Session> {
-        let digest = Digest::of_secret(presented)?;
+        self.using(&Digest::of_secret(presented)?)
+    }
+
+    /// The session, which is used by this.
+    pub(crate) fn using(&self, id: &Digest) -> Option<Session> {
         let now = Instant::now();
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = sessions.get_mut(&digest)?;
+        let kept = sessions.get_mut(id)?;
         if !kept.is_good(now) {
-            sessions.remove(&digest);
+            sessions.remove(id);
             return None;
         }
         kept.used = now;
@@ -89,20 +108,29 @@ impl Sessions {
     pub(crate) fn close(&self, session: &Session) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&session.id);
     }
+
+    /// Ends every session of a user.
+    pub(crate) fn close_all(&self, user: &Identity) {
+        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.retain(|_, kept| !kept.session.account.credentials.identity.is_same_user(user));
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::BearerToken;
 
-    fn ada() -> Identity {
-        Identity { name: "ada".to_owned(), ..Identity::default() }
+    fn of(name: &str) -> Credentials {
+        let identity = Identity { name: name.to_owned(), ..Identity::default() };
+        Credentials { identity, token: BearerToken::new(format!("{name}'s")) }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_session_lives_while_it_is_used_but_not_for_ever() {
         let sessions = Sessions::default();
-        let (used, unused) = (sessions.open(ada()), sessions.open(ada()));
+        let (used, unused) = (sessions.open(of("ada")), sessions.open(of("ada")));
+        let open = sessions.find(used.reveal()).unwrap();
         let step = IDLE - Duration::from_secs(1);
         let mut lived = Duration::ZERO;
         while lived + step < LIFE {
@@ -111,18 +139,20 @@ mod tests {
             assert!(sessions.find(used.reveal()).is_some(), "after {lived:?}");
         }
         assert!(sessions.find(unused.reveal()).is_none());
+        assert!(!open.ended.is_cancelled());
         tokio::time::advance(LIFE.checked_sub(lived).unwrap()).await;
         assert!(sessions.find(used.reveal()).is_none());
+        assert!(open.ended.is_cancelled(), "what is open for it ends with it");
     }
 
     #[tokio::test(start_paused = true)]
     async fn too_many_sessions_end_the_stalest() {
         let sessions = Sessions::default();
-        let first = sessions.open(ada());
-        let second = sessions.open(ada());
+        let first = sessions.open(of("ada"));
+        let second = sessions.open(of("ada"));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(sessions.find(first.reveal()).is_some());
-        let others: Vec<_> = (0..SESSIONS - 1).map(|_| sessions.open(ada())).collect();
+        let others: Vec<_> = (0..SESSIONS - 1).map(|_| sessions.open(of("ada"))).collect();
         assert!(sessions.find(first.reveal()).is_some());
         assert!(sessions.find(second.reveal()).is_none());
         assert!(others.iter().all(|other| sessions.find(other.reveal()).is_some()));
@@ -131,12 +161,25 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn only_its_own_form_token_is_taken() {
         let sessions = Sessions::default();
-        let secret = sessions.open(ada());
+        let secret = sessions.open(of("ada"));
         let session = sessions.find(secret.reveal()).unwrap();
         assert!(session.sent_form(session.form_token.reveal()));
         assert!(!session.sent_form(secret.reveal()));
         assert!(!session.sent_form(""));
         sessions.close(&session);
         assert!(sessions.find(secret.reveal()).is_none());
+        assert!(session.ended.is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_sessions_of_one_user_end_and_nobody_elses() {
+        let sessions = Sessions::default();
+        let hers = [sessions.open(of("ada")), sessions.open(of("ada"))];
+        let his = sessions.open(of("bob"));
+        let open = sessions.find(hers[1].reveal()).unwrap();
+        sessions.close_all(&of("ada").identity);
+        assert!(hers.iter().all(|one| sessions.find(one.reveal()).is_none()));
+        assert!(open.ended.is_cancelled());
+        assert!(sessions.find(his.reveal()).is_some());
     }
 }

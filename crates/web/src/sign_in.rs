@@ -1,4 +1,4 @@
-//! One-time links: whoever opens one and presses its button is signed in as the identity that it
+//! One-time links: whoever opens one and presses its button is signed in as the account that it
 //! was made for.
 
 #[cfg(test)]
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::identity::Identity;
+use crate::identity::{Credentials, Identity};
 use crate::secret::{Digest, Secret};
 
 /// How long a link is good for.
@@ -24,13 +24,13 @@ pub struct SignIn(Arc<Mutex<HashMap<Digest, Link>>>);
 
 #[derive(Debug)]
 struct Link {
-    identity: Identity,
+    credentials: Credentials,
     expires: Instant,
 }
 
 impl SignIn {
-    /// A new link for this identity; its address is [`SignIn::path`].
-    pub fn mint(&self, identity: Identity) -> Secret {
+    /// A new link for this account; its address is [`SignIn::path`].
+    pub fn mint(&self, credentials: Credentials) -> Secret {
         let secret = Secret::random();
         let now = Instant::now();
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,7 +39,7 @@ impl SignIn {
             let oldest = links.iter().min_by_key(|(_, link)| link.expires).map(|(key, _)| *key);
             oldest.and_then(|oldest| links.remove(&oldest));
         }
-        links.insert(secret.digest(), Link { identity, expires: now + LINK_LIFE });
+        links.insert(secret.digest(), Link { credentials, expires: now + LINK_LIFE });
         secret
     }
 
@@ -53,14 +53,20 @@ impl SignIn {
         let digest = Digest::of_secret(presented)?;
         let links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let link = links.get(&digest)?;
-        (link.expires > Instant::now()).then(|| link.identity.clone())
+        (link.expires > Instant::now()).then(|| link.credentials.identity.clone())
     }
 
-    /// Uses the link. Of several who try at once, one gets the identity.
-    pub(crate) fn redeem(&self, presented: &str) -> Option<Identity> {
+    /// Uses the link. Of several who try at once, one gets the account.
+    pub(crate) fn redeem(&self, presented: &str) -> Option<Credentials> {
         let digest = Digest::of_secret(presented)?;
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let link = links.remove(&digest)?;
-        (link.expires > Instant::now()).then_some(link.identity)
+        (link.expires > Instant::now()).then_some(link.credentials)
+    }
+
+    /// Ends every link of a user.
+    pub(crate) fn revoke_all(&self, user: &Identity) {
+        let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|_, link| !link.credentials.identity.is_same_user(user));
     }
 }

@@ -52,8 +52,19 @@ impl fmt::Debug for Tokens {
 }
 
 struct Verdict {
-    identity: Option<Arc<Identity>>,
+    holder: Holder,
     until: Instant,
+}
+
+/// Whose token it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Holder {
+    Nobody,
+    Ordinary(Arc<Identity>),
+    /// Somebody whom a group of Kubernetes' own gives rights that no role gave them.
+    Privileged {
+        group: String,
+    },
 }
 
 /// The token of a request, if it shows one.
@@ -72,22 +83,21 @@ impl Tokens {
         }
     }
 
-    /// Whose token it is; `None` if it is nobody's.
-    pub(crate) async fn identify(&self, token: &str) -> Result<Option<Arc<Identity>>, TokenError> {
+    pub(crate) async fn identify(&self, token: &str) -> Result<Holder, TokenError> {
         if token.len() > TOKEN_LIMIT {
-            return Ok(None);
+            return Ok(Holder::Nobody);
         }
         let digest = Digest::of(token.as_bytes());
-        if let Some(identity) = self.recall(&digest) {
-            return Ok(identity);
+        if let Some(holder) = self.recall(&digest) {
+            return Ok(holder);
         }
         let asked = tokio::time::timeout(PATIENCE, self.ask(token)).await;
-        let identity = asked.map_err(|_| TokenError::Timeout)??.map(Arc::new);
-        self.remember(digest, identity.clone());
-        Ok(identity)
+        let holder = asked.map_err(|_| TokenError::Timeout)??;
+        self.remember(digest, holder.clone());
+        Ok(holder)
     }
 
-    async fn ask(&self, token: &str) -> Result<Option<Identity>, TokenError> {
+    async fn ask(&self, token: &str) -> Result<Holder, TokenError> {
         let _slot = self.asking.acquire().await.expect("nobody closes it");
         let spec = TokenReviewSpec { token: token.to_owned(), audiences: None };
         let review = TokenReview { spec, ..TokenReview::default() };
@@ -95,36 +105,42 @@ impl Tokens {
         let status = reviewed.map_err(|error| TokenError::Review(Box::new(error)))?.status;
         Ok(status
             .filter(|status| status.authenticated == Some(true))
-            .and_then(|status| identity(status.user?)))
+            .and_then(|status| status.user)
+            .map_or(Holder::Nobody, holder))
     }
 
-    /// What was remembered of it, which may be that it is nobody's.
-    fn recall(&self, digest: &Digest) -> Option<Option<Arc<Identity>>> {
+    fn recall(&self, digest: &Digest) -> Option<Holder> {
         let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         let verdict = remembered.get(digest)?;
-        (verdict.until > Instant::now()).then(|| verdict.identity.clone())
+        (verdict.until > Instant::now()).then(|| verdict.holder.clone())
     }
 
-    fn remember(&self, digest: Digest, identity: Option<Arc<Identity>>) {
+    fn remember(&self, digest: Digest, holder: Holder) {
         let now = Instant::now();
-        let until = now + if identity.is_some() { BELIEVED } else { DISBELIEVED };
+        let until = now + if holder == Holder::Nobody { DISBELIEVED } else { BELIEVED };
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         if remembered.len() >= REMEMBERED {
             remembered.retain(|_, verdict| verdict.until > now);
         }
         // Full of what still holds: somebody tries many. Asking again is all that it costs.
         if remembered.len() < REMEMBERED {
-            remembered.insert(digest, Verdict { identity, until });
+            remembered.insert(digest, Verdict { holder, until });
         }
     }
 }
 
-fn identity(user: UserInfo) -> Option<Identity> {
-    let name = user.username.filter(|name| !name.is_empty())?;
-    Some(Identity {
+fn holder(user: UserInfo) -> Holder {
+    let Some(name) = user.username.filter(|name| !name.is_empty()) else {
+        return Holder::Nobody;
+    };
+    let mut identity = Identity {
         name,
         groups: user.groups.unwrap_or_default(),
         uid: user.uid.unwrap_or_default(),
         extra: user.extra.unwrap_or_default(),
-    })
+    };
+    match identity.leave_system_groups() {
+        Some(group) => Holder::Privileged { group },
+        None => Holder::Ordinary(Arc::new(identity)),
+    }
 }

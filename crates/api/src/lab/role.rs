@@ -5,8 +5,6 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use crate::name::{LAB_GROUP, lab, shared};
 use crate::role::{READ, WRITE, role, rule};
 
-/// For an operator that serves people (`sojourn operator --web`).
-pub const GATEWAY: &str = "sojourn-gateway";
 /// For owners; whoever may `edit` a namespace has it there.
 pub const USER: &str = "sojourn-lab-user";
 /// For onlookers; whoever may `view` a namespace has it there.
@@ -19,7 +17,6 @@ const WEBHOOKS: &str = "validatingwebhookconfigurations";
 
 pub(crate) fn roles() -> Vec<ClusterRole> {
     vec![
-        role(GATEWAY, None, gateway()),
         role(
             USER,
             Some("edit"),
@@ -76,10 +73,4 @@ pub(crate) fn operator() -> Vec<PolicyRule> {
             ..rule(REGISTRATION, &[WEBHOOKS], &["get", "patch"])
         },
     ]
-}
-
-/// To act as whoever signed in: for an operator that serves people. Whoever has it may act as
-/// anybody, so it is bound to nobody by itself.
-fn gateway() -> Vec<PolicyRule> {
-    vec![rule("", &["users", "groups", "serviceaccounts"], &["impersonate"])]
 }

@@ -102,6 +102,13 @@ pub(super) async fn teach(client: &Client) -> Result<(), Failure> {
     })
 }
 
+/// Gives whoever uses this machine's browser the role of an owner, in every namespace.
+pub(super) async fn bind_person(client: &Client) -> Result<(), Failure> {
+    apply(client, &install::person_binding())
+        .await
+        .map_err(|error| Failure::unavailable(error, "Without it, the sign-in link opens nothing."))
+}
+
 async fn apply<K>(client: &Client, object: &K) -> anyhow::Result<()>
 where
     K: Resource<Scope = ClusterResourceScope, DynamicType = ()>

@@ -8,14 +8,14 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use axum::Router;
 use axum::routing::get;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use rcgen::{CertificateParams, KeyPair};
 use sojourn_operator::clock::SystemClock;
 use sojourn_operator::lab::Settings;
 use sojourn_operator::leadership::{self, Candidate};
 use sojourn_operator::metrics::Metrics;
-use sojourn_web::Clients;
+use sojourn_web::{BearerToken, Clients};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -197,8 +197,8 @@ impl Acting {
         let controllers = Controllers::start(client.clone(), settings, metrics.clone()).await?;
         let people = match entrance {
             Some(entrance) => {
-                let clients = Arc::new(Impersonating { config: config.clone() });
-                Some(entrance.open(&controllers.started, clients, client)?)
+                let clients = Arc::new(WithToken { config: config.clone() });
+                Some(entrance.open(&controllers.started, clients, client, None)?)
             }
             None => None,
         };
@@ -260,18 +260,18 @@ pub(super) async fn reach(config: &Config, client: &Client) -> Result<(), Failur
     }
 }
 
-/// Clients that act as somebody, by impersonation.
-struct Impersonating {
+/// Clients of the same API that show somebody's token and nothing of ours.
+struct WithToken {
     config: Config,
 }
 
-impl Clients for Impersonating {
-    fn client_as(&self, identity: &sojourn_web::Identity) -> Client {
+impl Clients for WithToken {
+    fn client_with(&self, token: &BearerToken) -> Client {
         let mut config = self.config.clone();
-        config.auth_info.impersonate = Some(identity.name.clone());
-        config.auth_info.impersonate_groups = Some(identity.groups.clone());
+        config.auth_info =
+            AuthInfo { token: Some(token.reveal().to_owned().into()), ..AuthInfo::default() };
         Client::try_from(config).unwrap_or_else(|error| {
-            tracing::error!(%error, "cannot act as {}", identity.name);
+            tracing::error!(%error, "cannot act with somebody's token");
             refusing()
         })
     }

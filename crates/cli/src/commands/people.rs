@@ -14,10 +14,10 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use sojourn_core::activity::Source;
-use sojourn_operator::gateway::{self, Bounds, Gateway, Reporting, Visitor};
+use sojourn_operator::gateway::{self, Bounds, Gateway, Reporting, User, Visitor};
 use sojourn_operator::lab::Started;
 use sojourn_web::{
-    Bound, Caller, Clients, Door, Identity, ListenError, Listener, Mounted, RESERVED_COOKIES,
+    Bound, Caller, Clients, Credentials, Door, ListenError, Listener, Mounted, RESERVED_COOKIES,
     Serving, Settings, SignIn,
 };
 
@@ -45,25 +45,24 @@ impl Entrance {
         format!("{}://{address}", if self.secure { "https" } else { "http" })
     }
 
-    /// Opens it.
+    /// Opens it. `client` is the operator's own; `superuser` is as whom an administrator comes in.
     pub(super) fn open(
         self,
         started: &Started,
         clients: Arc<dyn Clients>,
-        reviewer: Client,
+        client: Client,
+        superuser: Option<Credentials>,
     ) -> Result<People, Failure> {
         let url = self.url();
-        let settings = Settings { public_url: started.public_url(), names: Vec::new() };
-        let door = Door::new(&settings, clients, reviewer).map_err(|error| {
+        let public_url = started.public_url();
+        let settings = Settings { public_url, names: Vec::new(), superuser };
+        let door = Door::new(&settings, clients, client.clone()).map_err(|error| {
             Failure::new(Exit::Usage, error, "Mend publicURL in the configuration.")
         })?;
         let gateway = Gateway::new(gateway::Settings {
             backends: started.backends(),
-            visitors: Arc::new(|extensions| {
-                let caller = extensions.get::<Caller>()?;
-                let id = caller.identity.fingerprint();
-                Some(Visitor { id, client: caller.client.clone(), secure: caller.secure })
-            }),
+            visitors: Arc::new(|extensions| extensions.get::<Caller>().map(visitor)),
+            client,
             activity: started.activity(Source::Gateway),
             reserved_cookies: &RESERVED_COOKIES,
             bounds: Bounds::default(),
@@ -77,8 +76,8 @@ impl Entrance {
         let minting = Router::new()
             .route("/open", post(mint))
             .with_state((door.sign_in().clone(), url.clone()));
-        let signed_in = gateway.router().merge(minting);
-        let serving = self.bound.serve(door.router(Mounted { signed_in, open }));
+        let mounted = Mounted { signed_in: gateway.router(), by_token: minting, open };
+        let serving = self.bound.serve(door.router(mounted));
         Ok(People { serving, gateway, door, url })
     }
 }
@@ -96,9 +95,9 @@ impl People {
         &self.url
     }
 
-    /// A link that signs a browser in as `identity`, once.
-    pub(super) fn link(&self, identity: Identity) -> String {
-        let secret = self.door.sign_in().mint(identity);
+    /// A link that signs a browser in with these credentials, once.
+    pub(super) fn link(&self, credentials: Credentials) -> String {
+        let secret = self.door.sign_in().mint(credentials);
         format!("{}{}", self.url, SignIn::path(&secret))
     }
 
@@ -108,12 +107,27 @@ impl People {
     }
 }
 
-/// Gives whoever shows a good token a link for their browser.
+fn visitor(caller: &Caller) -> Visitor {
+    let identity = &caller.identity;
+    let user = User {
+        name: identity.name.clone(),
+        groups: identity.review_groups(),
+        uid: identity.uid.clone(),
+        extra: identity.extra.clone(),
+    };
+    let (id, secure, ended) = (identity.fingerprint(), caller.secure, caller.clone());
+    Visitor { id, user, secure, ended: Arc::new(move || ended.ended()) }
+}
+
+/// Gives whoever shows a good token a link for their browser; a session gets none.
 async fn mint(
     State((sign_in, url)): State<(SignIn, String)>,
     Extension(caller): Extension<Caller>,
 ) -> (StatusCode, Json<Value>) {
-    let secret = sign_in.mint((*caller.identity).clone());
+    let Some(credentials) = caller.credentials() else {
+        return (StatusCode::FORBIDDEN, Json(json!({ "error": "a session makes no other" })));
+    };
+    let secret = sign_in.mint(credentials);
     let link = format!("{url}{}", SignIn::path(&secret));
     (StatusCode::CREATED, Json(json!({ "url": link })))
 }

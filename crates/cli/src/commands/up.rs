@@ -10,15 +10,19 @@ use anyhow::Context as _;
 use sojourn_api::install;
 use sojourn_api::name::shared;
 use sojourn_apiserver::auth::identity::Identity;
+use sojourn_apiserver::auth::token::Token;
 use sojourn_apiserver::folder::SafeFolder;
-use sojourn_apiserver::{Config, Engine, Hook, Hooks, Limits, Scope, ServeError, Server};
+use sojourn_apiserver::{
+    Config, Engine, Hook, Hooks, Limits, Scope, ServeError, Server, SystemEntropy,
+};
 use sojourn_node::Leaving;
 use sojourn_operator::admission::{self, Admission};
 use sojourn_operator::lab::Settings;
 use sojourn_operator::metrics::Metrics;
 use sojourn_rbac::{SUPERUSER_GROUP, User};
-use sojourn_web::Clients;
+use sojourn_web::{BearerToken, Clients, Credentials};
 use tokio::runtime::Runtime;
+use tower::ServiceExt as _;
 
 use super::data::{self, folder_failure, open_failure, quoted};
 use super::descriptors;
@@ -129,6 +133,8 @@ fn hooks(admission: &Admission) -> Hooks {
 struct Family {
     controllers: Controllers,
     people: Option<People>,
+    /// Who comes in by our own link.
+    person: Credentials,
 }
 
 impl Family {
@@ -138,7 +144,10 @@ impl Family {
         up: &Up,
         program: &OwnProgram,
     ) -> Result<Self, Failure> {
-        family::teach(&engine.client_named(administrator(), "sojourn-up")).await?;
+        let administrator = engine.client_named(administrator(), "sojourn-up");
+        family::teach(&administrator).await?;
+        family::bind_person(&administrator).await?;
+        let person = person(engine);
         let client = engine.client_named(operator(), "sojourn");
         admission.connect(client.clone());
         let entrance = match up.web.no_web {
@@ -157,24 +166,18 @@ impl Family {
             None => None,
             Some(entrance) => {
                 let clients = Arc::new(InProcess(engine.clone()));
-                Some(entrance.open(&controllers.started, clients, client)?)
+                let superuser = Some(person.clone());
+                Some(entrance.open(&controllers.started, clients, client, superuser)?)
             }
         };
-        Ok(Self { controllers, people })
+        Ok(Self { controllers, people, person })
     }
 
     /// Says where people come in, and leaves it beside the kubeconfig for `sojourn open`.
     fn describe(&self, printer: Printer, folder: &SafeFolder) -> Result<(), Failure> {
         let Some(people) = &self.people else { return Ok(()) };
-        let admin = administrator();
-        let user = admin.user();
-        let identity = sojourn_web::Identity {
-            name: user.name.clone(),
-            groups: user.groups.clone(),
-            ..sojourn_web::Identity::default()
-        };
         printer.field("web", people.url());
-        printer.field("sign in", people.link(identity));
+        printer.field("sign in", people.link(self.person.clone()));
         folder.replace(WEB_FILE, people.url().as_bytes()).map_err(folder_failure)
     }
 
@@ -186,20 +189,34 @@ impl Family {
     }
 }
 
-/// Clients inside the process, with the rights of whoever signed in.
+/// Clients inside the process that show the token of whoever signed in.
 struct InProcess(Engine);
 
 impl Clients for InProcess {
-    fn client_as(&self, identity: &sojourn_web::Identity) -> kube::Client {
-        self.0.client_named(
-            Identity::authenticated(User {
-                name: identity.name.clone(),
-                groups: identity.groups.clone(),
-                ..User::default()
-            }),
-            "sojourn-web",
-        )
+    fn client_with(&self, token: &BearerToken) -> kube::Client {
+        let shown = http::HeaderValue::try_from(format!("Bearer {}", token.reveal()));
+        let service =
+            self.0.router().map_request(move |request: http::Request<kube::client::Body>| {
+                let mut request = request.map(axum::body::Body::new);
+                // What cannot be a header is nobody's token, and without one nobody gets in.
+                if let Ok(shown) = &shown {
+                    request.headers_mut().insert(http::header::AUTHORIZATION, shown.clone());
+                }
+                request
+            });
+        kube::Client::new(service, "default")
     }
+}
+
+/// Who uses this machine's browser: bound by a role, and known to the API by a token that nobody
+/// is told and that ends with this process.
+fn person(engine: &Engine) -> Credentials {
+    let token = Token::generate(&SystemEntropy::default());
+    let name = install::PERSON.to_owned();
+    let user = User { name: name.clone(), ..User::default() };
+    engine.add_token(token.reveal(), Identity::authenticated(user));
+    let identity = sojourn_web::Identity { name, ..sojourn_web::Identity::default() };
+    Credentials { identity, token: BearerToken::new(token.reveal()) }
 }
 
 /// TLS for people from elsewhere; on this machine there is nobody to hide from.

@@ -48,7 +48,7 @@ async fn a_link_signs_one_browser_in_and_no_second_one() {
     browser.click("main a").await;
     let front = page::ours(&browser).await;
     assert!(front.text.contains("You are signed in as"), "{front:?}");
-    browser.click("form button").await;
+    browser.click("form[action='/sign-out'] button").await;
     assert_eq!(page::ours(&browser).await.heading, "Signed out");
     assert_eq!(browser.cookies().await, [json!(null); 0]);
     browser.open(&stage.at("/")).await;

@@ -14,12 +14,16 @@ use crate::scheduler::Scheduler;
 
 /// The account that `sojourn crds` makes.
 const ACCOUNT: (&str, &str) = ("sojourn-system", "sojourn");
+/// Somebody who signs in.
+const PERSON: (&str, &str) = ("default", "person");
 
 pub(crate) struct Cluster {
     /// An administrator's.
     pub(crate) kubeconfig: PathBuf,
     /// The operator's.
     own_kubeconfig: PathBuf,
+    /// Somebody's who uses instances.
+    pub(crate) person_kubeconfig: PathBuf,
     _scheduler: Scheduler,
     real: Real,
 }
@@ -35,11 +39,24 @@ impl Cluster {
         let file = folder.join("install.yaml");
         std::fs::write(&file, good(sojourn(&["crds"]))).expect("a file");
         apply(&kubectl, &place.kubeconfig, &file);
-        Objects(place.client).apply(&serves_people()).await;
-        let own_kubeconfig = folder.join("operator.kubeconfig");
-        let token = token(&kubectl, &place.kubeconfig);
-        write_kubeconfig(&place.kubeconfig, &token, &own_kubeconfig);
-        Self { kubeconfig: place.kubeconfig, own_kubeconfig, _scheduler: scheduler, real }
+        let objects = Objects(place.client);
+        for object in person() {
+            objects.apply(&object).await;
+        }
+        let kubeconfig_of = |account: (&str, &str)| {
+            let file = folder.join(&format!("{}.kubeconfig", account.1));
+            let token = token(account, &kubectl, &place.kubeconfig);
+            write_kubeconfig(&place.kubeconfig, &token, &file);
+            file
+        };
+        let (own_kubeconfig, person_kubeconfig) = (kubeconfig_of(ACCOUNT), kubeconfig_of(PERSON));
+        Self {
+            kubeconfig: place.kubeconfig,
+            own_kubeconfig,
+            person_kubeconfig,
+            _scheduler: scheduler,
+            real,
+        }
     }
 
     /// Starts the controllers, with their own account.
@@ -64,21 +81,26 @@ impl Cluster {
     }
 }
 
-/// What an operator needs that acts as whoever signed in.
-fn serves_people() -> Value {
-    let (namespace, name) = ACCOUNT;
-    json!({
+/// Somebody who uses instances, bound by a role and by nothing else.
+fn person() -> [Value; 2] {
+    let (namespace, name) = PERSON;
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": name, "namespace": namespace},
+    });
+    let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": {"name": "sojourn-gateway"},
+        "metadata": {"name": name},
         "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "sojourn-gateway",
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+            "name": "sojourn-lab-user",
         },
         "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": name}],
-    })
+    });
+    [account, binding]
 }
 
-fn token(kubectl: &Path, kubeconfig: &Path) -> String {
-    let (namespace, name) = ACCOUNT;
+fn token((namespace, name): (&str, &str), kubectl: &Path, kubeconfig: &Path) -> String {
     let mut create = Command::new(kubectl);
     create.args(["create", "token", name, "--namespace", namespace]);
     create.arg("--kubeconfig").arg(kubeconfig);

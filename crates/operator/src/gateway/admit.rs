@@ -1,13 +1,15 @@
-//! Who may pass: whoever may `get` the subresource `access` of the instance.
+//! Who may pass, by the API's word: whoever may `get` the subresource `access` of the instance; and
+//! who may start it: whoever may `update` the instance.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use http::Extensions;
 use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
 use kube::Api;
 use kube::api::PostParams;
@@ -25,22 +27,41 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Visitor {
     /// Two with the same one have the same rights; verdicts are remembered by it.
     pub id: String,
-    /// Acts with the visitor's rights.
-    pub client: kube::Client,
+    pub user: User,
     /// Whether the visitor's browser talks TLS.
     pub secure: bool,
+    pub ended: Ended,
 }
+
+/// A user as the API's access rules know them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct User {
+    pub name: String,
+    pub groups: Vec<String>,
+    pub uid: String,
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+/// Waits until a visitor is not who they were any more: signed out, or without their account.
+pub type Ended = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
 impl fmt::Debug for Visitor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Visitor").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Visitor").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
 /// Finds the visitor in a request's extensions, where the door put them.
 pub type Visitors = Arc<dyn Fn(&Extensions) -> Option<Visitor> + Send + Sync>;
 
-/// Why nobody knows whether a visitor may pass.
+/// What a visitor wants of an instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Right {
+    Use,
+    Start,
+}
+
+/// Why nobody knows whether a visitor may.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AdmitError {
     #[error("cannot ask the API whether access to {key} is allowed: {source}")]
@@ -49,39 +70,56 @@ pub(crate) enum AdmitError {
     Timeout { key: Key },
 }
 
-/// Verdicts of the last seconds.
-#[derive(Debug, Default)]
-pub(crate) struct Admissions(Mutex<HashMap<(String, Key), Verdict>>);
+/// Verdicts of the last seconds. They are asked for with the operator's own client, about the
+/// visitor: nobody acts as somebody else.
+pub(crate) struct Admissions {
+    reviews: Api<SubjectAccessReview>,
+    verdicts: Mutex<HashMap<Question, Verdict>>,
+}
 
-#[derive(Debug)]
+type Question = (String, Key, Right);
+
 struct Verdict {
     allowed: bool,
     until: Instant,
 }
 
 impl Admissions {
-    pub(crate) async fn allows(&self, visitor: &Visitor, key: &Key) -> Result<bool, AdmitError> {
-        let question = (visitor.id.clone(), key.clone());
+    pub(crate) fn new(client: kube::Client) -> Self {
+        Self { reviews: Api::all(client), verdicts: Mutex::default() }
+    }
+
+    pub(crate) async fn allows(
+        &self,
+        visitor: &Visitor,
+        key: &Key,
+        right: Right,
+    ) -> Result<bool, AdmitError> {
+        let question = (visitor.id.clone(), key.clone(), right);
         if let Some(allowed) = self.recall(&question) {
             return Ok(allowed);
         }
-        let asked = tokio::time::timeout(PATIENCE, ask(visitor, key)).await;
-        let allowed = asked
+        let review = review(&visitor.user, key, right);
+        let params = PostParams::default();
+        let asked = tokio::time::timeout(PATIENCE, self.reviews.create(&params, &review)).await;
+        let status = asked
             .map_err(|_| AdmitError::Timeout { key: key.clone() })?
-            .map_err(|error| AdmitError::Review { key: key.clone(), source: Box::new(error) })?;
+            .map_err(|error| AdmitError::Review { key: key.clone(), source: Box::new(error) })?
+            .status;
+        let allowed = status.is_some_and(|status| status.allowed && status.denied != Some(true));
         self.remember(question, allowed);
         Ok(allowed)
     }
 
-    fn recall(&self, question: &(String, Key)) -> Option<bool> {
-        let verdicts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn recall(&self, question: &Question) -> Option<bool> {
+        let verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
         let verdict = verdicts.get(question)?;
         (verdict.until > Instant::now()).then_some(verdict.allowed)
     }
 
-    fn remember(&self, question: (String, Key), allowed: bool) {
+    fn remember(&self, question: Question, allowed: bool) {
         let now = Instant::now();
-        let mut verdicts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
         if verdicts.len() >= REMEMBERED {
             verdicts.retain(|_, verdict| verdict.until > now);
         }
@@ -92,25 +130,30 @@ impl Admissions {
     }
 }
 
-async fn ask(visitor: &Visitor, key: &Key) -> Result<bool, kube::Error> {
+fn review(user: &User, key: &Key, right: Right) -> SubjectAccessReview {
+    let (verb, subresource) = match right {
+        Right::Use => ("get", Some("access".to_owned())),
+        Right::Start => ("update", None),
+    };
     let attributes = ResourceAttributes {
         group: Some("lab.sojourn.dev".to_owned()),
         version: Some("v1alpha1".to_owned()),
         resource: Some("instances".to_owned()),
-        subresource: Some("access".to_owned()),
-        verb: Some("get".to_owned()),
+        subresource,
+        verb: Some(verb.to_owned()),
         namespace: Some(key.namespace.to_string()),
         name: Some(key.name.to_string()),
         ..ResourceAttributes::default()
     };
-    let review = SelfSubjectAccessReview {
-        spec: SelfSubjectAccessReviewSpec {
+    SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(user.name.clone()),
+            groups: Some(user.groups.clone()),
+            uid: Some(user.uid.clone()).filter(|uid| !uid.is_empty()),
+            extra: Some(user.extra.clone()).filter(|extra| !extra.is_empty()),
             resource_attributes: Some(attributes),
-            ..SelfSubjectAccessReviewSpec::default()
+            ..SubjectAccessReviewSpec::default()
         },
-        ..SelfSubjectAccessReview::default()
-    };
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(visitor.client.clone());
-    let reviewed = reviews.create(&PostParams::default(), &review).await?;
-    Ok(reviewed.status.is_some_and(|status| status.allowed && status.denied != Some(true)))
+        ..SubjectAccessReview::default()
+    }
 }

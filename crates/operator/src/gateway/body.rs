@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep_until};
 
+use super::Revoked;
 use super::pulse::Pulse;
 
 /// Why a body ended before its end.
@@ -20,22 +21,31 @@ pub(crate) enum BodyError {
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("nothing moved for too long")]
     Idle,
+    #[error("the visitor may no longer pass")]
+    Revoked,
 }
 
-/// A body whose parts are noticed. `H` is whatever must live until its end.
+/// A body whose parts are noticed, and that ends with the visitor's right to it. `H` is whatever must live until its end.
 #[derive(Debug)]
 pub(crate) struct Passing<B, H> {
     body: B,
     pulse: Arc<Pulse>,
     idle: Duration,
     silence: Pin<Box<Sleep>>,
+    revoked: Revoked,
     _held: H,
 }
 
 impl<B, H> Passing<B, H> {
-    pub(crate) fn new(body: B, pulse: Arc<Pulse>, idle: Duration, held: H) -> Self {
+    pub(crate) fn new(
+        body: B,
+        pulse: Arc<Pulse>,
+        idle: Duration,
+        revoked: Revoked,
+        held: H,
+    ) -> Self {
         let silence = Box::pin(sleep_until(pulse.deadline(idle)));
-        Self { body, pulse, idle, silence, _held: held }
+        Self { body, pulse, idle, silence, revoked, _held: held }
     }
 }
 
@@ -53,6 +63,9 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
+        if Pin::new(&mut this.revoked).poll(context).is_ready() {
+            return Poll::Ready(Some(Err(BodyError::Revoked)));
+        }
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
             if matches!(frame, Some(Ok(_))) {
                 this.pulse.beat();

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use futures::future::BoxFuture;
 use http::header::{CONNECTION, CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, Uri, Version};
@@ -22,6 +21,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::Revoked;
 use super::body::Passing;
 use super::bound::{Bounds, Permit};
 use super::header::{self, Journey};
@@ -40,6 +40,8 @@ pub(crate) enum ForwardError {
     Connect { address: SocketAddr, source: io::Error },
     #[error("cannot talk to {address}: {source}")]
     Talk { address: SocketAddr, source: hyper::Error },
+    #[error("the visitor may no longer pass")]
+    Revoked,
     #[error("{address} did not answer in time")]
     Silent { address: SocketAddr },
     #[error("{address} changed the protocol without being asked to")]
@@ -57,7 +59,7 @@ pub(crate) struct Passage<'a> {
     pub pulse: Arc<Pulse>,
     pub closing: CancellationToken,
     /// Ends when the visitor may no longer pass.
-    pub revoked: BoxFuture<'static, ()>,
+    pub revoked: Revoked,
     pub permit: Permit,
 }
 
@@ -97,6 +99,7 @@ impl Passage<'_> {
             () = self.pulse.silence(self.bounds.idle) => {
                 return Err(ForwardError::Silent { address });
             }
+            () = self.revoked.clone() => return Err(ForwardError::Revoked),
         };
         self.pulse.beat();
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -107,7 +110,7 @@ impl Passage<'_> {
         let Self { place, journey, reserved_cookies, .. } = self;
         header::inbound(&mut parts.headers, place, journey, address, reserved_cookies);
         let held = (driver, self.permit);
-        let body = Passing::new(body, self.pulse, self.bounds.idle, held);
+        let body = Passing::new(body, self.pulse, self.bounds.idle, self.revoked, held);
         Ok(Response::from_parts(parts, Body::new(body)))
     }
 
@@ -125,7 +128,8 @@ impl Passage<'_> {
             headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
             headers.insert(UPGRADE, protocol.clone());
         }
-        let body = Passing::new(body, self.pulse.clone(), self.bounds.idle, ());
+        let body =
+            Passing::new(body, self.pulse.clone(), self.bounds.idle, self.revoked.clone(), ());
         let mut request = Request::new(Body::new(body));
         *request.method_mut() = method;
         // Only the path: `//host/x` is one, too.

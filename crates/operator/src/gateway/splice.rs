@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional};
 use tokio_util::sync::CancellationToken;
 
+use super::Revoked;
 use super::bound::Permit;
 use super::pulse::Pulse;
 
@@ -27,7 +27,7 @@ pub(crate) struct Splice {
     pub idle: Duration,
     pub closing: CancellationToken,
     /// Ends when the visitor may no longer.
-    pub revoked: BoxFuture<'static, ()>,
+    pub revoked: Revoked,
     pub permit: Permit,
 }
 

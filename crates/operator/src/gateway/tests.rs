@@ -7,7 +7,7 @@ mod stream;
 mod upgrade;
 mod waking;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,25 +59,35 @@ impl World {
             )
         };
         let allowed = |what| self.allowed.lock().unwrap().contains(what);
-        if path.ends_with("/selfsubjectaccessreviews") {
-            self.reviews.fetch_add(1, Ordering::SeqCst);
+        if path == "/apis/authorization.k8s.io/v1/subjectaccessreviews" {
             let review: Value = serde_json::from_slice(body).unwrap();
-            let asked = &review["spec"]["resourceAttributes"];
+            let mut spec = review["spec"].clone();
+            let asked = spec["resourceAttributes"].take();
+            let about = json!({"user": "ada", "groups": ["staff"], "uid": "7",
+                "extra": {"a": ["b"]}, "resourceAttributes": null});
+            assert_eq!(spec, about);
             assert_eq!(asked["group"], "lab.sojourn.dev");
-            assert_eq!((&asked["verb"], &asked["resource"]), (&json!("get"), &json!("instances")));
-            assert_eq!(asked["subresource"], "access");
+            assert_eq!(asked["resource"], "instances");
             assert_eq!((&asked["namespace"], &asked["name"]), (&json!("ns"), &json!("lab")));
+            let right = match (asked["verb"].as_str(), asked["subresource"].as_str()) {
+                (Some("get"), Some("access")) => "access",
+                (Some("update"), None) => "update",
+                other => panic!("nobody needs to know {other:?}"),
+            };
+            if right == "access" {
+                self.reviews.fetch_add(1, Ordering::SeqCst);
+            }
             return (
                 201,
                 json!({"apiVersion": "authorization.k8s.io/v1",
-                "kind": "SelfSubjectAccessReview", "metadata": {}, "spec": {},
-                "status": {"allowed": allowed("access")}}),
+                "kind": "SubjectAccessReview", "metadata": {}, "spec": {},
+                "status": {"allowed": allowed(right)}}),
             );
         }
         assert_eq!(path, "/apis/lab.sojourn.dev/v1alpha1/namespaces/ns/instances/lab");
         match *method {
-            Method::GET if allowed("get") => (200, self.instance.lock().unwrap().clone()),
-            Method::PATCH if allowed("patch") => {
+            Method::GET => (200, self.instance.lock().unwrap().clone()),
+            Method::PATCH => {
                 let patch: Value = serde_json::from_slice(body).unwrap();
                 self.patches.lock().unwrap().push(patch);
                 let mut instance = self.instance.lock().unwrap();
@@ -112,6 +122,8 @@ struct Served {
     world: Arc<World>,
     gateway: Gateway,
     address: SocketAddr,
+    /// Ends the visitor's session.
+    signed_out: CancellationToken,
 }
 
 fn api(world: Arc<World>) -> kube::Client {
@@ -135,7 +147,7 @@ async fn served(backend: Backend, bounds: Bounds) -> Served {
         instance: Mutex::new(json!({"apiVersion": "lab.sojourn.dev/v1alpha1", "kind": "Instance",
             "metadata": {"namespace": "ns", "name": "lab", "uid": "u1", "resourceVersion": "7"},
             "spec": {"running": false}})),
-        allowed: Mutex::new(HashSet::from(["access", "get", "patch"])),
+        allowed: Mutex::new(HashSet::from(["access", "update"])),
         reviews: AtomicUsize::new(0),
         patches: Mutex::default(),
         activity: AtomicUsize::new(0),
@@ -144,6 +156,7 @@ async fn served(backend: Backend, bounds: Bounds) -> Served {
     let gateway = Gateway::new(Settings {
         backends: Arc::new(Watching(world.clone())),
         visitors: Arc::new(|extensions| extensions.get::<Visitor>().cloned()),
+        client,
         activity: Arc::new(move |key| {
             assert_eq!(*key, Key::new("ns", "lab"));
             counted.activity.fetch_add(1, Ordering::SeqCst);
@@ -151,13 +164,22 @@ async fn served(backend: Backend, bounds: Bounds) -> Served {
         reserved_cookies: &["sojourn-", "__host-sojourn"],
         bounds,
     });
-    let visitor = Visitor { id: "ada".to_owned(), client, secure: false };
+    let user = User {
+        name: "ada".to_owned(),
+        groups: vec!["staff".to_owned()],
+        uid: "7".to_owned(),
+        extra: BTreeMap::from([("a".to_owned(), vec!["b".to_owned()])]),
+    };
+    let signed_out = CancellationToken::new();
+    let over = signed_out.clone();
+    let ended: Ended = Arc::new(move || Box::pin(over.clone().cancelled_owned()));
+    let visitor = Visitor { id: "ada".to_owned(), user, secure: false, ended };
     let router = gateway.router().layer(Extension(visitor));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
     tokio::spawn(axum::serve(listener, service).into_future());
-    Served { world, gateway, address }
+    Served { world, gateway, address, signed_out }
 }
 
 /// An environment behind the gateway that talks raw HTTP: what it is told is the whole head of each

@@ -1,8 +1,8 @@
 //! Starting a stopped instance for whoever came to use it.
 //!
-//! The visitor's own client writes `spec.running: true`, so the API decides who may. An instance
-//! that was terminated stays off, and so does one whose work is still being submitted: it is read
-//! anew and written with its resourceVersion, so that nothing can begin in between.
+//! The gateway writes `spec.running: true` itself once the API has said that the visitor may. An
+//! instance that was terminated stays off, and so does one whose work is still being submitted: it
+//! is read anew and written with its uid and resourceVersion, so that nothing can begin in between.
 
 use std::time::Duration;
 
@@ -12,8 +12,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sojourn_core::key::Key;
 
-use super::admit::Visitor;
-
 /// How long the API may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often somebody else may write the instance in between.
@@ -22,8 +20,6 @@ const ATTEMPTS: usize = 3;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Woken {
     Starting,
-    /// Not this visitor.
-    Forbidden,
     /// Nobody, and why.
     Held(&'static str),
     Missing,
@@ -39,17 +35,16 @@ pub(crate) enum WakeError {
     Timeout { key: Key },
 }
 
-pub(crate) async fn wake(visitor: &Visitor, key: &Key) -> Result<Woken, WakeError> {
-    tokio::time::timeout(PATIENCE, try_to_wake(visitor, key))
+pub(crate) async fn wake(client: &kube::Client, key: &Key) -> Result<Woken, WakeError> {
+    tokio::time::timeout(PATIENCE, try_to_wake(client, key))
         .await
         .map_err(|_| WakeError::Timeout { key: key.clone() })?
 }
 
-async fn try_to_wake(visitor: &Visitor, key: &Key) -> Result<Woken, WakeError> {
+async fn try_to_wake(client: &kube::Client, key: &Key) -> Result<Woken, WakeError> {
     let kind = GroupVersionKind::gvk("lab.sojourn.dev", "v1alpha1", "Instance");
     let kind = ApiResource::from_gvk_with_plural(&kind, "instances");
-    let instances: Api<DynamicObject> =
-        Api::namespaced_with(visitor.client.clone(), &key.namespace, &kind);
+    let instances: Api<DynamicObject> = Api::namespaced_with(client.clone(), &key.namespace, &kind);
     let mut attempt = 1;
     loop {
         let instance = match instances.get(&key.name).await {
@@ -89,7 +84,6 @@ async fn try_to_wake(visitor: &Visitor, key: &Key) -> Result<Woken, WakeError> {
 /// What a refusal of the API means for the visitor.
 fn verdict(error: kube::Error) -> Result<Woken, Box<kube::Error>> {
     match error {
-        kube::Error::Api(status) if status.code == 403 => Ok(Woken::Forbidden),
         kube::Error::Api(status) if status.code == 404 => Ok(Woken::Missing),
         error => Err(Box::new(error)),
     }

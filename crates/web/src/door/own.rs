@@ -13,8 +13,9 @@ use http::{HeaderMap, StatusCode};
 
 use super::{Checked, Door, Words, refused};
 use crate::cookie;
-use crate::origin::{self, Refusal};
+use crate::origin::{self, Refusal, Site};
 use crate::page::{self, Message};
+use crate::session::Session;
 
 /// How long an own page may take, the reading of a form included.
 const PAGE_TIME: Duration = Duration::from_secs(30);
@@ -26,6 +27,7 @@ pub(super) fn pages(door: &Door) -> Router {
         .route("/", get(front))
         .route("/sign-in/{secret}", get(ask).post(accept))
         .route("/sign-out", post(sign_out))
+        .route("/sign-out-everywhere", post(sign_out_everywhere))
         .layer(from_fn(own_page))
         .with_state(door.clone())
 }
@@ -48,11 +50,9 @@ async fn own_page(request: Request, next: Next) -> Response {
 
 async fn front(request: Request) -> Response {
     match request.extensions().get::<Checked>() {
-        Some(Checked { session: Some(session), .. }) => page::front(
-            &session.identity.name,
-            &session.identity.groups,
-            session.form_token.reveal(),
-        ),
+        Some(Checked { session: Some((session, identity)), .. }) => {
+            page::front(&identity.name, &identity.groups, session.form_token.reveal())
+        }
         Some(checked) => super::unknown(&request, checked.sender),
         None => broken().answer(request.headers()),
     }
@@ -75,15 +75,15 @@ async fn accept(
     let Some(checked) = request.extensions().get::<Checked>() else {
         return broken().answer(request.headers());
     };
-    let Some(identity) = door.0.sign_in.redeem(&secret) else {
+    let Some(credentials) = door.0.sign_in.redeem(&secret) else {
         return used_up().page();
     };
-    if let Some(former) = &checked.session {
+    if let Some((former, _)) = &checked.session {
         door.0.sessions.close(former);
     }
-    tracing::info!(user = identity.name, "somebody signed in");
+    tracing::info!(user = credentials.identity.name, "somebody signed in");
     let site = &checked.site;
-    let id = door.0.sessions.open(identity);
+    let id = door.0.sessions.open(credentials);
     let mut response = to_front();
     let cookie = cookie::set(&cookie::name(site.secure, site.port), &id, site.secure);
     response.headers_mut().insert(SET_COOKIE, cookie);
@@ -91,24 +91,47 @@ async fn accept(
 }
 
 async fn sign_out(State(door): State<Door>, request: Request) -> Response {
+    let (session, site) = match pressed(request).await {
+        Ok(pressed) => pressed,
+        Err(refused) => return refused,
+    };
+    door.0.sessions.close(&session);
+    signed_out(&site, "This browser is signed out.")
+}
+
+/// Ends every session of the user, and the links that could begin another.
+async fn sign_out_everywhere(State(door): State<Door>, request: Request) -> Response {
+    let (session, site) = match pressed(request).await {
+        Ok(pressed) => pressed,
+        Err(refused) => return refused,
+    };
+    let user = &session.account.credentials.identity;
+    door.0.sign_in.revoke_all(user);
+    door.0.sessions.close_all(user);
+    tracing::info!(user = user.name, "somebody signed out everywhere");
+    signed_out(&site, "Every browser of yours is signed out.")
+}
+
+/// The session whose own form this is.
+async fn pressed(request: Request) -> Result<(Session, Site), Response> {
     let (parts, body) = request.into_parts();
-    let Some(Checked { site, session: Some(session), .. }) = parts.extensions.get() else {
-        return not_signed_in().answer(&parts.headers);
+    let Some(Checked { site, session: Some((session, _)), .. }) = parts.extensions.get() else {
+        return Err(not_signed_in().answer(&parts.headers));
     };
     let form = to_bytes(body, FORM_LIMIT).await.unwrap_or_default();
     // The token has no letter that a form would escape.
     let token = form.strip_prefix(b"token=").and_then(|token| std::str::from_utf8(token).ok());
-    if !token.is_some_and(|token| session.sent_form(token)) {
-        return foreign_form(&parts.headers);
+    if token.is_some_and(|token| session.sent_form(token)) {
+        Ok((session.clone(), site.clone()))
+    } else {
+        Err(foreign_form(&parts.headers))
     }
-    door.0.sessions.close(session);
-    let mut response = Message {
-        status: StatusCode::OK,
-        title: "Signed out",
-        paragraphs: &["This browser is signed out."],
-        link: None,
-    }
-    .page();
+}
+
+fn signed_out(site: &Site, words: &str) -> Response {
+    let mut response =
+        Message { status: StatusCode::OK, title: "Signed out", paragraphs: &[words], link: None }
+            .page();
     let cookie = cookie::unset(&cookie::name(site.secure, site.port), site.secure);
     response.headers_mut().insert(SET_COOKIE, cookie);
     response

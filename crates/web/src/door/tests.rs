@@ -1,11 +1,14 @@
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body;
-use axum::routing::get;
+use axum::routing::{get, post};
 use http::{HeaderMap, Method};
 use http_body_util::BodyExt as _;
+use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::client::Body as KubeBody;
 use serde_json::json;
 use tower::ServiceExt as _;
@@ -14,28 +17,50 @@ use super::*;
 use crate::listener::Arrival;
 use crate::secret::Secret;
 
-/// Remembers for whom clients were made.
+/// Remembers with which tokens clients were made.
 #[derive(Default)]
 struct Made(Mutex<Vec<String>>);
 
 impl Clients for Made {
-    fn client_as(&self, identity: &Identity) -> kube::Client {
-        self.0.lock().unwrap().push(identity.name.clone());
-        api()
+    fn client_with(&self, token: &BearerToken) -> kube::Client {
+        self.0.lock().unwrap().push(token.reveal().to_owned());
+        api(Known::default())
     }
 }
 
-/// Knows the token `good` as that of `ci`.
-fn api() -> kube::Client {
-    let service = tower::service_fn(|request: http::Request<KubeBody>| async move {
-        let body = request.into_body().collect().await.unwrap().to_bytes();
-        let review: serde_json::Value = serde_json::from_slice(&body).unwrap();
-        let good = review["spec"]["token"] == "good";
-        let answer = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
-            "metadata": {}, "spec": {},
-            "status": {"authenticated": good, "user": {"username": "ci"}}});
-        let answer = serde_json::to_vec(&answer).unwrap();
-        Ok::<_, Infallible>(http::Response::new(KubeBody::from(answer)))
+/// Whose tokens the API knows.
+type Known = Arc<Mutex<BTreeMap<&'static str, UserInfo>>>;
+
+fn known() -> Known {
+    let user = |name: &str, groups: &[&str]| UserInfo {
+        username: Some(name.to_owned()),
+        groups: Some(groups.iter().map(|&group| group.to_owned()).collect()),
+        ..UserInfo::default()
+    };
+    Arc::new(Mutex::new(BTreeMap::from([
+        ("good", user("ci", &[])),
+        ("ada's", user("ada", &["<g>", "system:authenticated"])),
+        ("bob's", user("bob", &[])),
+        ("root's", user("root", &["system:masters", "system:authenticated"])),
+        ("node's", user("system:node:n", &["system:nodes"])),
+        ("steward's", user("steward", &[])),
+    ])))
+}
+
+fn api(known: Known) -> kube::Client {
+    let service = tower::service_fn(move |request: http::Request<KubeBody>| {
+        let known = known.clone();
+        async move {
+            let body = request.into_body().collect().await.unwrap().to_bytes();
+            let review: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            let user =
+                known.lock().unwrap().get(review["spec"]["token"].as_str().unwrap()).cloned();
+            let answer = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
+                "metadata": {}, "spec": {},
+                "status": {"authenticated": user.is_some(), "user": user}});
+            let answer = serde_json::to_vec(&answer).unwrap();
+            Ok::<_, Infallible>(http::Response::new(KubeBody::from(answer)))
+        }
     });
     kube::Client::new(service, "default")
 }
@@ -44,27 +69,41 @@ struct House {
     door: Door,
     router: Router,
     made: Arc<Made>,
+    known: Known,
 }
 
 /// What is behind the door says whom it sees, and which proofs.
 async fn inside(Extension(caller): Extension<Caller>, headers: HeaderMap) -> String {
     let seen = |name| headers.get(name).map_or("-", |value| value.to_str().unwrap());
+    drop(caller.client());
     format!("{} cookie={} auth={}", caller.identity.name, seen("cookie"), seen("authorization"))
 }
 
-fn house() -> House {
-    let made = Arc::new(Made::default());
-    let settings =
-        Settings { public_url: Some("https://lab.example.org".to_owned()), names: Vec::new() };
-    let door = Door::new(&settings, made.clone(), api()).unwrap();
-    let signed_in = Router::new().route("/inside", get(inside).post(inside));
-    let open = Router::new().route("/open", get(async || "open").post(async || "open"));
-    let router = door.router(Mounted { signed_in, open });
-    House { door, router, made }
+fn settings() -> Settings {
+    Settings { public_url: Some("https://lab.example.org".to_owned()), ..Settings::default() }
 }
 
-fn ada() -> Identity {
-    Identity { name: "ada".to_owned(), groups: vec!["<g>".to_owned()], ..Identity::default() }
+fn house() -> House {
+    house_with(&settings())
+}
+
+fn house_with(settings: &Settings) -> House {
+    let (made, known) = (Arc::new(Made::default()), known());
+    let door = Door::new(settings, made.clone(), api(known.clone())).unwrap();
+    let signed_in = Router::new().route("/inside", get(inside).post(inside));
+    let by_token = Router::new().route("/mint", post(inside));
+    let open = Router::new().route("/open", get(async || "open").post(async || "open"));
+    let router = door.router(Mounted { signed_in, by_token, open });
+    House { door, router, made, known }
+}
+
+fn of(name: &str) -> Credentials {
+    let identity = Identity { name: name.to_owned(), ..Identity::default() };
+    Credentials { identity, token: BearerToken::new(format!("{name}'s")) }
+}
+
+fn ada() -> Credentials {
+    of("ada")
 }
 
 const OURS: [(&str, &str); 3] = [
@@ -114,9 +153,20 @@ impl House {
 
     /// Signs in; what the browser keeps.
     async fn signed_in(&self) -> String {
-        let answer = self.redeem(&self.door.sign_in().mint(ada())).await;
+        self.sign_in_as(ada()).await
+    }
+
+    async fn sign_in_as(&self, credentials: Credentials) -> String {
+        let answer = self.redeem(&self.door.sign_in().mint(credentials)).await;
         assert_eq!(answer.status, 303);
         kept(&answer)
+    }
+
+    /// What the forms of the front page send.
+    async fn form(&self, cookie: &str) -> String {
+        let front = self.get("/", &[("cookie", cookie)]).await.text;
+        let field = front.split("name=\"token\" value=\"").nth(1).unwrap();
+        format!("token={}", field.split('"').next().unwrap())
     }
 }
 
@@ -189,13 +239,114 @@ async fn a_link_is_not_used_from_elsewhere() {
     assert_eq!(house.redeem(&secret).await.status, 303);
 }
 
+/// The script of whatever page has a person's cookie could become that person for ever.
+#[tokio::test]
+async fn a_session_never_mints_another() {
+    let house = house();
+    let cookie = house.signed_in().await;
+    let headers = [OURS[0], ("cookie", cookie.as_str())];
+    assert_eq!(house.send(Method::POST, "/inside", &headers, "").await.status, 200);
+    let refused = house.send(Method::POST, "/mint", &headers, "").await;
+    assert_eq!(
+        (refused.status, &refused.headers["www-authenticate"]),
+        (401, &"Bearer".parse().unwrap())
+    );
+    let minted = house.send(Method::POST, "/mint", &[("authorization", "Bearer good")], "").await;
+    assert_eq!((minted.status, minted.text.as_str()), (200, "ci cookie=- auth=-"));
+    // Beside a good token, a session neither helps nor harms.
+    let both = [headers[0], headers[1], ("authorization", "Bearer good")];
+    assert_eq!(house.send(Method::POST, "/mint", &both, "").await.text, "ci cookie=- auth=-");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_ends_with_its_account() {
+    for end in [None, Some("bob's")] {
+        let house = house();
+        let (cookie, other) = (house.signed_in().await, house.sign_in_as(of("bob")).await);
+        assert_eq!(house.get("/inside", &[("cookie", &cookie)]).await.status, 200);
+        let mut known = house.known.lock().unwrap();
+        let user = end.map(|token| known[token].clone());
+        known.remove("ada's");
+        known.extend(user.map(|user| ("ada's", user)));
+        drop(known);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(house.get("/inside", &[("cookie", &cookie)]).await.status, 401);
+        assert_eq!(house.get("/inside", &[("cookie", &other)]).await.status, 200);
+        // It does not come back with the account.
+        *house.known.lock().unwrap() = super::tests::known().lock().unwrap().clone();
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(house.get("/inside", &[("cookie", &cookie)]).await.status, 401);
+    }
+}
+
+#[tokio::test]
+async fn signing_out_everywhere_ends_every_session_and_link_of_the_user() {
+    let house = house();
+    let (cookie, second) = (house.signed_in().await, house.signed_in().await);
+    let bobs = house.sign_in_as(of("bob")).await;
+    let unused = house.door.sign_in().mint(ada());
+    let form = house.form(&cookie).await;
+    let with = |cookie| [OURS[0], OURS[1], OURS[2], ("cookie", cookie)];
+    let foreign = house.send(Method::POST, "/sign-out-everywhere", &with(&second), &form).await;
+    assert_eq!(foreign.status, 403);
+    let answer = house.send(Method::POST, "/sign-out-everywhere", &with(&cookie), &form).await;
+    assert_eq!(answer.status, 200);
+    assert!(answer.headers["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
+    for ended in [&cookie, &second] {
+        assert_eq!(house.get("/inside", &[("cookie", ended)]).await.status, 401);
+    }
+    assert_eq!(house.redeem(&unused).await.status, 410);
+    assert_eq!(house.get("/inside", &[("cookie", &bobs)]).await.status, 200);
+}
+
+#[tokio::test]
+async fn rights_of_kubernetes_own_groups_do_not_come_in() {
+    let house = house();
+    for token in ["Bearer root's", "Bearer node's"] {
+        for (method, path) in [(Method::POST, "/mint"), (Method::GET, "/inside")] {
+            let refused = house.send(method, path, &[("authorization", token)], "").await;
+            assert_eq!(refused.status, 403, "{token} {path}");
+            assert!(refused.text.contains("bound by a role"), "{}", refused.text);
+        }
+    }
+    let house = house_with(&Settings { superuser: Some(of("steward")), ..settings() });
+    let stands_in = house.get("/inside", &[("authorization", "Bearer root's")]).await;
+    assert_eq!(stands_in.text, "steward cookie=- auth=-");
+    assert_eq!(*house.made.0.lock().unwrap(), ["steward's"], "with no right of the other");
+    let node = house.get("/inside", &[("authorization", "Bearer node's")]).await;
+    assert_eq!(node.status, 403);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_ends_with_session_or_account() {
+    let house = house();
+    let caller = |cookie: Option<&str>| {
+        let session =
+            cookie.map(|one| house.door.0.sessions.find(one.split_once('=').unwrap().1).unwrap());
+        let account = session
+            .as_ref()
+            .map_or_else(|| Arc::new(Account::new(ada())), |one| one.account.clone());
+        let identity = Arc::new(Identity { groups: vec!["<g>".to_owned()], ..ada().identity });
+        Caller { identity, secure: false, account, session, door: house.door.clone() }
+    };
+    let cookie = house.signed_in().await;
+    let (browser, program) = (caller(Some(&cookie)), caller(None));
+    assert!(browser.credentials().is_none() && program.credentials().is_some());
+    let (mut signed_out, mut unknown) = (browser.ended(), program.ended());
+    let day = Duration::from_secs(24 * 60 * 60);
+    assert!(tokio::time::timeout(day, &mut signed_out).await.is_err(), "while nothing changes");
+    assert!(tokio::time::timeout(day, &mut unknown).await.is_err());
+    house.door.0.sessions.close(browser.session.as_ref().unwrap());
+    tokio::time::timeout(Duration::from_millis(1), signed_out).await.expect("at once");
+    house.known.lock().unwrap().remove("ada's");
+    tokio::time::timeout(Duration::from_secs(121), unknown).await.expect("within two minutes");
+}
+
 #[tokio::test]
 async fn signing_out_needs_the_form_of_this_session() {
     let house = house();
     let (cookie, other) = (house.signed_in().await, house.signed_in().await);
-    let front = house.get("/", &[("cookie", &cookie)]).await.text;
-    let field = front.split("name=\"token\" value=\"").nth(1).unwrap();
-    let form = format!("token={}", field.split('"').next().unwrap());
+    let form = house.form(&cookie).await;
     let with = |cookie| [OURS[0], OURS[1], OURS[2], ("cookie", cookie)];
     let too_long = format!("token={}", "x".repeat(10_000));
     for (cookie, body) in
@@ -222,7 +373,7 @@ async fn proofs_end_at_the_door() {
     assert_eq!(answer.text, "ada cookie=a=1; b=2 auth=Bearer theirs");
     let answer = house.get("/inside", &[("authorization", "Bearer good")]).await;
     assert_eq!(answer.text, "ci cookie=- auth=-");
-    assert_eq!(*house.made.0.lock().unwrap(), ["ada", "ci"]);
+    assert_eq!(*house.made.0.lock().unwrap(), ["ada's", "good"]);
     for bad in ["Bearer bad", "Basic good", "Bearer", "good"] {
         let answer = house.get("/inside", &[("authorization", bad)]).await;
         assert_eq!(answer.status, 401, "{bad}");
@@ -336,9 +487,9 @@ async fn names_that_are_not_ours_get_nothing() {
 
 #[test]
 fn a_public_url_that_is_none_is_refused() {
-    let settings = Settings { public_url: Some("lab".to_owned()), names: Vec::new() };
+    let settings = Settings { public_url: Some("lab".to_owned()), ..Settings::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _inside = runtime.enter();
-    let error = Door::new(&settings, Arc::new(Made::default()), api()).unwrap_err();
+    let error = Door::new(&settings, Arc::new(Made::default()), api(known())).unwrap_err();
     assert_eq!(error.to_string(), "the public URL \"lab\" is not http:// or https:// and a host");
 }

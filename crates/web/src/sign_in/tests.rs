@@ -1,14 +1,29 @@
 use super::*;
+use crate::identity::BearerToken;
 
-fn ada() -> Identity {
-    Identity { name: "ada".to_owned(), ..Identity::default() }
+fn of(name: &str) -> Credentials {
+    let identity = Identity { name: name.to_owned(), ..Identity::default() };
+    Credentials { identity, token: BearerToken::new("t") }
+}
+
+fn ada() -> Credentials {
+    of("ada")
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_links_of_one_user_end_and_nobody_elses() {
+    let sign_in = SignIn::default();
+    let (hers, his) = (sign_in.mint(ada()), sign_in.mint(of("bob")));
+    sign_in.revoke_all(&ada().identity);
+    assert_eq!(sign_in.redeem(hers.reveal()), None);
+    assert_eq!(sign_in.redeem(his.reveal()), Some(of("bob")));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_link_works_once_and_looking_does_not_use_it() {
     let sign_in = SignIn::default();
     let secret = sign_in.mint(ada());
-    assert_eq!(sign_in.peek(secret.reveal()), Some(ada()));
+    assert_eq!(sign_in.peek(secret.reveal()), Some(ada().identity));
     assert_eq!(sign_in.redeem(secret.reveal()), Some(ada()));
     assert_eq!(sign_in.redeem(secret.reveal()), None);
     assert_eq!(sign_in.peek(secret.reveal()), None);

@@ -24,7 +24,9 @@ fn api(asked: Arc<AtomicUsize>) -> kube::Client {
             }
             let status = match token {
                 "good" => json!({"authenticated": true, "user": {
-                    "username": "ci", "groups": ["robots"], "uid": "7", "extra": {"a": ["b"]}}}),
+                    "username": "ci", "groups": ["robots", "system:authenticated"], "uid": "7", "extra": {"a": ["b"]}}}),
+                "root" => json!({"authenticated": true, "user": {
+                    "username": "admin", "groups": ["system:masters", "system:authenticated"]}}),
                 "nameless" => json!({"authenticated": true, "user": {"username": ""}}),
                 _ => json!({"authenticated": false}),
             };
@@ -41,7 +43,9 @@ async fn a_token_is_asked_about_once_a_minute() {
     let asked = Arc::new(AtomicUsize::new(0));
     let tokens = Tokens::new(api(asked.clone()));
     for _ in 0..3 {
-        let identity = tokens.identify("good").await.unwrap().unwrap();
+        let Holder::Ordinary(identity) = tokens.identify("good").await.unwrap() else {
+            panic!("somebody has it");
+        };
         assert_eq!(identity.name, "ci");
         assert_eq!(identity.groups, ["robots"]);
         assert_eq!(identity.uid, "7");
@@ -49,7 +53,7 @@ async fn a_token_is_asked_about_once_a_minute() {
     }
     assert_eq!(asked.load(Ordering::Relaxed), 1);
     tokio::time::advance(BELIEVED).await;
-    assert!(tokens.identify("good").await.unwrap().is_some());
+    assert!(matches!(tokens.identify("good").await.unwrap(), Holder::Ordinary(_)));
     assert_eq!(asked.load(Ordering::Relaxed), 2);
 }
 
@@ -57,14 +61,21 @@ async fn a_token_is_asked_about_once_a_minute() {
 async fn bad_tokens_are_nobodys_and_a_broken_api_is_an_error() {
     let asked = Arc::new(AtomicUsize::new(0));
     let tokens = Tokens::new(api(asked.clone()));
-    assert!(tokens.identify("bad").await.unwrap().is_none());
-    assert!(tokens.identify("bad").await.unwrap().is_none());
-    assert!(tokens.identify("nameless").await.unwrap().is_none());
-    assert!(tokens.identify(&"x".repeat(TOKEN_LIMIT + 1)).await.unwrap().is_none());
+    assert_eq!(tokens.identify("bad").await.unwrap(), Holder::Nobody);
+    assert_eq!(tokens.identify("bad").await.unwrap(), Holder::Nobody);
+    assert_eq!(tokens.identify("nameless").await.unwrap(), Holder::Nobody);
+    assert_eq!(tokens.identify(&"x".repeat(TOKEN_LIMIT + 1)).await.unwrap(), Holder::Nobody);
     assert_eq!(asked.load(Ordering::Relaxed), 2);
     assert!(matches!(tokens.identify("broken").await, Err(TokenError::Review(_))));
     assert!(matches!(tokens.identify("broken").await, Err(TokenError::Review(_))));
     assert_eq!(asked.load(Ordering::Relaxed), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_rights_by_a_group_of_kubernetes_own_is_told_apart() {
+    let tokens = Tokens::new(api(Arc::default()));
+    let group = "system:masters".to_owned();
+    assert_eq!(tokens.identify("root").await.unwrap(), Holder::Privileged { group });
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,11 +91,11 @@ async fn an_api_that_says_nothing_is_not_waited_for() {
 async fn no_flood_of_tokens_is_remembered_without_bound() {
     let tokens = Tokens::new(api(Arc::default()));
     for n in 0..REMEMBERED + 10 {
-        tokens.remember(Digest::of(n.to_string().as_bytes()), None);
+        tokens.remember(Digest::of(n.to_string().as_bytes()), Holder::Nobody);
     }
     assert_eq!(tokens.remembered.lock().unwrap().len(), REMEMBERED);
     tokio::time::advance(DISBELIEVED).await;
-    tokens.remember(Digest::of(b"one"), None);
+    tokens.remember(Digest::of(b"one"), Holder::Nobody);
     assert_eq!(tokens.remembered.lock().unwrap().len(), 1);
 }
 

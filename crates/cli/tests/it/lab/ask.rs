@@ -123,7 +123,7 @@ async fn request(method: &str, link: &str) -> String {
     stream.write_all(head.as_bytes()).await.expect("sent");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await.expect("answered");
-    let answer = String::from_utf8_lossy(&answer).to_ascii_lowercase();
+    let answer = String::from_utf8_lossy(&answer);
     answer.split("\r\n\r\n").next().unwrap_or_default().to_owned()
 }
 
@@ -135,13 +135,37 @@ async fn open_prints_a_link_that_signs_in_once() {
     let link = link.trim();
     assert!(link.starts_with(&format!("{web}/sign-in/")), "{link}");
     let page = request("GET", link).await;
-    assert!(page.starts_with("http/1.1 200") && !page.contains("set-cookie"), "{page}");
+    assert!(page.starts_with("HTTP/1.1 200") && !page.contains("set-cookie"), "{page}");
     let first = request("POST", link).await;
-    assert!(first.starts_with("http/1.1 303"), "{first}");
+    assert!(first.starts_with("HTTP/1.1 303"), "{first}");
     let cookie = first.lines().find(|line| line.starts_with("set-cookie")).expect("a cookie");
-    assert!(cookie.contains("httponly") && cookie.contains("samesite=strict"), "{cookie}");
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
     let second = request("POST", link).await;
-    assert!(second.starts_with("http/1.1 410") && !second.contains("set-cookie"), "{second}");
+    assert!(second.starts_with("HTTP/1.1 410") && !second.contains("set-cookie"), "{second}");
+
+    // Whoever may do everything comes in as somebody who is bound by a role.
+    let cookie = first.lines().find_map(|line| line.strip_prefix("set-cookie: ")).expect("one");
+    let cookie = cookie.split(';').next().expect("a pair");
+    let front = exchange("GET", &web, "/", cookie).await;
+    assert!(front.contains("sojourn-person") && !front.contains("system:"), "{front}");
+    // And a session never makes another.
+    let minted = exchange("POST", &web, "/open", cookie).await;
+    assert!(minted.starts_with("HTTP/1.1 401") && !minted.contains("/sign-in/"), "{minted}");
+}
+
+/// What a page of ours with this cookie gets.
+async fn exchange(method: &str, web: &str, path: &str, cookie: &str) -> String {
+    let site = web.strip_prefix("http://").expect("plain on this machine");
+    let mut stream = TcpStream::connect(site).await.expect("it is up");
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {site}\r\nCookie: {cookie}\r\nContent-Length: 0\r\n\
+         Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n\
+         Connection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.expect("answered");
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 #[tokio::test]

@@ -176,3 +176,37 @@ async fn an_upload_that_breaks_off_is_not_taken_for_whole() {
     let body = soon(end.recv()).await.unwrap();
     assert!(!body.contains("0\r\n\r\n"), "{body:?}");
 }
+
+#[tokio::test]
+async fn signing_out_ends_what_is_being_sent_either_way() {
+    let (ended, mut end) = tokio::sync::mpsc::unbounded_channel();
+    let backend = environment(move |head, mut stream| {
+        let ended = ended.clone();
+        async move {
+            if head.starts_with("GET") {
+                stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nfirst").await.unwrap();
+                while stream.write_all(&[7; CHUNK]).await.is_ok() {}
+            } else {
+                drop(stream.read_to_end(&mut Vec::new()).await);
+            }
+            ended.send(()).unwrap();
+        }
+    })
+    .await;
+    let served = served(backend, Bounds::default()).await;
+    let mut down = served.connect().await;
+    let request = "GET /access/ns/lab/shell/x HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    down.write_all(request.as_bytes()).await.unwrap();
+    read_head(&mut down).await;
+    let mut up = served.connect().await;
+    let request = "POST /access/ns/lab/shell/x HTTP/1.1\r\nHost: localhost\r\n\
+                   Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n";
+    up.write_all(request.as_bytes()).await.unwrap();
+    served.signed_out.cancel();
+    let mut rest = Vec::new();
+    drop(soon(down.read_to_end(&mut rest)).await);
+    assert!(!rest.ends_with(b"0\r\n\r\n"), "it is not taken for whole");
+    for _ in 0..2 {
+        soon(end.recv()).await.unwrap();
+    }
+}

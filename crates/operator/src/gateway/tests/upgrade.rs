@@ -93,6 +93,15 @@ async fn who_may_no_longer_is_cut_off() {
 }
 
 #[tokio::test]
+async fn signing_out_ends_websockets() {
+    let served = served(echo().await, Bounds::default()).await;
+    let mut stream = opened(&served).await;
+    is_echoed(&mut stream, b"x").await;
+    served.signed_out.cancel();
+    assert_eq!(soon(stream.read(&mut [0; 1])).await.unwrap_or(0), 0);
+}
+
+#[tokio::test]
 async fn a_refused_upgrade_is_an_answer() {
     let (backend, _heads) =
         saying("HTTP/1.1 426 Upgrade Required\r\nUpgrade: x\r\nContent-Length: 2\r\n\r\nno").await;
