@@ -207,6 +207,15 @@ pub(crate) struct Operator {
     #[arg(long, value_name = "ADDR")]
     pub(crate) web: Option<SocketAddr>,
 
+    /// Certificate to serve people with, in PEM; for the names of publicURL and *.<gateway.domain>
+    /// [default: one of our own making, for the address]
+    #[arg(long, value_name = "FILE", requires_all = ["web", "web_tls_key"])]
+    pub(crate) web_tls_cert: Option<PathBuf>,
+
+    /// Its private key
+    #[arg(long, value_name = "FILE", requires = "web_tls_cert")]
+    pub(crate) web_tls_key: Option<PathBuf>,
+
     /// Serve admission here, and register it with the API server
     #[arg(long, value_name = "ADDR", requires = "webhook_url")]
     pub(crate) webhook: Option<SocketAddr>,

@@ -1,8 +1,10 @@
-//! The access gateway: `/access/<namespace>/<instance>/<environment>/…` is the environment itself.
+//! The access gateway. At our origin, `/access/<namespace>/<instance>/<environment>/…` wakes an
+//! environment, waits for it and hands over to the environment's own origin, which passes everything
+//! on and starts nothing.
 //!
 //! | file                             | what                                                     |
 //! |----------------------------------|----------------------------------------------------------|
-//! | `place`                          | reads the address                                        |
+//! | `place`, `label`                 | reads the address; names the origin                      |
 //! | `admit`                          | who may pass, by the API's word                          |
 //! | `backend`                        | where the environment is, and whether it runs            |
 //! | `wake`, `waiting`                | starting it for a visitor, and the page until then       |
@@ -12,10 +14,8 @@
 //! | `report`                         | activity by `POST`                                       |
 //!
 //! It stands behind a door that knows who calls, has checked where the request comes from, and has
-//! taken out the caller's proofs. Instances serve whatever their owners like, on our origin: see
-//! there for what this means. Here, a request that says it comes from another instance's page is
-//! let through only if somebody follows a link; a script can keep back where it runs, so this stops
-//! mistakes and not every attack.
+//! taken out the caller's proofs. Instances serve whatever their owners like, each at an origin of
+//! its own; nothing of them is served at ours.
 
 mod admit;
 mod backend;
@@ -24,6 +24,7 @@ mod bound;
 mod cookie;
 mod forward;
 mod header;
+pub(crate) mod label;
 mod location;
 pub(crate) mod page;
 mod place;
@@ -47,14 +48,14 @@ use axum::response::Response;
 use axum::routing::any;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
-use http::header::{HOST, HeaderValue, REFERER, UPGRADE};
+use http::header::{HOST, HeaderValue};
 use http::request::Parts;
-use http::{Extensions, HeaderMap, Method, StatusCode, Uri};
+use http::{Extensions, HeaderMap, Method, StatusCode};
 use sojourn_core::key::Key;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-pub use admit::{Ended, User, Visitor, Visitors};
+pub use admit::{Ended, User, Visitor, Visitors, Ways};
 pub use backend::{Backend, Backends};
 pub use bound::Bounds;
 pub use pulse::Activity;
@@ -120,7 +121,18 @@ impl Gateway {
         Self(Arc::new(Inner { settings, admissions, places, closing: CancellationToken::new() }))
     }
 
-    /// To be mounted where callers are signed in.
+    /// What environments' origins serve, for callers who are known there.
+    pub fn lent_router(&self) -> Router {
+        Router::new().fallback(lent).with_state(self.clone())
+    }
+
+    /// Where our origin leads to the environment with this label, without a slash at its end.
+    pub fn place(&self, label: &str) -> Option<String> {
+        let (key, environment) = self.0.settings.backends.labelled(label)?;
+        Some(place::prefix(&key, &environment))
+    }
+
+    /// To be mounted at our origin, where callers are signed in.
     pub fn router(&self) -> Router {
         Router::new()
             .route("/access/{*place}", any(access))
@@ -253,6 +265,21 @@ impl Gateway {
         }
     }
 
+    /// Sends the visitor to the environment's own origin.
+    fn hand_over(&self, visitor: &Visitor, place: &Place, parts: &Parts) -> Response {
+        let label = self.0.settings.backends.label(&place.key, &place.environment);
+        let path = place.own_path(parts.uri.query());
+        let address = label.and_then(|label| visitor.ways.lent(&label, &path));
+        match address {
+            Some(address) => page::redirect(StatusCode::SEE_OTHER, &address),
+            None => {
+                let text = "Instances have no address that leads to them from here: an \
+                            administrator must set gateway.domain in the configuration.";
+                Message::new(StatusCode::NOT_IMPLEMENTED, "No way", text).answer(&parts.headers)
+            }
+        }
+    }
+
     /// For a person the waiting page, for a program a word when to come back.
     fn wait(&self, place: &Place, parts: &Parts, trouble: Option<&str>) -> Response {
         if page::wants_html(&parts.headers) {
@@ -325,20 +352,44 @@ impl Gateway {
     }
 }
 
+/// Our origin: starts, waits, and hands over.
 async fn access(State(gateway): State<Gateway>, request: Request) -> Response {
-    let Some(place) = Place::parse("/access", request.uri().path()) else {
-        return no_such_place().answer(request.headers());
+    let (parts, _) = request.into_parts();
+    let Some(place) = Place::parse("/access", parts.uri.path()) else {
+        return no_such_place().answer(&parts.headers);
     };
+    if !matches!(parts.method, Method::GET | Method::HEAD) {
+        let text = "This address only leads to the instance. Send it to where a GET is led.";
+        return Message::new(StatusCode::METHOD_NOT_ALLOWED, "Refused", text)
+            .answer(&parts.headers);
+    }
     if place.rest.is_empty() {
         // Relative addresses need the slash.
-        let address = place.address(request.uri().query());
+        let address = place.address(parts.uri.query());
         return page::redirect(StatusCode::PERMANENT_REDIRECT, &address);
     }
-    let (parts, body) = request.into_parts();
-    if is_from_elsewhere(&parts, &place) {
-        let text = "The page of one instance may not act on another.";
-        return Message::new(StatusCode::FORBIDDEN, "Refused", text).answer(&parts.headers);
+    let visitor = match gateway.admit(&place, &parts.extensions).await {
+        Ok(visitor) => visitor,
+        Err(refused) => return refused.answer(&parts.headers),
+    };
+    match gateway.find(&place) {
+        Backend::Ready { .. } => gateway.hand_over(&visitor, &place, &parts),
+        Backend::Starting { trouble } => gateway.wait(&place, &parts, trouble.as_deref()),
+        Backend::Stopped { can_wake: true, .. } => gateway.wake(&visitor, &place, &parts).await,
+        other => gateway.explain(&place, &other).answer(&parts.headers),
     }
+}
+
+/// An environment's own origin: passes on.
+async fn lent(State(gateway): State<Gateway>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let visitor = (gateway.0.settings.visitors)(&parts.extensions);
+    let label = visitor.and_then(|visitor| visitor.label);
+    let labelled = label.and_then(|label| gateway.0.settings.backends.labelled(&label));
+    let Some((key, environment)) = labelled else {
+        return no_such_place().answer(&parts.headers);
+    };
+    let place = Place::at_root(key, environment, parts.uri.path());
     let visitor = match gateway.admit(&place, &parts.extensions).await {
         Ok(visitor) => visitor,
         Err(refused) => return refused.answer(&parts.headers),
@@ -347,8 +398,11 @@ async fn access(State(gateway): State<Gateway>, request: Request) -> Response {
         Backend::Ready { address } => {
             gateway.pass(&visitor, &place, Request::from_parts(parts, body), address).await
         }
-        Backend::Starting { trouble } => gateway.wait(&place, &parts, trouble.as_deref()),
-        Backend::Stopped { can_wake: true, .. } => gateway.wake(&visitor, &place, &parts).await,
+        // Only our origin starts it, or shows how far it is.
+        _ if is_window(&parts) => {
+            let ours = visitor.ways.own(&place.address(parts.uri.query()));
+            page::redirect(StatusCode::SEE_OTHER, &ours)
+        }
         other => gateway.explain(&place, &other).answer(&parts.headers),
     }
 }
@@ -411,15 +465,11 @@ fn is_activity(headers: &HeaderMap) -> bool {
     !fetches_ahead("sec-purpose") && !fetches_ahead("purpose")
 }
 
-/// A page of ours that is not this instance's wants more than to lead here.
-fn is_from_elsewhere(parts: &Parts, place: &Place) -> bool {
-    let headers = &parts.headers;
-    let Some(referer) = headers.get(REFERER).and_then(|referer| referer.to_str().ok()) else {
-        return false;
-    };
-    let Ok(referer) = referer.parse::<Uri>() else { return true };
-    let leads = matches!(parts.method, Method::GET | Method::HEAD)
-        && !headers.contains_key(UPGRADE)
-        && headers.get("sec-fetch-mode").is_none_or(|mode| mode == "navigate");
-    !leads && !place.is_of_instance(referer.path())
+/// A window of its own will show the answer.
+fn is_window(parts: &Parts) -> bool {
+    let says =
+        |name: &str, value: &str| parts.headers.get(name).is_some_and(|given| given == value);
+    parts.method == Method::GET
+        && says("sec-fetch-mode", "navigate")
+        && says("sec-fetch-dest", "document")
 }

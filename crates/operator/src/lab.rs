@@ -107,6 +107,11 @@ impl Started {
         self.lab.config.current().public_url.clone()
     }
 
+    /// Below which name instances have their origins, if the configuration says so.
+    pub fn gateway_domain(&self) -> Option<String> {
+        self.lab.config.current().gateway.domain.clone()
+    }
+
     /// Tells the time as the controllers do.
     pub fn now(&self) -> Arc<dyn Fn() -> jiff::Timestamp + Send + Sync> {
         let clock = self.lab.clock.clone();

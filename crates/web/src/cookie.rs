@@ -18,18 +18,31 @@ pub(crate) fn name(secure: bool, port: u16) -> String {
     if secure { "__Host-sojourn".to_owned() } else { format!("sojourn-{port}") }
 }
 
+/// What the cookie is called that an instance's origin has.
+pub(crate) fn entry_name(secure: bool, port: u16) -> String {
+    if secure { "__Host-sojourn-entry".to_owned() } else { format!("sojourn-entry-{port}") }
+}
+
+/// The cookie of an instance's origin. A link from elsewhere may lead there, and the instance's own
+/// pages are to be found then; what acts is looked at more closely.
+pub(crate) fn set_entry(name: &str, secret: &Secret, secure: bool) -> HeaderValue {
+    written(name, secret.reveal(), session::LIFE.as_secs(), "Lax", secure)
+}
+
 pub(crate) fn set(name: &str, secret: &Secret, secure: bool) -> HeaderValue {
-    written(name, secret.reveal(), session::LIFE.as_secs(), secure)
+    written(name, secret.reveal(), session::LIFE.as_secs(), "Strict", secure)
 }
 
 pub(crate) fn unset(name: &str, secure: bool) -> HeaderValue {
-    written(name, "", 0, secure)
+    written(name, "", 0, "Strict", secure)
 }
 
-fn written(name: &str, value: &str, max_age: u64, secure: bool) -> HeaderValue {
+/// Without `Domain`, it is of that one host.
+fn written(name: &str, value: &str, max_age: u64, same_site: &str, secure: bool) -> HeaderValue {
     let secure = if secure { "; Secure" } else { "" };
-    let text =
-        format!("{name}={value}; Path=/; Max-Age={max_age}; HttpOnly; SameSite=Strict{secure}");
+    let text = format!(
+        "{name}={value}; Path=/; Max-Age={max_age}; HttpOnly; SameSite={same_site}{secure}"
+    );
     HeaderValue::try_from(text).expect("names and secrets are plain ASCII")
 }
 
@@ -99,6 +112,25 @@ mod tests {
             unset("sojourn-7080", false),
             "sojourn-7080=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"
         );
+    }
+
+    #[test]
+    fn the_cookie_of_an_instance_is_of_its_host_alone() {
+        let secret = Secret::random();
+        let text = secret.reveal();
+        assert_eq!(
+            set_entry(&entry_name(true, 443), &secret, true),
+            format!(
+                "__Host-sojourn-entry={text}; Path=/; Max-Age=604800; HttpOnly; SameSite=Lax; Secure"
+            )
+        );
+        let plain = set_entry(&entry_name(false, 7080), &secret, false);
+        let expected =
+            format!("sojourn-entry-7080={text}; Path=/; Max-Age=604800; HttpOnly; SameSite=Lax");
+        assert_eq!(plain, expected);
+        for name in [entry_name(true, 443), entry_name(false, 7080)] {
+            assert!(is_reserved(name.as_bytes()), "{name} goes to no instance");
+        }
     }
 
     #[test]

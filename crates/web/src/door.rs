@@ -7,12 +7,17 @@
 //! A session is made from a bearer token, by a one-time link that only the token can ask for; no
 //! session makes another. It ends with the token's account.
 //!
-//! **What instances serve has our origin.** Scripts in it run with our address, and a browser sends
-//! our cookie with what they ask for. They cannot read the cookie (`HttpOnly`), cannot read our own
-//! pages (those answer visits only, never scripts or frames, and windows have no tie to each other)
-//! and therefore cannot send our forms, which carry a token of the session.
+//! **Our origin serves nothing of instances.** Each of those has an origin of its own (`lent`), to
+//! which we hand over with a one-time token. So whatever script runs at our origin is ours; what
+//! pages of other origins send is refused, but for plain visits, and those bring no cookie along
+//! (`SameSite=Strict`). Our pages answer visits only, cannot be framed, and their forms carry a
+//! token of the session.
+//!
+//! Cookies know no ports: whatever listens on another port of the very host name that a browser
+//! knows us by is sent our cookie, too. On a machine of one's own those are its other servers.
 
 mod caller;
+mod lent;
 mod own;
 #[cfg(test)]
 mod tests;
@@ -29,14 +34,16 @@ use http::{StatusCode, Uri};
 
 use crate::account::Account;
 use crate::cookie;
+use crate::entry::Entries;
 use crate::identity::{BearerToken, Clients, Credentials, Identity};
-use crate::origin::{self, Names, Refusal, Sender, Site};
+use crate::origin::{self, Names, Refusal, Sender, Site, Zone};
 use crate::page::Message;
 use crate::session::{Session, Sessions};
 use crate::sign_in::SignIn;
 use crate::token::{self, Holder, Tokens};
 
 pub use caller::Caller;
+pub use lent::{Lent, Places};
 
 /// The group whose members may do everything.
 const SUPERUSERS: &str = "system:masters";
@@ -48,6 +55,10 @@ pub struct Settings {
     pub public_url: Option<String>,
     /// Further host names, such as those of the certificate.
     pub names: Vec<String>,
+    /// `gateway.domain` of the configuration: instances are below it.
+    pub domain: Option<String>,
+    /// Where we are reached on this machine, such as `http://127.0.0.1:7080`.
+    pub listener_url: Option<String>,
     /// As whom somebody in `system:masters` comes in, bound by a role. Without it they do not.
     pub superuser: Option<Credentials>,
 }
@@ -67,6 +78,8 @@ pub struct Mounted {
     pub by_token: Router,
     /// For everybody; these have proofs of their own, such as signed links.
     pub open: Router,
+    /// What the origins of instances serve.
+    pub lent: Lent,
 }
 
 /// Guards what is mounted behind it. Clones are the same door.
@@ -77,6 +90,7 @@ struct Inner {
     names: Names,
     sign_in: SignIn,
     sessions: Sessions,
+    entries: Entries,
     tokens: Tokens,
     clients: Arc<dyn Clients>,
     superuser: Option<Credentials>,
@@ -99,10 +113,12 @@ impl Door {
         let names = Names::new(public_url, &settings.names).ok_or_else(|| {
             SettingsError::PublicUrl { url: public_url.unwrap_or_default().to_owned() }
         })?;
+        let names = names.lending(settings.domain.as_deref(), settings.listener_url.as_deref());
         Ok(Self(Arc::new(Inner {
             names,
             sign_in: SignIn::default(),
             sessions: Sessions::default(),
+            entries: Entries::default(),
             tokens: Tokens::new(reviewer),
             clients,
             superuser: settings.superuser.clone(),
@@ -123,7 +139,7 @@ impl Door {
             .merge(signed_in)
             .merge(by_token)
             .fallback(own::nothing_here)
-            .layer(from_fn_with_state(self.clone(), guard))
+            .layer(from_fn_with_state((self.clone(), mounted.lent), guard))
     }
 
     /// The session that the request's cookie names. A page may have added cookies of our name, but
@@ -188,15 +204,18 @@ struct Checked {
 }
 
 /// Refuses what may not come in at all, and finds out whose session it is.
-async fn guard(State(door): State<Door>, request: Request, next: Next) -> Response {
+async fn guard(State((door, lent)): State<(Door, Lent)>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let checked = door
-        .0
-        .names
-        .site(&parts)
-        .and_then(|site| origin::sender(&parts, &site).map(|sender| (site, sender)));
-    let (site, sender) = match checked {
-        Ok(checked) => checked,
+    let site = match door.0.names.site(&parts) {
+        Ok(site) => site,
+        Err(refusal) => return refused(refusal).answer(&parts.headers),
+    };
+    if let Zone::Lent { label, .. } = &site.zone {
+        let (label, request) = (label.clone(), Request::from_parts(parts, body));
+        return lent::serve(&door, &lent, site, &label, request).await;
+    }
+    let sender = match origin::sender(&parts, &site) {
+        Ok(sender) => sender,
         Err(refusal) => return refused(refusal).answer(&parts.headers),
     };
     let mut request = Request::from_parts(parts, body);
@@ -220,7 +239,7 @@ async fn let_in(State(door): State<Door>, mut request: Request, next: Next) -> R
         return with_token(door, checked, request, next).await;
     };
     let account = session.account.clone();
-    let caller = Caller { identity, secure: site.secure, account, session: Some(session), door };
+    let caller = Caller { identity, site, label: None, account, session: Some(session), door };
     request.extensions_mut().insert(caller);
     next.run(request).await
 }
@@ -245,8 +264,8 @@ async fn with_token(door: Door, checked: Checked, mut request: Request, next: Ne
         Err(Unknown::Unsaid) => return unsaid().answer(request.headers()),
     };
     let identity = Arc::new(account.credentials.identity.clone());
-    let secure = checked.site.secure;
-    let caller = Caller { identity, secure, account, session: None, door };
+    let site = checked.site;
+    let caller = Caller { identity, site, label: None, account, session: None, door };
     request.extensions_mut().insert(caller);
     next.run(request).await
 }

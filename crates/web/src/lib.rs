@@ -9,14 +9,17 @@
 //! | `origin`   | which requests a browser may send here: own host, own pages                 |
 //! | `sign_in`  | one-time links                                                              |
 //! | `session`  | who is signed in, in memory only                                            |
+//! | `entry`    | the way from our origin to an instance's                                   |
 //! | `account`  | both end with the account that the API knows                                |
 //! | `token`    | programs: bearer tokens, asked of the API                                   |
-//! | `door`     | joins them: guards what is mounted behind it and says who calls             |
+//! | `door`     | joins them: guards what is mounted behind it and says who calls; its `lent` |
+//! |            | does so at the origins of instances                                         |
 //! | `page`     | own pages: plain HTML without anything from elsewhere                       |
 
 mod account;
 mod cookie;
 mod door;
+mod entry;
 mod identity;
 mod listener;
 mod origin;
@@ -27,7 +30,7 @@ mod sign_in;
 mod token;
 
 pub use cookie::RESERVED_COOKIES;
-pub use door::{Caller, Door, Mounted, Settings, SettingsError};
+pub use door::{Caller, Door, Lent, Mounted, Places, Settings, SettingsError};
 pub use identity::{BearerToken, Clients, Credentials, Identity};
 pub use listener::{Arrival, Bound, ListenError, Listener, Serving};
 pub use secret::Secret;

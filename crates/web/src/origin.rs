@@ -46,15 +46,18 @@ impl Refusal {
     }
 }
 
-/// The names under which we are reached, besides loopback's and the address itself.
+/// The names under which we are reached, besides loopback's and the address itself; and those under
+/// which instances are.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names {
-    public: Option<Public>,
+    public: Option<Address>,
+    listener: Option<Address>,
     others: Vec<String>,
+    domain: Option<String>,
 }
 
 #[derive(Debug, Clone)]
-struct Public {
+struct Address {
     host: String,
     port: u16,
     https: bool,
@@ -63,42 +66,90 @@ struct Public {
 impl Names {
     /// `None` if the public address is not `http://` or `https://` and a host.
     pub(crate) fn new(public_url: Option<&str>, others: &[String]) -> Option<Self> {
-        let public = public_url.map(Public::parse);
+        let public = public_url.map(Address::parse);
         if let Some(None) = public {
             return None;
         }
         let others = others.iter().map(|name| name.to_ascii_lowercase()).collect();
-        Some(Self { public: public.flatten(), others })
+        Some(Self { public: public.flatten(), others, ..Self::default() })
     }
 
-    /// The site that the request is for, if it is one of ours.
+    /// Instances are below `domain` as well as below `localhost`. `listener` is where we are
+    /// reached on this machine.
+    pub(crate) fn lending(self, domain: Option<&str>, listener: Option<&str>) -> Self {
+        let domain = domain.map(str::to_ascii_lowercase);
+        Self { domain, listener: listener.and_then(Address::parse), ..self }
+    }
+
+    /// The site that the request is for, if it is one of ours or an instance's. Every request is
+    /// looked at by itself: over HTTP/2, one connection carries requests for several hosts.
     pub(crate) fn site(&self, parts: &Parts) -> Result<Site, Refusal> {
         let authority = host(parts)?;
         let arrival = parts.extensions.get::<Arrival>();
         let tls = arrival.is_some_and(|arrival| arrival.secure);
         let host = authority.host().to_ascii_lowercase();
-        let public = self.public.as_ref().filter(|public| public.host == host);
-        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok();
-        let named = public.is_some()
-            || host == "localhost"
-            || self.others.contains(&host)
-            || address.is_some_and(|address| {
-                address.is_loopback()
-                    || arrival.is_some_and(|arrival| arrival.local.ip().to_canonical() == address)
-            });
-        if !named {
-            return Err(Refusal::OtherHost);
-        }
-        // Somebody else may end TLS for us under the public name.
-        let at_public =
-            |public: &Public| authority.port_u16().unwrap_or(public.port) == public.port;
-        let secure = tls || public.is_some_and(|public| public.https && at_public(public));
+        let zone = self.zone(&host, arrival).ok_or(Refusal::OtherHost)?;
+        // Somebody else may end TLS for us under the public name, and under those of instances.
+        let at_public = |public: &&Address| {
+            let by_public = match &zone {
+                Zone::Own { .. } => public.host == host,
+                Zone::Lent { local, .. } => !local,
+            };
+            by_public && authority.port_u16().unwrap_or(public.port) == public.port
+        };
+        let public = self.public.as_ref().filter(at_public);
+        let secure = tls || public.is_some_and(|public| public.https);
         let port = authority.port_u16().unwrap_or(if secure { 443 } else { 80 });
-        Ok(Site { authority: authority.as_str().to_ascii_lowercase(), port, secure })
+        Ok(Site { authority: authority.as_str().to_ascii_lowercase(), port, secure, zone })
+    }
+
+    fn zone(&self, host: &str, arrival: Option<&Arrival>) -> Option<Zone> {
+        let lent =
+            |below: &str| host.strip_suffix(below)?.strip_suffix('.').filter(|l| is_label(l));
+        if let Some(label) = lent("localhost") {
+            return Some(Zone::Lent { label: label.to_owned(), local: true });
+        }
+        if let Some(label) = self.domain.as_deref().and_then(lent) {
+            return Some(Zone::Lent { label: label.to_owned(), local: false });
+        }
+        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok();
+        let loopback = is_loopback(host);
+        let named = loopback
+            || self.public.as_ref().is_some_and(|public| public.host == host)
+            || self.others.iter().any(|other| other == host)
+            || address.is_some_and(|address| {
+                arrival.is_some_and(|arrival| arrival.local.ip().to_canonical() == address)
+            });
+        named.then_some(Zone::Own { loopback })
+    }
+
+    /// The origin of an instance, as whoever came to `site` reaches it; none where no name leads
+    /// there.
+    pub(crate) fn lent_origin(&self, site: &Site, label: &str) -> Option<String> {
+        match (&site.zone, &self.domain) {
+            (Zone::Own { loopback: true }, _) => Some(site.beside(&format!("{label}.localhost"))),
+            (Zone::Own { loopback: false }, Some(domain)) => {
+                Some(site.beside(&format!("{label}.{domain}")))
+            }
+            (Zone::Own { loopback: false }, None) | (Zone::Lent { .. }, _) => None,
+        }
+    }
+
+    /// Our own origin, as whoever came to an instance's reaches it.
+    pub(crate) fn own_origin(&self, site: &Site) -> String {
+        let addresses = [self.public.as_ref(), self.listener.as_ref()];
+        let is_local = matches!(site.zone, Zone::Lent { local: true, .. });
+        match self.public.as_ref().filter(|_| !is_local) {
+            Some(public) => public.origin(),
+            None => {
+                let host = addresses.iter().flatten().find(|address| is_loopback(&address.host));
+                site.beside(host.map_or("localhost", |address| address.host.as_str()))
+            }
+        }
     }
 }
 
-impl Public {
+impl Address {
     fn parse(url: &str) -> Option<Self> {
         let uri: Uri = url.parse().ok()?;
         let https = *uri.scheme()? == Scheme::HTTPS;
@@ -109,9 +160,13 @@ impl Public {
         let host = uri.host()?.to_ascii_lowercase();
         (!host.is_empty()).then_some(Self { host, port, https })
     }
+
+    fn origin(&self) -> String {
+        origin_of(&self.host, self.port, self.https)
+    }
 }
 
-/// What the browser's address bar shows of us.
+/// What the browser's address bar shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Site {
     /// Host and port as in the request.
@@ -119,6 +174,46 @@ pub(crate) struct Site {
     pub port: u16,
     /// Whether the browser talks TLS.
     pub secure: bool,
+    pub zone: Zone,
+}
+
+/// Whose site it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Zone {
+    /// Ours; `loopback` by a name that every machine has for itself.
+    Own { loopback: bool },
+    /// An instance's, by the label before our domain; `local` below `localhost`.
+    Lent { label: String, local: bool },
+}
+
+impl Site {
+    pub(crate) fn origin(&self) -> String {
+        format!("{}://{}", if self.secure { "https" } else { "http" }, self.authority)
+    }
+
+    /// The origin of another host that is reached in the same way.
+    fn beside(&self, host: &str) -> String {
+        origin_of(host, self.port, self.secure)
+    }
+}
+
+fn origin_of(host: &str, port: u16, secure: bool) -> String {
+    let scheme = if secure { "https" } else { "http" };
+    let usual = if secure { 443 } else { 80 };
+    if port == usual { format!("{scheme}://{host}") } else { format!("{scheme}://{host}:{port}") }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+fn is_label(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&text.len())
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
 }
 
 /// Where a request comes from.
@@ -163,16 +258,43 @@ pub(crate) fn sender(parts: &Parts, site: &Site) -> Result<Sender, Refusal> {
     Ok(if looks || parts.method == Method::OPTIONS { Sender::Ours } else { Sender::Unsaid })
 }
 
-/// A window of its own shows the answer: neither a script, nor a frame, nor an image asks. What
-/// instances serve has our origin and could otherwise read our pages.
+/// Who asks at an instance's origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Approach {
+    /// Somebody opens a page in a window of its own, from wherever.
+    Visit,
+    /// A page of this very origin.
+    OwnPage,
+    /// A page of another origin, or nobody says who. Cookies prove nothing here.
+    Unproven,
+}
+
+/// Everything but a plain visit must come from the instance's own pages, and browsers say so.
+pub(crate) fn approach(parts: &Parts, site: &Site) -> Result<Approach, Refusal> {
+    if matches!(parts.method, Method::CONNECT | Method::TRACE) {
+        return Err(Refusal::Method);
+    }
+    let headers = &parts.headers;
+    let looks = matches!(parts.method, Method::GET | Method::HEAD);
+    let says = headers.contains_key(SEC_FETCH_MODE) && headers.contains_key(SEC_FETCH_DEST);
+    if looks && says && is_visit(headers) && !headers.contains_key(UPGRADE) {
+        return Ok(Approach::Visit);
+    }
+    let (relations, origins) = (headers.get_all(SEC_FETCH_SITE), headers.get_all(ORIGIN));
+    let proven = relations.iter().next().is_some() || origins.iter().next().is_some();
+    let own = relations.iter().all(|relation| relation == "same-origin")
+        && origins.iter().all(|one| one.to_str().is_ok_and(|origin| is_own(origin, site)));
+    Ok(if proven && own { Approach::OwnPage } else { Approach::Unproven })
+}
+
+/// A window of its own shows the answer: neither a script, nor a frame, nor an image asks.
 pub(crate) fn is_visit(headers: &HeaderMap) -> bool {
     let says = |name, value| headers.get_all(name).iter().all(|given| given == value);
     says(SEC_FETCH_MODE, "navigate") && says(SEC_FETCH_DEST, "document")
 }
 
 fn is_own(origin: &str, site: &Site) -> bool {
-    let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-    authority.is_some_and(|authority| authority.eq_ignore_ascii_case(&site.authority))
+    origin.eq_ignore_ascii_case(&site.origin())
 }
 
 /// The one host that the request is for.

@@ -1,8 +1,8 @@
 //! Own pages: plain HTML, escaped, without scripts, and without anything from elsewhere.
 //!
-//! What instances serve stands on the same origin. So that none of it can look into these pages or
-//! press their buttons, they cannot be framed, and a window that shows one has no tie to a window
-//! that shows something else (`Cross-Origin-Opener-Policy`).
+//! So that no other page can look into these or press their buttons, they cannot be framed, and a
+//! window that shows one has no tie to a window that shows something else
+//! (`Cross-Origin-Opener-Policy`).
 
 use std::sync::LazyLock;
 

@@ -105,6 +105,12 @@ impl Sessions {
         Some(kept.session.clone())
     }
 
+    /// Whether the session goes on, without using it.
+    pub(crate) fn is_open(&self, id: &Digest) -> bool {
+        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.get(id).is_some_and(|kept| kept.is_good(Instant::now()))
+    }
+
     pub(crate) fn close(&self, session: &Session) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&session.id);
     }
@@ -141,6 +147,7 @@ mod tests {
         assert!(sessions.find(unused.reveal()).is_none());
         assert!(!open.ended.is_cancelled());
         tokio::time::advance(LIFE.checked_sub(lived).unwrap()).await;
+        assert!(!sessions.is_open(&open.id));
         assert!(sessions.find(used.reveal()).is_none());
         assert!(open.ended.is_cancelled(), "what is open for it ends with it");
     }

@@ -50,6 +50,7 @@ lookBack: 2h
 namespaceSelector: { matchLabels: { lab: "yes" } }
 onUndeliverable: ProceedAfter(72h)
 publicURL: https://labs.example.org
+gateway: { domain: apps.example.net }
 allowedAddresses: [10.0.0.0/8, "::1"]
 trustedCAFile: /etc/sojourn/ca.pem
 submitImage: registry.example.org/sojourn:1
@@ -74,7 +75,7 @@ slackURL: { name: hooks, key: slack }
     // Every option there is, is in that text.
     let settings = effective(&data(text)).expect("all good");
     let settings: Vec<_> = settings.into_iter().filter(|s| s.key == "lab.yaml").collect();
-    assert_eq!(settings.len(), 32);
+    assert_eq!(settings.len(), 33);
     for setting in settings {
         assert_eq!(setting.origin, Origin::ConfigMap, "{}", setting.option);
     }
@@ -134,6 +135,34 @@ namespaceSelector: { matchExpressions: [{ key: a, operator: Maybe }] }
             "data[lab.yaml].namespaceSelector",
         ]
     );
+}
+
+/// A cookie reaches whatever is below the name that it was set for.
+#[test]
+fn instances_are_neither_above_nor_below_our_own_name() {
+    let with = |url: &str, domain: &str| {
+        lab(&format!("publicURL: {url}\ngateway: {{ domain: \"{domain}\" }}"))
+    };
+    let ours = "https://labs.example.org:8443/x";
+    for domain in ["apps.example.org", "apps.example.net", "xlabs.example.org"] {
+        assert!(with(ours, domain).is_ok(), "{domain}");
+    }
+    for domain in ["labs.example.org", "example.org", "org", "apps.labs.example.org"] {
+        let found = with(ours, domain).unwrap_err();
+        assert!(found[0].starts_with("data[lab.yaml].gateway.domain: must be"), "{found:?}");
+    }
+    let long = format!("{}.net", ["a".repeat(62).as_str(); 3].join("."));
+    for domain in
+        ["net", "Apps.example.net", "a..net", ".net", "a b.net", "10.0.0.1", "x.localhost", &long]
+    {
+        let found = with(ours, domain).unwrap_err();
+        assert!(found.iter().any(|one| one.contains("a DNS name")), "{domain}: {found:?}");
+    }
+    for url in ["http://labs.example.org", "null"] {
+        let found = with(url, "apps.example.net").unwrap_err();
+        assert!(found[0].contains("needs a publicURL that begins with https://"), "{found:?}");
+    }
+    assert!(lab("gateway: { domian: apps.example.net }").unwrap_err()[0].contains("domian"));
 }
 
 #[test]

@@ -16,6 +16,8 @@ use crate::problem::{Problem, Report};
 
 /// More warnings than this are no help to anybody.
 pub const MOST_ALERTS: u32 = 100;
+/// A label of 63 letters and a dot stand before it.
+const LONGEST_DOMAIN: usize = 253 - 64;
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
 /// Everything that can be set for the whole family.
@@ -76,6 +78,7 @@ pub struct LabConfig {
     /// Where people reach the web listener, for links in mails.
     #[serde(rename = "publicURL")]
     pub public_url: Option<String>,
+    pub gateway: GatewayConfig,
     /// Addresses, besides public ones, that status checks and submissions may connect to.
     pub allowed_addresses: Vec<String>,
     /// Authorities, besides the system's, that status checks and submissions trust.
@@ -85,6 +88,14 @@ pub struct LabConfig {
     pub submit_image: Option<String>,
     pub ingress_class_name: Option<String>,
     pub ingress_host: Option<String>,
+}
+
+/// How instances are reached through the gateway.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct GatewayConfig {
+    /// Every environment has an origin of its own below this name.
+    pub domain: Option<String>,
 }
 
 /// Requests by service and by who counted them: a counter that begins anew must not hide in a sum.
@@ -134,6 +145,7 @@ impl Default for LabConfig {
             look_back: SignedDuration::from_hours(6),
             namespace_selector: LabelSelector::default(),
             public_url: None,
+            gateway: GatewayConfig::default(),
             allowed_addresses: Vec::new(),
             trusted_ca_file: None,
             submit_image: None,
@@ -208,6 +220,9 @@ impl LabConfig {
         for (option, url) in urls {
             let _ = url.as_ref().map(|url| report.take(option, URL.check(url)));
         }
+        if let Some(domain) = &self.gateway.domain {
+            self.check_domain(domain, report);
+        }
         let files = [
             ("mailTemplateDir", &self.mail_template_dir),
             ("mailConfigDir", &self.mail_config_dir),
@@ -245,6 +260,29 @@ impl LabConfig {
         }
     }
 
+    /// The name below which instances are. Cookies reach whatever is below the name that set them,
+    /// so it has nothing to do with our own.
+    fn check_domain(&self, domain: &str, report: &mut Report) {
+        const OPTION: &str = "gateway.domain";
+        let is_name = domain.split('.').all(|label| NAMESPACE.check(label).is_ok())
+            && domain.contains('.')
+            && domain.parse::<IpAddr>().is_err();
+        if !is_name || domain.len() > LONGEST_DOMAIN || is_at_or_below(domain, "localhost") {
+            let words = "must be a DNS name of at least two labels, such as apps.example.net";
+            report.note(OPTION, words);
+        }
+        let public = self.public_url.as_deref().and_then(|url| url.strip_prefix("https://"));
+        let Some(public) = public else {
+            return report.note(OPTION, "needs a publicURL that begins with https://");
+        };
+        let host = public.split(['/', ':', '?', '#']).next().unwrap_or_default();
+        let host = host.to_ascii_lowercase();
+        if is_at_or_below(&host, domain) || is_at_or_below(domain, &host) {
+            let words = format!("must be neither above nor below publicURL's host {host}");
+            report.note(OPTION, words);
+        }
+    }
+
     /// One half of a source's queries is no use without the other.
     fn check_queries(&self, report: &mut Report) {
         let pairs = [
@@ -266,6 +304,10 @@ impl LabConfig {
             }
         }
     }
+}
+
+fn is_at_or_below(name: &str, other: &str) -> bool {
+    name.strip_suffix(other).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
 fn is_range(text: &str) -> bool {

@@ -184,7 +184,7 @@ impl Acting {
     async fn start(replica: &Replica, client: Client) -> Result<Self, Failure> {
         let Replica { args, config, metrics, .. } = replica;
         let entrance = match args.web {
-            Some(address) => Some(Entrance::bind(address, own_tls(address)?).await?),
+            Some(address) => Some(Entrance::bind(address, web_tls(args, address)?).await?),
             None => None,
         };
         let settings = Settings {
@@ -296,7 +296,23 @@ pub(super) fn self_signed(names: Vec<String>) -> anyhow::Result<(String, String)
     Ok((certificate.pem(), key.serialize_pem()))
 }
 
-fn own_tls(address: SocketAddr) -> Result<Option<Arc<rustls::ServerConfig>>, Failure> {
+/// TLS with the given certificate; without one, with one of our own making, and on loopback none.
+fn web_tls(
+    args: &args::Operator,
+    address: SocketAddr,
+) -> Result<Option<Arc<rustls::ServerConfig>>, Failure> {
+    if let (Some(certificate), Some(key)) = (&args.web_tls_cert, &args.web_tls_key) {
+        let read = |path: &Path| {
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+        };
+        return read(certificate)
+            .and_then(|certificate| people::tls(&certificate, &read(key)?))
+            .map(Some)
+            .map_err(|error| {
+                let advice = "Give both as PEM: --web-tls-cert FILE --web-tls-key FILE.";
+                Failure::new(Exit::Usage, error, advice)
+            });
+    }
     if address.ip().to_canonical().is_loopback() {
         return Ok(None);
     }

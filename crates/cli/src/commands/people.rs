@@ -14,11 +14,11 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use sojourn_core::activity::Source;
-use sojourn_operator::gateway::{self, Bounds, Gateway, Reporting, User, Visitor};
+use sojourn_operator::gateway::{self, Bounds, Gateway, Reporting, User, Visitor, Ways};
 use sojourn_operator::lab::Started;
 use sojourn_web::{
-    Bound, Caller, Clients, Credentials, Door, ListenError, Listener, Mounted, RESERVED_COOKIES,
-    Serving, Settings, SignIn,
+    Bound, Caller, Clients, Credentials, Door, Lent, ListenError, Listener, Mounted,
+    RESERVED_COOKIES, Serving, Settings, SignIn,
 };
 
 use crate::exit::{Exit, Failure};
@@ -54,8 +54,13 @@ impl Entrance {
         superuser: Option<Credentials>,
     ) -> Result<People, Failure> {
         let url = self.url();
-        let public_url = started.public_url();
-        let settings = Settings { public_url, names: Vec::new(), superuser };
+        let settings = Settings {
+            public_url: started.public_url(),
+            names: Vec::new(),
+            domain: started.gateway_domain(),
+            listener_url: Some(url.clone()),
+            superuser,
+        };
         let door = Door::new(&settings, clients, client.clone()).map_err(|error| {
             Failure::new(Exit::Usage, error, "Mend publicURL in the configuration.")
         })?;
@@ -76,7 +81,12 @@ impl Entrance {
         let minting = Router::new()
             .route("/open", post(mint))
             .with_state((door.sign_in().clone(), url.clone()));
-        let mounted = Mounted { signed_in: gateway.router(), by_token: minting, open };
+        let places = gateway.clone();
+        let lent = Lent {
+            router: gateway.lent_router(),
+            place: Some(Arc::new(move |label| places.place(label))),
+        };
+        let mounted = Mounted { signed_in: gateway.router(), by_token: minting, open, lent };
         let serving = self.bound.serve(door.router(mounted));
         Ok(People { serving, gateway, door, url })
     }
@@ -115,8 +125,28 @@ fn visitor(caller: &Caller) -> Visitor {
         uid: identity.uid.clone(),
         extra: identity.extra.clone(),
     };
-    let (id, secure, ended) = (identity.fingerprint(), caller.secure, caller.clone());
-    Visitor { id, user, secure, ended: Arc::new(move || ended.ended()) }
+    let ended = caller.clone();
+    Visitor {
+        id: identity.fingerprint(),
+        user,
+        secure: caller.is_secure(),
+        ended: Arc::new(move || ended.ended()),
+        label: caller.label.clone(),
+        ways: Arc::new(CallerWays(caller.clone())),
+    }
+}
+
+/// The ways between our origin and those of instances, as the door knows them.
+struct CallerWays(Caller);
+
+impl Ways for CallerWays {
+    fn lent(&self, label: &str, path: &str) -> Option<String> {
+        self.0.lent_address(label, path)
+    }
+
+    fn own(&self, path: &str) -> String {
+        self.0.own_address(path)
+    }
 }
 
 /// Gives whoever shows a good token a link for their browser; a session gets none.

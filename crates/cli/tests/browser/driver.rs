@@ -166,6 +166,21 @@ impl Browser {
         .await;
     }
 
+    /// The window that is in front.
+    pub(crate) async fn window(&self) -> String {
+        self.get("/window").await.as_str().expect("a handle").to_owned()
+    }
+
+    /// One more, behind the others.
+    pub(crate) async fn new_window(&self) -> String {
+        let made = self.post("/window/new", &json!({"type": "tab"})).await;
+        made["handle"].as_str().expect("a handle").to_owned()
+    }
+
+    pub(crate) async fn switch_to(&self, window: &str) {
+        self.post("/window", &json!({"handle": window})).await;
+    }
+
     pub(crate) async fn cookies(&self) -> Vec<Value> {
         self.get("/cookie").await.as_array().expect("a list").clone()
     }

@@ -13,7 +13,7 @@ use crate::wait::{PATIENCE, eventually};
 
 /// What the instance runs: a page that shows which headers it was asked with, and talks over a
 /// WebSocket. It serves once the gate is opened.
-const PROGRAM: &str = include_str!("program.py");
+pub(crate) const PROGRAM: &str = include_str!("program.py");
 
 /// Keeps an instance from starting until it is let go on.
 struct Gate(TcpListener);
@@ -73,7 +73,10 @@ async fn a_stopped_instance_is_woken_and_its_waiting_page_turns_into_it() {
     })
     .await;
     assert_eq!(shown, "echo of hello", "over a WebSocket");
-    assert_eq!(browser.run("return location.href").await, address);
+    let there = browser.run("return location.href").await;
+    let there = there.as_str().expect("an address").to_owned();
+    assert!(there.starts_with("http://web-ada-"), "it has an origin of its own: {there}");
+    assert!(there.ends_with(&format!(".localhost:{}/", stage.port())), "at its root: {there}");
     assert_eq!(browser.run("return history.length").await, before, "Back leads past the waiting");
     let complaints = page::complaints(&browser).await;
     assert!(complaints.is_empty(), "{complaints:?}");
@@ -84,10 +87,18 @@ async fn a_stopped_instance_is_woken_and_its_waiting_page_turns_into_it() {
     browser.open(&address).await;
     let headers = browser.run("return JSON.parse(document.querySelector('#headers').textContent)");
     let headers = headers.await;
-    assert_eq!(headers["cookie"], "own=instance", "{headers}");
+    assert_eq!(headers["cookie"], "own=instance; tossed=1", "{headers}");
     assert_nothing_of_ours(&headers);
+    assert_eq!(browser.run("return location.href").await, there);
+    assert_eq!(browser.run("return document.cookie").await, "own=instance; tossed=1");
     let cookies = browser.cookies().await;
-    assert_eq!(cookies.len(), 2, "ours and its own: {cookies:?}");
+    let entry = cookies.iter().find(|one| one["name"] == format!("sojourn-entry-{}", stage.port()));
+    let entry = entry.unwrap_or_else(|| panic!("{cookies:?}"));
+    assert_eq!(
+        (&entry["httpOnly"], &entry["sameSite"], &entry["path"]),
+        (&json!(true), &json!("Lax"), &json!("/"))
+    );
+    assert_eq!(cookies.len(), 3, "the one of the way in, and its own: {cookies:?}");
     browser.open(&stage.at("/")).await;
     assert_eq!(browser.cookies().await.len(), 1, "its own stays with it");
     browser.close().await;

@@ -16,6 +16,7 @@ mod driver;
 mod folder;
 mod foreign;
 mod gateway;
+mod isolation;
 mod link;
 #[path = "../lab/objects.rs"]
 #[allow(dead_code, reason = "the tests of the lab, whose it is, use all of it")]

@@ -1,5 +1,6 @@
 """What the instances of the browser's tests run: a page that shows which headers it was asked with
-and says hello over a WebSocket. Everything is of Python's own library.
+and says hello over a WebSocket. At /seen it tells what it was asked for, at /sw.js it has a service
+worker that answers everything itself. Everything is of Python's own library.
 """
 
 import asyncio
@@ -18,6 +19,11 @@ const socket = new WebSocket(new URL("talk", location.href.replace("http", "ws")
 socket.onopen = () => socket.send("hello");
 socket.onmessage = (said) => { window.echo = said.data; };
 </script></body></html>"""
+
+WORKER = b"""self.addEventListener("install", () => self.skipWaiting());
+self.addEventListener("activate", (event) => event.waitUntil(clients.claim()));
+self.addEventListener("fetch", (event) => event.respondWith(new Response("from the worker")));"""
+SEEN = []
 
 
 async def talk(reader, writer, key):
@@ -38,6 +44,14 @@ async def talk(reader, writer, key):
         await writer.drain()
 
 
+def answer(writer, kind, body):
+    writer.write(
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: " + kind.encode() + b"\r\n"
+        b"Set-Cookie: own=instance; Path=/\r\nSet-Cookie: tossed=1; Domain=localhost; Path=/\r\n"
+        b"Content-Length: " + str(len(body)).encode() + b"\r\n\r\n" + body
+    )
+
+
 async def serve(reader, writer):
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
@@ -45,13 +59,16 @@ async def serve(reader, writer):
         for line in filter(None, head[1:]):
             name, value = line.split(":", 1)
             headers[name.strip().lower()] = value.strip()
+        method, path, _ = head[0].split(" ", 2)
+        if path == "/seen":
+            return answer(writer, "application/json", json.dumps(SEEN).encode())
+        if path != "/healthz":
+            SEEN.append(method + " " + path)
+        if path == "/sw.js":
+            return answer(writer, "text/javascript", WORKER)
         if headers.get("upgrade", "").lower() == "websocket":
             return await talk(reader, writer, headers["sec-websocket-key"])
-        body = (PAGE % html.escape(json.dumps(headers))).encode()
-        writer.write(
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nConnection: close\r\n"
-            b"Set-Cookie: own=instance; Path=/\r\nContent-Length: " + str(len(body)).encode() + b"\r\n\r\n" + body
-        )
+        answer(writer, "text/html; charset=utf-8", (PAGE % html.escape(json.dumps(headers))).encode())
         await writer.drain()
     except (asyncio.IncompleteReadError, ConnectionError):
         pass
@@ -64,6 +81,7 @@ async def main():
     await server.serve_forever()
 
 
-with socket.create_connection(("127.0.0.1", int(os.environ["GATE"]))) as gate:
-    gate.recv(1)
+if "GATE" in os.environ:
+    with socket.create_connection(("127.0.0.1", int(os.environ["GATE"]))) as gate:
+        gate.recv(1)
 asyncio.run(main())

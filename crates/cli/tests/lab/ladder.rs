@@ -70,12 +70,15 @@ async fn use_it(stage: &Stage, person: &Person, ready: &Value, visitor: &mut Vis
     assert_ne!(refused.status, StatusCode::OK, "nobody comes in without signing in: {refused:?}");
     let first = visitor.open(&access).await;
     assert_eq!(first.status, StatusCode::OK, "{first:?}");
+    let origin = first.address.as_str();
+    assert!(origin.starts_with("http://web-climber-"), "it has an origin of its own: {origin}");
+    assert!(origin.ends_with(&format!(".localhost:{}/", stage.web.port())), "{origin}");
     let second = visitor.open(&format!("{access}deeper?x=1")).await.json();
     assert_eq!((&second["path"], &second["visits"]), (&json!("/deeper?x=1"), &json!(2)));
     // Our session stays ours, and the instance's cookie stays its own.
     assert_eq!(second["headers"]["cookie"], "own=instance", "{second}");
     assert!(second["headers"]["authorization"].is_null());
-    let mut socket = visitor.web_socket(&format!("{access}ws")).await;
+    let mut socket = visitor.web_socket(&format!("{origin}ws")).await;
     assert_eq!(socket.ask("hello").await, "hello");
     let what = "the gateway's visits are activity";
     let used = stage.objects.until(&person.instance, what, |instance| {

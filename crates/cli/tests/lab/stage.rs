@@ -126,9 +126,10 @@ impl Stage {
     /// A link that signs somebody in, once: the one that was printed at the start, or one that was
     /// asked for.
     pub(crate) fn sign_in_link(&self) -> String {
-        match &self.cluster {
-            None => self.controllers.as_ref().expect("they run").field("sign in"),
-            Some(cluster) => {
+        match self.engine {
+            Engine::Embedded => self.controllers.as_ref().expect("they run").field("sign in"),
+            Engine::Real => {
+                let cluster = self.cluster.as_ref().expect("it has one");
                 let mut open = command(&["open", "--web", &format!("http://{}", self.web)]);
                 open.arg("--kubeconfig").arg(&cluster.person_kubeconfig);
                 good(Running::start(open).ended()).trim().to_owned()

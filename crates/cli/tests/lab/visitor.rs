@@ -28,6 +28,8 @@ pub(crate) struct Page {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
+    /// Where it was found in the end.
+    pub(crate) address: String,
 }
 
 impl Page {
@@ -60,12 +62,14 @@ pub(crate) struct Form {
 
 #[derive(Debug)]
 struct Cookie {
+    /// Host and port, although browsers tell no ports apart: what is ours must not depend on it.
+    host: String,
     name: String,
     value: String,
     path: String,
 }
 
-/// A visitor of one site.
+/// A visitor of one listener, under whatever names it has.
 #[derive(Debug)]
 pub(crate) struct Visitor {
     site: SocketAddr,
@@ -117,7 +121,8 @@ impl Visitor {
             request = request.header(*name, *value);
         }
         let body = Full::new(Bytes::from(body.to_owned()));
-        self.send(request.body(body).expect("a request")).await
+        let host = self.host(address);
+        self.send(&host, request.body(body).expect("a request")).await
     }
 
     /// Signs in by a one-time link.
@@ -130,8 +135,14 @@ impl Visitor {
     }
 
     pub(crate) async fn web_socket(&self, address: &str) -> WebSocket {
-        let path = target(address);
-        WebSocket::open(self.site, &path, self.cookies_for(&path)).await
+        let (host, path) = (self.host(address), target(address));
+        WebSocket::open(self.site, &host, &path, self.cookies_for(&host, &path)).await
+    }
+
+    /// Host and port of an address, which are the listener's where it names none.
+    fn host(&self, address: &str) -> String {
+        let uri: Uri = address.parse().unwrap_or_else(|e| panic!("{address}: {e}"));
+        uri.authority().map_or_else(|| self.site.to_string(), ToString::to_string)
     }
 
     async fn follow(
@@ -143,6 +154,7 @@ impl Visitor {
     ) -> Page {
         let (mut method, mut address, mut form) = (method, address.to_owned(), form);
         let mut from = from;
+        let mut host = self.host(&address);
         for _ in 0..REDIRECTS {
             let mut request = Request::builder()
                 .method(method.clone())
@@ -154,44 +166,55 @@ impl Visitor {
             if form.is_some() {
                 request = request
                     .header("Content-Type", "application/x-www-form-urlencoded")
-                    .header("Origin", format!("http://{}", self.site));
+                    .header("Origin", format!("http://{host}"));
             }
             let body = Full::new(Bytes::from(form.take().unwrap_or_default()));
-            let page = self.send(request.body(body).expect("a request")).await;
+            let page = self.send(&host, request.body(body).expect("a request")).await;
             let Some(to) = page.headers.get(LOCATION).filter(|_| page.status.is_redirection())
             else {
                 return page;
             };
             address = to.to_str().expect("an address").to_owned();
-            (method, from) = (Method::GET, "same-origin");
+            if address.starts_with('/') {
+                address = format!("http://{host}{address}");
+            }
+            let next = self.host(&address);
+            // What was typed stays so; a page's own request does not.
+            from = match from {
+                "none" => "none",
+                "same-origin" if next == host => "same-origin",
+                _ => "cross-site",
+            };
+            (method, host) = (Method::GET, next);
         }
         panic!("more than {REDIRECTS} redirects, the last to {address}");
     }
 
-    async fn send(&mut self, mut request: Request<Full<Bytes>>) -> Page {
+    async fn send(&mut self, host: &str, mut request: Request<Full<Bytes>>) -> Page {
         let path = request.uri().path().to_owned();
-        if let Some(cookies) = self.cookies_for(&path) {
+        if let Some(cookies) = self.cookies_for(host, &path) {
             request.headers_mut().insert(COOKIE, cookies.parse().expect("cookies"));
         }
         if !request.headers().contains_key(HOST) {
-            let host = self.site.to_string().parse().expect("a host");
-            request.headers_mut().insert(HOST, host);
+            request.headers_mut().insert(HOST, host.parse().expect("a host"));
         }
+        let address = format!("http://{host}{}", request.uri());
         let page = tokio::time::timeout(PATIENCE, exchange(self.site, request)).await;
         let page = page.unwrap_or_else(|_| panic!("no answer to {path}"));
         for set in page.headers.get_all(SET_COOKIE) {
-            self.keep(set.to_str().expect("text"), &path);
+            self.keep(set.to_str().expect("text"), host, &path);
         }
-        page
+        Page { address, ..page }
     }
 
-    fn cookies_for(&self, path: &str) -> Option<String> {
-        let fitting = self.cookies.iter().filter(|cookie| fits(path, &cookie.path));
+    fn cookies_for(&self, host: &str, path: &str) -> Option<String> {
+        let fitting =
+            self.cookies.iter().filter(|cookie| cookie.host == host && fits(path, &cookie.path));
         let sent: Vec<_> = fitting.map(|c| format!("{}={}", c.name, c.value)).collect();
         (!sent.is_empty()).then(|| sent.join("; "))
     }
 
-    fn keep(&mut self, set: &str, requested: &str) {
+    fn keep(&mut self, set: &str, host: &str, requested: &str) {
         let mut parts = set.split(';').map(str::trim);
         let (name, value) = parts.next().and_then(|first| first.split_once('=')).expect("a cookie");
         let folder = requested.rsplit_once('/').map_or("/", |(folder, _)| folder);
@@ -208,9 +231,10 @@ impl Visitor {
                 _ => {}
             }
         }
-        self.cookies.retain(|known| known.name != name || known.path != path);
+        let (host, name) = (host.to_owned(), name.to_owned());
+        self.cookies.retain(|known| known.host != host || known.name != name || known.path != path);
         if !is_gone {
-            self.cookies.push(Cookie { name: name.to_owned(), value: value.to_owned(), path });
+            self.cookies.push(Cookie { host, name, value: value.to_owned(), path });
         }
     }
 }
@@ -239,7 +263,7 @@ async fn exchange(site: SocketAddr, request: Request<Full<Bytes>>) -> Page {
 async fn try_exchange(site: SocketAddr, request: Request<Full<Bytes>>) -> Result<Page, String> {
     let (head, body) = raw(site, request).await?;
     let text = String::from_utf8_lossy(&body).into_owned();
-    Ok(Page { status: head.status, headers: head.headers, text })
+    Ok(Page { status: head.status, headers: head.headers, text, address: String::new() })
 }
 
 /// One request over a connection of its own, and whatever comes back.
@@ -310,6 +334,7 @@ fn a_form_is_read_as_a_browser_reads_it() {
             <input type="hidden" name="token" value="x&#x2f;y &quot;z&quot;">
             <button name="act" value="keep">Keep</button></form>"#
             .to_owned(),
+        address: String::new(),
     };
     let form = page.form();
     assert_eq!(form.action.as_deref(), Some("/a?b=1&c=2"));
@@ -319,12 +344,13 @@ fn a_form_is_read_as_a_browser_reads_it() {
 #[test]
 fn cookies_stay_where_they_belong() {
     let mut visitor = Visitor::of(([127, 0, 0, 1], 1).into());
-    visitor.keep("session=1; Path=/; HttpOnly", "/sign-in/x");
-    visitor.keep("own=2; Path=/access/ns/a", "/access/ns/a/env/");
-    assert_eq!(visitor.cookies_for("/access/ns/a/env/").as_deref(), Some("session=1; own=2"));
-    assert_eq!(visitor.cookies_for("/access/ns/ab/").as_deref(), Some("session=1"));
-    visitor.keep("session=; Path=/; Max-Age=0", "/sign-out");
-    assert_eq!(visitor.cookies_for("/"), None);
+    visitor.keep("session=1; Path=/; HttpOnly", "ours", "/sign-in/x");
+    visitor.keep("own=2; Path=/a", "ours", "/a/env/");
+    assert_eq!(visitor.cookies_for("ours", "/a/env/").as_deref(), Some("session=1; own=2"));
+    assert_eq!(visitor.cookies_for("ours", "/ab/").as_deref(), Some("session=1"));
+    assert_eq!(visitor.cookies_for("another", "/a/env/"), None);
+    visitor.keep("session=; Path=/; Max-Age=0", "ours", "/sign-out");
+    assert_eq!(visitor.cookies_for("ours", "/"), None);
 }
 
 /// With the very program that instances run.
@@ -340,7 +366,7 @@ async fn a_visitor_is_heard_by_the_program() {
     let first = visitor.open("/a/b?c=d").await.json();
     assert_eq!((&first["path"], &first["visits"]), (&"/a/b?c=d".into(), &1.into()));
     assert!(first["headers"]["cookie"].is_null());
-    let second = visitor.open("http://somewhere/a").await.json();
+    let second = visitor.open("/a").await.json();
     assert_eq!(
         (&second["headers"]["cookie"], &second["visits"]),
         (&"own=instance".into(), &2.into())

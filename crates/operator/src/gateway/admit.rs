@@ -31,6 +31,19 @@ pub struct Visitor {
     /// Whether the visitor's browser talks TLS.
     pub secure: bool,
     pub ended: Ended,
+    /// Of the environment at whose origin they are; at ours there is none.
+    pub label: Option<String>,
+    pub ways: Arc<dyn Ways>,
+}
+
+/// The ways between our origin and those of environments, for one visitor.
+pub trait Ways: Send + Sync {
+    /// From our origin to the environment with this label: the address, for one use. None where no
+    /// name leads there.
+    fn lent(&self, label: &str, path: &str) -> Option<String>;
+
+    /// From an environment's origin to ours.
+    fn own(&self, path: &str) -> String;
 }
 
 /// A user as the API's access rules know them.

@@ -33,6 +33,12 @@ pub enum Backend {
 pub trait Backends: Send + Sync {
     fn find(&self, key: &Key, environment: &str) -> Backend;
 
+    /// The label of the environment's origin, if there is such an instance.
+    fn label(&self, key: &Key, environment: &str) -> Option<String>;
+
+    /// The instance and the environment whose origin has this label.
+    fn labelled(&self, label: &str) -> Option<(Key, String)>;
+
     /// Ends when the answer of [`Backends::find`] may have become another one since this was
     /// called. It may end without reason.
     fn changed(&self, key: &Key) -> BoxFuture<'static, ()>;

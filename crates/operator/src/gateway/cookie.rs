@@ -1,7 +1,7 @@
 //! Cookies on their way between a browser and an instance.
 //!
-//! All instances share one jar with us. Ours go to no instance and are set by none; what an
-//! instance sets is sent back to it alone.
+//! Ours go to no instance and are set by none; what an instance sets is of its own host. Instances
+//! are siblings below one name: a cookie with a `Domain` would be sent to all of them.
 
 #[cfg(test)]
 mod tests;
@@ -9,11 +9,9 @@ mod tests;
 use http::HeaderMap;
 use http::header::{COOKIE, HeaderValue, SET_COOKIE};
 
-use super::place::Place;
-
-/// What an instance may say of a cookie besides its path. `Domain` is not among them.
-const ATTRIBUTES: [&str; 7] =
-    ["expires", "max-age", "secure", "httponly", "samesite", "partitioned", "priority"];
+/// What an instance may say of a cookie. `Domain` is not among them.
+const ATTRIBUTES: [&str; 8] =
+    ["path", "expires", "max-age", "secure", "httponly", "samesite", "partitioned", "priority"];
 
 /// Leaves the cookies of a request that are not ours.
 pub(crate) fn outbound(headers: &mut HeaderMap, reserved: &[&str]) {
@@ -32,12 +30,12 @@ pub(crate) fn outbound(headers: &mut HeaderMap, reserved: &[&str]) {
     }
 }
 
-/// Keeps an instance's cookies to its own paths and drops those that could be taken for ours.
-pub(crate) fn inbound(headers: &mut HeaderMap, place: &Place, reserved: &[&str]) {
+/// Keeps an instance's cookies to its own host and drops those that could be taken for ours.
+pub(crate) fn inbound(headers: &mut HeaderMap, reserved: &[&str]) {
     let kept: Vec<HeaderValue> = headers
         .get_all(SET_COOKIE)
         .iter()
-        .filter_map(|line| confined(std::str::from_utf8(line.as_bytes()).ok()?, place, reserved))
+        .filter_map(|line| confined(std::str::from_utf8(line.as_bytes()).ok()?, reserved))
         .filter_map(|line| HeaderValue::try_from(line).ok())
         .collect();
     headers.remove(SET_COOKIE);
@@ -46,47 +44,23 @@ pub(crate) fn inbound(headers: &mut HeaderMap, place: &Place, reserved: &[&str])
     }
 }
 
-fn confined(line: &str, place: &Place, reserved: &[&str]) -> Option<String> {
+fn confined(line: &str, reserved: &[&str]) -> Option<String> {
     let mut parts = line.split(';').map(str::trim);
     let pair = parts.next()?;
     let name = name_of(pair.as_bytes());
-    // A cookie without a name is sent as its bare value, which may look like one of ours. The
-    // prefix asks for the path that we take away.
-    let takes_host = starts_with_ignoring_case(name, "__Host-");
-    if name.is_empty() || !pair.contains('=') || takes_host || is_reserved(name, reserved) {
+    // A cookie without a name is sent as its bare value, which may look like one of ours.
+    if name.is_empty() || !pair.contains('=') || is_reserved(name, reserved) {
         return None;
     }
-    let mut path = None;
     let mut kept = pair.to_owned();
     for attribute in parts {
         let key = attribute.split('=').next().unwrap_or_default().trim().to_ascii_lowercase();
-        if key == "path" {
-            // The last one counts.
-            path = attribute.split_once('=').map(|(_, path)| path.trim());
-        } else if ATTRIBUTES.contains(&key.as_str()) {
+        if ATTRIBUTES.contains(&key.as_str()) {
             kept.push_str("; ");
             kept.push_str(attribute);
         }
     }
-    let path = path.filter(|path| path.starts_with('/'));
-    Some(format!("{kept}; Path={}", confined_path(path, place)))
-}
-
-fn confined_path(path: Option<&str>, place: &Place) -> String {
-    match path {
-        Some(path) if place.holds(path) => path.to_owned(),
-        Some(path) => format!("{}{path}", place.prefix),
-        // What a browser would take: the folder of what it asked for.
-        None => {
-            let rest = place.rest.split('?').next().unwrap_or_default();
-            let folder = rest.rsplit_once('/').map_or("", |(folder, _)| folder);
-            if folder.is_empty() {
-                format!("{}/", place.prefix)
-            } else {
-                format!("{}{folder}", place.prefix)
-            }
-        }
-    }
+    Some(kept)
 }
 
 fn name_of(pair: &[u8]) -> &[u8] {

@@ -107,8 +107,7 @@ impl Passage<'_> {
             return Ok(self.switch(response, visitor, address, driver));
         }
         let (mut parts, body) = response.into_parts();
-        let Self { place, journey, reserved_cookies, .. } = self;
-        header::inbound(&mut parts.headers, place, journey, address, reserved_cookies);
+        header::inbound(&mut parts.headers, self.journey, address, self.reserved_cookies);
         let held = (driver, self.permit);
         let body = Passing::new(body, self.pulse, self.bounds.idle, self.revoked, held);
         Ok(Response::from_parts(parts, Body::new(body)))
@@ -121,9 +120,8 @@ impl Passage<'_> {
         protocol: Option<&HeaderValue>,
     ) -> Result<Request, ForwardError> {
         let (Parts { method, uri, mut headers, .. }, body) = request.into_parts();
-        let path = if self.place.rest.is_empty() { "/" } else { &self.place.rest };
-        let target = uri.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
-        header::outbound(&mut headers, self.place, self.journey, self.reserved_cookies);
+        let target = self.place.own_path(uri.query());
+        header::outbound(&mut headers, self.journey, self.reserved_cookies);
         if let Some(protocol) = protocol {
             headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
             headers.insert(UPGRADE, protocol.clone());
@@ -150,8 +148,7 @@ impl Passage<'_> {
         let instance = hyper::upgrade::on(&mut response);
         let protocol = response.headers().get(UPGRADE).cloned();
         let (mut parts, _) = response.into_parts();
-        let Self { place, journey, reserved_cookies, .. } = self;
-        header::inbound(&mut parts.headers, place, journey, address, reserved_cookies);
+        header::inbound(&mut parts.headers, self.journey, address, self.reserved_cookies);
         parts.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         if let Some(protocol) = protocol {
             parts.headers.insert(UPGRADE, protocol);

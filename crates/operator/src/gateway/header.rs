@@ -13,7 +13,6 @@ use http::header::{
 
 use super::cookie;
 use super::location;
-use super::place::Place;
 
 /// What concerns one connection and not the message (RFC 9110, 7.6.1), and the proofs for proxies.
 const HOP_BY_HOP: [HeaderName; 9] = [
@@ -28,13 +27,11 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     header::PROXY_AUTHORIZATION,
 ];
 
-/// What speaks for the whole origin. It is ours, and no instance may change how browsers treat it:
-/// forget our cookies, watch our addresses, tie its windows to ours.
-const ORIGIN_WIDE: [HeaderName; 11] = [
+/// What reaches beyond the instance's own origin. `Clear-Site-Data` takes the cookies of the whole
+/// registrable domain, siblings' and perhaps ours; the others bind the host under every port, or send
+/// browsers and their reports elsewhere.
+const BEYOND_ORIGIN: [HeaderName; 8] = [
     HeaderName::from_static("clear-site-data"),
-    HeaderName::from_static("service-worker-allowed"),
-    HeaderName::from_static("cross-origin-opener-policy"),
-    HeaderName::from_static("origin-agent-cluster"),
     HeaderName::from_static("strict-transport-security"),
     HeaderName::from_static("public-key-pins"),
     HeaderName::from_static("expect-ct"),
@@ -54,12 +51,7 @@ pub(crate) struct Journey {
 }
 
 /// What is sent to the instance of a request's headers.
-pub(crate) fn outbound(
-    headers: &mut HeaderMap,
-    place: &Place,
-    journey: &Journey,
-    reserved_cookies: &[&str],
-) {
+pub(crate) fn outbound(headers: &mut HeaderMap, journey: &Journey, reserved_cookies: &[&str]) {
     let takes_trailers = headers
         .get_all(TE)
         .iter()
@@ -78,8 +70,6 @@ pub(crate) fn outbound(
     headers.insert("x-forwarded-host", journey.authority.clone());
     let scheme = if journey.secure { "https" } else { "http" };
     headers.insert("x-forwarded-proto", HeaderValue::from_static(scheme));
-    let prefix = HeaderValue::try_from(&place.prefix).expect("names are plain ASCII");
-    headers.insert("x-forwarded-prefix", prefix);
     if let Some(peer) = journey.peer {
         let peer = HeaderValue::try_from(peer.to_canonical().to_string());
         headers.insert("x-forwarded-for", peer.expect("an address is plain ASCII"));
@@ -95,23 +85,22 @@ pub(crate) fn outbound(
 /// What a browser gets of an answer's headers.
 pub(crate) fn inbound(
     headers: &mut HeaderMap,
-    place: &Place,
     journey: &Journey,
     address: SocketAddr,
     reserved_cookies: &[&str],
 ) {
     remove_hop_by_hop(headers);
-    for name in ORIGIN_WIDE {
+    for name in BEYOND_ORIGIN {
         headers.remove(name);
     }
-    cookie::inbound(headers, place, reserved_cookies);
+    cookie::inbound(headers, reserved_cookies);
     let address = address.to_string();
     let own = [journey.authority.to_str().unwrap_or_default(), address.as_str()];
     for name in [LOCATION, CONTENT_LOCATION] {
         let outward = headers
             .get(&name)
             .and_then(|value| std::str::from_utf8(value.as_bytes()).ok())
-            .and_then(|value| HeaderValue::try_from(location::outward(value, place, &own)).ok());
+            .and_then(|value| HeaderValue::try_from(location::outward(value, &own)).ok());
         if let Some(outward) = outward {
             headers.insert(name, outward);
         }

@@ -1,4 +1,5 @@
-//! The address of an environment: `/access/<namespace>/<instance>/<environment>/…`.
+//! The address of an environment at our origin: `/access/<namespace>/<instance>/<environment>/…`. At
+//! its own, the environment stands at the root.
 
 use sojourn_core::key::Key;
 
@@ -24,28 +25,26 @@ impl Place {
         let mut name = || segments.next().filter(|name| is_name(name));
         let (namespace, instance, environment) = (name()?, name()?, name()?);
         let rest = segments.next().map(|rest| format!("/{rest}")).unwrap_or_default();
-        Some(Self {
-            prefix: format!("/access/{namespace}/{instance}/{environment}"),
-            key: Key::new(namespace, instance),
-            environment: environment.to_owned(),
-            rest,
-        })
+        let key = Key::new(namespace, instance);
+        let prefix = prefix(&key, environment);
+        Some(Self { key, environment: environment.to_owned(), prefix, rest })
     }
 
-    /// Whether the path belongs to this environment.
-    pub(crate) fn holds(&self, path: &str) -> bool {
-        is_below(path, &self.prefix)
+    /// What was asked for at the environment's own origin.
+    pub(crate) fn at_root(key: Key, environment: String, path: &str) -> Self {
+        let prefix = prefix(&key, &environment);
+        Self { key, environment, prefix, rest: path.to_owned() }
     }
 
-    /// Whether the path belongs to this instance, whichever environment.
-    pub(crate) fn is_of_instance(&self, path: &str) -> bool {
-        is_below(path, &format!("/access/{}/{}", self.key.namespace, self.key.name))
-    }
-
-    /// The address that a browser opens, with the query of a request.
-    pub(crate) fn address(&self, query: Option<&str>) -> String {
+    /// The path at the environment's own origin, with the query of a request.
+    pub(crate) fn own_path(&self, query: Option<&str>) -> String {
         let rest = if self.rest.is_empty() { "/" } else { &self.rest };
-        with_query(format!("{}{rest}", self.prefix), query)
+        with_query(rest.to_owned(), query)
+    }
+
+    /// The address at our origin, with the query of a request.
+    pub(crate) fn address(&self, query: Option<&str>) -> String {
+        format!("{}{}", self.prefix, self.own_path(query))
     }
 
     /// The address at which a browser waits until it can open the other one.
@@ -63,9 +62,9 @@ fn with_query(path: String, query: Option<&str>) -> String {
     }
 }
 
-fn is_below(path: &str, prefix: &str) -> bool {
-    path.strip_prefix(prefix)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
+/// What the address at our origin begins with.
+pub(crate) fn prefix(key: &Key, environment: &str) -> String {
+    format!("/access/{}/{}/{environment}", key.namespace, key.name)
 }
 
 fn is_name(text: &str) -> bool {
@@ -119,13 +118,12 @@ mod tests {
     }
 
     #[test]
-    fn a_place_knows_its_own_paths() {
+    fn a_place_knows_its_addresses() {
         let place = Place::parse("/waiting", "/waiting/ns/lab/shell/x").unwrap();
-        assert!(place.holds("/access/ns/lab/shell") && place.holds("/access/ns/lab/shell?a"));
-        assert!(!place.holds("/access/ns/lab/shell2/") && !place.holds("/access/ns/lab/"));
-        assert!(place.is_of_instance("/access/ns/lab/other/"));
-        assert!(!place.is_of_instance("/access/ns/lab2/shell/"));
         assert_eq!(place.address(Some("a=b")), "/access/ns/lab/shell/x?a=b");
         assert_eq!(place.waiting_address(None), "/waiting/ns/lab/shell/x");
+        assert_eq!(place.own_path(Some("a=b")), "/x?a=b");
+        let root = Place::at_root(Key::new("ns", "lab"), "shell".to_owned(), "//x");
+        assert_eq!(root.address(None), "/access/ns/lab/shell//x");
     }
 }

@@ -111,13 +111,34 @@ impl Backends for Watching {
         }
     }
 
+    fn label(&self, key: &Key, environment: &str) -> Option<String> {
+        (key == &Key::new("ns", "lab")).then(|| format!("{environment}-lab-x"))
+    }
+
+    fn labelled(&self, label: &str) -> Option<(Key, String)> {
+        (label == "shell-lab-x").then(|| (Key::new("ns", "lab"), "shell".to_owned()))
+    }
+
     fn changed(&self, _: &Key) -> BoxFuture<'static, ()> {
         let mut changes = self.0.backend.subscribe();
         Box::pin(async move { drop(changes.changed().await) })
     }
 }
 
-/// A gateway that is served.
+/// The ways between the origins.
+struct Addresses;
+
+impl Ways for Addresses {
+    fn lent(&self, label: &str, path: &str) -> Option<String> {
+        (label == "shell-lab-x").then(|| format!("http://{label}.localhost:7080{path}"))
+    }
+
+    fn own(&self, path: &str) -> String {
+        format!("http://127.0.0.1:7080{path}")
+    }
+}
+
+/// A gateway that is served: our origin, and that of the environment.
 struct Served {
     world: Arc<World>,
     gateway: Gateway,
@@ -173,8 +194,14 @@ async fn served(backend: Backend, bounds: Bounds) -> Served {
     let signed_out = CancellationToken::new();
     let over = signed_out.clone();
     let ended: Ended = Arc::new(move || Box::pin(over.clone().cancelled_owned()));
-    let visitor = Visitor { id: "ada".to_owned(), user, secure: false, ended };
-    let router = gateway.router().layer(Extension(visitor));
+    let ways = Arc::new(Addresses);
+    let label = Some("shell-lab-x".to_owned());
+    let id = "ada".to_owned();
+    let there = Visitor { id, user, secure: false, ended, label, ways };
+    let ours = Visitor { label: None, ..there.clone() };
+    // The paths of our origin are none of the environment's here, so one listener does for both.
+    let lent = gateway.lent_router().layer(Extension(there));
+    let router = gateway.router().layer(Extension(ours)).fallback_service(lent);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
@@ -241,7 +268,7 @@ impl Served {
 
     async fn get(&self, path: &str, headers: &str) -> String {
         self.exchange(&format!(
-            "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:7080\r\nConnection: close\r\n{headers}\r\n"
+            "GET {path} HTTP/1.1\r\nHost: shell-lab-x.localhost:7080\r\nConnection: close\r\n{headers}\r\n"
         ))
         .await
     }

@@ -91,7 +91,8 @@ impl Lab {
         let wanted = Wanted {
             running: intent.running && !intent.deleting,
             environments: &environments,
-            ingress: self.world.ingress_served(),
+            // Behind the gateway an Ingress would lead past it, and onto one origin for all.
+            ingress: self.world.ingress_served() && !self.settings.gateway,
         };
         runtime::runtime(&wanted, &seen, now)
     }
@@ -231,7 +232,13 @@ impl Lab {
             self.keep_secret(&subject.key.namespace, &secret).await?;
         }
         let since = self.restarts.of(&self.child(subject, &environment.name)).since;
-        let pod = object::pod(instance, environment, report.as_ref(), since);
+        // Behind the gateway it has an origin of its own; an Ingress leads to a path.
+        let Key { namespace, name } = &subject.key;
+        let base_path = match self.settings.gateway {
+            true => "/".to_owned(),
+            false => access_path(namespace, name, &environment.name),
+        };
+        let pod = object::pod(instance, environment, &base_path, report.as_ref(), since);
         self.create(&subject.key.namespace, &pod, "create the Pod").await
     }
 

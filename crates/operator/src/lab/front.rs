@@ -10,7 +10,7 @@ use sojourn_core::key::Key;
 use super::Started;
 use super::wish::Wishes;
 use super::world::World;
-use crate::gateway::{Activity, Backend, Backends, Reports};
+use crate::gateway::{Activity, Backend, Backends, Reports, label};
 use crate::link::Act;
 
 impl Backends for World {
@@ -40,6 +40,31 @@ impl Backends for World {
             }
             _ => Backend::Starting { trouble: known.and_then(|one| one.message.clone()) },
         }
+    }
+
+    fn label(&self, key: &Key, environment: &str) -> Option<String> {
+        let instance = self.instances.get(key);
+        let Some(Ok(instance)) = instance.as_deref() else { return None };
+        let uid = instance.metadata.uid.as_deref()?;
+        Some(label::label(key, uid, environment))
+    }
+
+    fn labelled(&self, label: &str) -> Option<(Key, String)> {
+        let mut found = None;
+        for key in self.by_origin(label::hash_of(label)?) {
+            let instance = self.instances.get(&key);
+            let Some(Ok(instance)) = instance.as_deref() else { continue };
+            let environments = instance.status.iter().flat_map(|status| &status.environments);
+            for one in environments {
+                if self.label(&key, &one.name).as_deref() == Some(label)
+                    // Two with one label: nobody can say whose it is.
+                    && found.replace((key.clone(), one.name.clone())).is_some()
+                {
+                    return None;
+                }
+            }
+        }
+        found
     }
 
     fn changed(&self, _: &Key) -> BoxFuture<'static, ()> {

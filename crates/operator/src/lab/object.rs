@@ -54,7 +54,8 @@ pub(crate) fn secret_name(instance: &str, mark: &str) -> String {
     format!("{}-report-{mark}", instance.replace('.', "-"))
 }
 
-/// The path under which an environment is reached, through the gateway or an Ingress.
+/// The path under which an environment is reached: at our origin, which leads to the environment's
+/// own, or through an Ingress.
 pub(crate) fn access_path(namespace: &str, instance: &str, environment: &str) -> String {
     format!("/access/{namespace}/{instance}/{environment}/")
 }
@@ -119,11 +120,11 @@ pub(crate) struct ReportTo {
 pub(crate) fn pod(
     instance: &Instance,
     environment: &Environment,
+    base_path: &str,
     report: Option<&ReportTo>,
     stands_in_since: Option<Timestamp>,
 ) -> Pod {
     let name = child_name(instance_name(instance), &environment.name);
-    let namespace = instance.metadata.namespace.as_deref().unwrap_or_default();
     let claimed = environment.persistent.then(|| name.clone());
     let block = environment.volume_mode == Some(VolumeMode::Block);
     let path = environment.mount_path.clone().unwrap_or_default();
@@ -137,10 +138,7 @@ pub(crate) fn pod(
     let devices = (claimed.is_some() && block)
         .then(|| vec![VolumeDevice { name: DATA.to_owned(), device_path: path }]);
     let mut env = environment.env.clone();
-    env.push(variable(
-        "SOJOURN_BASE_PATH",
-        access_path(namespace, instance_name(instance), &environment.name),
-    ));
+    env.push(variable("SOJOURN_BASE_PATH", base_path.to_owned()));
     if let Some(report) = report {
         env.push(variable("SOJOURN_REPORT_URL", report.url.clone()));
         env.push(EnvVar {

@@ -20,6 +20,7 @@ use super::view::{
     ChildView, JobView, NamespaceView, PodView, claim_view, ingress_view, service_view,
 };
 use crate::frame::{Cache, Change, Guarded, Index, Queue, Tasks, Watching};
+use crate::gateway::label;
 
 /// An object of one of our kinds, or why it cannot be read.
 pub(crate) type Read<K> = Result<K, String>;
@@ -39,6 +40,8 @@ pub(crate) struct World {
     of_template: Index<Key>,
     of_tenant: Index<Arc<str>>,
     of_namespace: Index<Arc<str>>,
+    /// By what the labels of their origins end with.
+    of_origin: Index<String>,
     /// Pods, by where they say that they answer.
     of_address: Index<(IpAddr, u16)>,
     of_ip: Index<IpAddr>,
@@ -63,6 +66,7 @@ impl World {
             of_template: Index::default(),
             of_tenant: Index::default(),
             of_namespace: Index::default(),
+            of_origin: Index::default(),
             of_address: Index::default(),
             of_ip: Index::default(),
             queue,
@@ -140,13 +144,23 @@ impl World {
         self.moved.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    fn index(&self, change: &Change<'_, Read<Instance>>) {
+    pub(super) fn index(&self, change: &Change<'_, Read<Instance>>) {
         let (before, now) = (readable(change.before), readable(change.now));
         self.of_template.update(change.key, before.map(template_key), now.map(template_key));
         let tenant = |instance: &Instance| Arc::from(instance.spec.tenant.name.as_str());
         self.of_tenant.update(change.key, before.map(tenant), now.map(tenant));
         let there = |read: Option<&Read<Instance>>| read.map(|_| change.key.namespace.clone());
         self.of_namespace.update(change.key, there(change.before), there(change.now));
+        let origin = |instance: &Instance| {
+            let uid = instance.metadata.uid.as_deref()?;
+            Some(label::hash(change.key, uid))
+        };
+        self.of_origin.update(change.key, before.and_then(origin), now.and_then(origin));
+    }
+
+    /// The Instances whose origins have labels that end like this.
+    pub(crate) fn by_origin(&self, hash: &str) -> Vec<Key> {
+        self.of_origin.of(hash)
     }
 
     /// What somebody else decided, another operator in a failover, is looked at in its time. Two that

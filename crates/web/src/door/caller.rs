@@ -6,8 +6,10 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use super::Door;
+use super::lent::ENTER;
 use crate::account::{Account, RECHECK};
 use crate::identity::{Credentials, Identity};
+use crate::origin::Site;
 use crate::session::Session;
 
 /// Who sent a request, in its extensions for whatever is mounted behind the door.
@@ -15,8 +17,9 @@ use crate::session::Session;
 pub struct Caller {
     /// As the API knows them now.
     pub identity: Arc<Identity>,
-    /// Whether the caller's browser talks TLS, to us or to somebody in front of us.
-    pub secure: bool,
+    pub(super) site: Site,
+    /// Of the instance at whose origin they are; at our own there is none.
+    pub label: Option<String>,
     pub(super) account: Arc<Account>,
     /// A browser's; a program has none.
     pub(super) session: Option<Session>,
@@ -33,6 +36,29 @@ impl Caller {
     /// Shows the caller's own token: it has their rights and no others.
     pub fn client(&self) -> kube::Client {
         self.door.0.clients.client_with(&self.account.credentials.token)
+    }
+
+    /// Whether the caller's browser talks TLS, to us or to somebody in front of us.
+    pub const fn is_secure(&self) -> bool {
+        self.site.secure
+    }
+
+    /// Where the caller, who is at our origin, finds an instance: a browser by a token that is good
+    /// once, a program by its own. None where no name leads there.
+    pub fn lent_address(&self, label: &str, path: &str) -> Option<String> {
+        let origin = self.door.0.names.lent_origin(&self.site, label)?;
+        Some(match &self.session {
+            Some(session) => {
+                let token = self.door.0.entries.hand_over(session.id, label, path);
+                format!("{origin}{ENTER}?token={}", token.reveal())
+            }
+            None => format!("{origin}{path}"),
+        })
+    }
+
+    /// Where the caller, who is at an instance's origin, finds ours.
+    pub fn own_address(&self, path: &str) -> String {
+        format!("{}{path}", self.door.0.names.own_origin(&self.site))
     }
 
     /// With what another session of the caller can be opened. Only a program has it: a session

@@ -1,3 +1,5 @@
+mod lent;
+
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Mutex;
@@ -79,8 +81,23 @@ async fn inside(Extension(caller): Extension<Caller>, headers: HeaderMap) -> Str
     format!("{} cookie={} auth={}", caller.identity.name, seen("cookie"), seen("authorization"))
 }
 
+/// What an instance says: who the gateway says calls, and every header that it gets.
+async fn lent(Extension(caller): Extension<Caller>, headers: HeaderMap) -> String {
+    let label = caller.label.as_deref().unwrap();
+    format!("{} at {label} gets {headers:?}", caller.identity.name)
+}
+
+/// Where the gateway sends somebody.
+async fn handed_over(Extension(caller): Extension<Caller>) -> String {
+    caller.lent_address("web-ada-1", "/x?y=1").unwrap_or_default()
+}
+
 fn settings() -> Settings {
-    Settings { public_url: Some("https://lab.example.org".to_owned()), ..Settings::default() }
+    Settings {
+        public_url: Some("https://lab.example.org".to_owned()),
+        listener_url: Some("http://127.0.0.1:7080".to_owned()),
+        ..Settings::default()
+    }
 }
 
 fn house() -> House {
@@ -90,10 +107,17 @@ fn house() -> House {
 fn house_with(settings: &Settings) -> House {
     let (made, known) = (Arc::new(Made::default()), known());
     let door = Door::new(settings, made.clone(), api(known.clone())).unwrap();
-    let signed_in = Router::new().route("/inside", get(inside).post(inside));
+    let signed_in = Router::new()
+        .route("/inside", get(inside).post(inside))
+        .route("/handed-over", get(handed_over));
     let by_token = Router::new().route("/mint", post(inside));
     let open = Router::new().route("/open", get(async || "open").post(async || "open"));
-    let router = door.router(Mounted { signed_in, by_token, open });
+    let place: Places = Arc::new(|label| {
+        let known = ["web-ada-1", "web-bob-2"].contains(&label);
+        known.then(|| format!("/access/ns/{}/web", &label[4..7]))
+    });
+    let lent = Lent { router: Router::new().fallback(lent), place: Some(place) };
+    let router = door.router(Mounted { signed_in, by_token, open, lent });
     House { door, router, made, known }
 }
 
@@ -160,6 +184,14 @@ impl House {
         let answer = self.redeem(&self.door.sign_in().mint(credentials)).await;
         assert_eq!(answer.status, 303);
         kept(&answer)
+    }
+
+    /// From now on, a token is that of whoever has another one, or nobody's.
+    fn reassign(&self, token: &'static str, to: Option<&str>) {
+        let mut known = self.known.lock().unwrap();
+        let user = to.map(|other| known[other].clone());
+        known.remove(token);
+        known.extend(user.map(|user| (token, user)));
     }
 
     /// What the forms of the front page send.
@@ -264,11 +296,7 @@ async fn a_session_ends_with_its_account() {
         let house = house();
         let (cookie, other) = (house.signed_in().await, house.sign_in_as(of("bob")).await);
         assert_eq!(house.get("/inside", &[("cookie", &cookie)]).await.status, 200);
-        let mut known = house.known.lock().unwrap();
-        let user = end.map(|token| known[token].clone());
-        known.remove("ada's");
-        known.extend(user.map(|user| ("ada's", user)));
-        drop(known);
+        house.reassign("ada's", end);
         tokio::time::advance(Duration::from_secs(60)).await;
         assert_eq!(house.get("/inside", &[("cookie", &cookie)]).await.status, 401);
         assert_eq!(house.get("/inside", &[("cookie", &other)]).await.status, 200);
@@ -327,7 +355,9 @@ async fn a_caller_ends_with_session_or_account() {
             .as_ref()
             .map_or_else(|| Arc::new(Account::new(ada())), |one| one.account.clone());
         let identity = Arc::new(Identity { groups: vec!["<g>".to_owned()], ..ada().identity });
-        Caller { identity, secure: false, account, session, door: house.door.clone() }
+        let zone = Zone::Own { loopback: true };
+        let site = Site { authority: "localhost".to_owned(), port: 80, secure: false, zone };
+        Caller { identity, site, label: None, account, session, door: house.door.clone() }
     };
     let cookie = house.signed_in().await;
     let (browser, program) = (caller(Some(&cookie)), caller(None));

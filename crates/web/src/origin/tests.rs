@@ -11,7 +11,8 @@ fn parts(method: &str, uri: &str, headers: &[(&str, &str)]) -> Parts {
 }
 
 fn ours() -> Site {
-    Site { authority: "127.0.0.1:7080".to_owned(), port: 7080, secure: false }
+    let zone = Zone::Own { loopback: true };
+    Site { authority: "127.0.0.1:7080".to_owned(), port: 7080, secure: false, zone }
 }
 
 fn site(names: &Names, host: &str, local: &str, secure: bool) -> Result<Site, Refusal> {
@@ -148,4 +149,120 @@ fn own_pages_are_for_windows_not_for_scripts() {
     assert!(!visit(&[("sec-fetch-mode", "cors"), ("sec-fetch-dest", "empty")]));
     assert!(!visit(&[("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")]));
     assert!(!visit(&[("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "document")]));
+}
+
+fn lending() -> Names {
+    let names = Names::new(Some("https://labs.example.org"), &[]).unwrap();
+    names.lending(Some("apps.example.net"), Some("http://127.0.0.1:7080"))
+}
+
+#[test]
+fn an_instance_is_known_by_its_host_alone() {
+    let names = lending();
+    let label = |host: &str| match site(&names, host, "127.0.0.1:7080", false).ok()?.zone {
+        Zone::Lent { label, local } => Some((label, local)),
+        Zone::Own { .. } => None,
+    };
+    let web = "web-ada-abcdefghi";
+    assert_eq!(label("web-ada-abcdefghi.localhost:7080"), Some((web.to_owned(), true)));
+    assert_eq!(label("WEB-ada-abcdefghi.LocalHost"), Some((web.to_owned(), true)));
+    assert_eq!(label("web-ada-abcdefghi.apps.example.net"), Some((web.to_owned(), false)));
+    for ours in ["localhost:7080", "127.0.0.1:7080", "labs.example.org"] {
+        assert_eq!(label(ours), None, "{ours}");
+    }
+    let long = format!("{}.localhost", "a".repeat(64));
+    for nobodys in [
+        "a.b.localhost",
+        "-a.localhost",
+        ".localhost",
+        "a_b.localhost",
+        "a.localhost.",
+        "apps.example.net",
+        "a.b.apps.example.net",
+        "aapps.example.net",
+        "a.labs.example.org",
+        &long,
+    ] {
+        let refused = site(&names, nobodys, "127.0.0.1:7080", false);
+        assert!(refused.is_err(), "{nobodys}: {refused:?}");
+    }
+    let undomained = Names::default();
+    assert!(site(&undomained, "a.apps.example.net", "127.0.0.1:7080", false).is_err());
+}
+
+/// Over HTTP/2 there is no `Host` but an `:authority`; where both are, they agree.
+#[test]
+fn each_request_is_for_its_own_authority() {
+    let names = lending();
+    let zone = |uri: &str, host: Option<&str>| {
+        let headers: Vec<_> = host.iter().map(|host| ("host", *host)).collect();
+        names.site(&parts("GET", uri, &headers)).map(|site| site.zone)
+    };
+    let lent = Ok(Zone::Lent { label: "a".to_owned(), local: false });
+    assert_eq!(zone("https://a.apps.example.net/x", None), lent);
+    assert_eq!(zone("https://a.apps.example.net/x", Some("a.apps.example.net")), lent);
+    let own = Ok(Zone::Own { loopback: false });
+    assert_eq!(zone("https://labs.example.org/x", None), own);
+    let both = zone("https://a.apps.example.net/x", Some("labs.example.org"));
+    assert_eq!(both, Err(Refusal::NoHost));
+    let sibling = zone("https://a.apps.example.net/x", Some("b.apps.example.net"));
+    assert_eq!(sibling, Err(Refusal::NoHost));
+}
+
+#[test]
+fn each_origin_knows_the_way_to_the_other() {
+    let names = lending();
+    let at = |host: &str, tls| site(&names, host, "127.0.0.1:7080", tls).unwrap();
+    let lent = |host: &str, tls| names.lent_origin(&at(host, tls), "a");
+    // Somebody forwards a port.
+    assert_eq!(lent("localhost:8080", false).as_deref(), Some("http://a.localhost:8080"));
+    assert_eq!(lent("127.0.0.1:7080", false).as_deref(), Some("http://a.localhost:7080"));
+    assert_eq!(lent("labs.example.org", false).as_deref(), Some("https://a.apps.example.net"));
+    let own = |host: &str| names.own_origin(&at(host, false));
+    assert_eq!(own("a.localhost:8080"), "http://127.0.0.1:8080");
+    assert_eq!(own("a.apps.example.net"), "https://labs.example.org");
+    assert!(at("a.apps.example.net", false).secure, "TLS ends in front of us");
+    let undomained = Names::new(Some("https://labs.example.org"), &[]).unwrap();
+    let there = site(&undomained, "labs.example.org", "127.0.0.1:7080", true).unwrap();
+    assert_eq!(undomained.lent_origin(&there, "a"), None);
+}
+
+#[test]
+fn all_but_visits_must_come_from_the_instances_own_pages() {
+    let zone = Zone::Lent { label: "a".to_owned(), local: true };
+    let authority = "a.localhost:7080".to_owned();
+    let site = Site { authority, port: 7080, secure: false, zone };
+    let visit = [("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+    let frame = [("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")];
+    let script = [("sec-fetch-mode", "cors"), ("sec-fetch-dest", "empty")];
+    let from = |value| [("sec-fetch-site", value)];
+    let origin = |value| [("origin", value)];
+    let socket = [("upgrade", "websocket"), ("connection", "upgrade")];
+    let own = "http://a.localhost:7080";
+    use Approach::{OwnPage, Unproven, Visit};
+    for (method, headers, expected) in [
+        ("GET", [&visit[..], &from("none")].concat(), Visit),
+        ("GET", [&visit[..], &from("cross-site")].concat(), Visit),
+        ("POST", [&visit[..], &from("cross-site")].concat(), Unproven),
+        ("POST", [&visit[..], &from("same-site")].concat(), Unproven),
+        ("POST", [&visit[..], &from("none")].concat(), Unproven),
+        ("POST", [&visit[..], &from("same-origin"), &origin(own)].concat(), OwnPage),
+        ("GET", [&frame[..], &from("cross-site")].concat(), Unproven),
+        ("GET", [&frame[..], &from("same-origin")].concat(), OwnPage),
+        ("GET", [&script[..], &from("same-origin")].concat(), OwnPage),
+        ("GET", [&script[..], &from("same-site")].concat(), Unproven),
+        ("GET", [&socket[..], &origin(own)].concat(), OwnPage),
+        ("GET", [&socket[..], &origin("http://b.localhost:7080")].concat(), Unproven),
+        ("GET", [&socket[..], &origin("https://a.localhost:7080")].concat(), Unproven),
+        ("GET", [&socket[..], &visit, &from("cross-site")].concat(), Unproven),
+        ("GET", [&from("same-origin")[..], &origin("http://b.localhost:7080")].concat(), Unproven),
+        ("GET", socket.to_vec(), Unproven),
+        ("GET", vec![], Unproven),
+        ("POST", vec![], Unproven),
+        ("OPTIONS", origin("http://b.localhost:7080").to_vec(), Unproven),
+    ] {
+        let parts = parts(method, "/", &headers);
+        assert_eq!(approach(&parts, &site), Ok(expected), "{method} {headers:?}");
+    }
+    assert_eq!(approach(&parts("TRACE", "/", &[]), &site), Err(Refusal::Method));
 }

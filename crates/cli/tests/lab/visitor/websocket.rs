@@ -21,12 +21,17 @@ const HEAD_LIMIT: usize = 16 << 10;
 pub(crate) struct WebSocket(TcpStream);
 
 impl WebSocket {
-    pub(super) async fn open(site: SocketAddr, path: &str, cookies: Option<String>) -> Self {
+    pub(super) async fn open(
+        site: SocketAddr,
+        host: &str,
+        path: &str,
+        cookies: Option<String>,
+    ) -> Self {
         let mut stream = TcpStream::connect(site).await.expect("a connection");
         let cookies = cookies.map(|cookies| format!("Cookie: {cookies}\r\n")).unwrap_or_default();
         let request = format!(
-            "GET {path} HTTP/1.1\r\nHost: {site}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\nOrigin: http://{site}\r\n\
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\nOrigin: http://{host}\r\n\
              Sec-Fetch-Site: same-origin\r\n{cookies}\r\n"
         );
         stream.write_all(request.as_bytes()).await.expect("it can be sent");

@@ -11,7 +11,7 @@ async fn an_environment_that_says_nothing_is_given_up() {
     .await;
     let bounds = Bounds { idle: Duration::from_millis(300), ..Bounds::default() };
     let served = served(backend, bounds).await;
-    let answer = served.get("/access/ns/lab/shell/", HTML).await;
+    let answer = served.get("/", HTML).await;
     assert_eq!(status(&answer), "504", "{answer}");
     assert!(served.gateway.take(&Key::new("ns", "lab")).is_some());
 }
@@ -27,7 +27,7 @@ async fn an_answer_that_stops_moving_is_cut() {
     let bounds = Bounds { idle: Duration::from_millis(300), ..Bounds::default() };
     let served = served(backend, bounds).await;
     let mut stream = served.connect().await;
-    let request = "GET /access/ns/lab/shell/ HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     drop(soon(stream.read_to_end(&mut answer)).await);
@@ -46,12 +46,12 @@ async fn no_more_than_so_many_at_a_time() {
     let mut open = Vec::new();
     for _ in 0..2 {
         let mut stream = served.connect().await;
-        let request = "GET /access/ns/lab/shell/ HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
         stream.write_all(request.as_bytes()).await.unwrap();
         read_head(&mut stream).await;
         open.push(stream);
     }
-    let answer = served.get("/access/ns/lab/shell/", "").await;
+    let answer = served.get("/", "").await;
     assert_eq!(status(&answer), "503", "{answer}");
     assert!(answer.contains("retry-after: 5\r\n"), "{answer}");
     drop(open);
@@ -67,7 +67,7 @@ async fn no_more_than_so_many_at_a_time() {
 async fn fetching_ahead_is_nobodys_activity() {
     let (backend, _heads) = saying(OK).await;
     let served = served(backend, Bounds::default()).await;
-    let answer = served.get("/access/ns/lab/shell/", "Sec-Purpose: prefetch;prerender\r\n").await;
+    let answer = served.get("/", "Sec-Purpose: prefetch;prerender\r\n").await;
     assert_eq!(status(&answer), "200");
     assert_eq!(served.world.activity(), 0);
 }

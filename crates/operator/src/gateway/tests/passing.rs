@@ -3,12 +3,10 @@
 use super::*;
 
 #[tokio::test]
-async fn an_environment_gets_the_request_below_its_prefix_and_who_sent_it() {
+async fn an_environment_gets_the_request_at_its_root_and_who_sent_it() {
     let (backend, mut heads) = saying(OK).await;
     let served = served(backend, Bounds::default()).await;
-    let answer = served
-        .get("/access/ns/lab/shell/a%20b/../c?x=1&y", "X-Forwarded-For: 1.2.3.4\r\nX-Own: 1\r\n")
-        .await;
+    let answer = served.get("/a%20b/../c?x=1&y", "X-Forwarded-For: 1.2.3.4\r\nX-Own: 1\r\n").await;
     assert_eq!(status(&answer), "200", "{answer}");
     assert!(answer.ends_with("\r\n\r\nok"), "{answer}");
     let head = heads.recv().await.unwrap();
@@ -19,10 +17,9 @@ async fn an_environment_gets_the_request_below_its_prefix_and_who_sent_it() {
         lines,
         [
             "connection: close",
-            "host: 127.0.0.1:7080",
+            "host: shell-lab-x.localhost:7080",
             "x-forwarded-for: 127.0.0.1",
-            "x-forwarded-host: 127.0.0.1:7080",
-            "x-forwarded-prefix: /access/ns/lab/shell",
+            "x-forwarded-host: shell-lab-x.localhost:7080",
             "x-forwarded-proto: http",
             "x-own: 1",
         ]
@@ -31,39 +28,45 @@ async fn an_environment_gets_the_request_below_its_prefix_and_who_sent_it() {
 }
 
 #[tokio::test]
-async fn a_missing_slash_is_put_right_and_wrong_addresses_are_nobodys() {
+async fn our_origin_leads_to_the_environments_own_and_serves_nothing_of_it() {
     let (backend, mut heads) = saying(OK).await;
     let served = served(backend, Bounds::default()).await;
     let answer = served.get("/access/ns/lab/shell?x=1", "").await;
     assert_eq!(status(&answer), "308");
     assert!(answer.contains("location: /access/ns/lab/shell/?x=1\r\n"), "{answer}");
+    for headers in [VISIT, ""] {
+        let answer = served.get("/access/ns/lab/shell//a%20b/../c?x=1&y", headers).await;
+        assert_eq!(status(&answer), "303", "{answer}");
+        let there = "location: http://shell-lab-x.localhost:7080//a%20b/../c?x=1&y\r\n";
+        assert!(answer.contains(there), "{answer}");
+    }
+    let post = "POST /access/ns/lab/shell/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+                Content-Length: 0\r\n\r\n";
+    assert_eq!(status(&served.exchange(post).await), "405");
     assert_eq!(status(&served.get("/access/ns/lab/../shell/", "").await), "404");
     assert_eq!(status(&served.get("/access/ns/lab/other/", "").await), "404");
     assert_eq!(status(&served.get("/access/ns/", "").await), "404");
     assert!(heads.try_recv().is_err());
-    assert_eq!(served.world.activity(), 0);
+    assert_eq!(served.world.activity(), 0, "leading there is no use of it");
 }
 
 #[tokio::test]
 async fn head_has_a_length_and_no_body() {
     let (backend, _heads) = saying("HTTP/1.1 200 OK\r\nContent-Length: 12345\r\n\r\n").await;
     let served = served(backend, Bounds::default()).await;
-    let answer = served
-        .exchange(
-            "HEAD /access/ns/lab/shell/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-        )
-        .await;
+    let answer =
+        served.exchange("HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
     assert!(answer.contains("content-length: 12345\r\n"), "{answer}");
     assert!(answer.ends_with("\r\n\r\n"), "{answer}");
 }
 
 #[tokio::test]
-async fn redirects_stay_below_the_prefix() {
+async fn redirects_stay_as_they_are() {
     let (backend, _heads) =
         saying("HTTP/1.1 302 Found\r\nLocation: /login?next=/\r\nContent-Length: 0\r\n\r\n").await;
     let served = served(backend, Bounds::default()).await;
-    let answer = served.get("/access/ns/lab/shell/", "").await;
-    assert!(answer.contains("location: /access/ns/lab/shell/login?next=/\r\n"), "{answer}");
+    let answer = served.get("/", "").await;
+    assert!(answer.contains("location: /login?next=/\r\n"), "{answer}");
 }
 
 #[tokio::test]
@@ -74,7 +77,7 @@ async fn trailers_arrive() {
     )
     .await;
     let served = served(backend, Bounds::default()).await;
-    let answer = served.get("/access/ns/lab/shell/", "TE: trailers\r\n").await;
+    let answer = served.get("/", "TE: trailers\r\n").await;
     assert!(answer.ends_with("2\r\nok\r\n0\r\nx-sum: 7\r\n\r\n"), "{answer}");
     let head = heads.recv().await.unwrap();
     assert!(head.contains("te: trailers\r\n") && head.contains("connection: close, te\r\n"));
@@ -92,7 +95,7 @@ async fn a_client_that_asks_whether_to_go_on_is_told_so() {
     .await;
     let served = served(backend, Bounds::default()).await;
     let mut stream = served.connect().await;
-    let request = "POST /access/ns/lab/shell/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+    let request = "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
                    Content-Length: 5\r\nExpect: 100-continue\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
     assert_eq!(read_head(&mut stream).await, "HTTP/1.1 100 Continue\r\n\r\n");
@@ -121,7 +124,7 @@ async fn no_request_can_be_smuggled_in_another() {
     .await;
     let served = served(backend, Bounds::default()).await;
     let evil = "GET /evil HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    let start = "POST /access/ns/lab/shell/x HTTP/1.1\r\nHost: localhost\r\n";
+    let start = "POST /x HTTP/1.1\r\nHost: localhost\r\n";
     // Both lengths: the chunks count, and what follows is a request of its own, to us.
     let length = 5 + evil.len();
     let both = format!(
@@ -141,8 +144,7 @@ async fn no_request_can_be_smuggled_in_another() {
         format!("{start} X: folded\r\n\r\n"),
         format!("{start}X: a\rb\r\n\r\n"),
         format!("{start}X: a\0b\r\n\r\n"),
-        "POST /access/ns/lab/shell/x HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
-            .to_owned(),
+        "POST /x HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n".to_owned(),
     ] {
         let answer = served.exchange(&refused).await;
         assert_eq!(status(&answer), "400", "{refused:?}: {answer}");
@@ -172,7 +174,7 @@ async fn an_answer_that_is_none_becomes_words() {
     ] {
         let (backend, _heads) = saying(nonsense).await;
         let served = served(backend, Bounds::default()).await;
-        let answer = served.get("/access/ns/lab/shell/", HTML).await;
+        let answer = served.get("/", HTML).await;
         assert_eq!(status(&answer), "502", "{nonsense:?}: {answer}");
         assert!(answer.contains("<h1>No answer</h1>"), "{answer}");
     }
@@ -182,13 +184,13 @@ async fn an_answer_that_is_none_becomes_words() {
 async fn an_environment_that_takes_no_connection_is_tried_twice() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let served = served(Backend::Ready { address: closed }, Bounds::default()).await;
-    let answer = served.get("/access/ns/lab/shell/", HTML).await;
+    let answer = served.get("/", HTML).await;
     assert_eq!(status(&answer), "502", "{answer}");
     assert!(answer.contains("takes no connections"), "{answer}");
     assert_eq!(served.world.activity(), 0);
     // It moves while the first try fails.
     let (moved, _heads) = saying(OK).await;
-    let (answer, ()) = tokio::join!(served.get("/access/ns/lab/shell/", HTML), async {
+    let (answer, ()) = tokio::join!(served.get("/", HTML), async {
         tokio::task::yield_now().await;
         served.world.backend.send_replace(moved);
     });

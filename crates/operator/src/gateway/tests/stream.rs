@@ -31,7 +31,7 @@ async fn an_upload_waits_for_whoever_reads_it() {
     let served = served(backend, Bounds::default()).await;
     let mut stream = served.connect().await;
     let head = format!(
-        "PUT /access/ns/lab/shell/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+        "PUT /x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
          Content-Length: {}\r\n\r\n",
         CHUNK * CHUNKS
     );
@@ -67,8 +67,7 @@ async fn a_download_waits_for_whoever_reads_it() {
     .await;
     let served = served(backend, Bounds::default()).await;
     let mut stream = served.connect().await;
-    let request =
-        "GET /access/ns/lab/shell/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let request = "GET /x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut before = usize::MAX;
     // Until two looks see the same.
@@ -99,7 +98,7 @@ async fn every_event_is_passed_on_at_once() {
     .await;
     let served = served(backend, Bounds::default()).await;
     let mut stream = served.connect().await;
-    let request = "GET /access/ns/lab/shell/events HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let request = "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
     let head = read_head(&mut stream).await;
     assert!(head.contains("content-type: text/event-stream\r\n"), "{head}");
@@ -121,7 +120,7 @@ async fn an_answer_that_breaks_off_is_not_taken_for_whole() {
         let (backend, _heads) = saying(answer).await;
         let served = served(backend, Bounds::default()).await;
         let mut stream = served.connect().await;
-        let request = "GET /access/ns/lab/shell/x HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        let request = "GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n";
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut got = Vec::new();
         // It ends, although it was to be kept open, and before its length or its last chunk.
@@ -145,7 +144,7 @@ async fn a_visitor_who_leaves_ends_the_work() {
     .await;
     let served = served(backend, Bounds { per_instance: 1, ..Bounds::default() }).await;
     let mut stream = served.connect().await;
-    let request = "GET /access/ns/lab/shell/x HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let request = "GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
     read_head(&mut stream).await;
     drop(stream);
@@ -168,7 +167,7 @@ async fn an_upload_that_breaks_off_is_not_taken_for_whole() {
     .await;
     let served = served(backend, Bounds::default()).await;
     let mut stream = served.connect().await;
-    let request = "POST /access/ns/lab/shell/x HTTP/1.1\r\nHost: localhost\r\n\
+    let request = "POST /x HTTP/1.1\r\nHost: localhost\r\n\
                    Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
     stream.flush().await.unwrap();
@@ -195,11 +194,11 @@ async fn signing_out_ends_what_is_being_sent_either_way() {
     .await;
     let served = served(backend, Bounds::default()).await;
     let mut down = served.connect().await;
-    let request = "GET /access/ns/lab/shell/x HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let request = "GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n";
     down.write_all(request.as_bytes()).await.unwrap();
     read_head(&mut down).await;
     let mut up = served.connect().await;
-    let request = "POST /access/ns/lab/shell/x HTTP/1.1\r\nHost: localhost\r\n\
+    let request = "POST /x HTTP/1.1\r\nHost: localhost\r\n\
                    Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n";
     up.write_all(request.as_bytes()).await.unwrap();
     served.signed_out.cancel();

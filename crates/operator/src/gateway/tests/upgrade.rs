@@ -2,8 +2,8 @@
 
 use super::*;
 
-const HANDSHAKE: &str = "GET /access/ns/lab/shell/ws HTTP/1.1\r\nHost: 127.0.0.1:7080\r\n\
-    Origin: http://127.0.0.1:7080\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
+const HANDSHAKE: &str = "GET /ws HTTP/1.1\r\nHost: shell-lab-x.localhost:7080\r\n\
+    Origin: http://shell-lab-x.localhost:7080\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
     Cookie: sojourn-7080=secret; theirs=1\r\n\r\n";
 
@@ -15,7 +15,7 @@ async fn echo() -> Backend {
         assert!(head.contains("upgrade: websocket\r\n"), "{head}");
         assert!(head.contains("sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"), "{head}");
         assert!(head.contains("cookie: theirs=1\r\n"), "{head}");
-        assert!(head.contains("origin: http://127.0.0.1:7080\r\n"), "{head}");
+        assert!(head.contains("origin: http://shell-lab-x.localhost:7080\r\n"), "{head}");
         let agreed = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
             Upgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
         stream.write_all(agreed.as_bytes()).await.unwrap();
@@ -54,7 +54,7 @@ async fn what_is_said_on_a_websocket_is_passed_on_both_ways() {
     // A masked frame that says "hi".
     is_echoed(&mut stream, &[0x81, 0x82, 1, 2, 3, 4, b'h' ^ 1, b'i' ^ 2]).await;
     is_echoed(&mut stream, &[9; 2000]).await;
-    let answer = served.get("/access/ns/lab/shell/", "").await;
+    let answer = served.get("/", "").await;
     assert_eq!(status(&answer), "503", "the one place is taken: {answer}");
     stream.get_mut().shutdown().await.unwrap();
     assert_eq!(soon(stream.read(&mut [0; 1])).await.unwrap(), 0);
@@ -119,12 +119,8 @@ async fn a_refused_upgrade_is_an_answer() {
 async fn http_2_is_not_tunnelled() {
     let (backend, mut heads) = saying(OK).await;
     let served = served(backend, Bounds::default()).await;
-    let answer = served
-        .get(
-            "/access/ns/lab/shell/",
-            "Connection: upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n",
-        )
-        .await;
+    let answer =
+        served.get("/", "Connection: upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n").await;
     assert_eq!(status(&answer), "200", "{answer}");
     let head = heads.recv().await.unwrap();
     assert!(!head.contains("h2c") && !head.contains("http2-settings"), "{head}");

@@ -30,7 +30,9 @@ async fn a_visit_starts_it_and_the_page_turns_into_it() {
     assert_eq!(status(&answer), "303", "{answer}");
     assert!(answer.contains("location: /access/ns/lab/shell/a?b=c\r\n"), "{answer}");
     assert_eq!(served.world.activity(), 1);
-    assert_eq!(status(&served.get("/access/ns/lab/shell/a?b=c", VISIT).await), "200");
+    assert_eq!(status(&served.get("/access/ns/lab/shell/a?b=c", VISIT).await), "303");
+    assert_eq!(served.world.activity(), 1);
+    assert_eq!(status(&served.get("/a?b=c", VISIT).await), "200");
     assert_eq!(served.world.activity(), 2);
 }
 
@@ -65,6 +67,23 @@ async fn what_nobody_asked_for_starts_nothing() {
     assert!(answer.contains("Start it"), "{answer}");
     assert!(served.world.patches.lock().unwrap().is_empty());
     assert_eq!(served.world.activity(), 0);
+}
+
+#[tokio::test]
+async fn an_environments_own_origin_starts_nothing() {
+    for backend in [stopped(), Backend::Starting { trouble: None }] {
+        let served = served(backend, Bounds::default()).await;
+        let answer = served.get("/a?b=c", VISIT).await;
+        assert_eq!(status(&answer), "303", "{answer}");
+        let ours = "location: http://127.0.0.1:7080/access/ns/lab/shell/a?b=c\r\n";
+        assert!(answer.contains(ours), "{answer}");
+        for headers in ["", HTML, "Sec-Fetch-Mode: cors\r\nSec-Fetch-Dest: empty\r\n"] {
+            let answer = served.get("/a?b=c", headers).await;
+            assert_eq!(status(&answer), "503", "{answer}");
+        }
+        assert!(served.world.patches.lock().unwrap().is_empty());
+        assert_eq!(served.world.activity(), 0);
+    }
 }
 
 #[tokio::test]

@@ -104,3 +104,27 @@ fn nobody_wakes_what_is_being_deleted() {
     let deleting = json!({"metadata": {"deletionTimestamp": at(9).to_string()}});
     assert_eq!(refused(&found(deleting, None)), Some("it is being deleted"));
 }
+
+#[test]
+fn an_environment_is_found_by_the_label_of_its_origin() {
+    let (world, _) = sample::world();
+    let ready = |uid: &str| {
+        sample::instance(json!({
+            "metadata": {"uid": uid},
+            "status": {"environments": [{"name": "web"}, {"name": "db"}]},
+        }))
+    };
+    let take_in = |instance| world.instances.insert(&key(), Ok(instance), |one| world.index(one));
+    assert_eq!(world.label(&key(), "web"), None);
+    take_in(ready("u-1"));
+    let label = world.label(&key(), "web").expect("a label");
+    assert!(label.starts_with("web-ada-"), "{label}");
+    assert_eq!(world.labelled(&label), Some((key(), "web".to_owned())));
+    assert_eq!(world.labelled(&label.replace("web-", "other-")), None);
+    assert_eq!(world.labelled("web-ada"), None);
+    // Made again, it is at another origin, and nobody is at the old one.
+    take_in(ready("u-2"));
+    assert_eq!(world.labelled(&label), None);
+    let again = world.label(&key(), "db").expect("a label");
+    assert_eq!(world.labelled(&again), Some((key(), "db".to_owned())));
+}

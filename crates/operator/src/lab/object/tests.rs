@@ -52,7 +52,7 @@ fn everything_of_an_instance_is_owned_by_it_and_says_so() {
     let style = IngressStyle::default();
     let all = [
         claim(&instance, &web).metadata,
-        pod(&instance, &web, None, None).metadata,
+        pod(&instance, &web, "/", None, None).metadata,
         service(&instance, &web).expect("it listens").metadata,
         ingress(&instance, &web, &style).expect("it listens").metadata,
     ];
@@ -80,7 +80,7 @@ fn report() -> ReportTo {
 fn the_pod_finds_its_data_its_path_and_its_token() {
     let instance = sample::instance(json!({}));
     let report = report();
-    let made = pod(&instance, &environment(&json!({})), Some(&report), None);
+    let made = pod(&instance, &environment(&json!({})), "/", Some(&report), None);
     let spec = made.spec.expect("a spec");
     assert_eq!(spec.automount_service_account_token, Some(false), "it has no business in the API");
     assert_eq!(spec.enable_service_links, Some(false));
@@ -92,7 +92,7 @@ fn the_pod_finds_its_data_its_path_and_its_token() {
     assert_eq!(container.volume_devices, None);
     let env = container.env.expect("an environment");
     let named = |name: &str| env.iter().find(|one| one.name == name).expect("a variable");
-    assert_eq!(named("SOJOURN_BASE_PATH").value.as_deref(), Some("/access/course/ada/web/"));
+    assert_eq!(named("SOJOURN_BASE_PATH").value.as_deref(), Some("/"));
     assert_eq!(named("SOJOURN_REPORT_URL").value.as_ref(), Some(&report.url));
     let token = named("SOJOURN_REPORT_TOKEN");
     assert_eq!(token.value, None, "who may read the Pod must not read the token");
@@ -105,7 +105,7 @@ fn the_pod_finds_its_data_its_path_and_its_token() {
 fn a_pod_that_stands_in_says_since_when() {
     let instance = sample::instance(json!({}));
     let since = "2026-11-16T04:00:00Z";
-    let stands_in = pod(&instance, &environment(&json!({})), None, since.parse().ok());
+    let stands_in = pod(&instance, &environment(&json!({})), "/", None, since.parse().ok());
     let annotations = stands_in.metadata.annotations.expect("one");
     assert_eq!(annotations.get(SINCE).map(String::as_str), Some(since));
 }
@@ -114,7 +114,7 @@ fn a_pod_that_stands_in_says_since_when() {
 fn a_disk_is_a_device_and_nothing_is_a_nothing() {
     let instance = sample::instance(json!({}));
     let disk = environment(&json!({"volumeMode": "Block", "mountPath": "/dev/disk"}));
-    let spec = pod(&instance, &disk, None, None).spec.expect("a spec");
+    let spec = pod(&instance, &disk, "/", None, None).spec.expect("a spec");
     assert_eq!(spec.containers[0].volume_mounts, None);
     let devices = spec.containers[0].volume_devices.as_ref().expect("a device");
     assert_eq!(devices[0].device_path, "/dev/disk");
@@ -124,7 +124,7 @@ fn a_disk_is_a_device_and_nothing_is_a_nothing() {
     assert_eq!(size["storage"].0, "1Gi");
 
     let scratch = environment(&json!({"persistent": false, "image": "", "ports": []}));
-    let spec = pod(&instance, &scratch, None, None).spec.expect("a spec");
+    let spec = pod(&instance, &scratch, "/", None, None).spec.expect("a spec");
     assert_eq!((&spec.volumes, &spec.containers[0].volume_mounts), (&None, &None));
     assert!(spec.containers[0].image.is_some(), "the API insists on one");
     assert_eq!(service(&instance, &scratch), None);
