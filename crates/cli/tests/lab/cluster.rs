@@ -7,7 +7,6 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::folder::Folder;
-use crate::objects::Objects;
 use crate::process::{Ended, Running, command, sojourn};
 use crate::real::Real;
 use crate::scheduler::Scheduler;
@@ -39,10 +38,9 @@ impl Cluster {
         let file = folder.join("install.yaml");
         std::fs::write(&file, good(sojourn(&["crds"]))).expect("a file");
         apply(&kubectl, &place.kubeconfig, &file);
-        let objects = Objects(place.client);
-        for object in person() {
-            objects.apply(&object).await;
-        }
+        let file = folder.join("person.json");
+        std::fs::write(&file, person().to_string()).expect("a file");
+        apply(&kubectl, &place.kubeconfig, &file);
         let kubeconfig_of = |account: (&str, &str)| {
             let file = folder.join(&format!("{}.kubeconfig", account.1));
             let token = token(account, &kubectl, &place.kubeconfig);
@@ -82,7 +80,7 @@ impl Cluster {
 }
 
 /// Somebody who uses instances, bound by a role and by nothing else.
-fn person() -> [Value; 2] {
+fn person() -> Value {
     let (namespace, name) = PERSON;
     let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount",
@@ -97,7 +95,7 @@ fn person() -> [Value; 2] {
         },
         "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": name}],
     });
-    [account, binding]
+    json!({"apiVersion": "v1", "kind": "List", "items": [account, binding]})
 }
 
 fn token((namespace, name): (&str, &str), kubectl: &Path, kubeconfig: &Path) -> String {
