@@ -106,7 +106,7 @@ impl Drop for KubeconfigFile {
     }
 }
 
-fn no_randomness(error: NoRandomness) -> Failure {
+pub(super) fn no_randomness(error: NoRandomness) -> Failure {
     let error = anyhow::Error::new(error).context("cannot make the administrator's token");
     Failure::unavailable(error, "See that /dev/urandom and getrandom(2) work here, then try again.")
 }

@@ -27,7 +27,7 @@ use tower::ServiceExt as _;
 use super::data::{self, folder_failure, open_failure, quoted};
 use super::descriptors;
 use super::family::{self, Controllers};
-use super::kubeconfig::KubeconfigFile;
+use super::kubeconfig::{KubeconfigFile, no_randomness};
 use super::node::LocalNode;
 use super::open::WEB_FILE;
 use super::people::{self, Entrance, People};
@@ -147,7 +147,7 @@ impl Family {
         let administrator = engine.client_named(administrator(), "sojourn-up");
         family::teach(&administrator).await?;
         family::bind_person(&administrator).await?;
-        let person = person(engine);
+        let person = person(engine)?;
         let client = engine.client_named(operator(), "sojourn");
         admission.connect(client.clone());
         let entrance = match up.web.no_web {
@@ -210,13 +210,13 @@ impl Clients for InProcess {
 
 /// Who uses this machine's browser: bound by a role, and known to the API by a token that nobody
 /// is told and that ends with this process.
-fn person(engine: &Engine) -> Credentials {
-    let token = Token::generate(&SystemEntropy::default());
+fn person(engine: &Engine) -> Result<Credentials, Failure> {
+    let token = Token::generate(&SystemEntropy::default()).map_err(no_randomness)?;
     let name = install::PERSON.to_owned();
     let user = User { name: name.clone(), ..User::default() };
     engine.add_token(token.reveal(), Identity::authenticated(user));
     let identity = sojourn_web::Identity { name, ..sojourn_web::Identity::default() };
-    Credentials { identity, token: BearerToken::new(token.reveal()) }
+    Ok(Credentials { identity, token: BearerToken::new(token.reveal()) })
 }
 
 /// TLS for people from elsewhere; on this machine there is nobody to hide from.
