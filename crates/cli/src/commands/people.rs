@@ -54,6 +54,9 @@ impl Entrance {
         superuser: Option<Credentials>,
     ) -> Result<People, Failure> {
         let url = self.url();
+        // Where a browser signs in is where its session is good.
+        let public_url = started.public_url().unwrap_or_else(|| url.clone());
+        let public_url = public_url.trim_end_matches('/').to_owned();
         let settings = Settings {
             public_url: started.public_url(),
             names: Vec::new(),
@@ -80,7 +83,7 @@ impl Entrance {
         }
         let minting = Router::new()
             .route("/open", post(mint))
-            .with_state((door.sign_in().clone(), url.clone()));
+            .with_state((door.sign_in().clone(), public_url.clone()));
         let places = gateway.clone();
         let lent = Lent {
             router: gateway.lent_router(),
@@ -88,7 +91,7 @@ impl Entrance {
         };
         let mounted = Mounted { signed_in: gateway.router(), by_token: minting, open, lent };
         let serving = self.bound.serve(door.router(mounted));
-        Ok(People { serving, gateway, door, url })
+        Ok(People { serving, gateway, door, url, public_url })
     }
 }
 
@@ -98,6 +101,8 @@ pub(super) struct People {
     gateway: Gateway,
     door: Door,
     url: String,
+    /// Where people reach it.
+    public_url: String,
 }
 
 impl People {
@@ -108,7 +113,7 @@ impl People {
     /// A link that signs a browser in with these credentials, once.
     pub(super) fn link(&self, credentials: Credentials) -> String {
         let secret = self.door.sign_in().mint(credentials);
-        format!("{}{}", self.url, SignIn::path(&secret))
+        format!("{}{}", self.public_url, SignIn::path(&secret))
     }
 
     pub(super) async fn stop(self) {
