@@ -65,10 +65,11 @@ impl Work {
             found.map_or(0, |stored| stored.len())
         };
         match verb {
+            // Stored text is served as it is, which is what nearly every request asks for.
+            Verb::Get if !is_transformed(call) => Self::default(),
             Verb::Get => match Form::negotiate(&call.headers, &call.query) {
-                // Stored text is served as it is.
-                Ok(Form::Json) | Err(_) => Self::default(),
                 Ok(form) => Self::writing(form, stored(), 1),
+                Err(_) => Self::default(),
             },
             Verb::Watch => Self::initial_events(call),
             Verb::Create | Verb::Delete => Self::nanos(count(body) * WRITE_NANOS_PER_BYTE),
@@ -117,6 +118,12 @@ impl Work {
         let millis = usize::try_from(self.0.as_millis()).unwrap_or(usize::MAX);
         millis.saturating_add(widest / HEAVY_SHARE).clamp(1, widest)
     }
+}
+
+/// Whether an answer in another form than the object's own is asked for.
+fn is_transformed(call: &Call) -> bool {
+    let accept = call.headers.get(http::header::ACCEPT).map(http::HeaderValue::as_bytes);
+    accept.is_some_and(|accept| memchr::memmem::find(accept, b"as=").is_some())
 }
 
 /// About how many objects a list is about, and how long they are together. A namespace with more
