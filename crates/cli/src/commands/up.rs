@@ -65,6 +65,8 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
         .limits(Limits { connections: descriptors::connections(), ..Limits::default() })
         .reserved_users([operator().user().name.clone()]);
     let engine = Engine::open(config).await.map_err(open_failure)?;
+    // Without controllers, too, whoever writes our kinds is asked what they may refer to.
+    admission.connect(engine.client_named(operator(), "sojourn"));
     let server = engine.serve_tls(up.listen).await.map_err(serve_failure)?;
     let address = reachable(server.address());
     engine.note_holder(&format!("process {}, serving https://{address}", std::process::id()));
@@ -91,7 +93,7 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
     };
     let mut family = None;
     if !up.no_controllers {
-        let started = Family::start(&engine, &admission, &up, &program).await?;
+        let started = Family::start(&engine, &up, &program).await?;
         started.describe(printer, kubeconfig.folder())?;
         family = Some(started);
     }
@@ -140,7 +142,6 @@ struct Family {
 impl Family {
     async fn start(
         engine: &Engine,
-        admission: &Admission,
         up: &Up,
         program: &OwnProgram,
     ) -> Result<Self, Failure> {
@@ -149,7 +150,6 @@ impl Family {
         family::bind_person(&administrator).await?;
         let person = person(engine)?;
         let client = engine.client_named(operator(), "sojourn");
-        admission.connect(client.clone());
         let entrance = match up.web.no_web {
             true => None,
             false => Some(Entrance::bind(up.web.web, web_tls(engine, up)?).await?),
