@@ -2,10 +2,11 @@
 
 mod group;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use sojourn_node::shim::protocol::Reachable;
 
 pub(crate) use self::group::{Drain, DrainAgent, Freeze, Rotate};
 
@@ -133,13 +134,35 @@ pub(crate) struct Pods {
     #[arg(long, value_name = "DIR")]
     pub(crate) expose: Vec<PathBuf>,
 
-    /// Ports that are given to Pods [default: 20000-29999]
+    /// What Pods may connect to on this machine, beside the API and the web; may be repeated
+    #[arg(long, value_name = "IP[:PORT]", value_parser = reachable)]
+    pub(crate) pods_may_reach: Vec<Reachable>,
+
+    /// Who resolves names for Pods; may be repeated [default: as for this machine]
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) pods_resolver: Vec<SocketAddr>,
+
+    /// Ports of this machine that are given to Pods where they are [default: 20000-29999]
     #[arg(long, value_name = "FIRST-LAST")]
     pub(crate) pod_ports: Option<String>,
 
     /// How many Pods are run at most
     #[arg(long, value_name = "N", default_value_t = MAX_PODS)]
     pub(crate) max_pods: u32,
+}
+
+/// An address that Pods may reach. A Pod has a 127.0.0.1 of its own, of which only ports can be
+/// taken away.
+fn reachable(text: &str) -> Result<Reachable, String> {
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok(address.into());
+    }
+    let ip: IpAddr = text.parse().map_err(|_| "give an address, or an address and a port")?;
+    let own = [IpAddr::from([127, 0, 0, 1]), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    if own.contains(&ip) || ip.is_unspecified() {
+        return Err("say which port of it".to_owned());
+    }
+    Ok(Reachable { ip, port: None })
 }
 
 /// Run Pods of any Kubernetes API server on this machine.
@@ -187,6 +210,10 @@ pub(crate) struct Node {
     /// Leave Pods running at the end; the next node takes them over
     #[arg(long)]
     pub(crate) keep_pods: bool,
+
+    /// Lead a port of this node to every port of a Pod, for those who cannot dial into Pods
+    #[arg(long)]
+    pub(crate) publish_ports: bool,
 
     #[command(flatten)]
     pub(crate) pods: Pods,

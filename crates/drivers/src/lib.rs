@@ -9,6 +9,7 @@
 //! | `submission` | archives that are handed in |
 //! | `trust` | whom TLS trusts |
 //! | `connection` | the connections that this host has open |
+//! | `dial` | how the port of a Pod is reached |
 //! | `machine` | who makes and deletes machines |
 //!
 //! Each is a port with a real adapter and, where a controller decides by what it says, a scripted
@@ -16,6 +17,7 @@
 //! a driver cannot decide about objects.
 
 pub mod connection;
+pub mod dial;
 pub mod guard;
 pub mod machine;
 pub mod metrics;

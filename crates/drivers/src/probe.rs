@@ -13,11 +13,12 @@ mod http;
 mod tests;
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+
+use crate::dial::Endpoint;
 
 pub use self::codes::{Codes, CodesError};
 pub use self::http::{HttpProbe, ProbeError};
@@ -35,7 +36,7 @@ pub enum Target {
     Contract { url: String, timeout: Duration, keep: Codes, end: Codes },
     /// The instance's own endpoint, as its node reports it. It is not guarded: no tenant chose it.
     Reach {
-        address: SocketAddr,
+        endpoint: Endpoint,
         /// Whether HTTP is spoken there; else a connection is enough.
         http: bool,
         timeout: Duration,
@@ -71,9 +72,9 @@ impl fmt::Debug for Target {
                     .field("end", end)
                     .finish()
             }
-            Self::Reach { address, http, timeout } => f
+            Self::Reach { endpoint, http, timeout } => f
                 .debug_struct("Reach")
-                .field("address", address)
+                .field("endpoint", endpoint)
                 .field("http", http)
                 .field("timeout", timeout)
                 .finish(),
@@ -92,7 +93,7 @@ impl Target {
     fn timed_out(&self, timeout: Duration) -> Observation {
         match self {
             Self::Contract { .. } => Observation::Unclear(format!("no answer within {timeout:?}")),
-            Self::Reach { address, .. } => {
+            Self::Reach { endpoint: Endpoint { address, .. }, .. } => {
                 Observation::Unreachable(format!("no answer from {address} within {timeout:?}"))
             }
         }

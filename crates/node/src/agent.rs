@@ -29,7 +29,8 @@ use crate::capacity::CapacityError;
 use crate::cgroup::{CgroupError, Cgroups};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::confine::{Confiner, Mode};
+use crate::confine::{Confiner, Mode, NetworkMode};
+use crate::dial::Dialer;
 use crate::event::Recorder;
 use crate::folder::NodeFolder;
 use crate::lifeline::Lifeline;
@@ -38,7 +39,7 @@ use crate::orphan;
 use crate::plan::resource::Requests;
 use crate::port::{PortRange, Ports, RangeError};
 use crate::private;
-use crate::register::{Confined, Description, Readiness, Registrar};
+use crate::register::{Confined, Description, Isolated, Readiness, Registrar};
 use crate::server::{self, Certified, ServeError, Server, TlsError};
 use crate::volume::Volumes;
 use crate::volume::claim::{self, Claims};
@@ -169,6 +170,7 @@ impl Agent {
             data: config.folder.clone(),
             pods: config.max_pods,
             confined: confined(confiner.mode()),
+            network: network(confiner.network()),
             enforced: cgroups.enforced().clone(),
         };
         let (recorder, noting) = Recorder::new(client.clone(), &config.name);
@@ -234,6 +236,16 @@ impl Agent {
         self.context.confiner.mode()
     }
 
+    /// Which network Pods have.
+    pub fn network(&self) -> &NetworkMode {
+        self.context.confiner.network()
+    }
+
+    /// The way to the ports of this node's Pods.
+    pub fn dialer(&self) -> Dialer {
+        Dialer::new(self.context.folder.clone())
+    }
+
     /// What limits the kernel enforces, in words.
     pub fn limits(&self) -> &str {
         &self.context.cgroups.enforced().how
@@ -295,6 +307,15 @@ fn sweep_groups(context: &Context) {
 fn confined(mode: &Mode) -> Confined {
     let confined = matches!(mode, Mode::Users | Mode::UserNamespace);
     Confined { confined, how: mode.to_string() }
+}
+
+fn network(mode: &NetworkMode) -> Isolated {
+    let (isolated, reason) = match mode {
+        NetworkMode::Own => (true, "OwnNetwork"),
+        NetworkMode::NoWayOut(_) => (true, "NoWayOut"),
+        NetworkMode::Machine(_) => (false, "MachineNetwork"),
+    };
+    Isolated { isolated, reason, how: mode.to_string() }
 }
 
 fn requests(registrar: &Registrar) -> Requests {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::cgroup::DEFAULT_PIDS;
 use crate::server::Certified;
+use crate::shim::protocol::Reachable;
 
 /// The settings of one node. [`Config::new`] has what suits most; everything else is public.
 #[derive(Debug, Clone)]
@@ -37,6 +38,12 @@ pub struct Config {
     pub log_limit: u64,
     /// The ports that are given to Pods, as `FIRST-LAST`; else the usual ones.
     pub port_range: Option<String>,
+    /// Every port of a Pod is one of this node's address, too, for those who cannot dial into Pods.
+    pub publish_ports: bool,
+    /// What Pods may connect to on this machine.
+    pub reachable: Vec<Reachable>,
+    /// Who resolves names for Pods; if nobody is named, those that the machine itself asks.
+    pub resolvers: Vec<SocketAddr>,
     /// What Pods have as PATH, LANG and TZ.
     pub path: String,
     pub lang: Option<String>,
@@ -71,6 +78,9 @@ impl Config {
             pids_per_pod: DEFAULT_PIDS,
             log_limit: 32 << 20,
             port_range: None,
+            publish_ports: false,
+            reachable: Vec::new(),
+            resolvers: Vec::new(),
             path: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
             lang: None,
             time_zone: None,

@@ -29,6 +29,36 @@ pub enum Mode {
     Refused(String),
 }
 
+/// Which network Pods have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NetworkMode {
+    /// Each its own.
+    Own,
+    /// Each its own, and no connection leads out of it; in words, why.
+    NoWayOut(String),
+    /// The machine's; in words, why.
+    Machine(String),
+}
+
+impl NetworkMode {
+    pub const fn is_own(&self) -> bool {
+        matches!(self, Self::Own | Self::NoWayOut(_))
+    }
+}
+
+impl fmt::Display for NetworkMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Own => f.write_str("each Pod has a network of its own"),
+            Self::NoWayOut(why) => write!(
+                f,
+                "each Pod has a network of its own, and no connection leads out of it: {why}"
+            ),
+            Self::Machine(why) => write!(f, "Pods share the machine's network: {why}"),
+        }
+    }
+}
+
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -58,6 +88,7 @@ pub enum ConfineError {
 #[derive(Debug)]
 pub struct Confiner {
     mode: Mode,
+    network: NetworkMode,
     users: Users,
 }
 
@@ -66,37 +97,37 @@ impl Confiner {
     /// nothing is left of it.
     pub async fn detect(program: &Path, folder: &NodeFolder, unconfined: bool) -> Self {
         let users = Users::new(folder.clone());
-        let mode = if unconfined {
-            Mode::Unconfined
+        let tried = if unconfined {
+            Ok((Mode::Unconfined, NetworkMode::Machine("Pods run unconfined".to_owned())))
         } else if rustix::process::geteuid().is_root() {
             Self::try_users(program, folder, &users).await
         } else {
-            Self::outcome(trial::run(program, folder, Confinement::UserNamespace).await, || {
-                Mode::UserNamespace
-            })
+            let tried = trial::run(program, folder, Confinement::UserNamespace).await;
+            tried.map(|network| (Mode::UserNamespace, network)).map_err(|error| error.to_string())
         };
-        Self { mode, users }
+        let (mode, network) = tried.unwrap_or_else(|why| {
+            (Mode::Refused(why), NetworkMode::Machine("Pods are refused".to_owned()))
+        });
+        Self { mode, network, users }
     }
 
-    async fn try_users(program: &Path, folder: &NodeFolder, users: &Users) -> Mode {
-        match users.any() {
-            Ok(id) => {
-                let confinement = Confinement::User { uid: id, gid: id };
-                Self::outcome(trial::run(program, folder, confinement).await, || Mode::Users)
-            }
-            Err(error) => Mode::Refused(error.to_string()),
-        }
-    }
-
-    fn outcome(tried: Result<(), trial::TrialError>, works: impl FnOnce() -> Mode) -> Mode {
-        match tried {
-            Ok(()) => works(),
-            Err(error) => Mode::Refused(error.to_string()),
-        }
+    async fn try_users(
+        program: &Path,
+        folder: &NodeFolder,
+        users: &Users,
+    ) -> Result<(Mode, NetworkMode), String> {
+        let id = users.any().map_err(|error| error.to_string())?;
+        let tried = trial::run(program, folder, Confinement::User { uid: id, gid: id }).await;
+        tried.map(|network| (Mode::Users, network)).map_err(|error| error.to_string())
     }
 
     pub fn mode(&self) -> &Mode {
         &self.mode
+    }
+
+    /// Which network Pods have.
+    pub fn network(&self) -> &NetworkMode {
+        &self.network
     }
 
     /// How a Pod of that namespace is to be confined. As root this may give the namespace a user,

@@ -1,5 +1,6 @@
-//! The ports of Pods. All Pods share the machine's network, so each port of a Pod is a port of the
-//! machine: the `hostPort` it asks for, or one that is drawn.
+//! The ports of the machine that Pods have. A Pod with a network of its own has those that it asks
+//! for by `hostPort`, and listens on its own ports itself. Where Pods share the machine's network,
+//! each of their ports is one of the machine: the `hostPort`, or one that is drawn.
 //!
 //! A drawn port lies outside the range that the kernel gives to outgoing connections, is found free
 //! by binding it, belongs to one Pod at a time, and rests for a while after its Pod is gone, so
@@ -69,6 +70,8 @@ pub(crate) struct PortRequest {
     /// What it is published as: its name, or its number if it has none.
     pub key: String,
     pub protocol: Protocol,
+    /// The container's.
+    pub port: u16,
     pub host_port: Option<u16>,
 }
 
@@ -129,9 +132,9 @@ fn declared(container: &Container, port: &ContainerPort) -> Result<PortRequest, 
             .filter(|port| *port > 0)
             .ok_or_else(|| PortError::NoPort { container: container.name.clone(), port })
     };
-    number(port.container_port)?;
+    let container_port = number(port.container_port)?;
     let host_port = port.host_port.filter(|port| *port != 0).map(number).transpose()?;
-    Ok(PortRequest { key: String::new(), protocol, host_port })
+    Ok(PortRequest { key: String::new(), protocol, port: container_port, host_port })
 }
 
 fn plain_key(port: &ContainerPort) -> String {
@@ -159,6 +162,10 @@ impl PortMap {
     pub(crate) fn json(&self) -> String {
         serde_json::Value::from_iter(self.0.iter().map(|(key, port)| (key.clone(), *port)))
             .to_string()
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<u16> {
+        self.0.get(key).copied()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -29,6 +29,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::dial::Entry;
 use crate::lifecycle::{Failed, Probed};
 use crate::shim::protocol::Executed;
 
@@ -66,6 +67,7 @@ pub(crate) struct Access<E> {
     pub pod_ip: IpAddr,
     pub ports: PodPorts,
     pub exec: E,
+    pub entry: Entry,
 }
 
 /// One run of a container that is to be probed.
@@ -290,12 +292,12 @@ impl<E: Exec> Task<E> {
         if let Some(action) = &probe.http_get {
             let host = action.host.as_deref();
             let address = access.ports.address(access.pod_ip, container, host, &action.port)?;
-            return http::probe(action, address, settings.timeout).await;
+            return http::probe(action, &access.entry, address, settings.timeout).await;
         }
         if let Some(action) = &probe.tcp_socket {
             let host = action.host.as_deref();
             let address = access.ports.address(access.pod_ip, container, host, &action.port)?;
-            return Ok(tcp::probe(address, settings.timeout).await);
+            return Ok(tcp::probe(&access.entry, address, settings.timeout).await);
         }
         Err(Unrun::new(format!("the probe of container {container:?} does not say what to do")))
     }

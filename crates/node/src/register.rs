@@ -28,7 +28,7 @@ use crate::event::{EventType, Recorder, about_node};
 use crate::lease;
 use crate::request::{Backoff, RequestError, ask, in_full};
 
-pub(crate) use condition::{Confined, Pressure, Readiness};
+pub(crate) use condition::{Confined, Isolated, Pressure, Readiness};
 use condition::{Pressures, Standing, conditions, say_the_same, transitions};
 
 /// How often we look at the machine and at our Node.
@@ -64,6 +64,7 @@ pub(crate) struct Description {
     /// How many Pods it takes.
     pub pods: u32,
     pub confined: Confined,
+    pub network: Isolated,
     pub enforced: Enforced,
 }
 
@@ -317,6 +318,7 @@ impl Registrar {
             readiness,
             pressure: self.registered.borrow().pressure,
             confined: &description.confined,
+            network: &description.network,
             enforced: &description.enforced,
         };
         NodeStatus {

@@ -11,6 +11,7 @@
 //! | `launch` | first stage: makes the namespaces and starts the second one inside |
 //! | `init` | second stage: the loop that everything below hangs on |
 //! | `container`, `exec`, `child` | what runs: a container, a command beside it, a process |
+//! | `net`, `dial` | the Pod's network, and the node's way into it |
 //! | `process`, `root`, `mounts`, `filter`, `kernel` | how that is kept apart from the machine |
 //! | `log`, `record`, `history`, `message` | what is kept of it: output, exit, last words |
 //! | `sweep`, `memory` | finds the processes of a container, to kill or to weigh them |
@@ -22,6 +23,7 @@ mod child;
 mod connection;
 mod container;
 mod descriptor;
+pub mod dial;
 mod exec;
 mod filter;
 pub mod handle;
@@ -34,6 +36,7 @@ mod log;
 mod memory;
 mod message;
 mod mounts;
+mod net;
 mod process;
 pub mod protocol;
 mod record;
@@ -48,7 +51,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::folder::PodFolder;
-use crate::shim::protocol::Charter;
+use crate::shim::protocol::{Charter, Network};
 use crate::shim::remark::remark;
 
 pub(crate) use root::is_taken_in_dev;
@@ -69,6 +72,8 @@ enum StartupError {
     NotTheLock { path: PathBuf },
     #[error("the charter asks to end with the node, but standard output is not a pipe of the node")]
     NoLifeline,
+    #[error(transparent)]
+    Network(#[from] net::NetworkError),
     #[error("cannot {doing}: {source}")]
     System { doing: &'static str, source: io::Error },
 }
@@ -105,6 +110,12 @@ fn run(args: &[OsString]) -> Result<(), StartupError> {
     let charter = read_charter(&folder)?;
     let inherited = descriptor::take(&folder, charter.dies_with_node)?;
     stage(folder, charter, inherited)
+}
+
+/// Whether a Pod's shim was told to give it a network of its own.
+pub(crate) fn has_own_network(folder: &PodFolder) -> io::Result<bool> {
+    let charter: Charter = record::read_json(&folder.charter(), CHARTER_LIMIT)?;
+    Ok(matches!(charter.network, Network::Own(_)))
 }
 
 fn read_charter(folder: &PodFolder) -> Result<Charter, StartupError> {

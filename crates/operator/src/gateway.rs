@@ -52,6 +52,7 @@ use http::header::{HOST, HeaderValue};
 use http::request::Parts;
 use http::{Extensions, HeaderMap, Method, StatusCode};
 use sojourn_core::key::Key;
+use sojourn_drivers::dial::{Dial, Endpoint};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
@@ -81,6 +82,8 @@ const SECOND_TRY: Duration = Duration::from_millis(300);
 pub struct Settings {
     pub backends: Arc<dyn Backends>,
     pub visitors: Visitors,
+    /// How environments are reached.
+    pub dial: Arc<dyn Dial>,
     /// The operator's own: asks what visitors may, and starts instances.
     pub client: kube::Client,
     /// Told of every request, and once a second while bytes flow.
@@ -295,7 +298,7 @@ impl Gateway {
         visitor: &Visitor,
         place: &Place,
         request: Request,
-        address: SocketAddr,
+        endpoint: Endpoint,
     ) -> Response {
         let settings = &self.0.settings;
         let headers = request.headers().clone();
@@ -304,7 +307,7 @@ impl Gateway {
             return Message::new(StatusCode::BAD_REQUEST, "Refused", text).answer(&headers);
         };
         let Some(permit) = self.take(&place.key) else { return too_much().answer(&headers) };
-        let (stream, address) = match self.connect(place, address).await {
+        let (stream, address) = match self.connect(place, endpoint).await {
             Ok(connected) => connected,
             Err(error) => return unreachable(place, &error).answer(&headers),
         };
@@ -331,21 +334,23 @@ impl Gateway {
     async fn connect(
         &self,
         place: &Place,
-        address: SocketAddr,
+        endpoint: Endpoint,
     ) -> Result<(TcpStream, SocketAddr), ForwardError> {
-        let bounds = &self.0.settings.bounds;
-        match forward::connect(address, bounds).await {
+        let Settings { bounds, dial, .. } = &self.0.settings;
+        let address = endpoint.address;
+        match forward::connect(dial.as_ref(), &endpoint, bounds).await {
             Ok(stream) => return Ok((stream, address)),
             Err(source) if source.kind() != io::ErrorKind::ConnectionRefused => {
                 return Err(ForwardError::Connect { address, source });
             }
             Err(_) => tokio::time::sleep(SECOND_TRY).await,
         }
-        let address = match self.find(place) {
-            Backend::Ready { address } => address,
-            _ => address,
+        let endpoint = match self.find(place) {
+            Backend::Ready { endpoint } => endpoint,
+            _ => endpoint,
         };
-        let connected = forward::connect(address, bounds).await;
+        let address = endpoint.address;
+        let connected = forward::connect(dial.as_ref(), &endpoint, bounds).await;
         connected
             .map(|stream| (stream, address))
             .map_err(|source| ForwardError::Connect { address, source })
@@ -395,8 +400,8 @@ async fn lent(State(gateway): State<Gateway>, request: Request) -> Response {
         Err(refused) => return refused.answer(&parts.headers),
     };
     match gateway.find(&place) {
-        Backend::Ready { address } => {
-            gateway.pass(&visitor, &place, Request::from_parts(parts, body), address).await
+        Backend::Ready { endpoint } => {
+            gateway.pass(&visitor, &place, Request::from_parts(parts, body), endpoint).await
         }
         // Only our origin starts it, or shows how far it is.
         _ if is_window(&parts) => {

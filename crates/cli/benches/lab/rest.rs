@@ -8,6 +8,7 @@ use sojourn_api::install;
 use sojourn_api::name::shared;
 use sojourn_apiserver::auth::identity::Identity;
 use sojourn_apiserver::{Config, Engine};
+use sojourn_drivers::dial::Direct;
 use sojourn_operator::clock::SystemClock;
 use sojourn_operator::frame::{Limits, Tasks, Watching};
 use sojourn_operator::lab::outside::Real;
@@ -121,7 +122,7 @@ async fn restart(home: &Home, plan: &Plan, report: &mut Report) -> Result<()> {
         client: engine.client_named(operator(), "sojourn"),
         clock: Arc::new(SystemClock),
         watching: Watching::default(),
-        outside: Arc::new(Real),
+        outside: Arc::new(Real { dial: Arc::new(Direct) }),
         settings: Settings {
             gateway: true,
             reports: true,

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sojourn_api::install;
 use sojourn_api::name::shared;
+use sojourn_drivers::dial::Dial;
 use sojourn_operator::clock::{Clock, SystemClock};
 use sojourn_operator::frame::{Limits, Tasks, Watching};
 use sojourn_operator::group::{self, Providers};
@@ -29,6 +30,7 @@ impl Controllers {
     pub(super) async fn start(
         client: Client,
         settings: Settings,
+        dial: Arc<dyn Dial>,
         metrics: Metrics,
     ) -> Result<Self, Failure> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -45,7 +47,7 @@ impl Controllers {
             client,
             clock,
             watching: Watching::default(),
-            outside: Arc::new(Real),
+            outside: Arc::new(Real { dial }),
             settings,
             limits: Limits::default(),
             metrics,

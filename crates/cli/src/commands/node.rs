@@ -1,21 +1,28 @@
 //! Pods on this machine: the node inside `sojourn up`, and `sojourn node` for any other API server.
 
 use std::fs;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use futures::future::BoxFuture;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use sojourn_apiserver::Engine;
 use sojourn_apiserver::auth::identity::Identity;
 use sojourn_apiserver::folder::SafeFolder;
+use sojourn_drivers::dial::{Dial, Endpoint};
 use sojourn_node::clock::Clock;
 use sojourn_node::confine::Mode;
-use sojourn_node::{Agent, Certified, Clients, Config, Controllers, Leaving, Serving, StartError};
+use sojourn_node::shim::protocol::Reachable;
+use sojourn_node::{
+    Agent, Certified, Clients, Config, Controllers, Dialer, Leaving, Serving, StartError,
+};
 use sojourn_rbac::User;
+use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
@@ -49,6 +56,7 @@ impl LocalNode {
         pods: &args::Pods,
         data: &Path,
         api: SocketAddr,
+        web: Option<SocketAddr>,
         ends_with_us: bool,
     ) -> Result<Self, Failure> {
         let mut config = config(LOCAL.to_owned(), data.join(FOLDER), pods)?;
@@ -58,7 +66,9 @@ impl LocalNode {
             .map_err(|error| Failure::new(Exit::Bug, error, "Please report it."))?;
         config.serving =
             Some(Serving { certified, client_authority_pem: engine.authority_pem().to_owned() });
-        config.api_server = Some((api.ip().to_string(), api.port()));
+        let reached = super::up::reachable(api);
+        config.api_server = Some((reached.ip().to_string(), reached.port()));
+        config.reachable.extend([Some(api), web].into_iter().flatten().map(Reachable::from));
         config.pods_end_with_node = ends_with_us;
         let claims = engine.client_named(controller("persistent-volume-binder"), "claim-binder");
         let clients = Clients {
@@ -83,6 +93,11 @@ impl LocalNode {
         describe(&self.agent, printer);
     }
 
+    /// The way to the ports of Pods.
+    pub(super) fn dial(&self) -> Arc<dyn Dial> {
+        Arc::new(IntoPods(self.agent.dialer()))
+    }
+
     pub(super) async fn stop(self, leaving: Leaving) {
         self.renewing.abort();
         // Whether it was aborted or failed, it holds the node no longer.
@@ -91,6 +106,16 @@ impl LocalNode {
         if let Some(agent) = Arc::into_inner(self.agent) {
             agent.stop(leaving).await;
         }
+    }
+}
+
+/// Reaches Pods where they are: in networks of their own, by their shims.
+#[derive(Debug)]
+struct IntoPods(Dialer);
+
+impl Dial for IntoPods {
+    fn dial<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, io::Result<TcpStream>> {
+        Box::pin(self.0.dial(&to.pod, to.port, to.address))
     }
 }
 
@@ -135,7 +160,10 @@ fn describe(agent: &Agent, printer: Printer) {
         Mode::Unconfined => {
             printer.warning("Pods run unconfined: they may do whatever this user may");
         }
-        mode => printer.field("pods", format_args!("{mode}; {}", agent.limits())),
+        mode => {
+            let (network, limits) = (agent.network(), agent.limits());
+            printer.field("pods", format_args!("{mode}; {network}; {limits}"));
+        }
     }
 }
 
@@ -165,6 +193,7 @@ async fn serve(node: args::Node, printer: Printer) -> Result<(), Failure> {
     config.address = node.address;
     config.listen = SocketAddr::new(node.address, node.port);
     config.serving = serving(&node)?;
+    config.publish_ports = node.publish_ports;
     let client = connect(&node.kubeconfig).await?;
     let claims = match &node.claims_kubeconfig {
         Some(path) => Some(connect(path).await?),
@@ -205,6 +234,8 @@ fn config(name: String, folder: PathBuf, pods: &args::Pods) -> Result<Config, Fa
     config.exposed.clone_from(&pods.expose);
     config.port_range.clone_from(&pods.pod_ports);
     config.max_pods = pods.max_pods;
+    config.reachable.clone_from(&pods.pods_may_reach);
+    config.resolvers.clone_from(&pods.pods_resolver);
     config.hidden.extend(std::env::home_dir());
     config.lang = std::env::var("LANG").ok();
     config.time_zone = std::env::var("TZ").ok();

@@ -11,6 +11,7 @@ use axum::routing::get;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use rcgen::{CertificateParams, KeyPair};
+use sojourn_drivers::dial::Direct;
 use sojourn_operator::clock::SystemClock;
 use sojourn_operator::lab::Settings;
 use sojourn_operator::leadership::{self, Candidate};
@@ -194,11 +195,13 @@ impl Acting {
             submit_program: args.submit_program.clone(),
             submit_user: None,
         };
-        let controllers = Controllers::start(client.clone(), settings, metrics.clone()).await?;
+        let dial = Arc::new(Direct);
+        let controllers =
+            Controllers::start(client.clone(), settings, dial.clone(), metrics.clone()).await?;
         let people = match entrance {
             Some(entrance) => {
                 let clients = Arc::new(WithToken { config: config.clone() });
-                Some(entrance.open(&controllers.started, clients, client, None)?)
+                Some(entrance.open(&controllers.started, dial, clients, client, None)?)
             }
             None => None,
         };

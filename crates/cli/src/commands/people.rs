@@ -14,6 +14,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use sojourn_core::activity::Source;
+use sojourn_drivers::dial::Dial;
 use sojourn_operator::gateway::{self, Bounds, Gateway, Reporting, User, Visitor, Ways};
 use sojourn_operator::lab::Started;
 use sojourn_web::{
@@ -39,6 +40,11 @@ impl Entrance {
         Ok(Self { bound, secure })
     }
 
+    /// Where it listens.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.bound.address()
+    }
+
     /// The address as a browser on this machine writes it.
     pub(super) fn url(&self) -> String {
         let address = super::up::reachable(self.bound.address());
@@ -49,6 +55,7 @@ impl Entrance {
     pub(super) fn open(
         self,
         started: &Started,
+        dial: Arc<dyn Dial>,
         clients: Arc<dyn Clients>,
         client: Client,
         superuser: Option<Credentials>,
@@ -69,6 +76,7 @@ impl Entrance {
         })?;
         let gateway = Gateway::new(gateway::Settings {
             backends: started.backends(),
+            dial,
             visitors: Arc::new(|extensions| extensions.get::<Caller>().map(visitor)),
             client,
             activity: started.activity(Source::Gateway),

@@ -15,6 +15,7 @@ use sojourn_apiserver::folder::SafeFolder;
 use sojourn_apiserver::{
     Config, Engine, Hook, Hooks, Limits, Scope, ServeError, Server, SystemEntropy,
 };
+use sojourn_drivers::dial::{Dial, Direct};
 use sojourn_node::Leaving;
 use sojourn_operator::admission::{self, Admission};
 use sojourn_operator::lab::Settings;
@@ -81,19 +82,27 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
     printer.good(format_args!("Sojourn is up, ready in {} ms.", started.elapsed().as_millis()));
     welcome(printer, data, server.address(), &kubeconfig);
     let program = OwnProgram::offer(kubeconfig.folder(), printer);
+    let entrance = if up.no_controllers || up.web.no_web {
+        None
+    } else {
+        Some(Entrance::bind(up.web.web, web_tls(&engine, &up)?).await?)
+    };
     let node = if up.no_pods {
         None
     } else {
         let folder = kubeconfig.folder();
         let mut pods = up.pods.clone();
         pods.expose.extend(program.folder().map(Path::to_owned));
-        let node = LocalNode::start(&engine, &pods, folder.path(), address, in_memory).await?;
+        let web = entrance.as_ref().map(Entrance::address);
+        let api = server.address();
+        let node = LocalNode::start(&engine, &pods, folder.path(), api, web, in_memory).await?;
         node.describe(printer);
         Some(node)
     };
     let mut family = None;
     if !up.no_controllers {
-        let started = Family::start(&engine, &up, &program).await?;
+        let dial = node.as_ref().map_or_else(|| Arc::new(Direct) as _, LocalNode::dial);
+        let started = Family::start(&engine, entrance, dial, &program).await?;
         started.describe(printer, kubeconfig.folder())?;
         family = Some(started);
     }
@@ -142,7 +151,8 @@ struct Family {
 impl Family {
     async fn start(
         engine: &Engine,
-        up: &Up,
+        entrance: Option<Entrance>,
+        dial: Arc<dyn Dial>,
         program: &OwnProgram,
     ) -> Result<Self, Failure> {
         let administrator = engine.client_named(administrator(), "sojourn-up");
@@ -150,10 +160,6 @@ impl Family {
         family::bind_person(&administrator).await?;
         let person = person(engine)?;
         let client = engine.client_named(operator(), "sojourn");
-        let entrance = match up.web.no_web {
-            true => None,
-            false => Some(Entrance::bind(up.web.web, web_tls(engine, up)?).await?),
-        };
         let settings = Settings {
             gateway: entrance.is_some(),
             reports: entrance.is_some(),
@@ -161,13 +167,15 @@ impl Family {
             submit_program: program.path().display().to_string(),
             submit_user: None,
         };
-        let controllers = Controllers::start(client.clone(), settings, Metrics::default()).await?;
+        let metrics = Metrics::default();
+        let controllers =
+            Controllers::start(client.clone(), settings, dial.clone(), metrics).await?;
         let people = match entrance {
             None => None,
             Some(entrance) => {
                 let clients = Arc::new(InProcess(engine.clone()));
                 let superuser = Some(person.clone());
-                Some(entrance.open(&controllers.started, clients, client, superuser)?)
+                Some(entrance.open(&controllers.started, dial, clients, client, superuser)?)
             }
         };
         Ok(Self { controllers, people, person })

@@ -174,8 +174,8 @@ async fn a_foreign_process() {
     assert!(foreign.try_wait().expect("it is ours").is_none(), "it lives");
     foreign.kill().expect("it is ours");
     foreign.wait().expect("it is ours");
-    let alive = other.run("tr '\\0' ' ' </proc/2/cmdline").await.text;
-    assert_eq!(alive.trim(), format!("sleep {marker}"));
+    let alive = other.run("cat /proc/[0-9]*/cmdline | tr '\\0' ' '").await.text;
+    assert!(alive.contains(&format!("sleep {marker}")), "{alive}");
     other.end().await;
     pod.end().await;
 }
@@ -433,20 +433,10 @@ async fn abstract_sockets_of_the_machine() {
     let mut ours = ours.spawn().expect("it runs");
     ours.stdin.take().expect("a pipe").write_all(connect.as_bytes()).expect("it reads");
     assert!(ours.wait().expect("it is ours").success(), "we can");
-    if !has_socket_scopes() {
-        eprintln!("skipped: this kernel cannot keep a Pod from abstract sockets");
-        return;
-    }
+    // Such sockets belong to a network.
     let mut pod = Pod::launch().await;
     let script = format!("perl -e '{connect}'");
     let outcome = pod.run(&script).await;
-    assert_eq!((outcome.code != 0, outcome.text.trim()), (true, "Operation not permitted"));
+    assert_eq!((outcome.code != 0, outcome.text.trim()), (true, "Connection refused"));
     pod.end().await;
-}
-
-/// Since version 6 of Landlock, which the kernel tells when asked for none of its rules.
-fn has_socket_scopes() -> bool {
-    let ask = Command::new("perl").args(["-e", "print syscall(444, 0, 0, 1)"]).output();
-    let version = String::from_utf8_lossy(&ask.expect("it runs").stdout).parse::<i64>();
-    version.is_ok_and(|version| version >= 6)
 }

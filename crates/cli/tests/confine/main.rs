@@ -9,6 +9,7 @@ mod descriptor;
 mod detect;
 mod escape;
 mod identity;
+mod network;
 mod pod;
 mod probe;
 mod race;

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use sojourn_node::folder::PodFolder;
 use sojourn_node::shim::handle::{Handle, OrderError};
-use sojourn_node::shim::protocol::{Charter, Confinement, Mount, Record, Source, Start};
+use sojourn_node::shim::protocol::{
+    Charter, Confinement, Mount, Network, OwnNetwork, Record, Source, Start,
+};
 use tokio::sync::mpsc;
 
 /// How long anything may take on a slow and busy machine.
@@ -113,6 +115,7 @@ impl Pod {
             dies_with_node: true,
             log_limit: 4 << 20,
             containers: 1,
+            network: Network::Own(OwnNetwork::default()),
         };
         change(&mut charter);
         let (theirs, lifeline) =

@@ -1,6 +1,7 @@
 //! A real control plane as an administrator prepares it for `sojourn operator`: our kinds, a kubelet,
 //! and the operator's own account with the rights that we ask for and no others.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,6 +11,7 @@ use crate::folder::Folder;
 use crate::process::{Ended, Running, command, sojourn};
 use crate::real::Real;
 use crate::scheduler::Scheduler;
+use crate::stage::OUTSIDE;
 
 /// The account that `sojourn crds` makes.
 const ACCOUNT: (&str, &str) = ("sojourn-system", "sojourn");
@@ -28,10 +30,27 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    pub(crate) async fn start(assets: &Path, ports: &str, folder: &Folder) -> Self {
+    /// `web`: where the operator will serve people and reports.
+    pub(crate) async fn start(
+        assets: &Path,
+        ports: &str,
+        web: SocketAddr,
+        folder: &Folder,
+    ) -> Self {
         let program = Path::new(env!("CARGO_BIN_EXE_sojourn"));
         let beside = program.parent().expect("a folder").display().to_string();
-        let real = Real::start_with(assets, ports, &["--expose", &beside]).await;
+        let (web, outside) = (web.to_string(), OUTSIDE.to_string());
+        let more = [
+            // The operator is no part of the node here and cannot dial into Pods.
+            "--publish-ports",
+            "--expose",
+            &beside,
+            "--pods-may-reach",
+            &web,
+            "--pods-may-reach",
+            &outside,
+        ];
+        let real = Real::start_with(assets, ports, &more).await;
         let place = real.place().clone();
         let scheduler = Scheduler::start(place.client.clone(), place.node.clone());
         let kubectl = place.kubectl.expect("it is there");

@@ -1,6 +1,6 @@
 //! An object store: moto, in a process of its own.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::Command;
 
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use http_body_util::Full;
 use regex::Regex;
 
 use crate::process::Running;
+use crate::stage::OUTSIDE;
 use crate::tool::{Tools, free_port};
 use crate::visitor::{self, Page, Visitor};
 use crate::wait::eventually;
@@ -32,9 +33,9 @@ impl S3 {
     pub(crate) async fn start(tools: &Tools) -> Self {
         let port = free_port();
         let mut command = Command::new(&tools.python);
-        command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()]);
+        command.args(["-m", "moto.server", "-H", &OUTSIDE.to_string(), "-p", &port.to_string()]);
         let server = Running::start(command);
-        let s3 = Self { address: (Ipv4Addr::LOCALHOST, port).into(), _server: server };
+        let s3 = Self { address: (OUTSIDE, port).into(), _server: server };
         eventually("moto answers", async || visitor::get(s3.address, "/").await.ok()).await;
         let made = s3.request(Method::PUT, &format!("/{BUCKET}")).await;
         assert_eq!(made.status, StatusCode::OK, "{made:?}");

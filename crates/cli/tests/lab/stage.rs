@@ -21,6 +21,9 @@ const SYSTEM: &str = "sojourn-system";
 /// It is shown where a test fails.
 pub(crate) const LOG: &str = "warn,sojourn_operator=debug,sojourn_drivers=debug,sojourn_cli=debug";
 
+/// Where what Pods use stands on this machine: they have another 127.0.0.1, and may reach this.
+pub(crate) const OUTSIDE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
 /// Ports that no other suite gives to its Pods, so many for each stage: they play side by side.
 const FIRST_PORT: u16 = 25_000;
 const PORTS: u16 = 100;
@@ -65,7 +68,7 @@ impl Stage {
                 (Some(running), None, kubeconfig)
             }
             Some(assets) => {
-                let cluster = Cluster::start(&assets, &up.ports, &folder).await;
+                let cluster = Cluster::start(&assets, &up.ports, up.web, &folder).await;
                 let kubeconfig = cluster.kubeconfig.clone();
                 (None, Some(cluster), kubeconfig)
             }
@@ -182,6 +185,7 @@ impl Up {
     fn start(&self, folder: &Folder) -> Running {
         let mut up = command(&["up", "--web", &self.web.to_string()]);
         up.args(["--listen", &self.api.to_string(), "--pod-ports", &self.ports]);
+        up.args(["--pods-may-reach", &OUTSIDE.to_string()]);
         up.arg("--data").arg(folder.join("data")).env("SOJOURN_LOG", LOG);
         let up = Running::start(up);
         up.ready();

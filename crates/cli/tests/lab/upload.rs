@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{Read, Seek as _, SeekFrom, Write as _};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 
 use crate::folder::Folder;
 use crate::process::Running;
+use crate::stage::OUTSIDE;
 use crate::tool::Tools;
 use crate::wait::{PATIENCE, within};
 
@@ -87,7 +88,7 @@ pub(crate) struct Uploads {
 
 impl Uploads {
     pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+        let listener = TcpListener::bind((OUTSIDE, 0)).await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let state = Arc::new(Mutex::new(State::default()));
         let folder = Arc::new(Folder::new());

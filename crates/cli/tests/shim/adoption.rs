@@ -1,10 +1,11 @@
 //! A node comes back to Pods that it left.
 
 use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 
 use sojourn_node::shim::handle::{Adopted, Handle, LaunchError, OrderError};
-use sojourn_node::shim::protocol::Confinement;
+use sojourn_node::shim::protocol::{Confinement, Forward, Network, OwnNetwork, Transport};
 
 use crate::pod::{Pod, confined, confinements, kill, marker, processes_with, shell};
 use crate::wait::{until, within};
@@ -40,6 +41,34 @@ async fn a_shim_is_found_again_with_all_that_happened() {
         assert_eq!(within("the same end", also.recv()).await, Some(record));
         pod.end().await;
     }
+}
+
+#[tokio::test]
+async fn a_host_port_leads_into_the_pod_while_no_node_is_there() {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let listen = free.local_addr().expect("it is bound");
+    drop(free);
+    let mut pod = Pod::new(confined());
+    let forwards = vec![Forward { transport: Transport::Tcp, listen, port: 8080 }];
+    pod.charter.network = Network::Own(OwnNetwork { forwards, ..OwnNetwork::default() });
+    pod.start_shim(None).await.expect("the shim starts");
+    let script = "exec /usr/bin/python3 -c '
+import socket
+server = socket.create_server((\"0.0.0.0\", 8080))
+while True: server.accept()[0].sendall(b\"here\")
+'";
+    pod.run("web", script).await;
+    pod.abandon();
+    until("it is reached", || {
+        let mut said = [0; 4];
+        let reached =
+            TcpStream::connect(listen).and_then(|mut stream| stream.read_exact(&mut said));
+        reached.is_ok() && said == *b"here"
+    })
+    .await;
+    pod.adopt().await;
+    pod.end().await;
+    assert!(TcpListener::bind(listen).is_ok(), "nothing listens there any more");
 }
 
 #[tokio::test]

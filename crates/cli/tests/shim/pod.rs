@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use sojourn_node::folder::PodFolder;
 use sojourn_node::shim::handle::{Adopted, Handle, LaunchError};
-use sojourn_node::shim::protocol::{Charter, Confinement, End, Record, Start};
+use sojourn_node::shim::protocol::{Charter, Confinement, End, Network, OwnNetwork, Record, Start};
 use tokio::sync::mpsc;
 
 use crate::user;
@@ -63,6 +63,10 @@ impl Pod {
             dies_with_node: false,
             log_limit: 4 << 20,
             containers: 2,
+            network: match confinement {
+                Confinement::Unconfined => Network::Machine,
+                _ => Network::Own(OwnNetwork::default()),
+            },
         };
         Self { folder: PodFolder::new(path), charter, handle: None, ended: None, place }
     }

@@ -112,7 +112,7 @@ impl Probe for ScriptedProbe {
         async move {
             let place = match target {
                 Target::Contract { url, .. } => url.clone(),
-                Target::Reach { address, .. } => address.to_string(),
+                Target::Reach { endpoint, .. } => endpoint.address.to_string(),
             };
             let Step { observation, delay } = self.next(&place);
             if delay >= target.timeout() {

@@ -3,15 +3,21 @@
 use std::error::Error;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use reqwest::header::ACCEPT;
+use http_body_util::Empty;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use reqwest::header::{ACCEPT, HOST};
 use reqwest::{Client, Response};
 use tokio::net::TcpStream;
 
 use super::{Codes, Observation, Probe, Target, answer};
+use crate::dial::{Dial, Direct, Endpoint};
 use crate::guard::{self, Allow};
 
 /// What servers see in their logs.
@@ -25,6 +31,7 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct HttpProbe {
     client: Client,
     allow: Allow,
+    dial: Arc<dyn Dial>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -38,14 +45,19 @@ impl HttpProbe {
     pub fn new(allow: Allow) -> Result<Self, ProbeError> {
         let client = guard::client(&allow).user_agent(USER_AGENT).http1_only();
         let client = client.build().map_err(ProbeError::BuildClient)?;
-        Ok(Self { client, allow })
+        Ok(Self { client, allow, dial: Arc::new(Direct) })
+    }
+
+    /// Looks at instances in this way.
+    #[must_use]
+    pub fn dialing(self, dial: Arc<dyn Dial>) -> Self {
+        Self { dial, ..self }
     }
 
     async fn look(&self, target: &Target) -> Observation {
         match target {
             Target::Contract { url, keep, end, .. } => self.ask(url, keep, end).await,
-            Target::Reach { address, http: true, .. } => self.reach_http(*address).await,
-            Target::Reach { address, http: false, .. } => reach(*address).await,
+            Target::Reach { endpoint, http, .. } => self.reach(endpoint, *http).await,
         }
     }
 
@@ -70,14 +82,22 @@ impl HttpProbe {
         }
     }
 
-    async fn reach_http(&self, address: SocketAddr) -> Observation {
-        match self.client.get(format!("http://{address}/")).send().await {
-            Ok(_) => Observation::Reachable,
-            Err(error) if error.is_connect() || error.is_timeout() => {
-                Observation::Unreachable(failure(&address.to_string(), &error))
+    async fn reach(&self, endpoint: &Endpoint, http: bool) -> Observation {
+        let address = endpoint.address;
+        let stream = match self.dial.dial(endpoint).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                let words = format!("cannot connect to {address}: {error}");
+                return Observation::Unreachable(words);
             }
+        };
+        match if http { talk(stream, address).await } else { Ok(()) } {
+            Ok(()) => Observation::Reachable,
             // Something took the connection. It is not clear that nobody uses it.
-            Err(error) => Observation::Unclear(failure(&address.to_string(), &error)),
+            Err(error) => Observation::Unclear(format!(
+                "no answer from {address} that can be read: {}",
+                deepest(error.as_ref())
+            )),
         }
     }
 }
@@ -96,11 +116,31 @@ impl fmt::Debug for HttpProbe {
     }
 }
 
-async fn reach(address: SocketAddr) -> Observation {
-    match TcpStream::connect(address).await {
-        Ok(_) => Observation::Reachable,
-        Err(error) => Observation::Unreachable(format!("cannot connect to {address}: {error}")),
+/// Asks for the page at the root; whatever is answered is an answer.
+async fn talk(stream: TcpStream, address: SocketAddr) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let request = http::Request::get("/")
+        .header(HOST, address.to_string())
+        .header(http::header::USER_AGENT, USER_AGENT)
+        .header(http::header::CONNECTION, "close")
+        .body(Empty::<Bytes>::new())?;
+    let (mut sender, connection) =
+        http1::Builder::new().max_buf_size(MOST_BODY).handshake(TokioIo::new(stream)).await?;
+    let answer = sender.send_request(request);
+    // Both ends of it live here, so that nothing goes on when the look is over.
+    tokio::pin!(answer, connection);
+    tokio::select! {
+        biased;
+        answer = &mut answer => drop(answer?),
+        // It hung up; what it said before counts.
+        _ = &mut connection => drop(answer.await?),
     }
+    Ok(())
+}
+
+/// The bottom of an error, where the words are that help.
+fn deepest(error: &(dyn Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |cause| (*cause).source());
+    causes.last().map_or_else(String::new, ToString::to_string)
 }
 
 /// The code keeps; the body may say until when.

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use super::fake::{ScriptedProbe, Step};
 use super::*;
+use crate::dial::Dial;
 use crate::guard::Allow;
 
 const LONG_ENOUGH: Duration = Duration::from_secs(20);
@@ -66,6 +67,10 @@ fn contract(url: impl Into<String>) -> Target {
         keep: Codes::success(),
         end: Codes::not_found(),
     }
+}
+
+fn at(address: SocketAddr) -> Endpoint {
+    Endpoint { pod: "uid".to_owned(), port: address.port(), address }
 }
 
 fn probe() -> HttpProbe {
@@ -263,7 +268,7 @@ async fn the_whole_look_has_one_timeout() {
         let seen = probe().check(&Target::Contract { url, timeout, keep, end }).await;
         assert_eq!(unclear(&seen), "no answer within 50ms");
     }
-    let seen = probe().check(&Target::Reach { address: silent, http: true, timeout }).await;
+    let seen = probe().check(&Target::Reach { endpoint: at(silent), http: true, timeout }).await;
     assert_eq!(unreachable(&seen), format!("no answer from {silent} within 50ms"));
 }
 
@@ -335,7 +340,7 @@ async fn the_guard_is_asked_before_anything_is_sent() {
 async fn an_instance_that_answers_anything_over_http_is_reachable() {
     for code in [200, 204, 302, 401, 404, 500, 503] {
         let address = answering(response(code, "x")).await;
-        let target = Target::Reach { address, http: true, timeout: LONG_ENOUGH };
+        let target = Target::Reach { endpoint: at(address), http: true, timeout: LONG_ENOUGH };
         assert_eq!(probe().check(&target).await, Observation::Reachable, "{code}");
     }
 }
@@ -344,7 +349,9 @@ async fn an_instance_that_answers_anything_over_http_is_reachable() {
 async fn an_instance_that_takes_no_connection_is_unreachable() {
     let address = nobody().await;
     for http in [true, false] {
-        let seen = probe().check(&Target::Reach { address, http, timeout: LONG_ENOUGH }).await;
+        let seen = probe()
+            .check(&Target::Reach { endpoint: at(address), http, timeout: LONG_ENOUGH })
+            .await;
         let expected = format!("cannot connect to {address}: Connection refused");
         assert!(unreachable(&seen).starts_with(&expected), "{seen:?}");
     }
@@ -353,7 +360,7 @@ async fn an_instance_that_takes_no_connection_is_unreachable() {
 #[tokio::test]
 async fn a_connection_is_enough_where_no_http_is_spoken() {
     let address = answering("SSH-2.0-x\r\n").await;
-    let target = |http| Target::Reach { address, http, timeout: LONG_ENOUGH };
+    let target = |http| Target::Reach { endpoint: at(address), http, timeout: LONG_ENOUGH };
     assert_eq!(probe().check(&target(false)).await, Observation::Reachable);
     // Where HTTP is expected it is neither an answer nor its absence.
     let seen = probe().check(&target(true)).await;
@@ -382,7 +389,7 @@ async fn a_script_is_followed_in_virtual_time() {
     assert_eq!(probe.check(&exam).await, Observation::Ends, "the last word holds");
 
     let address = SocketAddr::from(([10, 0, 0, 1], 80));
-    let reach = Target::Reach { address, http: true, timeout: LONG_ENOUGH };
+    let reach = Target::Reach { endpoint: at(address), http: true, timeout: LONG_ENOUGH };
     probe.set("10.0.0.1:80", Observation::Reachable);
     assert_eq!(probe.check(&reach).await, Observation::Reachable);
     let other = contract("http://exam.example/2");
@@ -393,4 +400,27 @@ async fn a_script_is_followed_in_virtual_time() {
     assert_eq!(checks[2].at - start, Duration::from_secs(22));
     assert_eq!(checks[4].place, "10.0.0.1:80");
     assert!(probe.take_checks().is_empty());
+}
+
+/// Leads to one place, whatever is dialed.
+#[derive(Debug)]
+struct Detour(SocketAddr);
+
+impl Dial for Detour {
+    fn dial<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, std::io::Result<TcpStream>> {
+        Box::pin(TcpStream::connect(self.0))
+    }
+}
+
+#[tokio::test]
+async fn somebody_else_at_an_instances_address_is_not_the_instance() {
+    let squatter = answering(response(200, "x")).await;
+    let target = |http| Target::Reach { endpoint: at(squatter), http, timeout: LONG_ENOUGH };
+    for http in [true, false] {
+        let inside = probe().dialing(Arc::new(Detour(nobody().await)));
+        let seen = inside.check(&target(http)).await;
+        assert!(matches!(seen, Observation::Unreachable(_)), "{seen:?}");
+        let inside = probe().dialing(Arc::new(Detour(answering(response(200, "x")).await)));
+        assert_eq!(inside.check(&target(http)).await, Observation::Reachable);
+    }
 }

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::pipe::PipeFlags;
 
+use super::NetworkMode;
 use crate::folder::{NodeFolder, PodFolder};
 use crate::shim::handle::{Handle, LaunchError, OrderError};
-use crate::shim::protocol::{Charter, Confinement, Refusal, Start};
+use crate::shim::protocol::{Charter, Confinement, Network, OwnNetwork, Refusal, Start};
 
 /// Its folder, in the node's.
 const NAME: &str = "trial";
@@ -26,26 +27,42 @@ pub(super) enum TrialError {
     Start(#[from] OrderError),
 }
 
-/// Puts a process into a root of its own, and removes every trace of it.
+/// Puts a process into a root and a network of its own, and removes every trace of it. Where no
+/// network can be made, the root alone is tried.
 pub(super) async fn run(
     program: &Path,
     node: &NodeFolder,
     confinement: Confinement,
-) -> Result<(), TrialError> {
+) -> Result<NetworkMode, TrialError> {
     let folder = PodFolder::new(node.path().join(NAME));
     let failed = |cause| TrialError::Folder { path: folder.path().to_owned(), cause };
-    clean_up(node).map_err(failed)?;
-    make_folders(&folder).map_err(failed)?;
-    let tried = start(program, &folder, confinement).await;
-    clean_up(node).map_err(failed)?;
-    tried
+    let mut first = None;
+    loop {
+        clean_up(node).map_err(failed)?;
+        make_folders(&folder).map_err(failed)?;
+        let network = match &first {
+            None => Network::Own(OwnNetwork::default()),
+            Some(_) => Network::Machine,
+        };
+        let tried = start(program, &folder, confinement, network).await;
+        clean_up(node).map_err(failed)?;
+        match (tried, first) {
+            (Ok(no_way_out), None) => {
+                return Ok(no_way_out.map_or(NetworkMode::Own, NetworkMode::NoWayOut));
+            }
+            (Ok(_), Some(why)) => return Ok(NetworkMode::Machine(why)),
+            (Err(error), None) => first = Some(error.to_string()),
+            (Err(error), Some(_)) => return Err(error),
+        }
+    }
 }
 
 async fn start(
     program: &Path,
     folder: &PodFolder,
     confinement: Confinement,
-) -> Result<(), TrialError> {
+    network: Network,
+) -> Result<Option<String>, TrialError> {
     let charter = Charter {
         pod_uid: NAME.to_owned(),
         hostname: NAME.to_owned(),
@@ -55,6 +72,7 @@ async fn start(
         dies_with_node: true,
         log_limit: 0,
         containers: 1,
+        network,
     };
     let failed = |cause: rustix::io::Errno| TrialError::Folder {
         path: folder.path().to_owned(),
@@ -63,10 +81,14 @@ async fn start(
     let (theirs, _ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
     let (handle, _ended) = Handle::launch(program, folder, &charter, Some(theirs)).await?;
     let started = handle.start(container()).await;
+    let no_way_out = handle.no_way_out().await;
     let ended = handle.end().await;
     match started {
         // It was put into its root; that the command is missing there is another matter.
-        Ok(_) | Err(OrderError::Refused { reason: Refusal::CannotRun, .. }) => Ok(ended?),
+        Ok(_) | Err(OrderError::Refused { reason: Refusal::CannotRun, .. }) => {
+            ended?;
+            Ok(no_way_out?)
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -84,7 +84,7 @@ pub const SPEC: &[Field] = &[
     honoured("serviceAccount"),
     honoured("automountServiceAccountToken"),
     honoured("nodeName"),
-    harmless("hostNetwork", "Pods use the machine's network in any case"),
+    honoured_if("hostNetwork", Values::False, "no Pod has the machine's network"),
     honoured_if("hostPID", Values::False, "no Pod sees the processes of the machine"),
     honoured_if("hostIPC", Values::False, "no Pod shares memory with the machine"),
     harmless(

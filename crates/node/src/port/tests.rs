@@ -16,13 +16,14 @@ fn drawn(keys: &[&str]) -> Vec<PortRequest> {
     let request = |key: &&str| PortRequest {
         key: (*key).to_owned(),
         protocol: Protocol::Tcp,
+        port: 80,
         host_port: None,
     };
     keys.iter().map(request).collect()
 }
 
 fn host(key: &str, port: u16) -> PortRequest {
-    PortRequest { key: key.to_owned(), protocol: Protocol::Tcp, host_port: Some(port) }
+    PortRequest { key: key.to_owned(), protocol: Protocol::Tcp, port: 80, host_port: Some(port) }
 }
 
 fn map(ports: &[(&str, u16)]) -> PortMap {
@@ -202,7 +203,7 @@ fn ports_in_use_are_passed_over() {
 }
 
 fn drawn_udp() -> PortRequest {
-    PortRequest { key: "u".to_owned(), protocol: Protocol::Udp, host_port: None }
+    PortRequest { key: "u".to_owned(), protocol: Protocol::Udp, port: 80, host_port: None }
 }
 
 #[test]

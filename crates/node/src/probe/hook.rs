@@ -38,7 +38,7 @@ pub(crate) async fn run<E: Exec>(
         let what = format!("HTTP lifecycle hook ({path})");
         let host = action.host.as_deref();
         let told = match access.ports.address(access.pod_ip, container, host, &action.port) {
-            Ok(address) => http::notify(action, address, timeout).await,
+            Ok(address) => http::notify(action, &access.entry, address, timeout).await,
             Err(error) => Err(error.into()),
         };
         told.map_err(|why| failed(what, &why.0))

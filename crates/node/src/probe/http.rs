@@ -18,10 +18,10 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::HTTPGetAction;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 
 use super::tcp::dial_error;
 use super::{Outcome, Unrun};
+use crate::dial::Entry;
 use url::Url;
 
 /// How much of an answer is read, as by a kubelet.
@@ -58,10 +58,11 @@ impl Purpose {
 /// Whether a server says that all is well.
 pub(super) async fn probe(
     action: &HTTPGetAction,
+    entry: &Entry,
     address: SocketAddr,
     timeout: Duration,
 ) -> Result<Outcome, Unrun> {
-    let get = Get::new(action, address, Purpose::Probe)?;
+    let get = Get::new(action, entry, address, Purpose::Probe)?;
     let answered = match tokio::time::timeout(timeout, get.follow()).await {
         Ok(answered) => answered,
         Err(_) => Err(HttpError::Timeout),
@@ -75,10 +76,11 @@ pub(super) async fn probe(
 /// Sends one request and does not mind what is answered, as a hook does.
 pub(super) async fn notify(
     action: &HTTPGetAction,
+    entry: &Entry,
     address: SocketAddr,
     timeout: Duration,
 ) -> Result<(), Unrun> {
-    let mut get = Get::new(action, address, Purpose::Lifecycle)?;
+    let mut get = Get::new(action, entry, address, Purpose::Lifecycle)?;
     let told = async {
         match get.follow().await {
             // A kubelet asks once more, without encryption and without secrets.
@@ -118,16 +120,23 @@ enum HttpError {
 /// One request, and those that it is redirected to.
 #[derive(Debug)]
 struct Get {
+    entry: Entry,
     address: SocketAddr,
     url: Url,
     headers: HeaderMap,
 }
 
 impl Get {
-    fn new(action: &HTTPGetAction, address: SocketAddr, purpose: Purpose) -> Result<Self, Unrun> {
+    fn new(
+        action: &HTTPGetAction,
+        entry: &Entry,
+        address: SocketAddr,
+        purpose: Purpose,
+    ) -> Result<Self, Unrun> {
         let secure = action.scheme.as_deref().is_some_and(|s| s.eq_ignore_ascii_case("https"));
         let url = Url::new(secure, address, action.path.as_deref().unwrap_or_default());
-        Ok(Self { address, url, headers: headers(action, address, purpose)? })
+        let headers = headers(action, address, purpose)?;
+        Ok(Self { entry: entry.clone(), address, url, headers })
     }
 
     async fn follow(&self) -> Result<Answer, HttpError> {
@@ -143,7 +152,9 @@ impl Get {
     }
 
     async fn ask(&self, url: &Url) -> Result<Answer, HttpError> {
-        let stream = TcpStream::connect(self.address)
+        let stream = self
+            .entry
+            .connect(self.address.port(), self.address)
             .await
             .map_err(|error| HttpError::Dial(dial_error(self.address, &error)))?;
         if !url.secure {

@@ -4,13 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
-
 use super::Outcome;
+use crate::dial::Entry;
 
 /// Connects, and hangs up.
-pub(super) async fn probe(address: SocketAddr, timeout: Duration) -> Outcome {
-    match tokio::time::timeout(timeout, TcpStream::connect(address)).await {
+pub(super) async fn probe(entry: &Entry, address: SocketAddr, timeout: Duration) -> Outcome {
+    let connecting = entry.connect(address.port(), address);
+    match tokio::time::timeout(timeout, connecting).await {
         Ok(Ok(_)) => Outcome::Success,
         Ok(Err(error)) => Outcome::Failure(dial_error(address, &error)),
         Err(_) => Outcome::Failure(format!("dial tcp {address}: i/o timeout")),
@@ -24,7 +24,7 @@ pub(super) fn dial_error(address: SocketAddr, error: &io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
@@ -34,10 +34,10 @@ mod tests {
     async fn somebody_listens_or_not() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        assert_eq!(probe(address, PATIENCE).await, Outcome::Success);
+        assert_eq!(probe(&Entry::Machine, address, PATIENCE).await, Outcome::Success);
         drop(listener);
         let refused = format!("dial tcp {address}: connect: connection refused");
-        assert_eq!(probe(address, PATIENCE).await, Outcome::Failure(refused));
+        assert_eq!(probe(&Entry::Machine, address, PATIENCE).await, Outcome::Failure(refused));
     }
 
     #[tokio::test]
@@ -53,7 +53,7 @@ mod tests {
             assert!(waiting.len() < 100, "a backlog of one takes everybody");
             match tokio::time::timeout(short, TcpStream::connect(address)).await {
                 Ok(stream) => waiting.push(stream.unwrap()),
-                Err(_) => break probe(address, short).await,
+                Err(_) => break probe(&Entry::Machine, address, short).await,
             }
         };
         assert_eq!(message, Outcome::Failure(format!("dial tcp {address}: i/o timeout")));

@@ -68,7 +68,12 @@ fn subject(container: Container) -> Subject {
 }
 
 fn access<E>(exec: E) -> Access<E> {
-    Access { pod_ip: IpAddr::from([127, 0, 0, 1]), ports: PodPorts::default(), exec }
+    Access {
+        pod_ip: IpAddr::from([127, 0, 0, 1]),
+        ports: PodPorts::default(),
+        exec,
+        entry: Entry::Machine,
+    }
 }
 
 struct Fixture {

@@ -87,12 +87,21 @@ pub(crate) struct Confined {
     pub how: String,
 }
 
+/// Whether each Pod has a network of its own, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Isolated {
+    pub isolated: bool,
+    pub reason: &'static str,
+    pub how: String,
+}
+
 /// Everything that the conditions say.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Standing<'a> {
     pub(super) readiness: &'a Readiness,
     pub(super) pressure: Pressure,
     pub(super) confined: &'a Confined,
+    pub(super) network: &'a Isolated,
     pub(super) enforced: &'a Enforced,
 }
 
@@ -103,7 +112,7 @@ pub(super) fn conditions(
     before: &[NodeCondition],
     now: Timestamp,
 ) -> Vec<NodeCondition> {
-    let Standing { readiness, pressure, confined, enforced } = standing;
+    let Standing { readiness, pressure, confined, network, enforced } = standing;
     let (limits, all) = limits_reason(enforced);
     let ready = match readiness {
         Readiness::Ready => ("Ready", true, "KubeletReady", "kubelet is posting ready status"),
@@ -151,6 +160,7 @@ pub(super) fn conditions(
             if confined.confined { "Confined" } else { "Unconfined" },
             confined.how.as_str(),
         ),
+        ("SojournNetworkIsolated", network.isolated, network.reason, network.how.as_str()),
         ("SojournLimitsEnforced", all, limits, enforced.how.as_str()),
         ready,
     ]
@@ -292,11 +302,14 @@ mod tests {
         let enforced =
             Enforced { memory: true, cpu: true, pids: false, how: "some words".to_owned() };
         let confined = Confined { confined: true, how: "other words".to_owned() };
+        let network =
+            Isolated { isolated: true, reason: "OwnNetwork", how: "further words".to_owned() };
         let stopped = Readiness::NotReady("node is shutting down".to_owned());
         let standing = |readiness, disk| Standing {
             readiness,
             pressure: Pressure { disk, ..Pressure::default() },
             confined: &confined,
+            network: &network,
             enforced: &enforced,
         };
         let lines = |conditions: &[NodeCondition]| -> Vec<String> {
@@ -323,6 +336,7 @@ mod tests {
                 "DiskPressure False KubeletHasNoDiskPressure 1 1",
                 "PIDPressure False KubeletHasSufficientPID 1 1",
                 "SojournConfined True Confined 1 1",
+                "SojournNetworkIsolated True OwnNetwork 1 1",
                 "SojournLimitsEnforced False SomeLimitsEnforced 1 1",
                 "Ready True KubeletReady 1 1",
             ]
@@ -335,6 +349,7 @@ mod tests {
                 "DiskPressure True KubeletHasDiskPressure 9 9",
                 "PIDPressure False KubeletHasSufficientPID 9 1",
                 "SojournConfined True Confined 9 1",
+                "SojournNetworkIsolated True OwnNetwork 9 1",
                 "SojournLimitsEnforced False SomeLimitsEnforced 9 1",
                 "Ready False KubeletNotReady 9 9",
             ]
@@ -351,7 +366,7 @@ mod tests {
         );
         assert!(!say_the_same(&second, &first) && say_the_same(&first, &first));
         let mut unknown = first.clone();
-        unknown[5].status = "Unknown".to_owned();
+        unknown[6].status = "Unknown".to_owned();
         assert!(!say_the_same(&first, &unknown), "the node controller's word is corrected");
         let mut more = first.clone();
         more.push(NodeCondition { type_: "NetworkUnavailable".into(), ..first[0].clone() });

@@ -1,10 +1,12 @@
 //! One node that is connected: lines in, lines out, and never a wait.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::event::PollFlags;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::shim::protocol::{LINE_LIMIT, Line};
 
@@ -81,6 +83,25 @@ impl Connection {
         if self.output.len() - self.sent > LINE_LIMIT {
             return Err(io::ErrorKind::TimedOut.into());
         }
+        Ok(())
+    }
+
+    /// Sends a line and a descriptor, which arrives with it. Whoever reads nothing until there is
+    /// no room for a short line gets neither.
+    pub(super) fn send_with(&mut self, line: &Line, descriptor: impl AsFd) -> io::Result<()> {
+        self.flush()?;
+        if !self.output.is_empty() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        let descriptors = [descriptor.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+        let parts = [IoSlice::new(&text)];
+        let sent = sendmsg(&self.stream, &parts, &mut control, SendFlags::NOSIGNAL)?;
+        self.output.extend_from_slice(&text[sent..]);
         Ok(())
     }
 

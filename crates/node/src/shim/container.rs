@@ -7,7 +7,7 @@
 //! A container has ended when its first process has; but that is told only when its leftovers are
 //! killed, its output is in the log, and the record is on disk.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -83,6 +83,7 @@ impl Run {
         spec: &Arc<Start>,
         charter: &Arc<Charter>,
         folder: &Arc<PodFolder>,
+        link: Option<OwnedFd>,
     ) -> Result<Self, SpawnError> {
         let oom_before = spec.oom_events.as_deref().and_then(memory::oom_kills).unwrap_or(0);
         let (stdout, their_stdout) = child::pipe()?;
@@ -100,7 +101,8 @@ impl Run {
             let (spec, charter, folder) = (spec.clone(), charter.clone(), folder.clone());
             move |report: BorrowedFd<'_>| {
                 end_with_shim_if_unconfined(&charter)?;
-                process::prepare(&spec, &charter, &folder, theirs.as_fd(), report)
+                let link = link.as_ref().map(AsFd::as_fd);
+                process::prepare(&spec, &charter, &folder, theirs.as_fd(), link, report)
             }
         };
         let started_at = Timestamp::now();

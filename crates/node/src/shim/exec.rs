@@ -36,6 +36,7 @@ impl Exec {
     pub(super) fn start(
         run: &Run,
         charter: &Arc<Charter>,
+        link: Option<OwnedFd>,
         argv: &[String],
         timeout: Duration,
         asked: (u64, u64),
@@ -49,7 +50,8 @@ impl Exec {
             let (spec, charter, first) = (run.spec.clone(), charter.clone(), run.record.pid);
             move |report: BorrowedFd<'_>| {
                 container::end_with_shim_if_unconfined(&charter)?;
-                process::join(first, mounts.as_ref(), &spec, &charter, report)
+                let link = link.as_ref().map(AsFd::as_fd);
+                process::join(first, mounts.as_ref(), &spec, &charter, link, report)
             }
         };
         let pid = child::spawn(argv, &run.spec.env, theirs, theirs_too, prepare)?;

@@ -167,6 +167,14 @@ impl Handle {
         }
     }
 
+    /// Why no connection leads out of the Pod's own network, if none does.
+    pub async fn no_way_out(&self) -> Result<Option<String>, OrderError> {
+        match self.order(Order::Network, ORDER_LIMIT).await? {
+            Answer::Network { no_way_out } => Ok(no_way_out),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// Runs a container. The same attempt may be given again and is started once.
     pub async fn start(&self, spec: Start) -> Result<Record, OrderError> {
         match self.order(Order::Start(Box::new(spec)), ORDER_LIMIT).await? {

@@ -20,7 +20,8 @@ use crate::shim::container::{Output, Run};
 use crate::shim::descriptor::Inherited;
 use crate::shim::exec::Exec;
 use crate::shim::history::History;
-use crate::shim::protocol::{Answer, Charter, Confinement, Line, Refusal, Request, Start};
+use crate::shim::net::{self, Net};
+use crate::shim::protocol::{Answer, Charter, Confinement, Line, Network, Refusal, Request, Start};
 use crate::shim::remark::remark;
 use crate::shim::signal::Signals;
 use crate::shim::sweep::{Marks, Sweeper};
@@ -28,8 +29,9 @@ use crate::shim::{StartupError, launch, listener, process};
 
 mod obey;
 
-/// How many nodes may be connected: there is one, and perhaps its dying predecessor.
-const CONNECTIONS_LIMIT: usize = 8;
+/// How many nodes may be connected: there is one, perhaps its dying predecessor, and each dials by
+/// connections of their own, for a moment.
+const CONNECTIONS_LIMIT: usize = 64;
 /// How many dead processes are reaped in one turn.
 const REAPED_PER_TURN: usize = 1024;
 /// What is read at once.
@@ -59,6 +61,10 @@ pub(super) fn run(
                 .map_err(StartupError::doing("mount /proc of the Pod's own PID namespace"))?;
         }
     }
+    let network = match &charter.network {
+        Network::Machine => None,
+        Network::Own(settings) => Some(Net::make(settings)?),
+    };
     process::harden(&charter).map_err(StartupError::doing("harden the Pod's processes"))?;
     let listener =
         listener::listen(&folder).map_err(StartupError::doing("listen in the Pod's folder"))?;
@@ -66,6 +72,7 @@ pub(super) fn run(
         sweeper: Sweeper::new(charter.confinement),
         folder: Arc::new(folder),
         charter: Arc::new(charter),
+        network,
         _lock: inherited.lock,
         lifeline: inherited.lifeline,
         signals,
@@ -90,6 +97,8 @@ pub(super) fn run(
 struct Init {
     folder: Arc<PodFolder>,
     charter: Arc<Charter>,
+    /// The Pod's own, if it has one.
+    network: Option<Net>,
     /// Freed when we end, however we end.
     _lock: OwnedFd,
     lifeline: Option<OwnedFd>,
@@ -124,6 +133,7 @@ enum Source {
     Connection(u64),
     Run(usize, Output),
     Exec(usize),
+    Network(net::Ready),
 }
 
 impl Init {
@@ -137,11 +147,19 @@ impl Init {
                 Source::Lifeline => self.end(None),
                 Source::Listener => self.accept(),
                 Source::Connection(id) => self.serve(id),
+                Source::Network(ready) => {
+                    if let Some(network) = &mut self.network {
+                        network.serve(ready, &mut self.buffer);
+                    }
+                }
             }
         }
         self.reap();
         self.check_containers();
         self.check_execs();
+        if let Some(network) = &mut self.network {
+            network.expire(Instant::now(), &mut self.buffer);
+        }
         self.history.save(&self.folder, Instant::now());
         Ok(())
     }
@@ -173,6 +191,10 @@ impl Init {
             sources.push(Source::Connection(connection.id));
             fds.push(PollFd::new(connection, connection.interest()));
         }
+        for (ready, socket, interest) in self.network.iter().flat_map(Net::interests) {
+            sources.push(Source::Network(ready));
+            fds.push(PollFd::from_borrowed_fd(socket, interest));
+        }
         let timeout =
             self.wake_at().map(|at| timespec(at.saturating_duration_since(Instant::now())));
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
@@ -192,7 +214,8 @@ impl Init {
         let runs = self.runs.iter().filter_map(Run::wake_at);
         let execs = self.execs.iter().map(Exec::wake_at);
         let ending = self.ending.as_ref().map(|_| Instant::now() + ENDING_CHECK);
-        runs.chain(execs).chain(ending).chain(self.history.wake_at()).min()
+        let network = self.network.as_ref().and_then(Net::wake_at);
+        runs.chain(execs).chain(ending).chain(self.history.wake_at()).chain(network).min()
     }
 
     fn accept(&mut self) {
@@ -241,6 +264,27 @@ impl Init {
                 Err(_) => self.connections.retain(|of| of.id != connection),
             },
         }
+    }
+
+    /// Connects to a port of the Pod's, and hands over the socket.
+    fn dial(&mut self, (connection, id): (u64, u64), port: u16) {
+        let dialed = match &mut self.network {
+            Some(network) => network.dial(port).map_err(|error| {
+                let message = format!("cannot connect to port {port} of the Pod: {error}");
+                Answer::Refused { reason: Refusal::CannotRun, message }
+            }),
+            None => {
+                let message = "the Pod has no network of its own".to_owned();
+                Err(Answer::Refused { reason: Refusal::BadRequest, message })
+            }
+        };
+        let socket = match dialed {
+            Ok(socket) => socket,
+            Err(refused) => return self.answer((connection, id), refused),
+        };
+        let line = Line::Answer { id, answer: Answer::Dialing };
+        self.connections
+            .retain_mut(|of| of.id != connection || of.send_with(&line, &socket).is_ok());
     }
 
     fn answer(&mut self, (connection, id): (u64, u64), answer: Answer) {

@@ -53,6 +53,25 @@ pub(super) fn add_mount_flags(
     check(result).map(drop)
 }
 
+/// The size of a mark.
+const MARK_BYTES: libc::socklen_t = 4;
+
+/// Marks what a socket sends, for rules to know it by.
+pub(super) fn mark(socket: impl AsFd, mark: u32) -> io::Result<()> {
+    #[expect(unsafe_code, reason = "no safe face exists")]
+    // SAFETY: the kernel reads the number while the call lasts; its size is given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MARK,
+            (&raw const mark).cast(),
+            MARK_BYTES,
+        )
+    };
+    check(result.into()).map(drop)
+}
+
 /// Every descriptor but the three standard ones closes when the next program starts.
 pub(super) fn close_the_rest_on_exec() -> io::Result<()> {
     #[expect(unsafe_code, reason = "no safe face exists")]

@@ -39,6 +39,7 @@ use rustix::thread::{
 use super::filter;
 use super::kernel;
 use super::mounts::{self, Mounts};
+use super::net;
 use super::root::{self, RootError};
 use crate::folder::PodFolder;
 use crate::shim::protocol::{Charter, Confinement, Start};
@@ -86,9 +87,10 @@ pub(super) fn prepare(
     charter: &Charter,
     folder: &PodFolder,
     handover: BorrowedFd<'_>,
+    link: Option<BorrowedFd<'_>>,
     report: BorrowedFd<'_>,
 ) -> io::Result<()> {
-    tell(report, become_container(spec, charter, folder, handover))
+    tell(report, become_container(spec, charter, folder, handover, link))
 }
 
 /// The same for a command beside a running container, whose first process, not reaped yet, is
@@ -98,9 +100,10 @@ pub(super) fn join(
     mounts: Option<&Mounts>,
     spec: &Start,
     charter: &Charter,
+    link: Option<BorrowedFd<'_>>,
     report: BorrowedFd<'_>,
 ) -> io::Result<()> {
-    tell(report, become_companion(container_pid, mounts, spec, charter))
+    tell(report, become_companion(container_pid, mounts, spec, charter, link))
 }
 
 /// To be called once by a Pod's init before it starts anything; its containers inherit it.
@@ -161,9 +164,11 @@ fn become_container(
     charter: &Charter,
     folder: &PodFolder,
     handover: BorrowedFd<'_>,
+    link: Option<BorrowedFd<'_>>,
 ) -> Result<(), PrepareError> {
     enter_cgroups(spec)?;
     lead_session()?;
+    enter_network(link)?;
     if charter.confinement != Confinement::Unconfined {
         leave_cgroup_tree()?;
         root::enter(spec, charter, folder)?;
@@ -189,9 +194,11 @@ fn become_companion(
     mounts: Option<&Mounts>,
     spec: &Start,
     charter: &Charter,
+    link: Option<BorrowedFd<'_>>,
 ) -> Result<(), PrepareError> {
     enter_cgroups(spec)?;
     lead_session()?;
+    enter_network(link)?;
     if charter.confinement != Confinement::Unconfined {
         let container = open_process(container_pid).map_err(PrepareError::Gone)?;
         let mounts = mounts.ok_or(Errno::SRCH).map_err(|none| PrepareError::Gone(none.into()))?;
@@ -236,6 +243,11 @@ fn enter_cgroups(spec: &Start) -> Result<(), PrepareError> {
 /// of the way there names Pods.
 fn leave_cgroup_tree() -> Result<(), PrepareError> {
     kernel::unshare(UnshareFlags::NEWCGROUP).doing("leaving the tree of control groups")
+}
+
+/// The Pod's own network, if it has one.
+fn enter_network(link: Option<BorrowedFd<'_>>) -> Result<(), PrepareError> {
+    link.map_or(Ok(()), net::enter).doing("entering the Pod's network")
 }
 
 /// No terminal of anybody's controls the container.

@@ -4,6 +4,7 @@
 //! message is a line of JSON. A node may come and go; a shim answers whoever is connected and tells
 //! every connected node what ended. What must not be lost is on disk as well ([`Record`]).
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -49,6 +50,63 @@ pub struct Charter {
     pub log_limit: u64,
     /// How many containers share that, init containers included.
     pub containers: u32,
+    /// A charter that does not say is of a Pod that shares the machine's.
+    #[serde(default)]
+    pub network: Network,
+}
+
+/// The network of a Pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum Network {
+    /// The machine's, where no other can be made or somebody insisted.
+    #[default]
+    Machine,
+    /// A namespace of its own. What passes between it and the machine passes through the shim.
+    Own(OwnNetwork),
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnNetwork {
+    /// The machine's ports that lead into the Pod.
+    pub forwards: Vec<Forward>,
+    /// What its processes may connect to although it is this machine's.
+    pub reachable: Vec<Reachable>,
+    /// Who resolves names for it; if nobody is named, those that the machine itself asks.
+    pub resolvers: Vec<SocketAddr>,
+}
+
+/// A port of the machine that leads to one of the Pod's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Forward {
+    pub transport: Transport,
+    pub listen: SocketAddr,
+    /// The Pod's.
+    pub port: u16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Transport {
+    Tcp,
+    Udp,
+}
+
+/// A service of this machine that Pods may connect to, by TCP. An unspecified address stands for
+/// every one that the machine has; without a port, all are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reachable {
+    pub ip: IpAddr,
+    pub port: Option<u16>,
+}
+
+impl From<SocketAddr> for Reachable {
+    fn from(address: SocketAddr) -> Self {
+        Self { ip: address.ip(), port: Some(address.port()) }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,6 +129,11 @@ pub enum Order {
     Kill { container: String },
     /// Runs a command beside a running container, in its root and with its environment.
     Exec { container: String, argv: Vec<String>, timeout_ms: u64 },
+    /// Connects to a TCP port of the Pod's, inside its own network: answered by
+    /// [`Answer::Dialing`], with the socket.
+    Dial { port: u16 },
+    /// What the Pod's network can do: answered by [`Answer::Network`].
+    Network,
     /// Kills whatever runs, writes the last records, and ends.
     End,
 }
@@ -149,6 +212,12 @@ pub enum Answer {
     Started(Record),
     Done,
     Executed(Executed),
+    /// The descriptor that comes with this line is a socket that connects, or has connected.
+    Dialing,
+    /// Why no connection leads out of the Pod's network, if none does.
+    Network {
+        no_way_out: Option<String>,
+    },
     /// It could not be done; `reason` is one word for programs, `message` is for people.
     Refused {
         reason: Refusal,

@@ -42,6 +42,7 @@ use self::plan::{Entry, Host, Step};
 use self::point::{Kind, Root};
 use crate::folder::PodFolder;
 use crate::shim::kernel::{add_mount_flags, unshare};
+use crate::shim::net;
 use crate::shim::protocol::{Charter, Confinement, Mount, Source, Start};
 
 /// How much the root itself holds: whatever a container writes outside its volumes, home and
@@ -235,12 +236,21 @@ fn carry_out(
         }
         Step::Cover(path) => root.cover(path),
         Step::Names(path) => users::name_pod(root, charter, path),
+        Step::Resolver(path) => show_resolver(root, path),
         Step::Volume { index, at } => {
             let mount = &spec.mounts[*index];
             let (source, kind) = source::open_beneath(mount, Owner::of(charter))?;
             put(root, source, kind, at, mount.read_only)
         }
     }
+}
+
+/// Shows the Pod who resolves names for it.
+fn show_resolver(root: &mut Root, path: &Path) -> Result<(), RootError> {
+    let Some(text) = users::read(path).doing("read", path)? else { return Ok(()) };
+    let text = net::resolver::for_pod(&String::from_utf8_lossy(&text));
+    let point = root.point(path, Kind::File)?;
+    users::show(root, text.as_bytes(), point).doing("show", path)
 }
 
 /// Shows something of the Pod's own at a path of the root.

@@ -11,6 +11,7 @@ use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, Preconditions};
 
 use crate::cgroup::{ContainerGroup, Limits};
+use crate::dial::Entry;
 use crate::event::{self, EventType};
 use crate::lifecycle::Action;
 use crate::lifeline::Lifeline;
@@ -20,7 +21,7 @@ use crate::plan::{self, Facts, PlanError};
 use crate::private;
 use crate::probe::{Access, Earlier, Notice, PodPorts, Subject, Watching};
 use crate::shim::handle::{Handle, OrderError};
-use crate::shim::protocol::{Charter, Confinement, Refusal, Start};
+use crate::shim::protocol::{Charter, Confinement, Network, OwnNetwork, Refusal, Start};
 
 use super::stop::{Run, Stopping};
 use super::{Shim, Then, Watched, Worker, containers, launched_at};
@@ -87,7 +88,20 @@ impl Worker {
             dies_with_node: self.context.lifeline.is_some(),
             log_limit: config.log_limit,
             containers: u32::try_from(containers(&self.pod).count()).unwrap_or(u32::MAX),
+            network: self.network(),
         }
+    }
+
+    fn network(&self) -> Network {
+        if !self.has_own_network() {
+            return Network::Machine;
+        }
+        let config = &self.context.config;
+        Network::Own(OwnNetwork {
+            forwards: self.prepared.forwards.clone(),
+            reachable: config.reachable.clone(),
+            resolvers: config.resolvers.clone(),
+        })
     }
 
     async fn start(&mut self, container: &str, attempt: u32, now: Timestamp) -> Then {
@@ -236,6 +250,11 @@ impl Worker {
             pod_ip: self.context.config.address,
             ports: PodPorts::of(&self.pod, |container, port| ports.of(container, port)),
             exec: handle.clone(),
+            entry: if self.has_own_network() {
+                Entry::Shim(self.folder.clone())
+            } else {
+                Entry::Machine
+            },
         }
     }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, chown};
 use std::path::Path;
 
@@ -18,12 +19,13 @@ use crate::fields;
 use crate::lifecycle::Preparation;
 use crate::objects;
 use crate::plan::VolumeSource;
-use crate::port::{self, PortMap};
+use crate::port::{self, PortMap, PortRequest, Protocol};
 use crate::private;
-use crate::shim::protocol::Confinement;
+use crate::shim;
+use crate::shim::protocol::{Confinement, Forward, Transport};
 use crate::volume::{Owner, Wanted};
 
-use super::{Retry, Worker, containers};
+use super::{Retry, Shim, Worker, containers};
 
 /// What is shown before anything was looked at.
 const CREATING: &str = "ContainerCreating";
@@ -39,6 +41,9 @@ pub(super) struct Prepared {
     pub(super) wake: Option<Timestamp>,
     pub(super) confinement: Option<Confinement>,
     pub(super) ports: Option<PortMap>,
+    /// Those of them that are the machine's, too.
+    published: PortMap,
+    pub(super) forwards: Vec<Forward>,
     pub(super) volumes: BTreeMap<String, VolumeSource>,
     /// When a token is to be renewed.
     refresh: Option<Timestamp>,
@@ -58,6 +63,8 @@ impl Default for Prepared {
             wake: None,
             confinement: None,
             ports: None,
+            published: PortMap::default(),
+            forwards: Vec::new(),
             volumes: BTreeMap::new(),
             refresh: None,
             retry: Retry::default(),
@@ -66,9 +73,9 @@ impl Default for Prepared {
 }
 
 impl Prepared {
-    /// The annotation that tells a Pod's ports; a Pod without ports has none.
+    /// The annotation that tells which ports of the machine lead to the Pod, if any do.
     pub(super) fn ports_annotation(&self) -> Option<String> {
-        self.ports.as_ref().filter(|ports| !ports.is_empty()).map(PortMap::json)
+        (!self.published.is_empty()).then(|| self.published.json())
     }
 
     pub(super) fn next_look(&self) -> Option<Timestamp> {
@@ -147,7 +154,7 @@ impl Worker {
         }
         let Some(confinement) = self.prepared.confinement else { return Ok(()) };
         if self.prepared.ports.is_none() {
-            self.prepared.ports = Some(self.draw_ports(now)?);
+            self.take_ports(now)?;
         }
         let context = self.context.clone();
         context.objects.set(&self.uid(), objects::references(&self.pod));
@@ -211,13 +218,52 @@ impl Worker {
         Ok(())
     }
 
-    /// The ports that the Pod has from before, or new ones.
-    fn draw_ports(&self, now: Timestamp) -> Result<PortMap, Obstacle> {
-        let waiting = |error: &dyn std::fmt::Display| Obstacle::Waiting(error.to_string());
+    /// Whether the Pod has, or will have, a network of its own.
+    pub(super) fn has_own_network(&self) -> bool {
+        match self.shim {
+            // As it was started, by whichever node that was.
+            Shim::Running { .. } => shim::has_own_network(&self.folder).unwrap_or(false),
+            Shim::Absent | Shim::Ended => {
+                self.context.confiner.network().is_own()
+                    && self.prepared.confinement != Some(Confinement::Unconfined)
+            }
+        }
+    }
+
+    /// The ports that the Pod listens at, and those of the machine that lead there.
+    fn take_ports(&mut self, now: Timestamp) -> Result<(), Obstacle> {
         let requests = port::requests(&self.pod).map_err(|error| Obstacle::Refused {
             reason: "UnsupportedPod",
             message: error.to_string(),
         })?;
+        if !self.has_own_network() {
+            self.prepared.published = self.draw_ports(&requests, now)?;
+            self.prepared.ports = Some(self.prepared.published.clone());
+            return Ok(());
+        }
+        let config = &self.context.config;
+        let (address, all) = (config.address, config.publish_ports);
+        let inside = requests.iter().map(|request| (request.key.clone(), request.port)).collect();
+        let wanted: Vec<PortRequest> =
+            requests.into_iter().filter(|request| all || request.host_port.is_some()).collect();
+        self.prepared.published = self.draw_ports(&wanted, now)?;
+        let forward = |request: &PortRequest| {
+            let port = self.prepared.published.get(&request.key)?;
+            let transport = match request.protocol {
+                Protocol::Tcp => Transport::Tcp,
+                Protocol::Udp => Transport::Udp,
+            };
+            let listen = SocketAddr::new(address, port);
+            Some(Forward { transport, listen, port: request.port })
+        };
+        self.prepared.forwards = wanted.iter().filter_map(forward).collect();
+        self.prepared.ports = Some(inside);
+        Ok(())
+    }
+
+    /// The ports of the machine that the Pod has from before, or new ones.
+    fn draw_ports(&self, requests: &[PortRequest], now: Timestamp) -> Result<PortMap, Obstacle> {
+        let waiting = |error: &dyn std::fmt::Display| Obstacle::Waiting(error.to_string());
         if requests.is_empty() {
             return Ok(PortMap::default());
         }
@@ -232,7 +278,7 @@ impl Worker {
             return Ok(known);
         }
         let drawn =
-            ports.draw(&uid, &requests, now, port::is_free).map_err(|error| waiting(&error))?;
+            ports.draw(&uid, requests, now, port::is_free).map_err(|error| waiting(&error))?;
         if let Err(error) = private::write(&file, drawn.json().as_bytes()) {
             ports.release(&uid, now);
             return Err(waiting(&format!("cannot note the Pod's ports: {error}")));

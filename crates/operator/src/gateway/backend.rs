@@ -1,9 +1,8 @@
 //! Where an environment is served, as whoever watches the instances knows it.
 
-use std::net::SocketAddr;
-
 use futures::future::BoxFuture;
 use sojourn_core::key::Key;
+use sojourn_drivers::dial::Endpoint;
 
 /// What a caller finds behind an address of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +21,7 @@ pub enum Backend {
         trouble: Option<String>,
     },
     Ready {
-        address: SocketAddr,
+        endpoint: Endpoint,
     },
     Failed {
         why: String,

@@ -17,6 +17,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use sojourn_drivers::dial::{Dial, Endpoint};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -63,8 +64,12 @@ pub(crate) struct Passage<'a> {
     pub permit: Permit,
 }
 
-pub(crate) async fn connect(address: SocketAddr, bounds: &Bounds) -> io::Result<TcpStream> {
-    let connecting = tokio::time::timeout(bounds.connect, TcpStream::connect(address));
+pub(crate) async fn connect(
+    dial: &dyn Dial,
+    endpoint: &Endpoint,
+    bounds: &Bounds,
+) -> io::Result<TcpStream> {
+    let connecting = tokio::time::timeout(bounds.connect, dial.dial(endpoint));
     let stream = connecting.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     // What is typed into a terminal goes letter by letter.
     stream.set_nodelay(true)?;

@@ -16,6 +16,7 @@ use axum::Extension;
 use http_body_util::BodyExt as _;
 use kube::client::Body as KubeBody;
 use serde_json::{Value, json};
+use sojourn_drivers::dial::Direct;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -176,6 +177,7 @@ async fn served(backend: Backend, bounds: Bounds) -> Served {
     let (client, counted) = (api(world.clone()), world.clone());
     let gateway = Gateway::new(Settings {
         backends: Arc::new(Watching(world.clone())),
+        dial: Arc::new(Direct),
         visitors: Arc::new(|extensions| extensions.get::<Visitor>().cloned()),
         client,
         activity: Arc::new(move |key| {
@@ -209,6 +211,12 @@ async fn served(backend: Backend, bounds: Bounds) -> Served {
     Served { world, gateway, address, signed_out }
 }
 
+/// An environment that answers there.
+fn ready(address: SocketAddr) -> Backend {
+    let endpoint = Endpoint { pod: "uid".to_owned(), port: address.port(), address };
+    Backend::Ready { endpoint }
+}
+
 /// An environment behind the gateway that talks raw HTTP: what it is told is the whole head of each
 /// request, and the connection to answer on.
 async fn environment<F, R>(answer: F) -> Backend
@@ -225,7 +233,7 @@ where
             tokio::spawn(answer(head, stream));
         }
     });
-    Backend::Ready { address }
+    ready(address)
 }
 
 /// One that says one thing to everybody; heads come out of the other end.

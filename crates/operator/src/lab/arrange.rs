@@ -17,6 +17,7 @@ use sojourn_core::key::Key;
 use sojourn_core::known::Known;
 use sojourn_core::lab::intent::Intent;
 use sojourn_core::lab::runtime::{self, Child, Parts, Runtime, Step, Wanted};
+use sojourn_drivers::dial::Endpoint;
 
 use super::execute::environment_of;
 use super::object::{self, IngressStyle, ReportTo, access_path, child_name};
@@ -57,10 +58,11 @@ impl Restarts {
 
 impl World {
     /// Where an environment answers, while its Pod is ready.
-    pub(crate) fn address(&self, key: &Key, environment: &str) -> Option<SocketAddr> {
+    pub(crate) fn endpoint(&self, key: &Key, environment: &str) -> Option<Endpoint> {
         let pod = self.pod(key, environment)?;
-        let (_, port) = pod.ports.first()?;
-        Some(SocketAddr::new(pod.ip?, *port))
+        let (port, reached) = pod.ports.first()?;
+        let address = SocketAddr::new(pod.ip?, *reached);
+        Some(Endpoint { pod: pod.uid.clone(), port: u16::try_from(*port).ok()?, address })
     }
 }
 

@@ -30,8 +30,8 @@ impl Backends for World {
             return stopped(status);
         }
         match known.and_then(|one| one.phase) {
-            Some(Phase::Ready) => match self.address(key, environment) {
-                Some(address) => Backend::Ready { address },
+            Some(Phase::Ready) => match self.endpoint(key, environment) {
+                Some(endpoint) => Backend::Ready { endpoint },
                 None => Backend::Failed { why: "it listens nowhere".to_owned() },
             },
             Some(Phase::Failed) => {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sojourn_api::lab::LabConfig;
+use sojourn_drivers::dial::Dial;
 use sojourn_drivers::guard::Allow;
 use sojourn_drivers::metrics::Metrics;
 use sojourn_drivers::metrics::prometheus::{Address, Prometheus};
@@ -49,8 +50,11 @@ impl Debug for Secrets {
 }
 
 /// The real outside.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct Real;
+#[derive(Debug, Clone)]
+pub struct Real {
+    /// How instances are reached.
+    pub dial: Arc<dyn Dial>,
+}
 
 impl Outside for Real {
     fn metrics(&self, config: &LabConfig) -> Result<Option<Arc<dyn Metrics>>, String> {
@@ -98,7 +102,7 @@ impl Outside for Real {
     fn probe(&self, config: &LabConfig) -> Result<Arc<dyn Probe>, String> {
         let allow = Allow::parse(&config.allowed_addresses).map_err(|error| error.to_string())?;
         let probe = HttpProbe::new(allow).map_err(|error| error.to_string())?;
-        Ok(Arc::new(probe))
+        Ok(Arc::new(probe.dialing(self.dial.clone())))
     }
 }
 

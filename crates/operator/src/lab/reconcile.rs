@@ -213,8 +213,8 @@ impl Lab {
                     .environment_list
                     .iter()
                     .find(|environment| !environment.ports.is_empty())?;
-                let address = self.world.address(&subject.key, &environment.name)?;
-                Some(ProbeTarget::Reach { address, http: true, timeout: patience(timeout) })
+                let endpoint = self.world.endpoint(&subject.key, &environment.name)?;
+                Some(ProbeTarget::Reach { endpoint, http: true, timeout: patience(timeout) })
             }
         }
     }

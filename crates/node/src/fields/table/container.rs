@@ -88,7 +88,7 @@ const PORT: &[Field] = &[
     honoured("containerPort"),
     honoured("hostPort"),
     honoured_if("protocol", Values::OneOf(&["TCP", "UDP"]), "there are TCP and UDP"),
-    refused("hostIP", "a process here chooses itself which address it listens at; leave it out"),
+    refused("hostIP", "a hostPort is one of the node's address; leave it out"),
 ];
 
 const VALUE_FROM: &[Field] = &[

@@ -107,7 +107,11 @@ async fn answers_are_judged() {
     ];
     for (answer, expected) in cases {
         let server = Server::says(&[answer]).await;
-        assert_eq!(probe(&action("/"), server.address, PATIENCE).await, expected, "{answer:?}");
+        assert_eq!(
+            probe(&action("/"), &Entry::Machine, server.address, PATIENCE).await,
+            expected,
+            "{answer:?}"
+        );
     }
 }
 
@@ -116,7 +120,7 @@ async fn requests_are_those_of_a_kubelet() {
     let header = |name: &str, value: &str| HTTPHeader { name: name.into(), value: value.into() };
     let server = Server::says(&[OK, OK, OK]).await;
     let address = server.address;
-    probe(&action("health?x=1"), address, PATIENCE).await.unwrap();
+    probe(&action("health?x=1"), &Entry::Machine, address, PATIENCE).await.unwrap();
     let own = HTTPGetAction {
         http_headers: Some(vec![
             header("Host", "web.example"),
@@ -129,8 +133,8 @@ async fn requests_are_those_of_a_kubelet() {
         ]),
         ..action("/")
     };
-    probe(&own, address, PATIENCE).await.unwrap();
-    notify(&action("/stop"), address, PATIENCE).await.unwrap();
+    probe(&own, &Entry::Machine, address, PATIENCE).await.unwrap();
+    notify(&action("/stop"), &Entry::Machine, address, PATIENCE).await.unwrap();
     let mut heads = server.heads();
     for head in &mut heads {
         let mut lines: Vec<_> = head.trim_end().split("\r\n").collect();
@@ -154,7 +158,7 @@ async fn requests_are_those_of_a_kubelet() {
     );
     for (name, value) in [("X Y", "z"), ("X", "a\r\nY: b")] {
         let bad = HTTPGetAction { http_headers: Some(vec![header(name, value)]), ..action("/") };
-        let unfit = probe(&bad, address, PATIENCE).await.unwrap_err();
+        let unfit = probe(&bad, &Entry::Machine, address, PATIENCE).await.unwrap_err();
         assert!(unfit.0.contains("has an invalid"), "{unfit}");
     }
 }
@@ -163,7 +167,7 @@ async fn requests_are_those_of_a_kubelet() {
 async fn redirects_are_followed_within_the_server() {
     let moved = "HTTP/1.1 301 Moved\r\nLocation: b?c\r\nContent-Length: 0\r\n\r\n";
     let server = Server::says(&[moved, OK]).await;
-    let outcome = probe(&action("/dir/a"), server.address, PATIENCE).await;
+    let outcome = probe(&action("/dir/a"), &Entry::Machine, server.address, PATIENCE).await;
     assert_eq!(outcome, Ok(Outcome::Success));
     let heads = server.heads();
     assert!(heads[1].starts_with("GET /dir/b?c HTTP/1.1\r\n"), "{heads:?}");
@@ -172,7 +176,7 @@ async fn redirects_are_followed_within_the_server() {
     let server = Server::says(&circle).await;
     let url = format!("http://{}/", server.address);
     assert_eq!(
-        probe(&action("/"), server.address, PATIENCE).await,
+        probe(&action("/"), &Entry::Machine, server.address, PATIENCE).await,
         Ok(Outcome::Failure(format!("Get \"{url}\": stopped after 10 redirects")))
     );
 
@@ -180,7 +184,7 @@ async fn redirects_are_followed_within_the_server() {
     let other = Server::says(&[OK]).await;
     let away = format!("HTTP/1.1 302 Away\r\nLocation: http://{}/\r\n\r\n", other.address);
     let server = Server::says(&[&away]).await;
-    let outcome = probe(&action("/"), server.address, PATIENCE).await;
+    let outcome = probe(&action("/"), &Entry::Machine, server.address, PATIENCE).await;
     assert!(matches!(outcome, Ok(Outcome::Warning(_))), "{outcome:?}");
     assert!(other.heads().is_empty());
 }
@@ -200,7 +204,7 @@ async fn hostile_answers_are_bounded() {
         None,
     )
     .await;
-    let ask = async || probe(&action("/"), server.address, PATIENCE).await;
+    let ask = async || probe(&action("/"), &Entry::Machine, server.address, PATIENCE).await;
     assert_eq!(ask().await, Ok(Outcome::Success));
     for what in ["head", "garbage", "nothing"] {
         let outcome = ask().await;
@@ -217,16 +221,16 @@ async fn hostile_answers_are_bounded() {
 async fn patience_ends_and_nobody_may_be_there() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let outcome = probe(&action("/x"), address, Duration::from_millis(20)).await;
+    let outcome = probe(&action("/x"), &Entry::Machine, address, Duration::from_millis(20)).await;
     let late = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
     assert_eq!(outcome, Ok(Outcome::Failure(format!("Get \"http://{address}/x\": {late}"))));
     drop(listener);
     let refused = format!("dial tcp {address}: connect: connection refused");
     assert_eq!(
-        probe(&action("/x"), address, PATIENCE).await,
+        probe(&action("/x"), &Entry::Machine, address, PATIENCE).await,
         Ok(Outcome::Failure(format!("Get \"http://{address}/x\": {refused}")))
     );
-    let told = notify(&action("/x"), address, PATIENCE).await;
+    let told = notify(&action("/x"), &Entry::Machine, address, PATIENCE).await;
     assert_eq!(told, Err(Unrun(format!("Get \"http://{address}/x\": {refused}"))));
 }
 
@@ -235,8 +239,8 @@ async fn certificates_are_not_verified() {
     let secure = HTTPGetAction { scheme: Some("HTTPS".to_owned()), ..action("/") };
     let server = Server::new(vec![OK.into(), OK.into()], Some(acceptor())).await;
     let address = server.address;
-    assert_eq!(probe(&secure, address, PATIENCE).await, Ok(Outcome::Success));
-    assert_eq!(notify(&secure, address, PATIENCE).await, Ok(()));
+    assert_eq!(probe(&secure, &Entry::Machine, address, PATIENCE).await, Ok(Outcome::Success));
+    assert_eq!(notify(&secure, &Entry::Machine, address, PATIENCE).await, Ok(()));
 
     // A server without TLS: a probe fails, a hook goes on without, and without its secrets.
     let authorization = HTTPHeader { name: "Authorization".to_owned(), value: "secret".to_owned() };
@@ -263,10 +267,10 @@ async fn certificates_are_not_verified() {
     });
     let plain = "http: server gave HTTP response to HTTPS client";
     assert_eq!(
-        probe(&secure, address, PATIENCE).await,
+        probe(&secure, &Entry::Machine, address, PATIENCE).await,
         Ok(Outcome::Failure(format!("Get \"https://{address}/\": {plain}")))
     );
-    assert_eq!(notify(&secure, address, PATIENCE).await, Ok(()));
+    assert_eq!(notify(&secure, &Entry::Machine, address, PATIENCE).await, Ok(()));
     let heads = serve.await.unwrap();
     assert!(heads.len() == 1 && !heads[0].contains("secret"), "{heads:?}");
 }

@@ -1,5 +1,7 @@
 //! What each order does.
 
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +26,14 @@ impl Init {
             Order::Exec { container, argv, timeout_ms } => {
                 let timeout = Duration::from_millis(timeout_ms);
                 self.exec(asked, &container, &argv, timeout).err()
+            }
+            Order::Dial { port } => {
+                self.dial(asked, port);
+                None
+            }
+            Order::Network => {
+                let no_way_out = self.network.as_ref().and_then(|network| network.no_way_out());
+                Some(Answer::Network { no_way_out: no_way_out.map(str::to_owned) })
             }
             Order::End => {
                 self.end(Some(asked));
@@ -80,7 +90,10 @@ impl Init {
         })?;
         record::remove_older(&self.folder, &spec.container, spec.attempt);
         let spec = Arc::new(spec);
-        match Run::start(&spec, &self.charter, &self.folder) {
+        let link = self.link().map_err(|error| {
+            refused(Refusal::CannotPrepare, format!("cannot use the Pod's network: {error}"))
+        })?;
+        match Run::start(&spec, &self.charter, &self.folder, link) {
             Ok(run) => {
                 let record = run.record.clone();
                 if let Err(error) = record::write(&self.folder, &record) {
@@ -134,10 +147,18 @@ impl Init {
             let message = format!("{EXECS_LIMIT} commands run in this Pod already");
             return Err(refused(Refusal::CannotRun, message));
         }
-        let exec = Exec::start(run, &self.charter, argv, timeout, asked)
+        let link = self.link().map_err(|error| {
+            refused(Refusal::CannotPrepare, format!("cannot use the Pod's network: {error}"))
+        })?;
+        let exec = Exec::start(run, &self.charter, link, argv, timeout, asked)
             .map_err(|error| refused(error.refusal(), error.to_string()))?;
         self.execs.push(exec);
         Ok(())
+    }
+
+    /// The Pod's network, for a process that is to live in it.
+    fn link(&self) -> io::Result<Option<OwnedFd>> {
+        self.network.as_ref().map(|network| network.link().try_clone_to_owned()).transpose()
     }
 
     fn running(&self, container: &str) -> Option<&Run> {

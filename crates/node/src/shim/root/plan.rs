@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::RootError;
 use crate::folder::PodFolder;
-use crate::shim::protocol::{Charter, HOME, Source, Start};
+use crate::shim::protocol::{Charter, HOME, Network, Source, Start};
 
 /// The host's folders that a container sees, read-only: programs and what they need to run.
 /// Everything else of the host does not exist for it.
@@ -106,6 +106,8 @@ pub(super) enum Step {
     },
     /// A file that names users or groups, and also the Pod's.
     Names(&'static str),
+    /// The file that says who resolves names: for a network of the Pod's own, the shim does.
+    Resolver(PathBuf),
 }
 
 pub(super) fn plan(
@@ -150,7 +152,10 @@ pub(super) fn plan(
     let is_pods = |path: &Path| volumes.keys().any(|volume| path.starts_with(volume));
     let names = [super::users::PASSWD, super::users::GROUP];
     let names = names.into_iter().filter(|path| !is_pods(Path::new(path))).map(Step::Names);
-    let names: Vec<Step> = names.collect();
+    let mut names: Vec<Step> = names.collect();
+    if let (Network::Own(_), Some(resolver)) = (&charter.network, &host.resolver) {
+        names.extend((!is_pods(resolver)).then(|| Step::Resolver(resolver.clone())));
+    }
     steps.extend(volumes.into_iter().map(|(at, index)| Step::Volume { index, at }));
     // Last: such a file has no name of its own in the root, so nothing can be made around it.
     steps.extend(names);

@@ -39,7 +39,7 @@ pub(super) fn name_pod(root: &mut Root, charter: &Charter, path: &str) -> Result
 }
 
 /// `None` if it is not there, or is no file of a sensible size.
-fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
@@ -50,7 +50,7 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Puts a text where `point` is: a file in the root's memory that has no name there.
-fn show(root: &Root, text: &[u8], point: OwnedFd) -> io::Result<()> {
+pub(super) fn show(root: &Root, text: &[u8], point: OwnedFd) -> io::Result<()> {
     let name = OsStr::new(".users");
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let file = rustix::fs::openat(root.top(), name, flags, Mode::from_raw_mode(0o444))?;

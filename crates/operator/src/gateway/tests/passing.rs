@@ -183,7 +183,7 @@ async fn an_answer_that_is_none_becomes_words() {
 #[tokio::test]
 async fn an_environment_that_takes_no_connection_is_tried_twice() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let served = served(Backend::Ready { address: closed }, Bounds::default()).await;
+    let served = served(ready(closed), Bounds::default()).await;
     let answer = served.get("/", HTML).await;
     assert_eq!(status(&answer), "502", "{answer}");
     assert!(answer.contains("takes no connections"), "{answer}");

@@ -1,4 +1,5 @@
 use serde_json::{Value, json};
+use sojourn_drivers::dial::Endpoint;
 
 use super::*;
 use crate::lab::sample::{self, at, key};
@@ -22,7 +23,7 @@ fn environments(phase: &str) -> Value {
 fn pod() -> Value {
     json!({
         "metadata": {
-            "name": "ada-web", "namespace": "course",
+            "name": "ada-web", "namespace": "course", "uid": "u-7",
             "labels": {"lab.sojourn.dev/instance": "ada", "lab.sojourn.dev/environment": "web"},
             "ownerReferences": [sample::owner("ada", "u-1")],
         },
@@ -46,7 +47,8 @@ fn who_comes_finds_it_as_it_is() {
     assert_eq!(found(json!({}), None), unknown, "nothing is known of it yet");
     let ready = json!({"status": {"environments": environments("Ready")}});
     let address = "10.0.0.7:8080".parse().expect("an address");
-    assert_eq!(found(ready.clone(), Some(pod())), Backend::Ready { address });
+    let endpoint = Endpoint { pod: "u-7".to_owned(), port: 8080, address };
+    assert_eq!(found(ready.clone(), Some(pod())), Backend::Ready { endpoint });
     assert!(matches!(found(ready, None), Backend::Failed { .. }), "ready, but nowhere");
     let starting = json!({"status": {"environments": environments("Starting")}});
     assert_eq!(found(starting, Some(pod())), unknown);

@@ -176,7 +176,7 @@ fn a_label_alone_makes_nothing_an_instances_own() {
         put(&world, "ada-web", pod("ada", owner, "10.0.0.7"));
         assert_eq!(world.by_address(ip, Some(22)), None, "{what}");
         assert_eq!(world.by_address(ip, None), None, "{what}");
-        assert_eq!(world.address(&key(), "web"), None, "{what}");
+        assert_eq!(world.endpoint(&key(), "web"), None, "{what}");
         let service = serde_json::from_value(json!({"metadata": {
             "name": "ada-web", "namespace": "course",
             "labels": {"lab.sojourn.dev/instance": "ada"},
@@ -190,13 +190,13 @@ fn a_label_alone_makes_nothing_an_instances_own() {
     unowned.owner = None;
     put(&world, "ada-web", unowned);
     assert_eq!(world.by_address(ip, None), None, "nobody's");
-    assert_eq!(world.address(&key(), "web"), None, "nobody's");
+    assert_eq!(world.endpoint(&key(), "web"), None, "nobody's");
 
     put(&world, "forged", pod("ada", "u-0", "10.0.0.7"));
     put(&world, "ada-web", pod("ada", "u-1", "10.0.0.7"));
     assert_eq!(world.by_address(ip, Some(22)), Some(key()), "a forged one does not get in the way");
     let address = "10.0.0.7:22".parse().expect("an address");
-    assert_eq!(world.address(&key(), "web"), Some(address));
+    assert_eq!(world.endpoint(&key(), "web").map(|endpoint| endpoint.address), Some(address));
 }
 
 #[test]

@@ -11,6 +11,7 @@ fn charter(exposed: &[&str]) -> Charter {
         dies_with_node: false,
         log_limit: 0,
         containers: 1,
+        network: Network::Machine,
     }
 }
 
@@ -67,6 +68,7 @@ fn described(steps: &[Step]) -> Vec<String> {
         Step::Devices => Some("devices".to_owned()),
         Step::Groups => Some("groups".to_owned()),
         Step::Names(path) => Some(format!("names in {path}")),
+        Step::Resolver(path) => Some(format!("resolver in {}", path.display())),
     };
     steps.iter().filter_map(line).collect()
 }

@@ -1,0 +1,317 @@
+//! The network of a Pod, which is a namespace of its own, and everything that passes between it and
+//! the machine's.
+//!
+//! | part | what |
+//! |---|---|
+//! | `namespace` | the namespace, and sockets in it |
+//! | `netlink` | what the kernel is told about it |
+//! | `policy` | where connections may lead; pure |
+//! | `stream`, `datagram` | what is moved: TCP, UDP |
+//! | `resolver` | who resolves names |
+//!
+//! Inside there is `lo` and nothing else. Every TCP connection that leaves the Pod is redirected to
+//! a socket of the shim's, which connects to where it was meant for, if that may be; so are
+//! questions about names. From outside, ports that are asked for lead in, and a node that dials is
+//! given a socket of the namespace that connects to the Pod. Other UDP and ICMP do not pass.
+//!
+//! The shim does this itself, in its one loop: it outlives the node and ends with the Pod, and no
+//! process of the Pod can signal or trace it. What a Pod can make it hold is bounded here.
+
+mod datagram;
+mod namespace;
+mod netlink;
+mod policy;
+pub(super) mod resolver;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, accept_with, connect, socket_with, sockopt,
+};
+
+use crate::shim::protocol::{Forward, OwnNetwork, Transport};
+use crate::shim::remark::remark;
+use datagram::Datagrams;
+use namespace::Namespace;
+use policy::Way;
+use stream::Stream;
+
+pub(super) use namespace::enter;
+
+/// Where in the Pod the shim listens for what is redirected to it: a port that nobody uses.
+const RELAY_PORT: u16 = 1;
+/// Known to the rules: what the shim itself sends into the Pod.
+const MARK: u32 = 0x73_6f6a;
+/// Whom a Pod asks for names. The address is nobody's: the rules redirect it.
+const RESOLVER: (Ipv4Addr, u16) = (Ipv4Addr::new(169, 254, 0, 53), 53);
+
+/// Connections that pass at one time, in each direction. Others wait to be taken.
+const STREAMS_LIMIT: usize = 192;
+/// Peers of one UDP port.
+const PEERS_LIMIT: usize = 64;
+const PEER_IDLE: Duration = Duration::from_secs(60);
+/// Questions about names at one time.
+const QUESTIONS_LIMIT: usize = 64;
+const QUESTION_LIMIT: Duration = Duration::from_secs(10);
+/// Connections that are taken in one turn of the shim's loop.
+const TAKEN_PER_TURN: usize = 16;
+
+/// What cannot be made of a network.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NetworkError {
+    #[error("cannot make a network namespace: {0}")]
+    Namespace(#[source] io::Error),
+    #[error("cannot listen on {listen} for port {port} of the Pod: {source}")]
+    Listen { listen: SocketAddr, port: u16, source: io::Error },
+}
+
+/// Something of it that can be ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ready {
+    Outgoing(usize),
+    Questions,
+    Incoming(usize),
+    Datagrams(usize),
+    Stream(u64),
+}
+
+#[derive(Debug)]
+pub(super) struct Net {
+    namespace: Namespace,
+    settings: OwnNetwork,
+    questions: Option<Datagrams>,
+    /// How many questions were asked.
+    asked: usize,
+    incoming: Vec<(OwnedFd, u16)>,
+    datagrams: Vec<(Datagrams, u16)>,
+    streams: BTreeMap<u64, (Direction, Stream)>,
+    next: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Out,
+    In,
+}
+
+impl Net {
+    pub(super) fn make(settings: &OwnNetwork) -> Result<Self, NetworkError> {
+        let shadowed = policy::shadowed(&settings.reachable);
+        let mut namespace =
+            Namespace::make(&shadowed, namespace::has_v6()).map_err(NetworkError::Namespace)?;
+        let mut questions = None;
+        match &mut namespace.outgoing {
+            Ok(outgoing) => {
+                let socket = outgoing.questions.try_clone().map_err(NetworkError::Namespace)?;
+                questions = Some(Datagrams::asking(socket, QUESTIONS_LIMIT, QUESTION_LIMIT));
+            }
+            Err(why) => remark(format_args!("nothing leads out of the Pod's network: {why}")),
+        }
+        let mut net = Self {
+            namespace,
+            settings: settings.clone(),
+            questions,
+            asked: 0,
+            incoming: Vec::new(),
+            datagrams: Vec::new(),
+            streams: BTreeMap::new(),
+            next: 0,
+        };
+        for forward in &settings.forwards {
+            net.forward(forward)?;
+        }
+        Ok(net)
+    }
+
+    fn forward(&mut self, forward: &Forward) -> Result<(), NetworkError> {
+        let Forward { transport, listen, port } = *forward;
+        let failed = |source| NetworkError::Listen { listen, port, source };
+        match transport {
+            Transport::Tcp => {
+                self.incoming.push((namespace::listener(listen).map_err(failed)?, port));
+            }
+            Transport::Udp => {
+                let socket = namespace::bound(listen, SocketType::DGRAM).map_err(failed)?;
+                let datagrams = Datagrams::serving(socket, PEERS_LIMIT, PEER_IDLE);
+                self.datagrams.push((datagrams, port));
+            }
+        }
+        Ok(())
+    }
+
+    /// For processes that are to live in it.
+    pub(super) fn link(&self) -> BorrowedFd<'_> {
+        self.namespace.link.as_fd()
+    }
+
+    /// Why nothing leads out, if nothing does.
+    pub(super) fn no_way_out(&self) -> Option<&str> {
+        self.namespace.outgoing.as_ref().err().map(String::as_str)
+    }
+
+    /// A socket that connects to a port of the Pod's.
+    pub(super) fn dial(&mut self, port: u16) -> io::Result<OwnedFd> {
+        self.namespace.connect(port)
+    }
+
+    /// What to poll.
+    pub(super) fn interests(&self) -> Vec<(Ready, BorrowedFd<'_>, PollFlags)> {
+        let mut all = Vec::new();
+        if self.has_room(Direction::Out)
+            && let Ok(outgoing) = &self.namespace.outgoing
+        {
+            for (index, socket) in outgoing.connections.iter().enumerate() {
+                all.push((Ready::Outgoing(index), socket.as_fd(), PollFlags::IN));
+            }
+        }
+        if self.has_room(Direction::In) {
+            for (index, (socket, _)) in self.incoming.iter().enumerate() {
+                all.push((Ready::Incoming(index), socket.as_fd(), PollFlags::IN));
+            }
+        }
+        if let Some(questions) = &self.questions {
+            all.extend(questions.sockets().map(|fd| (Ready::Questions, fd, PollFlags::IN)));
+        }
+        for (index, (datagrams, _)) in self.datagrams.iter().enumerate() {
+            let sockets = datagrams.sockets();
+            all.extend(sockets.map(|fd| (Ready::Datagrams(index), fd, PollFlags::IN)));
+        }
+        for (id, (_, stream)) in &self.streams {
+            all.extend(stream.interests().map(|(_, fd, flags)| (Ready::Stream(*id), fd, flags)));
+        }
+        all
+    }
+
+    pub(super) fn wake_at(&self) -> Option<Instant> {
+        let questions = self.questions.iter().filter_map(Datagrams::wake_at);
+        let datagrams = self.datagrams.iter().filter_map(|(datagrams, _)| datagrams.wake_at());
+        questions.chain(datagrams).min()
+    }
+
+    /// Peers and questions whose time is over are forgotten.
+    pub(super) fn expire(&mut self, now: Instant, buffer: &mut [u8]) {
+        if self.wake_at().is_some_and(|at| at <= now) {
+            self.serve(Ready::Questions, buffer);
+            for index in 0..self.datagrams.len() {
+                self.serve(Ready::Datagrams(index), buffer);
+            }
+        }
+    }
+
+    /// Does what can be done without waiting.
+    pub(super) fn serve(&mut self, ready: Ready, buffer: &mut [u8]) {
+        match ready {
+            Ready::Outgoing(index) => self.take_outgoing(index),
+            Ready::Incoming(index) => self.take_incoming(index),
+            Ready::Questions => {
+                let Self { questions, settings, asked, .. } = self;
+                if let Some(questions) = questions {
+                    questions.pump(buffer, || {
+                        *asked = asked.wrapping_add(1);
+                        ask(resolver::choose(&settings.resolvers, *asked)?).ok()
+                    });
+                }
+            }
+            Ready::Datagrams(index) => {
+                let Self { datagrams, namespace, .. } = self;
+                if let Some((datagrams, port)) = datagrams.get_mut(index) {
+                    datagrams.pump(buffer, || namespace.send_to(*port).ok());
+                }
+            }
+            Ready::Stream(id) => {
+                if let Some((_, stream)) = self.streams.get_mut(&id)
+                    && !stream.pump(buffer)
+                {
+                    self.streams.remove(&id);
+                }
+            }
+        }
+    }
+
+    fn take_outgoing(&mut self, index: usize) {
+        for _ in 0..TAKEN_PER_TURN {
+            let Ok(outgoing) = &self.namespace.outgoing else { return };
+            let Some(listener) = outgoing.connections.get(index) else { return };
+            if !self.has_room(Direction::Out) {
+                return;
+            }
+            let Ok(near) = take(listener) else { return };
+            // Dropped, it is closed: whoever connected finds that out.
+            if let Some(far) = self.lead_out(&near) {
+                self.add(Direction::Out, near, far);
+            } else {
+                let _ = sockopt::set_socket_linger(&near, Some(Duration::ZERO));
+            }
+        }
+    }
+
+    /// Connects to where a connection was meant for.
+    fn lead_out(&mut self, near: &OwnedFd) -> Option<OwnedFd> {
+        let target = match policy::way(meant(near)?, &self.settings.reachable, namespace::is_own) {
+            Way::To(address) => address,
+            Way::Resolver => {
+                self.asked = self.asked.wrapping_add(1);
+                resolver::choose(&self.settings.resolvers, self.asked)?
+            }
+            Way::Refused => return None,
+        };
+        begin(target, SocketType::STREAM).ok()
+    }
+
+    fn take_incoming(&mut self, index: usize) {
+        for _ in 0..TAKEN_PER_TURN {
+            let Some((listener, port)) = self.incoming.get(index) else { return };
+            if !self.has_room(Direction::In) {
+                return;
+            }
+            let Ok(near) = take(listener) else { return };
+            match self.namespace.connect(*port) {
+                Ok(far) => self.add(Direction::In, near, far),
+                Err(error) => remark(format_args!("cannot connect to port {port}: {error}")),
+            }
+        }
+    }
+
+    fn add(&mut self, direction: Direction, near: OwnedFd, far: OwnedFd) {
+        self.next += 1;
+        self.streams.insert(self.next, (direction, Stream::new(near, far)));
+    }
+
+    fn has_room(&self, direction: Direction) -> bool {
+        let going = self.streams.values().filter(|(of, _)| *of == direction);
+        going.count() < STREAMS_LIMIT
+    }
+}
+
+fn take(listener: &OwnedFd) -> io::Result<OwnedFd> {
+    Ok(accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?)
+}
+
+/// Where a connection that was redirected was meant for.
+fn meant(socket: &OwnedFd) -> Option<SocketAddr> {
+    let name = SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()?;
+    match name {
+        SocketAddr::V4(_) => sockopt::ip_original_dst(socket).ok().map(SocketAddr::V4),
+        SocketAddr::V6(_) => sockopt::ipv6_original_dst(socket).ok().map(SocketAddr::V6),
+    }
+}
+
+/// A socket of the machine's that connects.
+fn begin(to: SocketAddr, kind: SocketType) -> io::Result<OwnedFd> {
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    match connect(&socket, &to) {
+        Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn ask(resolver: SocketAddr) -> io::Result<OwnedFd> {
+    begin(resolver, SocketType::DGRAM)
+}
