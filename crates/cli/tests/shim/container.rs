@@ -324,7 +324,7 @@ async fn too_much_memory_without_a_cgroup() {
 }
 
 /// Descriptors that leave a shim what it waits for and no other: with fewer it ends, and all with it.
-const BLINDING: u64 = 7;
+const BLINDING: u64 = 12;
 
 /// As an ordinary user the shim has the same user as its container.
 #[tokio::test]
