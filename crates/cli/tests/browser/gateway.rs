@@ -1,6 +1,6 @@
 //! An instance behind the gateway: it is woken by a visit, and the page becomes the instance.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 
 use crate::page;
 use crate::person::{Person, is_phase};
-use crate::stage::Stage;
+use crate::stage::{OUTSIDE, Stage};
 use crate::wait::{PATIENCE, eventually};
 
 /// What the instance runs: a page that shows which headers it was asked with, and talks over a
@@ -20,7 +20,7 @@ struct Gate(TcpListener);
 
 impl Gate {
     async fn closed() -> Self {
-        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let any = SocketAddr::from((OUTSIDE, 0));
         Self(TcpListener::bind(any).await.expect("a free port"))
     }
 

@@ -82,6 +82,6 @@ async def main():
 
 
 if "GATE" in os.environ:
-    with socket.create_connection(("127.0.0.1", int(os.environ["GATE"]))) as gate:
+    with socket.create_connection(("127.0.0.2", int(os.environ["GATE"]))) as gate:
         gate.recv(1)
 asyncio.run(main())

@@ -18,6 +18,8 @@ use crate::tool::free_port;
 const SYSTEM: &str = "sojourn-system";
 /// Ports that no other suite gives to its Pods.
 const PORTS: &str = "25000-25999";
+/// Where what Pods use stands on this machine: they have another 127.0.0.1, and may reach this.
+pub(crate) const OUTSIDE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// Several browsers at once are too much for a small machine.
 static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -42,6 +44,7 @@ impl Stage {
         let reaper = Reaper::of(folder.path());
         let web = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let mut up = command(&["up", "--web", &web.to_string(), "--listen", "127.0.0.1:0"]);
+        up.args(["--pods-may-reach", &OUTSIDE.to_string()]);
         up.args(["--pod-ports", PORTS, "--data"]).arg(folder.join("data"));
         let up = Running::start(up);
         up.ready();
