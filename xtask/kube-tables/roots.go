@@ -42,6 +42,7 @@ var roots = []any{
 	coordinationv1.LeaseList{},
 	eventsv1.EventList{},
 	policyv1.Eviction{},
+	policyv1.PodDisruptionBudgetList{},
 	rbacv1.ClusterRoleBindingList{},
 	rbacv1.ClusterRoleList{},
 	rbacv1.RoleBindingList{},

@@ -8,11 +8,13 @@
 mod builtin;
 mod hook;
 
+use hook::Asked;
 pub use hook::{Hook, HookService, Hooks, Scope};
 
 use crate::json::{Access, Object};
 use crate::status::{ApiError, GroupResource};
 use crate::verb::Call;
+use crate::verb::delete::DeleteOptions;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
@@ -36,7 +38,7 @@ pub(crate) async fn mutate(
     if call.path.subresource.is_empty() {
         builtin::mutate(call, operation, &mut object, old)?;
     }
-    hook::mutate(call, operation, object, old, dry_run).await
+    hook::mutate(call, operation, object, old, Asked { dry_run, deletion: None }).await
 }
 
 /// Runs the validating steps.
@@ -48,7 +50,19 @@ pub(crate) async fn validate(
     dry_run: bool,
 ) -> Result<(), ApiError> {
     builtin::validate(call, operation, object, old)?;
-    hook::validate(call, operation, object, old, dry_run).await
+    hook::validate(call, operation, object, old, Asked { dry_run, deletion: None }).await
+}
+
+/// Runs the validating steps of a deletion.
+pub(crate) async fn validate_deletion(
+    call: &Call,
+    old: &Object,
+    options: &DeleteOptions,
+) -> Result<(), ApiError> {
+    let operation = Operation::Delete;
+    builtin::validate(call, operation, None, Some(old))?;
+    let asked = Asked { dry_run: options.dry_run, deletion: Some(options) };
+    hook::validate(call, operation, None, Some(old), asked).await
 }
 
 /// Nothing is created of a kind that is on its way out.

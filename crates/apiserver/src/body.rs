@@ -8,10 +8,13 @@ mod syntax;
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use crate::field::go_quote;
+use crate::json::budget::{Budget, ITEM, MAP, TooLarge};
+use crate::status::ApiError;
 
 /// As many strict errors as upstream collects.
 const MAX_STRICT_ERRORS: usize = 100;
@@ -38,24 +41,45 @@ pub(crate) enum ParseError {
     Json(String),
     #[error("{0}")]
     Yaml(String),
+    /// Read no further.
+    #[error("{0}")]
+    TooLarge(#[from] TooLarge),
 }
 
-pub(crate) fn parse_json(body: &[u8]) -> Result<Parsed, ParseError> {
-    match std::str::from_utf8(body) {
-        Ok(text) => parse_json_text(text, body),
-        // Go replaces bytes that are no text.
-        Err(_) => parse_json_text(&String::from_utf8_lossy(body), body),
+impl ParseError {
+    /// What the client is told: 413 for what is too large, else what `otherwise` makes of it.
+    pub(crate) fn answer(self, otherwise: impl FnOnce(&Self) -> ApiError) -> ApiError {
+        match self {
+            Self::TooLarge(why) => why.into(),
+            Self::Json(_) | Self::Yaml(_) => otherwise(&self),
+        }
     }
 }
 
-fn parse_json_text(text: &str, raw: &[u8]) -> Result<Parsed, ParseError> {
+pub(crate) fn parse_json(body: &[u8]) -> Result<Parsed, ParseError> {
+    parse_json_within(body, &Budget::new())
+}
+
+/// The same for a part of a body that is charged as a whole.
+pub(crate) fn parse_json_within(body: &[u8], budget: &Budget) -> Result<Parsed, ParseError> {
+    match std::str::from_utf8(body) {
+        Ok(text) => parse_json_text(text, body, budget),
+        // Go replaces bytes that are no text.
+        Err(_) => parse_json_text(&String::from_utf8_lossy(body), body, budget),
+    }
+}
+
+fn parse_json_text(text: &str, raw: &[u8], budget: &Budget) -> Result<Parsed, ParseError> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let seed = Seed { place: Place::Root, duplicates: &mut duplicates };
+    let seed = Seed { place: Place::Root, duplicates: &mut duplicates, budget };
     let value = seed
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value))
         .map_err(|error| {
+            if budget.is_exceeded() {
+                return ParseError::TooLarge(TooLarge);
+            }
             let explained = syntax::explain(raw);
             ParseError::Json(explained.unwrap_or_else(|| error.to_string()))
         })?;
@@ -66,25 +90,33 @@ fn parse_json_text(text: &str, raw: &[u8]) -> Result<Parsed, ParseError> {
 /// first counts; none is `null`.
 pub(crate) fn parse_yaml(body: &[u8]) -> Result<Parsed, ParseError> {
     // What is wrong with it is told in YAML's words.
-    if body.trim_ascii_start().starts_with(b"{")
-        && let Ok(parsed) = parse_json(body)
-        && parsed.duplicates.is_empty()
-    {
-        return Ok(parsed);
+    let mut json = None;
+    if body.trim_ascii_start().starts_with(b"{") {
+        match parse_json(body) {
+            Ok(parsed) if parsed.duplicates.is_empty() => return Ok(parsed),
+            Ok(parsed) => json = Some(parsed.value),
+            Err(error @ ParseError::TooLarge(_)) => return Err(error),
+            Err(_) => {}
+        }
     }
     use serde_saphyr::options::DuplicateKeyPolicy::{Error, LastWins};
-    let value = read_yaml(body, LastWins).map_err(|error| yaml_error(&error))?;
-    let duplicates = match read_yaml(body, Error) {
-        Err(error) => duplicate_key(&error).into_iter().collect(),
-        Ok(_) => Vec::new(),
+    // Reading YAML takes long, and most of it has no duplicates.
+    let duplicate = match read_yaml(body, Error) {
+        Ok(value) => return Ok(Parsed { value, duplicates: Vec::new() }),
+        Err(YamlError::Syntax(error)) if duplicate_key(&error).is_some() => duplicate_key(&error),
+        Err(error) => return Err(error.into()),
     };
-    Ok(Parsed { value, duplicates })
+    let value = match json {
+        Some(value) => value,
+        None => read_yaml(body, LastWins)?,
+    };
+    Ok(Parsed { value, duplicates: duplicate.into_iter().collect() })
 }
 
 fn read_yaml(
     mut body: &[u8],
     duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy,
-) -> Result<Value, serde_saphyr::Error> {
+) -> Result<Value, YamlError> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: MAX_YAML_DEPTH,
@@ -98,11 +130,44 @@ fn read_yaml(
         with_snippet: false,
     };
     let mut documents = serde_saphyr::read_with_options(&mut body, options);
-    documents.next().unwrap_or(Ok(Value::Null))
+    match documents.next() {
+        Some(Ok(Bounded(Ok(value)))) => Ok(value),
+        Some(Ok(Bounded(Err(error)))) => Err(error.into()),
+        Some(Err(error)) => Err(YamlError::Syntax(error)),
+        None => Ok(Value::Null),
+    }
 }
 
-fn yaml_error(error: &serde_saphyr::Error) -> ParseError {
-    ParseError::Yaml(format!("yaml: {}", error.without_snippet()))
+/// Why YAML was not read.
+#[derive(Debug, thiserror::Error)]
+enum YamlError {
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
+    #[error(transparent)]
+    Syntax(serde_saphyr::Error),
+}
+
+impl From<YamlError> for ParseError {
+    fn from(error: YamlError) -> Self {
+        match error {
+            YamlError::TooLarge(error) => Self::TooLarge(error),
+            YamlError::Syntax(error) => Self::Yaml(format!("yaml: {}", error.without_snippet())),
+        }
+    }
+}
+
+/// A value that is charged for while it is read.
+struct Bounded(Result<Value, TooLarge>);
+
+impl<'de> Deserialize<'de> for Bounded {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (budget, mut duplicates) = (Budget::new(), Vec::new());
+        let seed = Seed { place: Place::Root, duplicates: &mut duplicates, budget: &budget };
+        match seed.deserialize(deserializer) {
+            Err(_) if budget.is_exceeded() => Ok(Self(Err(TooLarge))),
+            read => read.map(|value| Self(Ok(value))),
+        }
+    }
 }
 
 fn duplicate_key(error: &serde_saphyr::Error) -> Option<String> {
@@ -167,7 +232,7 @@ pub(crate) fn unrecognized(wanted_kind: &str, error: &ParseError, body: &[u8]) -
     }
     let stage = match error {
         ParseError::Json(_) => "couldn't get version/kind; json parse error: ",
-        ParseError::Yaml(_) => "",
+        ParseError::Yaml(_) | ParseError::TooLarge(_) => "",
     };
     format!(
         "the object provided is unrecognized (must be of type {wanted_kind}): {stage}{error} \
@@ -221,6 +286,7 @@ impl fmt::Display for Place<'_> {
 struct Seed<'a> {
     place: Place<'a>,
     duplicates: &'a mut Vec<String>,
+    budget: &'a Budget,
 }
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
@@ -254,11 +320,13 @@ impl<'de> Visitor<'de> for Seed<'_> {
         Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
+        self.budget.take_text(value.len()).map_err(E::custom)?;
         Ok(Value::String(value.to_owned()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+    fn visit_string<E: serde::de::Error>(self, value: String) -> Result<Value, E> {
+        self.budget.take_text(value.len()).map_err(E::custom)?;
         Ok(Value::String(value))
     }
 
@@ -266,13 +334,20 @@ impl<'de> Visitor<'de> for Seed<'_> {
         Ok(Value::Null)
     }
 
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         loop {
             let place = Place::Item { parent: &self.place, index: list.len() };
-            let seed = Seed { place, duplicates: self.duplicates };
+            let seed = Seed { place, duplicates: self.duplicates, budget: self.budget };
             match items.next_element_seed(seed)? {
-                Some(item) => list.push(item),
+                Some(item) => {
+                    self.budget.take(ITEM).map_err(A::Error::custom)?;
+                    list.push(item);
+                }
                 None => return Ok(Value::Array(list)),
             }
         }
@@ -281,6 +356,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
         while let Some(name) = members.next_key::<String>()? {
+            if object.is_empty() {
+                self.budget.take(MAP).map_err(A::Error::custom)?;
+            }
+            self.budget.take_member(&name).map_err(A::Error::custom)?;
             let place = Place::Member { parent: &self.place, name: &name };
             if object.contains_key(&name) && self.duplicates.len() < MAX_STRICT_ERRORS {
                 let duplicate = format!("duplicate field {}", go_quote(&place.to_string()));
@@ -288,7 +367,8 @@ impl<'de> Visitor<'de> for Seed<'_> {
                     self.duplicates.push(duplicate);
                 }
             }
-            let value = members.next_value_seed(Seed { place, duplicates: self.duplicates })?;
+            let seed = Seed { place, duplicates: self.duplicates, budget: self.budget };
+            let value = members.next_value_seed(seed)?;
             object.insert(name, value);
         }
         Ok(Value::Object(object))

@@ -258,7 +258,7 @@ pub(crate) struct FieldErrors {
 }
 
 /// How much text of errors is kept; the first error is kept whatever its size.
-const MAX_ERROR_BYTES: usize = 256 << 10;
+pub(crate) const MAX_ERROR_BYTES: usize = 256 << 10;
 
 impl FieldErrors {
     pub(crate) fn new() -> Self {

@@ -1,5 +1,7 @@
 //! Reading JSON objects the way Go reads structs: what is missing is the zero value.
 
+pub(crate) mod budget;
+
 use serde_json::{Map, Value};
 
 pub(crate) type Object = Map<String, Value>;

@@ -4,6 +4,7 @@
 mod address;
 pub(crate) mod config_map;
 pub(crate) mod custom_resource_definition;
+pub(crate) mod disruption;
 pub(crate) mod event;
 mod grammar;
 pub(crate) mod job;
@@ -12,6 +13,7 @@ pub(crate) mod namespace;
 pub(crate) mod node;
 pub(crate) mod persistent_volume_claim;
 pub(crate) mod pod;
+pub(crate) mod pod_disruption_budget;
 pub(crate) mod pod_template;
 pub(crate) mod rbac;
 pub(crate) mod review;
@@ -67,7 +69,13 @@ pub(crate) trait Kind: Send + Sync {
         &[]
     }
 
-    /// The value of one of [`Self::selectable_fields`]; `""` where the object has none.
+    /// What the index of the store holds, those of [`Self::selectable_fields`] first: a view of another
+    /// kind's objects indexes all that they can be selected by there.
+    fn indexed_fields(&self) -> &'static [&'static str] {
+        self.selectable_fields()
+    }
+
+    /// The value of one of [`Self::indexed_fields`]; `""` where the object has none.
     fn selectable_field<'a>(&self, _obj: &'a Object, _label: &str) -> Cow<'a, str> {
         Cow::Borrowed("")
     }

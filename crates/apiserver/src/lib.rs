@@ -27,6 +27,7 @@ mod cel;
 mod clock;
 mod discovery;
 mod engine;
+mod eviction;
 mod field;
 pub mod folder;
 mod follow;

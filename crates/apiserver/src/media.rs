@@ -16,8 +16,9 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// Reads a body as its `Content-Type` says.
 pub(crate) fn read(headers: &HeaderMap, bytes: &Bytes, kind: &str) -> Result<Parsed, ApiError> {
-    let malformed =
-        |e: body::ParseError| ApiError::bad_request(body::unrecognized(kind, &e, bytes));
+    let malformed = |e: body::ParseError| {
+        e.answer(|e| ApiError::bad_request(body::unrecognized(kind, e, bytes)))
+    };
     let checked = |parsed: Parsed| match body::TypeMeta::of(&parsed.value) {
         Ok(_) => Ok(parsed),
         Err(error) => Err(malformed(error)),
@@ -26,8 +27,10 @@ pub(crate) fn read(headers: &HeaderMap, bytes: &Bytes, kind: &str) -> Result<Par
         "" | JSON | "*/*" => body::parse_json(bytes).map_err(malformed).and_then(checked),
         YAML => body::parse_yaml(bytes).map_err(malformed).and_then(checked),
         PROTOBUF => {
-            let value = typed::decode_protobuf(bytes)
-                .map_err(|e| malformed(body::ParseError::Yaml(e.to_string())))?;
+            let value = typed::decode_protobuf(bytes).map_err(|e| match e {
+                typed::ProtobufError::TooLarge(why) => why.into(),
+                other => malformed(body::ParseError::Yaml(other.to_string())),
+            })?;
             Ok(Parsed { value, duplicates: Vec::new() })
         }
         _ => Err(unsupported()),
@@ -41,8 +44,10 @@ pub(crate) fn read_options(headers: &HeaderMap, bytes: &Bytes) -> Result<Value, 
         YAML => read(headers, bytes, "DeleteOptions")?.value,
         _ => {
             let parsed = body::parse_json(bytes).map_err(|e| {
-                let why = format!("couldn't get version/kind; json parse error: {e}");
-                ApiError::bad_request(why)
+                e.answer(|e| {
+                    let why = format!("couldn't get version/kind; json parse error: {e}");
+                    ApiError::bad_request(why)
+                })
             })?;
             parsed.value
         }
@@ -57,7 +62,7 @@ pub(crate) fn read_options(headers: &HeaderMap, bytes: &Bytes) -> Result<Value, 
     let ty = typed::table().lookup("v1", "DeleteOptions");
     if let Some(ty) = ty {
         typed::decode(ty, &mut value, &mut Vec::new())
-            .map_err(|e| ApiError::bad_request(e.to_string()))?;
+            .map_err(|e| e.answer(|e| ApiError::bad_request(e.to_string())))?;
     }
     Ok(value)
 }

@@ -97,21 +97,33 @@ fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let mut schemas = Map::new();
     let mut paths = Map::new();
     let mut roots = Vec::new();
+    let status = typed::table().lookup("v1", "Status");
+    roots.extend(status);
+    let status = status.and_then(openapi::model_name)?;
     for (resource, index) in served(registry, group, version) {
-        let model = match &resource.rules {
+        let mut deleted_is_shown = false;
+        let (object, list) = match &resource.rules {
             Rules::Builtin(builtin) => {
                 let table = typed::table();
                 let api_version = &resource.versions[index].api_version;
                 let ty = table.lookup(api_version, builtin.kind)?;
                 roots.push(ty);
-                roots.extend(table.lookup(api_version, &resource.list_kind));
-                openapi::model_name(ty)?
+                let list = table.lookup(api_version, &resource.list_kind);
+                roots.extend(list);
+                deleted_is_shown = builtin.delete_returns_object;
+                let object = openapi::model_name(ty)?;
+                let list = list.and_then(openapi::model_name);
+                (object.clone(), list.unwrap_or(object))
             }
             Rules::Custom(custom) => {
+                if resource.versions[index].scale {
+                    roots.extend(typed::table().lookup("autoscaling/v1", "Scale"));
+                }
                 custom_schemas(resource, version, &custom.versions[index].schema_json, &mut schemas)
             }
         };
-        add_paths(resource, version, &model, &mut paths);
+        let models = Models { object, list, status: status.clone(), deleted_is_shown };
+        add_paths(resource, version, &models, &mut paths);
     }
     if paths.is_empty() {
         return None;
@@ -129,27 +141,26 @@ fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     }))
 }
 
-/// The schema of a custom kind and of its list, named as upstream names them.
+/// The schema of a custom kind and of its list, named as upstream names them; returns the names.
 fn custom_schemas(
     resource: &Resource,
     version: &str,
     schema: &Value,
     schemas: &mut Map<String, Value>,
-) -> String {
+) -> (String, String) {
     let reversed: Vec<&str> = resource.group.rsplit('.').collect();
     let name = format!("{}.{version}.{}", reversed.join("."), resource.kind);
     let gvk = |kind: &str| json!([{"group": resource.group, "version": version, "kind": kind}]);
     let mut own = schema.clone();
     if let Some(own) = own.as_object_mut() {
         let properties = crate::json::object_mut(own, "properties");
-        let described = [("apiVersion", API_VERSION_TEXT), ("kind", KIND_TEXT)];
-        for (key, text) in described {
-            properties.insert(key.to_owned(), json!({"type": "string", "description": text}));
+        for key in ["apiVersion", "kind"] {
+            properties.insert(key.to_owned(), type_meta(key));
         }
         properties.insert(
             "metadata".to_owned(),
             json!({
-                "description": "Standard object's metadata.",
+                "description": openapi::description("meta.PartialObjectMetadata.metadata"),
                 "allOf": [{"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}],
             }),
         );
@@ -161,23 +172,56 @@ fn custom_schemas(
         "description": format!("{} is a list of {}", resource.list_kind, resource.kind),
         "required": ["items"],
         "properties": {
-            "apiVersion": {"type": "string", "description": API_VERSION_TEXT},
-            "kind": {"type": "string", "description": KIND_TEXT},
-            "items": {"type": "array", "items": {"$ref": format!("#/components/schemas/{name}")}},
+            "apiVersion": type_meta("apiVersion"),
+            "kind": type_meta("kind"),
+            "items": {
+                "description": format!("List of {}. More info: {CONVENTIONS}", resource.plural),
+                "type": "array",
+                "items": {"$ref": format!("#/components/schemas/{name}")},
+            },
             "metadata": {
+                "description":
+                    format!("Standard list metadata. More info: {CONVENTIONS}#types-kinds"),
                 "allOf": [{"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"}],
             },
         },
         "x-kubernetes-group-version-kind": gvk(&resource.list_kind),
     });
-    schemas.insert(format!("{}.{version}.{}", reversed.join("."), resource.list_kind), list);
-    name
+    let list_name = format!("{}.{version}.{}", reversed.join("."), resource.list_kind);
+    schemas.insert(list_name.clone(), list);
+    (name, list_name)
 }
 
-const API_VERSION_TEXT: &str = "The versioned schema of this representation of the object.";
-const KIND_TEXT: &str = "The REST resource that this object represents, in CamelCase.";
+const CONVENTIONS: &str =
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 
-fn add_paths(resource: &Resource, version: &str, model: &str, paths: &mut Map<String, Value>) {
+/// `apiVersion` and `kind`, which every kind describes in the same words.
+fn type_meta(member: &str) -> Value {
+    let text = openapi::description(&format!("meta.TypeMeta.{member}"));
+    json!({"type": "string", "description": text})
+}
+
+/// What an operation answers with: the kind itself, its list, or a Status.
+struct Models {
+    object: String,
+    list: String,
+    status: String,
+    /// Whether DELETE answers with the object.
+    deleted_is_shown: bool,
+}
+
+impl Models {
+    fn of(&self, action: &str) -> &str {
+        match action {
+            "list" => &self.list,
+            "deletecollection" => &self.status,
+            "delete" if !self.deleted_is_shown => &self.status,
+            _ => &self.object,
+        }
+    }
+}
+
+fn add_paths(resource: &Resource, version: &str, models: &Models, paths: &mut Map<String, Value>) {
     let root = if resource.group.is_empty() {
         format!("/api/{version}")
     } else {
@@ -191,7 +235,8 @@ fn add_paths(resource: &Resource, version: &str, model: &str, paths: &mut Map<St
     let operations = |pairs: &[(&str, &str)]| {
         let mut item = Map::new();
         for (method, action) in pairs {
-            item.insert((*method).to_owned(), operation(resource, version, model, method, action));
+            let operation = operation(resource, version, models.of(action), method, action);
+            item.insert((*method).to_owned(), operation);
         }
         item
     };
@@ -217,6 +262,17 @@ fn add_paths(resource: &Resource, version: &str, model: &str, paths: &mut Map<St
     if resource.versions.iter().any(|v| &*v.name == version && v.status) {
         let pairs = [("get", "get"), ("put", "put"), ("patch", "patch")];
         paths.insert(format!("{item}/status"), Value::Object(operations(&pairs)));
+    }
+    if resource.versions.iter().any(|v| &*v.name == version && v.scale) {
+        let scale = typed::table().lookup("autoscaling/v1", "Scale");
+        if let Some(model) = scale.and_then(openapi::model_name) {
+            let mut item_operations = Map::new();
+            for method in ["get", "put", "patch"] {
+                let operation = operation(resource, version, &model, method, method);
+                item_operations.insert(method.to_owned(), operation);
+            }
+            paths.insert(format!("{item}/scale"), Value::Object(item_operations));
+        }
     }
     if resource.namespaced && has("list") {
         let everywhere = format!("{root}/{}", resource.plural);

@@ -47,9 +47,7 @@ impl Form {
         let form = accept.split(',').find_map(|clause| Self::of_clause(clause.trim())).ok_or_else(
             || {
                 if accept.contains("as=") {
-                    return ApiError::not_acceptable(format!(
-                        "only the following media types are accepted: {ACCEPTED}"
-                    ));
+                    return Self::only_accepted();
                 }
                 ApiError::not_acceptable(format!(
                     "406: Not Acceptable\n\nAvailable representations: {ACCEPTED}"
@@ -64,6 +62,25 @@ impl Form {
             }
             form => form,
         })
+    }
+
+    /// The same for answers that cannot be shown as a Table.
+    pub(crate) fn negotiate_without_table(
+        headers: &HeaderMap,
+        query: &Query,
+    ) -> Result<Self, ApiError> {
+        let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("*/*");
+        let forms = accept.split(',').filter_map(|clause| Self::of_clause(clause.trim()));
+        let mut others = forms.filter(|form| !matches!(form, Self::Table { .. }));
+        match (others.next(), Self::negotiate(headers, query)?) {
+            (Some(form), _) => Ok(form),
+            (None, Self::Table { .. }) => Err(Self::only_accepted()),
+            (None, form) => Ok(form),
+        }
+    }
+
+    fn only_accepted() -> ApiError {
+        ApiError::not_acceptable(format!("only the following media types are accepted: {ACCEPTED}"))
     }
 
     fn of_clause(clause: &str) -> Option<Self> {

@@ -12,12 +12,13 @@ use crate::auth::authorize::Authorizer;
 use crate::field::FieldErrors;
 use crate::json::{Access, Object, object_mut};
 use crate::kind::review::missing_subject;
-use crate::respond;
+use crate::respond::{self, Form};
 use crate::status::ApiError;
 use crate::typed;
 use crate::verb::{Call, WriteOptions};
 
 pub(crate) fn answer(call: &Call, body: &Bytes) -> Result<Response<Body>, ApiError> {
+    Form::negotiate_without_table(&call.headers, &call.query)?;
     let options = WriteOptions::parse(&call.query, "CreateOptions")?;
     let mut review = call.decode_body(body, options.validation)?;
     let kind = call.endpoint.resource.kind.clone();

@@ -1,6 +1,8 @@
 //! The `scale` subresource of custom resources: an `autoscaling/v1` Scale that stands for three
 //! places in the object.
 
+mod owners;
+
 use axum::body::Body;
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
@@ -16,7 +18,7 @@ use crate::request::Verb;
 use crate::respond::{self, Form};
 use crate::status::ApiError;
 use crate::table::{self, ListMeta, Printer, View};
-use crate::verb::update::{Replaced, own, replace, set_version};
+use crate::verb::update::{Replaced, replace, set_version};
 use crate::verb::{Call, FieldValidation, WriteOptions};
 use crate::{media, typed};
 
@@ -70,8 +72,8 @@ pub(crate) async fn answer(
             call.endpoint.validate_update(&new, &old, &mut found);
             return Err(call.endpoint.invalid(&new, &call.path.name, &found.errors));
         }
-        let mut new = own(call, new, &old, &manager);
-        drop_scale_time(&mut new);
+        let changed = at(&old, &paths.spec_replicas) != at(&new, &paths.spec_replicas);
+        owners::record(&mut new, &paths.spec_replicas, &call.endpoint, changed, &manager);
         match replace(call, &stored, old, new, &options).await? {
             Replaced::Done(stored) => {
                 let scale = to_scale(paths, &call.endpoint.to_object(&stored))?;
@@ -91,17 +93,6 @@ fn columns() -> [Value; 3] {
         column("Available", "integer", ".status.replicas"),
         column("Age", "date", ".metadata.creationTimestamp"),
     ]
-}
-
-/// Upstream keeps no time with what is owned through this subresource.
-fn drop_scale_time(object: &mut Object) {
-    let metadata = crate::json::object_mut(object, "metadata");
-    let Some(Value::Array(entries)) = metadata.get_mut("managedFields") else { return };
-    for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
-        if entry.text("subresource") == "scale" {
-            entry.remove("time");
-        }
-    }
 }
 
 /// The Scale that the client asks for.
@@ -126,7 +117,10 @@ fn wanted(
     let ty = ty.ok_or_else(|| ApiError::internal("Scale has no type table"))?;
     let mut strict = Vec::new();
     typed::decode(ty, &mut scale, &mut strict).map_err(|e| {
-        ApiError::bad_request(format!("Scale in version \"v1\" cannot be handled as a Scale: {e}"))
+        e.answer(|e| {
+            let why = format!("Scale in version \"v1\" cannot be handled as a Scale: {e}");
+            ApiError::bad_request(why)
+        })
     })?;
     call.report_strict(strict, validation)?;
     Ok(scale)
@@ -135,7 +129,8 @@ fn wanted(
 fn patched(call: &Call, mut scale: Value, bytes: &Bytes) -> Result<Value, ApiError> {
     let media = call.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok());
     let media = media.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    let by = body::parse_json(bytes).map_err(|e| ApiError::bad_request(e.to_string()))?.value;
+    let parsed = body::parse_json(bytes);
+    let by = parsed.map_err(|e| e.answer(|e| ApiError::bad_request(e.to_string())))?.value;
     let done = if media == PatchType::Json.media_type() {
         patch::json::apply(&mut scale, &by)
     } else if media == PatchType::Merge.media_type() {

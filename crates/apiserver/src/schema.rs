@@ -31,6 +31,7 @@ pub(crate) use self::compile::CompileError;
 pub(crate) use self::format::{is_absolute_url, unrecognised_format};
 pub(crate) use self::go_text::{go_json, go_shown};
 use crate::field::{FieldError, FieldErrors, Path};
+use crate::json::budget::{Budget, TooLarge};
 use crate::shape::{ListKind, ShapeId, Shapes};
 
 /// The compiled schema of one version of a custom resource.
@@ -153,8 +154,11 @@ impl Schema {
     }
 
     /// Fills in defaults, also inside defaults; nulls that may not be null give way to them.
-    pub(crate) fn default(&self, object: &mut Value) {
-        default::default(&self.root, object);
+    ///
+    /// # Errors
+    /// If the defaults take more memory than an object may; some of them are not filled in then.
+    pub(crate) fn default(&self, object: &mut Value) -> Result<(), TooLarge> {
+        default::default(&self.root, object, &Budget::new())
     }
 
     /// Everything that is wrong with `new`, save for rules in CEL and the object's own metadata.

@@ -83,6 +83,7 @@ async fn answer(engine: Arc<Shared>, request: Request<Body>) -> Response<Body> {
         Ok(response) => response,
         Err(error) => error.into_response(),
     };
+    let response = if method == http::Method::HEAD { without_body(response) } else { response };
     let code = response.status().as_u16();
     engine.metrics.observe(&method, &label, code, started.elapsed());
     tracing::debug!(
@@ -92,6 +93,15 @@ async fn answer(engine: Arc<Shared>, request: Request<Body>) -> Response<Body> {
         duration_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
         "request"
     );
+    response
+}
+
+/// The answer to HEAD: what GET would say of its body, without it.
+fn without_body(mut response: Response<Body>) -> Response<Body> {
+    if let Some(length) = http_body::Body::size_hint(response.body()).exact() {
+        response.headers_mut().entry(http::header::CONTENT_LENGTH).or_insert(length.into());
+    }
+    *response.body_mut() = Body::empty();
     response
 }
 

@@ -6,6 +6,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 
 use crate::field::FieldError;
+use crate::json::budget::TooLarge;
 
 /// A group and resource, printed as upstream prints them: `pods`, `leases.coordination.k8s.io`.
 #[derive(Clone, Copy, Debug)]
@@ -250,6 +251,12 @@ impl ApiError {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
+    }
+}
+
+impl From<TooLarge> for ApiError {
+    fn from(error: TooLarge) -> Self {
+        Self::too_large(error.to_string())
     }
 }
 

@@ -12,11 +12,11 @@ use crate::engine::Shared;
 use crate::json::{Access, Object};
 use crate::kind::Kind;
 use crate::request::Verb;
-use crate::respond;
+use crate::respond::{self, Form};
 use crate::status::{ApiError, GroupResource};
 use crate::store::{Change, Expect, Operation, WriteError};
 use crate::verb::{Call, FieldValidation, WriteOptions, update, write_error};
-use crate::{kind, logs, media, review, typed};
+use crate::{eviction, kind, logs, media, review, typed};
 
 const ATTEMPTS: usize = 64;
 
@@ -29,11 +29,12 @@ pub(crate) async fn answer(
     match (&*resource.group, &*resource.plural, call.path.subresource.as_str(), verb) {
         ("", "namespaces", "finalize", Verb::Update) => update::update(call, body).await,
         ("", "pods", "binding", Verb::Create) => bind(call, body).await,
+        ("", "pods", "eviction", Verb::Create) => eviction::evict(call, body).await,
         ("", "pods", "log", Verb::Get) => logs::relay(call).await,
         ("", "serviceaccounts", "token", Verb::Create) => token(call, body),
         ("", "pods", "exec" | "attach" | "portforward", _) => Err(interactive(call)),
         ("", "namespaces", "finalize", _)
-        | ("", "pods", "binding" | "log", _)
+        | ("", "pods", "binding" | "eviction" | "log", _)
         | ("", "serviceaccounts", "token", _) => Err(ApiError::method_not_allowed(
             "the server does not allow this method on the requested resource",
         )),
@@ -58,7 +59,7 @@ fn interactive(call: &Call) -> ApiError {
 }
 
 /// Reads a body of another kind than the resource's own.
-fn decode(
+pub(crate) fn decode(
     call: &Call,
     body: &Bytes,
     api_version: &str,
@@ -70,10 +71,12 @@ fn decode(
     let ty = ty.ok_or_else(|| ApiError::internal(format!("{kind} has no type table")))?;
     let mut strict = std::mem::take(&mut parsed.duplicates);
     typed::decode(ty, &mut parsed.value, &mut strict).map_err(|e| {
-        let version = api_version.rsplit('/').next().unwrap_or_default();
-        ApiError::bad_request(format!(
-            "{kind} in version \"{version}\" cannot be handled as a {kind}: {e}"
-        ))
+        e.answer(|e| {
+            let version = api_version.rsplit('/').next().unwrap_or_default();
+            ApiError::bad_request(format!(
+                "{kind} in version \"{version}\" cannot be handled as a {kind}: {e}"
+            ))
+        })
     })?;
     call.report_strict(strict, validation)?;
     let mut object = crate::json::into_object(parsed.value);
@@ -84,6 +87,7 @@ fn decode(
 
 /// Gives a Pod to a node.
 async fn bind(call: &Call, body: &Bytes) -> Result<Response<Body>, ApiError> {
+    Form::negotiate_without_table(&call.headers, &call.query)?;
     let options = WriteOptions::parse(&call.query, "CreateOptions")?;
     let binding = decode(call, body, "v1", "Binding", options.validation)?;
     let errors = kind::pod::binding::validate_binding(&binding);
@@ -124,6 +128,7 @@ async fn bind(call: &Call, body: &Bytes) -> Result<Response<Body>, ApiError> {
 
 /// Issues a token for a ServiceAccount.
 fn token(call: &Call, body: &Bytes) -> Result<Response<Body>, ApiError> {
+    Form::negotiate_without_table(&call.headers, &call.query)?;
     let options = WriteOptions::parse(&call.query, "CreateOptions")?;
     let api_version = "authentication.k8s.io/v1";
     let mut request = decode(call, body, api_version, "TokenRequest", options.validation)?;

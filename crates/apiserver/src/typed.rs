@@ -17,7 +17,7 @@ mod table;
 mod time;
 
 pub(crate) use decode::{decode, decode_object_meta};
-pub(crate) use protobuf::decode_protobuf;
+pub(crate) use protobuf::{ProtobufError, decode_protobuf};
 pub(crate) use table::table;
 
 /// The RBAC objects that a server creates for itself, as a JSON list.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Mutex;
 
 use http::StatusCode;
+use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kube::core::admission::{self, AdmissionRequest, AdmissionResponse};
 use kube::core::response::Status;
 use kube::core::{DynamicObject, GroupVersionKind, GroupVersionResource, ObjectMeta, TypeMeta};
@@ -17,6 +18,7 @@ use crate::clock::NoRandomness;
 use crate::json::{Access, Object};
 use crate::patch;
 use crate::status::ApiError;
+use crate::verb::delete::DeleteOptions;
 use crate::verb::{Call, FieldValidation};
 
 use super::Operation;
@@ -79,15 +81,22 @@ pub struct Hooks {
     pub validating: Vec<Hook>,
 }
 
+/// How a write was asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) dry_run: bool,
+    pub(super) deletion: Option<&'a DeleteOptions>,
+}
+
 pub(super) async fn mutate(
     call: &Call,
     operation: Operation,
     mut object: Object,
     old: Option<&Object>,
-    dry_run: bool,
+    asked: Asked<'_>,
 ) -> Result<Object, ApiError> {
     for hook in call.engine.hooks.mutating.iter().filter(|h| h.scope.covers(call)) {
-        let response = ask(call, hook, operation, Some(&object), old, dry_run).await?;
+        let response = ask(call, hook, operation, Some(&object), old, asked).await?;
         let Some(bytes) = response.patch else { continue };
         let failed = |why: &dyn fmt::Display| {
             ApiError::internal(format!("the patch of admission hook {} fails: {why}", hook.name))
@@ -106,10 +115,10 @@ pub(super) async fn validate(
     operation: Operation,
     object: Option<&Object>,
     old: Option<&Object>,
-    dry_run: bool,
+    asked: Asked<'_>,
 ) -> Result<(), ApiError> {
     for hook in call.engine.hooks.validating.iter().filter(|h| h.scope.covers(call)) {
-        ask(call, hook, operation, object, old, dry_run).await?;
+        ask(call, hook, operation, object, old, asked).await?;
     }
     Ok(())
 }
@@ -121,9 +130,9 @@ async fn ask(
     operation: Operation,
     object: Option<&Object>,
     old: Option<&Object>,
-    dry_run: bool,
+    asked: Asked<'_>,
 ) -> Result<AdmissionResponse, ApiError> {
-    let request = request(call, operation, object, old, dry_run)
+    let request = request(call, operation, object, old, asked)
         .map_err(|e| ApiError::internal(format!("admission hook {}: {e}", hook.name)))?;
     let service = hook.service.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     let Ok(response) = service.oneshot(request).await;
@@ -190,7 +199,7 @@ fn request(
     operation: Operation,
     object: Option<&Object>,
     old: Option<&Object>,
-    dry_run: bool,
+    asked: Asked<'_>,
 ) -> Result<AdmissionRequest<DynamicObject>, ReviewError> {
     let resource = &call.endpoint.resource;
     let version = &call.endpoint.version().name;
@@ -224,8 +233,8 @@ fn request(
         user_info: serde_json::from_value(call.identity.user_info())?,
         object: object.map(dynamic).transpose()?,
         old_object: old.map(dynamic).transpose()?,
-        dry_run,
-        options: None,
+        dry_run: asked.dry_run,
+        options: asked.deletion.map(|options| RawExtension(options.written())),
     })
 }
 

@@ -95,6 +95,23 @@ fn answers_as_the_real_server_did() {
     }
 }
 
+#[test]
+fn what_is_wrong_with_every_element_is_told_within_bounds() {
+    let kind = Kind::named("ConfigMap");
+    let with = |finalizers: usize| {
+        let config = json!({"metadata": {"finalizers": vec!["x"; finalizers]}});
+        validate::validate(&kind.shapes, kind.root, &config).unwrap_err().to_string()
+    };
+    let one = ".metadata.finalizers: duplicate entries for key [=\"x\"]";
+    assert_eq!(with(2), one);
+    assert_eq!(with(3), format!("errors:\n  {one}\n  {one}"));
+    let many = with(100_000);
+    assert!(many.len() < 512 << 10, "{} bytes", many.len());
+    let listed = many.matches(one).count();
+    let words = format!("\n  and {} more, which are not listed", 100_000 - 1 - listed);
+    assert!(listed > 1_000 && many.ends_with(&words), "{listed}");
+}
+
 fn replay(context: &str, kind: &Kind, live: &mut Option<Value>, step: &Value) {
     let api_version = match step.text("version") {
         "" => kind.api_version,

@@ -6,12 +6,18 @@ use std::fmt;
 use serde_json::Value;
 
 use super::element;
+use crate::field::MAX_ERROR_BYTES;
 use crate::patch::go_text;
 use crate::shape::{ListKind, Shape, ShapeId, Shapes};
 
-/// Everything that is wrong with a configuration, by path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ShapeErrors(Vec<ShapeError>);
+/// Everything that is wrong with a configuration, by path. Every element of a list may be wrong, and
+/// an error takes more text than the element: beyond [`MAX_ERROR_BYTES`] errors are only counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ShapeErrors {
+    kept: Vec<ShapeError>,
+    bytes: usize,
+    omitted: usize,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ShapeError {
@@ -21,12 +27,14 @@ struct ShapeError {
 
 impl fmt::Display for ShapeErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_slice() {
-            [one] => write!(f, "{one}"),
-            several => {
-                f.write_str("errors:")?;
-                several.iter().try_for_each(|error| write!(f, "\n  {error}"))
-            }
+        if let ([one], 0) = (self.kept.as_slice(), self.omitted) {
+            return write!(f, "{one}");
+        }
+        f.write_str("errors:")?;
+        self.kept.iter().try_for_each(|error| write!(f, "\n  {error}"))?;
+        match self.omitted {
+            0 => Ok(()),
+            omitted => write!(f, "\n  and {omitted} more, which are not listed"),
         }
     }
 }
@@ -43,15 +51,15 @@ impl fmt::Display for ShapeError {
 /// Checks that every field is declared, that lists and maps are what they should be, and that no
 /// two elements of a set or keyed list are the same.
 pub(crate) fn validate(shapes: &Shapes, root: ShapeId, config: &Value) -> Result<(), ShapeErrors> {
-    let mut walk = Walk { shapes, path: Vec::new(), errors: Vec::new() };
+    let mut walk = Walk { shapes, path: Vec::new(), errors: ShapeErrors::default() };
     walk.value(root, config);
-    if walk.errors.is_empty() { Ok(()) } else { Err(ShapeErrors(walk.errors)) }
+    if walk.errors.kept.is_empty() { Ok(()) } else { Err(walk.errors) }
 }
 
 struct Walk<'a> {
     shapes: &'a Shapes,
     path: Vec<Step<'a>>,
-    errors: Vec<ShapeError>,
+    errors: ShapeErrors,
 }
 
 enum Step<'a> {
@@ -73,8 +81,13 @@ impl fmt::Display for Step<'_> {
 
 impl<'a> Walk<'a> {
     fn report(&mut self, message: String) {
-        let path = self.path.iter().map(Step::to_string).collect();
-        self.errors.push(ShapeError { path, message });
+        if self.errors.bytes >= MAX_ERROR_BYTES {
+            self.errors.omitted += 1;
+            return;
+        }
+        let path: String = self.path.iter().map(Step::to_string).collect();
+        self.errors.bytes += size_of::<ShapeError>() + path.len() + message.len();
+        self.errors.kept.push(ShapeError { path, message });
     }
 
     fn value(&mut self, id: ShapeId, value: &'a Value) {

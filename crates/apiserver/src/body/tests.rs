@@ -146,3 +146,14 @@ proptest::proptest! {
         let _ = parse_yaml(&bytes);
     }
 }
+
+#[test]
+fn a_text_that_stands_for_a_large_value_is_not_read_to_its_end() {
+    let maps = format!("{{\"a\":[{}0]}}", "{\"\":0},".repeat(60_000));
+    assert_eq!(parse_json(maps.as_bytes()), Err(ParseError::TooLarge(TooLarge)));
+    // YAML has the same budget.
+    let yaml = format!("a:\n{}", "- b: 0\n".repeat(60_000));
+    assert_eq!(parse_yaml(yaml.as_bytes()), Err(ParseError::TooLarge(TooLarge)));
+    let text = format!("{{\"a\":\"{}\"}}", "b".repeat(3 << 20));
+    assert!(parse_json(text.as_bytes()).is_ok());
+}

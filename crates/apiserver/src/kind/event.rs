@@ -188,6 +188,10 @@ impl Kind for Event {
         ]
     }
 
+    fn indexed_fields(&self) -> &'static [&'static str] {
+        CoreEvent.selectable_fields()
+    }
+
     fn selectable_field<'a>(&self, obj: &'a Object, label: &str) -> Cow<'a, str> {
         selectable_field(obj, label)
     }

@@ -8,6 +8,7 @@
 use serde_json::{Map, Value};
 
 use super::{PatchError, json_type};
+use crate::json::budget::Budget;
 
 /// Upstream's limits: operations in one patch, and bytes that its `copy` operations may add.
 const MAX_OPERATIONS: usize = 10_000;
@@ -65,6 +66,8 @@ type Operation = Map<String, Value>;
 #[derive(Debug, Default)]
 struct Spent {
     copied_bytes: usize,
+    /// The same in memory, where a short text can be a large value.
+    copies: Budget,
     displaced: usize,
 }
 
@@ -142,7 +145,7 @@ fn apply_one(root: &mut Value, operation: &Operation, spent: &mut Spent) -> Resu
             let copy = Place::find(root, need("from")?)?.get()?.clone();
             let place = Place::find(root, need("path")?)?;
             spent.copied_bytes += copy.to_string().len();
-            if spent.copied_bytes > MAX_COPIED_BYTES {
+            if spent.copied_bytes > MAX_COPIED_BYTES || spent.copies.take_value(&copy).is_err() {
                 return Err(format!("copies of more than {MAX_COPIED_BYTES} bytes"));
             }
             place.add(copy, spent)

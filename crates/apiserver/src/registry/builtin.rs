@@ -129,6 +129,13 @@ static BUILTINS: &[Builtin] = &[
         categories: &["all"],
         subresources: &[
             Subresource { name: "binding", group: "", version: "", kind: "Binding", verbs: CREATE },
+            Subresource {
+                name: "eviction",
+                group: "policy",
+                version: "v1",
+                kind: "Eviction",
+                verbs: CREATE,
+            },
             Subresource { name: "log", group: "", version: "", kind: "Pod", verbs: &["get"] },
             status("Pod"),
         ],
@@ -258,6 +265,18 @@ static BUILTINS: &[Builtin] = &[
         rules: &kind::job::Job,
         generation: true,
         orphans_by_default: true,
+        ..PLAIN
+    },
+    Builtin {
+        group: "policy",
+        kind: "PodDisruptionBudget",
+        plural: "poddisruptionbudgets",
+        singular: "poddisruptionbudget",
+        short_names: &["pdb"],
+        subresources: &[status("PodDisruptionBudget")],
+        rules: &kind::pod_disruption_budget::PodDisruptionBudget,
+        generation: true,
+        unconditional_update: false,
         ..PLAIN
     },
     Builtin {

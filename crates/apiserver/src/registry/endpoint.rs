@@ -96,7 +96,8 @@ impl Endpoint {
                 let version = self.version();
                 let ty = typed::table().lookup(&version.api_version, builtin.kind);
                 let ty = ty.ok_or_else(|| ApiError::internal("the kind has no type table"))?;
-                typed::decode(ty, &mut value, strict).map_err(|e| self.undecodable(&e))?;
+                typed::decode(ty, &mut value, strict)
+                    .map_err(|e| e.answer(|e| self.undecodable(e)))?;
                 let mut object = into_object(value);
                 self.stamp(&mut object);
                 builtin.rules.default(&mut object);
@@ -109,7 +110,7 @@ impl Endpoint {
             Chosen::Custom(custom) => {
                 if let Some(metadata) = value.get_mut("metadata") {
                     typed::decode_object_meta(metadata, strict)
-                        .map_err(|e| self.undecodable(&e))?;
+                        .map_err(|e| e.answer(|e| self.undecodable(e)))?;
                 }
                 let mut unknown = Vec::new();
                 custom.schema.prune(&mut value, Some(&mut unknown));
@@ -118,7 +119,7 @@ impl Endpoint {
                     .coerce_embedded(&mut value, Some(&mut unknown))
                     .map_err(|e| self.undecodable(&e))?;
                 strict.extend(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
-                custom.schema.default(&mut value);
+                custom.schema.default(&mut value)?;
                 settle_numbers(&mut value);
                 Ok(into_object(value))
             }
@@ -134,9 +135,9 @@ impl Endpoint {
         let mut value = value;
         if let Some(metadata) = value.get_mut("metadata") {
             typed::decode_object_meta(metadata, &mut Vec::new())
-                .map_err(|e| self.undecodable(&e))?;
+                .map_err(|e| e.answer(|e| self.undecodable(e)))?;
         }
-        custom.schema.default(&mut value);
+        custom.schema.default(&mut value)?;
         Ok(into_object(value))
     }
 
@@ -515,7 +516,7 @@ impl Endpoint {
         match self.rules() {
             Chosen::Builtin(builtin) => {
                 let rules = builtin.rules;
-                let fields = rules.selectable_fields().iter();
+                let fields = rules.indexed_fields().iter();
                 fields.map(|f| rules.selectable_field(object, f).as_ref().into()).collect()
             }
             Chosen::Custom(custom) if custom.selectable.is_empty() => Box::new([]),
@@ -581,7 +582,9 @@ impl Endpoint {
             && let Some(schema) = &custom.storage_schema
         {
             schema.prune(value, None);
-            schema.default(value);
+            if let Err(error) = schema.default(value) {
+                tracing::debug!(%error, "an old object is read without all of its new defaults");
+            }
         }
     }
 

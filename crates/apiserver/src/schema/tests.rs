@@ -22,7 +22,7 @@ fn resource(spec: &Value) -> Value {
 fn read(schema: &Schema, mut object: Value) -> Result<Value, FieldError> {
     schema.prune(&mut object, None);
     schema.coerce_embedded(&mut object, None)?;
-    schema.default(&mut object);
+    schema.default(&mut object).expect("a small object");
     Ok(object)
 }
 
@@ -69,7 +69,7 @@ fn bodies_are_pruned_and_defaulted_as_recorded() {
         let mut unknown = Vec::new();
         schema.prune(&mut object, Some(&mut unknown));
         schema.coerce_embedded(&mut object, Some(&mut unknown)).unwrap();
-        schema.default(&mut object);
+        schema.default(&mut object).expect("a small object");
         // Go writes a whole float without its fraction; that is the encoder's business.
         let written = object.at("spec").to_string().replace(".0", "");
         assert_eq!(written, case.at("result").to_string(), "{name}");
@@ -232,4 +232,18 @@ mod invariants {
             prop_assert!(update.iter().all(|e| fresh.contains(e)), "{update:?} {fresh:?}");
         }
     }
+}
+
+#[test]
+fn defaults_are_bounded_in_all() {
+    let schema = json!({"type": "object", "properties": {"items": {"type": "array", "items": {
+        "type": "object",
+        "properties": {"text": {"type": "string", "default": "t".repeat(10_000)}},
+    }}}});
+    let schema = Schema::compile(&schema).unwrap();
+    let mut few = json!({"items": vec![json!({}); 100]});
+    assert!(schema.default(&mut few).is_ok());
+    assert_eq!(few.list("items")[0].text("text").len(), 10_000);
+    let mut many = json!({"items": vec![json!({}); 10_000]});
+    assert!(schema.default(&mut many).is_err());
 }

@@ -44,7 +44,11 @@ pub(super) fn route(
     let named_watch = !path.name.is_empty() && watch;
     let registry = engine.registry();
     let endpoint = registry.endpoint(&path.group, &path.version, &path.resource);
-    let verb = match path.verb(&parts.method, watch) {
+    // As upstream, where custom kinds alone answer HEAD.
+    let is_custom = endpoint.as_ref().is_some_and(|endpoint| endpoint.custom().is_some());
+    let method =
+        if is_custom && parts.method == Method::HEAD { &Method::GET } else { &parts.method };
+    let verb = match path.verb(method, watch) {
         // `?watch` on one object is a watch of that object.
         Some(Verb::Get) if named_watch && path.subresource.is_empty() => Verb::Watch,
         Some(verb) => verb,

@@ -34,6 +34,7 @@ const KINDS: &[(&str, &str, Fills)] = &[
     ("batch", "Job", job::cells),
     ("coordination.k8s.io", "Lease", lease),
     ("events.k8s.io", "Event", event::cells),
+    ("policy", "PodDisruptionBudget", disruption_budget),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding", role_binding),
     ("rbac.authorization.k8s.io", "RoleBinding", role_binding),
 ];
@@ -110,6 +111,20 @@ fn namespace(obj: &Object, now: Timestamp, cells: &mut Cells<'_>) {
 fn config_map(obj: &Object, now: Timestamp, cells: &mut Cells<'_>) {
     cells.text(name(obj));
     cells.count(obj.entries("data").count() + obj.entries("binaryData").count());
+    cells.text(age(obj, now));
+}
+
+fn disruption_budget(obj: &Object, now: Timestamp, cells: &mut Cells<'_>) {
+    let spec = obj.at("spec");
+    cells.text(name(obj));
+    for member in ["minAvailable", "maxUnavailable"] {
+        match spec.at(member) {
+            Value::String(percentage) => cells.text(percentage),
+            Value::Number(count) => cells.text(count),
+            _ => cells.text("N/A"),
+        }
+    }
+    cells.literal(obj.at("status").int("disruptionsAllowed").unwrap_or(0));
     cells.text(age(obj, now));
 }
 

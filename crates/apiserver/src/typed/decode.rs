@@ -8,7 +8,9 @@
 use serde_json::{Map, Number, Value};
 
 use crate::json::Object;
+use crate::json::budget::{Budget, MAP, TooLarge};
 use crate::quantity::{Quantity, QuantityError};
+use crate::status::ApiError;
 use crate::typed::base64;
 use crate::typed::path::Place;
 use crate::typed::table::{Field, Node, Omit, Opaque, Struct, TypeId, TypeTable, table};
@@ -17,8 +19,29 @@ use crate::typed::time::{self, Precision};
 /// A body that does not fit its type, in the words of Go's JSON decoder. The server's answer is 400
 /// with `<Kind> in version "<version>" cannot be handled as a <Kind>: ` before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct DecodeError(String);
+pub(crate) enum DecodeError {
+    #[error("{0}")]
+    Mismatch(String),
+    /// 413: with what its type adds it would be too large.
+    #[error("{0}")]
+    TooLarge(#[from] TooLarge),
+}
+
+impl From<String> for DecodeError {
+    fn from(mismatch: String) -> Self {
+        Self::Mismatch(mismatch)
+    }
+}
+
+impl DecodeError {
+    /// What the client is told: 413 for what is too large, else what `otherwise` makes of it.
+    pub(crate) fn answer(self, otherwise: impl FnOnce(&Self) -> ApiError) -> ApiError {
+        match self {
+            Self::TooLarge(why) => why.into(),
+            Self::Mismatch(_) => otherwise(&self),
+        }
+    }
+}
 
 /// As many strict errors as upstream collects.
 const MAX_STRICT_ERRORS: usize = 100;
@@ -57,19 +80,23 @@ fn run(
     path: &str,
     strict: &mut Vec<String>,
 ) -> Result<(), DecodeError> {
-    let mut decoder = Decoder { table: table(), unknown: Some(strict), first: None };
-    decoder.value(ty, body, &Place::Root { prefix: path }).map_err(DecodeError)?;
-    decoder.first.map_or(Ok(()), |error| Err(DecodeError(error)))
+    let added = Budget::new();
+    let mut decoder = Decoder { table: table(), unknown: Some(strict), first: None, added: &added };
+    decoder.value(ty, body, &Place::Root { prefix: path })?;
+    decoder.first.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// An error at which Go stops; others it notes and goes on, to tell the first in the end.
-type Fatal = Result<(), String>;
+type Fatal = Result<(), DecodeError>;
 
 struct Decoder<'a> {
     table: &'static TypeTable,
     /// `None` inside types that decode themselves: they are never strict.
     unknown: Option<&'a mut Vec<String>>,
     first: Option<String>,
+    /// Charged for what the type adds to the body. A struct without members may yet be filled by its
+    /// kind's defaults.
+    added: &'a Budget,
 }
 
 impl Decoder<'_> {
@@ -82,7 +109,11 @@ impl Decoder<'_> {
             }
             Node::Struct(body) => match value {
                 Value::Object(members) => self.structure(ty, body, members, place)?,
-                Value::Null => *value = zero(self.table, ty),
+                Value::Null => {
+                    self.added.take(MAP)?;
+                    *value = zero(self.table, ty);
+                    self.added.take_value(value)?;
+                }
                 _ => self.mismatch(ty, value, place),
             },
             Node::List { item, .. } => match value {
@@ -121,6 +152,9 @@ impl Decoder<'_> {
         place: &Place<'_>,
     ) -> Fatal {
         let owner = bare_name(self.table, ty);
+        if members.is_empty() {
+            self.added.take(MAP)?;
+        }
         let mut fatal = Ok(());
         // Members and fields are both sorted, so the next field is the first guess.
         let mut guess = 0;
@@ -142,6 +176,7 @@ impl Decoder<'_> {
         for position in &body.always {
             let field = &body.fields[usize::from(*position)];
             if !members.contains_key(field.name) {
+                self.added.take_member(field.name)?;
                 members.insert(field.name.to_owned(), zero(self.table, field.ty));
             }
         }
@@ -211,13 +246,13 @@ impl Decoder<'_> {
                 {
                     Ok(())
                 }
-                _ => Err(mismatch_text(value, true, "int32", place)),
+                _ => Err(mismatch_text(value, true, "int32", place).into()),
             },
             Opaque::Raw | Opaque::Fields | Opaque::RawExtension => Ok(()),
             Opaque::SchemaOrBool => match value {
                 Value::Bool(_) => Ok(()),
                 Value::Object(_) => self.inner("apiextensions.JSONSchemaProps", value, place),
-                _ => Err("boolean or JSON schema expected".to_owned()),
+                _ => Err("boolean or JSON schema expected".to_owned().into()),
             },
             Opaque::SchemaOrArray => {
                 self.schema_or("[]apiextensions.JSONSchemaProps", value, place)
@@ -243,9 +278,10 @@ impl Decoder<'_> {
         let Some(ty) = self.table.named(name) else {
             return Ok(());
         };
-        let mut inner = Decoder { table: self.table, unknown: None, first: None };
+        let mut inner =
+            Decoder { table: self.table, unknown: None, first: None, added: self.added };
         inner.value(ty, value, &Place::Inner { parent: place })?;
-        inner.first.map_or(Ok(()), Err)
+        inner.first.map_or(Ok(()), |error| Err(error.into()))
     }
 
     fn unknown_member(&mut self, place: &Place<'_>, name: &str) {
@@ -341,7 +377,7 @@ fn time(value: &mut Value, precision: Precision, place: &Place<'_>) -> Fatal {
             }
             Ok(())
         }
-        _ => Err(mismatch_text(value, false, "string", place)),
+        _ => Err(mismatch_text(value, false, "string", place).into()),
     }
 }
 

@@ -36,6 +36,12 @@ pub(crate) fn model_name(ty: TypeId) -> Option<String> {
     table().model_name(ty)
 }
 
+/// What a type or one of its members is for: `meta.TypeMeta.kind`.
+pub(crate) fn description(of: &str) -> String {
+    let text = descriptions().get(of).and_then(|text| serde_json::from_str(text).ok());
+    text.unwrap_or_default()
+}
+
 /// Texts by `type`, `type.field` and `type.field[]`, still as JSON strings.
 fn descriptions() -> HashMap<&'static str, &'static str> {
     DESCRIPTIONS.lines().filter_map(|line| line.split_once(' ')).collect()

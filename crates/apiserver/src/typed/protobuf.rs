@@ -6,7 +6,9 @@
 
 use serde_json::{Map, Number, Value};
 
+use crate::body;
 use crate::json::Object;
+use crate::json::budget::{Budget, ITEM, MAP, MEMBER, TooLarge};
 use crate::typed::base64;
 use crate::typed::table::{Node, Opaque, Struct, TypeId, TypeTable, table};
 use crate::typed::time::{self, Precision};
@@ -38,6 +40,15 @@ pub(crate) enum ProtobufError {
     Depth,
     #[error("{0}")]
     Content(String),
+    /// 413.
+    #[error("{0}")]
+    TooLarge(#[from] TooLarge),
+}
+
+/// What a body is read by, and the memory that is left for it.
+struct Source {
+    table: &'static TypeTable,
+    budget: Budget,
 }
 
 /// Reads a protobuf body of any kind in the table into its JSON form.
@@ -66,13 +77,13 @@ pub(crate) fn decode_protobuf(body: &[u8]) -> Result<Value, ProtobufError> {
     if kind.is_empty() {
         return Err(ProtobufError::NoKind);
     }
-    let table = table();
-    let Some(ty) = table.lookup(&api_version, &kind) else {
+    let source = &Source { table: table(), budget: Budget::new() };
+    let Some(ty) = source.table.lookup(&api_version, &kind) else {
         return Err(ProtobufError::UnknownKind { api_version, kind });
     };
     let mut object = Object::new();
-    if let Node::Struct(kind) = table.node(ty) {
-        message(table, kind, raw, MAX_DEPTH, &mut object)?;
+    if let Node::Struct(kind) = source.table.node(ty) {
+        message(source, kind, raw, MAX_DEPTH, &mut object)?;
     }
     object.insert("apiVersion".to_owned(), Value::String(api_version));
     object.insert("kind".to_owned(), Value::String(kind));
@@ -81,39 +92,43 @@ pub(crate) fn decode_protobuf(body: &[u8]) -> Result<Value, ProtobufError> {
 
 /// Reads a message into the members of a JSON object.
 fn message(
-    table: &TypeTable,
+    source: &Source,
     body: &Struct,
     bytes: &[u8],
     depth: usize,
     object: &mut Object,
 ) -> Result<(), ProtobufError> {
     let depth = depth.checked_sub(1).ok_or(ProtobufError::Depth)?;
+    if object.is_empty() && !bytes.is_empty() {
+        source.budget.take(MAP)?;
+    }
     let mut reader = Reader(bytes);
     while let Some((number, payload)) = reader.field()? {
+        source.budget.take(MEMBER)?;
         // Unknown fields are skipped, as generated code does.
         let Some(declared) = body.declared.iter().find(|declared| declared.number == number) else {
             continue;
         };
         let name = declared.name;
         if name == "-" {
-            if let Node::Struct(embedded) = table.node(declared.ty) {
-                message(table, embedded, payload.bytes(name)?, depth, object)?;
+            if let Node::Struct(embedded) = source.table.node(declared.ty) {
+                message(source, embedded, payload.bytes(name)?, depth, object)?;
             }
             continue;
         }
-        let ty = match table.node(declared.ty) {
+        let ty = match source.table.node(declared.ty) {
             Node::Pointer(target) => *target,
             _ => declared.ty,
         };
-        match table.node(ty) {
+        match source.table.node(ty) {
             Node::List { item, message: false } => {
                 let list = object.entry(name).or_insert_with(|| Value::Array(Vec::new()));
                 if let Value::Array(items) = list {
-                    repeated(table, *item, payload, depth, name, items)?;
+                    repeated(source, *item, payload, depth, name, items)?;
                 }
             }
             Node::Map { value } => {
-                let (key, value) = entry(table, *value, payload.bytes(name)?, depth, name)?;
+                let (key, value) = entry(source, *value, payload.bytes(name)?, depth, name)?;
                 let map = object.entry(name).or_insert_with(|| Value::Object(Map::new()));
                 if let Value::Object(entries) = map {
                     entries.insert(key, value);
@@ -123,11 +138,11 @@ fn message(
             Node::Struct(body) => {
                 let member = object.entry(name).or_insert_with(|| Value::Object(Map::new()));
                 if let Value::Object(members) = member {
-                    message(table, body, payload.bytes(name)?, depth, members)?;
+                    message(source, body, payload.bytes(name)?, depth, members)?;
                 }
             }
             _ => {
-                let value = single(table, ty, payload, depth, name)?;
+                let value = single(source, ty, payload, depth, name)?;
                 object.insert(name.to_owned(), value);
             }
         }
@@ -137,7 +152,7 @@ fn message(
 
 /// One more item, or several packed into one field.
 fn repeated(
-    table: &TypeTable,
+    source: &Source,
     item: TypeId,
     payload: Payload<'_>,
     depth: usize,
@@ -145,22 +160,23 @@ fn repeated(
     items: &mut Vec<Value>,
 ) -> Result<(), ProtobufError> {
     if let (Node::Int32 | Node::Int64 | Node::Bool, Payload::Bytes(packed)) =
-        (table.node(item), payload)
+        (source.table.node(item), payload)
     {
         let mut reader = Reader(packed);
         while !reader.0.is_empty() {
+            source.budget.take(ITEM)?;
             let payload = Payload::Varint(reader.varint()?);
-            items.push(single(table, item, payload, depth, name)?);
+            items.push(single(source, item, payload, depth, name)?);
         }
         return Ok(());
     }
-    items.push(single(table, item, payload, depth, name)?);
+    items.push(single(source, item, payload, depth, name)?);
     Ok(())
 }
 
 /// An entry of a map: a message of key and value.
 fn entry(
-    table: &TypeTable,
+    source: &Source,
     of: TypeId,
     bytes: &[u8],
     depth: usize,
@@ -172,7 +188,7 @@ fn entry(
     while let Some((number, payload)) = reader.field()? {
         match number {
             1 => key = text(payload.bytes(name)?),
-            2 => value = Some(single(table, of, payload, depth, name)?),
+            2 => value = Some(single(source, of, payload, depth, name)?),
             _ => {}
         }
     }
@@ -182,15 +198,19 @@ fn entry(
 
 /// A value that is not repeated.
 fn single(
-    table: &TypeTable,
+    source: &Source,
     ty: TypeId,
     payload: Payload<'_>,
     depth: usize,
     name: &'static str,
 ) -> Result<Value, ProtobufError> {
-    Ok(match table.node(ty) {
-        Node::Pointer(target) => return single(table, *target, payload, depth, name),
-        Node::String => Value::String(text(payload.bytes(name)?)),
+    Ok(match source.table.node(ty) {
+        Node::Pointer(target) => return single(source, *target, payload, depth, name),
+        Node::String => {
+            let bytes = payload.bytes(name)?;
+            source.budget.take_text(bytes.len())?;
+            Value::String(text(bytes))
+        }
         Node::Bytes => Value::String(base64::encode(payload.bytes(name)?)),
         Node::Bool => Value::Bool(payload.varint(name)? != 0),
         Node::Int64 => Value::from(payload.varint(name)?.cast_signed()),
@@ -201,7 +221,7 @@ fn single(
         }
         Node::Struct(body) => {
             let mut object = Object::new();
-            message(table, body, payload.bytes(name)?, depth, &mut object)?;
+            message(source, body, payload.bytes(name)?, depth, &mut object)?;
             Value::Object(object)
         }
         // A list with a name of its own: a message with the items as field 1.
@@ -211,19 +231,19 @@ fn single(
             let mut reader = Reader(payload.bytes(name)?);
             while let Some((number, payload)) = reader.field()? {
                 if number == 1 {
-                    repeated(table, *item, payload, depth, name, &mut items)?;
+                    repeated(source, *item, payload, depth, name, &mut items)?;
                 }
             }
             if items.is_empty() { Value::Null } else { Value::Array(items) }
         }
-        Node::Opaque { codec, .. } => opaque(table, *codec, payload.bytes(name)?, depth)?,
+        Node::Opaque { codec, .. } => opaque(source, *codec, payload.bytes(name)?, depth)?,
         Node::Map { .. } | Node::Alias(_) | Node::Unread => Value::Null,
     })
 }
 
 /// Types that encode themselves in JSON are ordinary messages here.
 fn opaque(
-    table: &TypeTable,
+    source: &Source,
     codec: Opaque,
     bytes: &[u8],
     depth: usize,
@@ -264,22 +284,26 @@ fn opaque(
             if raw.is_empty() {
                 return Ok(Value::Null);
             }
-            serde_json::from_slice(raw).map_err(|error| ProtobufError::Content(error.to_string()))
+            match body::parse_json_within(raw, &source.budget) {
+                Ok(parsed) => Ok(parsed.value),
+                Err(body::ParseError::TooLarge(why)) => Err(why.into()),
+                Err(error) => Err(ProtobufError::Content(error.to_string())),
+            }
         }
         Opaque::SchemaOrBool | Opaque::SchemaOrArray | Opaque::SchemaOrStrings => {
-            schema_or(table, codec, reader, depth)
+            schema_or(source, codec, reader, depth)
         }
     }
 }
 
 fn schema_or(
-    table: &TypeTable,
+    source: &Source,
     codec: Opaque,
     mut reader: Reader<'_>,
     depth: usize,
 ) -> Result<Value, ProtobufError> {
-    let schema = table.named("apiextensions.JSONSchemaProps").expect("the codec is its");
-    let read = |payload| single(table, schema, payload, depth, "schema");
+    let schema = source.table.named("apiextensions.JSONSchemaProps").expect("the codec is its");
+    let read = |payload| single(source, schema, payload, depth, "schema");
     let mut value = match codec {
         Opaque::SchemaOrBool => Value::Bool(false),
         _ => Value::Null,

@@ -84,6 +84,7 @@ pub(super) async fn store_new(
     if &*endpoint.resource.kind == "Pod" {
         mark_gated(&mut object, &meta::time(call.now()));
     }
+    crate::json::budget::check(&object)?;
     let mut found = Findings::default();
     endpoint.validate(&mut object, &mut found);
     let name = object.at("metadata").text("name").to_owned();

@@ -8,7 +8,7 @@ use http::{Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::admission::{self, Operation as Admission};
+use crate::admission;
 use crate::field::{FieldError, FieldErrors, Path};
 use crate::json::{Access, Object, object_mut};
 use crate::media;
@@ -123,10 +123,13 @@ pub(crate) async fn delete_object(
             (_, Some(marked)) => return Ok(Deleted::Gone(marked.clone())),
             (None, None) => return Err(ApiError::not_found(call.of(), name)),
         };
-        options.check(call, &current)?;
+        // What was asked for holds of the object as it was before this marked it.
+        if marked.is_none() {
+            options.check(call, &current)?;
+        }
         let object = endpoint.to_object(&current);
         endpoint.check_delete(&current)?;
-        admission::validate(call, Admission::Delete, None, Some(&object), options.dry_run).await?;
+        admission::validate_deletion(call, &object, options).await?;
         let step = next_step(call, &current, object, options);
         let ends = matches!(&step, Step::Mark(object) if is_free(call, object));
         let change = match step {
@@ -272,7 +275,7 @@ impl DeleteOptions {
         })
     }
 
-    fn from_value(value: &Value, errors: &mut FieldErrors) -> Self {
+    pub(crate) fn from_value(value: &Value, errors: &mut FieldErrors) -> Self {
         let runs = value.list("dryRun").iter().filter_map(Value::as_str);
         let preconditions = value.at("preconditions");
         let text = |key: &str| preconditions.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -289,7 +292,36 @@ impl DeleteOptions {
         }
     }
 
-    fn check(&self, call: &Call, current: &Stored) -> Result<(), ApiError> {
+    /// As hooks are told of it.
+    pub(crate) fn written(&self) -> Value {
+        let mut options = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+        if let Some(grace) = self.grace_seconds {
+            options["gracePeriodSeconds"] = json!(grace);
+        }
+        if self.dry_run {
+            options["dryRun"] = json!(["All"]);
+        }
+        let propagation = self.propagation.map(|propagation| match propagation {
+            Propagation::Orphan => "Orphan",
+            Propagation::Background => "Background",
+            Propagation::Foreground => "Foreground",
+        });
+        if let Some(propagation) = propagation {
+            options["propagationPolicy"] = json!(propagation);
+        }
+        let mut preconditions = Object::new();
+        for (name, value) in [("uid", &self.uid), ("resourceVersion", &self.version)] {
+            if let Some(value) = value {
+                preconditions.insert(name.to_owned(), json!(value));
+            }
+        }
+        if !preconditions.is_empty() {
+            options["preconditions"] = Value::Object(preconditions);
+        }
+        options
+    }
+
+    pub(crate) fn check(&self, call: &Call, current: &Stored) -> Result<(), ApiError> {
         let resource = &call.endpoint.resource;
         // Upstream names the kind here, not the resource.
         let of = GroupResource { group: &resource.group, resource: &resource.kind };

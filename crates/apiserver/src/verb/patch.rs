@@ -31,31 +31,40 @@ pub(crate) async fn patch(call: &Call, bytes: &Bytes) -> Result<Response<Body>, 
     if kind == PatchType::Apply {
         return apply_patch(call, bytes, &options, form).await;
     }
-    let parsed = body::parse_json(bytes).map_err(|e| match kind {
-        PatchType::Strategic => ApiError::bad_request(e.to_string()),
-        _ => ApiError::bad_request(format!("error decoding patch: {e}")),
+    let parsed = body::parse_json(bytes).map_err(|e| {
+        e.answer(|e| match kind {
+            PatchType::Strategic => ApiError::bad_request(e.to_string()),
+            _ => ApiError::bad_request(format!("error decoding patch: {e}")),
+        })
     })?;
     let manager = options.manager(&call.headers);
     for _ in 0..ATTEMPTS {
         let table = &call.endpoint.resource.table;
         let current = table.get(&call.key()).ok_or_else(|| call.not_found())?;
-        let old = call.endpoint.to_object(&current);
-        let mut patched = Value::Object(old.clone());
-        run(call, kind, &mut patched, &parsed.value)?;
+        let mut old = call.endpoint.to_object(&current);
+        let patched = || {
+            let mut patched = Value::Object(old.clone());
+            run(call, kind, &mut patched, &parsed.value).map(|()| patched)
+        };
         let mut strict = parsed.duplicates.clone();
         if kind == PatchType::Json {
             strict.extend(patch::json::unknown_fields(&parsed.value));
         }
-        let shown = patched.clone();
-        let new = call
-            .decode_value(patched, strict, options.validation)
-            .map_err(|error| undecodable(call, kind, &shown, &parsed.value, &error))?;
+        let new =
+            call.decode_value(patched()?, strict, options.validation).map_err(
+                |error| match patched() {
+                    Ok(patched) if error.code == StatusCode::BAD_REQUEST => {
+                        undecodable(call, kind, &patched, &parsed.value, &error)
+                    }
+                    _ => error,
+                },
+            )?;
         check_identity(call, &old, &new)?;
         let asked = given_version(&new)?;
         if asked.is_some_and(|v| v != current.version) {
             return Err(ApiError::modified(call.of(), &call.path.name));
         }
-        let mut new = own(call, new, &old, &manager);
+        let mut new = own(call, new, &mut old, &manager);
         set_version(&mut new, current.version);
         match replace(call, &current, old, new, &options).await? {
             Replaced::Done(stored) => {
@@ -74,8 +83,10 @@ async fn apply_patch(
     form: Form,
 ) -> Result<Response<Body>, ApiError> {
     let parsed = body::parse_yaml(bytes).map_err(|e| {
-        let why = format!("error decoding YAML: error converting YAML to JSON: {e}");
-        ApiError::bad_request(why)
+        e.answer(|e| {
+            let why = format!("error decoding YAML: error converting YAML to JSON: {e}");
+            ApiError::bad_request(why)
+        })
     })?;
     if parsed.value.is_array() {
         return Err(ApiError::bad_request(
@@ -125,8 +136,9 @@ async fn apply_to(
     if asked.is_some_and(|v| v != current.version) {
         return Err(ApiError::modified(call.of(), &call.path.name));
     }
-    let live = Value::Object(old.clone());
+    let live = Value::Object(old);
     let merged = merge(call, Some(&live), config, force, options)?;
+    let old = crate::json::into_object(live);
     let mut new = call.endpoint.decode_applied(merged)?;
     check_identity(call, &old, &new)?;
     set_version(&mut new, current.version);

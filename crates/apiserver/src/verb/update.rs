@@ -26,23 +26,20 @@ const ATTEMPTS: usize = 64;
 pub(crate) async fn update(call: &Call, body: &Bytes) -> Result<Response<Body>, ApiError> {
     let form = Form::negotiate(&call.headers, &call.query)?;
     let options = WriteOptions::parse(&call.query, "UpdateOptions")?;
-    let mut object = call.decode_body(body, options.validation)?;
-    check_name(call, &object)?;
-    let metadata = object_mut(&mut object, "metadata");
-    create::match_namespace(call, metadata)?;
-    create::dedup_owners(call, metadata);
-    let given = given_version(&object)?;
     let manager = options.manager(&call.headers);
     for _ in 0..ATTEMPTS {
+        // Read anew for every attempt: a second one is rare, and a copy for it would cost everybody.
+        let object = sent(call, body, &options)?;
+        let given = given_version(&object)?;
         let Some(current) = call.endpoint.resource.table.get(&call.key()) else {
             return create_on_update(call, object, &options, form).await;
         };
         check_uid(call, &object, &current)?;
-        let old = call.endpoint.to_object(&current);
-        let mut new = object.clone();
+        let mut old = call.endpoint.to_object(&current);
+        let mut new = object;
         check_version(call, given, &current)?;
         set_version(&mut new, current.version);
-        let new = own(call, new, &old, &manager);
+        let new = own(call, new, &mut old, &manager);
         match replace(call, &current, old, new, &options).await? {
             Replaced::Done(stored) => {
                 return respond::object(call, StatusCode::OK, &stored, form);
@@ -54,6 +51,16 @@ pub(crate) async fn update(call: &Call, body: &Bytes) -> Result<Response<Body>, 
         }
     }
     Err(ApiError::modified(call.of(), &call.path.name))
+}
+
+/// The object that the client sent.
+fn sent(call: &Call, body: &Bytes, options: &WriteOptions) -> Result<Object, ApiError> {
+    let mut object = call.decode_body(body, options.validation)?;
+    check_name(call, &object)?;
+    let metadata = object_mut(&mut object, "metadata");
+    create::match_namespace(call, metadata)?;
+    create::dedup_owners(call, metadata);
+    Ok(object)
 }
 
 async fn create_on_update(
@@ -103,6 +110,7 @@ pub(crate) async fn replace(
     if endpoint.has_generation() && !status && endpoint.bumps_generation(&new, &old) {
         meta::set_generation(&mut new, meta::generation(&old) + 1);
     }
+    crate::json::budget::check(&new)?;
     let mut found = Findings::default();
     meta::validate_update(&new, &old, &mut found.errors);
     // Upstream checks metadata for every kind and once more with the kind's own rules.
@@ -173,14 +181,16 @@ async fn store(
 }
 
 /// Records that `manager` changed what differs from `old`.
-pub(crate) fn own(call: &Call, new: Object, old: &Object, manager: &str) -> Object {
+pub(crate) fn own(call: &Call, new: Object, old: &mut Object, manager: &str) -> Object {
     let mut value = Value::Object(new);
-    let live = Value::Object(old.clone());
+    // Lent as a value and taken back: a copy would be the largest cost of a large update.
+    let live = Value::Object(std::mem::take(old));
     let request = call.endpoint.apply_request(manager, &call.path.subresource, call.now());
     if let Err(error) = apply::update(&request, Some(&live), &mut value) {
         // As upstream: the write goes on without a record of owners.
         tracing::debug!(%error, "cannot record field owners");
     }
+    *old = crate::json::into_object(live);
     crate::json::into_object(value)
 }
 

@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::scenario;
 use crate::transcript::Records;
 
-/// A difference that is meant to be there. It covers the JSON path and everything below it.
+/// A difference that is meant to be there. It covers the JSON path and everything below it; where that is
+/// the whole answer, `ours` says what it is instead.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Allowed {
@@ -18,6 +19,26 @@ pub(crate) struct Allowed {
     step: String,
     path: String,
     reason: String,
+    #[serde(default)]
+    ours: Option<Value>,
+}
+
+impl Allowed {
+    /// An answer that differs as a whole is still a certain one.
+    fn check(&self) -> Result<(), &'static str> {
+        match (self.path.is_empty(), self.ours.is_some()) {
+            (true, false) => Err("covers the whole answer and does not say what `ours` is"),
+            (false, true) => Err("says what `ours` is, which is for whole answers"),
+            _ => Ok(()),
+        }
+    }
+
+    fn covers(&self, path: &str, got: &Value) -> bool {
+        match &self.ours {
+            Some(ours) => ours == got,
+            None => covers(&self.path, path),
+        }
+    }
 }
 
 pub(crate) fn allowed() -> Vec<Allowed> {
@@ -27,6 +48,7 @@ pub(crate) fn allowed() -> Vec<Allowed> {
         scenario::parse_yaml(&text).unwrap_or_else(|e| panic!("allowed.yaml: {e}"));
     for entry in &entries {
         assert!(!entry.reason.trim().is_empty(), "{entry:?} gives no reason");
+        entry.check().unwrap_or_else(|fault| panic!("{entry:?} {fault}"));
     }
     entries
 }
@@ -108,7 +130,7 @@ impl Report {
             let entry = self.allowed.iter().position(|entry| {
                 entry.scenario == scenario
                     && entry.step == label
-                    && covers(&entry.path, &difference.path)
+                    && entry.covers(&difference.path, got)
             });
             if let Some(entry) = entry {
                 self.used.insert(entry);
@@ -264,7 +286,24 @@ mod tests {
 
     fn entry(path: &str) -> Allowed {
         let [scenario, step, reason] = ["s", "get", "because"].map(str::to_owned);
-        Allowed { scenario, step, path: path.to_owned(), reason }
+        Allowed { scenario, step, path: path.to_owned(), reason, ours: None }
+    }
+
+    #[test]
+    fn an_answer_that_differs_as_a_whole_is_an_exact_one() {
+        assert!(entry("").check().is_err());
+        let whole = |ours: Value| Allowed { ours: Some(ours), ..entry("") };
+        assert!(whole(json!(1)).check().is_ok());
+        assert!(Allowed { ours: Some(json!(1)), ..entry("/body") }.check().is_err());
+        for (ours, summary) in [
+            (json!({"status": 406}), "1 scenarios, 1 steps, 0 equal, 1 allowed, 0 different"),
+            (json!({"status": 404}), "1 scenarios, 1 steps, 0 equal, 0 allowed, 1 different"),
+        ] {
+            let mut report = Report::new(vec![whole(ours)]);
+            let real = records(json!({"status": 200, "body": "x"}));
+            report.add("s", Some(&real), &records(json!({"status": 406})));
+            assert_eq!(report.summary(), summary);
+        }
     }
 
     #[test]

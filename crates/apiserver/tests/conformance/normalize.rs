@@ -8,9 +8,11 @@
 //! - the random end of a generated name becomes `<suffix1>`, …;
 //! - addresses, ports, continue tokens, signed tokens and certificates get a name each.
 //!
-//! Some things have no promised order and are sorted: `managedFields` (upstream goes by time, which
-//! has whole seconds), `details.causes` and the same errors listed in the Status' message, and the
-//! rules of a SelfSubjectRulesReview.
+//! Some things have no promised order and are sorted: `details.causes` and the same errors listed in
+//! the Status' message, and the rules of a SelfSubjectRulesReview, which upstream collects from
+//! bindings in the order of a Go map. `managedFields` go by time, in whole seconds, so that two writes
+//! are a second apart in one run and not in another: whether they are in upstream's order is found
+//! out, and told if not, and then they are sorted without their times.
 
 mod pattern;
 
@@ -200,10 +202,14 @@ fn sort_unordered(value: &mut Value) {
         Value::Array(elements) => elements.iter_mut().for_each(sort_unordered),
         Value::Object(members) => {
             if let Some(Value::Array(entries)) = members.get_mut("managedFields") {
+                let in_order = entries.is_sorted_by_key(owner_order);
                 entries.sort_by_key(|entry| {
                     ["operation", "manager", "subresource", "apiVersion"]
-                        .map(|key| entry[key].as_str().unwrap_or_default().to_owned())
+                        .map(|key| text(entry, key))
                 });
+                if !in_order {
+                    entries.push(OUT_OF_ORDER.into());
+                }
             }
             for key in ["resourceRules", "nonResourceRules"] {
                 if let Some(Value::Array(rules)) = members.get_mut(key) {
@@ -219,6 +225,18 @@ fn sort_unordered(value: &mut Value) {
     }
 }
 
+/// Stands behind owners that are not in upstream's order.
+const OUT_OF_ORDER: &str = "<not in upstream's order>";
+
+/// By which upstream sorts owners. Times have one form and sort as texts; none comes first.
+fn owner_order(entry: &Value) -> [String; 5] {
+    ["operation", "time", "manager", "apiVersion", "subresource"].map(|key| text(entry, key))
+}
+
+fn text(value: &Value, key: &str) -> String {
+    value[key].as_str().unwrap_or_default().to_owned()
+}
+
 /// Sorts the causes, and the errors in the message if they are the same ones.
 fn sort_causes(status: &mut Map<String, Value>) {
     let Some(causes) = status.get_mut("details").and_then(|details| details.get_mut("causes"))
@@ -226,11 +244,10 @@ fn sort_causes(status: &mut Map<String, Value>) {
         return;
     };
     let Value::Array(causes) = causes else { return };
-    let member = |cause: &Value, key| cause[key].as_str().unwrap_or_default().to_owned();
-    causes.sort_by_key(|cause| ["field", "reason", "message"].map(|key| member(cause, key)));
+    causes.sort_by_key(|cause| ["field", "reason", "message"].map(|key| text(cause, key)));
     let mut errors: Vec<String> = causes
         .iter()
-        .map(|cause| format!("{}: {}", member(cause, "field"), member(cause, "message")))
+        .map(|cause| format!("{}: {}", text(cause, "field"), text(cause, "message")))
         .collect();
     let Some(Value::String(message)) = status.get_mut("message") else { return };
     let Some((start, listed)) = message.split_once(": [") else { return };

@@ -60,7 +60,7 @@ pub(crate) fn bind(pod: &mut Object, binding: &Object, now: &str) -> Result<(), 
 }
 
 /// Adds or replaces the condition of a type. Its time moves only when its status does.
-pub(super) fn set_condition(status: &mut Object, mut condition: Value, now: &str) {
+pub(crate) fn set_condition(status: &mut Object, mut condition: Value, now: &str) {
     let conditions = status.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
     let Some(conditions) = conditions.as_array_mut() else {
         return;

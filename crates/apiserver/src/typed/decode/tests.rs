@@ -376,6 +376,18 @@ fn strict_errors_are_bounded() {
     assert_eq!(body, json!({"metadata": {}}));
 }
 
+#[test]
+fn what_a_type_adds_to_a_short_body_is_bounded() {
+    let ty = table().lookup("v1", "Pod").expect("a kind");
+    for (short, name) in
+        [(json!({}), "containers"), (Value::Null, "containers"), (json!({}), "volumes")]
+    {
+        let mut body = json!({"spec": {name: vec![short; 100_000]}});
+        let decoded = decode(ty, &mut body, &mut Vec::new());
+        assert!(matches!(decoded, Err(DecodeError::TooLarge(_))), "{name}: {decoded:?}");
+    }
+}
+
 mod any_value {
     use proptest::prelude::*;
 

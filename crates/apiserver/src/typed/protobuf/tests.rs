@@ -27,6 +27,18 @@ fn protobuf_and_json_bodies_are_the_same() {
 }
 
 #[test]
+fn many_small_messages_are_too_large() {
+    // A Pod whose spec has a hundred thousand containers with an empty name.
+    let containers = [0x12, 0x02, 0x0a, 0x00].repeat(100_000);
+    let mut spec = vec![0x12, 0x80, 0xb5, 0x18];
+    spec.extend(containers);
+    let mut body = b"k8s\0\x0a\x09\x0a\x02v1\x12\x03Pod\x12".to_vec();
+    body.extend([0x84, 0xb5, 0x18]);
+    body.extend(spec);
+    assert_eq!(decode_protobuf(&body), Err(ProtobufError::TooLarge(TooLarge)));
+}
+
+#[test]
 fn bodies_that_are_something_else_are_refused() {
     assert_eq!(decode_protobuf(b"{}"), Err(ProtobufError::NoMagic));
     assert_eq!(decode_protobuf(b"k8s\0"), Err(ProtobufError::NoKind));

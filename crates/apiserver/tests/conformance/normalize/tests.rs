@@ -76,6 +76,26 @@ fn causes_are_sorted_in_the_details_and_in_the_message() {
 }
 
 #[test]
+fn owners_that_are_not_in_upstreams_order_are_told() {
+    let entry = |operation: &str, time: &str, manager: &str| json!({"operation": operation, "time": time, "manager": manager});
+    let (early, late) = ("2019-01-01T00:00:00Z", "2019-01-01T00:00:01Z");
+    let owners = |entries: Vec<Value>| {
+        normalized(vec![json!({"managedFields": entries})])[0]["managedFields"].clone()
+    };
+    let in_order = owners(vec![
+        entry("Apply", late, "z"),
+        json!({"operation": "Update", "manager": "scale"}),
+        entry("Update", early, "b"),
+        entry("Update", late, "a"),
+    ]);
+    let managers: Vec<&str> =
+        in_order.as_array().unwrap().iter().map(|e| e["manager"].as_str().unwrap()).collect();
+    assert_eq!(managers, ["z", "a", "b", "scale"]);
+    let swapped = owners(vec![entry("Update", late, "a"), entry("Update", early, "b")]);
+    assert_eq!(swapped[2], OUT_OF_ORDER);
+}
+
+#[test]
 fn ages_are_replaced_in_tables_only() {
     let records = normalized(vec![
         json!({"kind": "Table", "rows": [{"cells": ["web", "3m20s", "2", "2 (3m20s ago)"]}]}),

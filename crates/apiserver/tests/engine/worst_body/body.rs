@@ -136,21 +136,25 @@ fn filling(table: &Table, leaf: &Field, fill: Fill, bytes: usize) -> String {
     let is_map = bare.starts_with("map[");
     let mut out = String::with_capacity(bytes + 64);
     out.push(if is_map { '{' } else { '[' });
-    let mut number = 0;
+    let element = |number: usize| match fill {
+        Fill::Empty => empty(table, item),
+        Fill::Equal | Fill::Different => table.sample(leaf, item, number, 0),
+    };
+    let first = element(1).to_string();
+    let mut number = 1;
     while out.len() < bytes {
-        if number > 0 {
+        if number > 1 {
             out.push(',');
         }
-        let sample = match fill {
-            Fill::Empty => empty(table, item),
-            Fill::Equal => table.sample(leaf, item, 1, 0),
-            Fill::Different => table.sample(leaf, item, number + 1, 0),
-        };
+        let differs = fill == Fill::Different;
         if is_map {
-            let key = if fill == Fill::Different { number + 1 } else { 1 };
+            let key = if differs { number } else { 1 };
             write!(out, "\"a{key}\":").expect("writing to memory cannot fail");
         }
-        write!(out, "{sample}").expect("writing to memory cannot fail");
+        match differs && number > 1 {
+            true => write!(out, "{}", element(number)).expect("writing to memory cannot fail"),
+            false => out.push_str(&first),
+        }
         number += 1;
     }
     out.push(if is_map { '}' } else { ']' });

@@ -47,6 +47,7 @@ impl Run {
             }
         }
         self.patches().await;
+        self.yaml().await;
         for (number, (case, schema)) in schemas().into_iter().enumerate() {
             let name = format!("d{number}");
             let mut definition = base("apiextensions.k8s.io/v1", "CustomResourceDefinition", &name);
@@ -81,6 +82,28 @@ impl Run {
             count = count * 9 / 10;
         };
         self.send(case, way, path, text).await;
+    }
+
+    /// Applied as YAML, which takes longer to read than JSON.
+    async fn yaml(&mut self) {
+        let head = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: yaml\n";
+        for (case, member, line) in [
+            ("members in YAML", "data", "  k%: v\n"),
+            ("equal members in YAML", "data", "  k: v\n"),
+            ("maps in YAML", "other", "- a: 1\n"),
+            ("empty maps in YAML", "other", "- {}\n"),
+        ] {
+            if !case.contains(&self.filter) {
+                continue;
+            }
+            let mut body = format!("{head}{member}:\n");
+            let mut number = 0;
+            while body.len() < self.bytes - 16 {
+                body.push_str(&line.replace('%', &number.to_string()));
+                number += 1;
+            }
+            self.send(case, Way::Apply, &format!("{CONFIG_MAPS}/yaml"), body).await;
+        }
     }
 
     /// Patches of a long list, by its elements.
