@@ -313,7 +313,7 @@ fn network(mode: &NetworkMode) -> Isolated {
     let (isolated, reason) = match mode {
         NetworkMode::Own => (true, "OwnNetwork"),
         NetworkMode::NoWayOut(_) => (true, "NoWayOut"),
-        NetworkMode::Machine(_) => (false, "MachineNetwork"),
+        NetworkMode::Machine { .. } => (false, "MachineNetwork"),
     };
     Isolated { isolated, reason, how: mode.to_string() }
 }

@@ -1,8 +1,9 @@
 //! Binds claims to directories of the node.
 //!
-//! There are no PersistentVolumes: a claim's directory is named after the claim's uid, and the name
-//! of its volume says so (`sojourn-<uid>`). Binding takes two writes, because a claim's status is a
-//! resource of its own:
+//! A claim's directory is named after the claim's uid, and the name of its volume says so
+//! (`sojourn-<uid>`). The embedded engine has no PersistentVolumes; for other control planes, whose
+//! schedulers look there, one of that name is made first. Binding takes two writes, because a claim's
+//! status is a resource of its own:
 //!
 //! 1. the finalizer, which keeps the claim until its directory is gone, together with the name of
 //!    the volume;
@@ -10,6 +11,8 @@
 //!
 //! Whoever stops between them goes on with the second, and no claim can be used, and so have a
 //! directory, that does not hold on to it.
+
+mod volume;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::pin::pin;
@@ -28,6 +31,9 @@ use tokio::time::Instant;
 use crate::event::{self, EventType, Recorder};
 use crate::listing::WatchEnded;
 use crate::request::{RequestError, ask, in_full};
+
+pub use volume::Local;
+pub(crate) use volume::remove as remove_volume;
 
 /// Keeps a claim until its directory is gone.
 pub const FINALIZER: &str = "sojourn.dev/directory";
@@ -139,14 +145,19 @@ fn refusal(claim: &PersistentVolumeClaim) -> Option<String> {
     None
 }
 
-/// Binds claims until `shutdown`.
-pub async fn run(client: Client, shutdown: impl Future<Output = ()>) -> Result<(), WatchEnded> {
+/// Binds claims until `shutdown`; where PersistentVolumes are wanted, to directories of this node.
+pub async fn run(
+    client: Client,
+    local: Option<Local>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), WatchEnded> {
     let notes = client.clone();
-    event::noting(notes, COMPONENT, |recorder| work(client, recorder, shutdown)).await
+    event::noting(notes, COMPONENT, |recorder| work(client, local, recorder, shutdown)).await
 }
 
 async fn work(
     client: Client,
+    local: Option<Local>,
     recorder: Recorder,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), WatchEnded> {
@@ -155,6 +166,7 @@ async fn work(
     let mut shutdown = pin!(shutdown);
     let mut binder = Binder {
         client,
+        local,
         recorder,
         pending: HashMap::new(),
         due: VecDeque::new(),
@@ -186,6 +198,7 @@ type Answer = Result<PersistentVolumeClaim, RequestError>;
 /// The claims that are being bound.
 struct Binder {
     client: Client,
+    local: Option<Local>,
     recorder: Recorder,
     /// By uid.
     pending: HashMap<String, Pending>,
@@ -257,7 +270,8 @@ impl Binder {
             let Some(pending) = self.pending.get_mut(&uid) else { continue };
             if pending.state == State::Due {
                 pending.state = State::UnderWay;
-                let write = write(self.client.clone(), uid, pending.claim.clone());
+                let (client, local) = (self.client.clone(), self.local.clone());
+                let write = write(client, local, uid, pending.claim.clone());
                 self.work.push(Box::pin(write));
             }
         }
@@ -283,19 +297,31 @@ impl Binder {
     }
 }
 
-async fn write(client: Client, uid: String, claim: PersistentVolumeClaim) -> (String, Answer) {
+async fn write(
+    client: Client,
+    local: Option<Local>,
+    uid: String,
+    claim: PersistentVolumeClaim,
+) -> (String, Answer) {
+    let decision = decide(&claim);
+    if let (Some(local), Decision::Name(_)) = (local, &decision)
+        && let Err(error) = volume::make(&client, &local, &claim).await
+    {
+        return (uid, Err(error));
+    }
     let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
     let name = claim.metadata.name.as_deref().unwrap_or_default();
     let api = Api::<PersistentVolumeClaim>::namespaced(client, namespace);
     let params = PostParams::default();
     // What is written names the version that it was made from: whoever changed the claim meanwhile
     // is not overwritten.
-    let answer = match decide(&claim) {
+    let answer = match decision {
         Decision::Name(named) => {
-            ask("name the volume of a claim", api.replace(name, &params, &named)).await
+            ask("name the volume of a PersistentVolumeClaim", api.replace(name, &params, &named))
+                .await
         }
         Decision::Bind(bound) => {
-            ask("bind a claim", api.replace_status(name, &params, &bound)).await
+            ask("bind a PersistentVolumeClaim", api.replace_status(name, &params, &bound)).await
         }
         Decision::Nothing | Decision::Refuse(_) => Ok(claim.clone()),
     };

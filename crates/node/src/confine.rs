@@ -36,11 +36,15 @@ pub enum NetworkMode {
     Own,
     /// Each its own, and no connection leads out of it; in words, why.
     NoWayOut(String),
-    /// The machine's; in words, why.
-    Machine(String),
+    /// The machine's; in words, why. Whether each is held to its own ports there.
+    Machine { why: String, is_held_to_ports: bool },
 }
 
 impl NetworkMode {
+    fn shared(why: &str) -> Self {
+        Self::Machine { why: why.to_owned(), is_held_to_ports: false }
+    }
+
     pub const fn is_own(&self) -> bool {
         matches!(self, Self::Own | Self::NoWayOut(_))
     }
@@ -54,7 +58,16 @@ impl fmt::Display for NetworkMode {
                 f,
                 "each Pod has a network of its own, and no connection leads out of it: {why}"
             ),
-            Self::Machine(why) => write!(f, "Pods share the machine's network: {why}"),
+            Self::Machine { why, is_held_to_ports: true } => write!(
+                f,
+                "Pods share the machine's network: {why}; by TCP each listens only at ports of its \
+                 own or that the kernel picks, and connects only to its own, to ports for names and \
+                 the web and to those that are stated"
+            ),
+            Self::Machine { why, is_held_to_ports: false } => write!(
+                f,
+                "Pods share the machine's network: {why}; nothing holds them to ports of their own"
+            ),
         }
     }
 }
@@ -98,16 +111,15 @@ impl Confiner {
     pub async fn detect(program: &Path, folder: &NodeFolder, unconfined: bool) -> Self {
         let users = Users::new(folder.clone());
         let tried = if unconfined {
-            Ok((Mode::Unconfined, NetworkMode::Machine("Pods run unconfined".to_owned())))
+            Ok((Mode::Unconfined, NetworkMode::shared("Pods run unconfined")))
         } else if rustix::process::geteuid().is_root() {
             Self::try_users(program, folder, &users).await
         } else {
             let tried = trial::run(program, folder, Confinement::UserNamespace).await;
             tried.map(|network| (Mode::UserNamespace, network)).map_err(|error| error.to_string())
         };
-        let (mode, network) = tried.unwrap_or_else(|why| {
-            (Mode::Refused(why), NetworkMode::Machine("Pods are refused".to_owned()))
-        });
+        let (mode, network) = tried
+            .unwrap_or_else(|why| (Mode::Refused(why), NetworkMode::shared("Pods are refused")));
         Self { mode, network, users }
     }
 

@@ -1,5 +1,5 @@
 //! The controllers that a cluster would have and a lone API server has not: scheduler, claim binder,
-//! Jobs. Each runs for itself; one that fails is started again.
+//! Jobs, disruption budgets. Each runs for itself; one that fails is started again.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
-use crate::{claim, job, scheduler, taint};
+use crate::{claim, disruption, job, scheduler, taint};
 
 /// Before a controller that failed is started again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -31,6 +31,10 @@ pub struct Clients {
     pub expiry: Client,
     /// Keeps the taints of Nodes in step with their conditions.
     pub nodes: Client,
+    /// Writes what disruption budgets allow.
+    pub disruption: Client,
+    /// What the disruption controller watches with.
+    pub informers: Client,
 }
 
 impl std::fmt::Debug for Clients {
@@ -41,21 +45,30 @@ impl std::fmt::Debug for Clients {
 
 impl Controllers {
     pub fn start(clients: Clients, clock: Clock) -> Self {
-        let mut controllers = Self::claims_alone(clients.claims.clone());
-        let Clients { scheduler, jobs, expiry, nodes, .. } = clients;
+        let mut controllers = Self::binding(clients.claims.clone(), None);
+        let Clients { scheduler, jobs, expiry, nodes, disruption, informers, .. } = clients;
         controllers
             .add("scheduler", move |stopped| scheduler::run(scheduler.clone(), clock, stopped));
         controllers.add("Job controller", move |stopped| {
             job::run(jobs.clone(), expiry.clone(), clock, stopped)
         });
+        controllers.add("disruption controller", move |stopped| {
+            disruption::run(disruption.clone(), informers.clone(), clock, stopped)
+        });
         controllers.add("keeper of taints", move |stopped| taint::run(nodes.clone(), stopped));
         controllers
     }
 
-    /// The claim binder without the others, for a control plane that has those.
-    pub fn claims_alone(client: Client) -> Self {
+    /// The claim binder without the others, for a control plane that has those, and
+    /// PersistentVolumes.
+    pub fn claims_alone(client: Client, local: claim::Local) -> Self {
+        Self::binding(client, Some(local))
+    }
+
+    fn binding(client: Client, local: Option<claim::Local>) -> Self {
         let mut controllers = Self { stop: watch::Sender::new(false), running: JoinSet::new() };
-        controllers.add("claim binder", move |stopped| claim::run(client.clone(), stopped));
+        controllers
+            .add("claim binder", move |stopped| claim::run(client.clone(), local.clone(), stopped));
         controllers
     }
 

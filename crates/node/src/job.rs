@@ -13,6 +13,7 @@ mod mirror;
 mod step;
 #[cfg(test)]
 mod tests;
+mod writes;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::pin::pin;
@@ -33,6 +34,7 @@ use crate::listing::WatchEnded;
 use decide::{Step, decide, is_tracked};
 use mirror::Mirror;
 use step::{Done, Outcome};
+use writes::Write;
 
 /// Who Events are from.
 const COMPONENT: &str = "job-controller";
@@ -102,11 +104,19 @@ struct Foreman {
     /// Jobs to look at, by uid, each once.
     due: VecDeque<String>,
     queued: HashSet<String>,
-    /// Jobs of which a write is under way, and whether something happened to them meanwhile.
-    busy: HashMap<String, bool>,
+    /// Jobs of which a write is under way.
+    busy: HashMap<String, Busy>,
     paces: HashMap<String, Pace>,
     timers: BTreeSet<(Instant, String)>,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
+}
+
+/// A Job of which a write is under way.
+#[derive(Debug)]
+struct Busy {
+    write: Write,
+    /// Something happened to it meanwhile.
+    happened: bool,
 }
 
 /// What is remembered of a Job between looks; forgetting it does no harm.
@@ -143,8 +153,8 @@ impl Foreman {
 
     fn look_at(&mut self, jobs: impl IntoIterator<Item = String>) {
         for job in jobs {
-            if let Some(again) = self.busy.get_mut(&job) {
-                *again = true;
+            if let Some(busy) = self.busy.get_mut(&job) {
+                busy.happened = true;
             } else if self.queued.insert(job.clone()) {
                 self.due.push_back(job);
             }
@@ -153,7 +163,7 @@ impl Foreman {
 
     fn job_event(&mut self, event: watcher::Event<Job>) {
         match event {
-            watcher::Event::Init => self.mirror.listed_jobs.begin(),
+            watcher::Event::Init => self.mirror.begin_jobs(),
             watcher::Event::Apply(job) | watcher::Event::InitApply(job) => {
                 let job = self.mirror.put_job(job);
                 self.look_at(job);
@@ -163,17 +173,15 @@ impl Foreman {
                 self.look_at(job);
             }
             watcher::Event::InitDone => {
-                for job in self.mirror.listed_jobs.end() {
-                    let job = self.mirror.remove_job(&job);
-                    self.look_at(job);
-                }
+                let jobs = self.mirror.end_jobs();
+                self.look_at(jobs);
             }
         }
     }
 
     fn pod_event(&mut self, event: watcher::Event<Pod>) {
         match event {
-            watcher::Event::Init => self.mirror.listed_pods.begin(),
+            watcher::Event::Init => self.mirror.begin_pods(),
             watcher::Event::Apply(pod) | watcher::Event::InitApply(pod) => {
                 let jobs = self.mirror.put_pod(pod);
                 self.look_at(jobs);
@@ -183,10 +191,8 @@ impl Foreman {
                 self.look_at(job);
             }
             watcher::Event::InitDone => {
-                for pod in self.mirror.listed_pods.end() {
-                    let job = self.mirror.remove_pod(&pod);
-                    self.look_at(job);
-                }
+                let jobs = self.mirror.end_pods();
+                self.look_at(jobs);
             }
         }
     }
@@ -257,7 +263,8 @@ impl Foreman {
     }
 
     fn start(&mut self, job: String, work: BoxFuture<'static, Done>) {
-        self.busy.insert(job, false);
+        let write = self.mirror.begin_write();
+        self.busy.insert(job, Busy { write, happened: false });
         self.work.push(work);
     }
 
@@ -268,19 +275,21 @@ impl Foreman {
             self.recorder.note(&about, kind, &note.reason, &note.message);
         }
         let now = Instant::now();
-        let happened = self.busy.remove(&uid).unwrap_or(false);
+        let Some(Busy { write, happened }) = self.busy.remove(&uid) else { return };
         let pace = self.paces.entry(uid.clone()).or_default();
         pace.steps += 1;
         if pace.steps > STEPS_IN_A_ROW {
             pace.steps = 0;
             pace.rests_until = Some(now + LONGEST_BACKOFF);
         }
+        if !matches!(outcome, Outcome::Job(_) | Outcome::Pod(_)) {
+            self.mirror.end_write(write);
+        }
         match outcome {
-            Outcome::Job(job) => {
-                self.mirror.put_job(*job);
-            }
+            Outcome::Job(job) => self.mirror.answer_job(write, *job),
             Outcome::Pod(pod) => {
-                self.mirror.put_pod(*pod);
+                let jobs = self.mirror.answer_pod(write, *pod);
+                self.look_at(jobs);
             }
             Outcome::PodGone(pod) => {
                 self.mirror.remove_pod(&pod);

@@ -10,7 +10,7 @@
 //! | `plan`: what a container is started with    | `shim`: one process per Pod; starts and keeps |
 //! | `port`: who has which port                  | `volume`, `objects`: what Pods mount          |
 //! | `probe::machine`: what probes amount to     | `probe`: asks; `log`, `server`: answers       |
-//! | `scheduler`, `job`, `claim`: decisions      | their loops, in `controllers`                 |
+//! | `scheduler`, `job`, `claim`, `disruption`   | their loops, in `controllers`                 |
 //!
 //! Whoever may create Pods must not thereby own the machine: `confine`, `shim::root` and
 //! `shim::process` keep Pods apart, `cgroup` within limits, `beneath` keeps our own hands inside the
@@ -27,6 +27,7 @@ mod config;
 pub mod confine;
 mod controllers;
 mod dial;
+pub mod disruption;
 mod event;
 pub mod fields;
 pub mod folder;

@@ -9,12 +9,14 @@
 
 mod range;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerPort, Pod};
+
+use crate::shim::protocol::{Reachable, TcpPorts};
 
 pub(crate) use range::{PortRange, RangeError};
 
@@ -30,6 +32,22 @@ const PORTS_LIMIT: usize = 100;
 /// How many candidates are tried by binding before the range counts as full: each costs a system
 /// call, and where hundreds in a row are taken by others the next ones are too.
 const TRIES_LIMIT: usize = 1_000;
+
+/// What Pods may connect to in the machine's network, at whatever address: names and the web.
+const COMMON: [u16; 3] = [53, 80, 443];
+
+/// The TCP ports that a Pod in the machine's network is held to: it listens at its own, and connects
+/// to its own, to those for names and the web, and to what is stated. Only ports can be told apart
+/// there, so one that is stated is allowed at every address; where an address is stated with all of its
+/// ports, all are allowed at all.
+pub(crate) fn held_to(own: &[u16], stated: &[Reachable], api: Option<u16>) -> TcpPorts {
+    let stated: Option<Vec<u16>> = stated.iter().map(|one| one.port).collect();
+    let connect = stated.map(|stated| {
+        let all = own.iter().copied().chain(COMMON).chain(stated).chain(api);
+        all.collect::<BTreeSet<u16>>().into_iter().collect()
+    });
+    TcpPorts { listen: own.to_vec(), connect }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Protocol {

@@ -21,6 +21,11 @@ impl RequestError {
         code.is_some_and(|code| (400..500).contains(&code) && !matches!(code, 408 | 409 | 429))
     }
 
+    /// No API group that is served has such a kind.
+    pub(crate) fn is_unknown_kind(&self) -> bool {
+        matches!(self, Self::Refused { source, .. } if matches!(**source, kube::Error::Discovery(_)))
+    }
+
     /// The status code of the answer, if there was one.
     pub(crate) fn code(&self) -> Option<u16> {
         match self {

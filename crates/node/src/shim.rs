@@ -12,7 +12,7 @@
 //! | `init` | second stage: the loop that everything below hangs on |
 //! | `container`, `exec`, `child` | what runs: a container, a command beside it, a process |
 //! | `net`, `dial` | the Pod's network, and the node's way into it |
-//! | `process`, `root`, `mounts`, `filter`, `kernel` | how that is kept apart from the machine |
+//! | `process`, `root`, `mounts`, `filter`, `landlock`, `kernel` | how that is kept apart from the machine |
 //! | `log`, `record`, `history`, `message` | what is kept of it: output, exit, last words |
 //! | `sweep`, `memory` | finds the processes of a container, to kill or to weigh them |
 //!
@@ -30,6 +30,7 @@ pub mod handle;
 mod history;
 mod init;
 mod kernel;
+mod landlock;
 mod launch;
 mod listener;
 mod log;
@@ -51,6 +52,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::folder::PodFolder;
+use crate::shim::descriptor::Passed;
 use crate::shim::protocol::{Charter, Network};
 use crate::shim::remark::remark;
 
@@ -97,9 +99,12 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(args: &[OsString]) -> Result<(), StartupError> {
-    let (stage, path): (fn(_, _, _) -> _, _) = match args {
-        [path] => (launch::launch, path),
-        [init, path] if init == INIT => (init::run, path),
+    let (stage, path, passed): (fn(_, _, _) -> _, _, _) = match args {
+        [path] => (launch::launch, path, None),
+        [init, starting, network, path] if init == INIT => {
+            let passed = Passed::parse(starting, network).ok_or(StartupError::Usage)?;
+            (init::run, path, Some(passed))
+        }
         _ => return Err(StartupError::Usage),
     };
     let path = Path::new(path);
@@ -108,7 +113,7 @@ fn run(args: &[OsString]) -> Result<(), StartupError> {
     }
     let folder = PodFolder::new(path);
     let charter = read_charter(&folder)?;
-    let inherited = descriptor::take(&folder, charter.dies_with_node)?;
+    let inherited = descriptor::take(&folder, charter.dies_with_node, passed)?;
     stage(folder, charter, inherited)
 }
 

@@ -10,7 +10,7 @@ use rustix::pipe::PipeFlags;
 use super::NetworkMode;
 use crate::folder::{NodeFolder, PodFolder};
 use crate::shim::handle::{Handle, LaunchError, OrderError};
-use crate::shim::protocol::{Charter, Confinement, Network, OwnNetwork, Refusal, Start};
+use crate::shim::protocol::{Charter, Confinement, Network, OwnNetwork, Refusal, Start, TcpPorts};
 
 /// Its folder, in the node's.
 const NAME: &str = "trial";
@@ -42,15 +42,17 @@ pub(super) async fn run(
         make_folders(&folder).map_err(failed)?;
         let network = match &first {
             None => Network::Own(OwnNetwork::default()),
-            Some(_) => Network::Machine,
+            Some(_) => Network::Machine { ports: Some(TcpPorts::default()) },
         };
         let tried = start(program, &folder, confinement, network).await;
         clean_up(node).map_err(failed)?;
         match (tried, first) {
-            (Ok(no_way_out), None) => {
+            (Ok((no_way_out, _)), None) => {
                 return Ok(no_way_out.map_or(NetworkMode::Own, NetworkMode::NoWayOut));
             }
-            (Ok(_), Some(why)) => return Ok(NetworkMode::Machine(why)),
+            (Ok((_, is_held_to_ports)), Some(why)) => {
+                return Ok(NetworkMode::Machine { why, is_held_to_ports });
+            }
             (Err(error), None) => first = Some(error.to_string()),
             (Err(error), Some(_)) => return Err(error),
         }
@@ -62,7 +64,7 @@ async fn start(
     folder: &PodFolder,
     confinement: Confinement,
     network: Network,
-) -> Result<Option<String>, TrialError> {
+) -> Result<(Option<String>, bool), TrialError> {
     let charter = Charter {
         pod_uid: NAME.to_owned(),
         hostname: NAME.to_owned(),
@@ -81,13 +83,13 @@ async fn start(
     let (theirs, _ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
     let (handle, _ended) = Handle::launch(program, folder, &charter, Some(theirs)).await?;
     let started = handle.start(container()).await;
-    let no_way_out = handle.no_way_out().await;
+    let network = handle.network().await;
     let ended = handle.end().await;
     match started {
         // It was put into its root; that the command is missing there is another matter.
         Ok(_) | Err(OrderError::Refused { reason: Refusal::CannotRun, .. }) => {
             ended?;
-            Ok(no_way_out?)
+            Ok(network?)
         }
         Err(error) => Err(error.into()),
     }

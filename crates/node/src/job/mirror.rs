@@ -1,8 +1,10 @@
 //! Jobs and their Pods as the API has them.
 //!
-//! What the watches show comes late; what our own writes were answered with comes at once. Both go
-//! in here, and of two pictures of an object the newer one stays, so that no decision is made on
-//! what we ourselves have changed already.
+//! What the watches show comes late; what our own writes were answered with comes at once, as a rule.
+//! Both go in here, and of two pictures of an object the newer one stays, so that no decision is made
+//! on what we ourselves have changed already. An answer may also come last: of an object that the
+//! watches have seen go while the write was under way, it is not believed (see [`Writes`]), for nobody
+//! would ever tell again that it is gone.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,6 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::decide::is_tracked;
+use super::writes::{Write, Writes};
 use crate::listing::Listing;
 
 #[derive(Debug, Default)]
@@ -19,14 +22,65 @@ pub(super) struct Mirror {
     pods: HashMap<String, Pod>,
     /// Uids of Pods by the uid of what they belong to.
     by_owner: HashMap<String, BTreeSet<String>>,
-    pub(super) listed_jobs: Listing<String>,
-    pub(super) listed_pods: Listing<String>,
+    listed_jobs: Listing<String>,
+    listed_pods: Listing<String>,
+    writes: Writes,
 }
 
 impl Mirror {
     /// Whether it shows everything there is.
     pub(super) const fn is_complete(&self) -> bool {
         self.listed_jobs.is_complete() && self.listed_pods.is_complete()
+    }
+
+    pub(super) fn begin_jobs(&mut self) {
+        self.writes.list_begins();
+        self.listed_jobs.begin();
+    }
+
+    pub(super) fn begin_pods(&mut self) {
+        self.writes.list_begins();
+        self.listed_pods.begin();
+    }
+
+    /// The Jobs that a whole list does not show are gone; they are to be looked at.
+    pub(super) fn end_jobs(&mut self) -> Vec<String> {
+        let gone = self.listed_jobs.end();
+        gone.iter().filter_map(|job| self.remove_job(job)).collect()
+    }
+
+    /// The same for Pods, and whose they were.
+    pub(super) fn end_pods(&mut self) -> Vec<String> {
+        let gone = self.listed_pods.end();
+        gone.iter().filter_map(|pod| self.remove_pod(pod)).collect()
+    }
+
+    /// A write is sent, whose answer will be taken in.
+    pub(super) fn begin_write(&mut self) -> Write {
+        self.writes.begin()
+    }
+
+    /// A write was answered with a Job.
+    pub(super) fn answer_job(&mut self, write: Write, job: Job) {
+        let uid = job.metadata.uid.as_deref().unwrap_or_default();
+        if !self.writes.is_overtaken(write, uid) {
+            self.put_job(job);
+        }
+        self.writes.end(write);
+    }
+
+    /// A write was answered with a Pod. Which Jobs are to be looked at.
+    pub(super) fn answer_pod(&mut self, write: Write, pod: Pod) -> Vec<String> {
+        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+        let jobs =
+            if self.writes.is_overtaken(write, uid) { Vec::new() } else { self.put_pod(pod) };
+        self.writes.end(write);
+        jobs
+    }
+
+    /// A write was answered with nothing to be kept.
+    pub(super) fn end_write(&mut self, write: Write) {
+        self.writes.end(write);
     }
 
     pub(super) fn job(&self, uid: &str) -> Option<&Job> {
@@ -51,6 +105,7 @@ impl Mirror {
     }
 
     pub(super) fn remove_job(&mut self, uid: &str) -> Option<String> {
+        self.writes.saw_it_go(uid);
         self.listed_jobs.lost(&uid.to_owned());
         self.jobs.remove(uid)?;
         // Its Pods may still have to be let go of.
@@ -78,6 +133,7 @@ impl Mirror {
     }
 
     pub(super) fn remove_pod(&mut self, uid: &str) -> Option<String> {
+        self.writes.saw_it_go(uid);
         self.listed_pods.lost(&uid.to_owned());
         self.forget_pod(uid)
     }
@@ -148,6 +204,30 @@ mod tests {
         assert!(!is_tracked(mirror.pods("job")[0]), "9 is older than 10");
         assert_eq!(mirror.put_pod(pod("11", Some("job"), true)), ["job"]);
         assert!(is_tracked(mirror.pods("job")[0]));
+    }
+
+    #[test]
+    fn an_answer_does_not_bring_back_what_was_seen_to_go() {
+        let mut mirror = Mirror::default();
+        let write = mirror.begin_write();
+        assert_eq!(mirror.put_pod(pod("2", Some("job"), true)), ["job"]);
+        assert_eq!(mirror.remove_pod("p"), Some("job".to_owned()));
+        assert_eq!(mirror.answer_pod(write, pod("2", Some("job"), true)), Vec::<String>::new());
+        assert_eq!(mirror.pods("job").len(), 0, "nobody would tell again that it is gone");
+        // A write that begins later and finds it knows better: it was another one that went.
+        let write = mirror.begin_write();
+        assert_eq!(mirror.answer_pod(write, pod("3", Some("job"), true)), ["job"]);
+    }
+
+    #[test]
+    fn an_answer_that_is_older_than_a_list_is_not_believed() {
+        let mut mirror = Mirror::default();
+        let write = mirror.begin_write();
+        mirror.begin_pods();
+        // It was made and went before the list was read: no event tells of either.
+        assert_eq!(mirror.end_pods(), Vec::<String>::new());
+        assert_eq!(mirror.answer_pod(write, pod("2", Some("job"), true)), Vec::<String>::new());
+        assert_eq!(mirror.pods("job").len(), 0);
     }
 
     #[test]

@@ -90,33 +90,45 @@ fn program() -> Program {
 /// Ends with an answer in any case.
 fn rules(machine: &Machine) -> Program {
     let mut rules = vec![load(CALL)];
-    if let Some((first, last)) = machine.own {
-        rules.push(compare(libc::BPF_JGE, first, 0, 2));
-        rules.push(compare(libc::BPF_JGT, last, 1, 0));
-        rules.push(answer(ALLOWED));
-    }
-    rules.push(compare(libc::BPF_JGT, LAST, 0, 1));
-    rules.push(answer(UNKNOWN));
-    let numbered = |call: &'static Call| Some((call.numbers[machine.column]?, call));
-    let mut refused: Vec<(u32, &Call)> = CALLS.iter().filter_map(numbered).collect();
-    refused.sort_by_key(|(number, _)| *number);
-    rules.extend(choose(&refused));
+    rules.extend(choose(&ranges(machine)));
     rules
 }
 
-/// Finds the number by halves: this runs at every call.
-fn choose(refused: &[(u32, &Call)]) -> Program {
-    let Some((middle, _)) = refused.get(refused.len() / 2) else { return vec![answer(ALLOWED)] };
-    if let [(number, call)] = refused {
-        let verdict = verdict(call.rule);
-        let mut program = skip_unless(libc::BPF_JEQ, *number, verdict.len()).to_vec();
-        program.extend(verdict);
-        program.push(answer(ALLOWED));
-        return program;
+/// What becomes of all calls of a machine: each rule is for the numbers from its own to the next.
+/// Neighbours that are answered alike are one range, since every instruction costs time when a
+/// container starts.
+fn ranges(machine: &Machine) -> Vec<(u32, Rule)> {
+    let (allowed, unknown) = (Rule::Never(ALLOWED), Rule::Never(UNKNOWN));
+    let numbered = |call: &'static Call| Some((call.numbers[machine.column]?, call.rule));
+    let mut refused: Vec<(u32, Rule)> = CALLS.iter().filter_map(numbered).collect();
+    refused.sort_by_key(|(number, _)| *number);
+    let refused = refused.into_iter().flat_map(|(at, rule)| [(at, rule), (at + 1, allowed)]);
+    let own = machine.own.map(|(first, last)| [(first, allowed), (last + 1, unknown)]);
+    let beyond = [(LAST + 1, unknown)].into_iter().chain(own.into_iter().flatten());
+    let mut ranges = vec![(0, allowed)];
+    for (start, rule) in refused.chain(beyond) {
+        // What was allowed from here on is the next one that is refused.
+        ranges.pop_if(|(before, _)| *before == start);
+        let is_the_same = match (ranges.last(), rule) {
+            (Some((_, Rule::Never(before))), Rule::Never(now)) => *before == now,
+            _ => false,
+        };
+        if !is_the_same {
+            ranges.push((start, rule));
+        }
     }
-    let (below, above) = refused.split_at(refused.len() / 2);
+    ranges
+}
+
+/// Finds the range of the number by halves: this runs at every call.
+fn choose(ranges: &[(u32, Rule)]) -> Program {
+    let (below, above) = ranges.split_at(ranges.len() / 2);
+    let Some((middle, rule)) = above.first() else { return vec![answer(UNKNOWN)] };
+    if below.is_empty() {
+        return verdict(*rule);
+    }
     let below = choose(below);
-    let mut program = skip_if(libc::BPF_JGE, *middle, below.len()).to_vec();
+    let mut program = skip_if(libc::BPF_JGE, *middle, below.len());
     program.extend(below);
     program.extend(choose(above));
     program
@@ -163,9 +175,12 @@ fn compare(comparison: u32, value: u32, if_it_holds: usize, if_not: usize) -> li
     instruction(libc::BPF_JMP | comparison | libc::BPF_K, value, if_it_holds, if_not)
 }
 
-/// Leaves out as many instructions as there are, which a comparison itself cannot.
-fn skip_if(comparison: u32, value: u32, left_out: usize) -> [libc::sock_filter; 2] {
-    [compare(comparison, value, 0, 1), skip(left_out)]
+/// Leaves out as many instructions as there are; a comparison itself can leave out only some.
+fn skip_if(comparison: u32, value: u32, left_out: usize) -> Program {
+    if left_out <= usize::from(u8::MAX) {
+        return vec![compare(comparison, value, left_out, 0)];
+    }
+    vec![compare(comparison, value, 0, 1), skip(left_out)]
 }
 
 fn skip_unless(comparison: u32, value: u32, left_out: usize) -> [libc::sock_filter; 2] {

@@ -167,10 +167,11 @@ impl Handle {
         }
     }
 
-    /// Why no connection leads out of the Pod's own network, if none does.
-    pub async fn no_way_out(&self) -> Result<Option<String>, OrderError> {
+    /// Why no connection leads out of the Pod's own network, if none does; and whether in the
+    /// machine's the Pod is held to its ports.
+    pub async fn network(&self) -> Result<(Option<String>, bool), OrderError> {
         match self.order(Order::Network, ORDER_LIMIT).await? {
-            Answer::Network { no_way_out } => Ok(no_way_out),
+            Answer::Network { no_way_out, is_held_to_ports } => Ok((no_way_out, is_held_to_ports)),
             other => Err(unexpected(&other)),
         }
     }

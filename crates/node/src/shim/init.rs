@@ -62,12 +62,14 @@ pub(super) fn run(
         }
     }
     let network = match &charter.network {
-        Network::Machine => None,
-        Network::Own(settings) => Some(Net::make(settings)?),
+        Network::Machine { .. } => None,
+        Network::Own(settings) => Some(Net::receive(settings, inherited.network)?),
     };
     process::harden(&charter).map_err(StartupError::doing("harden the Pod's processes"))?;
     let listener =
         listener::listen(&folder).map_err(StartupError::doing("listen in the Pod's folder"))?;
+    // A node that connects now is served by the first turn of the loop.
+    drop(inherited.starting);
     let mut init = Init {
         sweeper: Sweeper::new(charter.confinement),
         folder: Arc::new(folder),

@@ -1,15 +1,11 @@
 //! System calls of Linux that have no safe face elsewhere.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::mount::MountAttrFlags;
 use rustix::thread::UnshareFlags;
 
-/// The first Landlock that can shut abstract sockets off (Linux 6.12).
-const LANDLOCK_WITH_SCOPES: libc::c_long = 6;
-const LANDLOCK_CREATE_RULESET_VERSION: libc::c_uint = 1;
-const LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET: u64 = 1;
 /// The highest number that a signal has.
 const LAST_SIGNAL: libc::c_int = 64;
 /// A bit for each.
@@ -119,47 +115,7 @@ pub(super) fn reset_signals() -> io::Result<()> {
     check(result.into()).map(drop)
 }
 
-/// From now on only abstract sockets of this process and its descendants can be reached. Such
-/// sockets belong to the network namespace, which Pods share with the host, and many a service
-/// trusts whoever has its own uid. `false`: this kernel cannot do it.
-pub(super) fn leave_abstract_sockets() -> io::Result<bool> {
-    #[expect(unsafe_code, reason = "no safe face exists")]
-    // SAFETY: with this flag the kernel takes no attributes and answers a number.
-    let version = unsafe {
-        libc::syscall(
-            libc::SYS_landlock_create_ruleset,
-            std::ptr::null::<u64>(),
-            0_usize,
-            LANDLOCK_CREATE_RULESET_VERSION,
-        )
-    };
-    if version < LANDLOCK_WITH_SCOPES {
-        return Ok(false);
-    }
-    // What is handled of files, of the network, and what is scoped.
-    let attributes = [0_u64, 0, LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET];
-    #[expect(unsafe_code, reason = "no safe face exists")]
-    // SAFETY: the attributes live until the call returns and their size is theirs.
-    let ruleset = unsafe {
-        libc::syscall(
-            libc::SYS_landlock_create_ruleset,
-            attributes.as_ptr(),
-            size_of_val(&attributes),
-            0 as libc::c_uint,
-        )
-    };
-    let ruleset = i32::try_from(check(ruleset)?).map_err(io::Error::other)?;
-    #[expect(unsafe_code, reason = "the kernel's answer is a new descriptor")]
-    // SAFETY: the kernel has just made it for us and nobody else knows of it.
-    let ruleset = unsafe { OwnedFd::from_raw_fd(ruleset) };
-    #[expect(unsafe_code, reason = "no safe face exists")]
-    // SAFETY: it takes a descriptor and no memory.
-    let result = unsafe {
-        libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0 as libc::c_uint)
-    };
-    check(result).map(|_| true)
-}
-
-fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+/// The kernel's answer, or its error.
+pub(super) fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

@@ -1,4 +1,5 @@
-//! The first stage: makes the Pod's namespaces, starts the second stage inside them, and ends.
+//! The first stage: makes the Pod's namespaces, starts the second stage inside them, and ends as soon
+//! as that can be connected to.
 //!
 //! A process does not enter a new PID namespace itself, only its children do; that is why there
 //! are two stages. The shim is then nobody's child but the machine's init's: it outlives the node.
@@ -12,9 +13,9 @@ use rustix::mount::MountPropagationFlags;
 use rustix::thread::UnshareFlags;
 
 use crate::folder::PodFolder;
-use crate::shim::descriptor::Inherited;
-use crate::shim::protocol::{Charter, Confinement};
-use crate::shim::{INIT, StartupError, kernel, process};
+use crate::shim::descriptor::{self, Inherited, Readiness};
+use crate::shim::protocol::{Charter, Confinement, Network};
+use crate::shim::{INIT, StartupError, kernel, net, process};
 
 #[expect(clippy::needless_pass_by_value, reason = "both stages are called in one way")]
 pub(super) fn launch(
@@ -23,6 +24,15 @@ pub(super) fn launch(
     inherited: Inherited,
 ) -> Result<(), StartupError> {
     detach()?;
+    if charter.confinement == Confinement::UserNamespace {
+        enter_user_namespace()?;
+    }
+    // A process of its own makes it while the second stage starts. Before there is a PID namespace:
+    // the first process in there is its init.
+    let network = match &charter.network {
+        Network::Own(settings) => Some(net::start_making(settings)?),
+        Network::Machine { .. } => None,
+    };
     enter_namespaces(&charter)?;
     let lifeline = inherited.lifeline.map_or_else(Stdio::null, Stdio::from);
     // Not by its path: the file there may be another version by now.
@@ -34,16 +44,27 @@ pub(super) fn launch(
             (format!("/proc/self/fd/{}", program.as_raw_fd()), Some(program))
         }
     };
+    let readiness = Readiness::new().map_err(StartupError::doing("make a pipe"))?;
+    let passed = readiness.pass_on().and_then(|readiness| {
+        let network = descriptor::pass_on(network.as_ref().map(|making| &making.socket))?;
+        Ok([readiness, network])
+    });
+    let passed = passed.map_err(StartupError::doing("pass on descriptors"))?;
     Command::new(program)
         .arg0("sojourn")
         .args(["shim", INIT])
+        .args(passed)
         .arg(folder.path())
         .env_clear()
         .stdin(inherited.lock)
         .stdout(lifeline)
         .spawn()
         .map_err(StartupError::doing("start the shim inside its namespaces"))?;
-    Ok(())
+    let ready = readiness.wait();
+    if let Some(network) = network {
+        network.end();
+    }
+    ready.map_err(StartupError::doing("wait for the shim inside its namespaces"))
 }
 
 /// Away from the node's terminal, folder and file modes.
@@ -55,10 +76,8 @@ pub(super) fn detach() -> Result<(), StartupError> {
 }
 
 fn enter_namespaces(charter: &Charter) -> Result<(), StartupError> {
-    match charter.confinement {
-        Confinement::Unconfined => return Ok(()),
-        Confinement::User { .. } => {}
-        Confinement::UserNamespace => enter_user_namespace()?,
+    if charter.confinement == Confinement::Unconfined {
+        return Ok(());
     }
     kernel::unshare(
         UnshareFlags::NEWPID | UnshareFlags::NEWNS | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS,

@@ -42,7 +42,7 @@ use namespace::Namespace;
 use policy::Way;
 use stream::Stream;
 
-pub(super) use namespace::enter;
+pub(super) use namespace::{Making, enter};
 
 /// Where in the Pod the shim listens for what is redirected to it: a port that nobody uses.
 const RELAY_PORT: u16 = 1;
@@ -100,11 +100,21 @@ enum Direction {
     In,
 }
 
+/// Begins to make a Pod's network, which its shim is to [receive](Net::receive).
+pub(super) fn start_making(settings: &OwnNetwork) -> Result<Making, NetworkError> {
+    let shadowed = policy::shadowed(&settings.reachable);
+    Namespace::begin(&shadowed, namespace::has_v6()).map_err(NetworkError::Namespace)
+}
+
 impl Net {
-    pub(super) fn make(settings: &OwnNetwork) -> Result<Self, NetworkError> {
-        let shadowed = policy::shadowed(&settings.reachable);
+    /// Takes over the network that was begun to be made, as soon as it is; `from` is where it comes.
+    pub(super) fn receive(
+        settings: &OwnNetwork,
+        from: Option<OwnedFd>,
+    ) -> Result<Self, NetworkError> {
+        let from = from.ok_or_else(|| io::Error::other("nobody makes one"));
         let mut namespace =
-            Namespace::make(&shadowed, namespace::has_v6()).map_err(NetworkError::Namespace)?;
+            from.and_then(|from| Namespace::receive(&from)).map_err(NetworkError::Namespace)?;
         let mut questions = None;
         match &mut namespace.outgoing {
             Ok(outgoing) => {

@@ -38,11 +38,12 @@ use rustix::thread::{
 
 use super::filter;
 use super::kernel;
+use super::landlock;
 use super::mounts::{self, Mounts};
 use super::net;
 use super::root::{self, RootError};
 use crate::folder::PodFolder;
-use crate::shim::protocol::{Charter, Confinement, Start};
+use crate::shim::protocol::{Charter, Confinement, Network, Start};
 
 /// Who a Pod's processes are in their own user namespace: somebody, but not root.
 pub(super) const NESTED_ID: u32 = 1000;
@@ -111,8 +112,11 @@ pub(super) fn harden(charter: &Charter) -> io::Result<()> {
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     set_no_new_privs(true)?;
     if charter.confinement != Confinement::Unconfined {
-        // Where the kernel cannot, such sockets are protected by what their owners check.
-        kernel::leave_abstract_sockets()?;
+        let ports = match &charter.network {
+            Network::Machine { ports } => ports.as_ref(),
+            Network::Own(_) => None,
+        };
+        landlock::restrict(ports)?;
     }
     Ok(())
 }

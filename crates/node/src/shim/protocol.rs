@@ -56,14 +56,33 @@ pub struct Charter {
 }
 
 /// The network of a Pod.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum Network {
-    /// The machine's, where no other can be made or somebody insisted.
-    #[default]
-    Machine,
+    /// The machine's, where no other can be made or somebody insisted. The Pod is held to these ports,
+    /// if any are given and the kernel can.
+    Machine {
+        #[serde(default)]
+        ports: Option<TcpPorts>,
+    },
     /// A namespace of its own. What passes between it and the machine passes through the shim.
     Own(OwnNetwork),
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self::Machine { ports: None }
+    }
+}
+
+/// The TCP ports that a Pod's processes have use of.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TcpPorts {
+    /// Where they may listen, beside at ports that the kernel picks.
+    pub listen: Vec<u16>,
+    /// What they may connect to, at whatever address; `None`: everything.
+    pub connect: Option<Vec<u16>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -214,9 +233,12 @@ pub enum Answer {
     Executed(Executed),
     /// The descriptor that comes with this line is a socket that connects, or has connected.
     Dialing,
-    /// Why no connection leads out of the Pod's network, if none does.
+    /// Why no connection leads out of the Pod's network, if none does; and whether in the machine's
+    /// network the Pod is held to its ports.
     Network {
         no_way_out: Option<String>,
+        #[serde(default)]
+        is_held_to_ports: bool,
     },
     /// It could not be done; `reason` is one word for programs, `message` is for people.
     Refused {

@@ -18,6 +18,7 @@ use crate::lifeline::Lifeline;
 use crate::orphan;
 use crate::plan::resource;
 use crate::plan::{self, Facts, PlanError};
+use crate::port;
 use crate::private;
 use crate::probe::{Access, Earlier, Notice, PodPorts, Subject, Watching};
 use crate::shim::handle::{Handle, OrderError};
@@ -93,10 +94,12 @@ impl Worker {
     }
 
     fn network(&self) -> Network {
-        if !self.has_own_network() {
-            return Network::Machine;
-        }
         let config = &self.context.config;
+        if !self.has_own_network() {
+            let api = config.api_server.as_ref().map(|(_, port)| *port);
+            let ports = port::held_to(&self.prepared.listens, &config.reachable, api);
+            return Network::Machine { ports: Some(ports) };
+        }
         Network::Own(OwnNetwork {
             forwards: self.prepared.forwards.clone(),
             reachable: config.reachable.clone(),

@@ -44,6 +44,8 @@ pub(super) struct Prepared {
     /// Those of them that are the machine's, too.
     published: PortMap,
     pub(super) forwards: Vec<Forward>,
+    /// In the machine's network: those that it listens at by TCP.
+    pub(super) listens: Vec<u16>,
     pub(super) volumes: BTreeMap<String, VolumeSource>,
     /// When a token is to be renewed.
     refresh: Option<Timestamp>,
@@ -65,6 +67,7 @@ impl Default for Prepared {
             ports: None,
             published: PortMap::default(),
             forwards: Vec::new(),
+            listens: Vec::new(),
             volumes: BTreeMap::new(),
             refresh: None,
             retry: Retry::default(),
@@ -237,8 +240,11 @@ impl Worker {
             message: error.to_string(),
         })?;
         if !self.has_own_network() {
-            self.prepared.published = self.draw_ports(&requests, now)?;
-            self.prepared.ports = Some(self.prepared.published.clone());
+            let drawn = self.draw_ports(&requests, now)?;
+            let tcp = requests.iter().filter(|request| request.protocol == Protocol::Tcp);
+            self.prepared.listens = tcp.filter_map(|request| drawn.get(&request.key)).collect();
+            self.prepared.published = drawn.clone();
+            self.prepared.ports = Some(drawn);
             return Ok(());
         }
         let config = &self.context.config;

@@ -226,3 +226,10 @@ fn the_documentation_names_what_is_refused() {
         assert!(page.contains(&format!("`{}`", call.name)), "{} is not named", call.name);
     }
 }
+
+/// The kernel translates every instruction whenever a container starts.
+#[test]
+fn the_program_is_short() {
+    let length = program().len();
+    assert!(length <= 520, "{length} instructions");
+}

@@ -11,7 +11,8 @@ use rustix::process::Signal;
 use crate::shim::container::{self, Run};
 use crate::shim::exec::{EXECS_LIMIT, Exec};
 use crate::shim::init::{Init, one_and_others};
-use crate::shim::protocol::{Answer, Order, Record, Refusal, Start};
+use crate::shim::landlock;
+use crate::shim::protocol::{Answer, Network, Order, Record, Refusal, Start};
 use crate::shim::record;
 use crate::shim::remark::remark;
 
@@ -33,7 +34,12 @@ impl Init {
             }
             Order::Network => {
                 let no_way_out = self.network.as_ref().and_then(|network| network.no_way_out());
-                Some(Answer::Network { no_way_out: no_way_out.map(str::to_owned) })
+                let is_held_to_ports = match &self.charter.network {
+                    Network::Machine { ports: Some(ports) } => landlock::is_held_to(ports),
+                    Network::Machine { ports: None } | Network::Own(_) => false,
+                };
+                let no_way_out = no_way_out.map(str::to_owned);
+                Some(Answer::Network { no_way_out, is_held_to_ports })
             }
             Order::End => {
                 self.end(Some(asked));

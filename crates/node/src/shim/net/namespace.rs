@@ -48,10 +48,10 @@ pub(super) struct Outgoing {
 }
 
 impl Namespace {
-    /// Makes one. `stated`: addresses in it that mean the machine's; `v6`: whether the machine
-    /// itself gets anywhere by IPv6.
-    pub(super) fn make(stated: &[(IpAddr, Option<u16>)], v6: bool) -> io::Result<Self> {
-        let (mut made, words) = elsewhere(|| {
+    /// Begins to make one. `stated`: addresses in it that mean the machine's; `v6`: whether the
+    /// machine itself gets anywhere by IPv6.
+    pub(super) fn begin(stated: &[(IpAddr, Option<u16>)], v6: bool) -> io::Result<Making> {
+        Making::begin(|| {
             kernel::unshare(UnshareFlags::NEWNET)?;
             netlink::bring_up()?;
             // Without it Pods cannot listen below 1024, which is no reason not to run them.
@@ -70,7 +70,12 @@ impl Namespace {
                 }
                 Err(error) => Ok((made, format!("{error}"))),
             }
-        })?;
+        })
+    }
+
+    /// Takes over what was begun, as soon as it is made.
+    pub(super) fn receive(from: &OwnedFd) -> io::Result<Self> {
+        let (mut made, words) = take_over(from)?;
         let broken = || io::Error::other("sockets of the Pod's network are missing");
         let mut outgoing = made.split_off((1 + BATCH).min(made.len()));
         let streams = made.split_off(1.min(made.len()));
@@ -171,35 +176,56 @@ pub(super) fn bound(address: SocketAddr, kind: SocketType) -> io::Result<OwnedFd
 fn elsewhere(
     work: impl FnOnce() -> io::Result<(Vec<OwnedFd>, String)>,
 ) -> io::Result<(Vec<OwnedFd>, String)> {
-    let (ours, theirs) = rustix::net::socketpair(
+    let making = Making::begin(work)?;
+    let taken = take_over(&making.socket);
+    making.end();
+    taken
+}
+
+/// A child that makes something, and where it hands that over.
+#[derive(Debug)]
+pub(in crate::shim) struct Making {
+    pub(in crate::shim) socket: OwnedFd,
+    child: Pid,
+}
+
+impl Making {
+    fn begin(work: impl FnOnce() -> io::Result<(Vec<OwnedFd>, String)>) -> io::Result<Self> {
+        let (socket, theirs) = pair()?;
+        let child = fork(|| i32::from(hand_over(&theirs, work()).is_err()))?;
+        Ok(Self { socket, child })
+    }
+
+    /// Lays the child to rest, which has handed over what it made.
+    pub(in crate::shim) fn end(self) {
+        let _ = rustix::process::waitpid(Some(self.child), WaitOptions::empty());
+    }
+}
+
+fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::net::socketpair(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
         SocketFlags::CLOEXEC,
         None,
-    )?;
+    )?)
+}
+
+/// Runs something in a child; its end is what comes of it.
+fn fork(work: impl FnOnce() -> i32) -> io::Result<Pid> {
     #[expect(unsafe_code, reason = "no safe face exists")]
     // SAFETY: the shim has one thread, so no lock is held by another one in the child, which ends
     // without returning from here.
     let pid = unsafe { libc::fork() };
-    match pid {
-        0 => {
-            let code = i32::from(hand_over(&theirs, work()).is_err());
-            #[expect(unsafe_code, reason = "what the parent has must not be taken apart here")]
-            // SAFETY: it ends the process and nothing else.
-            unsafe {
-                libc::_exit(code)
-            }
-        }
-        pid => {
-            let Some(pid) = Pid::from_raw(pid).filter(|_| pid > 0) else {
-                return Err(io::Error::last_os_error());
-            };
-            drop(theirs);
-            let taken = take_over(&ours);
-            let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
-            taken
+    if pid == 0 {
+        let code = work();
+        #[expect(unsafe_code, reason = "what the parent has must not be taken apart here")]
+        // SAFETY: it ends the process and nothing else.
+        unsafe {
+            libc::_exit(code)
         }
     }
+    Pid::from_raw(pid).filter(|_| pid > 0).ok_or_else(io::Error::last_os_error)
 }
 
 fn hand_over(to: &OwnedFd, made: io::Result<(Vec<OwnedFd>, String)>) -> io::Result<()> {

@@ -35,7 +35,7 @@ pub(super) fn way(
         let there = everywhere || plain(one.ip) == ip;
         there && one.port.is_none_or(|port| port == target.port())
     });
-    if stated || !own && !is_near(ip) { Way::To(target) } else { Way::Refused }
+    if stated || !own && !is_about_machines(meant(ip)) { Way::To(target) } else { Way::Refused }
 }
 
 /// The stated addresses that are the Pod's own inside its network, and so must be redirected.
@@ -71,11 +71,37 @@ fn is_nowhere(ip: IpAddr) -> bool {
     }
 }
 
-/// Addresses of this wire alone: what machines say about themselves is asked there.
-fn is_near(ip: IpAddr) -> bool {
-    match ip {
+/// Where providers of machines answer what a machine is and whom it may act as, beside at link-local
+/// addresses: whoever is asked there believes that the machine asks.
+const METADATA: [IpAddr; 8] = [
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)), // Alibaba Cloud
+    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),   // Azure
+    IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),     // Oracle Cloud
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)), // AWS
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23)), // AWS, credentials of Pods
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe)), // Oracle Cloud
+    IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)), // Google Cloud
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42)), // Scaleway
+];
+
+/// Addresses of this wire alone, and those of metadata services: what machines say about themselves
+/// is asked there.
+fn is_about_machines(ip: IpAddr) -> bool {
+    let is_near = match ip {
         IpAddr::V4(ip) => ip.is_link_local(),
         IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    is_near || METADATA.contains(&ip)
+}
+
+/// The address that packets end at: behind NAT64 it is one of IPv4.
+fn meant(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V6(v6) if v6.segments()[..6] == [0x64, 0xff9b, 0, 0, 0, 0] => {
+            let [.., a, b, c, d] = v6.octets();
+            IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+        }
+        _ => ip,
     }
 }
 
@@ -118,6 +144,18 @@ mod tests {
             "[::ffff:169.254.169.254]:80",
             "[::127.0.0.1]:80",
             "[::ffff:0.0.0.0]:80",
+            "100.100.100.200:80",
+            "168.63.129.16:80",
+            "168.63.129.16:32526",
+            "192.0.0.192:80",
+            "[::ffff:100.100.100.200]:80",
+            "[fd00:ec2::254]:80",
+            "[fd00:ec2::23]:80",
+            "[fd00:c1::a9fe:a9fe]:80",
+            "[fd20:ce::254]:80",
+            "[fd00:42::42]:80",
+            "[64:ff9b::169.254.169.254]:80",
+            "[64:ff9b::100.100.100.200]:80",
         ];
         for address in refused {
             let way = way(address.parse().unwrap(), &stated, is_own);
@@ -135,6 +173,8 @@ mod tests {
             ("[::1]:7080", "[::1]:7080"),
             ("192.0.2.1:7080", "192.0.2.1:7080"),
             ("169.254.7.7:80", "169.254.7.7:80"),
+            ("100.100.100.201:80", "100.100.100.201:80"),
+            ("[64:ff9b::93.184.216.34]:443", "[64:ff9b::93.184.216.34]:443"),
         ];
         for (address, to) in taken {
             let way = way(address.parse().unwrap(), &stated, is_own);

@@ -51,11 +51,13 @@ pub(super) struct Root {
     top: OwnedFd,
     /// What must not change any more once everything is in its place.
     to_be_frozen: Vec<OwnedFd>,
+    /// An empty folder that covers others, once there is one.
+    nothing: Option<OwnedFd>,
 }
 
 impl Root {
     pub(super) fn new(top: OwnedFd) -> Self {
-        Self { top, to_be_frozen: Vec::new() }
+        Self { top, to_be_frozen: Vec::new(), nothing: None }
     }
 
     pub(super) fn top(&self) -> BorrowedFd<'_> {
@@ -137,15 +139,21 @@ impl Root {
             }
         }
         match Kind::of(&here).doing("hide", path)? {
-            Some(Kind::Folder) => {
-                let nothing = Memory { bytes: 0, inodes: 1, mode: 0o555, owner: None };
-                nothing
-                    .mount(MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_RDONLY)
-                    .and_then(|nothing| attach(nothing, here))
-                    .doing("hide", path)
-            }
+            Some(Kind::Folder) => self.cover_folder(here).doing("hide", path),
             _ => super::device::nothing(here).doing("hide", path),
         }
+    }
+
+    /// The first cover is a file system of its own, which the others show again.
+    fn cover_folder(&mut self, folder: OwnedFd) -> io::Result<()> {
+        if let Some(nothing) = &self.nothing {
+            return attach(view(nothing, OsStr::new(""))?, folder);
+        }
+        let nothing = Memory { bytes: 0, inodes: 1, mode: 0o555, owner: None }
+            .mount(MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_RDONLY)?;
+        attach(&nothing, folder)?;
+        self.nothing = Some(nothing);
+        Ok(())
     }
 
     pub(super) fn freeze_later(&mut self, mount: OwnedFd) {

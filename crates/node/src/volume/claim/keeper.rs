@@ -17,8 +17,9 @@ use kube::{Api, Client, ResourceExt as _};
 use tokio::time::{Instant, sleep_until};
 
 use super::Claims;
-use crate::claim::{FINALIZER, volume_name};
+use crate::claim::{FINALIZER, remove_volume, volume_name};
 use crate::objects::in_words;
+use crate::request::in_full;
 
 /// The pause before a deletion that could not be carried out is tried again: a Pod that still holds
 /// the directory, an API that does not answer.
@@ -77,7 +78,7 @@ async fn keep_on(client: Client, claims: Arc<Claims>) {
         tokio::select! {
             event = events.next() => match event {
                 Some(Ok(event)) => keeper.see(event),
-                Some(Err(error)) => tracing::warn!(%error, "cannot watch claims"),
+                Some(Err(error)) => tracing::warn!(%error, "cannot watch PersistentVolumeClaims"),
                 None => return,
             },
             () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
@@ -169,6 +170,7 @@ impl Keeper {
             }
             Fate::Delete => {
                 self.delete_directory(uid).await?;
+                self.remove_volume(uid).await?;
                 Vec::new()
             }
         };
@@ -179,6 +181,18 @@ impl Keeper {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             Err(error) => Err(in_words(&error)),
+        }
+    }
+
+    /// Whoever may not remove it leaves it to those who may; the claim goes nevertheless.
+    async fn remove_volume(&self, uid: &str) -> Result<(), String> {
+        match remove_volume(&self.client, uid).await {
+            Err(error) if error.is_final() => {
+                let (volume, why) = (volume_name(uid), in_full(&error));
+                tracing::warn!(volume, why, "the PersistentVolume of a deleted claim stays");
+                Ok(())
+            }
+            removed => removed.map_err(|error| in_full(&error)),
         }
     }
 

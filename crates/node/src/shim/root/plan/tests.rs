@@ -11,7 +11,7 @@ fn charter(exposed: &[&str]) -> Charter {
         dies_with_node: false,
         log_limit: 0,
         containers: 1,
-        network: Network::Machine,
+        network: Network::Machine { ports: None },
     }
 }
 
