@@ -45,6 +45,8 @@ pub struct Plan {
     pub steps: Vec<Step>,
     pub wake: Wake,
     pub done: bool,
+    /// It is not ours to drain, as far as we can tell.
+    pub refused: bool,
     /// What to say about it.
     pub words: String,
 }
@@ -66,7 +68,9 @@ pub enum Step {
 pub fn plan(drain: &Drain, seen: &Seen<'_>, now: Timestamp) -> Plan {
     let node = match seen.node {
         Known::Unknown => return Plan::waiting(words::NODE_UNKNOWN),
-        Known::Absent => return Plan::done(words::NODE_ABSENT),
+        Known::Absent if seen.known => return Plan::done(words::NODE_ABSENT),
+        // Another cluster may have it, and this one would acknowledge what it knows nothing of.
+        Known::Absent => return Plan::refused(words::NODE_NEVER_SEEN),
         Known::Is(node) if node.shut_down && !node.ready => return Plan::done(words::SHUT_DOWN),
         Known::Is(node) => node,
     };
@@ -144,7 +148,17 @@ fn empty(drain: &Drain, seen: &Seen<'_>, since: Timestamp, now: Timestamp) -> Pl
 
 impl Plan {
     fn waiting(words: &str) -> Self {
-        Self { steps: Vec::new(), wake: Wake::OnChange, done: false, words: words.to_owned() }
+        Self {
+            steps: Vec::new(),
+            wake: Wake::OnChange,
+            done: false,
+            refused: false,
+            words: words.to_owned(),
+        }
+    }
+
+    fn refused(words: &str) -> Self {
+        Self { refused: true, ..Self::waiting(words) }
     }
 
     fn done(words: &str) -> Self {

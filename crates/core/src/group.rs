@@ -11,6 +11,7 @@
 //! | `taking_in`, `leaving` | its way in, and its way out once that is not taken back |
 //! | `wish` | why a machine should go |
 //! | `settling` | reservations and rotations that are open |
+//! | `stability` | templates that are tried first, and machines that die young |
 //! | `shrinking`, `starting`, `growing` | what begins, `budgeting` with what [`schedule`] lets it |
 //! | [`forecast`], [`feasible`] | what will happen, and what cannot |
 //!
@@ -44,6 +45,7 @@ mod scene;
 mod settling;
 mod shrinking;
 mod spread;
+mod stability;
 mod starting;
 mod taking_in;
 mod turn;

@@ -2,14 +2,15 @@
 //!
 //! [`decide`] is the one decision of the family. It is made of parts that each look at their own
 //! fields: `power` (what was started and stopped), [`keep`], `inactivity`, `expiration`,
-//! `termination`, `submission` and, for an instance that is deleted, `leaving`. What a running
-//! instance is made of is in [`runtime`].
+//! `termination`, `submission`, [`ending`] and, for an instance that is deleted, `leaving`. What a
+//! running instance is made of is in [`runtime`], and who may wake a stopped one in [`waking`].
 //!
 //! **Recorded first.** Nothing that cannot be taken back (a notice, a stop, a delete) follows from
 //! what this very decision found out: it follows from what the stored state already says. The first
 //! decision writes the intent down, the next one acts on it.
 
 pub mod effect;
+pub mod ending;
 pub mod forecast;
 pub mod intent;
 pub mod keep;
@@ -17,6 +18,7 @@ pub mod observed;
 pub mod reason;
 pub mod runtime;
 pub mod state;
+pub mod waking;
 
 mod announcing;
 mod deciding;
@@ -26,6 +28,7 @@ mod leaving;
 mod power;
 #[cfg(test)]
 mod scene;
+mod shadow;
 mod submission;
 mod termination;
 mod turn;

@@ -17,6 +17,8 @@ const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(10);
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
     pub node: Known<&'a Node>,
+    /// The cluster was seen to have its Node, now or before.
+    pub known: bool,
     /// The Pods that are bound to it.
     pub pods: Known<&'a [Pod]>,
     /// The volumes that are attached to it.

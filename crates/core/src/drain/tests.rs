@@ -51,6 +51,7 @@ struct Scene {
     pods: Vec<Pod>,
     volumes: Vec<Volume>,
     tried: BTreeMap<String, Tried>,
+    known: bool,
 }
 
 impl Scene {
@@ -60,12 +61,14 @@ impl Scene {
             pods: pods.into_iter().collect(),
             volumes: Vec::new(),
             tried: BTreeMap::new(),
+            known: true,
         }
     }
 
     fn plan(&self, drain: &Drain, second: i64) -> Plan {
         let seen = Seen {
             node: self.node.as_ref().into(),
+            known: self.known,
             pods: Known::Is(&self.pods),
             volumes: Known::Is(&self.volumes),
             tried: &self.tried,
@@ -95,7 +98,10 @@ fn without_a_node_there_is_nothing_to_do() {
     let scene = Scene { node: None, ..Scene::of([]) };
     let plan = scene.plan(&drain(), 0);
     assert!(plan.done && plan.steps.is_empty(), "{plan:?}");
-    assert_eq!(plan.words, "The cluster has no Node for it.");
+    assert_eq!(plan.words, "The cluster has no Node for it any more.");
+    // Who never saw its Node does not know whether it is drained.
+    let plan = Scene { known: false, ..scene }.plan(&drain(), 0);
+    assert!(plan.refused && !plan.done && plan.steps.is_empty(), "{plan:?}");
 }
 
 #[test]
@@ -107,7 +113,7 @@ fn what_is_not_known_is_not_absent() {
         (Known::Is(&node), Known::Unknown, Known::Is(&[][..])),
         (Known::Is(&node), Known::Is(&[][..]), Known::Unknown),
     ] {
-        let seen = Seen { node, pods, volumes, tried: &none };
+        let seen = Seen { node, known: true, pods, volumes, tried: &none };
         let plan = plan(&drain(), &seen, at(299));
         assert!(!plan.done && plan.steps.is_empty(), "{plan:?}");
     }
@@ -215,6 +221,7 @@ fn a_refused_eviction_is_tried_again_until_the_last_call() {
     loop {
         let seen = Seen {
             node: scene.node.as_ref().into(),
+            known: true,
             pods: Known::Is(&scene.pods),
             volumes: Known::Is(&[]),
             tried: &scene.tried,

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::observed::{Pod, Tried, Volume};
 
 pub(super) const NODE_UNKNOWN: &str = "It is not known yet whether the cluster has its Node.";
-pub(super) const NODE_ABSENT: &str = "The cluster has no Node for it.";
+pub(super) const NODE_ABSENT: &str = "The cluster has no Node for it any more.";
+pub(super) const NODE_NEVER_SEEN: &str =
+    "No Node of this cluster was ever seen to be it: is this agent meant for another cluster?";
 pub(super) const SHUT_DOWN: &str = "Its machine is shut down, and its Node is not ready.";
 pub(super) const CORDONING: &str = "The Node is being cordoned.";
 pub(super) const PODS_UNKNOWN: &str = "It is not known yet which Pods the Node has.";

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 
-use super::intent::Budget;
+use super::intent::{Budget, Fleet};
 use super::reason::Reason;
 use super::roster::{MOST_STARTED, Roster};
-use super::schedule;
+use super::schedule::{self, Closed};
 use super::state::Cause;
 use super::turn::Turn;
 use crate::moment::{earlier, later};
@@ -14,10 +14,24 @@ use crate::moment::{earlier, later};
 struct Blocked {
     reason: Reason,
     until: Option<Timestamp>,
+    /// When to ask again although that may not be the end of it.
+    again: Option<Timestamp>,
+}
+
+/// Whether the installation lets a rotation begin for this cause. Whoever counts for all groups
+/// wakes those that wait.
+pub(super) fn fleet_admits(roster: &Roster<'_>, cause: Cause) -> Result<(), Reason> {
+    let Some(fleet) = roster.intent.fleet.filter(|_| Fleet::COUNTS.contains(&cause)) else {
+        return Ok(());
+    };
+    let own = Fleet::COUNTS.map(|cause| roster.ledger.by_cause[cause as usize]);
+    let open = own.into_iter().fold(fleet.others, u32::saturating_add);
+    if open < fleet.most { Ok(()) } else { Err(Reason::FleetBudget { most: fleet.most }) }
 }
 
 /// Whether a rotation may begin for this cause. If not, the group wakes when it may.
 pub(super) fn admits(roster: &Roster<'_>, cause: Cause, turn: &mut Turn) -> Result<(), Reason> {
+    fleet_admits(roster, cause)?;
     let mut worst: Option<Blocked> = None;
     for budget in roster.intent.budgets.iter().filter(|budget| covers(budget, cause)) {
         let Err(blocked) = admit(roster, budget, turn.now) else { continue };
@@ -29,9 +43,9 @@ pub(super) fn admits(roster: &Roster<'_>, cause: Cause, turn: &mut Turn) -> Resu
     }
     match worst {
         None => Ok(()),
-        Some(Blocked { reason, until }) => {
-            if let Some(until) = until {
-                turn.wake_at(until);
+        Some(Blocked { reason, again, .. }) => {
+            if let Some(again) = again {
+                turn.wake_at(again);
             }
             Err(reason)
         }
@@ -50,10 +64,12 @@ pub(super) fn covers(budget: &Budget, cause: Cause) -> bool {
 
 fn admit(roster: &Roster<'_>, budget: &Budget, now: Timestamp) -> Result<(), Blocked> {
     let path = || budget.path.clone();
-    if let Err(until) = schedule::admits(&budget.allow, &budget.deny, now) {
-        return Err(Blocked { reason: Reason::WindowClosed { path: path(), until }, until });
+    if let Err(Closed { until, again }) = schedule::admits(&budget.allow, &budget.deny, now) {
+        return Err(Blocked { reason: Reason::WindowClosed { path: path(), until }, until, again });
     }
-    let used_up = |until| Err(Blocked { reason: Reason::Budget { path: path(), until }, until });
+    let used_up = |until| {
+        Err(Blocked { reason: Reason::Budget { path: path(), until }, until, again: until })
+    };
     let most = usize::try_from(budget.max).unwrap_or(usize::MAX).min(MOST_STARTED);
     if most == 0 {
         return used_up(None);

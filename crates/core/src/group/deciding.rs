@@ -104,20 +104,21 @@ fn look(
 /// What was seen of every machine.
 fn take_in(roster: &mut Roster<'_>, begins: bool, turn: &mut Turn) {
     let limits = Limits::from(roster.intent);
-    let (mut came_up, mut failed) = (false, false);
+    let (mut came_up, mut failed) = (false, None);
     for member in &mut roster.members {
         match taking_in::take_in(member, limits, begins, turn) {
             News::None => {}
             News::CameUp => came_up = true,
-            News::Failed => failed = true,
+            News::Failed => failed = Some(taking_in::failure(member, limits)),
         }
     }
     if came_up {
         roster.came_up();
     }
-    if failed {
-        roster.failed(turn.now);
+    if failed.is_some() {
+        roster.failed(failed, turn.now);
     }
+    roster.assess(turn);
 }
 
 /// The order of what counts. Whoever comes first takes the room first; what the group lacks has its
@@ -151,6 +152,7 @@ fn act(roster: &mut Roster<'_>, turn: &mut Turn) {
     for member in &roster.members {
         taking_in::provision(member, turn);
     }
+    roster.report_failures(turn);
     if frozen.is_none() {
         arm(roster, hindered, turn);
     }

@@ -120,7 +120,7 @@ fn begins(budgets: &[&Budget], mut at: Timestamp) -> Option<Timestamp> {
             .find_map(|budget| schedule::admits(&budget.allow, &budget.deny, at).err());
         match closed {
             None => return Some(at),
-            Some(until) => at = until?,
+            Some(closed) => at = closed.again?,
         }
     }
     None

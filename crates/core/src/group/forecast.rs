@@ -18,6 +18,9 @@ use super::wish;
 use crate::known::Known;
 use crate::moment::{down, later};
 
+/// In larger groups it is only said what the next rotation waits for: to look ahead takes as many
+/// decisions as a rotation, and each goes through all machines.
+const MAX_FORECAST_MACHINES: usize = 500;
 /// A rotation takes about so many decisions.
 const DECISIONS_PER_STEP: usize = 24;
 
@@ -38,6 +41,9 @@ pub fn forecast(
     steps: usize,
 ) -> Vec<Coming> {
     let mut future = Future::new(machines, seen, intent, now);
+    future.boot(&state);
+    // Nothing can be said about machines that are not there yet.
+    let real: BTreeSet<&str> = machines.iter().map(|machine| &*machine.name).collect();
     let mut begun: BTreeSet<String> = ids(&state).map(|(id, ..)| id.to_owned()).collect();
     let mut state = state;
     let mut coming = Vec::new();
@@ -45,7 +51,7 @@ pub fn forecast(
         let decision = decide(state, &future.machines, &future.seen, &future.intent, future.now);
         state = decision.next;
         for (id, machine, cause) in ids(&state) {
-            if begun.insert(id.to_owned()) {
+            if begun.insert(id.to_owned()) && real.contains(machine) {
                 let machine = machine.to_owned();
                 let why = Reason::Begins { machine: machine.clone(), cause };
                 coming.push(Coming { machine, cause, at: Some(future.now), why });
@@ -60,12 +66,32 @@ pub fn forecast(
             future.follow(effect);
         }
         if !acted && !future.wait(decision.wake.at()) {
-            coming.extend(state.group.coming.take());
+            let last = state.group.coming.take();
+            coming.extend(last.filter(|last| real.contains(&*last.machine)));
             break;
         }
     }
     coming.truncate(steps);
     coming
+}
+
+/// What comes next by itself, as everybody is told: what was decided, unless that waits for machines
+/// that come and go, or for the end of a freeze. Then it is what becomes of that.
+pub fn next(
+    decided: &State,
+    machines: &[intent::Machine],
+    seen: &Observed,
+    intent: &Intent,
+    now: Timestamp,
+) -> Option<Coming> {
+    let coming = decided.group.coming.as_ref();
+    let frozen = intent.freeze_until.is_some_and(|until| now < until);
+    let waits = coming.map_or(frozen, |coming| coming.at.is_none() && coming.why.is_progress());
+    if !waits || machines.len() > MAX_FORECAST_MACHINES {
+        return coming.cloned();
+    }
+    let foreseen = forecast(decided.clone(), machines, seen, intent, now, 1).pop();
+    foreseen.or_else(|| coming.cloned())
 }
 
 /// Every rotation that is open.
@@ -95,6 +121,22 @@ impl Future {
         }
         let intent = Intent { observe: false, ..intent.clone() };
         Self { machines: machines.to_vec(), seen, intent, now, boots: Vec::new() }
+    }
+
+    /// Machines that boot already are ready a typical time after they were asked for, or else when
+    /// they would be given up. Both are times that do not move with whoever looks.
+    fn boot(&mut self, state: &State) {
+        for (name, machine) in state.machines.iter() {
+            let seen = self.seen.machines.get(name).map(|seen| &seen.provider);
+            let boots = matches!(seen, Some(Known::Is(found)) if found.power == Power::Pending);
+            let Some(asked) = machine.asked_at.filter(|_| boots) else { continue };
+            let typical = later(asked, TYPICAL_BOOT);
+            let given_up = later(asked, self.intent.registration_timeout);
+            let ready = if typical > self.now { typical } else { given_up };
+            if ready > self.now {
+                self.boots.push((ready, name.to_string()));
+            }
+        }
     }
 
     fn answered(&mut self) {

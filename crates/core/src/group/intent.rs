@@ -25,6 +25,8 @@ pub struct Intent {
     pub surge: u32,
     pub min_healthy: u32,
     pub min_ready: SignedDuration,
+    /// How long one machine of a template that is not proven is ready before others follow it.
+    pub trial: SignedDuration,
     pub registration_timeout: SignedDuration,
     pub unhealthy_after: SignedDuration,
     /// With more ill machines than this, none is replaced for being ill.
@@ -36,8 +38,24 @@ pub struct Intent {
     pub freeze_until: Option<Timestamp>,
     /// Machines that were created before this are to be replaced: somebody asked for it.
     pub rotate_before: Option<Timestamp>,
+    /// How many more rotations may begin by themselves, beside those of other groups; none, if that
+    /// is not bounded.
+    pub fleet: Option<Fleet>,
     /// What machines are made from now; one made from something else has drifted.
     pub template: String,
+}
+
+/// The bound on rotations that are open in all groups together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fleet {
+    pub most: u32,
+    /// Those of other groups.
+    pub others: u32,
+}
+
+impl Fleet {
+    /// What it counts: rotations that a changed default, age or template begins by itself.
+    pub const COUNTS: [Cause; 3] = [Cause::Expired, Cause::Forced, Cause::Drifted];
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -136,4 +154,7 @@ pub struct OnDemand {
     pub warn_before: SignedDuration,
     pub registration_timeout: SignedDuration,
     pub drain_timeout: SignedDuration,
+    /// The group that it was lent from is gone. The end that its owner was told of holds, whatever
+    /// the configuration says; none, if nobody was told of any.
+    pub told_end: Option<Timestamp>,
 }

@@ -39,6 +39,7 @@ pub(super) fn begin(
     drain_timeout: SignedDuration,
     turn: &mut Turn,
 ) {
+    let begins = begins(member, cause);
     let drained = drain_timeout.is_positive() && !member.is_dead() && !member.never_served();
     let mut rotation = match member.state.rotation.take() {
         Some(rotation) => rotation,
@@ -63,7 +64,19 @@ pub(super) fn begin(
         member.state.rotation = Some(rotation);
         delete(member, turn);
     }
-    turn.because(Reason::Begins { machine: member.name().to_owned(), cause });
+    turn.because(begins);
+}
+
+/// Why it goes, as it is: one that is gone is not unhealthy.
+fn begins(member: &Member<'_>, cause: Cause) -> Reason {
+    let machine = member.name().to_owned();
+    match &member.seen.provider {
+        _ if cause != Cause::Unhealthy => Reason::Begins { machine, cause },
+        _ if member.state.phase == Phase::Failed => Reason::Failed { machine },
+        Known::Is(found) if found.power == Power::Stopped => Reason::Stopped { machine },
+        _ if member.is_dead() => Reason::Gone { machine },
+        _ => Reason::Begins { machine, cause },
+    }
 }
 
 fn delete(member: &mut Member<'_>, turn: &mut Turn) {

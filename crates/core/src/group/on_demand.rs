@@ -67,7 +67,6 @@ fn cause(member: &mut Member<'_>, intent: &OnDemand, turn: &mut Turn) -> Option<
         return Some(Cause::Interrupted);
     }
     if member.seen.provider.is_absent() && member.is_dead() {
-        turn.because(Reason::Gone { machine: member.name().to_owned() });
         return Some(Cause::Unhealthy);
     }
     expires(member, intent, turn).then_some(Cause::OnDemand)
@@ -81,6 +80,9 @@ pub fn expires_at(state: &state::Machine, intent: &OnDemand) -> Option<Timestamp
 }
 
 fn due(intent: &OnDemand) -> Option<Timestamp> {
+    if intent.told_end.is_some() {
+        return intent.told_end;
+    }
     let created = intent.machine.created_at;
     let end = later(created, intent.age.span()?);
     let longest = intent.max_age.span().map_or(Timestamp::MAX, |age| later(created, age));

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::state::Cause;
 use crate::moment::Utc;
+use crate::term::words;
 
 /// Every reason that a decision of this family gives.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,9 +70,28 @@ pub enum Reason {
         path: String,
         until: Option<Timestamp>,
     },
+    /// As many rotations are open in all groups as the configuration lets be.
+    FleetBudget {
+        most: u32,
+    },
+    /// Machines cannot be made: what was said last, and when another is tried; none while one is.
     CreateFailing {
         failures: u32,
-        until: Timestamp,
+        error: Option<String>,
+        until: Option<Timestamp>,
+    },
+    /// Machines of this template end by themselves soon after they became ready.
+    DyingYoung {
+        deaths: u32,
+        machine: String,
+        ready_for: SignedDuration,
+        /// When another is tried; none while one is.
+        until: Option<Timestamp>,
+    },
+    /// No machine of this template has been ready for long enough yet; this one is tried.
+    Trial {
+        machine: String,
+        until: Option<Timestamp>,
     },
     WaitsForReplacement {
         machine: String,
@@ -108,6 +128,9 @@ pub enum Reason {
     Gone {
         machine: String,
     },
+    Stopped {
+        machine: String,
+    },
     Failed {
         machine: String,
     },
@@ -120,6 +143,42 @@ pub enum Reason {
     WarnedUntil(Timestamp),
     ExpiresAt(Timestamp),
     Deleting,
+}
+
+impl Reason {
+    /// When it is over, if time alone ends it.
+    pub const fn clears_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::FrozenUntil(until) | Self::KeptUntil { until, .. } => Some(*until),
+            Self::Budget { until, .. }
+            | Self::WindowClosed { until, .. }
+            | Self::CreateFailing { until, .. }
+            | Self::Trial { until, .. } => *until,
+            _ => None,
+        }
+    }
+
+    /// Whether it goes away by itself while machines of the group come and go: in a roll each one
+    /// waits for the one before it.
+    pub const fn is_progress(&self) -> bool {
+        matches!(
+            self,
+            Self::RotationOpen { .. }
+                | Self::Starting { .. }
+                | Self::BelowSize { .. }
+                | Self::OverScaled { .. }
+                | Self::Trial { .. }
+                | Self::FleetBudget { .. }
+        ) || self.may_be_progress()
+    }
+
+    /// Whether it goes away by itself if machines of the group come and go.
+    pub const fn may_be_progress(&self) -> bool {
+        matches!(
+            self,
+            Self::NoRoom { .. } | Self::MinHealthy { .. } | Self::Budget { until: None, .. }
+        )
+    }
 }
 
 impl fmt::Display for Reason {
@@ -158,14 +217,50 @@ impl fmt::Display for Reason {
             Self::Budget { path, until } => {
                 write!(f, "{path} is used up{}", Until(*until))
             }
-            Self::WindowClosed { path, until } => {
-                write!(f, "{path} is outside of its windows{}", Until(*until))
+            Self::WindowClosed { path, until: Some(until) } => {
+                write!(f, "{path} is outside of its windows until {}", Utc(*until))
             }
-            Self::CreateFailing { failures, until } => write!(
-                f,
-                "machines could not be made {failures} times in a row: tried again at {}",
-                Utc(*until)
-            ),
+            Self::WindowClosed { path, until: None } => {
+                write!(f, "{path} is outside of its windows, which never open")
+            }
+            Self::FleetBudget { most } => {
+                write!(f, "{most} rotations are open in all groups, and maxRotations is {most}")
+            }
+            Self::CreateFailing { failures, error, until } => {
+                let times = if *failures == 1 { "time" } else { "times" };
+                write!(f, "machines could not be made, {failures} {times} in a row")?;
+                if let Some(error) = error {
+                    write!(f, ": {error}")?;
+                }
+                match until {
+                    Some(until) => write!(f, "; tried again at {}", Utc(*until)),
+                    None => f.write_str("; another one is being tried"),
+                }
+            }
+            Self::DyingYoung { deaths, machine, ready_for, until } => {
+                let themselves = if *deaths == 1 { "itself" } else { "themselves" };
+                write!(
+                    f,
+                    "{} of this template ended by {themselves} soon after becoming ready, {machine} \
+                     after {}; no rotation begins until one lives longer",
+                    Objects(*deaths),
+                    words(*ready_for)
+                )?;
+                match until {
+                    Some(until) => write!(f, ", and another is tried at {}", Utc(*until)),
+                    None => Ok(()),
+                }
+            }
+            Self::Trial { machine, until: Some(until) } => {
+                write!(
+                    f,
+                    "{machine} is the first of its template: others follow at {}",
+                    Utc(*until)
+                )
+            }
+            Self::Trial { machine, until: None } => {
+                write!(f, "{machine} is the first of its template: others follow once it lives")
+            }
             Self::WaitsForReplacement { machine, replacement: Some(replacement) } => {
                 write!(f, "{machine} waits until {replacement} is ready")
             }
@@ -190,6 +285,7 @@ impl fmt::Display for Reason {
                 write!(f, "the time to drain {machine} is over")
             }
             Self::Gone { machine } => write!(f, "{machine} is gone at its provider"),
+            Self::Stopped { machine } => write!(f, "{machine} has stopped at its provider"),
             Self::Failed { machine } => write!(f, "{machine} did not come up"),
             Self::ScalesUp { by } => write!(f, "{} to be made", Machines(*by)),
             Self::ScalesDown { by } => write!(f, "{} too many", Machines(*by)),
@@ -262,6 +358,33 @@ mod tests {
         let machine = || "web-q5tnb".to_owned();
         for (reason, words) in [
             (Reason::FrozenUntil(at), "frozen until 2026-11-17T07:00:00Z"),
+            (
+                Reason::WindowClosed { path: "budgets[1]".to_owned(), until: None },
+                "budgets[1] is outside of its windows, which never open",
+            ),
+            (
+                Reason::CreateFailing {
+                    failures: 2,
+                    error: Some("quota exceeded".to_owned()),
+                    until: Some(at),
+                },
+                "machines could not be made, 2 times in a row: quota exceeded; tried again at \
+                 2026-11-17T07:00:00Z",
+            ),
+            (
+                Reason::DyingYoung {
+                    deaths: 2,
+                    machine: machine(),
+                    ready_for: SignedDuration::from_secs(3),
+                    until: None,
+                },
+                "2 machines of this template ended by themselves soon after becoming ready, \
+                 web-q5tnb after 3s; no rotation begins until one lives longer",
+            ),
+            (
+                Reason::Trial { machine: machine(), until: Some(at) },
+                "web-q5tnb is the first of its template: others follow at 2026-11-17T07:00:00Z",
+            ),
             (Reason::Unhealthy { machines: 1 }, "1 machine is unhealthy"),
             (Reason::Starting { machines: 2 }, "2 machines are not ready yet"),
             (Reason::Unknown { machines: 2 }, "nothing is known of 2 machines"),

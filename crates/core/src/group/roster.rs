@@ -19,7 +19,7 @@ pub(super) const MOST_RESERVED: usize = 100;
 /// Starts that are remembered for budgets per span; larger budgets count as this one.
 pub(super) const MOST_STARTED: usize = 500;
 /// From so many failures in a row on, one machine at a time is tried.
-const BREAKER: u32 = 3;
+pub(super) const BREAKER: u32 = 3;
 
 #[derive(Debug)]
 pub(super) struct Roster<'a> {
@@ -186,15 +186,23 @@ impl<'a> Roster<'a> {
 
     /// Whether a machine may be made now. If not, and time alone clears it, that wakes the group.
     pub(super) fn can_make(&self, turn: &mut Turn) -> Result<(), Reason> {
-        let failures = self.group.failures;
         if let Some(until) = self.group.retry_at.filter(|until| *until > turn.now) {
             turn.wake_at(until);
-            return Err(Reason::CreateFailing { failures, until });
+            let failing = self.create_failing(turn).or_else(|| self.dying_young(turn));
+            let (failures, until) = (self.group.failures, Some(until));
+            let unsaid = || Reason::CreateFailing { failures, error: None, until };
+            return Err(failing.unwrap_or_else(unsaid));
         }
         let tried = self.group.reserved.len();
         let starting = self.ledger.starting;
-        if failures >= BREAKER && (tried > 0 || starting > 0) {
+        if self.group.failures >= BREAKER && (tried > 0 || starting > 0) {
             return Err(Reason::Starting { machines: starting.max(1) });
+        }
+        if let Some(reserved) = self.group.reserved.first().filter(|_| self.tries_one()) {
+            return Err(Reason::Trial { machine: reserved.name.clone(), until: None });
+        }
+        if let Some(reason) = self.on_trial(turn) {
+            return Err(reason);
         }
         if tried >= MOST_RESERVED {
             return Err(Reason::Starting { machines: starting });
@@ -266,8 +274,11 @@ impl<'a> Roster<'a> {
         self.ledger.staying = self.ledger.staying.saturating_sub(1);
     }
 
-    /// A machine could not be made, or did not come up. Several at once count once.
-    pub(super) fn failed(&mut self, now: Timestamp) {
+    /// A machine could not be made, did not come up, or did not live. Several at once count once.
+    pub(super) fn failed(&mut self, error: Option<String>, now: Timestamp) {
+        if error.is_some() {
+            self.group.error = error;
+        }
         if self.group.retry_at.is_some_and(|until| until > now) {
             return;
         }
@@ -276,8 +287,17 @@ impl<'a> Roster<'a> {
         self.group.retry_at = Some(up(later(now, wait)));
     }
 
+    /// A machine is ready for the first time. Where machines die young, that alone says little.
     pub(super) fn came_up(&mut self) {
+        self.group.error = None;
+        if self.group.young_deaths.is_none() {
+            self.clear_failures();
+        }
+    }
+
+    pub(super) fn clear_failures(&mut self) {
         self.group.failures = 0;
+        self.group.error = None;
         self.group.retry_at = None;
     }
 }

@@ -53,6 +53,8 @@ pub(super) struct Vm {
     /// The provider shows it from then on.
     pub(super) shows_at: Timestamp,
     pub(super) power: Option<Power>,
+    /// It stops by itself then.
+    pub(super) stops_at: Option<Timestamp>,
     /// Not ready since then.
     pub(super) ill_since: Option<Timestamp>,
     pub(super) health_unknown: bool,
@@ -60,7 +62,15 @@ pub(super) struct Vm {
 }
 
 impl Vm {
-    fn power(&self, now: Timestamp) -> Power {
+    /// It does no work any more.
+    pub(super) fn is_over(&self, now: Timestamp) -> bool {
+        matches!(self.power(now), Power::Stopped | Power::Deleting)
+    }
+
+    pub(super) fn power(&self, now: Timestamp) -> Power {
+        if self.stops_at.is_some_and(|stops| now >= stops) {
+            return Power::Stopped;
+        }
         let boots = self.runs_at.is_none_or(|runs| now < runs);
         self.power.unwrap_or(if boots { Power::Pending } else { Power::Running })
     }
@@ -75,6 +85,8 @@ pub(super) struct Scene {
     pub(super) vms: BTreeMap<String, Vm>,
     pub(super) mode: Mode,
     pub(super) boot: SignedDuration,
+    /// Machines that are made stop by themselves so long after they began to run.
+    pub(super) dies_after: Option<SignedDuration>,
     /// How long the provider does not show what it has made.
     pub(super) lag: SignedDuration,
     /// Answers that were not taken in yet.
@@ -104,6 +116,8 @@ impl Scene {
             surge: 1,
             min_healthy: 2,
             min_ready: SignedDuration::ZERO,
+            // Most scenes are about something else; those about trials set it.
+            trial: SignedDuration::ZERO,
             registration_timeout: MINUTE * 5,
             unhealthy_after: MINUTE * 3,
             max_unhealthy: 1,
@@ -112,6 +126,7 @@ impl Scene {
             budgets: Vec::new(),
             freeze_until: None,
             rotate_before: None,
+            fleet: None,
             template: "t1".to_owned(),
         };
         Self {
@@ -122,6 +137,7 @@ impl Scene {
             vms: BTreeMap::new(),
             mode: Mode::Works,
             boot: MINUTE,
+            dies_after: None,
             lag: SignedDuration::ZERO,
             answers: BTreeMap::new(),
             done: Vec::new(),
@@ -157,6 +173,7 @@ impl Scene {
             runs_at: Some(created_at),
             shows_at: created_at,
             power: None,
+            stops_at: None,
             ill_since: None,
             health_unknown: false,
             interruption: None,
@@ -212,6 +229,11 @@ impl Scene {
         self.answers.clear();
         self.decisions += 1;
         decision
+    }
+
+    /// What would be on record after one more decision.
+    pub(super) fn settle_copy(&self) -> State {
+        self.ask().next
     }
 
     /// Decides until nothing changes any more, and lets every effect come true.
@@ -276,6 +298,7 @@ impl Scene {
                     runs_at: Some(runs_at).filter(|_| self.mode != Mode::NeverBoots),
                     shows_at: self.now + self.lag,
                     power: None,
+                    stops_at: self.dies_after.map(|after| runs_at + after),
                     ill_since: Some(runs_at).filter(|_| self.mode == Mode::NeverReady),
                     health_unknown: false,
                     interruption: None,
@@ -306,7 +329,10 @@ impl Scene {
 
     /// When the provider shows something new by itself.
     pub(super) fn next_change(&self) -> Option<Timestamp> {
-        let changes = self.vms.values().flat_map(|vm| vm.runs_at.into_iter().chain([vm.shows_at]));
+        let changes = self
+            .vms
+            .values()
+            .flat_map(|vm| vm.runs_at.into_iter().chain(vm.stops_at).chain([vm.shows_at]));
         changes.filter(|at| *at > self.now).min()
     }
 

@@ -53,13 +53,36 @@ impl Window {
     }
 }
 
+/// So many edges of windows are looked at for a time at which all of them let something begin.
+const MAX_EDGES: usize = 64;
+
+/// Why nothing may begin now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Closed {
+    /// When it opens; none, if it does not as far as is foreseen.
+    pub(super) until: Option<Timestamp>,
+    /// When to ask again; none, if no time will do.
+    pub(super) again: Option<Timestamp>,
+}
+
 /// Whether something may begin now: inside of any of `allow` (if there are any) and outside of all
-/// of `deny`. If not, the earliest time to ask again; none, if no time will do.
-pub(super) fn admits(
-    allow: &[Window],
-    deny: &[Window],
-    now: Timestamp,
-) -> Result<(), Option<Timestamp>> {
+/// of `deny`.
+pub(super) fn admits(allow: &[Window], deny: &[Window], now: Timestamp) -> Result<(), Closed> {
+    let Err(again) = is_open(allow, deny, now) else { return Ok(()) };
+    let mut edge = again;
+    for _ in 0..MAX_EDGES {
+        // Windows that exclude each other never let anything begin.
+        match edge.map(|at| is_open(allow, deny, at)) {
+            Some(Ok(())) => return Err(Closed { until: edge, again }),
+            Some(Err(next)) => edge = next,
+            None => break,
+        }
+    }
+    Err(Closed { until: None, again })
+}
+
+/// Whether something may begin then. If not, the next time at which that may be another.
+fn is_open(allow: &[Window], deny: &[Window], now: Timestamp) -> Result<(), Option<Timestamp>> {
     let mut wait: Option<Timestamp> = None;
     for window in deny {
         if let Edge::Open { until } = window.at(now) {

@@ -16,21 +16,22 @@ use crate::moment::{earlier, later};
 /// next attempt waits.
 pub(super) fn refused(roster: &mut Roster<'_>, seen: &Observed, turn: &Turn) {
     let mut reserved = std::mem::take(&mut roster.group.reserved);
-    let mut failed = false;
+    let mut failed = None;
     reserved.retain(|reservation| {
         let answered =
             seen.machines.get(reservation.name.as_str()).and_then(|one| one.answered.as_ref());
-        let refused = match answered.filter(|_| roster.find(&reservation.name).is_none()) {
-            Some(Answer::Refused { .. }) => true,
-            Some(Answer::Failed { .. }) => false,
+        let answered = answered.filter(|_| roster.find(&reservation.name).is_none());
+        let (message, refused) = match answered {
+            Some(Answer::Refused { message }) => (message, true),
+            Some(Answer::Failed { message }) => (message, false),
             Some(Answer::Created { .. } | Answer::Deleted) | None => return true,
         };
-        failed = true;
+        failed = Some(message.clone());
         !refused
     });
     roster.group.reserved = reserved;
-    if failed {
-        roster.failed(turn.now);
+    if failed.is_some() {
+        roster.failed(failed, turn.now);
     }
 }
 
@@ -133,8 +134,14 @@ fn follow(roster: &mut Roster<'_>, index: usize, turn: &mut Turn) {
             return lose(roster, index, turn);
         }
         _ if other.intent.deleting || other.is_dead() => return lose(roster, index, turn),
+        _ if is_outdated(other, &roster.intent.template) || is_to_go(roster, replacement) => {
+            let cause = if other.intent.drain.is_some() { Cause::Manual } else { Cause::Drifted };
+            roster.dismiss(replacement, cause, turn);
+            return replace_again(roster, index, turn);
+        }
         _ if is_sick(other, roster.intent.unhealthy_after, turn) => {
-            roster.failed(turn.now);
+            let error = format!("{} was not ready any more", other.name());
+            roster.failed(Some(error), turn.now);
             roster.dismiss(replacement, Cause::Unhealthy, turn);
             return lose(roster, index, turn);
         }
@@ -147,7 +154,7 @@ fn follow(roster: &mut Roster<'_>, index: usize, turn: &mut Turn) {
     }
     // It is ready from the next whole second on, as far as is remembered; nobody waits for that who
     // has nothing to wait for.
-    let min_ready = roster.intent.min_ready;
+    let min_ready = roster.replacement_ready_for(replacement);
     match since.map(|since| later(since, min_ready)) {
         Some(until) if until <= turn.now || min_ready.is_zero() => drain(roster, index, turn),
         Some(until) => turn.wake_at(until),
@@ -158,6 +165,18 @@ fn follow(roster: &mut Roster<'_>, index: usize, turn: &mut Turn) {
         let (machine, replacement) = (member.name().to_owned(), Some(replacement.to_owned()));
         turn.because(Reason::WaitsForReplacement { machine, replacement });
     }
+}
+
+/// Made from a template that the group does not have any more, and of no use to anybody yet.
+fn is_outdated(replacement: &Member<'_>, template: &str) -> bool {
+    replacement.state.served_at.is_none() && *replacement.intent.template != *template
+}
+
+/// Somebody asked to have the replacement drained. The machine that it is for still works, so another
+/// one can come instead.
+fn is_to_go(roster: &Roster<'_>, replacement: usize) -> bool {
+    let asked = roster.members[replacement].intent.drain.is_some();
+    asked && roster.can_spare(replacement).is_ok()
 }
 
 /// Ill for as long as it takes to be replaced for it.
@@ -173,12 +192,19 @@ fn is_sick(member: &Member<'_>, after: SignedDuration, turn: &mut Turn) -> bool 
 
 /// Its replacement did not come to be. It stays as it is until there is another.
 fn lose(roster: &mut Roster<'_>, index: usize, turn: &mut Turn) {
+    replace_again(roster, index, turn);
+    if let Some(rotation) = &mut roster.members[index].state.rotation {
+        rotation.attempts = rotation.attempts.saturating_add(1);
+    }
+}
+
+/// It needs another replacement.
+fn replace_again(roster: &mut Roster<'_>, index: usize, turn: &mut Turn) {
     release(roster, index);
     roster.change(index, |member| {
         if let Some(rotation) = &mut member.state.rotation {
             rotation.replacement = None;
             rotation.phase = RotationPhase::Reserved;
-            rotation.attempts = rotation.attempts.saturating_add(1);
         }
     });
     turn.again();
@@ -225,7 +251,12 @@ pub(super) fn creations(roster: &Roster<'_>, turn: &mut Turn) {
     // Fewer may be allowed by now than were when the names were reserved.
     let most = roster.most_growing();
     let over = usize::try_from(roster.ledger.total().saturating_sub(most)).unwrap_or(usize::MAX);
-    let room = roster.group.reserved.len().saturating_sub(over);
+    let mut room = roster.group.reserved.len().saturating_sub(over);
+    if roster.tries_one() {
+        // The template may be another one than when the names were reserved.
+        let busy = roster.ledger.starting > 0 || roster.on_trial(turn).is_some();
+        room = room.min(usize::from(!busy));
+    }
     for reservation in roster.group.reserved.iter().take(roster.recorded.min(room)) {
         turn.act(Effect::Create { name: reservation.name.clone() });
     }

@@ -17,7 +17,7 @@ pub(super) fn bury(roster: &mut Roster<'_>, turn: &mut Turn) {
         let failed = member.was == Phase::Failed && member.state.phase == Phase::Failed;
         let dead = member.is_dead() && member.state.phase != Phase::Failed;
         if dead {
-            turn.because(Reason::Gone { machine: member.name().to_owned() });
+            roster.note_death(index, turn);
         }
         if failed || dead {
             roster.dismiss(index, Cause::Unhealthy, turn);

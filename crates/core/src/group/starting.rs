@@ -2,9 +2,10 @@
 
 use super::budgeting;
 use super::intent::ForcedPolicy;
+use super::member::Member;
 use super::reason::Reason;
 use super::roster::Roster;
-use super::state::{Cause, Coming, RotationPhase};
+use super::state::{Cause, Coming, Phase, RotationPhase};
 use super::turn::Turn;
 use super::wish::forced_at;
 
@@ -16,23 +17,38 @@ pub(super) fn forced(roster: &mut Roster<'_>, turn: &mut Turn) {
         if !is_candidate(roster, index, Cause::Forced) {
             continue;
         }
-        match makes_room(roster, most, turn) {
+        let resumes = roster.members[index].state.rotation.is_some();
+        let admitted =
+            if resumes { Ok(()) } else { budgeting::fleet_admits(roster, Cause::Forced) };
+        match admitted.and_then(|()| makes_room(roster, most, turn)) {
             Ok(()) => roster.replace(index, Cause::Forced, turn),
-            Err(_) if goes_without(roster) => roster.dismiss(index, Cause::Forced, turn),
+            Err(Reason::NoRoom { .. }) if goes_without(roster) => {
+                roster.dismiss(index, Cause::Forced, turn);
+            }
             Err(reason) => return blocked(roster, index, Cause::Forced, reason, turn),
         }
     }
 }
 
-/// Whether a forced expiry does without a replacement that cannot be had now. So many at a time.
-const fn goes_without(roster: &Roster<'_>) -> bool {
+/// Whether a forced expiry does without a replacement that there is no room for. So many at a time,
+/// and none while machines cannot be made: room that a failing provider takes up is no lack of room.
+fn goes_without(roster: &Roster<'_>) -> bool {
     match roster.intent.expiry.policy {
         ForcedPolicy::ReplaceFirst => false,
         ForcedPolicy::DrainAnyway | ForcedPolicy::TerminateAnyway => {
             let most = roster.intent.expiry.forced_surge;
-            roster.ledger.forced < most || roster.ledger.forced == 0
+            (roster.ledger.forced < most || roster.ledger.forced == 0) && !makes_none(roster)
         }
     }
+}
+
+/// Machines cannot be made, do not live, or nobody knows: nothing says that another would come.
+fn makes_none(roster: &Roster<'_>) -> bool {
+    let troubled = |member: &Member<'_>| {
+        let refused = member.state.phase == Phase::Provisioning && member.state.attempts > 0;
+        refused || member.seen.provider.is_unknown()
+    };
+    roster.group.failures > 0 || roster.members.iter().any(troubled)
 }
 
 /// Those that their provider takes away, as far as there is room; they are drained in time anyway.
@@ -94,7 +110,12 @@ pub(super) fn asked(roster: &mut Roster<'_>, turn: &mut Turn) {
         if !is_candidate(roster, index, Cause::Manual) {
             continue;
         }
-        match admits(roster, index, Cause::Manual, turn) {
+        let resumes = roster.members[index].state.rotation.is_some();
+        let admitted = match roster.dying_young(turn).filter(|_| !resumes) {
+            Some(reason) => Err(reason),
+            None => admits(roster, index, Cause::Manual, turn),
+        };
+        match admitted {
             Ok(()) if part == 0 => return turn.again(),
             Ok(()) => {
                 part -= 1;
@@ -108,7 +129,7 @@ pub(super) fn asked(roster: &mut Roster<'_>, turn: &mut Turn) {
 /// Those that may be replaced when it suits: drift, then age, one at a time, the oldest first, in a
 /// group that is whole and well. Whether another one that grows old would change nothing.
 pub(super) fn opportune(roster: &mut Roster<'_>, turn: &mut Turn) -> bool {
-    let hindrance = hindrance(roster);
+    let hindrance = roster.dying_young(turn).or_else(|| hindrance(roster));
     let mut waits = false;
     for cause in [Cause::Drifted, Cause::Expired] {
         if !roster.causes.has(cause) {
@@ -215,16 +236,21 @@ fn makes_room(roster: &Roster<'_>, most: u32, turn: &mut Turn) -> Result<(), Rea
 
 /// Says who would be next, and why not now.
 fn blocked(roster: &mut Roster<'_>, index: usize, cause: Cause, reason: Reason, turn: &mut Turn) {
-    let machine = roster.members[index].intent;
-    let forced = forced_at(machine, roster.intent).filter(|at| *at >= turn.now);
-    let at = match &reason {
-        Reason::Budget { until, .. } | Reason::WindowClosed { until, .. } => until.or(forced),
-        Reason::CreateFailing { until, .. } => Some(*until),
-        _ => forced,
-    };
     turn.because(reason.clone());
-    if roster.group.coming.is_none() {
-        let machine = machine.name.to_string();
-        roster.group.coming = Some(Coming { machine, cause, at, why: reason });
+    if roster.group.coming.is_some() {
+        return;
     }
+    let machine = roster.members[index].intent;
+    let name = machine.name.to_string();
+    let forced = forced_at(machine, roster.intent).filter(|at| *at >= turn.now);
+    let coming = match (reason.clears_at(), forced) {
+        (Some(at), _) => Coming { machine: name, cause, at: Some(at), why: reason },
+        // Nothing else ends it, and that is not waited for.
+        (None, Some(at)) if !reason.is_progress() => {
+            let why = Reason::ForcedAt { machine: name.clone(), at };
+            Coming { machine: name, cause: Cause::Forced, at: Some(at), why }
+        }
+        (None, _) => Coming { machine: name, cause, at: None, why: reason },
+    };
+    roster.group.coming = Some(coming);
 }

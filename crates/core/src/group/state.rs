@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::by_name::ByName;
 use super::reason::Reason;
@@ -21,13 +21,32 @@ pub struct Group {
     pub serial: u64,
     /// Machines that are to be created, or are being created and were not seen yet.
     pub reserved: Vec<Reservation>,
-    /// Failures in a row to make a machine; none is tried before `retry_at`.
+    /// The template that everything from here to `retry_at` is about. Another one begins anew.
+    pub template: Option<String>,
+    /// A machine of this template has been ready for the time of a trial.
+    pub proven: bool,
+    /// Machines of this template that ended by themselves soon after they had become ready.
+    pub young_deaths: Option<YoungDeaths>,
+    /// Failures in a row to make a machine that lives; none is tried before `retry_at`.
     pub failures: u32,
+    /// What the provider said when it last failed to make one.
+    pub error: Option<String>,
     pub retry_at: Option<Timestamp>,
     /// Starts of rotations that budgets per span still count, oldest first.
     pub started: Vec<Started>,
     /// The rotation that comes next by itself, as far as can be said: a forecast.
     pub coming: Option<Coming>,
+}
+
+/// Machines that ended by themselves before they had been ready for long enough.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct YoungDeaths {
+    pub count: u32,
+    /// The last one, and when it was found to have ended.
+    pub machine: String,
+    pub at: Timestamp,
+    /// How long that one had been ready, in whole seconds.
+    pub ready_for: SignedDuration,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

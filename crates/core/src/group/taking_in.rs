@@ -12,6 +12,7 @@ use super::state::Phase;
 use super::turn::Turn;
 use crate::known::Known;
 use crate::moment::{down, later, up};
+use crate::term::words;
 
 /// What becomes known of a machine for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +58,18 @@ pub(super) fn take_in(
         return News::Failed;
     }
     News::None
+}
+
+/// Why a machine failed: the provider's own words, if it has said anything.
+pub(super) fn failure(member: &Member<'_>, limits: Limits) -> String {
+    let name = member.name();
+    match &member.state.error {
+        Some(error) => error.clone(),
+        None if member.is_dead() => format!("{name} stopped before it was ready"),
+        None => {
+            format!("{name} was not ready within {}", words(limits.registration_timeout))
+        }
+    }
 }
 
 /// Takes in the answer to the last order; whether it was refused for good.

@@ -267,10 +267,16 @@ fn finish(
         known = known.max(reach.known);
     }
     if plan.measure.covers(at, turn.now) {
-        turn.because(Reason::LadderDone);
+        // Where nobody is warned, nobody was given any time.
+        if plan.warnings > 0 {
+            turn.because(Reason::LadderDone);
+        }
         return true;
     }
-    let why = Reason::IntervalRuns { until: at };
+    let why = match plan.warnings {
+        0 => Reason::NotIdleYet { due: at },
+        _ => Reason::IntervalRuns { until: at },
+    };
     turn.because(why.clone());
     turn.comes(plan.action, Some(at.max(turn.now)), why);
     let late = later(turn.now, plan.tick.max(ONE_SECOND));

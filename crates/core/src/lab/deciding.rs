@@ -1,6 +1,6 @@
 //! The decision of the family: its parts, one after the other.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::decision::{Decision, Wake};
 use crate::notice::{Notice, NoticeId, Outbox};
@@ -9,40 +9,43 @@ use super::effect::Effect;
 use super::inactivity::{self, Verdict};
 use super::intent::Intent;
 use super::observed::Observed;
-use super::power::{self, Change};
+use super::power;
 use super::reason::Reason;
-use super::state::{NoticeKind, State, StopReason};
+use super::state::{EndReason, Ended, NoticeKind, Power, State, StopReason};
 use super::turn::Turn;
-use super::{expiration, keep, leaving, submission, termination};
-use crate::moment::later;
+use super::{ending, expiration, keep, leaving, shadow, submission, termination};
 
 pub type LabDecision = Decision<State, Effect, Reason>;
-
-/// An instance that is only observed is looked at no more often than this when something is due.
-const OBSERVED_EVERY: SignedDuration = SignedDuration::from_secs(10);
 
 /// What becomes of an instance now.
 ///
 /// `state` is what is on record: what cannot be taken back follows from it alone.
 pub fn decide(state: State, seen: &Observed<'_>, intent: &Intent, now: Timestamp) -> LabDecision {
     let mut turn = Turn::new(seen, intent, now);
-    let stored = Stored::of(&state, turn.now);
+    let stored = Stored::of(&state, &turn);
     let mut next = state;
+    ending::note_claims(&mut next, &turn);
+    ending::reopen(&mut next, &mut turn);
+    turn.running = intent.running && next.ended.is_none();
+    power::check_clock(&next, &mut turn);
     next.outbox.settle(seen.outcomes);
     power::note(&mut next.activity, &turn);
-    let change = power::follow(&mut next, &mut turn);
+    power::follow(&mut next, &mut turn);
     keep::take(&mut next.keep, &mut turn);
     if intent.deleting {
         leaving::decide(&mut next, stored.may_go, &mut turn);
     } else if intent.paused {
         pause(&mut next, &mut turn);
     } else if intent.observe {
-        next = observe(next, &stored, change, &mut turn);
+        turn.because(Reason::ObserveOnly);
+        shadow::walk(&mut next, stored.power, &mut turn);
     } else {
-        act(&mut next, &stored, change, &mut turn);
+        act(&mut next, &stored, &mut turn);
     }
     if !intent.observe || intent.deleting {
+        next.shadow = None;
         tell(&mut next, &stored, &mut turn);
+        ending::hold_claims(&next, &stored.owing, &mut turn);
     }
     next.coming = turn.coming;
     Decision { next, effects: turn.effects, wake: turn.wake, why: turn.why }
@@ -51,23 +54,31 @@ pub fn decide(state: State, seen: &Observed<'_>, intent: &Intent, now: Timestamp
 /// What the stored state says about things that cannot be taken back.
 #[derive(Debug)]
 struct Stored {
+    power: Power,
     stop_reason: Option<StopReason>,
     /// The end of an interval, or of none, that was written down and is over.
     ladder_over: bool,
     expiration_over: bool,
     may_go: bool,
+    ended: Option<Ended>,
+    /// Which of the claims that were seen owe something.
+    owing: Vec<bool>,
     /// Only where something waits to be told: usually nothing does.
     outbox: Option<Outbox<NoticeKind>>,
 }
 
 impl Stored {
-    fn of(state: &State, now: Timestamp) -> Self {
-        let over = |deadline: Option<Timestamp>| deadline.is_some_and(|deadline| deadline <= now);
+    fn of(state: &State, turn: &Turn<'_>) -> Self {
+        let over =
+            |deadline: Option<Timestamp>| deadline.is_some_and(|deadline| deadline <= turn.now);
         Self {
+            power: state.power,
             stop_reason: state.power.stop_reason,
             ladder_over: over(state.ladder.deadline),
             expiration_over: over(state.expiration.deadline),
-            may_go: leaving::may_go(state),
+            may_go: leaving::may_go(state, turn.intent),
+            ended: state.ended,
+            owing: ending::owing(state, turn),
             outbox: state.outbox.waits().then(|| state.outbox.clone()),
         }
     }
@@ -86,40 +97,41 @@ fn pause(state: &mut State, turn: &mut Turn<'_>) {
     say_goodbye(state, None, turn);
 }
 
-/// Everything is decided, to be shown, and nothing is done.
-fn observe(state: State, stored: &Stored, change: Change, turn: &mut Turn<'_>) -> State {
-    turn.because(Reason::ObserveOnly);
-    let mut would = state.clone();
-    act(&mut would, stored, change, turn);
-    turn.effects.clear();
-    if let Wake::At(at) = turn.wake {
-        turn.wake = Wake::At(at.max(later(turn.now, OBSERVED_EVERY)));
-    }
-    state
-}
-
 /// What each part asks for, and then the one thing that comes of it.
-fn act(state: &mut State, stored: &Stored, change: Change, turn: &mut Turn<'_>) {
+fn act(state: &mut State, stored: &Stored, turn: &mut Turn<'_>) {
     state.outbox.expire(turn.intent.on_undeliverable, turn.now);
-    let ends = termination::decide(&mut state.termination, &state.power, turn);
-    let ended = change == Change::Stopped;
-    submission::decide(state, ended, turn);
+    ending::keep_off(state, stored.ended, turn);
+    let ends = termination::decide(state, turn);
+    submission::decide(state, turn);
     let verdict = inactivity::decide(state, turn);
-    let expires = expiration::decide(state, turn);
+    let expiration = expiration::decide(state, turn);
+    let expires = expiration == expiration::Verdict::Delete;
 
-    let reason = match verdict {
-        _ if ends => Some(StopReason::Terminated),
-        Verdict::Stop => Some(StopReason::Inactivity),
-        Verdict::Stays | Verdict::Delete => None,
+    let end = match (verdict, expiration) {
+        _ if ends => Some(EndReason::Terminated),
+        (_, expiration::Verdict::Owes) => Some(EndReason::Expired),
+        (Verdict::Owes, _) => Some(EndReason::Unused),
+        (Verdict::Stays | Verdict::Stop | Verdict::Delete, _) => None,
     };
-    if stop(state, reason, turn) && stored.stop_reason == reason {
-        turn.effects.extend(reason.map(Effect::Stop));
+    let reason = match verdict {
+        _ if end.is_some() => end.map(EndReason::stops),
+        Verdict::Stop => Some(StopReason::Inactivity),
+        Verdict::Stays | Verdict::Delete | Verdict::Owes => None,
+    };
+    let stops = stop(state, reason, turn);
+    match end {
+        // The next decision finds it on record, and keeps it off.
+        Some(end) => ending::record(state, end, turn),
+        None if stops && stored.stop_reason == reason => {
+            turn.effects.extend(reason.map(Effect::Stop));
+        }
+        None => {}
     }
 
     let farewell = match verdict {
         _ if expires => Some((NoticeKind::Expired, turn.intent.expiration.notify)),
         Verdict::Delete => Some((NoticeKind::Deleted, turn.intent.inactivity.notify)),
-        Verdict::Stays | Verdict::Stop => None,
+        Verdict::Stays | Verdict::Stop | Verdict::Owes => None,
     };
     let told = farewell.filter(|(_, notify)| *notify).map(|(kind, _)| kind);
     say_goodbye(state, told, turn);
@@ -131,7 +143,7 @@ fn act(state: &mut State, stored: &Stored, change: Change, turn: &mut Turn<'_>) 
 
 /// Writes down why it is about to be stopped, or that it is not. Whether it is.
 fn stop(state: &mut State, reason: Option<StopReason>, turn: &mut Turn<'_>) -> bool {
-    if !turn.intent.running {
+    if !turn.running {
         return false;
     }
     if state.power.stop_reason != reason {

@@ -9,22 +9,31 @@ use crate::notice::Outbox;
 use crate::term::Term;
 
 use super::announcing::{self, Measure, Plan};
+use super::ending::owes;
 use super::reason::Reason;
 use super::state::{Action, Expiration, Ladder, NoticeKind, Stage, State};
 use super::turn::Turn;
 use crate::moment::{later, up};
 
 /// Whether the instance is to be deleted now.
-pub(super) fn decide(state: &mut State, turn: &mut Turn<'_>) -> bool {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Stays,
+    Delete,
+    /// It would be deleted, and its data has to be handed in first.
+    Owes,
+}
+
+pub(super) fn decide(state: &mut State, turn: &mut Turn<'_>) -> Verdict {
     let policy = &turn.intent.expiration;
     let kept = state.keep.holds(turn.now).is_some();
     let Term::Span(span) = policy.delete_after else {
         reset(&mut state.expiration, &mut state.outbox, turn.now);
-        return false;
+        return Verdict::Stays;
     };
     if !policy.enabled || kept {
         reset(&mut state.expiration, &mut state.outbox, turn.now);
-        return false;
+        return Verdict::Stays;
     }
     let expires_at = up(later(turn.intent.created_at, span));
     if state.expiration.expires_at.is_some_and(|warned_of| warned_of < expires_at) {
@@ -35,20 +44,20 @@ pub(super) fn decide(state: &mut State, turn: &mut Turn<'_>) -> bool {
         let next = if policy.notify { Action::Warn } else { Action::Delete };
         turn.comes(next, Some(due), Reason::Expired { at: expires_at });
         turn.wake_at(due);
-        return false;
+        return Verdict::Stays;
     }
     turn.because(Reason::Expired { at: expires_at });
     state.expiration.expires_at.get_or_insert(expires_at);
     if !climb(&mut state.expiration, &mut state.outbox, due, turn) {
-        return false;
+        return Verdict::Stays;
     }
-    if state.submissions.pending() {
+    if owes(state, turn.intent) {
         turn.because(Reason::SubmissionPending);
         turn.comes(Action::Delete, None, Reason::SubmissionPending);
-        return false;
+        return Verdict::Owes;
     }
     turn.comes(Action::Delete, Some(turn.now), Reason::Expired { at: expires_at });
-    true
+    Verdict::Delete
 }
 
 /// What was announced does not hold any more.

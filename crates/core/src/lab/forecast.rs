@@ -89,6 +89,8 @@ impl<'a> Future<'a> {
             pods: self.pods,
             pods_since: self.seen.pods_since,
             check: self.check,
+            claims: self.seen.claims,
+            namespace_leaves: self.seen.namespace_leaves,
             jobs: &self.jobs,
         };
         let decision = decide(self.state.clone(), &observed, &self.intent, self.now);
@@ -177,7 +179,7 @@ impl<'a> Future<'a> {
                 self.job(&environment, Known::Absent);
                 None
             }
-            Effect::Release => None,
+            Effect::HoldClaim { .. } | Effect::FreeClaim { .. } | Effect::Release => None,
         }
     }
 

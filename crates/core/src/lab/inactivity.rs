@@ -11,6 +11,7 @@ use crate::coverage;
 use crate::term::Term;
 
 use super::announcing::{self, Measure, Plan};
+use super::ending::owes;
 use super::intent::Inactivity;
 use super::reason::Reason;
 use super::state::{Action, Ladder, NoticeKind, Stage, State};
@@ -23,6 +24,8 @@ pub(super) enum Verdict {
     Stays,
     Stop,
     Delete,
+    /// It would be deleted, and its data has to be handed in first.
+    Owes,
 }
 
 /// The ladder that the instance is on.
@@ -39,7 +42,7 @@ pub(super) fn decide(state: &mut State, turn: &mut Turn<'_>) -> Verdict {
         turn.wake_at(until);
         return Verdict::Stays;
     }
-    if turn.intent.running { running(state, turn) } else { stopped(state, turn) }
+    if turn.running { running(state, turn) } else { stopped(state, turn) }
 }
 
 /// Goes back to where nobody was warned.
@@ -59,7 +62,9 @@ fn warnings(policy: &Inactivity) -> u32 {
 
 fn running(state: &mut State, turn: &mut Turn<'_>) -> Verdict {
     let policy = &turn.intent.inactivity;
-    let action = if turn.intent.persistent { Action::Stop } else { Action::Delete };
+    // What a claim was made for keeps its data, whatever the template says by now.
+    let persistent = turn.intent.persistent || !state.claims.is_empty();
+    let action = if persistent { Action::Stop } else { Action::Delete };
     let Term::Span(term) = policy.stop_after else {
         reset(state, turn.now);
         turn.because(Reason::Never);
@@ -97,11 +102,11 @@ fn running(state: &mut State, turn: &mut Turn<'_>) -> Verdict {
     if !announcing::climb(&mut state.ladder, &mut state.outbox, &plan, turn) {
         return Verdict::Stays;
     }
-    if turn.intent.persistent {
-        turn.comes(Action::Stop, Some(turn.now), Reason::LadderDone);
+    if persistent {
+        turn.comes(Action::Stop, Some(turn.now), done(policy, Reason::Idle { since }));
         return Verdict::Stop;
     }
-    deletion(state, turn)
+    deletion(state, done(policy, Reason::Idle { since }), turn)
 }
 
 fn idle_plan<'a>(turn: &Turn<'a>, due: Timestamp, action: Action) -> Plan<'a> {
@@ -184,20 +189,25 @@ fn stopped(state: &mut State, turn: &mut Turn<'_>) -> Verdict {
         action: Action::Delete,
     };
     if announcing::climb(&mut state.ladder, &mut state.outbox, &plan, turn) {
-        deletion(state, turn)
+        deletion(state, done(policy, Reason::StoppedLongAgo { since }), turn)
     } else {
         Verdict::Stays
     }
 }
 
+/// Why a ladder is at its end: the time that was given is over, or, where nobody is warned, the term.
+fn done(policy: &Inactivity, term: Reason) -> Reason {
+    if warnings(policy) == 0 { term } else { Reason::LadderDone }
+}
+
 /// Nothing is deleted that still has to be handed in.
-fn deletion(state: &State, turn: &mut Turn<'_>) -> Verdict {
-    if state.submissions.pending() {
+fn deletion(state: &State, why: Reason, turn: &mut Turn<'_>) -> Verdict {
+    if owes(state, turn.intent) {
         turn.because(Reason::SubmissionPending);
         turn.comes(Action::Delete, None, Reason::SubmissionPending);
-        return Verdict::Stays;
+        return Verdict::Owes;
     }
-    turn.comes(Action::Delete, Some(turn.now), Reason::LadderDone);
+    turn.comes(Action::Delete, Some(turn.now), why);
     Verdict::Delete
 }
 

@@ -18,6 +18,8 @@ pub struct Intent {
     pub paused: bool,
     /// Everything is decided and nothing is done.
     pub observe: bool,
+    /// The end that somebody who may do so takes back, by its time.
+    pub reopen: Option<Timestamp>,
     /// What the owner asked for; how much of it is given is in the state.
     pub keep_until: Option<Timestamp>,
     /// Any environment keeps its data: then the instance is stopped rather than deleted.
@@ -66,15 +68,25 @@ pub struct Termination {
 /// When the instance's status is looked at; how is the business of whoever looks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatusCheck {
+    pub target: CheckTarget,
     pub interval: SignedDuration,
     /// So many misses in a row end it; at least two.
     pub confirmations: u32,
 }
 
+/// Whose status it is that is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckTarget {
+    /// Somebody else's, who can be asked whether it runs or not.
+    Endpoint,
+    /// Its own: there is nothing to see while it does not run.
+    Itself,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submission {
     pub enabled: bool,
-    /// The environments whose volumes are handed in, in the template's order, with whether they can be.
+    /// What is handed in, if anything ever is.
     pub wanted: Option<Wanted>,
     /// The newest request, retry and waiver, as the owner's commands wrote them.
     pub requested: Option<Timestamp>,
@@ -84,7 +96,10 @@ pub struct Submission {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
+    /// At every end, and not only when somebody asks.
     pub on_termination: bool,
+    /// The environments of the template, in its order. Whether one has a claim counts for more than
+    /// what is said of it here.
     pub environments: Vec<Eligible>,
 }
 

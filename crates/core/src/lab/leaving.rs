@@ -9,6 +9,8 @@ use jiff::SignedDuration;
 use crate::notice::{Delivery, Notice};
 
 use super::effect::Effect;
+use super::ending::owes;
+use super::intent::Intent;
 use super::reason::Reason;
 use super::state::{NoticeKind, State};
 use super::submission;
@@ -42,7 +44,7 @@ pub(super) fn is_told(notice: &Notice<NoticeKind>) -> bool {
 /// Whether nothing is in the way of letting it go. `recorded` says the same of what is on record.
 pub(super) fn decide(state: &mut State, recorded: bool, turn: &mut Turn<'_>) {
     turn.because(Reason::Deleting);
-    submission::decide(state, false, turn);
+    submission::decide(state, turn);
     state.outbox.expire(turn.intent.on_undeliverable, turn.now);
     let now = turn.now;
     state.outbox.forget(|notice| {
@@ -51,14 +53,14 @@ pub(super) fn decide(state: &mut State, recorded: bool, turn: &mut Turn<'_>) {
         !is_told(notice)
             || (notice.kind.is_farewell() && (tired || later(notice.recorded_at, PATIENCE) <= now))
     });
-    if state.submissions.pending() {
+    if owes(state, turn.intent) {
         turn.because(Reason::SubmissionPending);
     }
     for notice in waiting_farewells(state) {
         turn.why.push(Reason::Undelivered { attempts: notice.attempts });
         turn.wake.by(later(notice.recorded_at, PATIENCE));
     }
-    if !may_go(state) {
+    if !may_go(state, turn.intent) {
         return;
     }
     if recorded {
@@ -69,8 +71,8 @@ pub(super) fn decide(state: &mut State, recorded: bool, turn: &mut Turn<'_>) {
 }
 
 /// Whether this state holds nothing that must happen first.
-pub(super) fn may_go(state: &State) -> bool {
-    !state.submissions.pending() && waiting_farewells(state).next().is_none()
+pub(super) fn may_go(state: &State, intent: &Intent) -> bool {
+    !owes(state, intent) && waiting_farewells(state).next().is_none()
 }
 
 fn waiting_farewells(state: &State) -> impl Iterator<Item = &Notice<NoticeKind>> {

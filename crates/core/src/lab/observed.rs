@@ -25,6 +25,10 @@ pub struct Observed<'a> {
     pub pods_since: Option<Timestamp>,
     /// The newest answer about its status, if it has not been taken in yet.
     pub check: Option<Check>,
+    /// The claims that were made for it and are there.
+    pub claims: &'a [Claim],
+    /// Its namespace is being deleted: no Job can be made there any more.
+    pub namespace_leaves: bool,
     /// The Jobs that hand in volumes, by environment.
     pub jobs: &'a [(String, Known<Job>)],
 }
@@ -56,6 +60,14 @@ pub enum Answer {
     Unclear,
 }
 
+/// The claim of an environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    pub environment: String,
+    /// It cannot be deleted without us.
+    pub held: bool,
+}
+
 /// A Job that hands in one volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
@@ -66,7 +78,18 @@ pub struct Job {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobEnd {
-    Running,
-    Done { at: Timestamp, size: Option<u64>, sha256: Option<String>, receipt: Option<String> },
-    Failed { error: String },
+    /// With what the last attempt said, if one has failed, and when the next is made.
+    Running {
+        error: Option<String>,
+        retry_at: Option<Timestamp>,
+    },
+    Done {
+        at: Timestamp,
+        size: Option<u64>,
+        sha256: Option<String>,
+        receipt: Option<String>,
+    },
+    Failed {
+        error: String,
+    },
 }

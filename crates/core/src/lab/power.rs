@@ -9,7 +9,7 @@ use crate::notice::{NoticeId, Outbox};
 use super::announcing;
 use super::observed::Pods;
 use super::reason::Reason;
-use super::state::{Ladder, NoticeKind, Power, Stage, State, StopReason, Termination};
+use super::state::{Ladder, NoticeKind, Power, Stage, State, StopReason, SubmissionState};
 use super::turn::Turn;
 use crate::moment::{later, up};
 
@@ -23,30 +23,17 @@ impl Stage {
     }
 }
 
-/// What changed with this decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
-    None,
-    Started,
-    Stopped,
-}
-
 /// Notices starts, stops and readiness.
-pub(super) fn follow(state: &mut State, turn: &mut Turn<'_>) -> Change {
+pub(super) fn follow(state: &mut State, turn: &mut Turn<'_>) {
     let off = state.ladder.stage.is_off();
-    let change = if turn.intent.running && (off || state.power.started_at.is_none()) {
+    if turn.running && (off || state.power.started_at.is_none()) {
         started(state, turn);
-        Change::Started
-    } else if !turn.intent.running && !off {
+    } else if !turn.running && !off {
         stopped(state, turn);
-        Change::Stopped
-    } else {
-        Change::None
-    };
-    if turn.intent.running && turn.seen.pods == Pods::AllReady && state.power.ready_at.is_none() {
+    }
+    if turn.running && turn.seen.pods == Pods::AllReady && state.power.ready_at.is_none() {
         state.power.ready_at = Some(turn.now);
     }
-    change
 }
 
 fn started(state: &mut State, turn: &mut Turn<'_>) {
@@ -61,7 +48,10 @@ fn started(state: &mut State, turn: &mut Turn<'_>) {
         stop_reason: None,
     };
     state.ladder = Ladder::default();
-    state.termination = Termination::default();
+    for entry in &mut state.submissions.entries {
+        // What waits is handed in as it will be then.
+        entry.earlier |= entry.state != SubmissionState::Waiting;
+    }
 }
 
 fn stopped(state: &mut State, turn: &Turn<'_>) {
@@ -79,6 +69,28 @@ fn stopped(state: &mut State, turn: &Turn<'_>) {
 fn confirm(outbox: &mut Outbox<NoticeKind>, turn: &Turn<'_>) {
     let id = NoticeId::new(&turn.intent.uid, "stopped", turn.now);
     outbox.record(id, NoticeKind::Stopped, None, None, turn.now);
+}
+
+/// Clocks differ by less than this.
+const CLOCKS_DIFFER: jiff::SignedDuration = jiff::SignedDuration::from_mins(1);
+
+/// Says when what is on record was written by a clock that was ahead. What counts from such a time
+/// counts from when it has come.
+pub(super) fn check_clock(state: &State, turn: &mut Turn<'_>) {
+    let Power { started_at, ready_at, stopped_at, .. } = state.power;
+    let written = [
+        started_at,
+        ready_at,
+        stopped_at,
+        state.activity.last,
+        state.termination.last_check,
+        state.ended.map(|ended| ended.at),
+    ];
+    let newest = written.into_iter().flatten().max();
+    if let Some(at) = newest.filter(|at| *at > later(turn.now, CLOCKS_DIFFER)) {
+        turn.because(Reason::ClockAhead { at });
+        turn.wake_at(at);
+    }
 }
 
 /// Takes in what was seen of its use.

@@ -18,6 +18,10 @@ pub enum Reason {
     ObserveOnly,
     KeptUntil(Timestamp),
     KeepAllowanceUsedUp,
+    /// Its status holds a time that has not come: a clock was ahead when it was written.
+    ClockAhead {
+        at: Timestamp,
+    },
     Never,
     InUse {
         last: Timestamp,
@@ -40,6 +44,12 @@ pub enum Reason {
         until: Timestamp,
     },
     SubmissionPending,
+    /// No Job can be made where it is.
+    NamespaceLeaves,
+    /// Its end has come, and nobody has reopened it.
+    Ended {
+        at: Timestamp,
+    },
     // Something happens, because …
     Idle {
         since: Timestamp,
@@ -62,6 +72,8 @@ pub enum Reason {
         at: Timestamp,
     },
     StatusUnclear,
+    /// It does not answer, and has not had the time to.
+    StartingUp,
     /// Nothing else is coming than the next look.
     StatusCheckDue {
         at: Timestamp,
@@ -85,6 +97,11 @@ impl fmt::Display for Reason {
             Self::KeepAllowanceUsedUp => {
                 write!(f, "its owner asked to keep it, which is possible {ALLOWANCE} times only")
             }
+            Self::ClockAhead { at } => write!(
+                f,
+                "its status says {}, which has not come: a clock was ahead when that was written",
+                Utc(*at)
+            ),
             Self::Never => f.write_str("its Template says never"),
             Self::InUse { last, source: None } => write!(f, "last used at {}", Utc(*last)),
             Self::InUse { last, source: Some(source) } => {
@@ -108,6 +125,13 @@ impl fmt::Display for Reason {
                 write!(f, "its owner was warned, and has time until {}", Utc(*until))
             }
             Self::SubmissionPending => f.write_str("its data is not handed in yet"),
+            Self::NamespaceLeaves => f.write_str(
+                "its namespace is being deleted, where nothing can be handed in any more: \
+                 somebody who may `hold` has to waive its data",
+            ),
+            Self::Ended { at } => {
+                write!(f, "it ended at {}, and is started again only if it is reopened", Utc(*at))
+            }
             Self::Idle { since } => write!(f, "not used since {}", Utc(*since)),
             Self::WarningDue { alert, of } => write!(f, "warning {alert} of {of} is due"),
             Self::LadderDone => f.write_str("the time that it was given is over"),
@@ -122,6 +146,7 @@ impl fmt::Display for Reason {
             Self::StatusUnclear => {
                 f.write_str("its status check had no clear answer, from which nothing follows")
             }
+            Self::StartingUp => f.write_str("it does not answer yet, and may still be starting up"),
             Self::StatusCheckDue { at } => write!(f, "its status is checked at {}", Utc(*at)),
             Self::Deleting => f.write_str("it is being deleted"),
             Self::Restarted => f.write_str("it was started again"),

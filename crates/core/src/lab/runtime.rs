@@ -26,7 +26,7 @@ pub struct Wanted<'a> {
     /// It runs, and nobody deleted it.
     pub running: bool,
     pub environments: &'a [Environment],
-    /// Whether the cluster knows Ingresses.
+    /// Whether there are to be Ingresses, and the cluster knows them.
     pub ingress: bool,
 }
 
@@ -206,6 +206,10 @@ fn run(
     if offered && parts.ingress.is_absent() && !parts.service.is_unknown() {
         steps.push(Step::EnsureIngress(name.clone()));
     }
+    // One that is not wanted any more may lead past whoever guards the way.
+    if !offered && parts.ingress == THERE {
+        steps.push(Step::DeleteIngress(name.clone()));
+    }
     (phase, message)
 }
 
@@ -249,8 +253,9 @@ fn back_off(restarts: u32) -> SignedDuration {
 }
 
 /// Takes everything away but the claim.
+const THERE: Known<Child> = Known::Is(Child { deleting: false });
+
 fn take_down(name: &str, parts: &Parts, steps: &mut Vec<Step>) -> Phase {
-    const THERE: Known<Child> = Known::Is(Child { deleting: false });
     if parts.ingress == THERE {
         steps.push(Step::DeleteIngress(name.to_owned()));
     }

@@ -10,9 +10,10 @@ use crate::term::Term;
 
 use super::effect::Effect;
 use super::intent::{
-    Eligible, Expiration, Inactivity, Intent, StatusCheck, Submission, Termination, Wanted,
+    CheckTarget, Eligible, Expiration, Inactivity, Intent, StatusCheck, Submission, Termination,
+    Wanted,
 };
-use super::observed::{Answer, Check, Job, JobEnd, Observed, Pods};
+use super::observed::{Answer, Check, Claim, Job, JobEnd, Observed, Pods};
 use super::state::{NoticeKind, State};
 use super::{LabDecision, decide};
 
@@ -21,6 +22,9 @@ pub(super) const HOUR: SignedDuration = SignedDuration::from_hours(1);
 pub(super) const DAY: SignedDuration = SignedDuration::from_hours(24);
 /// More decisions than this at one moment are a loop.
 const MOST_DECISIONS: usize = 12;
+
+/// A Job whose first attempt is under way.
+pub(super) const RUNNING: JobEnd = JobEnd::Running { error: None, retry_at: None };
 
 /// When every scene begins.
 pub(super) fn start() -> Timestamp {
@@ -54,6 +58,8 @@ pub(super) struct Scene {
     /// What its status answers when it is looked at.
     pub(super) answer: Option<Answer>,
     pub(super) check: Option<Check>,
+    pub(super) claims: Vec<Claim>,
+    pub(super) namespace_leaves: bool,
     pub(super) jobs: Vec<(String, Known<Job>)>,
     pub(super) activity: Option<Seen>,
     pub(super) outcomes: Vec<Outcome>,
@@ -90,6 +96,7 @@ impl Scene {
             running: true,
             paused: false,
             observe: false,
+            reopen: None,
             keep_until: None,
             persistent: true,
             inactivity,
@@ -116,6 +123,8 @@ impl Scene {
             mail: Mail::Works,
             answer: None,
             check: None,
+            claims: Vec::new(),
+            namespace_leaves: false,
             jobs: Vec::new(),
             activity: None,
             outcomes: Vec::new(),
@@ -134,8 +143,11 @@ impl Scene {
 
     pub(super) fn exam() -> Self {
         let mut scene = Self::new();
-        scene.intent.termination.check =
-            Some(StatusCheck { interval: MINUTE * 2, confirmations: 3 });
+        scene.intent.termination.check = Some(StatusCheck {
+            target: CheckTarget::Endpoint,
+            interval: MINUTE * 2,
+            confirmations: 3,
+        });
         scene.answer = Some(Answer::Keeps { deadline: None });
         scene
     }
@@ -151,6 +163,10 @@ impl Scene {
             on_termination: true,
             environments: environments.iter().map(eligible).collect(),
         });
+        let claimed = environments.iter().filter(|(_, not)| not.is_none());
+        scene.claims = claimed
+            .map(|(name, _)| Claim { environment: (*name).to_owned(), held: true })
+            .collect();
         scene.jobs =
             environments.iter().map(|(name, _)| ((*name).to_owned(), Known::Absent)).collect();
         scene
@@ -187,6 +203,8 @@ impl Scene {
             pods: self.pods,
             pods_since: self.pods_since,
             check: self.check,
+            claims: &self.claims,
+            namespace_leaves: self.namespace_leaves,
             jobs: &self.jobs,
         };
         decide(self.state.clone(), &seen, &self.intent, self.now)
@@ -216,7 +234,7 @@ impl Scene {
         }
     }
 
-    fn follow(&mut self, effect: Effect) {
+    pub(super) fn follow(&mut self, effect: Effect) {
         match effect.clone() {
             Effect::Notify(notice) => {
                 let result = match self.mail {
@@ -241,11 +259,16 @@ impl Scene {
                 self.check = self.answer.map(|answer| Check { at: self.now, answer });
             }
             Effect::Submit { environment, series } => {
-                self.job(&environment, series, 0, JobEnd::Running);
+                self.job(&environment, series, 0, RUNNING);
             }
             Effect::RemoveJob { environment, .. } => {
                 self.jobs.retain(|(name, _)| *name != environment);
                 self.jobs.push((environment, Known::Absent));
+            }
+            Effect::HoldClaim { environment } | Effect::FreeClaim { environment } => {
+                let held = matches!(effect, Effect::HoldClaim { .. });
+                let ours = |claim: &&mut Claim| claim.environment == environment;
+                self.claims.iter_mut().filter(ours).for_each(|claim| claim.held = held);
             }
             Effect::Release => {}
         }
@@ -302,7 +325,15 @@ impl Scene {
 
     /// What was done, in order, with the time since the beginning.
     pub(super) fn acts(&self) -> Vec<(SignedDuration, Effect)> {
-        let kept = |effect: &Effect| !matches!(effect, Effect::Check | Effect::Release);
+        let kept = |effect: &Effect| {
+            !matches!(
+                effect,
+                Effect::Check
+                    | Effect::Release
+                    | Effect::HoldClaim { .. }
+                    | Effect::FreeClaim { .. }
+            )
+        };
         let done = self.done.iter().filter(|(_, effect)| kept(effect));
         done.map(|(at, effect)| (at.duration_since(start()), effect.clone())).collect()
     }

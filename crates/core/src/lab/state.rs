@@ -17,9 +17,40 @@ pub struct State {
     pub termination: Termination,
     pub submissions: Submissions,
     pub keep: Keep,
+    /// Its end, once that has come. It is written once: only whoever may `reopen` takes it back.
+    pub ended: Option<Ended>,
+    /// The newest end that was taken back.
+    pub reopened: Option<Timestamp>,
+    /// The environments for which a claim was made: their data is handed in, whatever the template
+    /// says by now.
+    pub claims: Vec<String>,
     pub outbox: Outbox<NoticeKind>,
+    /// What would have become of it, while it is only observed.
+    pub shadow: Option<Box<Shadow>>,
     /// The next thing that will happen by itself. A forecast: it may move until it is announced.
     pub coming: Option<Coming>,
+}
+
+/// Where an instance that is only observed would be.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Shadow {
+    pub running: bool,
+    pub stopped_at: Option<Timestamp>,
+    pub stop_reason: Option<StopReason>,
+    /// When it would have been deleted.
+    pub gone_at: Option<Timestamp>,
+    pub ladder: Ladder,
+    pub expiration: Expiration,
+    /// What would have been done, oldest first.
+    pub steps: Vec<Step>,
+}
+
+/// One thing that would have been done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub action: Action,
+    pub at: Timestamp,
+    pub why: String,
 }
 
 /// When it was started and stopped, and by whom.
@@ -39,6 +70,26 @@ pub enum StopReason {
     User,
     Inactivity,
     Terminated,
+    /// Its lifespan is over, and its data is handed in before it is deleted.
+    Expired,
+}
+
+/// When and why it ended. From then on it stays off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// No two ends of an instance have the same time: whoever reopens one names it by that.
+    pub at: Timestamp,
+    pub reason: EndReason,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndReason {
+    /// Its status check said so.
+    Terminated,
+    /// It is to be deleted, because its lifespan is over, once its data is handed in.
+    Expired,
+    /// It is to be deleted, because nobody came back, once its data is handed in.
+    Unused,
 }
 
 /// Where on the way from use to deletion it is.
@@ -81,6 +132,8 @@ pub struct Expiration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Termination {
     pub last_check: Option<Timestamp>,
+    /// The last answer that kept it going.
+    pub answered: Option<Timestamp>,
     /// The end that the last answer named.
     pub deadline: Option<Timestamp>,
     pub misses: u32,
@@ -108,13 +161,39 @@ pub struct Submission {
     pub state: SubmissionState,
     /// Counts the series of attempts: a retry after failure begins another.
     pub series: u32,
-    /// Failed attempts of this series.
+    /// When it was asked for: the same for every attempt and series of one wish.
+    pub asked_at: Option<Timestamp>,
+    /// It was begun before the last start, so it says nothing about what was written since.
+    pub earlier: bool,
+    /// Attempts of this series that have come to an end: a first success is the first.
     pub attempts: u32,
+    /// When the next is made, while the last one has failed.
+    pub retry_at: Option<Timestamp>,
     pub size: Option<u64>,
     pub sha256: Option<String>,
     pub receipt: Option<String>,
     pub submitted_at: Option<Timestamp>,
     pub error: Option<String>,
+}
+
+impl Submission {
+    /// The first series of an environment, of which nothing is known yet.
+    pub const fn new(environment: String, state: SubmissionState) -> Self {
+        Self {
+            environment,
+            state,
+            series: 1,
+            asked_at: None,
+            earlier: false,
+            attempts: 0,
+            retry_at: None,
+            size: None,
+            sha256: None,
+            receipt: None,
+            submitted_at: None,
+            error: None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,6 +211,9 @@ pub enum SubmissionState {
 }
 
 impl SubmissionState {
+    pub const ALL: [Self; 6] =
+        [Self::Waiting, Self::Running, Self::Done, Self::Failed, Self::Waived, Self::Skipped];
+
     /// Whether the instance must stay until this changes.
     pub const fn blocks(self) -> bool {
         match self {

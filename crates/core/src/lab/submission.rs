@@ -1,12 +1,14 @@
 //! Handing in what an instance's volumes hold.
 //!
 //! Every environment has its own entry, so one that cannot be handed in says nothing about another.
-//! An entry waits until the instance is off and its Pods are gone, then a Job archives and uploads;
+//! Entries are made at an end ([`super::ending`]), for what is owed then, and when somebody asks. An
+//! entry waits until the instance is off and its Pods are gone, then a Job archives and uploads;
 //! environments take turns, so that a room of exams that end together does not upload everything at
 //! once. A request does not stop a running instance: it waits until somebody does.
 //!
-//! The Job is a level, not an event: while an entry is `Running` and its Job is not there, the Job
-//! is asked for again, in the same series, and whoever receives an upload knows it by that. It is
+//! What can be handed in is what a claim was made for; the template is asked only about the rest. The
+//! Job is a level, not an event: while an entry is `Running` and its Job is not there, the Job is
+//! asked for again, in the same series, and whoever receives an upload knows it by that. It is
 //! removed only when its outcome is on record. Entries block deletion until they are done, or
 //! somebody waives them; switching submission off does not.
 
@@ -14,33 +16,30 @@ use crate::known::Known;
 use crate::notice::{NoticeId, Outbox};
 
 use super::effect::Effect;
+use super::ending::{is_settled, owes_of};
 use super::intent::{Eligible, Wanted};
 use super::observed::{Job, JobEnd, Pods};
 use super::reason::Reason;
-use super::state::{
-    Action, NoticeKind, State, StopReason, Submission, SubmissionState, Submissions,
-};
+use super::state::{Action, NoticeKind, State, Submission, SubmissionState, Submissions};
 use super::turn::Turn;
-use crate::moment::up;
+use crate::moment::{later, up};
 
-/// Brings submissions forward. `ended` says that termination has stopped the instance just now.
-pub(super) fn decide(state: &mut State, ended: bool, turn: &mut Turn<'_>) {
+/// Brings submissions forward.
+pub(super) fn decide(state: &mut State, turn: &mut Turn<'_>) {
     let orders = &turn.intent.submission;
     let nothing = state.submissions.entries.is_empty();
     if nothing && orders.wanted.is_none() && orders.waived == state.submissions.waived {
         return;
     }
-    let running = turn.intent.running && !turn.intent.deleting;
-    let off = !running && turn.seen.pods == Pods::Gone;
+    let off = (!turn.running || turn.intent.deleting) && turn.seen.pods == Pods::Gone;
     let waives = is_new(orders.waived, state.submissions.waived);
-    for entry in &mut state.submissions.entries {
+    let State { submissions, claims, outbox, .. } = state;
+    for entry in &mut submissions.entries {
         let job = job_of(&entry.environment, turn);
-        follow(entry, job, off && !waives, &mut state.outbox, turn);
+        follow(entry, job, off && !waives, claims, outbox, turn);
     }
-    let terminated = state.power.stop_reason == Some(StopReason::Terminated) && !running;
-    let due = terminated && (ended || state.submissions.entries.is_empty());
-    take_orders(&mut state.submissions, due, turn);
-    promote(&mut state.submissions, off, turn);
+    take_orders(state, turn);
+    promote(state, off, turn);
 }
 
 fn is_new(order: Option<jiff::Timestamp>, taken: Option<jiff::Timestamp>) -> bool {
@@ -57,6 +56,7 @@ fn follow(
     entry: &mut Submission,
     job: Known<&Job>,
     may_submit: bool,
+    claims: &[String],
     outbox: &mut Outbox<NoticeKind>,
     turn: &mut Turn<'_>,
 ) {
@@ -64,7 +64,7 @@ fn follow(
         Known::Unknown => return,
         Known::Absent => {
             if entry.state == SubmissionState::Running && may_submit {
-                ask(entry, turn);
+                ask(entry, claims, turn);
             }
             return;
         }
@@ -90,11 +90,15 @@ fn remove(entry: &Submission, series: u32, turn: &mut Turn<'_>) {
 }
 
 /// Asks for the Job of an entry that is `Running`, if it can still be handed in.
-fn ask(entry: &mut Submission, turn: &mut Turn<'_>) {
+fn ask(entry: &mut Submission, claims: &[String], turn: &mut Turn<'_>) {
     let Some(wanted) = wanted(turn) else { return };
-    if let Some(because) = unfit(wanted, &entry.environment) {
+    if let Some(because) = unfit(wanted, claims, &entry.environment) {
         skip(entry, because);
         turn.again();
+        return;
+    }
+    if turn.seen.namespace_leaves {
+        turn.because(Reason::NamespaceLeaves);
         return;
     }
     let environment = entry.environment.clone();
@@ -107,12 +111,19 @@ fn wanted<'a>(turn: &Turn<'a>) -> Option<&'a Wanted> {
 }
 
 /// Why an environment cannot be handed in.
-fn unfit(wanted: &Wanted, environment: &str) -> Option<String> {
-    match wanted.environments.iter().find(|one| one.environment == environment) {
-        Some(Eligible { not_because, .. }) => not_because.clone(),
-        None => Some("the template has no such environment any more".to_owned()),
+fn unfit(wanted: &Wanted, claims: &[String], environment: &str) -> Option<String> {
+    if claims.iter().any(|claimed| claimed == environment) {
+        return None;
     }
+    let words = match wanted.environments.iter().find(|one| one.environment == environment) {
+        Some(Eligible { not_because: Some(words), .. }) => words.as_str(),
+        Some(Eligible { not_because: None, .. }) => NO_CLAIM,
+        None => "the Template has no such environment any more, and no claim was made for it",
+    };
+    Some(words.to_owned())
 }
+
+const NO_CLAIM: &str = "no claim was made for it, so there is nothing to hand in";
 
 fn skip(entry: &mut Submission, because: String) {
     entry.state = SubmissionState::Skipped;
@@ -123,10 +134,16 @@ fn skip(entry: &mut Submission, because: String) {
 fn adopt(entry: &mut Submission, job: &Job, outbox: &mut Outbox<NoticeKind>, turn: &mut Turn<'_>) {
     entry.series = job.series;
     entry.attempts = job.failed_attempts;
+    entry.retry_at = None;
     match &job.end {
-        JobEnd::Running => entry.state = SubmissionState::Running,
+        JobEnd::Running { error, retry_at } => {
+            entry.state = SubmissionState::Running;
+            entry.error.clone_from(error);
+            entry.retry_at = retry_at.map(up);
+        }
         JobEnd::Done { at, size, sha256, receipt } => {
             entry.state = SubmissionState::Done;
+            entry.attempts = job.failed_attempts.saturating_add(1);
             entry.size = *size;
             entry.sha256.clone_from(sha256);
             entry.receipt.clone_from(receipt);
@@ -145,56 +162,90 @@ fn adopt(entry: &mut Submission, job: &Job, outbox: &mut Outbox<NoticeKind>, tur
     }
 }
 
-/// Takes in what was asked for: a hand-in, by termination or by a request, another try, a waiver.
-fn take_orders(submissions: &mut Submissions, ended: bool, turn: &mut Turn<'_>) {
+/// Takes in what was asked for: a hand-in, by an end or by a request, another try, a waiver.
+fn take_orders(state: &mut State, turn: &mut Turn<'_>) {
     let orders = &turn.intent.submission;
-    if let Some(wanted) = wanted(turn) {
-        let requested = is_new(orders.requested, submissions.requested);
+    let over = turn.intent.deleting || state.ended.is_some();
+    if let Some(wanted) = &orders.wanted {
+        let requested = orders.enabled && is_new(orders.requested, state.submissions.requested);
         if requested {
-            submissions.requested = orders.requested;
+            state.submissions.requested = orders.requested;
         }
-        if requested || (ended && wanted.on_termination) {
-            for one in &wanted.environments {
-                enter(&mut submissions.entries, one, turn);
+        let owed = over && wanted.on_termination;
+        for environment in environments(wanted, &state.claims) {
+            if requested || (owed && !is_settled(state, &environment)) {
+                enter(state, wanted, environment, requested, turn);
             }
         }
     }
-    if is_new(orders.retried, submissions.retried) {
-        submissions.retried = orders.retried;
-        for entry in &mut submissions.entries {
+    if is_new(orders.retried, state.submissions.retried) {
+        state.submissions.retried = orders.retried;
+        for entry in &mut state.submissions.entries {
             if entry.state == SubmissionState::Failed {
                 begin(entry);
                 turn.again();
             }
         }
     }
-    if is_new(orders.waived, submissions.waived) {
-        submissions.waived = orders.waived;
-        for entry in &mut submissions.entries {
-            if entry.state.blocks() {
-                entry.state = SubmissionState::Waived;
-                turn.again();
-            }
+    if is_new(orders.waived, state.submissions.waived) {
+        state.submissions.waived = orders.waived;
+        waive(state, turn);
+    }
+}
+
+/// Every environment that there is something to say about: the template's, and those that it has
+/// lost since a claim was made for them.
+fn environments(wanted: &Wanted, claims: &[String]) -> Vec<String> {
+    let mut all: Vec<String> =
+        wanted.environments.iter().map(|one| one.environment.clone()).collect();
+    let lost: Vec<_> = claims.iter().filter(|claimed| !all.contains(claimed)).cloned().collect();
+    all.extend(lost);
+    all
+}
+
+/// Gives up what is owed: what waits or has failed, and what would be handed in at the end.
+fn waive(state: &mut State, turn: &mut Turn<'_>) {
+    for environment in state.claims.clone() {
+        let owed = owes_of(state, turn.intent, &environment);
+        let entries = &mut state.submissions.entries;
+        if owed && !entries.iter().any(|entry| entry.environment == environment) {
+            entries.push(fresh(environment, turn));
+        } else if owed
+            && let Some(entry) = entries.iter_mut().find(|entry| entry.environment == environment)
+            && !entry.state.blocks()
+        {
+            ask_anew(entry, turn);
+            begin(entry);
+        }
+    }
+    for entry in &mut state.submissions.entries {
+        if entry.state.blocks() {
+            entry.state = SubmissionState::Waived;
+            (entry.earlier, entry.retry_at) = (false, None);
+            turn.again();
         }
     }
 }
 
-/// Makes an entry, or lets one that is over begin anew.
-fn enter(entries: &mut Vec<Submission>, eligible: &Eligible, turn: &mut Turn<'_>) {
-    let known = entries.iter().position(|entry| entry.environment == eligible.environment);
+fn fresh(environment: String, turn: &Turn<'_>) -> Submission {
+    let asked_at = Some(turn.now);
+    Submission { asked_at, ..Submission::new(environment, SubmissionState::Waiting) }
+}
+
+/// Makes an entry, or lets one that is over begin anew. One that has failed since the last start
+/// waits for somebody to say what becomes of it.
+fn enter(
+    state: &mut State,
+    wanted: &Wanted,
+    environment: String,
+    requested: bool,
+    turn: &mut Turn<'_>,
+) {
+    let State { submissions: Submissions { entries, .. }, claims, .. } = state;
+    let known = entries.iter().position(|entry| entry.environment == environment);
     let entry = match known {
         None => {
-            entries.push(Submission {
-                environment: eligible.environment.clone(),
-                state: SubmissionState::Waiting,
-                series: 1,
-                attempts: 0,
-                size: None,
-                sha256: None,
-                receipt: None,
-                submitted_at: None,
-                error: None,
-            });
+            entries.push(fresh(environment, turn));
             let last = entries.len() - 1;
             &mut entries[last]
         }
@@ -202,30 +253,48 @@ fn enter(entries: &mut Vec<Submission>, eligible: &Eligible, turn: &mut Turn<'_>
             let entry = &mut entries[known];
             match entry.state {
                 SubmissionState::Waiting | SubmissionState::Running => return,
+                SubmissionState::Failed if !requested && !entry.earlier => return,
                 SubmissionState::Done
                 | SubmissionState::Failed
                 | SubmissionState::Waived
-                | SubmissionState::Skipped => begin(entry),
+                | SubmissionState::Skipped => {
+                    ask_anew(entry, turn);
+                    begin(entry);
+                }
             }
             entry
         }
     };
-    if let Some(because) = &eligible.not_because {
-        skip(entry, because.clone());
+    // One that has no claim may still get one, unless this is the end.
+    let not = unfit(wanted, claims, &entry.environment);
+    let not = not.filter(|because| !requested || because != NO_CLAIM);
+    if let Some(because) = not {
+        skip(entry, because);
     }
     turn.again();
 }
+
+/// Another wish: whoever receives it must not take it for the last one.
+fn ask_anew(entry: &mut Submission, turn: &Turn<'_>) {
+    let last = entry.asked_at.map_or(turn.now, |last| later(last, ONE_SECOND));
+    entry.asked_at = Some(turn.now.max(last));
+    entry.earlier = false;
+}
+
+const ONE_SECOND: jiff::SignedDuration = jiff::SignedDuration::from_secs(1);
 
 /// Another series of attempts.
 fn begin(entry: &mut Submission) {
     entry.state = SubmissionState::Waiting;
     entry.series = entry.series.saturating_add(1);
     entry.attempts = 0;
+    entry.retry_at = None;
     entry.error = None;
 }
 
 /// Lets the next entry that waits have its turn.
-fn promote(submissions: &mut Submissions, off: bool, turn: &mut Turn<'_>) {
+fn promote(state: &mut State, off: bool, turn: &mut Turn<'_>) {
+    let State { submissions, claims, .. } = state;
     if !submissions.pending() {
         return;
     }
@@ -238,10 +307,15 @@ fn promote(submissions: &mut Submissions, off: bool, turn: &mut Turn<'_>) {
         if entry.state != SubmissionState::Waiting {
             continue;
         }
-        if let Some(because) = unfit(wanted, &entry.environment) {
+        let not = unfit(wanted, claims, &entry.environment);
+        if let Some(because) = not.filter(|because| off || because != NO_CLAIM) {
             skip(entry, because);
             turn.again();
         } else if off {
+            if entry.earlier {
+                // Another try, and of what was written since.
+                ask_anew(entry, turn);
+            }
             entry.state = SubmissionState::Running;
             turn.comes(Action::Submit, Some(turn.now), Reason::SubmissionPending);
             turn.again();

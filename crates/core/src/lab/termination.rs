@@ -1,17 +1,20 @@
 //! The end that somebody else decides about: an exam system, or the instance's own endpoint.
 //!
-//! The status is looked at every interval while the instance runs and has been ready. So many
-//! answers in a row that it has ended, or a deadline that an answer named, stop it; nothing here
-//! deletes. Where a look is due, its answer comes first: an old deadline is not enforced over a
-//! newer answer that nobody has asked for yet.
+//! A status endpoint is asked every interval from the creation on, whether the instance runs or not:
+//! an exam ends although its instance was stopped, or never came up. Its own endpoint is looked at
+//! only while it runs, and a miss counts once it has answered, or has had time to start up. So many
+//! misses in a row, or a deadline that an answer named, end it; nothing here deletes, and a start
+//! takes nothing back. An answer that is unclear is no miss, so it breaks the row. Where a look is
+//! due, its answer comes first: an old deadline is not enforced over a newer answer that nobody has
+//! asked for yet.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::effect::Effect;
-use super::intent::StatusCheck;
+use super::intent::{CheckTarget, StatusCheck};
 use super::observed::{Answer, Check};
 use super::reason::Reason;
-use super::state::{Action, Power, Termination};
+use super::state::{Action, State, Termination};
 use super::turn::Turn;
 use crate::moment::{later, up};
 
@@ -20,18 +23,25 @@ const FEWEST_CONFIRMATIONS: u32 = 2;
 /// Times are whole seconds: nothing is looked at more often.
 const SHORTEST_INTERVAL: SignedDuration = SignedDuration::from_secs(1);
 
-/// Whether the instance is to be stopped now.
-pub(super) fn decide(termination: &mut Termination, power: &Power, turn: &mut Turn<'_>) -> bool {
+/// So long after a start an instance may answer nothing at all.
+pub(super) const START_UP: SignedDuration = SignedDuration::from_mins(10);
+
+/// Whether the instance has ended.
+pub(super) fn decide(state: &mut State, turn: &mut Turn<'_>) -> bool {
     let Some(check) = turn.intent.termination.check.as_ref() else { return false };
-    let Some(ready_at) = power.ready_at else { return false };
-    if !turn.intent.termination.enabled || !turn.intent.running {
+    let looks = match check.target {
+        CheckTarget::Endpoint => true,
+        CheckTarget::Itself => turn.running,
+    };
+    if !looks || !turn.intent.termination.enabled || state.ended.is_some() {
         return false;
     }
+    let termination = &mut state.termination;
     if let Some(result) = turn.seen.check {
-        take(termination, result, power, turn);
+        take(termination, result, check.target, state.power.started_at, turn);
     }
     let interval = check.interval.max(SHORTEST_INTERVAL);
-    let due = termination.last_check.map_or(ready_at, |last| later(last, interval));
+    let due = termination.last_check.map_or(turn.now, |last| later(last, interval));
     let fresh = turn.now < due;
     if let Some(why) = ends(termination, check, fresh, turn.now) {
         turn.because(why.clone());
@@ -55,22 +65,40 @@ pub(super) fn decide(termination: &mut Termination, power: &Power, turn: &mut Tu
     false
 }
 
-/// Takes an answer in, once: one that is not newer than the last is known already, and one from
-/// before the start is about something else.
-fn take(termination: &mut Termination, result: Check, power: &Power, turn: &mut Turn<'_>) {
+/// Takes an answer in, once: one that is not newer than the last is known already, and one of its
+/// own endpoint from before the start is about something else.
+fn take(
+    termination: &mut Termination,
+    result: Check,
+    target: CheckTarget,
+    started_at: Option<Timestamp>,
+    turn: &mut Turn<'_>,
+) {
     let at = up(result.at).min(later(turn.now, SHORTEST_INTERVAL));
-    let known = termination.last_check.is_some_and(|last| at <= last);
-    if known || power.started_at.is_some_and(|started| at < started) {
+    if termination.last_check.is_some_and(|last| at <= last) {
         return;
     }
+    let counts = match (target, started_at) {
+        (CheckTarget::Endpoint, _) | (CheckTarget::Itself, None) => true,
+        (CheckTarget::Itself, Some(started)) if at < started => return,
+        (CheckTarget::Itself, Some(started)) => {
+            termination.answered.is_some_and(|answered| answered >= started)
+                || at >= later(started, START_UP)
+        }
+    };
     termination.last_check = Some(at);
     match result.answer {
         Answer::Keeps { deadline } => {
             termination.misses = 0;
+            termination.answered = Some(at);
             termination.deadline = deadline.map(up);
         }
-        Answer::Ends => termination.misses = termination.misses.saturating_add(1),
-        Answer::Unclear => turn.because(Reason::StatusUnclear),
+        Answer::Ends if counts => termination.misses = termination.misses.saturating_add(1),
+        Answer::Ends => turn.because(Reason::StartingUp),
+        Answer::Unclear => {
+            termination.misses = 0;
+            turn.because(Reason::StatusUnclear);
+        }
     }
 }
 

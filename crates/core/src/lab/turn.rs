@@ -20,6 +20,8 @@ pub(super) struct Turn<'a> {
     pub(super) intent: &'a Intent,
     /// A whole second.
     pub(super) now: Timestamp,
+    /// It is to run: it is wanted to, and has not ended.
+    pub(super) running: bool,
     pub(super) effects: Vec<Effect>,
     pub(super) wake: Wake,
     pub(super) why: Vec<Reason>,
@@ -32,6 +34,7 @@ impl<'a> Turn<'a> {
             seen,
             intent,
             now: moment::down(now),
+            running: intent.running,
             effects: Vec::new(),
             wake: Wake::OnChange,
             why: Vec::with_capacity(USUAL_REASONS),

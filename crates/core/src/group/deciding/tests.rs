@@ -1,5 +1,6 @@
 use super::super::effect::Effect;
 use super::super::intent::{ForcedPolicy, Kept, Outcome};
+use super::super::observed::Power;
 use super::super::scene::{DAY, HOUR, MINUTE, Mode, SECOND, Scene, at, start};
 use super::super::state::{Cause, Phase, RotationPhase, Tier};
 use super::*;
@@ -12,6 +13,7 @@ mod history;
 mod holding;
 mod removal;
 mod replacement;
+mod stability;
 mod totality;
 
 const JUST: SignedDuration = SignedDuration::from_millis(1);

@@ -41,6 +41,7 @@ impl Lent {
             warn_before: SignedDuration::ZERO,
             registration_timeout: MINUTE * 5,
             drain_timeout: MINUTE * 5,
+            told_end: None,
         };
         let seen = Seen { provider: Known::Absent, ..Seen::default() };
         let state = state::Machine::default();
@@ -331,4 +332,28 @@ fn an_interruption_is_a_drain_once() {
     lent.now = at(MINUTE);
     lent.settle();
     assert_eq!(lent.state.rotation, Some(rotation));
+}
+
+#[test]
+fn the_end_that_its_owner_was_told_of_holds_when_the_group_is_gone() {
+    let mut lent = Lent::ready();
+    let told = expires_at(&lent.state, &lent.intent).unwrap();
+    // Its group is gone, and with it every age; nobody can renew it any more.
+    (lent.intent.age, lent.intent.max_age) = (Term::Never, Term::Never);
+    lent.intent.told_end = Some(told);
+    lent.intent.renewed_until = Some(at(DAY * 30));
+    assert_eq!(expires_at(&lent.state, &lent.intent), Some(told));
+    lent.now = told;
+    let decision = lent.settle();
+    assert_eq!(decision.wake, Wake::At(told + JUST));
+    lent.now = told + JUST;
+    lent.settle();
+    let rotation = lent.state.rotation.as_ref().expect("it goes");
+    assert_eq!((rotation.cause, rotation.phase), (Cause::OnDemand, RotationPhase::Draining));
+    // One that was lent for as long as it is wanted stays.
+    let mut lent = Lent::ready();
+    (lent.intent.age, lent.intent.max_age) = (Term::Never, Term::Never);
+    lent.now = at(DAY * 400);
+    lent.settle();
+    assert!(lent.state.rotation.is_none());
 }

@@ -55,11 +55,27 @@ fn deny_wins_over_allow_and_the_wait_is_for_the_later_of_both() {
     let friday = [window("0 0 * * fri", 24)];
     // A Thursday night that ends on Friday.
     assert_eq!(admits(&night, &friday, at("2026-01-01T23:00:00Z")), Ok(()));
-    let until = Some(at("2026-01-03T00:00:00Z"));
-    assert_eq!(admits(&night, &friday, at("2026-01-02T01:00:00Z")), Err(until));
-    assert_eq!(admits(&night, &friday, at("2026-01-02T12:00:00Z")), Err(until));
-    assert_eq!(admits(&[], &friday, at("2026-01-02T12:00:00Z")), Err(until));
+    let closed = |text: &str| Err(Closed { until: Some(at(text)), again: Some(at(text)) });
+    let until = closed("2026-01-03T00:00:00Z");
+    assert_eq!(admits(&night, &friday, at("2026-01-02T01:00:00Z")), until);
+    assert_eq!(admits(&night, &friday, at("2026-01-02T12:00:00Z")), until);
+    assert_eq!(admits(&[], &friday, at("2026-01-02T12:00:00Z")), until);
     assert_eq!(admits(&[], &[], at("2026-01-02T12:00:00Z")), Ok(()));
-    let opens = Some(at("2026-01-03T22:00:00Z"));
-    assert_eq!(admits(&night, &[], at("2026-01-03T12:00:00Z")), Err(opens));
+    let opens = closed("2026-01-03T22:00:00Z");
+    assert_eq!(admits(&night, &[], at("2026-01-03T12:00:00Z")), opens);
+}
+
+#[test]
+fn what_never_opens_is_not_said_to_end() {
+    let now = at("2026-01-02T12:00:00Z");
+    let (night, always) = ([window("0 22 * * *", 4)], [window("* * * * *", 1)]);
+    // Without length; no time at which it is not denied; two that exclude each other.
+    let (empty, minutes) = ([window("0 0 * * *", 0)], [window("*/5 * * * *", 1)]);
+    for (allow, deny, asked_again) in
+        [(&empty[..], &[][..], false), (&[], &minutes, true), (&night, &night, true)]
+    {
+        let closed = admits(allow, deny, now).unwrap_err();
+        assert_eq!((closed.until, closed.again.is_some()), (None, asked_again));
+    }
+    assert_eq!(admits(&always, &[], now), Ok(()));
 }

@@ -3,7 +3,9 @@ use jiff::SignedDuration;
 use super::super::effect::Effect;
 use super::super::reason::Reason;
 use super::super::scene::{DAY, HOUR, MINUTE, Mail, Scene, at, start};
-use super::super::state::{Action, Expiration, NoticeKind, Submission, SubmissionState};
+use super::super::state::{
+    Action, Expiration, NoticeKind, StopReason, Submission, SubmissionState,
+};
 use crate::decision::Wake;
 use crate::notice::{OnUndeliverable, Outcome};
 use crate::term::Term;
@@ -214,23 +216,16 @@ fn a_shorter_life_does_not_shorten_what_was_announced() {
 fn what_is_being_handed_in_is_not_deleted() {
     let mut scene = mortal();
     scene.settle();
-    scene.state.submissions.entries.push(Submission {
-        environment: "main".to_owned(),
-        state: SubmissionState::Running,
-        series: 1,
-        attempts: 0,
-        size: None,
-        sha256: None,
-        receipt: None,
-        submitted_at: None,
-        error: None,
-    });
+    let asked_at = Some(scene.now);
+    let running = Submission::new("main".to_owned(), SubmissionState::Running);
+    scene.state.submissions.entries.push(Submission { asked_at, ..running });
     scene.pass(DAY * 20);
-    assert_eq!(scene.acts(), []);
+    let stop = Effect::Stop(StopReason::Expired);
+    assert_eq!(scene.acts(), [(END + DAY, stop.clone())]);
     assert!(scene.ask().why.contains(&Reason::SubmissionPending));
     scene.state.submissions.entries[0].state = SubmissionState::Done;
     scene.settle();
-    assert_eq!(scene.acts(), [(DAY * 20, Effect::Delete)]);
+    assert_eq!(scene.acts(), [(END + DAY, stop), (DAY * 20, Effect::Delete)]);
 }
 
 #[test]

@@ -14,6 +14,7 @@ fn foresee(scene: &Scene, steps: usize) -> Vec<Coming> {
         coverage: &coverage,
         blind: scene.blind,
         pods: scene.pods,
+        claims: &scene.claims,
         jobs: &scene.jobs,
         ..Observed::default()
     };
@@ -98,4 +99,19 @@ fn observed_only_is_foreseen_as_if_it_were_not() {
     scene.intent.observe = false;
     scene.intent.paused = true;
     assert_eq!(foresee(&scene, 10), []);
+}
+
+#[test]
+fn where_nobody_is_told_the_reason_is_the_term_and_not_a_warning() {
+    let mut scene = Scene::new();
+    scene.intent.inactivity.notify = false;
+    scene.intent.inactivity.delete_after_stopped = Term::Span(DAY * 10);
+    scene.settle();
+    let coming = foresee(&scene, 10);
+    assert_eq!(
+        times(&coming),
+        [(Action::Stop, Some(at(IDLE))), (Action::Delete, Some(at(IDLE + DAY * 10 + MINUTE)))]
+    );
+    assert_eq!(coming[0].why, Reason::Idle { since: at(SignedDuration::ZERO) });
+    assert_eq!(coming[1].why, Reason::StoppedLongAgo { since: at(IDLE) });
 }

@@ -95,3 +95,18 @@ fn its_owner_is_told_of_a_stop_for_inactivity_and_of_no_other() {
     scene.pass(HOUR);
     assert_eq!(scene.told(), [(HOUR + MINUTE, NoticeKind::Stopped)]);
 }
+
+#[test]
+fn a_clock_that_was_ahead_is_noticed_and_said_until_its_time_has_come() {
+    let mut scene = Scene::new();
+    scene.settle();
+    let ahead = at(HOUR * 5);
+    let says = |scene: &Scene| scene.ask().why.contains(&Reason::ClockAhead { at: ahead });
+    scene.state.power.started_at = Some(ahead);
+    assert!(says(&scene));
+    scene.go_to(ahead);
+    assert!(!says(&scene));
+    // A little is nothing to speak of.
+    scene.state.power.started_at = Some(scene.now + MINUTE);
+    assert!(!scene.ask().why.iter().any(|why| matches!(why, Reason::ClockAhead { .. })));
+}

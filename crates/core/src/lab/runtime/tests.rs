@@ -1,7 +1,6 @@
 use super::super::scene::{HOUR, MINUTE, at, start};
 use super::*;
 
-const THERE: Known<Child> = Known::Is(Child { deleting: false });
 const GOING: Known<Child> = Known::Is(Child { deleting: true });
 
 fn web(name: &str) -> Environment {
@@ -86,6 +85,13 @@ fn no_pod_is_made_of_what_is_barred_and_one_that_runs_goes_on() {
     assert_eq!(seen.environments[0].message.as_deref(), Some("it names a Secret"));
     let seen = look(true, &barred, &[complete("a")], start());
     assert_eq!((seen.phase, seen.steps), (Phase::Ready, vec![]));
+}
+
+#[test]
+fn an_ingress_that_is_not_wanted_any_more_goes() {
+    let wanted = Wanted { running: true, environments: &[web("a")], ingress: false };
+    let seen = runtime(&wanted, &[complete("a")], start());
+    assert_eq!((seen.phase, seen.steps), (Phase::Ready, vec![Step::DeleteIngress("a".to_owned())]));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::super::observed::Answer;
-use super::super::scene::{DAY, HOUR, MINUTE, Scene, at};
+use super::super::scene::{DAY, HOUR, MINUTE, RUNNING, Scene, at};
 use super::*;
 
 mod history;
@@ -99,9 +99,10 @@ fn what_was_handed_in_is_on_record_before_its_job_goes() {
     assert_eq!(entry.sha256.as_deref(), Some("ab"));
     assert_eq!(entry.receipt.as_deref(), Some("no. 5"));
     assert_eq!(entry.submitted_at, Some(at(HOUR)));
-    assert_eq!(entry.attempts, 2);
+    assert_eq!(entry.attempts, 3, "two that failed, and the one that did not");
     let removes = Effect::RemoveJob { environment: "main".to_owned(), series: 1 };
-    assert_eq!(scene.decide().effects, [removes]);
+    let frees = Effect::FreeClaim { environment: "main".to_owned() };
+    assert_eq!(scene.decide().effects, [frees, removes]);
     scene.pass(DAY);
     assert_eq!(submits(&scene).len(), 1);
     assert!(!scene.state.submissions.pending());
@@ -131,16 +132,49 @@ fn what_is_done_is_never_handed_in_again_though_its_job_is_gone() {
 // case: lab S8
 #[test]
 fn what_cannot_be_handed_in_any_more_says_why() {
-    let mut scene = Scene::handing_in(&[("main", None)]);
-    scene.intent.submission.requested = Some(at(MINUTE));
+    for (not, words) in [
+        (Some("it keeps no data"), "it keeps no data"),
+        (None, "no claim was made for it, so there is nothing to hand in"),
+    ] {
+        let mut scene = Scene::handing_in(&[("main", None)]);
+        // It was asked for before anything of it was there.
+        scene.claims.clear();
+        scene.intent.submission.requested = Some(at(MINUTE));
+        scene.settle();
+        assert_eq!(states(&scene), [("main", SubmissionState::Waiting)]);
+        let wanted = scene.intent.submission.wanted.as_mut().unwrap();
+        wanted.environments[0].not_because = not.map(str::to_owned);
+        scene.intent.running = false;
+        scene.pods = Pods::Gone;
+        scene.settle();
+        let entry = &scene.state.submissions.entries[0];
+        assert_eq!(entry.state, SubmissionState::Skipped);
+        assert_eq!(entry.error.as_deref(), Some(words));
+        assert!(!scene.state.submissions.pending());
+    }
+}
+
+#[test]
+fn what_is_handed_in_follows_the_claims_and_not_the_template_as_it_is_now() {
+    let mut scene = Scene::handing_in(&[("kept", None), ("lost", None), ("cache", None)]);
+    scene.claims.retain(|claim| claim.environment != "cache");
     scene.settle();
+    // The template has lost one environment, and the persistence of another.
     let wanted = scene.intent.submission.wanted.as_mut().unwrap();
+    wanted.environments.retain(|one| one.environment != "lost");
     wanted.environments[0].not_because = Some("it keeps no data".to_owned());
-    scene.settle();
-    let entry = &scene.state.submissions.entries[0];
-    assert_eq!(entry.state, SubmissionState::Skipped);
-    assert_eq!(entry.error.as_deref(), Some("it keeps no data"));
-    assert!(!scene.state.submissions.pending());
+    wanted.environments[1].not_because = Some("it keeps no data".to_owned());
+    scene.intent.persistent = false;
+    scene.answer = Some(Answer::Ends);
+    scene.pass(MINUTE * 6);
+    for name in ["kept", "lost"] {
+        let now = scene.now;
+        scene.job(name, 1, 0, done(now));
+        scene.settle();
+    }
+    assert_eq!(submits(&scene), [submit("kept", 1), submit("lost", 1)]);
+    let skipped = ("cache", SubmissionState::Skipped);
+    assert!(states(&scene).contains(&skipped), "{:?}", states(&scene));
 }
 
 #[test]
@@ -223,13 +257,18 @@ fn what_is_waived_blocks_nothing_and_its_job_goes() {
     assert_eq!(first.effects, []);
     assert_eq!(states(&scene), [("a", SubmissionState::Waived), ("b", SubmissionState::Waived)]);
     let removes = Effect::RemoveJob { environment: "a".to_owned(), series: 1 };
-    assert_eq!(scene.decide().effects, [removes]);
+    let frees = |name: &str| Effect::FreeClaim { environment: name.to_owned() };
+    assert_eq!(scene.decide().effects, [frees("a"), frees("b"), removes]);
 }
 
 #[test]
 fn what_waits_goes_on_waiting_when_it_is_started_again() {
-    let mut scene = ended(&[("a", None), ("b", None)]);
-    scene.answer = Some(Answer::Keeps { deadline: None });
+    let mut scene = Scene::handing_in(&[("a", None), ("b", None)]);
+    scene.settle();
+    scene.intent.submission.requested = Some(at(MINUTE));
+    scene.intent.running = false;
+    scene.pods = Pods::Gone;
+    scene.settle();
     scene.intent.running = true;
     scene.pods = Pods::AllReady;
     scene.job("a", 1, 0, done(scene.now));
@@ -259,7 +298,11 @@ fn switched_off_nothing_begins_and_what_is_pending_still_blocks() {
     scene.intent.submission.enabled = false;
     scene.answer = Some(Answer::Ends);
     scene.pass(HOUR);
-    assert_eq!(states(&scene), []);
+    assert_eq!(states(&scene), [("main", SubmissionState::Waiting)]);
+    assert_eq!(submits(&scene), []);
+    scene.intent.submission.enabled = true;
+    scene.settle();
+    assert_eq!(submits(&scene), [submit("main", 1)]);
     let mut scene = ended(&[("a", None), ("b", None)]);
     scene.intent.submission.enabled = false;
     scene.job("a", 1, 0, done(at(HOUR)));
@@ -272,9 +315,32 @@ fn switched_off_nothing_begins_and_what_is_pending_still_blocks() {
 fn a_job_whose_record_was_lost_is_taken_up() {
     let mut scene = ended(&[("main", None)]);
     scene.state.submissions.entries.clear();
-    scene.job("main", 3, 1, JobEnd::Running);
+    scene.job("main", 3, 1, RUNNING);
     scene.settle();
     let entry = &scene.state.submissions.entries[0];
     assert_eq!((entry.state, entry.series), (SubmissionState::Running, 3));
     assert_eq!(submits(&scene).len(), 1);
+}
+
+#[test]
+fn an_upload_that_fails_is_told_while_it_is_tried_again() {
+    let mut scene = ended(&[("main", None)]);
+    let entry = |scene: &Scene| scene.state.submissions.entries[0].clone();
+    assert_eq!((entry(&scene).attempts, entry(&scene).error), (0, None));
+    let retry_at = Some(scene.now + MINUTE);
+    let error = Some("the upload answered 500".to_owned());
+    scene.job("main", 1, 2, JobEnd::Running { error: error.clone(), retry_at });
+    scene.settle();
+    let failing = entry(&scene);
+    assert_eq!(failing.state, SubmissionState::Running);
+    assert_eq!((failing.attempts, failing.error, failing.retry_at), (2, error, retry_at));
+    scene.job("main", 1, 2, done(at(HOUR)));
+    scene.settle();
+    let over = entry(&scene);
+    assert_eq!((over.attempts, over.error, over.retry_at), (3, None, None));
+    // A first success is attempt 1.
+    let mut scene = ended(&[("main", None)]);
+    scene.job("main", 1, 0, done(at(HOUR)));
+    scene.settle();
+    assert_eq!(entry(&scene).attempts, 1);
 }

@@ -1,7 +1,7 @@
 use super::super::effect::Effect;
 use super::super::observed::Pods;
 use super::super::scene::{DAY, HOUR, MINUTE, Scene, at, start};
-use super::super::state::StopReason;
+use super::super::state::{EndReason, StopReason};
 use super::*;
 use crate::decision::Wake;
 use crate::term::Term;
@@ -58,19 +58,26 @@ fn one_stray_end_ends_nothing() {
 
 // case: lab T9
 #[test]
-fn an_unclear_answer_is_on_record_and_changes_nothing_else() {
+fn an_unclear_answer_breaks_the_row_and_changes_nothing_else() {
     let mut scene = Scene::exam();
+    scene.answer = Some(Answer::Keeps { deadline: Some(at(DAY)) });
+    scene.settle();
     scene.answer = Some(Answer::Ends);
-    scene.pass(MINUTE * 2);
+    scene.pass(MINUTE * 4);
     assert_eq!(scene.state.termination.misses, 2);
     scene.answer = Some(Answer::Unclear);
-    scene.go_to(at(MINUTE * 4));
+    scene.go_to(at(MINUTE * 6));
     scene.check = Some(Check { at: scene.now, answer: Answer::Unclear });
     assert!(scene.ask().why.contains(&Reason::StatusUnclear));
     scene.pass(HOUR);
-    assert_eq!(scene.state.termination.misses, 2);
-    assert_eq!(scene.state.termination.last_check, Some(at(MINUTE * 4 + HOUR)));
+    assert_eq!(scene.state.termination.misses, 0, "two misses and one more are not three in a row");
+    assert_eq!(scene.state.termination.deadline, Some(at(DAY)), "what was named stands");
+    assert_eq!(scene.state.termination.last_check, Some(at(MINUTE * 6 + HOUR)));
+    scene.answer = Some(Answer::Ends);
+    scene.pass(MINUTE * 4);
     assert_eq!(scene.acts(), []);
+    scene.pass(MINUTE * 2);
+    assert_eq!(scene.acts(), [(HOUR + MINUTE * 12, STOP)]);
 }
 
 // case: lab T11
@@ -128,8 +135,8 @@ fn an_answer_is_taken_in_once_and_an_older_one_not_at_all() {
 }
 
 #[test]
-fn an_answer_from_before_a_restart_is_about_something_else() {
-    let mut scene = Scene::exam();
+fn an_answer_of_its_own_from_before_a_restart_is_about_something_else() {
+    let mut scene = itself();
     scene.answer = None;
     scene.settle_once();
     scene.intent.running = false;
@@ -141,15 +148,68 @@ fn an_answer_from_before_a_restart_is_about_something_else() {
     assert_eq!(scene.state.termination, Termination::default());
 }
 
-#[test]
-fn it_is_not_looked_at_before_it_was_ready() {
+/// Looks at its own endpoint.
+fn itself() -> Scene {
     let mut scene = Scene::exam();
-    scene.pods = Pods::Some;
+    scene.intent.termination.check.as_mut().unwrap().target = CheckTarget::Itself;
+    scene
+}
+
+#[test]
+fn an_endpoint_is_asked_from_the_creation_on_whether_it_runs_or_not() {
+    for (running, pods) in [(true, Pods::Some), (true, Pods::Unknown), (false, Pods::Gone)] {
+        let mut scene = Scene::exam();
+        (scene.intent.running, scene.pods) = (running, pods);
+        scene.pass(MINUTE * 2);
+        assert_eq!(checks(&scene), [SignedDuration::ZERO, MINUTE * 2], "{running} {pods:?}");
+        scene.answer = Some(Answer::Ends);
+        scene.pass(HOUR);
+        let ended = scene.state.ended.expect("it has ended");
+        assert_eq!((ended.at, ended.reason), (at(MINUTE * 8), EndReason::Terminated));
+        let stops: &[_] = if running { &[(MINUTE * 8, STOP)] } else { &[] };
+        assert_eq!(scene.acts(), stops);
+    }
+}
+
+#[test]
+fn what_is_stopped_meets_the_deadline_that_was_named() {
+    let mut scene = Scene::exam();
+    scene.answer = Some(Answer::Keeps { deadline: Some(at(MINUTE * 5)) });
+    scene.pass(MINUTE);
+    scene.intent.running = false;
+    scene.pods = Pods::Gone;
     scene.pass(HOUR);
+    assert_eq!(scene.state.ended.map(|ended| ended.at), Some(at(MINUTE * 5)));
+}
+
+#[test]
+fn its_own_endpoint_is_looked_at_only_while_it_runs() {
+    let mut scene = itself();
+    scene.intent.running = false;
+    scene.pods = Pods::Gone;
+    scene.answer = Some(Answer::Ends);
+    scene.pass(DAY);
     assert_eq!(checks(&scene), []);
-    scene.pods = Pods::AllReady;
-    scene.settle();
-    assert_eq!(checks(&scene), [HOUR]);
+    assert_eq!(scene.state.ended, None);
+}
+
+#[test]
+fn a_miss_of_its_own_counts_after_an_answer_or_after_the_time_to_start_up() {
+    // It never comes up: every environment crashes.
+    let mut scene = itself();
+    scene.pods = Pods::Some;
+    scene.answer = Some(Answer::Ends);
+    scene.pass(START_UP - MINUTE);
+    assert_eq!(scene.state.termination.misses, 0);
+    scene.pass(HOUR);
+    assert_eq!(scene.acts(), [(START_UP + MINUTE * 4, STOP)]);
+    // It comes up, and is broken soon after.
+    let mut scene = itself();
+    scene.pods = Pods::Some;
+    scene.pass(MINUTE * 2);
+    scene.answer = Some(Answer::Ends);
+    scene.pass(HOUR);
+    assert_eq!(scene.acts(), [(MINUTE * 8, STOP)]);
 }
 
 #[test]
@@ -200,15 +260,19 @@ fn it_is_stopped_when_nothing_is_known_about_what_to_hand_in() {
 }
 
 #[test]
-fn after_a_restart_it_is_looked_at_anew() {
+fn a_start_keeps_the_deadline_and_the_misses() {
     let mut scene = Scene::exam();
+    scene.answer = Some(Answer::Keeps { deadline: Some(at(HOUR)) });
+    scene.pass(MINUTE);
     scene.answer = Some(Answer::Ends);
-    scene.pass(MINUTE * 10);
-    assert_eq!(scene.acts().len(), 1);
-    scene.answer = Some(Answer::Keeps { deadline: None });
+    scene.pass(MINUTE * 3);
+    let before = scene.state.termination;
+    assert_eq!((before.misses, before.deadline), (2, Some(at(HOUR))));
+    scene.intent.running = false;
+    scene.settle();
     scene.intent.running = true;
-    scene.pods = Pods::AllReady;
-    scene.pass(MINUTE * 10);
-    assert_eq!(scene.state.termination.misses, 0);
-    assert!(scene.intent.running);
+    scene.settle();
+    assert_eq!(scene.state.termination, before);
+    scene.pass(MINUTE * 2);
+    assert_eq!(scene.acts(), [(MINUTE * 6, STOP)]);
 }

@@ -74,8 +74,13 @@ proptest! {
         drifts in any::<bool>(),
         asked in any::<bool>(),
         ill in any::<bool>(),
+        policy in prop::sample::select(vec![
+            ForcedPolicy::ReplaceFirst, ForcedPolicy::DrainAnyway, ForcedPolicy::TerminateAnyway,
+        ]),
+        forced_surge in 1_u32..4,
     ) {
         let mut scene = Scene::of(&ages);
+        (scene.intent.expiry.policy, scene.intent.expiry.forced_surge) = (policy, forced_surge);
         let before: Vec<String> = scene.names().into_iter().map(str::to_owned).collect();
         scene.mode = mode;
         scene.intent.size += grown;

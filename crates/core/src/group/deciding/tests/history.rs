@@ -47,6 +47,8 @@ impl World {
             }
             Event::MinHealthy(least) => scene.intent.min_healthy = least,
             Event::MinReady(span) => scene.intent.min_ready = span,
+            Event::Trial(span) => scene.intent.trial = span,
+            Event::Dies(after) => scene.dies_after = after,
             Event::Template(other) => {
                 scene.intent.template = if other { "t2" } else { "t1" }.to_owned();
             }
@@ -179,7 +181,7 @@ impl World {
         let counts = |name: &str| {
             let state = self.scene.state.machines.get(name);
             match self.scene.vms.get(name) {
-                Some(vm) => vm.power != Some(Power::Stopped),
+                Some(vm) => vm.power(self.scene.now) != Power::Stopped,
                 None => state.is_none_or(|state| state.registered_at.is_none()),
             }
         };
@@ -205,7 +207,7 @@ impl World {
         let acknowledged = machine
             .and_then(|machine| machine.reply.as_ref())
             .is_some_and(|reply| reply.id == rotation.id && reply.outcome == Outcome::Done);
-        let gone = scene.vms.get(name).is_none_or(|vm| vm.power.is_some());
+        let gone = scene.vms.get(name).is_none_or(|vm| vm.is_over(scene.now));
         let deadline = rotation.drain.as_ref().expect("a drain").deadline;
         let over = scene.now >= deadline;
         prop_assert!(acknowledged || gone || over, "(c) the drain of {name} is cut short");
@@ -276,7 +278,7 @@ impl World {
                 && scene.vms.get(name).is_some_and(|vm| {
                     vm.ill_since.is_none()
                         && !vm.health_unknown
-                        && vm.power.is_none()
+                        && !vm.is_over(scene.now)
                         && vm.shows_at <= scene.now
                         && vm.runs_at.is_some_and(|at| at <= scene.now)
                 })
@@ -295,7 +297,7 @@ impl World {
                 let served =
                     scene.state.machines.get(name).is_some_and(|state| state.served_at.is_some());
                 let alive = scene.mode == Mode::Down
-                    || scene.vms.get(name).is_some_and(|vm| vm.power.is_none());
+                    || scene.vms.get(name).is_some_and(|vm| !vm.is_over(scene.now));
                 let coordinated = scene.intent.drain_timeout.is_positive() && !skips;
                 prop_assert!(!(served && alive && coordinated), "(c) {} is not drained", name);
             }
@@ -331,6 +333,8 @@ impl World {
         let scene = &mut self.scene;
         scene.mode = Mode::Works;
         (scene.boot, scene.lag) = (MINUTE, SignedDuration::ZERO);
+        scene.dies_after = None;
+        scene.vms.values_mut().for_each(|vm| vm.stops_at = None);
         let intent = &mut scene.intent;
         (intent.paused, intent.freeze_until, intent.rotate_before) = (false, None, None);
         intent.budgets.clear();

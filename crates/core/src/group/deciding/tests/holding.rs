@@ -104,8 +104,11 @@ fn forced_without_room_goes_by_its_policy() {
     for (policy, drained) in
         [(ForcedPolicy::DrainAnyway, true), (ForcedPolicy::TerminateAnyway, false)]
     {
-        let mut scene = Scene::of(&[DAY * 31, DAY * 32, DAY]);
-        scene.mode = Mode::Refuses;
+        // Two that somebody deleted take up what there is of surge until their drains are over.
+        let mut scene = Scene::of(&[DAY * 31, DAY * 32, DAY, DAY, DAY]);
+        (scene.intent.size, scene.intent.min_healthy) = (3, 0);
+        scene.spec("d").deleting = true;
+        scene.spec("e").deleting = true;
         scene.intent.expiry.policy = policy;
         scene.pass(SECOND * 2);
         assert_eq!(scene.is_there("b"), drained, "{policy:?}");

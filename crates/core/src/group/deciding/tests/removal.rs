@@ -18,7 +18,7 @@ fn while_another_drains_an_old_machine_waits_without_a_timer_but_its_forced_one(
     assert!(decision.why.contains(&Reason::RotationOpen { machine: "c".to_owned() }));
     let coming = scene.state.group.coming.clone().unwrap();
     assert_eq!((coming.machine.as_str(), coming.cause), ("a", Cause::Expired));
-    assert_eq!(coming.at, Some(at(DAY * 8)));
+    assert_eq!(coming.at, None, "it waits for the drain, and not for its forced age");
     // The end of the drain lets it begin.
     scene.pass(MINUTE * 5);
     assert_eq!(scene.phase("a"), Some(RotationPhase::Waiting));

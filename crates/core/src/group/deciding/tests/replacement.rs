@@ -95,6 +95,25 @@ fn exactly_as_many_begin_as_there_is_room_for() {
     assert!(decision.why.contains(&Reason::RotationOpen { machine: "a".to_owned() }));
 }
 
+// case: group K10
+#[test]
+fn of_drifted_ones_so_many_rotate_as_there_is_room_for_and_one_at_a_time() {
+    for (surge, begun) in [(0, 0), (1, 1), (3, 1)] {
+        let mut scene = Scene::of(&[DAY * 4, DAY * 3, DAY * 2, DAY]);
+        (scene.intent.surge, scene.intent.template) = (surge, "t2".to_owned());
+        let decision = scene.settle();
+        assert_eq!(scene.rotating().len(), begun, "surge {surge}");
+        assert_eq!(decision.why.contains(&Reason::NoRoom { most: 4 }), surge == 0);
+        // Never more than there is room for, whatever happens meanwhile.
+        for _ in 0..200 {
+            scene.pass(MINUTE);
+            assert!(scene.vms.len() <= 4 + usize::try_from(surge).unwrap(), "surge {surge}");
+        }
+        let old = scene.machines.iter().filter(|machine| &*machine.template == "t1").count();
+        assert_eq!(old, if surge == 0 { 4 } else { 0 }, "surge {surge}");
+    }
+}
+
 #[test]
 fn many_begin_in_parts_one_right_after_the_other() {
     let mut scene = Scene::empty();
@@ -138,4 +157,66 @@ fn a_template_that_is_set_back_takes_the_rotation_back() {
     scene.pass(HOUR);
     assert_eq!(scene.names(), ["a", "b", "c"]);
     assert_eq!(scene.rotating(), []);
+}
+
+#[test]
+fn a_newer_template_replaces_a_replacement_that_is_not_ready_yet() {
+    let mut scene = Scene::of(&[DAY * 3, DAY * 2, DAY]);
+    scene.boot = HOUR;
+    scene.intent.registration_timeout = HOUR * 2;
+    scene.intent.template = "t2".to_owned();
+    scene.pass(MINUTE);
+    let first = scene.rotation("a").unwrap().replacement.clone().unwrap();
+    scene.intent.template = "t3".to_owned();
+    scene.boot = MINUTE;
+    scene.pass(SECOND);
+    assert!(!scene.is_there(&first), "nobody waits an hour for what is not wanted any more");
+    let rotation = scene.rotation("a").unwrap();
+    assert_eq!((rotation.attempts, rotation.drain.as_ref()), (0, None), "it did not fail");
+    scene.pass(MINUTE * 2);
+    assert_eq!(scene.phase("a"), Some(RotationPhase::Draining));
+    scene.pass(HOUR);
+    assert!(scene.machines.iter().all(|machine| &*machine.template == "t3"));
+    assert_eq!((scene.names().len(), scene.created()), (3, 4));
+}
+
+#[test]
+fn a_replacement_that_somebody_drains_goes_and_another_comes() {
+    for ready in [false, true] {
+        let mut scene = Scene::of(&[DAY * 22, DAY, DAY]);
+        scene.intent.min_ready = MINUTE * 5;
+        scene.pass(if ready { MINUTE * 2 } else { SECOND });
+        let first = scene.rotation("a").unwrap().replacement.clone().unwrap();
+        scene.spec(&first).drain = Some(scene.now);
+        scene.settle();
+        assert_eq!(scene.phase(&first).is_some(), ready, "what works is drained");
+        assert_ne!(scene.rotation("a").unwrap().replacement.as_ref(), Some(&first));
+        scene.pass(HOUR);
+        assert!(!scene.is_there(&first) && !scene.is_there("a"), "ready: {ready}");
+        assert_eq!(scene.names().len(), 3);
+    }
+}
+
+#[test]
+fn no_more_rotations_begin_by_themselves_than_all_groups_together_may_have_open() {
+    let begun = |others: u32, change: fn(&mut Scene)| {
+        let mut scene = Scene::of(&[DAY * 22, DAY, DAY]);
+        scene.intent.fleet = Some(super::super::super::intent::Fleet { most: 3, others });
+        change(&mut scene);
+        let decision = scene.settle();
+        (scene.rotating().len(), decision.why.contains(&Reason::FleetBudget { most: 3 }))
+    };
+    let drift = |scene: &mut Scene| scene.intent.template = "t2".to_owned();
+    let forced = |scene: &mut Scene| scene.intent.expiry.forced = Term::Span(HOUR);
+    assert_eq!(begun(2, |_| {}), (1, false));
+    assert_eq!(begun(3, |_| {}), (0, true));
+    assert_eq!(begun(3, drift), (0, true));
+    assert_eq!((begun(3, forced), begun(2, forced)), ((0, true), (1, true)));
+    // What somebody asks for, and what is broken, does not wait for it.
+    assert_eq!(begun(9, |scene| scene.spec("c").drain = Some(scene.now)).0, 1);
+    let ill = |scene: &mut Scene| {
+        scene.ill("b");
+        scene.pass(MINUTE * 4);
+    };
+    assert_eq!(begun(9, ill).0, 1);
 }

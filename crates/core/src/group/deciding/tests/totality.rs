@@ -9,7 +9,7 @@ use super::super::super::by_name::ByName;
 use super::super::super::intent::{self, Budget, Expiry, Intent, OnDemand, Reply};
 use super::super::super::observed::{Answer, Found, Health, Observed, Power, Seen};
 use super::super::super::state::{
-    Drain, Group, Machine, Reservation, Rotation, Started, State, Warned,
+    Drain, Group, Machine, Reservation, Rotation, Started, State, Warned, YoungDeaths,
 };
 use super::super::super::{feasible, forecast, on_demand};
 use super::*;
@@ -143,6 +143,8 @@ fn remembered() -> impl Strategy<Value = Machine> {
 fn group() -> impl Strategy<Value = Group> {
     let reserved = (name(), prop::option::of(name()))
         .prop_map(|(name, replaces)| Reservation { name, replaces });
+    let deaths = (number(), name(), time(), span())
+        .prop_map(|(count, machine, at, ready_for)| YoungDeaths { count, machine, at, ready_for });
     let started = (time(), cause()).prop_map(|(at, cause)| Started { at, cause });
     (
         prop::sample::select(vec![0, 1, u64::MAX]),
@@ -150,11 +152,16 @@ fn group() -> impl Strategy<Value = Group> {
         number(),
         prop::option::of(time()),
         prop::collection::vec(started, 0..4),
+        (prop::option::of(name()), any::<bool>(), prop::option::of(deaths)),
     )
-        .prop_map(|(serial, reserved, failures, retry_at, started)| Group {
+        .prop_map(|(serial, reserved, failures, retry_at, started, template)| Group {
             serial,
             reserved,
+            template: template.0,
+            proven: template.1,
+            young_deaths: template.2,
             failures,
+            error: None,
             retry_at,
             started,
             coming: None,
@@ -232,7 +239,7 @@ fn intent() -> impl Strategy<Value = Intent> {
             path: "budgets[0]".to_owned(),
         });
     let flags = prop::collection::vec(prop::bool::weighted(0.2), 3);
-    let spans = prop::collection::vec(span(), 4);
+    let spans = prop::collection::vec(span(), 5);
     let times = prop::collection::vec(prop::option::of(time()), 2);
     (
         flags,
@@ -256,10 +263,12 @@ fn intent() -> impl Strategy<Value = Intent> {
             registration_timeout: spans[1],
             unhealthy_after: spans[2],
             drain_timeout: spans[3],
+            trial: spans[4],
             expiry,
             budgets,
             freeze_until: times[0],
             rotate_before: times[1],
+            fleet: times[1].map(|_| intent::Fleet { most: numbers[0], others: numbers[3] }),
             template: "t1".to_owned(),
         })
 }
@@ -309,6 +318,7 @@ proptest! {
                 registration_timeout: intent.registration_timeout,
                 drain_timeout: intent.drain_timeout,
                 machine,
+                told_end: intent.rotate_before,
             };
             let name = &lent.machine.name;
             let seen = observed.machines.get(name).cloned().unwrap_or_default();

@@ -305,7 +305,12 @@ impl World {
                 assert!(idle || expired, "deleted before what was told");
                 assert!(!kept && !scene.state.submissions.pending());
             }
-            Effect::Check | Effect::Submit { .. } | Effect::RemoveJob { .. } | Effect::Release => {
+            Effect::Check
+            | Effect::Submit { .. }
+            | Effect::RemoveJob { .. }
+            | Effect::HoldClaim { .. }
+            | Effect::FreeClaim { .. }
+            | Effect::Release => {
                 panic!("{effect:?} was never asked for")
             }
         }
@@ -367,6 +372,8 @@ impl World {
                 | Effect::Check
                 | Effect::Submit { .. }
                 | Effect::RemoveJob { .. }
+                | Effect::HoldClaim { .. }
+                | Effect::FreeClaim { .. }
                 | Effect::Release => {}
             }
         }

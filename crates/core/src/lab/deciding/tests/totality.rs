@@ -9,8 +9,8 @@ use super::super::super::forecast;
 use super::super::super::observed::{Answer, Check, Observed, Pods};
 use super::super::super::scene::{DAY, MINUTE, Scene, start};
 use super::super::super::state::{
-    Expiration, Keep, Ladder, NoticeKind, Power, Stage, State, StopReason, Submission,
-    SubmissionState, Submissions, Termination,
+    EndReason, Ended, Expiration, Keep, Ladder, NoticeKind, Power, Stage, State, StopReason,
+    Submission, SubmissionState, Submissions, Termination,
 };
 use super::super::decide;
 use crate::activity::Activity;
@@ -105,21 +105,24 @@ fn submission() -> impl Strategy<Value = Submission> {
         SubmissionState::Waived,
         SubmissionState::Skipped,
     ]);
-    (0_u8..3, state, any::<u32>()).prop_map(|(n, state, series)| Submission {
-        environment: format!("e{n}"),
-        state,
-        series,
-        attempts: series,
-        size: None,
-        sha256: None,
-        receipt: None,
-        submitted_at: None,
-        error: None,
+    let asked = (option::of(time()), any::<bool>());
+    (0_u8..3, state, any::<u32>(), asked).prop_map(|(n, state, series, (asked_at, earlier))| {
+        let fresh = Submission::new(format!("e{n}"), state);
+        Submission { series, asked_at, earlier, attempts: series, ..fresh }
     })
 }
 
 fn reason() -> impl Strategy<Value = StopReason> {
-    prop::sample::select(vec![StopReason::User, StopReason::Inactivity, StopReason::Terminated])
+    prop::sample::select(vec![
+        StopReason::User,
+        StopReason::Inactivity,
+        StopReason::Terminated,
+        StopReason::Expired,
+    ])
+}
+
+fn end() -> impl Strategy<Value = EndReason> {
+    prop::sample::select(vec![EndReason::Terminated, EndReason::Expired, EndReason::Unused])
 }
 
 fn state() -> impl Strategy<Value = State> {
@@ -150,24 +153,33 @@ fn state() -> impl Strategy<Value = State> {
         },
     );
     let rest = (
-        (t(), t(), any::<u32>()),
+        (t(), t(), t(), any::<u32>()),
         (any::<u32>(), t(), t()),
         prop::collection::vec(submission(), 0..4),
         prop::collection::vec(notice(), 0..6),
-        (t(), any::<u64>()),
+        (t(), any::<u64>(), option::of((time(), end())), t()),
     );
     (power, ladder, expiration, rest).prop_map(|(power, ladder, expiration, rest)| {
-        let ((last_check, deadline, misses), (used, until, asked), entries, notices, activity) =
-            rest;
+        let (
+            (last_check, answered, deadline, misses),
+            (used, until, asked),
+            entries,
+            notices,
+            activity,
+        ) = rest;
         State {
             power,
             activity: Activity { last: activity.0, count: activity.1, ..Activity::default() },
             ladder,
             expiration,
-            termination: Termination { last_check, deadline, misses },
+            termination: Termination { last_check, answered, deadline, misses },
             submissions: Submissions { entries, ..Submissions::default() },
             keep: Keep { used, until, asked },
+            ended: activity.2.map(|(at, reason)| Ended { at, reason }),
+            reopened: activity.3,
+            claims: vec!["e0".to_owned(), "e2".to_owned()],
             outbox: Outbox { notices },
+            shadow: None,
             coming: None,
         }
     })
@@ -224,6 +236,7 @@ proptest! {
             coverage: &[&coverage],
             pods: Pods::Gone,
             check: check.map(|at| Check { at, answer }),
+            claims: &scene.claims,
             jobs: &scene.jobs,
             ..Observed::default()
         };

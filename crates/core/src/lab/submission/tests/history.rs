@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
+use super::super::super::ending::{owes, owes_of, runs};
 use super::super::super::observed::Answer;
 use super::super::super::scene::{MINUTE, Scene};
 use super::*;
@@ -96,7 +97,8 @@ fn judge(scene: &Scene, recorded: &BTreeSet<(String, u32)>, effect: &Effect) {
             let entry = entry(environment);
             assert_eq!((entry.state, entry.series), (SubmissionState::Running, *series));
             assert_eq!(scene.pods, Pods::Gone);
-            assert!(scene.intent.deleting || !scene.intent.running);
+            // What has ended does not run, whoever wants it to.
+            assert!(!runs(&scene.state, &scene.intent));
             let done = recorded.contains(&(environment.clone(), *series));
             assert!(!done, "handed in twice in one series");
         }
@@ -110,8 +112,13 @@ fn judge(scene: &Scene, recorded: &BTreeSet<(String, u32)>, effect: &Effect) {
             };
             assert!(over || *series < entry.series, "{environment} is not on record yet");
         }
-        Effect::Release | Effect::Delete => assert!(!scene.state.submissions.pending()),
-        Effect::Notify(_) | Effect::Stop(_) | Effect::Check => {}
+        Effect::Release | Effect::Delete => {
+            assert!(!owes(&scene.state, &scene.intent), "{:?}", scene.state);
+        }
+        Effect::FreeClaim { environment } => {
+            assert!(!owes_of(&scene.state, &scene.intent, environment), "{environment} is owed");
+        }
+        Effect::HoldClaim { .. } | Effect::Notify(_) | Effect::Stop(_) | Effect::Check => {}
     }
 }
 

@@ -22,6 +22,9 @@ pub(super) enum Event {
     Surge(u32, u32),
     MinHealthy(u32),
     MinReady(SignedDuration),
+    Trial(SignedDuration),
+    /// What is made from now on stops so long after it began to run.
+    Dies(Option<SignedDuration>),
     Template(bool),
     Ages(Term, Term),
     DrainTimeout(SignedDuration),
@@ -133,6 +136,8 @@ pub(super) fn event() -> impl Strategy<Value = Event> {
         2 => (0_u32..3, 0_u32..3).prop_map(|(surge, forced)| Event::Surge(surge, forced)),
         1 => (0_u32..6).prop_map(Event::MinHealthy),
         1 => span().prop_map(Event::MinReady),
+        1 => span().prop_map(Event::Trial),
+        2 => prop::option::of(span()).prop_map(Event::Dies),
         2 => any::<bool>().prop_map(Event::Template),
         2 => (age(), age()).prop_map(|(eligible, forced)| Event::Ages(eligible, forced)),
         1 => prop_oneof![Just(SignedDuration::ZERO), span()].prop_map(Event::DrainTimeout),
