@@ -41,7 +41,8 @@ pub fn operator_role() -> Role {
         },
         rules: Some(vec![
             rule("", "configmaps", &kept),
-            rule("", "secrets", &["get", "list", "watch"]),
+            // The certificate of admission is renewed; that it can be made is in the other role.
+            rule("", "secrets", &["get", "list", "watch", "update"]),
             rule("coordination.k8s.io", "leases", &kept),
         ]),
     }

@@ -24,6 +24,11 @@ pub fn account() -> ServiceAccount {
     ServiceAccount { metadata: ours(ACCOUNT), ..ServiceAccount::default() }
 }
 
+/// The user that the API knows that account by.
+pub fn user_name() -> String {
+    format!("system:serviceaccount:{}:{ACCOUNT}", shared::NAMESPACE)
+}
+
 /// Gives the account the rights of the controllers.
 pub fn binding() -> ClusterRoleBinding {
     ClusterRoleBinding {

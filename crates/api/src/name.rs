@@ -32,6 +32,9 @@ pub mod shared {
     pub const HOLD: &str = "hold";
     /// What our admission is called, and the object that tells a cluster of it.
     pub const ADMISSION: &str = "admission.sojourn.dev";
+    /// Condition, and reason of an Event: the definition of the object's kind is older than we are, and
+    /// drops what we write.
+    pub const DEFINITION_TOO_OLD: &str = "DefinitionTooOld";
     /// Label of every object that belongs to one of our kinds.
     pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 }
@@ -63,6 +66,14 @@ pub mod lab {
     pub const SUBMISSION_RETRY: &str = "lab.sojourn.dev/submission-retry";
     /// Needs the verb `hold`: it gives data up.
     pub const SUBMISSION_WAIVE: &str = "lab.sojourn.dev/submission-waive";
+
+    /// Annotation of an Instance: the end, by its time in `status.ended.at`, that does not hold any
+    /// more. It needs the verb of that name.
+    pub const REOPEN: &str = "lab.sojourn.dev/reopen";
+    /// The verb on Instances without which nothing that has ended is started again.
+    pub const TO_REOPEN: &str = "reopen";
+    /// On claims: keeps them, and the data with them, for as long as that is to be handed in.
+    pub const CLAIM_FINALIZER: &str = "lab.sojourn.dev/submission";
 
     /// What controllers write for people to read, and never read themselves.
     pub mod mirror {
@@ -147,6 +158,8 @@ pub mod group {
         pub const STORM_GUARD: &str = "StormGuard";
         /// New Machines cannot be made.
         pub const CREATE_FAILING: &str = "CreateFailing";
+        /// Machines of the present template end by themselves soon after they became ready.
+        pub const DYING_YOUNG: &str = "DyingYoung";
         /// The ages that are in force are in order.
         pub const AGES_CONSISTENT: &str = "AgesConsistent";
         /// Something is being kept from happening: paused or observed.
@@ -156,8 +169,17 @@ pub mod group {
         /// Of a Machine: what was seen of its health.
         pub const HEALTHY: &str = "Healthy";
 
-        pub const OF_GROUPS: [&str; 8] =
-            [READY, ACCEPTED, FROZEN, BLOCKED, STORM_GUARD, CREATE_FAILING, AGES_CONSISTENT, HELD];
+        pub const OF_GROUPS: [&str; 9] = [
+            READY,
+            ACCEPTED,
+            FROZEN,
+            BLOCKED,
+            STORM_GUARD,
+            CREATE_FAILING,
+            DYING_YOUNG,
+            AGES_CONSISTENT,
+            HELD,
+        ];
         pub const OF_MACHINES: [&str; 5] = [READY, ACCEPTED, DRAINING, HEALTHY, HELD];
     }
 }

@@ -38,3 +38,12 @@ pub(crate) fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRul
         ..PolicyRule::default()
     }
 }
+
+/// To see whether the definitions of kinds are as new as the controllers that write their statuses.
+pub(crate) fn definitions(group: &str, resources: &[&str]) -> PolicyRule {
+    let names = resources.iter().map(|resource| format!("{resource}.{group}"));
+    PolicyRule {
+        resource_names: Some(names.collect()),
+        ..rule("apiextensions.k8s.io", &["customresourcedefinitions"], READ)
+    }
+}

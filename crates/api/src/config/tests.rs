@@ -54,6 +54,8 @@ gateway: { domain: apps.example.net }
 allowedAddresses: [10.0.0.0/8, "::1"]
 trustedCAFile: /etc/sojourn/ca.pem
 submitImage: registry.example.org/sojourn:1
+ingressService: sojourn-system/sojourn-web:8443
+ingressAnnotations: { example.org/backend-protocol: HTTPS }
 ingressClassName: nginx
 ingressHost: labs.example.org
 webhookURL: { name: hooks, key: url }
@@ -75,7 +77,7 @@ slackURL: { name: hooks, key: slack }
     // Every option there is, is in that text.
     let settings = effective(&data(text)).expect("all good");
     let settings: Vec<_> = settings.into_iter().filter(|s| s.key == "lab.yaml").collect();
-    assert_eq!(settings.len(), 33);
+    assert_eq!(settings.len(), 35);
     for setting in settings {
         assert_eq!(setting.origin, Origin::ConfigMap, "{}", setting.option);
     }

@@ -17,6 +17,11 @@ pub struct GroupConfig {
     pub expiry: ExpiryDefaults,
     #[serde(with = "span")]
     pub default_drain_timeout: SignedDuration,
+    /// How long one machine of a template that is not proven is ready before others follow it.
+    #[serde(with = "span")]
+    pub trial: SignedDuration,
+    /// How many rotations may be open in all groups together that began by themselves.
+    pub max_rotations: u32,
 }
 
 /// The ages of an installation; without any, nothing ever expires.
@@ -36,6 +41,8 @@ impl Default for GroupConfig {
         Self {
             expiry: ExpiryDefaults::default(),
             default_drain_timeout: SignedDuration::from_mins(5),
+            trial: SignedDuration::from_secs(30),
+            max_rotations: 100,
         }
     }
 }
@@ -64,6 +71,10 @@ impl FamilyConfig for GroupConfig {
         }
         if !eligible_age.is_never() && eligible_age >= forced_age {
             report.note("expiry.eligibleAge", OUT_OF_ORDER);
+        }
+        if self.max_rotations == 0 {
+            report
+                .note("maxRotations", "must be at least 1; freeze a group to begin nothing in it");
         }
         report.into_problems()
     }

@@ -3,7 +3,7 @@
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 
 use crate::name::{GROUP_GROUP, shared};
-use crate::role::{READ, WRITE, role, rule};
+use crate::role::{READ, WRITE, definitions, role, rule};
 
 /// For people: machines on demand, and answers to drains; whoever may `edit` a namespace has it.
 pub const USER: &str = "sojourn-group-user";
@@ -73,8 +73,9 @@ pub(crate) fn operator() -> Vec<PolicyRule> {
                 "machines/status",
                 "machines/finalizers",
             ],
-            &["update"],
+            &["update", "patch"],
         ),
+        definitions(GROUP_GROUP, &["instancegroups", "machines"]),
         // The heartbeats of machines that are no Pods.
         rule("coordination.k8s.io", &["leases"], READ),
     ]

@@ -41,10 +41,22 @@ pub struct InstanceGroupStatus {
     /// Machines that are about to be created.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reserved: Vec<Reserved>,
-    /// Failures in a row to make a machine.
+    /// The template that `proven`, `youngDeaths`, `failures` and `error` are about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template_hash: Option<String>,
+    /// A machine of this template has been ready for the time of a trial.
+    #[serde(skip_serializing_if = "is_false")]
+    pub proven: bool,
+    /// Machines of this template that ended by themselves soon after they had become ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub young_deaths: Option<YoungDeaths>,
+    /// Failures in a row to make a machine that lives.
     #[serde(skip_serializing_if = "is_none")]
     #[schemars(schema_with = "schema::count")]
     pub failures: u32,
+    /// What the provider said when it last failed to make a machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// No machine is made before.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
@@ -93,6 +105,23 @@ pub struct NextRotation {
     pub at: Option<Time>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
+}
+
+/// Machines that ended by themselves before they had been ready for ten minutes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct YoungDeaths {
+    #[schemars(schema_with = "schema::count")]
+    pub count: u32,
+    /// The last one.
+    pub machine: String,
+    /// When it was found to have ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub at: Option<Time>,
+    /// For how many seconds it had been ready.
+    #[schemars(schema_with = "schema::count")]
+    pub ready_seconds: u32,
 }
 
 /// A rotation as the group shows it; the Machine's own status has all of it.
@@ -179,6 +208,9 @@ pub struct MachineStatus {
     /// this and answers in `spec.drainReply`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drain: Option<DrainStatus>,
+    /// What came of the wish to keep it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep: Option<KeptStatus>,
     /// For one on demand: what was announced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warned: Option<WarnedStatus>,
@@ -321,6 +353,20 @@ pub struct WarnedStatus {
     pub deadline: Option<Time>,
 }
 
+/// An answer to `sojourn.dev/keep-until`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KeptStatus {
+    /// It is not replaced before, unless it is forced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub until: Option<Time>,
+    /// The wish that was last taken in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub asked: Option<Time>,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NextStep {
@@ -341,6 +387,11 @@ const fn is_zero(count: &u64) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
 const fn is_none(count: &u32) -> bool {
     *count == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+const fn is_false(holds: &bool) -> bool {
+    !*holds
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The options of the family, in `lab.yaml`.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use jiff::SignedDuration;
@@ -86,8 +87,32 @@ pub struct LabConfig {
     pub trusted_ca_file: Option<String>,
     /// The image of the Jobs that hand in data; it holds this very binary.
     pub submit_image: Option<String>,
+    /// The Service of the gateway, as `NAMESPACE/NAME` or `NAMESPACE/NAME:PORT`: with it, Ingresses are
+    /// made, and lead there.
+    pub ingress_service: Option<String>,
     pub ingress_class_name: Option<String>,
     pub ingress_host: Option<String>,
+    pub ingress_annotations: BTreeMap<String, String>,
+}
+
+/// The Service that Ingresses lead to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GatewayService {
+    pub namespace: String,
+    pub name: String,
+    pub port: u16,
+}
+
+impl GatewayService {
+    fn parse(text: &str) -> Option<Self> {
+        let (namespace, rest) = text.split_once('/')?;
+        let (name, port) = match rest.split_once(':') {
+            Some((name, port)) => (name, port.parse().ok().filter(|port| *port > 0)?),
+            None => (rest, 443),
+        };
+        let good = NAMESPACE.check(namespace).is_ok() && NAMESPACE.check(name).is_ok();
+        good.then(|| Self { namespace: namespace.to_owned(), name: name.to_owned(), port })
+    }
 }
 
 /// How instances are reached through the gateway.
@@ -149,13 +174,20 @@ impl Default for LabConfig {
             allowed_addresses: Vec::new(),
             trusted_ca_file: None,
             submit_image: None,
+            ingress_service: None,
             ingress_class_name: None,
             ingress_host: None,
+            ingress_annotations: BTreeMap::new(),
         }
     }
 }
 
 impl LabConfig {
+    /// The Service that Ingresses lead to, if there are to be any.
+    pub fn gateway_service(&self) -> Option<GatewayService> {
+        GatewayService::parse(self.ingress_service.as_deref()?)
+    }
+
     /// The availability and data queries of a source, if it is asked through Prometheus at all:
     /// an empty query takes its source out.
     pub fn queries(&self, source: Source) -> Option<(&str, &str)> {
@@ -247,6 +279,14 @@ impl LabConfig {
                     format!("allowedAddresses[{index}]"),
                     "must be an address or a range such as 10.0.0.0/8",
                 );
+            }
+        }
+        if let Some(service) = &self.ingress_service {
+            if GatewayService::parse(service).is_none() {
+                report.note("ingressService", "must be NAMESPACE/NAME or NAMESPACE/NAME:PORT");
+            }
+            if self.gateway.domain.is_none() {
+                report.note("ingressService", "needs gateway.domain, below which Instances are");
             }
         }
         if let Some(host) = &self.ingress_host {

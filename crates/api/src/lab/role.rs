@@ -3,13 +3,13 @@
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 
 use crate::name::{LAB_GROUP, lab, shared};
-use crate::role::{READ, WRITE, role, rule};
+use crate::role::{READ, WRITE, definitions, role, rule};
 
 /// For owners; whoever may `edit` a namespace has it there.
 pub const USER: &str = "sojourn-lab-user";
 /// For onlookers; whoever may `view` a namespace has it there.
 pub const VIEWER: &str = "sojourn-lab-viewer";
-/// For staff: may pause, observe and waive, and lend to everybody. It is given to nobody by itself.
+/// For staff: may pause, observe, waive and reopen, and lend to everybody. It is given to nobody by itself.
 pub const KEEPER: &str = "sojourn-lab-keeper";
 
 const REGISTRATION: &str = "admissionregistration.k8s.io";
@@ -34,7 +34,7 @@ pub(crate) fn roles() -> Vec<ClusterRole> {
                 rule(
                     LAB_GROUP,
                     &["instances"],
-                    &[READ, &["update", "patch", shared::HOLD]].concat(),
+                    &[READ, &["update", "patch", shared::HOLD, lab::TO_REOPEN]].concat(),
                 ),
                 rule(LAB_GROUP, &["templates"], READ),
                 // Tenants are in no namespace: this takes a ClusterRoleBinding.
@@ -51,13 +51,14 @@ pub(crate) fn operator() -> Vec<PolicyRule> {
     vec![
         rule(LAB_GROUP, &["instances"], &[READ, &["patch", "delete", shared::HOLD]].concat()),
         // Finalizers: who makes parts that keep their owner from going must be allowed to.
-        rule(LAB_GROUP, &["instances/status", "instances/finalizers"], &["update"]),
+        rule(LAB_GROUP, &["instances/status", "instances/finalizers"], &["update", "patch"]),
         rule(LAB_GROUP, &["templates", "tenants"], READ),
         rule("", &["namespaces"], READ),
         rule("", &["pods"], &[READ, &["create", "patch", "delete"]].concat()),
         rule("", &["services"], &replaced),
-        // A claim goes with its Instance, and never because a controller says so.
-        rule("", &["persistentvolumeclaims"], &made),
+        // A claim goes with its Instance, and never because a controller says so; its finalizer is set
+        // and taken away.
+        rule("", &["persistentvolumeclaims"], &[&made[..], &["patch"]].concat()),
         rule("networking.k8s.io", &["ingresses"], &replaced),
         rule("batch", &["jobs"], &[READ, &["create", "patch"]].concat()),
         // The tokens with which Instances report their use.
@@ -70,7 +71,8 @@ pub(crate) fn operator() -> Vec<PolicyRule> {
         rule(REGISTRATION, &[WEBHOOKS], &["create"]),
         PolicyRule {
             resource_names: Some(vec![shared::ADMISSION.to_owned()]),
-            ..rule(REGISTRATION, &[WEBHOOKS], &["get", "patch"])
+            ..rule(REGISTRATION, &[WEBHOOKS], &[READ, &["patch"]].concat())
         },
+        definitions(LAB_GROUP, &["instances"]),
     ]
 }

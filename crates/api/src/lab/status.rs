@@ -57,6 +57,17 @@ pub struct InstanceStatus {
     /// Why it is stopped, or is about to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<StopReason>,
+    /// Its end, once that has come: from then on it stays off, unless somebody reopens it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<EndedStatus>,
+    /// The newest end that was taken back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub reopened: Option<Time>,
+    /// The environments for which a claim was made: their data is handed in, whatever the Template
+    /// says by now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<String>,
     /// What the status check found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub termination: Option<TerminationStatus>,
@@ -66,6 +77,9 @@ pub struct InstanceStatus {
     /// The commands about submissions that were taken in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submission_commands: Option<SubmissionCommands>,
+    /// What would have become of it, while it is only observed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowStatus>,
     /// What its owner was told or is about to be told, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<NoticeStatus>,
@@ -241,6 +255,46 @@ pub enum StopReason {
     User,
     Inactivity,
     Terminated,
+    Expired,
+}
+
+/// Where an Instance that is only observed would be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ShadowStatus {
+    pub running: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub stopped_at: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<StopReason>,
+    /// When it would have been deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub gone_at: Option<Time>,
+    pub lifecycle: LifecycleStatus,
+    pub expiration: ExpirationStatus,
+    /// What would have been done, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<NextStatus>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EndedStatus {
+    /// No two ends have the same time: whoever reopens one names it by that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub at: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<EndReason>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum EndReason {
+    Terminated,
+    Expired,
+    Unused,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -249,6 +303,10 @@ pub struct TerminationStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub last_check_time: Option<Time>,
+    /// The last answer that kept it going.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub answered_at: Option<Time>,
     /// The end that the last answer named.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
@@ -267,9 +325,20 @@ pub struct SubmissionStatus {
     /// Counts the series of attempts; a retry after failure begins another.
     #[schemars(schema_with = "schema::count")]
     pub series: u32,
-    /// Failed attempts of this series.
+    /// When it was asked for: the same for every series of one wish.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub asked_at: Option<Time>,
+    /// It says nothing about what was written since the last start.
+    #[serde(skip_serializing_if = "is_false")]
+    pub of_earlier_start: bool,
+    /// Attempts of this series that have come to an end; a first success is the first.
     #[schemars(schema_with = "schema::count")]
     pub attempts: u32,
+    /// When the next attempt is made, while the last one has failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub retry_at: Option<Time>,
     /// Bytes that were sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::count")]
@@ -282,6 +351,7 @@ pub struct SubmissionStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub submitted_at: Option<Time>,
+    /// Why the last attempt failed, or why there is nothing to hand in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -364,6 +434,11 @@ pub enum NoticeState {
     Waiting,
     Delivered,
     Waived,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]

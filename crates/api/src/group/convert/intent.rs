@@ -34,6 +34,8 @@ pub struct Wanted {
 #[derive(Debug, Clone, PartialEq)]
 pub struct MachineWanted {
     pub machine: intent::Machine,
+    /// Until when somebody asked for it to be kept.
+    pub keep_until: Option<Timestamp>,
     pub ignored: Vec<Problem>,
 }
 
@@ -71,6 +73,7 @@ pub fn group_intent(group: &InstanceGroup, config: &GroupConfig) -> Result<Wante
         surge: count(spec.surge),
         min_healthy: spec.min_healthy.map_or(size.saturating_sub(1), count).min(size),
         min_ready: SignedDuration::from_secs(i64::from(spec.min_ready_seconds)),
+        trial: config.trial,
         registration_timeout: span(&spec.registration_timeout),
         unhealthy_after: span(&spec.unhealthy_after),
         max_unhealthy: share(&spec.max_unhealthy, size).unwrap_or_default(),
@@ -81,6 +84,8 @@ pub fn group_intent(group: &InstanceGroup, config: &GroupConfig) -> Result<Wante
         // Machines know only the second in which they were created: none that came after the wish
         // is taken for one that was there before.
         rotate_before: time_in(meta, ROTATE, &mut notes).map(down),
+        // Whoever knows what goes on in the other groups says so.
+        fleet: None,
         template: template_hash(&spec.template),
     };
     Ok(Wanted { intent, ages, ignored: notes.into_problems() })
@@ -141,7 +146,8 @@ pub fn machine_intent(machine: &Machine) -> Result<MachineWanted, Problems> {
         }),
     });
     let machine = problems.finish(machine)?;
-    Ok(MachineWanted { machine, ignored: notes.into_problems() })
+    let keep_until = time_in(meta, KEEP_UNTIL, &mut Report::default()).map(up);
+    Ok(MachineWanted { machine, keep_until, ignored: notes.into_problems() })
 }
 
 /// Resolves a machine on demand, the group that it names and the configuration.
@@ -150,7 +156,7 @@ pub fn on_demand_intent(
     group: Option<&InstanceGroup>,
     config: &GroupConfig,
 ) -> Result<OnDemandWanted, Problems> {
-    let MachineWanted { machine: wanted, ignored } = machine_intent(machine)?;
+    let MachineWanted { machine: wanted, ignored, .. } = machine_intent(machine)?;
     let of_group = group.map(|group| &group.spec);
     let expiry = of_group.map(|spec| spec.expiry.clone()).unwrap_or_default();
     let age_in_force = age(expiry.ondemand_age.as_ref(), config.expiry.ondemand_age);
@@ -166,6 +172,7 @@ pub fn on_demand_intent(
         warn_before: span(&expiry.ondemand_warn_before),
         registration_timeout: registration.unwrap_or(REGISTRATION_TIMEOUT),
         drain_timeout: drain_timeout(group, config),
+        told_end: None,
     };
     Ok(OnDemandWanted { intent, ignored })
 }

@@ -1,12 +1,12 @@
 //! The states of groups and machines in their statuses, and out of them.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use sojourn_core::group::intent::Outcome;
 use sojourn_core::group::state as domain;
 
 use crate::group::status::{
     DrainOutcome, DrainStatus, InstanceGroupStatus, MachineStatus, NextRotation, Phase, Reason,
-    Reserved, RotationPhase, RotationStatus, StartedRotation, Tier, WarnedStatus,
+    Reserved, RotationPhase, RotationStatus, StartedRotation, Tier, WarnedStatus, YoungDeaths,
 };
 use crate::limit::{LARGEST, words};
 use crate::time::{read, written};
@@ -17,10 +17,25 @@ const MOST_STARTED: usize = 2000;
 
 /// Writes the parts of a group's status that are its state; the others stay as they are.
 pub fn write_group(state: &domain::Group, status: &mut InstanceGroupStatus) {
-    let domain::Group { serial, reserved, failures, retry_at, started, coming } = state;
+    let domain::Group {
+        serial,
+        reserved,
+        template,
+        proven,
+        young_deaths,
+        failures,
+        error,
+        retry_at,
+        started,
+        coming,
+    } = state;
     status.serial = (*serial).min(LARGEST);
     status.reserved = reserved.iter().map(write_reserved).collect();
+    status.template_hash.clone_from(template);
+    status.proven = *proven;
+    status.young_deaths = young_deaths.as_ref().map(write_young_deaths);
     status.failures = *failures;
+    status.error = error.as_deref().map(words);
     status.retry_at = written(*retry_at);
     let newest = started.len().saturating_sub(MOST_STARTED);
     status.started = started[newest..].iter().map(write_started).collect();
@@ -34,11 +49,34 @@ pub fn read_group(status: Option<&InstanceGroupStatus>) -> domain::Group {
     domain::Group {
         serial: status.serial,
         reserved: status.reserved.iter().filter_map(read_reserved).collect(),
+        template: status.template_hash.clone().filter(|hash| !hash.is_empty()),
+        proven: status.proven,
+        young_deaths: status.young_deaths.as_ref().and_then(read_young_deaths),
         failures: status.failures,
+        error: status.error.clone(),
         retry_at: read(status.retry_at.as_ref()),
         started: status.started.iter().filter_map(read_started).collect(),
         coming: None,
     }
+}
+
+fn write_young_deaths(deaths: &domain::YoungDeaths) -> YoungDeaths {
+    YoungDeaths {
+        count: deaths.count,
+        machine: deaths.machine.clone(),
+        at: written(Some(deaths.at)),
+        ready_seconds: u32::try_from(deaths.ready_for.as_secs()).unwrap_or_default(),
+    }
+}
+
+/// Deaths at no time were none.
+fn read_young_deaths(wire: &YoungDeaths) -> Option<domain::YoungDeaths> {
+    Some(domain::YoungDeaths {
+        count: wire.count,
+        machine: wire.machine.clone(),
+        at: read(wire.at.as_ref())?,
+        ready_for: SignedDuration::from_secs(i64::from(wire.ready_seconds)),
+    })
 }
 
 fn write_coming(coming: &domain::Coming) -> NextRotation {

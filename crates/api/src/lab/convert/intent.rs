@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use sojourn_core::activity::Source;
+use sojourn_core::lab::ending::owes_by;
 use sojourn_core::lab::intent::{
-    Eligible, Expiration, Inactivity, Intent, StatusCheck, Submission, Termination, Wanted,
+    CheckTarget as Target, Eligible, Expiration, Inactivity, Intent, StatusCheck, Submission,
+    Termination, Wanted,
 };
+use sojourn_core::lab::waking::Wish;
 use sojourn_core::term::Term;
 
+use super::state::read_state;
 use super::validity::{self, Terms, check_instance, check_template, check_tenant};
 use crate::grammar;
 use crate::lab::config::LabConfig;
@@ -17,7 +21,8 @@ use crate::lab::template::Template;
 use crate::lab::tenant::Tenant;
 use crate::mark::{annotation, says_true};
 use crate::name::lab::{
-    EXPIRATION_IGNORE, INACTIVITY_IGNORE, SUBMISSION_REQUEST, SUBMISSION_RETRY, SUBMISSION_WAIVE,
+    EXPIRATION_IGNORE, INACTIVITY_IGNORE, REOPEN, SUBMISSION_REQUEST, SUBMISSION_RETRY,
+    SUBMISSION_WAIVE,
 };
 use crate::name::shared::{KEEP_UNTIL, OBSERVE, PAUSED};
 use crate::problem::{Problem, Problems, Report};
@@ -72,6 +77,7 @@ pub fn intent(
         running: instance.spec.running,
         paused: says_true(meta, PAUSED),
         observe: says_true(meta, OBSERVE),
+        reopen: time_in(instance, REOPEN),
         keep_until: time_in(instance, KEEP_UNTIL),
         persistent: template.is_some_and(|t| t.spec.environment_list.iter().any(|e| e.persistent)),
         inactivity: inactivity(terms, template, opt_outs, config),
@@ -88,6 +94,21 @@ pub fn intent(
         delivery: DELIVERY,
     });
     report.finish(intent)
+}
+
+/// Whether anything of an Instance still has to be handed in before it may go, by its own status.
+pub fn owes(instance: &Instance) -> bool {
+    let submission = instance.spec.submission.as_ref();
+    let always = submission.is_some_and(|one| one.when == SubmissionTime::OnTermination);
+    owes_by(&read_state(instance.status.as_ref()), always)
+}
+
+/// What of an Instance matters to whoever comes to use it.
+pub fn wish(instance: &Instance) -> Wish {
+    Wish {
+        running: instance.spec.running,
+        deleting: instance.metadata.deletion_timestamp.is_some(),
+    }
 }
 
 fn inactivity(
@@ -127,7 +148,11 @@ fn terms_of(template: Option<&Template>) -> Terms {
 fn check_of(check: &WireCheck) -> Option<StatusCheck> {
     let interval = grammar::span(&check.interval).ok()?.max(SHORTEST_CHECK);
     let confirmations = u32::try_from(check.confirmations).ok()?;
-    Some(StatusCheck { interval, confirmations })
+    let target = match mode(check) {
+        CheckMode::Contract => Target::Endpoint,
+        CheckMode::Reachability => Target::Itself,
+    };
+    Some(StatusCheck { target, interval, confirmations })
 }
 
 fn submission(instance: &Instance, template: Option<&Template>, config: &LabConfig) -> Submission {
@@ -171,11 +196,7 @@ pub enum CheckTarget {
 pub fn check_target(instance: &Instance) -> Option<CheckTarget> {
     let check = instance.spec.status_check.as_ref()?;
     let timeout = grammar::span(&check.timeout).ok()?;
-    let mode = check.mode.unwrap_or(match check.url {
-        Some(_) => CheckMode::Contract,
-        None => CheckMode::Reachability,
-    });
-    match mode {
+    match mode(check) {
         CheckMode::Reachability => Some(CheckTarget::Reachability { timeout }),
         CheckMode::Contract => Some(CheckTarget::Contract {
             url: check.url.clone()?,
@@ -184,6 +205,12 @@ pub fn check_target(instance: &Instance) -> Option<CheckTarget> {
             end: check.end_codes.clone(),
         }),
     }
+}
+
+/// Without a URL there is nobody to ask but the Instance itself.
+fn mode(check: &WireCheck) -> CheckMode {
+    let usual = if check.url.is_some() { CheckMode::Contract } else { CheckMode::Reachability };
+    check.mode.unwrap_or(usual)
 }
 
 /// The sources that must see before anything counts as unused: those that the Template names, or

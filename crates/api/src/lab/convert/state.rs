@@ -6,9 +6,9 @@ use sojourn_core::lab::state as domain;
 use sojourn_core::notice::{Delivery, MOST, Notice, NoticeId, Outbox};
 
 use crate::lab::status::{
-    ActivityStatus, ExpirationStatus, InstanceStatus, KeepStatus, LifecycleStatus, NextAction,
-    NextStatus, NoticeKind, NoticeState, NoticeStatus, Stage, StopReason, SubmissionCommands,
-    SubmissionState, SubmissionStatus, TerminationStatus,
+    ActivityStatus, EndReason, EndedStatus, ExpirationStatus, InstanceStatus, KeepStatus,
+    LifecycleStatus, NextAction, NextStatus, NoticeKind, NoticeState, NoticeStatus, ShadowStatus,
+    Stage, StopReason, SubmissionCommands, SubmissionState, SubmissionStatus, TerminationStatus,
 };
 use crate::limit::{self, LARGEST};
 use crate::time::{read, written};
@@ -24,7 +24,11 @@ pub fn write_state(state: &domain::State, status: &mut InstanceStatus) {
         termination,
         submissions,
         keep,
+        ended,
+        reopened,
+        claims,
         outbox,
+        shadow,
         coming,
     } = state;
     status.last_started_at = written(power.started_at);
@@ -33,14 +37,10 @@ pub fn write_state(state: &domain::State, status: &mut InstanceStatus) {
     status.stop_reason = power.stop_reason.map(StopReason::from);
     status.activity = unless_default(activity, write_activity);
     status.lifecycle = Some(write_ladder(ladder));
-    status.expiration = unless_default(expiration, |expiration| ExpirationStatus {
-        expires_at: written(expiration.expires_at),
-        last_notice: expiration.last_notice.as_ref().map(ToString::to_string),
-        warned_at: written(expiration.warned_at),
-        deadline: written(expiration.deadline),
-    });
+    status.expiration = unless_default(expiration, write_expiration);
     status.termination = unless_default(termination, |termination| TerminationStatus {
         last_check_time: written(termination.last_check),
+        answered_at: written(termination.answered),
         deadline: written(termination.deadline),
         misses: termination.misses,
     });
@@ -56,8 +56,57 @@ pub fn write_state(state: &domain::State, status: &mut InstanceStatus) {
         until: written(keep.until),
         asked: written(keep.asked),
     });
+    status.ended = ended.map(|ended| EndedStatus {
+        at: written(Some(ended.at)),
+        reason: Some(ended.reason.into()),
+    });
+    status.reopened = written(*reopened);
+    status.claims.clone_from(claims);
     status.notices = outbox.notices.iter().map(write_notice).collect();
+    status.shadow = shadow.as_deref().map(write_shadow);
     status.next = coming.as_ref().map(write_coming);
+}
+
+fn write_expiration(expiration: &domain::Expiration) -> ExpirationStatus {
+    ExpirationStatus {
+        expires_at: written(expiration.expires_at),
+        last_notice: expiration.last_notice.as_ref().map(ToString::to_string),
+        warned_at: written(expiration.warned_at),
+        deadline: written(expiration.deadline),
+    }
+}
+
+fn write_shadow(shadow: &domain::Shadow) -> ShadowStatus {
+    let step = |step: &domain::Step| NextStatus {
+        action: Some(step.action.into()),
+        at: written(Some(step.at)),
+        why: limit::words(&step.why),
+    };
+    ShadowStatus {
+        running: shadow.running,
+        stopped_at: written(shadow.stopped_at),
+        stop_reason: shadow.stop_reason.map(StopReason::from),
+        gone_at: written(shadow.gone_at),
+        lifecycle: write_ladder(&shadow.ladder),
+        expiration: write_expiration(&shadow.expiration),
+        steps: shadow.steps.iter().map(step).collect(),
+    }
+}
+
+fn read_shadow(wire: &ShadowStatus) -> domain::Shadow {
+    let step = |step: &NextStatus| {
+        let (action, at) = (step.action?.into(), read(step.at.as_ref())?);
+        Some(domain::Step { action, at, why: step.why.clone() })
+    };
+    domain::Shadow {
+        running: wire.running,
+        stopped_at: read(wire.stopped_at.as_ref()),
+        stop_reason: wire.stop_reason.map(Into::into),
+        gone_at: read(wire.gone_at.as_ref()),
+        ladder: read_ladder(&wire.lifecycle),
+        expiration: read_expiration(&wire.expiration),
+        steps: wire.steps.iter().filter_map(step).collect(),
+    }
 }
 
 /// The state that a status holds. What is missing or makes no sense is as if it had never been
@@ -78,7 +127,11 @@ pub fn read_state(status: Option<&InstanceStatus>) -> domain::State {
         termination: status.termination.as_ref().map(read_termination).unwrap_or_default(),
         submissions: read_submissions(status),
         keep: status.keep.as_ref().map(read_keep).unwrap_or_default(),
+        ended: read_ended(status),
+        reopened: read(status.reopened.as_ref()),
+        claims: read_claims(status),
         outbox: read_outbox(&status.notices),
+        shadow: status.shadow.as_ref().map(read_shadow).map(Box::new),
         coming: None,
     }
 }
@@ -143,6 +196,7 @@ fn read_expiration(wire: &ExpirationStatus) -> domain::Expiration {
 fn read_termination(wire: &TerminationStatus) -> domain::Termination {
     domain::Termination {
         last_check: read(wire.last_check_time.as_ref()),
+        answered: read(wire.answered_at.as_ref()),
         deadline: read(wire.deadline.as_ref()),
         misses: wire.misses,
     }
@@ -156,12 +210,41 @@ fn read_keep(wire: &KeepStatus) -> domain::Keep {
     }
 }
 
+/// An end of which not everything can be read is an end all the same: nothing is started on a doubt.
+/// What was terminated before ends were written down has ended, too.
+fn read_ended(status: &InstanceStatus) -> Option<domain::Ended> {
+    let stopped = read(status.last_stopped_at.as_ref()).unwrap_or(Timestamp::UNIX_EPOCH);
+    let terminated = domain::Ended { at: stopped, reason: domain::EndReason::Terminated };
+    match &status.ended {
+        Some(wire) => Some(domain::Ended {
+            at: read(wire.at.as_ref()).unwrap_or(stopped),
+            reason: wire.reason.map_or(domain::EndReason::Terminated, Into::into),
+        }),
+        None => (status.stop_reason == Some(StopReason::Terminated) && status.reopened.is_none())
+            .then_some(terminated),
+    }
+}
+
+/// Claims were once written down with their environments alone.
+fn read_claims(status: &InstanceStatus) -> Vec<String> {
+    let mut claims = status.claims.clone();
+    for environment in status.environments.iter().filter(|one| one.claim.is_some()) {
+        if !claims.contains(&environment.name) {
+            claims.push(environment.name.clone());
+        }
+    }
+    claims
+}
+
 fn write_submission(entry: &domain::Submission) -> SubmissionStatus {
     SubmissionStatus {
         environment: entry.environment.clone(),
         state: Some(entry.state.into()),
         series: entry.series,
+        asked_at: written(entry.asked_at),
+        of_earlier_start: entry.earlier,
         attempts: entry.attempts,
+        retry_at: written(entry.retry_at),
         size: entry.size.map(|size| size.min(LARGEST)),
         sha256: words(entry.sha256.as_deref()),
         receipt: words(entry.receipt.as_deref()),
@@ -173,7 +256,11 @@ fn write_submission(entry: &domain::Submission) -> SubmissionStatus {
 fn read_submissions(status: &InstanceStatus) -> domain::Submissions {
     let commands = status.submission_commands.clone().unwrap_or_default();
     domain::Submissions {
-        entries: status.submission.iter().filter_map(read_submission).collect(),
+        entries: status
+            .submission
+            .iter()
+            .filter_map(|entry| read_submission(entry, status))
+            .collect(),
         requested: read(commands.requested.as_ref()),
         retried: read(commands.retried.as_ref()),
         waived: read(commands.waived.as_ref()),
@@ -182,19 +269,27 @@ fn read_submissions(status: &InstanceStatus) -> domain::Submissions {
 
 /// An entry without an environment is nobody's. One without a state begins anew: its Job, if there
 /// is one, is found, and the same idempotency key keeps it from being handed in twice.
-fn read_submission(wire: &SubmissionStatus) -> Option<domain::Submission> {
+fn read_submission(wire: &SubmissionStatus, status: &InstanceStatus) -> Option<domain::Submission> {
     if wire.environment.is_empty() {
         return None;
     }
+    let submitted_at = read(wire.submitted_at.as_ref());
+    // Written before it was written down when it was asked for: what was handed in before the last
+    // start is of an earlier one.
+    let started_at = read(status.last_started_at.as_ref());
+    let before = wire.asked_at.is_none() && submitted_at.is_some() && submitted_at < started_at;
     Some(domain::Submission {
         environment: wire.environment.clone(),
         state: wire.state.map_or(domain::SubmissionState::Waiting, Into::into),
         series: wire.series,
+        asked_at: read(wire.asked_at.as_ref()),
+        earlier: wire.of_earlier_start || before,
         attempts: wire.attempts,
+        retry_at: read(wire.retry_at.as_ref()),
         size: wire.size,
         sha256: wire.sha256.clone(),
         receipt: wire.receipt.clone(),
-        submitted_at: read(wire.submitted_at.as_ref()),
+        submitted_at,
         error: wire.error.clone(),
     })
 }
@@ -258,7 +353,8 @@ fn write_coming(coming: &domain::Coming) -> NextStatus {
     }
 }
 
-same_words!(StopReason, domain::StopReason, User, Inactivity, Terminated);
+same_words!(StopReason, domain::StopReason, User, Inactivity, Terminated, Expired);
+same_words!(EndReason, domain::EndReason, Terminated, Expired, Unused);
 same_words!(
     Stage,
     domain::Stage,

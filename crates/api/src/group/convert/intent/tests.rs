@@ -68,6 +68,7 @@ fn nothing_said_means_the_defaults() {
             surge: 1,
             min_healthy: 2,
             min_ready: SignedDuration::ZERO,
+            trial: SignedDuration::from_secs(30),
             registration_timeout: SignedDuration::from_mins(5),
             unhealthy_after: SignedDuration::from_mins(3),
             max_unhealthy: 1,
@@ -82,6 +83,7 @@ fn nothing_said_means_the_defaults() {
             budgets: Vec::new(),
             freeze_until: None,
             rotate_before: None,
+            fleet: None,
             template: template_hash(&group(json!({})).spec.template),
         }
     );

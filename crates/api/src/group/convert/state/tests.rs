@@ -35,11 +35,26 @@ fn group() -> impl Strategy<Value = domain::Group> {
         .prop_map(|(name, replaces)| domain::Reservation { name, replaces });
     let started = (time(), cause()).prop_map(|(at, cause)| domain::Started { at, cause });
     let reserved = vec(reservation, 0..5);
-    (0..=LARGEST, reserved, any::<u32>(), maybe(), vec(started, 0..5)).prop_map(
-        |(serial, reserved, failures, retry_at, started)| domain::Group {
+    let deaths =
+        (any::<u32>(), name(), time(), 0..1000_i64).prop_map(|(count, machine, at, seconds)| {
+            domain::YoungDeaths {
+                count,
+                machine,
+                at,
+                ready_for: SignedDuration::from_secs(seconds),
+            }
+        });
+    let template =
+        (option::of("[a-z0-9]{16}"), any::<bool>(), option::of(deaths), option::of("\\PC{0,20}"));
+    (0..=LARGEST, reserved, any::<u32>(), maybe(), vec(started, 0..5), template).prop_map(
+        |(serial, reserved, failures, retry_at, started, template)| domain::Group {
             serial,
             reserved,
+            template: template.0,
+            proven: template.1,
+            young_deaths: template.2,
             failures,
+            error: template.3,
             retry_at,
             started,
             coming: None,

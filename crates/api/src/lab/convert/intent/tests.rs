@@ -113,7 +113,9 @@ fn without_its_template_nothing_is_taken_and_its_end_is_still_looked_for() {
     assert_eq!(intent.inactivity.stop_after, Term::Never);
     assert_eq!(intent.expiration.delete_after, Term::Never);
     let check = intent.termination.check.expect("a check");
-    assert_eq!(check, StatusCheck { interval: SignedDuration::from_mins(2), confirmations: 3 });
+    let interval = SignedDuration::from_mins(2);
+    let target = Target::Endpoint;
+    assert_eq!(check, StatusCheck { target, interval, confirmations: 3 });
 }
 
 #[test]

@@ -28,15 +28,14 @@ fn id() -> impl Strategy<Value = NoticeId> {
 }
 
 fn power() -> impl Strategy<Value = domain::Power> {
-    use domain::StopReason::{Inactivity, Terminated, User};
-    (maybe(), maybe(), maybe(), option::of(select(vec![User, Inactivity, Terminated]))).prop_map(
-        |(started_at, ready_at, stopped_at, stop_reason)| domain::Power {
+    use domain::StopReason::{Expired, Inactivity, Terminated, User};
+    (maybe(), maybe(), maybe(), option::of(select(vec![User, Inactivity, Terminated, Expired])))
+        .prop_map(|(started_at, ready_at, stopped_at, stop_reason)| domain::Power {
             started_at,
             ready_at,
             stopped_at,
             stop_reason,
-        },
-    )
+        })
 }
 
 fn activity() -> impl Strategy<Value = Activity> {
@@ -75,13 +74,18 @@ fn submission() -> impl Strategy<Value = domain::Submission> {
     let state = select(vec![Waiting, Running, Done, Failed, Waived, Skipped]);
     let counts = (any::<u32>(), any::<u32>(), option::of(number()));
     let words = (option::of("\\PC{0,20}"), option::of("\\PC{0,20}"), option::of("\\PC{0,20}"));
-    ("[a-z]{1,20}", state, counts, words, maybe()).prop_map(
-        |(environment, state, (series, attempts, size), (sha256, receipt, error), submitted_at)| {
+    let asked = (time(), any::<bool>(), maybe());
+    ("[a-z]{1,20}", state, counts, words, maybe(), asked).prop_map(
+        |(environment, state, counts, (sha256, receipt, error), submitted_at, asked)| {
+            let ((series, attempts, size), (asked_at, earlier, retry_at)) = (counts, asked);
             domain::Submission {
                 environment,
                 state,
                 series,
+                asked_at: Some(asked_at),
+                earlier,
                 attempts,
+                retry_at,
                 size,
                 sha256,
                 receipt,
@@ -136,32 +140,56 @@ fn submissions() -> impl Strategy<Value = domain::Submissions> {
 }
 
 fn state() -> impl Strategy<Value = domain::State> {
-    let termination =
-        (maybe(), maybe(), any::<u32>()).prop_map(|(last_check, deadline, misses)| {
-            domain::Termination { last_check, deadline, misses }
-        });
+    use domain::Action::{Delete, Stop, Warn};
+    use domain::EndReason::{Expired, Terminated, Unused};
+    let termination = (maybe(), maybe(), maybe(), any::<u32>()).prop_map(
+        |(last_check, answered, deadline, misses)| domain::Termination {
+            last_check,
+            answered,
+            deadline,
+            misses,
+        },
+    );
+    let end = (time(), select(vec![Terminated, Expired, Unused]));
+    let end = end.prop_map(|(at, reason)| domain::Ended { at, reason });
+    // What was terminated has ended, unless somebody took that back.
+    let end = (option::of(end), time(), vec("[a-z]{1,20}", 0..3))
+        .prop_map(|(ended, reopened, claims)| (ended, ended.is_none().then_some(reopened), claims));
     let keep = (any::<u32>(), maybe(), maybe()).prop_map(|(used, until, asked)| domain::Keep {
         used,
         until,
         asked,
     });
     let outbox = vec(notice(), 0..=MOST).prop_map(|notices| Outbox { notices });
-    (power(), activity(), ladder(), expiration(), termination, submissions(), keep, outbox)
-        .prop_map(
-            |(power, activity, ladder, expiration, termination, submissions, keep, outbox)| {
-                domain::State {
-                    power,
-                    activity,
-                    ladder,
-                    expiration,
-                    termination,
-                    submissions,
-                    keep,
-                    outbox,
-                    coming: None,
-                }
-            },
-        )
+    let step = (select(vec![Warn, Stop, Delete]), time(), "[a-z ]{0,20}");
+    let step = step.prop_map(|(action, at, why)| domain::Step { action, at, why });
+    let shadow = (any::<bool>(), maybe(), maybe(), ladder(), expiration(), vec(step, 0..3));
+    let shadow = shadow.prop_map(|(running, stopped_at, gone_at, ladder, expiration, steps)| {
+        let stop_reason = running.then_some(domain::StopReason::Inactivity);
+        domain::Shadow { running, stopped_at, stop_reason, gone_at, ladder, expiration, steps }
+    });
+    let told = (outbox, end, option::of(shadow));
+    (power(), activity(), ladder(), expiration(), termination, submissions(), keep, told).prop_map(
+        |(power, activity, ladder, expiration, termination, submissions, keep, told)| {
+            let (outbox, (ended, reopened, claims), shadow) = told;
+            let claims: std::collections::BTreeSet<String> = claims.into_iter().collect();
+            domain::State {
+                power,
+                activity,
+                ladder,
+                expiration,
+                termination,
+                submissions,
+                keep,
+                ended,
+                reopened,
+                claims: claims.into_iter().collect(),
+                outbox,
+                shadow: shadow.map(Box::new),
+                coming: None,
+            }
+        },
+    )
 }
 
 /// Through the status and through its JSON, which is what the API keeps.
@@ -209,7 +237,10 @@ fn what_an_api_would_refuse_is_cut_to_what_it_takes() {
         environment: "web".to_owned(),
         state: domain::SubmissionState::Failed,
         series: 1,
+        asked_at: None,
+        earlier: false,
         attempts: 10,
+        retry_at: None,
         size: Some(u64::MAX),
         sha256: None,
         receipt: None,
@@ -284,4 +315,37 @@ fn a_submission_without_a_state_begins_anew_and_one_of_nobody_goes() {
     let entries: Vec<_> =
         state.submissions.entries.iter().map(|e| (e.environment.as_str(), e.state)).collect();
     assert_eq!(entries, [("web", domain::SubmissionState::Waiting)]);
+}
+
+#[test]
+fn an_end_is_never_read_as_none() {
+    let ended = |value| read_json(value).ended.map(|ended| ended.reason);
+    let stopped = "2026-11-16T09:00:00Z";
+    use domain::EndReason::{Expired, Terminated};
+    assert_eq!(ended(json!({ "ended": { "at": stopped, "reason": "Expired" } })), Some(Expired));
+    assert_eq!(ended(json!({ "ended": {} })), Some(Terminated));
+    assert_eq!(ended(json!({ "ended": { "reason": "Other", "at": 5 } })), Some(Terminated));
+    // Before ends were written down.
+    let before = json!({ "stopReason": "Terminated", "lastStoppedAt": stopped });
+    assert_eq!(read_json(before.clone()).ended.map(|ended| ended.at), stopped.parse().ok());
+    let mut taken_back = before;
+    taken_back["reopened"] = json!(stopped);
+    assert_eq!(ended(taken_back), None);
+    assert_eq!(ended(json!({ "stopReason": "User", "lastStoppedAt": stopped })), None);
+}
+
+#[test]
+fn what_an_earlier_version_wrote_about_claims_and_submissions_still_counts() {
+    let state = read_json(json!({
+        "lastStartedAt": "2026-11-16T09:00:00Z",
+        "environments": [{ "name": "web", "claim": "ada-web" }, { "name": "cache" }],
+        "claims": ["db"],
+        "submission": [
+            { "environment": "db", "state": "Done", "submittedAt": "2026-11-16T08:00:00Z" },
+            { "environment": "web", "state": "Done", "submittedAt": "2026-11-16T10:00:00Z" },
+        ],
+    }));
+    assert_eq!(state.claims, ["db", "web"]);
+    let earlier: Vec<_> = state.submissions.entries.iter().map(|entry| entry.earlier).collect();
+    assert_eq!(earlier, [true, false], "it was started since");
 }
