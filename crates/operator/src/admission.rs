@@ -29,22 +29,32 @@ use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::PostParams;
+use kube::api::{ListParams, PostParams};
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use sojourn_api::config;
 use sojourn_api::group::{GroupConfig, InstanceGroup};
-use sojourn_api::lab::{Template, Tenant};
+use sojourn_api::lab::convert::owes;
+use sojourn_api::lab::{Instance, Template, Tenant};
 use sojourn_api::name::{GROUP_GROUP, LAB_GROUP, shared};
 use sojourn_core::key::Key;
 use tokio::time::Instant;
 use tower::util::BoxCloneService;
 
+use crate::spoken::spoken;
+
 /// The groups and resources whose writes are judged.
 pub const GROUPS: [&str; 3] = ["", LAB_GROUP, GROUP_GROUP];
-pub const RESOURCES: [&str; 5] =
-    ["configmaps", lab::INSTANCES, lab::TEMPLATES, group::GROUPS, group::MACHINES];
+pub const RESOURCES: [&str; 7] = [
+    "configmaps",
+    lab::NAMESPACES,
+    lab::CLAIMS,
+    lab::INSTANCES,
+    lab::TEMPLATES,
+    group::GROUPS,
+    group::MACHINES,
+];
 /// What refusals are signed with.
 pub const NAME: &str = shared::ADMISSION;
 
@@ -99,13 +109,14 @@ impl Admission {
         let needs = needs(request);
         let until = Instant::now() + PATIENCE;
         let ask = |permission| self.ask(request, permission, until);
-        let (hold, manage, config, group, made_from, tenant) = tokio::join!(
+        let (hold, manage, config, group, made_from, tenant, owing) = tokio::join!(
             maybe(needs.hold.map(ask)),
             maybe(needs.manage.map(ask)),
             maybe(needs.config.then(|| self.config(until))),
             maybe(needs.group.map(|key| self.group(key, until))),
             maybe(needs.made_from.map(|key| self.template(key, until))),
             maybe(needs.tenant.map(|name| self.tenant(name, until))),
+            maybe(needs.owing.map(|namespace| self.owing(namespace, until))),
         );
         let template = needs.template.map(|template| self.providers.check(&template));
         let mut answers = Answers {
@@ -116,6 +127,7 @@ impl Admission {
             template,
             made_from,
             tenant,
+            owing,
             ..Answers::default()
         };
         let references = [needs.references, further(request, &answers)].concat();
@@ -165,6 +177,21 @@ impl Admission {
         in_time(until, tenants.get_opt(&name)).await
     }
 
+    /// The Instances of a namespace whose data is not handed in yet.
+    async fn owing(&self, namespace: String, until: Instant) -> Found<Vec<String>> {
+        let instances: Api<Instance> = Api::namespaced(self.client()?, &namespace);
+        let list = async {
+            match instances.list(&ListParams::default()).await {
+                Ok(all) => Ok(all.items),
+                // Where the kind is not defined there are none.
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+                Err(error) => Err(error),
+            }
+        };
+        let all = in_time(until, list).await?;
+        Ok(all.iter().filter(|instance| owes(instance)).map(ResourceExt::name_any).collect())
+    }
+
     fn client(&self) -> Found<Client> {
         self.client.get().cloned().ok_or_else(|| "the API cannot be asked yet".to_owned())
     }
@@ -184,7 +211,7 @@ async fn in_time<T>(
 ) -> Found<T> {
     match tokio::time::timeout_at(until, asked).await {
         Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
-        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Ok(answer) => answer.map_err(|error| spoken(&error)),
     }
 }
 

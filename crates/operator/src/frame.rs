@@ -10,6 +10,7 @@ pub mod guarded;
 pub mod index;
 pub mod queue;
 pub mod reconcile;
+pub(crate) mod status;
 pub mod task;
 
 pub use cache::{Cache, Change, Sight, Watching};

@@ -258,7 +258,7 @@ impl Gateway {
                 (self.0.settings.activity)(key);
                 self.wait(place, parts, None)
             }
-            Ok(Woken::Held(why)) => stays_stopped(key, why).answer(headers),
+            Ok(Woken::Held(why)) => stays_stopped(key, &why.to_string()).answer(headers),
             Ok(Woken::Missing) => no_such_place().answer(headers),
             Err(error) => {
                 tracing::warn!(%error, "a visitor found an instance stopped");

@@ -8,7 +8,7 @@
 //! | `execute` | execute |
 //! | `publish`, `standing`, `condition`, `transition`, `count` | publish |
 //! | `world`, `view`, `members`, `pool` | the caches, and whom a change concerns |
-//! | `hands`, `health`, `refusal` | what goes on beside the controllers |
+//! | `hands`, `health`, `refusal`, `fleet` | what goes on beside the controllers |
 //! | `provider`, `pod` | who makes machines |
 //!
 //! A group and the machines that it owns are decided about together, by one controller. A machine on
@@ -18,6 +18,7 @@ mod condition;
 mod count;
 mod execute;
 mod family;
+mod fleet;
 mod guest;
 mod hands;
 mod health;
@@ -38,11 +39,12 @@ mod world;
 use std::sync::Arc;
 
 use kube::Client;
-use sojourn_api::group::GroupConfig;
+use sojourn_api::group::{GroupConfig, InstanceGroup, Machine};
 use sojourn_drivers::machine::{Change, Provider};
 
 use self::count::Counts;
 use self::family::Family;
+use self::fleet::Rotations;
 use self::guest::Guests;
 use self::hands::Hands;
 use self::health::Infirmary;
@@ -54,6 +56,7 @@ use self::world::World;
 use crate::clock::Clock;
 use crate::configuration::Configuration;
 use crate::event::Events;
+use crate::frame::status::Definitions;
 use crate::frame::{Limits, Queue, Tasks, Watching, run};
 use crate::metrics::{Metrics, Reconciles};
 
@@ -130,6 +133,12 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Started {
     world.until_ready().await;
     pods.until_ready().await;
 
+    let definitions = Arc::new(Definitions::default());
+    follow_definition::<InstanceGroup>(&definitions, &client, watching, &world, tasks);
+    follow_definition::<Machine>(&definitions, &client, watching, &world, tasks);
+    count::register(&metrics, &world);
+    let rotations = Rotations::default();
+    rotations.begin(world.remembered());
     let counts = Counts::new(&metrics, clock.clone());
     let family = Arc::new(Family {
         client,
@@ -138,8 +147,10 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Started {
         providers,
         hands,
         refusals: Refusals::default(),
+        rotations,
         events,
         counts,
+        definitions,
     });
     let reconciles = [metrics.reconciles("group"), metrics.reconciles("machine")];
     let [of_groups, of_machines] = reconciles.clone();
@@ -148,6 +159,20 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Started {
     let controller = Arc::new(Guests(family.clone()));
     tasks.spawn("machine", run(controller, machines.clone(), clock, limits, of_machines));
     Started { family, groups, machines, reconciles }
+}
+
+/// Looks at everybody again when a definition that somebody waits for is another.
+fn follow_definition<K: kube::Resource<DynamicType = ()>>(
+    definitions: &Arc<Definitions>,
+    client: &Client,
+    watching: Watching,
+    world: &Arc<World>,
+    tasks: &mut Tasks,
+) {
+    let (definitions, client, world) = (definitions.clone(), client.clone(), world.clone());
+    tasks.spawn("definition of groups", async move {
+        definitions.follow::<K>(client, watching, || world.wake_everybody()).await;
+    });
 }
 
 /// Follows the Pods of machines. How long one was ill is noted at every change, and begins anew

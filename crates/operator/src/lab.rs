@@ -6,19 +6,21 @@
 //! | `observe` | observe |
 //! | `reconcile` | decide, and the controller as a whole |
 //! | `execute`, `arrange`, `object`, `notice` | execute |
-//! | `publish`, `condition`, `transition` | publish |
+//! | `publish`, `condition`, `transition`, `count` | publish |
 //! | `world`, `view` | the caches, and whom a change concerns |
-//! | `activity`, `prober`, `parts`, `outside`, `master`, `front`, `wish` | what goes on beside the controller |
+//! | `activity`, `prober`, `orphan`, `parts`, `outside`, `master`, `front`, `wish` | what goes on beside the controller |
 
 mod activity;
 mod arrange;
 mod condition;
+mod count;
 mod execute;
 mod front;
 mod master;
 mod notice;
 mod object;
 mod observe;
+mod orphan;
 pub mod outside;
 mod parts;
 mod prober;
@@ -35,7 +37,7 @@ mod world;
 use std::sync::Arc;
 
 use kube::Client;
-use sojourn_api::lab::LabConfig;
+use sojourn_api::lab::{Instance, LabConfig};
 use tokio::sync::Notify;
 
 use self::activity::Keeper;
@@ -44,6 +46,7 @@ pub(crate) use self::activity::polled;
 use self::master::Master;
 pub use self::master::{MasterError, UnusableKey};
 use self::notice::EventChannel;
+use self::orphan::Orphans;
 use self::outside::Outside;
 use self::parts::Parts;
 use self::prober::Prober;
@@ -53,6 +56,7 @@ use self::world::World;
 use crate::clock::Clock;
 use crate::configuration::Configuration;
 use crate::event::Events;
+use crate::frame::status::Definitions;
 use crate::frame::{Limits, Queue, Tasks, Watching, run};
 use crate::link::Links;
 use crate::metrics::{Metrics, Reconciles};
@@ -149,6 +153,8 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Result<Started, StartErro
     tasks.spawn("outbox", outbox_work);
     let (prober, prober_work) = Prober::new(queue.clone(), clock.clone());
     tasks.spawn("prober", prober_work);
+    let (orphans, orphans_work) = Orphans::new(client.clone(), world.clone(), queue.clone());
+    tasks.spawn("orphans", orphans_work);
 
     world.follow(&client, watching, tasks);
     let reconfigured = configure(&client, watching, &config, &parts, &outside, &world, tasks);
@@ -156,6 +162,13 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Result<Started, StartErro
     parts.build(&client, &config.current(), outside.as_ref()).await;
     world.until_ready().await;
 
+    let definitions = Arc::new(Definitions::default());
+    {
+        let (client, definitions, world) = (client.clone(), definitions.clone(), world.clone());
+        tasks.spawn("definition", async move {
+            definitions.follow::<Instance>(client, watching, || world.wake_everybody()).await;
+        });
+    }
     let tracker = Tracker::new(config.current().activity_interval, wake);
     let public_url = config.current().public_url.clone().or_else(|| settings.public_url.clone());
     let links = public_url.map(|url| Arc::new(Links::new(master.links(), &url)));
@@ -187,13 +200,16 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Result<Started, StartErro
         keeper,
         outbox,
         prober,
+        orphans,
         events,
         links,
         master,
         parts,
         restarts: arrange::Restarts::default(),
+        definitions,
         settings,
     });
+    count::register(&metrics, &lab.world);
     let reconciles = metrics.reconciles("lab");
     tasks.spawn("lab", run(lab.clone(), queue.clone(), clock, limits, reconciles.clone()));
     Ok(Started { lab, queue, reconciles })

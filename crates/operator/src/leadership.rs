@@ -23,6 +23,7 @@ mod decision;
 mod fence;
 mod lease;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ use self::decision::{Candidacy, Reign, Seen, campaign, reign};
 use self::fence::Renewal;
 pub use self::fence::{Fence, NotLeading};
 pub use self::lease::LeaseError;
-use self::lease::{Leases, standing, version};
+use self::lease::{Leases, people, standing, version};
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::random::{NoRandomness, system_random};
@@ -88,6 +89,7 @@ pub struct Candidate {
     leads: Gauge,
     lease: Lease,
     seen: Seen,
+    people: watch::Sender<Option<SocketAddr>>,
 }
 
 impl Candidate {
@@ -103,7 +105,23 @@ impl Candidate {
         let lease = leases.look().await?;
         let leads = gauge(metrics);
         let seen = Seen::after(None, version(&lease), standing(&lease), Instant::now());
-        Ok(Self { leases, clock, leads, lease, seen })
+        let mut candidate =
+            Self { leases, clock, leads, lease, seen, people: watch::Sender::new(None) };
+        candidate.see(candidate.lease.clone());
+        Ok(candidate)
+    }
+
+    /// While this replica leads, people are served there: others are told.
+    #[must_use]
+    pub fn serving_people_at(mut self, address: Option<SocketAddr>) -> Self {
+        self.leases.advertise(address);
+        self
+    }
+
+    /// Where another replica that leads serves people, as far as is known, now and whenever that
+    /// changes.
+    pub fn people(&self) -> watch::Receiver<Option<SocketAddr>> {
+        self.people.subscribe()
     }
 
     /// Who holds the lease, as far as is known.
@@ -115,6 +133,8 @@ impl Candidate {
         let before = self.seen.holder().map(str::to_owned);
         self.seen =
             Seen::after(Some(&self.seen), version(&lease), standing(&lease), Instant::now());
+        let elsewhere = self.seen.holder().is_some() && !self.leases.is_ours(&lease);
+        self.people.send_replace(people(&lease).filter(|_| elsewhere));
         self.lease = lease;
         if before.as_deref() != self.seen.holder() {
             tracing::info!(leader = self.seen.holder().unwrap_or("nobody"), "standing by");

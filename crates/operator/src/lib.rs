@@ -10,6 +10,7 @@
 //! | `gateway`, `link` | what people do without kubectl |
 //! | `admission` | what is refused, with words |
 //! | `leadership` | which of several replicas acts |
+//! | `readiness`, `retry` | whether the API can be used; requests that failed |
 //! | `drain` | the agent that empties Nodes |
 //! | `condition`, `event`, `metrics`, `clock` | conditions, Events, counters, time |
 //! | one per family | its controllers |
@@ -33,4 +34,9 @@ pub mod link;
 pub mod metrics;
 pub mod outbox;
 pub mod random;
+pub mod readiness;
+pub mod retry;
+mod spoken;
+#[cfg(test)]
+mod tool;
 pub mod tracker;

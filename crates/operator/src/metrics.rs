@@ -1,15 +1,31 @@
 //! What the controllers count, for Prometheus.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 
 use crate::frame::Class;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Controller {
+    controller: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Failure {
+    controller: &'static str,
+    class: &'static str,
+}
 
 /// The counters of one controller.
 #[derive(Debug, Clone, Default)]
@@ -44,24 +60,6 @@ impl Reconciles {
     /// How many of them failed, but for those that somebody else made outdated.
     pub fn failures(&self) -> u64 {
         [&self.transient, &self.blocked, &self.bugs].into_iter().map(Counter::get).sum()
-    }
-
-    fn register(&self, registry: &mut Registry, controller: &'static str) {
-        let label = [("controller".into(), controller.into())];
-        let registry = registry.sub_registry_with_labels(label.into_iter());
-        registry.register("reconciles", "Looks at objects", self.started.clone());
-        for (class, counter) in [
-            ("transient", &self.transient),
-            ("outdated", &self.outdated),
-            ("blocked", &self.blocked),
-            ("bug", &self.bugs),
-        ] {
-            registry.sub_registry_with_label(("class".into(), class.into())).register(
-                "reconcile_failures",
-                "Looks that failed",
-                counter.clone(),
-            );
-        }
     }
 }
 
@@ -106,24 +104,43 @@ impl Metrics {
         new
     }
 
+    /// A counter with labels, one of its name for everybody who counts in it: a page on which a name
+    /// is explained twice is refused by whoever scrapes it.
+    pub(crate) fn family<L>(&self, name: &'static str, help: &'static str) -> Family<L, Counter>
+    where
+        L: EncodeLabelSet + Debug + Clone + Hash + Eq + Send + Sync + 'static,
+    {
+        self.once(name, |registry| {
+            let family = Family::default();
+            registry.register(name, help, family.clone());
+            family
+        })
+    }
+
     /// The counters of a controller.
     pub fn reconciles(&self, controller: &'static str) -> Reconciles {
-        self.once(&format!("reconciles of {controller}"), |registry| {
-            let counts = Reconciles::default();
-            counts.register(registry, controller);
-            counts
-        })
+        let started = self.family("reconciles", "Reconciles of objects that were started");
+        let failures = self.family("reconcile_failures", "Reconciles that failed, by class");
+        let failed = |class| failures.get_or_create_owned(&Failure { controller, class });
+        Reconciles {
+            started: started.get_or_create_owned(&Controller { controller }),
+            transient: failed("transient"),
+            outdated: failed("outdated"),
+            blocked: failed("blocked"),
+            bugs: failed("bug"),
+        }
     }
 
     /// Counts the Events of a controller that were not written.
     pub fn events_left_out(&self, controller: &'static str) -> Counter {
-        self.once(&format!("events of {controller}"), |registry| {
+        let help = "Events that were not written because too many waited";
+        self.family("events_left_out", help).get_or_create_owned(&Controller { controller })
+    }
+
+    pub(crate) fn counter(&self, name: &'static str, help: &'static str) -> Counter {
+        self.once(name, |registry| {
             let counter = Counter::default();
-            registry.sub_registry_with_label(("controller".into(), controller.into())).register(
-                "events_left_out",
-                "Events that were not written because too many waited",
-                counter.clone(),
-            );
+            registry.register(name, help, counter.clone());
             counter
         })
     }
@@ -136,18 +153,96 @@ impl Metrics {
         })
     }
 
-    /// The text that a scrape gets.
+    /// Counts things whenever somebody asks; nothing, once `count` answers nothing. Whoever is started
+    /// again counts from then on.
+    pub(crate) fn census<F>(&self, whom: &'static str, count: F)
+    where
+        F: Fn() -> Vec<Tally> + Send + Sync + 'static,
+    {
+        let census = self.once(whom, |registry| {
+            let census = Census::default();
+            registry.register_collector(Box::new(census.clone()));
+            census
+        });
+        *census.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(count));
+    }
+
+    /// The page that a scrape gets, in the text format 0.0.4 of Prometheus.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.lock().registry);
-        text
+        without_open_metrics(&text)
     }
+}
+
+/// How many there are of something, by one label of few values.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) label: &'static str,
+    pub(crate) counts: BTreeMap<String, i64>,
+}
+
+type Count = Box<dyn Fn() -> Vec<Tally> + Send + Sync>;
+
+/// What is counted when somebody asks.
+#[derive(Clone, Default)]
+struct Census(Arc<Mutex<Option<Count>>>);
+
+impl Debug for Census {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Census").finish()
+    }
+}
+
+impl Collector for Census {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for Tally { name, help, label, counts } in count.iter().flat_map(|count| count()) {
+            let kind = ConstGauge::new(0_i64).metric_type();
+            let mut family = encoder.encode_descriptor(name, help, None, kind)?;
+            for (value, count) in counts {
+                let labels = [(label, value.as_str())];
+                ConstGauge::new(count).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The encoder speaks OpenMetrics, where a counter is announced without the `_total` that its samples
+/// have, and the page has an end mark. Neither is so in the format that everybody reads.
+fn without_open_metrics(text: &str) -> String {
+    let counters: BTreeSet<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
+        .collect();
+    let mut page = String::with_capacity(text.len());
+    for line in text.lines() {
+        let announced = ["# HELP ", "# TYPE "].into_iter().find_map(|mark| {
+            let (name, rest) = line.strip_prefix(mark)?.split_once(' ')?;
+            counters.contains(name).then(|| format!("{mark}{name}_total {rest}"))
+        });
+        match announced {
+            Some(announced) => page.push_str(&announced),
+            None if line == "# EOF" => continue,
+            None => page.push_str(line),
+        }
+        page.push('\n');
+    }
+    page
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::path::Path;
+    use std::process::{Command, Stdio};
+
     use super::*;
+    use crate::tool::of_prometheus;
 
     #[test]
     fn a_controller_that_is_started_again_goes_on_counting() {
@@ -158,5 +253,72 @@ mod tests {
         let counted: Vec<_> =
             text.lines().filter(|line| line.starts_with("sojourn_reconciles_total")).collect();
         assert_eq!(counted, ["sojourn_reconciles_total{controller=\"lab\"} 2"]);
+    }
+
+    #[test]
+    fn a_name_is_explained_once_however_many_count_in_it() {
+        let metrics = Metrics::default();
+        for controller in ["lab", "group", "machine"] {
+            let reconciles = metrics.reconciles(controller);
+            reconciles.started();
+            reconciles.failed(Class::Transient);
+            metrics.events_left_out(controller).inc();
+        }
+        let text = metrics.text();
+        let mut explained: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# HELP ")?.split(' ').next())
+            .collect();
+        explained.sort_unstable();
+        assert_eq!(
+            explained,
+            [
+                "sojourn_events_left_out_total",
+                "sojourn_reconcile_failures_total",
+                "sojourn_reconciles_total"
+            ]
+        );
+        assert!(!text.contains("# EOF"), "{text}");
+        assert!(text.contains("# TYPE sojourn_reconciles_total counter"), "{text}");
+    }
+
+    /// What promtool has against a page.
+    fn checked(promtool: &Path, page: &str) -> String {
+        let mut check = Command::new(promtool)
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("promtool starts");
+        let mut stdin = check.stdin.take().expect("it was asked for");
+        stdin.write_all(page.as_bytes()).expect("it reads");
+        drop(stdin);
+        let output = check.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        if output.status.success() { said } else { format!("{}: {said}", output.status) }
+    }
+
+    #[test]
+    fn promtool_accepts_the_page() {
+        let Some(promtool) = of_prometheus("promtool") else { return };
+        let metrics = Metrics::default();
+        for controller in ["lab", "group", "machine"] {
+            let reconciles = metrics.reconciles(controller);
+            reconciles.started();
+            reconciles.failed(Class::Blocked);
+            metrics.events_left_out(controller).inc();
+        }
+        metrics.gauge("leader", "Whether this replica is the one that acts").set(1);
+        metrics.counter("api_request_retries", "Reads that were sent again").inc();
+        metrics.census("things", || {
+            let counts = BTreeMap::from([("Ready".to_owned(), 3), ("Off".to_owned(), 1)]);
+            vec![Tally { name: "things", help: "Things, by phase", label: "phase", counts }]
+        });
+        let page = metrics.text();
+        assert!(page.contains("sojourn_things{phase=\"Ready\"} 3"), "{page}");
+        assert_eq!(checked(&promtool, &page), "", "{page}");
+        let twice = format!("{page}# HELP sojourn_leader Again.\n");
+        assert_ne!(checked(&promtool, &twice), "", "it would say so");
     }
 }

@@ -32,6 +32,6 @@ mod token;
 pub use cookie::RESERVED_COOKIES;
 pub use door::{Caller, Door, Lent, Mounted, Places, Settings, SettingsError};
 pub use identity::{BearerToken, Clients, Credentials, Identity};
-pub use listener::{Arrival, Bound, ListenError, Listener, Serving};
+pub use listener::{Arrival, Bound, Leader, ListenError, Listener, Relaying, Serving};
 pub use secret::Secret;
 pub use sign_in::SignIn;

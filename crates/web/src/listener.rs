@@ -3,6 +3,7 @@
 //! Without TLS only loopback is served: what goes over a network would show cookies and tokens to
 //! whoever listens there.
 
+mod relay;
 mod stall;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tower::ServiceExt as _;
 
+pub use relay::{Leader, Relaying};
 use stall::Stalling;
 
 /// How long a client may take to shake hands, or to send a request's head.
@@ -83,6 +85,7 @@ impl Listener {
         let failed = |source| ListenError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        let listener = Arc::new(listener);
         Ok(Bound { address, listener, tls: tls.map(TlsAcceptor::from) })
     }
 
@@ -96,10 +99,12 @@ impl Listener {
     }
 }
 
-/// An address that is taken; whoever comes waits until somebody serves.
+/// An address that is taken; whoever comes waits until somebody serves. Clones share it, so that it
+/// stays taken while one stops serving and another begins.
+#[derive(Clone)]
 pub struct Bound {
     address: SocketAddr,
-    listener: TcpListener,
+    listener: Arc<TcpListener>,
     tls: Option<TlsAcceptor>,
 }
 
@@ -158,31 +163,37 @@ struct Accept {
 }
 
 impl Accept {
-    async fn run(mut self, listener: TcpListener) {
+    async fn run(mut self, listener: Arc<TcpListener>) {
         let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {
                 _ = self.stop.wait_for(|stop| *stop) => break,
                 Some(_) = connections.join_next() => continue,
-                accepted = listener.accept(), if connections.len() < CONNECTIONS => accepted,
+                accepted = accept(&listener), if connections.len() < CONNECTIONS => accepted,
             };
-            match accepted {
-                Ok((stream, peer)) => {
-                    let tls = self.tls.clone();
-                    let connection =
-                        Connection { router: self.router.clone(), peer, stop: self.stop.clone() };
-                    connections.spawn(connection.run(stream, tls));
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(BREATH).await;
-                }
+            if let Some((stream, peer)) = accepted {
+                let tls = self.tls.clone();
+                let connection =
+                    Connection { router: self.router.clone(), peer, stop: self.stop.clone() };
+                connections.spawn(connection.run(stream, tls));
             }
         }
         drop(listener);
         let drained = async { while connections.join_next().await.is_some() {} };
         if tokio::time::timeout(DRAIN, drained).await.is_err() {
             tracing::warn!("some requests did not end in time");
+        }
+    }
+}
+
+/// A connection; nothing, after a while, if none can be accepted.
+async fn accept(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
+    match listener.accept().await {
+        Ok(accepted) => Some(accepted),
+        Err(error) => {
+            tracing::warn!(%error, "cannot accept a connection");
+            tokio::time::sleep(BREATH).await;
+            None
         }
     }
 }

@@ -46,6 +46,8 @@ pub struct Script {
     pub outage: bool,
     /// Machines are made and never run.
     pub dead_on_arrival: bool,
+    /// Machines stop by themselves so long after they began to run.
+    pub lifetime: Option<Duration>,
 }
 
 /// A template's config. What it says is for the machines of that template.
@@ -82,6 +84,8 @@ struct Made {
     seen_from: Instant,
     /// Never, if it does not boot.
     runs_from: Option<Instant>,
+    /// It stops by itself then.
+    stops_from: Option<Instant>,
     stopped: bool,
     ready: Option<bool>,
     interruption: Option<Timestamp>,
@@ -259,15 +263,18 @@ impl Fake {
         state.made += 1;
         let made = Made {
             key: order.key.clone(),
-            id: format!("{NAME}-{}", state.made).into(),
+            // It says who made it, which outlives the template that says so, too.
+            id: format!("{NAME}://{}", state.made).into(),
             seen_from: now + state.script.lag,
             runs_from: boot.map(|boot| now + boot),
+            stops_from: boot.and_then(|boot| Some(now + boot + state.script.lifetime?)),
             stopped: false,
             ready: None,
             interruption: None,
             gone_from: None,
         };
         let (id, seen_from, runs_from) = (made.id.to_string(), made.seen_from, made.runs_from);
+        let stops_from = made.stops_from;
         state.machines.insert(order.uid.clone(), made);
         state.note(What::Create, &order.key, true);
         let answer = state.answer(id);
@@ -275,6 +282,9 @@ impl Fake {
         self.tell_at(seen_from, order.which());
         if let Some(runs_from) = runs_from.filter(|at| *at > seen_from) {
             self.tell_at(runs_from, order.which());
+        }
+        if let Some(stops_from) = stops_from {
+            self.tell_at(stops_from, order.which());
         }
         answer
     }
@@ -349,7 +359,7 @@ impl Provider for Fake {
         }
         let power = if made.gone_from.is_some() {
             Power::Deleting
-        } else if made.stopped {
+        } else if made.stopped || made.stops_from.is_some_and(|from| now >= from) {
             Power::Stopped
         } else if made.runs_from.is_some_and(|from| now >= from) {
             Power::Running

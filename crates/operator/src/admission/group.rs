@@ -75,11 +75,32 @@ pub(super) fn needs_of_machine(request: &AdmissionRequest<DynamicObject>) -> Nee
             name: Some(name),
         });
     }
+    if request.operation == Operation::Update {
+        needs.references.extend(orders(request));
+    }
     if renews(request) {
         needs.config = true;
         needs.group = machine.spec.group.map(|name| Key::new(namespace, name));
     }
     needs
+}
+
+/// What orders something of a Machine, rather than answering its drain: whoever only answers has
+/// `patch` and nothing else, and an order needs `update`.
+fn orders(request: &AdmissionRequest<DynamicObject>) -> impl Iterator<Item = Reference> {
+    const ORDERS: [&str; 3] = [DRAIN, KEEP_UNTIL, DO_NOT_DISRUPT];
+    let (new, old) = part(request, "/spec/renewedUntil");
+    let renewed = (new != old).then(|| "spec.renewedUntil".to_owned());
+    let permission = Permission {
+        verb: "update",
+        group: GROUP_GROUP,
+        resource: MACHINES,
+        subresource: None,
+        namespace: request.namespace.clone().unwrap_or_default(),
+        name: Some(name(request).to_owned()),
+    };
+    let paths: Vec<String> = changed_marks(request, &ORDERS).chain(renewed).collect();
+    paths.into_iter().map(move |path| Reference { path, permission: permission.clone() })
 }
 
 fn hold(

@@ -1,33 +1,41 @@
 //! Instances and Templates: marks that only some people may set, what binds an exam, and what is named.
 
 use kube::core::DynamicObject;
-use kube::core::admission::{AdmissionRequest, AdmissionResponse};
+use kube::core::admission::{AdmissionRequest, AdmissionResponse, Operation};
 use serde_json::Value;
-use sojourn_api::lab::convert::alerts;
-use sojourn_api::lab::{Template, Tenant};
+use sojourn_api::lab::convert::{alerts, owes};
+use sojourn_api::lab::{Instance, Template, Tenant};
 use sojourn_api::name::LAB_GROUP;
 use sojourn_api::name::lab::{
-    CUSTOM_ALERTS, FINALIZER, LEND, SUBMISSION_REQUEST, SUBMISSION_RETRY, SUBMISSION_WAIVE,
+    CLAIM_FINALIZER, CUSTOM_ALERTS, FINALIZER, INSTANCE, LEND, REOPEN, SUBMISSION_REQUEST,
+    SUBMISSION_RETRY, SUBMISSION_WAIVE, TO_REOPEN,
 };
-use sojourn_api::name::shared::{KEEP_UNTIL, OBSERVE, PAUSED};
+use sojourn_api::name::shared::{HOLD, KEEP_UNTIL, NAMESPACE, OBSERVE, PAUSED};
 use sojourn_api::problem::Problem;
 use sojourn_core::key::Key;
 
 use super::reference::{Reference, judge_references, to_get, to_read};
 use super::rule::{
-    Answers, Needs, Permission, bad_times, causes, changed, changed_marks, invalid, judge_held,
-    part, path_of, refuse, releases, sender, to_hold, typed, unasked, unknown, value,
+    Answers, Found, Needs, Permission, bad_times, causes, changed, changed_marks, invalid,
+    judge_held, name, part, path_of, refuse, releases, releases_from, sender, to_hold, typed,
+    unasked, unknown, value,
 };
 use super::webhook::expression;
 
 pub(super) const INSTANCES: &str = "instances";
 pub(super) const TEMPLATES: &str = "templates";
 const TENANTS: &str = "tenants";
+pub(super) const CLAIMS: &str = "persistentvolumeclaims";
+pub(super) const NAMESPACES: &str = "namespaces";
+
+/// Finalizers by which an Instance's parts are deleted, or lose their owner, before it is gone.
+const UNDERCUTTING: [&str; 2] = ["foregroundDeletion", "orphan"];
 
 /// Annotations of an Instance that take it out of its owner's hands.
 const HELD: [&str; 3] = [PAUSED, OBSERVE, SUBMISSION_WAIVE];
 /// Annotations of an Instance that are times.
-const TIMES: [&str; 4] = [KEEP_UNTIL, SUBMISSION_REQUEST, SUBMISSION_RETRY, SUBMISSION_WAIVE];
+const TIMES: [&str; 5] =
+    [KEEP_UNTIL, REOPEN, SUBMISSION_REQUEST, SUBMISSION_RETRY, SUBMISSION_WAIVE];
 
 /// Parts of an Instance's spec that bind its owner once they are there.
 const BINDING: [&str; 2] = ["statusCheck", "submission"];
@@ -47,6 +55,7 @@ pub(super) fn needs(request: &AdmissionRequest<DynamicObject>) -> Needs {
         references.push(to_get("spec.template", template, &key.namespace, &key.name));
     }
     references.extend(submission_secret(request));
+    references.extend(to_reopen(request));
     references.extend(lent.first().map(|path| to_lend(path, &tenant(request))));
     let tenant = (!lent.is_empty()).then(|| tenant(request));
     Needs { hold, made_from, tenant, references, ..Needs::default() }
@@ -119,6 +128,7 @@ pub(super) fn judge_instance(
         return invalid(request, &problems);
     }
     judge_tenant(request, answers)
+        .or_else(|| judge_reopening(request, answers))
         .or_else(|| judge_named(request, answers))
         .unwrap_or_else(|| judge_held(request, &held(request), answers.hold.as_ref()))
 }
@@ -164,7 +174,7 @@ fn judge_named(
     answers: &Answers,
 ) -> Option<AdmissionResponse> {
     let Needs { made_from, mut references, .. } = needs(request);
-    references.retain(|reference| reference.permission.verb != LEND);
+    references.retain(|reference| ![LEND, TO_REOPEN].contains(&reference.permission.verb));
     // What a Template says is told to those who may read it.
     let refused = judge_references(request, &references, answers);
     if refused.is_some() {
@@ -192,7 +202,8 @@ fn judge_named(
 
 /// The paths that a request changes and that only those who may `hold` can change.
 fn held(request: &AdmissionRequest<DynamicObject>) -> Vec<String> {
-    let released = gives_up(request).then(|| "metadata.finalizers".to_owned());
+    let frees = gives_up(request) || undercuts(request);
+    let released = frees.then(|| "metadata.finalizers".to_owned());
     let bound = BINDING.into_iter().filter(|part| loosens(request, part));
     let bound = bound.map(|part| format!("spec.{part}"));
     changed_marks(request, &HELD).chain(released).chain(bound).collect()
@@ -202,6 +213,159 @@ fn held(request: &AdmissionRequest<DynamicObject>) -> Vec<String> {
 fn gives_up(request: &AdmissionRequest<DynamicObject>) -> bool {
     let (_, submission) = part(request, "/spec/submission");
     submission.as_ref().is_some_and(Value::is_object) && releases(request, FINALIZER)
+}
+
+/// Whether the request has the parts of an Instance deleted before it, although its data is owed.
+fn undercuts(request: &AdmissionRequest<DynamicObject>) -> bool {
+    let gains = |finalizer: &&str| releases_from(&request.object, &request.old_object, finalizer);
+    UNDERCUTTING.iter().any(gains) && is_owing(request.old_object.as_ref())
+}
+
+/// Whether the data of an Instance still has to be handed in. One that cannot be read may owe.
+fn is_owing(instance: Option<&DynamicObject>) -> bool {
+    typed::<Instance>(instance).map_or(true, |instance| owes(&instance))
+}
+
+/// Who takes an end back that is on record must be allowed to; taking the mark away takes nothing back.
+fn to_reopen(request: &AdmissionRequest<DynamicObject>) -> Option<Reference> {
+    let named = !value(request.object.as_ref(), REOPEN).is_empty();
+    let permission = Permission { verb: TO_REOPEN, ..to_hold(request, (LAB_GROUP, INSTANCES)) };
+    (named && changed(request, REOPEN)).then(|| Reference { path: path_of(REOPEN), permission })
+}
+
+fn judge_reopening(
+    request: &AdmissionRequest<DynamicObject>,
+    answers: &Answers,
+) -> Option<AdmissionResponse> {
+    let Reference { path, permission } = to_reopen(request)?;
+    let paths = [path];
+    let user = sender(request);
+    match answers.permitted.get(&permission) {
+        Some(Ok(true)) => None,
+        Some(Ok(false)) => {
+            let message = format!("{user} needs {permission}: it has ended");
+            Some(refuse(request, 403, "Forbidden", &causes(&paths, &message)))
+        }
+        Some(Err(why)) => {
+            let what = format!("whether the sender has {permission}");
+            Some(unknown(request, &paths, &what, why))
+        }
+        None => Some(unasked(request, &paths)),
+    }
+}
+
+/// An Instance is deleted with its parts first, or without them, although its data is owed: then there
+/// is nothing left to be handed in, or nobody can tell whose it is.
+fn undercutting(request: &AdmissionRequest<DynamicObject>) -> Vec<String> {
+    let option = |name: &str| request.options.as_ref().and_then(|options| options.0.get(name));
+    let policy = option("propagationPolicy").and_then(Value::as_str);
+    let orphans = option("orphanDependents").and_then(Value::as_bool) == Some(true);
+    let undercuts = orphans || matches!(policy, Some("Foreground" | "Orphan"));
+    let owed = undercuts && is_owing(request.old_object.as_ref());
+    owed.then(|| "propagationPolicy".to_owned()).into_iter().collect()
+}
+
+pub(super) fn needs_of_deletion(request: &AdmissionRequest<DynamicObject>) -> Needs {
+    let owed = !undercutting(request).is_empty();
+    let hold = owed.then(|| to_hold(request, (LAB_GROUP, INSTANCES)));
+    Needs { hold, ..Needs::default() }
+}
+
+pub(super) fn judge_deletion(
+    request: &AdmissionRequest<DynamicObject>,
+    answers: &Answers,
+) -> AdmissionResponse {
+    judge_owed(request, &undercutting(request), answers.hold.as_ref(), || {
+        "its data is not handed in yet; delete it in the background, which waits for that"
+            .to_owned()
+    })
+}
+
+/// A claim whose data is owed is deleted, or freed for that.
+fn gives_claim_up(request: &AdmissionRequest<DynamicObject>) -> Vec<String> {
+    let old = request.old_object.as_ref();
+    let finalizers = old.and_then(|old| old.metadata.finalizers.as_deref()).unwrap_or_default();
+    let deleted = request.operation == Operation::Delete
+        && finalizers.iter().any(|one| one == CLAIM_FINALIZER);
+    let freed = deleted || releases(request, CLAIM_FINALIZER);
+    freed.then(|| "metadata.finalizers".to_owned()).into_iter().collect()
+}
+
+/// Who may hold the Instance that a claim is of.
+fn to_hold_instance_of(request: &AdmissionRequest<DynamicObject>) -> Permission {
+    let labels = request.old_object.as_ref().and_then(|old| old.metadata.labels.as_ref());
+    let name = labels.and_then(|labels| labels.get(INSTANCE)).cloned();
+    Permission { name, ..to_hold(request, (LAB_GROUP, INSTANCES)) }
+}
+
+pub(super) fn needs_of_claim(request: &AdmissionRequest<DynamicObject>) -> Needs {
+    let owed = !gives_claim_up(request).is_empty();
+    Needs { hold: owed.then(|| to_hold_instance_of(request)), ..Needs::default() }
+}
+
+pub(super) fn judge_claim(
+    request: &AdmissionRequest<DynamicObject>,
+    answers: &Answers,
+) -> AdmissionResponse {
+    judge_owed(request, &gives_claim_up(request), answers.hold.as_ref(), || {
+        "its data is not handed in yet".to_owned()
+    })
+}
+
+/// In a namespace that is being deleted no Job starts, so nothing is handed in there any more.
+pub(super) fn needs_of_namespace(request: &AdmissionRequest<DynamicObject>) -> Needs {
+    let permission = Permission {
+        namespace: name(request).to_owned(),
+        name: None,
+        ..to_hold(request, (LAB_GROUP, INSTANCES))
+    };
+    Needs { hold: Some(permission), owing: Some(name(request).to_owned()), ..Needs::default() }
+}
+
+pub(super) fn judge_namespace(
+    request: &AdmissionRequest<DynamicObject>,
+    answers: &Answers,
+) -> AdmissionResponse {
+    let paths = ["metadata.name".to_owned()];
+    let owing = match &answers.owing {
+        Some(Ok(owing)) => owing,
+        Some(Err(why)) => {
+            let what = "whether anything in it is to be handed in";
+            return unknown(request, &paths, what, why);
+        }
+        None => return unasked(request, &paths),
+    };
+    let paths = if owing.is_empty() { &[][..] } else { &paths[..] };
+    judge_owed(request, paths, answers.hold.as_ref(), || {
+        let (shown, more) = owing.split_at(owing.len().min(MOST_SHOWN));
+        let more =
+            if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+        let shown = shown.join(", ");
+        format!(
+            "the data of these Instances is not handed in yet: {shown}{more}; delete them first"
+        )
+    })
+}
+
+/// So many names are shown in a refusal.
+const MOST_SHOWN: usize = 8;
+
+/// What takes owed data away needs `hold`.
+fn judge_owed(
+    request: &AdmissionRequest<DynamicObject>,
+    paths: &[String],
+    hold: Option<&Found<bool>>,
+    why: impl FnOnce() -> String,
+) -> AdmissionResponse {
+    match hold {
+        Some(Ok(false)) if !paths.is_empty() => {
+            let user = sender(request);
+            let message =
+                format!("{user} needs the verb `{HOLD}` on {INSTANCES} to do this: {}", why());
+            refuse(request, 403, "Forbidden", &causes(paths, &message))
+        }
+        _ => judge_held(request, paths, hold),
+    }
 }
 
 /// Whether the request changes what an exam was begun with.
@@ -248,10 +412,29 @@ pub(super) fn judge_template(
 pub(super) fn instance_is_judged() -> String {
     let mut all = expression::any_changes(HELD.into_iter().chain(TIMES));
     all.push(expression::releases(FINALIZER));
+    all.extend(UNDERCUTTING.map(expression::gains));
     all.extend(BINDING.map(expression::loosens));
     all.extend(NAMING.map(expression::sets));
     all.push(expression::loosens(PRETTY_NAME));
     all.join(" || ")
+}
+
+/// An expression: an Instance is deleted in a way that leaves nothing to be handed in.
+pub(super) fn deletion_is_judged() -> String {
+    "has(oldObject.spec.submission) && (has(request.options.propagationPolicy) \
+     && request.options.propagationPolicy in ['Foreground', 'Orphan'] \
+     || has(request.options.orphanDependents) && request.options.orphanDependents)"
+        .to_owned()
+}
+
+/// An expression: a claim whose data is owed is deleted, or freed for that.
+pub(super) fn claim_is_judged() -> String {
+    expression::loses(CLAIM_FINALIZER)
+}
+
+/// An expression: it is not our own namespace, in which nothing is lent.
+pub(super) fn namespace_is_judged() -> String {
+    format!("request.name != '{NAMESPACE}'")
 }
 
 /// An expression: something of a Template that we judge is not as it was.

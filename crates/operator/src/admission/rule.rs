@@ -38,6 +38,8 @@ pub struct Needs {
     pub made_from: Option<Key>,
     /// The Tenant that an Instance is lent to.
     pub tenant: Option<String>,
+    /// The namespace of which it must be known whose data is not handed in yet.
+    pub owing: Option<String>,
     /// What the request names, and what the sender must therefore be allowed to do.
     pub references: Vec<Reference>,
 }
@@ -68,6 +70,8 @@ pub struct Answers {
     pub template: Option<Vec<Problem>>,
     pub made_from: Option<Found<Option<Template>>>,
     pub tenant: Option<Found<Option<Tenant>>>,
+    /// The Instances whose data is not handed in yet.
+    pub owing: Option<Found<Vec<String>>>,
     /// Whether the sender may do what the references need.
     pub permitted: BTreeMap<Permission, Found<bool>>,
 }
@@ -76,6 +80,9 @@ pub struct Answers {
 enum Subject {
     Configuration,
     Instance,
+    InstanceDeletion,
+    Claim,
+    NamespaceDeletion,
     Template,
     Group,
     Machine,
@@ -83,12 +90,17 @@ enum Subject {
 }
 
 fn subject(request: &AdmissionRequest<DynamicObject>) -> Subject {
-    let written = matches!(request.operation, Operation::Create | Operation::Update);
     let whole = request.sub_resource.as_ref().is_none_or(String::is_empty);
-    if !written || !whole {
-        return Subject::Other;
+    let about = (request.resource.group.as_str(), request.resource.resource.as_str());
+    match (&request.operation, about) {
+        _ if !whole => return Subject::Other,
+        (Operation::Delete, (LAB_GROUP, lab::INSTANCES)) => return Subject::InstanceDeletion,
+        (Operation::Delete, ("", lab::NAMESPACES)) => return Subject::NamespaceDeletion,
+        (Operation::Delete | Operation::Update, ("", lab::CLAIMS)) => return Subject::Claim,
+        (Operation::Create | Operation::Update, _) => {}
+        (Operation::Delete | Operation::Connect, _) => return Subject::Other,
     }
-    match (request.resource.group.as_str(), request.resource.resource.as_str()) {
+    match about {
         ("", "configmaps")
             if request.namespace.as_deref() == Some(NAMESPACE) && name(request) == CONFIG_MAP =>
         {
@@ -106,6 +118,9 @@ fn subject(request: &AdmissionRequest<DynamicObject>) -> Subject {
 pub fn needs(request: &AdmissionRequest<DynamicObject>) -> Needs {
     match subject(request) {
         Subject::Instance => lab::needs(request),
+        Subject::InstanceDeletion => lab::needs_of_deletion(request),
+        Subject::Claim => lab::needs_of_claim(request),
+        Subject::NamespaceDeletion => lab::needs_of_namespace(request),
         Subject::Group => group::needs_of_group(request),
         Subject::Machine => group::needs_of_machine(request),
         Subject::Template => lab::needs_of_template(request),
@@ -119,6 +134,9 @@ pub fn further(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> 
     match subject(request) {
         Subject::Instance => lab::named_by_template(request, answers),
         Subject::Configuration
+        | Subject::InstanceDeletion
+        | Subject::Claim
+        | Subject::NamespaceDeletion
         | Subject::Template
         | Subject::Group
         | Subject::Machine
@@ -131,6 +149,9 @@ pub fn judge(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> Ad
     match subject(request) {
         Subject::Configuration => judge_configuration(request, answers),
         Subject::Instance => lab::judge_instance(request, answers),
+        Subject::InstanceDeletion => lab::judge_deletion(request, answers),
+        Subject::Claim => lab::judge_claim(request, answers),
+        Subject::NamespaceDeletion => lab::judge_namespace(request, answers),
         Subject::Template => lab::judge_template(request, answers),
         Subject::Group => group::judge_group(request, answers),
         Subject::Machine => group::judge_machine(request, answers),
@@ -213,7 +234,16 @@ pub(super) fn bad_times(request: &AdmissionRequest<DynamicObject>, names: &[&str
 
 /// Whether the request takes a finalizer away that was there.
 pub(super) fn releases(request: &AdmissionRequest<DynamicObject>, finalizer: &str) -> bool {
-    let (Some(new), Some(old)) = (&request.object, &request.old_object) else { return false };
+    releases_from(&request.old_object, &request.object, finalizer)
+}
+
+/// Whether the first has a finalizer that the second has not.
+pub(super) fn releases_from(
+    old: &Option<DynamicObject>,
+    new: &Option<DynamicObject>,
+    finalizer: &str,
+) -> bool {
+    let (Some(new), Some(old)) = (new, old) else { return false };
     let keeps = |object: &DynamicObject| {
         let finalizers = object.metadata.finalizers.as_deref().unwrap_or_default();
         finalizers.iter().any(|one| one == finalizer)

@@ -17,6 +17,7 @@ use kube::core::admission::{
     AdmissionRequest, AdmissionResponse, AdmissionReview, ConvertAdmissionReviewError,
 };
 use kube::core::{DynamicObject, ObjectMeta};
+use sojourn_api::install;
 use sojourn_api::name::{GROUP_GROUP, LAB_GROUP, VERSION, shared};
 
 use super::{Admission, NAME, group, lab};
@@ -96,22 +97,53 @@ pub fn configuration(target: &Target, ca_pem: &[u8]) -> ValidatingWebhookConfigu
         match_expressions: None,
     };
     let named = condition("ours", format!("request.name == '{}'", shared::CONFIG_MAP));
+    let judged =
+        |expression| vec![condition("somebody-elses", others()), condition("judged", expression)];
     let ask = |about: (&str, &str), expression: String| {
         let (group, resource) = about;
-        let judged = condition("judged", expression);
-        webhook(resource, client(), (group, VERSION, resource), judged)
+        webhook(resource, client(), (group, VERSION, resource), judged(expression))
     };
     ValidatingWebhookConfiguration {
         metadata: ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() },
         webhooks: Some(vec![
             ValidatingWebhook {
                 namespace_selector: Some(ours),
-                ..webhook("configuration", client(), ("", "v1", "configmaps"), named)
+                ..webhook("configuration", client(), ("", "v1", "configmaps"), vec![named])
             },
             ask((LAB_GROUP, lab::INSTANCES), lab::instance_is_judged()),
             ask((LAB_GROUP, lab::TEMPLATES), lab::template_is_judged()),
             ask((GROUP_GROUP, group::GROUPS), group::group_is_judged()),
             ask((GROUP_GROUP, group::MACHINES), group::machine_is_judged()),
+            ValidatingWebhook {
+                rules: Some(rule((LAB_GROUP, VERSION, lab::INSTANCES), &["DELETE"], "Namespaced")),
+                ..webhook(
+                    "deletion",
+                    client(),
+                    (LAB_GROUP, VERSION, lab::INSTANCES),
+                    judged(lab::deletion_is_judged()),
+                )
+            },
+            ValidatingWebhook {
+                rules: Some(rule(("", "v1", lab::CLAIMS), &["DELETE", "UPDATE"], "Namespaced")),
+                ..webhook(
+                    "claims",
+                    client(),
+                    ("", "v1", lab::CLAIMS),
+                    judged(lab::claim_is_judged()),
+                )
+            },
+            ValidatingWebhook {
+                rules: Some(rule(("", "v1", lab::NAMESPACES), &["DELETE"], "Cluster")),
+                // Every namespace of the cluster is asked about. What is owed stays safe without us, as
+                // its finalizers hold it; that no namespace could be deleted would be worse.
+                failure_policy: Some("Ignore".to_owned()),
+                ..webhook(
+                    "namespaces",
+                    client(),
+                    ("", "v1", lab::NAMESPACES),
+                    judged(lab::namespace_is_judged()),
+                )
+            },
         ]),
     }
 }
@@ -119,8 +151,8 @@ pub fn configuration(target: &Target, ca_pem: &[u8]) -> ValidatingWebhookConfigu
 fn webhook(
     name: &str,
     client_config: WebhookClientConfig,
-    (group, version, resource): (&str, &str, &str),
-    condition: MatchCondition,
+    about: (&str, &str, &str),
+    conditions: Vec<MatchCondition>,
 ) -> ValidatingWebhook {
     ValidatingWebhook {
         name: format!("{name}.{NAME}"),
@@ -130,18 +162,34 @@ fn webhook(
         match_policy: Some("Equivalent".to_owned()),
         side_effects: "None".to_owned(),
         timeout_seconds: Some(TIMEOUT_SECONDS),
-        rules: Some(vec![RuleWithOperations {
-            api_groups: Some(vec![group.to_owned()]),
-            api_versions: Some(vec![version.to_owned()]),
-            resources: Some(vec![resource.to_owned()]),
-            operations: Some(vec!["CREATE".to_owned(), "UPDATE".to_owned()]),
-            scope: Some("Namespaced".to_owned()),
-        }]),
-        match_conditions: Some(vec![condition]),
+        rules: Some(rule(about, &["CREATE", "UPDATE"], "Namespaced")),
+        match_conditions: Some(conditions),
         ..ValidatingWebhook::default()
     }
 }
 
+/// Which writes of a resource are asked about.
+fn rule(
+    (group, version, resource): (&str, &str, &str),
+    operations: &[&str],
+    scope: &str,
+) -> Vec<RuleWithOperations> {
+    vec![RuleWithOperations {
+        api_groups: Some(vec![group.to_owned()]),
+        api_versions: Some(vec![version.to_owned()]),
+        resources: Some(vec![resource.to_owned()]),
+        operations: Some(operations.iter().map(|one| (*one).to_owned()).collect()),
+        scope: Some(scope.to_owned()),
+    }]
+}
+
 fn condition(name: &str, expression: String) -> MatchCondition {
     MatchCondition { name: name.to_owned(), expression }
+}
+
+/// The controllers' own writes: the webhook is served by the same program, so it would wait for
+/// itself, and one replica that cannot judge would stop the one that acts. What the configuration is
+/// may be said by nobody without being judged, which is why its webhook does not have this.
+fn others() -> String {
+    format!("request.userInfo.username != '{}'", install::user_name())
 }

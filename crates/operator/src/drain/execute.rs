@@ -18,6 +18,7 @@ use super::ward::Ward;
 use super::world::Place;
 use crate::event::Severity;
 use crate::frame::RequestError;
+use crate::spoken::spoken;
 
 /// Pods of one Node that are asked at the same time.
 const MOST_AT_ONCE: usize = 16;
@@ -155,7 +156,7 @@ struct Refusal {
 
 fn refusal(error: &kube::Error) -> Refusal {
     let kube::Error::Api(status) = error else {
-        return Refusal { words: format!("cannot ask: {error}"), told: false };
+        return Refusal { words: format!("cannot ask: {}", spoken(error)), told: false };
     };
     let words = budget(status).unwrap_or(&status.message);
     let words = if words.is_empty() { status.reason.as_str() } else { words };

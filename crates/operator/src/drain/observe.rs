@@ -18,11 +18,14 @@ use super::pod::Pod;
 use super::reconcile::{Agent, Subject};
 use super::ward::{Ward, bound_to};
 use super::world::{Place, is_really_absent};
+use crate::spoken::spoken;
 
 /// What was seen.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
     node: Known<drain::Node>,
+    /// Its Node was seen, now or before.
+    known: bool,
     pods: Known<Vec<drain::Pod>>,
     volumes: Known<Vec<Volume>>,
     pub(super) ward: Option<Arc<Ward>>,
@@ -40,7 +43,7 @@ impl Sight {
             Known::Is(volumes) => Known::Is(&volumes[..]),
             Known::Absent | Known::Unknown => Known::Unknown,
         };
-        Seen { node: self.node.as_ref(), pods, volumes, tried }
+        Seen { node: self.node.as_ref(), known: self.known, pods, volumes, tried }
     }
 
     /// What came of what was tried so far.
@@ -63,16 +66,20 @@ impl Agent {
             Place::At(node) => self.look_at(subject, drain, node).await,
             Place::Absent => {
                 match is_really_absent(&self.target, &subject.key, &subject.machine).await {
-                    Ok(true) => Sight { node: Known::Absent, ..Sight::default() },
+                    Ok(true) => {
+                        let known = self.world.has_seen(&subject.key, &subject.machine);
+                        Sight { node: Known::Absent, known, ..Sight::default() }
+                    }
                     Ok(false) => Sight::blind("Its Node is there and not known yet.".to_owned()),
-                    Err(error) => Sight::blind(format!("Cannot list Nodes: {error}.")),
+                    Err(error) => Sight::blind(format!("Cannot list Nodes: {}.", spoken(&error))),
                 }
             }
         }
     }
 
     async fn look_at(&self, subject: &Subject, drain: &Drain, node: &Node) -> Sight {
-        let mut sight = Sight { node: Known::Is(node.seen.clone()), ..Sight::default() };
+        let node_seen = Known::Is(node.seen.clone());
+        let mut sight = Sight { node: node_seen, known: true, ..Sight::default() };
         sight.ward = self.wards.open(&subject.key, &node.name, &drain.id);
         let Some(ward) = &sight.ward else {
             sight.blind = Some("It waits for its turn: many Nodes are being drained.".to_owned());
@@ -83,7 +90,8 @@ impl Agent {
             match self.really_bound(&node.name).await {
                 Ok(bound) => pods = bound,
                 Err(error) => {
-                    sight.blind = Some(format!("Cannot list the Pods of its Node: {error}."));
+                    let words = spoken(&error);
+                    sight.blind = Some(format!("Cannot list the Pods of its Node: {words}."));
                     return sight;
                 }
             }

@@ -41,6 +41,7 @@ impl Agent {
         let (outcome, mut words) = match place {
             Place::Unclear(words) => (DrainOutcome::Refused, words.clone()),
             Place::Absent | Place::At(_) if plan.done => (DrainOutcome::Done, plan.words),
+            Place::Absent | Place::At(_) if plan.refused => (DrainOutcome::Refused, plan.words),
             Place::Absent | Place::At(_) => (DrainOutcome::Progress, plan.words),
         };
         if let Some(blind) = &sight.blind

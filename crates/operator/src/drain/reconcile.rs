@@ -106,6 +106,10 @@ impl Reconciler for Agent {
         }
     }
 
+    fn wake(&self, _: &Verdict) -> Wake {
+        Wake::OnChange
+    }
+
     fn class(error: &RequestError) -> Class {
         error.class()
     }

@@ -1,6 +1,7 @@
 //! What the agent keeps of both APIs, whom a change concerns, and which Node is a Machine's.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -17,6 +18,8 @@ use crate::frame::{Cache, Change, Guarded, Index, Queue, Tasks, Watching};
 
 /// So many Nodes are asked for at a time.
 const PAGE: u32 = 500;
+/// Names of Nodes that are remembered; with more, only those that are there.
+const MAX_REMEMBERED: usize = 200_000;
 
 #[derive(Debug)]
 pub(super) struct World {
@@ -30,6 +33,8 @@ pub(super) struct World {
     /// By the Machine that its mark names.
     node_by_mark: Index<Key>,
     attachment_by_node: Index<String>,
+    /// The names, and the providers' names, of Nodes that were there at any time since the start.
+    seen: Mutex<HashSet<String>>,
     queue: Arc<Queue>,
     wards: Arc<Wards>,
 }
@@ -79,6 +84,7 @@ impl World {
             node_by_provider: Index::default(),
             node_by_mark: Index::default(),
             attachment_by_node: Index::default(),
+            seen: Mutex::default(),
             queue,
             wards,
         })
@@ -142,6 +148,7 @@ impl World {
         let (before, now) = (change.before, change.now);
         let provider = |node: Option<&Node>| node?.provider_id.clone();
         let mark = |node: Option<&Node>| node?.marked_for.clone();
+        self.remember(now);
         self.node_by_provider.update(change.key, provider(before), provider(now));
         self.node_by_mark.update(change.key, mark(before), mark(now));
         if let (Some(before), Some(now)) = (before, now)
@@ -208,6 +215,26 @@ impl World {
     fn is_elsewhere(&self, key: &Key) -> bool {
         let provider = self.machines.get(key).and_then(|machine| machine.provider_id.clone());
         provider.is_some_and(|id| !self.node_by_provider.of(&id).is_empty())
+    }
+
+    fn remember(&self, node: Option<&Node>) {
+        let Some(node) = node else { return };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() >= MAX_REMEMBERED {
+            seen.clear();
+        }
+        let provider = node.provider_id.as_ref().filter(|id| !seen.contains(*id)).cloned();
+        seen.extend(provider);
+        if !seen.contains(&node.name) {
+            seen.insert(node.name.clone());
+        }
+    }
+
+    /// Whether a Node was ever seen to be this Machine, although it is not there now.
+    pub(super) fn has_seen(&self, key: &Key, machine: &Machine) -> bool {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let by_provider = machine.provider_id.as_ref().is_some_and(|id| seen.contains(id));
+        by_provider || (!machine.on_demand && seen.contains(&*key.name))
     }
 
     /// The Node that carries a mark for this Machine.

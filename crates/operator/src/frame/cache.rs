@@ -163,6 +163,12 @@ impl<V> Cache<V> {
         self.objects.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
+    /// Looks at every object, in no order.
+    pub(crate) fn for_each(&self, mut look: impl FnMut(&V)) {
+        let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
+        objects.values().for_each(|entry| look(&entry.value));
+    }
+
     /// Whether everything that there is has been listed once: before, absence means nothing.
     pub fn is_ready(&self) -> bool {
         *self.ready.borrow()

@@ -16,6 +16,8 @@ pub(crate) enum RequestError {
     Leaving { what: &'static str, kind: String, name: String },
     #[error("cannot {what}: the {kind} {name} is not there")]
     Missing { what: &'static str, kind: &'static str, name: String },
+    #[error("cannot {what}: the definition of its kind is too old to keep {fields}")]
+    Dropped { what: &'static str, fields: String },
     #[error("cannot {what}")]
     Api { what: &'static str, source: Box<kube::Error> },
 }
@@ -34,7 +36,7 @@ impl RequestError {
         match self {
             Self::Outdated { .. } | Self::Gone { .. } => Class::Outdated,
             Self::Leaving { .. } => Class::Transient,
-            Self::Taken { .. } | Self::Missing { .. } => Class::Blocked,
+            Self::Taken { .. } | Self::Missing { .. } | Self::Dropped { .. } => Class::Blocked,
             Self::Api { source, .. } => match &**source {
                 kube::Error::Api(status) if matches!(status.code, 400 | 401 | 403 | 422) => {
                     Class::Blocked

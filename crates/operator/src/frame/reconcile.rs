@@ -88,6 +88,10 @@ pub trait Reconciler: Send + Sync + 'static {
         executed: &Result<(), Self::Error>,
     ) -> impl Future<Output = Result<Wake, Self::Error>> + Send;
 
+    /// When the decision wants the object to be looked at again. It holds even if what was decided
+    /// could not be written.
+    fn wake(&self, decision: &Self::Decision) -> Wake;
+
     fn class(error: &Self::Error) -> Class;
 }
 
@@ -105,7 +109,11 @@ impl Default for Limits {
 }
 
 const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(1);
-const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(5);
+/// What may work the next time is tried often enough that an announced time is not missed by much
+/// once it works again, such as after an outage of a webhook.
+const LONGEST_RETRY: SignedDuration = SignedDuration::from_secs(30);
+/// What somebody has to mend is looked at when they have; this is in case that goes unnoticed.
+const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(5);
 
 /// Runs the controller for ever.
 pub async fn run<R: Reconciler>(
@@ -170,7 +178,12 @@ impl<R: Reconciler> Look<R> {
                 wake.at()
             }
             (Err(error), Ok(wake)) => self.failed(key, &error, wake.at()),
-            (Ok(()), Err(error)) | (Err(_), Err(error)) => self.failed(key, &error, None),
+            (Ok(()), Err(error)) | (Err(_), Err(error)) => {
+                let now = self.clock.now();
+                // A time that is here or past is what the back-off is for.
+                let wake = self.reconciler.wake(&decision).at().filter(|at| *at > now);
+                self.failed(key, &error, wake)
+            }
         }
     }
 
@@ -198,15 +211,15 @@ impl<R: Reconciler> Look<R> {
         let delay = match class {
             // The next look sees what the other one wrote; a lost race costs no patience.
             Class::Outdated if failures < 3 => SignedDuration::from_millis(50),
-            Class::Outdated | Class::Transient => back_off(failures),
-            Class::Blocked | Class::Bug => back_off(failures.max(6)),
+            Class::Outdated | Class::Transient => back_off(failures, LONGEST_RETRY),
+            Class::Blocked | Class::Bug => back_off(failures.max(6), LONGEST_WAIT),
         };
         self.clock.now().saturating_add(delay).unwrap_or(Timestamp::MAX)
     }
 }
 
-fn back_off(failures: u32) -> SignedDuration {
-    FIRST_RETRY.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LONGEST_RETRY)
+fn back_off(failures: u32, longest: SignedDuration) -> SignedDuration {
+    FIRST_RETRY.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(longest)
 }
 
 /// How often in a row each object failed.

@@ -168,7 +168,7 @@ async fn served(backend: Backend, bounds: Bounds) -> Served {
         backend: watch::Sender::new(backend),
         instance: Mutex::new(json!({"apiVersion": "lab.sojourn.dev/v1alpha1", "kind": "Instance",
             "metadata": {"namespace": "ns", "name": "lab", "uid": "u1", "resourceVersion": "7"},
-            "spec": {"running": false}})),
+            "spec": {"running": false, "template": {"name": "t"}, "tenant": {"name": "ada"}}})),
         allowed: Mutex::new(HashSet::from(["access", "update"])),
         reviews: AtomicUsize::new(0),
         patches: Mutex::default(),

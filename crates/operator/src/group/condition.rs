@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use sojourn_api::group::convert::Wanted;
 use sojourn_api::group::status::{Health, Replicas};
 use sojourn_api::name::group::condition;
+use sojourn_core::group::intent::Outcome;
 use sojourn_core::group::reason::Reason;
 use sojourn_core::group::state::{self, Phase};
 
@@ -20,7 +21,8 @@ pub(super) struct Standing<'a> {
     pub(super) configuration: Option<String>,
     pub(super) replicas: &'a Replicas,
     pub(super) why: &'a [Reason],
-    pub(super) blocked_by: &'a [String],
+    /// Machines come or go: what waits for them does not wait for anybody else.
+    pub(super) moves: bool,
     pub(super) now: Timestamp,
 }
 
@@ -33,9 +35,8 @@ pub(super) fn of_group(standing: &Standing<'_>) -> Vec<Told> {
     }
     all.extend(standing.why.iter().find_map(guarded));
     all.extend(standing.why.iter().find_map(failing));
-    if let Some(words) = standing.blocked_by.first() {
-        all.push(told(condition::BLOCKED, true, "Blocked", words));
-    }
+    all.extend(standing.why.iter().find_map(dying_young));
+    all.extend(standing.why.iter().find_map(|why| blocked(why, standing.moves)));
     all.extend(standing.why.iter().find_map(held));
     all
 }
@@ -83,6 +84,19 @@ fn failing(why: &Reason) -> Option<Told> {
     Some(told(condition::CREATE_FAILING, true, "CannotBeMade", why.to_string()))
 }
 
+fn dying_young(why: &Reason) -> Option<Told> {
+    let Reason::DyingYoung { .. } = why else { return None };
+    Some(told(condition::DYING_YOUNG, true, "EndedByItself", why.to_string()))
+}
+
+/// What keeps a due machine from being replaced, unless it goes away by itself while machines come
+/// and go: in a roll each one waits for the one before it.
+fn blocked(why: &Reason, moves: bool) -> Option<Told> {
+    let reason = blocker(why)?;
+    let ordinary = why.is_progress() && (moves || !why.may_be_progress());
+    (!ordinary).then(|| told(condition::BLOCKED, true, reason, why.to_string()))
+}
+
 fn held(why: &Reason) -> Option<Told> {
     let reason = match why {
         Reason::Paused => "Paused",
@@ -97,7 +111,7 @@ fn held(why: &Reason) -> Option<Told> {
 pub(super) struct Wellness<'a> {
     pub(super) health: Health,
     /// What is wrong with it, beside what the object itself shows.
-    pub(super) problem: Option<&'a str>,
+    pub(super) problem: Option<(&'static str, &'a str)>,
     pub(super) ignored: &'a [String],
     pub(super) why: &'a [Reason],
 }
@@ -108,9 +122,9 @@ pub(super) fn of_machine(
     wellness: &Wellness<'_>,
 ) -> Vec<Told> {
     let mut all = vec![machine_ready(next, wellness.health)];
-    let problem = wellness.problem.or(view.problem());
-    if let Some(problem) = problem {
-        all.push(told(condition::ACCEPTED, false, "Invalid", problem));
+    let invalid = view.problem().map(|words| ("Invalid", words));
+    if let Some((reason, words)) = wellness.problem.or(invalid) {
+        all.push(told(condition::ACCEPTED, false, reason, words));
     } else if !(view.ignored().is_empty() && wellness.ignored.is_empty()) {
         let words = view.ignored().iter().chain(wellness.ignored);
         let words: Vec<&str> = words.map(String::as_str).collect();
@@ -120,7 +134,14 @@ pub(super) fn of_machine(
         && let Some(rotation) = &next.rotation
         && let Some(drain) = &rotation.drain
     {
-        let message = format!("until {:.0} at the latest", drain.deadline);
+        let message = match drain.outcome {
+            Some(Outcome::Refused) => {
+                format!("until {:.0} at the latest; refused: {}", drain.deadline, drain.message)
+            }
+            Some(Outcome::Done | Outcome::Progress) | None => {
+                format!("until {:.0} at the latest", drain.deadline)
+            }
+        };
         all.push(told(condition::DRAINING, true, cause(rotation.cause), message));
     }
     match wellness.health {
@@ -178,6 +199,9 @@ pub(super) const fn blocker(why: &Reason) -> Option<&'static str> {
         Reason::Budget { .. } => "Budget",
         Reason::WindowClosed { .. } => "WindowClosed",
         Reason::CreateFailing { .. } => "CreateFailing",
+        Reason::DyingYoung { .. } => "DyingYoung",
+        Reason::Trial { .. } => "Trial",
+        Reason::FleetBudget { .. } => "FleetBudget",
         _ => return None,
     })
 }

@@ -1,8 +1,8 @@
 //! What the family counts, for Prometheus. Labels have few values: reasons, outcomes and causes, never
 //! names.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use jiff::Timestamp;
 use prometheus_client::collector::Collector;
@@ -13,8 +13,9 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use sojourn_core::key::Key;
 
+use super::world::World;
 use crate::clock::Clock;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Tally};
 
 /// Seconds: a drain takes from nothing to hours.
 const DRAINS: [f64; 10] = [1.0, 5.0, 15.0, 60.0, 180.0, 300.0, 600.0, 1800.0, 3600.0, 14_400.0];
@@ -48,6 +49,56 @@ pub(super) struct Figures {
     pub(super) surge: u32,
     /// What keeps it from rotating a machine that is due.
     pub(super) blocked: Option<&'static str>,
+}
+
+/// Counts groups and their machines for as long as the caches are followed.
+pub(super) fn register(metrics: &Metrics, world: &Arc<World>) {
+    let world = Arc::downgrade(world);
+    metrics.census("groups", move || census(&world));
+}
+
+fn census(world: &Weak<World>) -> Vec<Tally> {
+    let Some(world) = world.upgrade() else { return Vec::new() };
+    let mut machines = BTreeMap::<String, i64>::new();
+    let mut conditions = BTreeMap::<String, i64>::new();
+    let mut groups = BTreeMap::<String, i64>::new();
+    world.groups.for_each(|read| {
+        let state = if read.is_ok() { "readable" } else { "unreadable" };
+        *groups.entry(state.to_owned()).or_default() += 1;
+        let Some(status) = read.as_ref().ok().and_then(|group| group.status.as_ref()) else {
+            return;
+        };
+        let replicas = status.replicas.clone().unwrap_or_default();
+        for (state, count) in [
+            ("desired", replicas.desired),
+            ("ready", replicas.ready),
+            ("starting", replicas.starting),
+            ("draining", replicas.draining),
+            ("unhealthy", replicas.unhealthy),
+            ("unknown", replicas.unknown),
+        ] {
+            *machines.entry(state.to_owned()).or_default() += i64::from(count);
+        }
+        for condition in status.conditions.iter().filter(|condition| condition.status == "True") {
+            *conditions.entry(condition.type_.clone()).or_default() += 1;
+        }
+    });
+    let tally = |name, help, label, counts| Tally { name, help, label, counts };
+    vec![
+        tally("group_groups", "Groups, by whether they can be read", "state", groups),
+        tally(
+            "group_machines",
+            "Machines of groups, by state; and how many are desired",
+            "state",
+            machines,
+        ),
+        tally(
+            "group_conditions",
+            "Groups of which a condition is True, by its type",
+            "type",
+            conditions,
+        ),
+    ]
 }
 
 impl Counts {

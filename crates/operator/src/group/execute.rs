@@ -26,6 +26,7 @@ use super::provider::config_of;
 use super::subject::{Guest, Member, Subject};
 use crate::event::warning;
 use crate::frame::RequestError;
+use crate::spoken::spoken;
 
 /// Writes of one group at the same time.
 const MOST_WRITES: usize = 16;
@@ -147,11 +148,11 @@ impl Family {
                         Answer::Refused { message }
                     }
                     Ok(None) => Answer::Failed { message: format!("{name} is gone again") },
-                    Err(error) => Answer::Failed { message: error.to_string() },
+                    Err(error) => Answer::Failed { message: spoken(&error) },
                 }
             }
             Err(error) => {
-                let message = format!("cannot create the Machine {name}: {error}");
+                let message = format!("cannot create the Machine {name}: {}", spoken(&error));
                 match RequestError::of("create a Machine", error).class() {
                     crate::frame::Class::Blocked => Answer::Refused { message },
                     _ => Answer::Failed { message },
@@ -378,7 +379,8 @@ impl std::fmt::Debug for FromApi {
 
 impl FromApi {
     async fn read(&self, key: &Key, uid: &str) -> Result<Order, String> {
-        let words = |error: kube::Error| format!("cannot read what it is made from: {error}");
+        let words =
+            |error: kube::Error| format!("cannot read what it is made from: {}", spoken(&error));
         let api: Api<Machine> = Api::namespaced(self.client.clone(), &key.namespace);
         let machine = api.get_opt(&key.name).await.map_err(words)?;
         let machine = machine

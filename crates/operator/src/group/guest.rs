@@ -39,6 +39,9 @@ impl Reconciler for Guests {
 
     fn parse(&self, key: &Key) -> Target<Guest> {
         match Guest::find(&self.0.world, key, &self.0.config.current()) {
+            Some(guest) if self.0.definitions.holds_up(&guest.member.view().uid) => {
+                Target::Unusable
+            }
             Some(guest) => Target::Is(guest),
             None => Target::Gone,
         }
@@ -69,6 +72,10 @@ impl Reconciler for Guests {
         executed: &Result<(), RequestError>,
     ) -> Result<Wake, RequestError> {
         self.0.say_of_guest(guest, seen, verdict, executed).await
+    }
+
+    fn wake(&self, verdict: &Verdict) -> Wake {
+        verdict.decision.as_ref().map_or(Wake::OnChange, |decision| decision.wake)
     }
 
     fn class(error: &RequestError) -> Class {

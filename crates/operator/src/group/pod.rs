@@ -30,6 +30,7 @@ use tokio::sync::{Notify, broadcast};
 use tokio::task::JoinSet;
 
 use crate::frame::{self, Cache, Tasks, Watching};
+use crate::spoken::spoken;
 
 /// So long a watch may fail before nothing is known of any Pod.
 const BLIND_AFTER: Duration = Duration::from_secs(30);
@@ -173,7 +174,10 @@ impl Pods {
             Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 413 | 422) => {
                 Err(ProviderError::Refused(format!("the Pod is refused: {}", status.message)))
             }
-            Err(error) => Err(ProviderError::Failed(format!("cannot create the Pod: {error}"))),
+            Err(error) => {
+                let words = format!("cannot create the Pod: {}", spoken(&error));
+                Err(ProviderError::Failed(words))
+            }
         }
     }
 
@@ -184,7 +188,9 @@ impl Pods {
         let pod = match self.api(key).get_opt(&key.name).await {
             Ok(Some(pod)) => pod,
             Ok(None) => return failed(format!("the Pod {key} is gone again")),
-            Err(error) => return failed(format!("cannot read the Pod {key}: {error}")),
+            Err(error) => {
+                return failed(format!("cannot read the Pod {key}: {}", spoken(&error)));
+            }
         };
         if owner_of(&pod).as_deref() == Some(&order.uid) {
             return Ok(());
@@ -197,8 +203,9 @@ impl Pods {
     }
 
     async fn unmake(&self, which: Which<'_>) -> Result<(), ProviderError> {
-        let failed =
-            |what: &str, error| ProviderError::Failed(format!("cannot {what} the Pod: {error}"));
+        let failed = |what: &str, error| {
+            ProviderError::Failed(format!("cannot {what} the Pod: {}", spoken(&error)))
+        };
         let api = self.api(which.key);
         let pod = api.get_opt(&which.key.name).await.map_err(|error| failed("read", error))?;
         let Some(pod) = pod.filter(|pod| owner_of(pod).as_deref() == Some(which.uid)) else {

@@ -8,12 +8,12 @@ use futures::FutureExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::PostParams;
 use kube::core::ObjectMeta;
 use kube::{Api, Resource as _, ResourceExt as _};
 use sojourn_api::group::convert::{write_group, write_machine};
-use sojourn_api::group::machine::MachineSpec;
-use sojourn_api::group::status::{Health, InstanceGroupStatus, MachineStatus};
+use sojourn_api::group::status::{
+    Health, InstanceGroupStatus, KeptStatus, MachineStatus, NextStep, Reason as Cause, Replicas,
+};
 use sojourn_api::group::{InstanceGroup, Machine};
 use sojourn_core::decision::Wake;
 use sojourn_core::group::forecast::due_at;
@@ -33,7 +33,7 @@ use super::subject::{Guest, Member, Subject};
 use super::transition;
 use super::view::{Facts, MachineView};
 use crate::condition::{Generation, merged};
-use crate::frame::RequestError;
+use crate::frame::{RequestError, status};
 
 impl Family {
     /// Says what was decided about a group and what came of it.
@@ -54,7 +54,7 @@ impl Family {
         let before = group.status.clone().unwrap_or_default();
         let status = self.describe(subject, group, seen, verdict, &before);
         if status != before {
-            self.write_group_status(subject, group, status.clone()).await?;
+            self.write_group_status(subject, group, status.clone(), verdict.now).await?;
         }
         let transitions = transition::of_conditions(&before.conditions, &status.conditions);
         self.events.announce(&reference(group), &transitions, verdict.now);
@@ -90,7 +90,7 @@ impl Family {
             configuration: self.config.problem(),
             replicas: &status.replicas.clone().unwrap_or_default(),
             why,
-            blocked_by: &status.blocked_by,
+            moves: moves(&status),
             now: verdict.now,
         };
         let told = condition::of_group(&standing);
@@ -115,6 +115,7 @@ impl Family {
         subject: &Subject,
         looked_at: &InstanceGroup,
         status: InstanceGroupStatus,
+        now: Timestamp,
     ) -> Result<(), RequestError> {
         const WHAT: &str = "write the status of a group";
         let latest = self.world.groups.get(&subject.key);
@@ -122,13 +123,19 @@ impl Family {
         if latest.status != looked_at.status || latest.uid() != looked_at.uid() {
             return Err(RequestError::Outdated { what: WHAT });
         }
-        let mut object = latest.clone();
-        object.status = Some(status);
+        let (uid, version) = (latest.uid(), latest.resource_version());
+        let (uid, version) = (uid.unwrap_or_default(), version.unwrap_or_default());
+        let whose = status::Subject { name: &subject.key.name, uid: &uid, version: &version };
         let api: Api<InstanceGroup> = Api::namespaced(self.client.clone(), &subject.key.namespace);
-        match api.replace_status(&subject.key.name, &PostParams::default(), &object).await {
-            Ok(written) => {
-                self.world.wrote_group(&subject.key, written);
+        match status::write(&api, &whose, &status).await {
+            Ok(written) if written.dropped.is_empty() => {
+                self.world.wrote_group(&subject.key, written.object);
                 Ok(())
+            }
+            Ok(written) => {
+                let held = self.definitions.hold_up(&api, written, &self.events, now).await;
+                self.world.wrote_group(&subject.key, held.0);
+                Err(held.1)
             }
             Err(error) => match RequestError::of(WHAT, error) {
                 // Released, and gone with it.
@@ -163,6 +170,7 @@ impl Family {
                 seen: sights.find(&member.key.name).unwrap_or(&nothing),
                 expires_at: &|| intent.and_then(|intent| due_at(wish, intent)),
                 terms,
+                next: None,
                 problem: None,
                 ignored: &[],
                 why: &held,
@@ -197,18 +205,17 @@ impl Family {
             Err(RequestError::Gone { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let metadata = ObjectMeta {
-            name: Some(member.key.name.to_string()),
-            namespace: Some(member.key.namespace.to_string()),
-            uid: Some(view.uid.to_string()),
-            resource_version: Some(version),
-            ..ObjectMeta::default()
-        };
-        // A status is written without a spec: it stays as it is.
-        let object = Machine { metadata, spec: MachineSpec::default(), status: Some(status) };
+        let whose = status::Subject { name: member.name(), uid: &view.uid, version: &version };
         let api: Api<Machine> = Api::namespaced(self.client.clone(), &member.key.namespace);
-        match api.replace_status(member.name(), &PostParams::default(), &object).await {
-            Ok(written) => self.world.wrote_machine(&member.key, written),
+        match status::write(&api, &whose, &status).await {
+            Ok(written) if written.dropped.is_empty() => {
+                self.world.wrote_machine(&member.key, written.object);
+            }
+            Ok(written) => {
+                let held = self.definitions.hold_up(&api, written, &self.events, now).await;
+                self.world.wrote_machine(&member.key, held.0);
+                return Err(held.1);
+            }
             Err(error) => match RequestError::of(WHAT, error) {
                 // Released, and gone with it.
                 RequestError::Gone { .. } => return Ok(()),
@@ -268,11 +275,20 @@ impl Family {
         let next = verdict.decision.as_ref().map_or(&state, |decision| &decision.next);
         let intent = guest.intent.as_ref();
         let expires_at = intent.ok().and_then(|intent| on_demand::expires_at(next, intent));
+        let gone = guest.group_gone.as_ref().map(|group| {
+            let was = format!("it was lent from InstanceGroup {group}, which is gone");
+            match expires_at {
+                Some(end) => format!("{was}; it goes at {:.0}", whole(end).0),
+                None => format!("{was}; it stays until somebody deletes it"),
+            }
+        });
+        let invalid = guest.intent.as_ref().err().map(|words| ("Invalid", words.as_str()));
         let report = Report {
             seen,
             expires_at: &|| expires_at,
             terms: Facts::of(&expires_at),
-            problem: guest.intent.as_ref().err().map(String::as_str),
+            next: next_of_guest(next, expires_at, why),
+            problem: invalid.or(gone.as_deref().map(|words| ("GroupGone", words))),
             ignored: &guest.ignored,
             why,
             now: verdict.now,
@@ -294,7 +310,10 @@ struct Report<'a> {
     expires_at: &'a (dyn Fn() -> Option<Timestamp> + Sync),
     /// What that follows from, beside the object and what it remembers.
     terms: Facts,
-    problem: Option<&'a str>,
+    /// What comes next, for one that its group does not speak for.
+    next: Option<NextStep>,
+    /// What is wrong, with the reason that conditions give.
+    problem: Option<(&'static str, &'a str)>,
     ignored: &'a [String],
     why: &'a [Reason],
     now: Timestamp,
@@ -313,6 +332,10 @@ impl Report<'_> {
             observed_generation: view.generation,
             health: Some(health),
             expires_at: (self.expires_at)().map(whole),
+            keep: view
+                .keep_until()
+                .map(|until| KeptStatus { until: Some(whole(until)), asked: Some(whole(until)) }),
+            next: self.next.clone(),
             ..MachineStatus::default()
         };
         write_machine(next, &mut status);
@@ -354,6 +377,29 @@ fn health(seen: &Seen) -> Health {
     }
 }
 
+/// What comes next for a machine that stands for itself.
+fn next_of_guest(
+    next: &state::Machine,
+    expires_at: Option<Timestamp>,
+    why: &[Reason],
+) -> Option<NextStep> {
+    let words = || why.first().map(ToString::to_string).unwrap_or_default();
+    let rotation = next.rotation.as_ref();
+    match (rotation, rotation.and_then(|rotation| rotation.drain.as_ref())) {
+        (Some(rotation), Some(drain)) => Some(NextStep {
+            reason: Some(rotation.cause.into()),
+            at: Some(whole(drain.deadline)),
+            why: words(),
+        }),
+        (Some(_), None) => None,
+        (None, _) => expires_at.map(|at| NextStep {
+            reason: Some(Cause::OnDemand),
+            at: Some(whole(at)),
+            why: words(),
+        }),
+    }
+}
+
 const fn is_hold(why: &Reason) -> bool {
     matches!(why, Reason::Paused | Reason::ObserveOnly)
 }
@@ -368,6 +414,15 @@ fn wake(wanted: Wake, now: Timestamp, executed: &Result<(), RequestError>) -> Wa
         Wake::At(at) if executed.is_err() && at <= now => Wake::OnChange,
         wanted => wanted,
     }
+}
+
+/// Whether machines of the group come or go by now.
+fn moves(status: &InstanceGroupStatus) -> bool {
+    let count = |count: fn(&Replicas) -> u32| status.replicas.as_ref().map_or(0, count);
+    !status.rotations.is_empty()
+        || !status.reserved.is_empty()
+        || count(|replicas| replicas.starting) > 0
+        || count(|replicas| replicas.draining) > 0
 }
 
 fn figures(subject: &Subject, status: &InstanceGroupStatus, why: &[Reason]) -> Figures {

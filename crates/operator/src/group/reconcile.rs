@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use sojourn_api::group::convert::Wanted;
 use sojourn_core::decision::{Decision, Wake};
-use sojourn_core::group::decide;
 use sojourn_core::group::effect::Effect;
+use sojourn_core::group::intent::{Fleet, Intent};
 use sojourn_core::group::observed::Observed;
 use sojourn_core::group::reason::Reason;
 use sojourn_core::group::state::State;
+use sojourn_core::group::{decide, forecast};
 use sojourn_core::key::Key;
 
 use super::family::Family;
+use super::fleet::{self, Counted};
 use super::subject::Subject;
 use crate::frame::{Class, Reconciler, RequestError, Target};
 
@@ -40,10 +43,12 @@ impl Reconciler for Groups {
 
     fn parse(&self, key: &Key) -> Target<Subject> {
         match Subject::find(&self.0.world, key, &self.0.config.current()) {
+            Some(subject) if self.0.is_held_up(&subject) => Target::Unusable,
             Some(subject) => Target::Is(subject),
             None => {
                 self.0.refusals.forget(key);
                 self.0.counts.forget(key);
+                self.0.wake_groups(&self.0.rotations.forget(key));
                 Target::Gone
             }
         }
@@ -55,8 +60,7 @@ impl Reconciler for Groups {
 
     fn decide(&self, subject: &Subject, seen: &Observed, now: Timestamp) -> Verdict {
         let wanted = subject.wanted.as_ref().ok();
-        let decision = wanted
-            .map(|wanted| decide(subject.remembered(), &subject.wishes, seen, &wanted.intent, now));
+        let decision = wanted.map(|wanted| self.0.decide_group(subject, wanted, seen, now));
         Verdict { decision, now }
     }
 
@@ -78,7 +82,42 @@ impl Reconciler for Groups {
         self.0.say(subject, seen, verdict, executed).await
     }
 
+    fn wake(&self, verdict: &Verdict) -> Wake {
+        verdict.decision.as_ref().map_or(Wake::OnChange, |decision| decision.wake)
+    }
+
     fn class(error: &RequestError) -> Class {
         error.class()
+    }
+}
+
+impl Family {
+    /// One decision, with what all groups together may have open, and what comes of it next.
+    fn decide_group(
+        &self,
+        subject: &Subject,
+        wanted: &Wanted,
+        seen: &Observed,
+        now: Timestamp,
+    ) -> Decision<State, Effect, Reason> {
+        let most = self.config.current().max_rotations;
+        let (mut decision, freed) = self.rotations.decide(&subject.key, |others| {
+            let fleet = Some(Fleet { most, others });
+            let intent = Intent { fleet, ..wanted.intent.clone() };
+            let decision = decide(subject.remembered(), &subject.wishes, seen, &intent, now);
+            let waits = |why: &Reason| matches!(why, Reason::FleetBudget { .. });
+            let waits = decision.why.iter().any(waits);
+            let counted = Counted { open: fleet::open(&decision.next), waits };
+            (decision, counted)
+        });
+        self.wake_groups(&freed);
+        let next = &decision.next;
+        let coming = forecast::next(next, &subject.wishes, seen, &wanted.intent, now);
+        decision.next.group.coming = coming;
+        decision
+    }
+
+    fn wake_groups(&self, groups: &[Key]) {
+        groups.iter().for_each(|key| self.world.group_queue.wake(key));
     }
 }

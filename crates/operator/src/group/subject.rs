@@ -115,6 +115,8 @@ pub(crate) struct Guest {
     pub(crate) provider: Option<String>,
     pub(crate) intent: Result<intent::OnDemand, String>,
     pub(crate) ignored: Vec<String>,
+    /// The group that it was lent from, if that is gone.
+    pub(crate) group_gone: Option<String>,
 }
 
 impl Guest {
@@ -131,7 +133,8 @@ impl Guest {
         let Some(machine) = view.on_demand() else {
             // Nobody lends it any more: it stays until somebody deletes it.
             let intent = Ok(orphan(member.wanted(), config));
-            return Some(Self { provider, intent, ignored: Vec::new(), member });
+            let group_gone = view.owner.as_ref().map(|owner| owner.name.clone());
+            return Some(Self { provider, intent, ignored: Vec::new(), group_gone, member });
         };
         let host = machine.spec.group.clone().map(|name| Key::new(key.namespace.clone(), name));
         let host = host.and_then(|key| world.groups.get(&key));
@@ -139,6 +142,10 @@ impl Guest {
         let provider = template_of(machine, group).map(|template| template.provider.clone());
         let provider = provider.or_else(|| named_in(view.provider_id()?));
         let missing = machine.spec.template.is_none() && group.is_none();
+        // One that is there and cannot be read is not gone.
+        let group_gone = machine.spec.group.clone().filter(|_| host.is_none());
+        let told_end = machine.status.as_ref().and_then(|status| status.expires_at.as_ref());
+        let told_end = told_end.filter(|_| group_gone.is_some()).map(|time| time.0);
         let (intent, ignored) = match on_demand_intent(machine, group, config) {
             Ok(_) if missing && view.provider_id().is_none() && !view.deleting => {
                 let name = machine.spec.group.as_deref().unwrap_or_default();
@@ -146,11 +153,12 @@ impl Guest {
                 (Err(words), Vec::new())
             }
             Ok(found) => {
-                (Ok(found.intent), found.ignored.iter().map(ToString::to_string).collect())
+                let intent = intent::OnDemand { told_end, ..found.intent };
+                (Ok(intent), found.ignored.iter().map(ToString::to_string).collect())
             }
             Err(problems) => (Err(problems.to_string()), Vec::new()),
         };
-        Some(Self { provider, intent, ignored, member })
+        Some(Self { provider, intent, ignored, group_gone, member })
     }
 }
 
@@ -172,5 +180,6 @@ fn orphan(machine: intent::Machine, config: &GroupConfig) -> intent::OnDemand {
         warn_before: jiff::SignedDuration::ZERO,
         registration_timeout: jiff::SignedDuration::MAX,
         drain_timeout: config.default_drain_timeout,
+        told_end: None,
     }
 }

@@ -1,11 +1,12 @@
 //! What is worth an Event: the differences between what was and what is remembered of a machine, and
 //! conditions of a group that turned bad.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use sojourn_api::name::group::condition;
 use sojourn_core::group::intent::Outcome;
 use sojourn_core::group::state::{Cause, Machine, Phase, Rotation};
+use sojourn_core::term::words;
 
 use super::condition::cause;
 use crate::event::{Transition, normal, warning};
@@ -52,7 +53,7 @@ pub(super) fn ending(before: &Machine, now: &Machine, at: Timestamp) -> Option<E
 /// What happened to a machine.
 pub(super) fn of_machine(before: &Machine, now: &Machine, at: Timestamp) -> Vec<Transition> {
     let mut all = Vec::new();
-    all.extend(rotation_began(before, now));
+    all.extend(rotation_began(before, now, at));
     all.extend(drain(before, now));
     all.extend(ending(before, now, at).and_then(|ending| ended(ending, now)));
     if now.phase == Phase::Failed && before.phase != Phase::Failed {
@@ -78,16 +79,40 @@ pub(super) fn of_machine(before: &Machine, now: &Machine, at: Timestamp) -> Vec<
     all
 }
 
-fn rotation_began(before: &Machine, now: &Machine) -> Option<Transition> {
+fn rotation_began(before: &Machine, now: &Machine, at: Timestamp) -> Option<Transition> {
     let rotation = now.rotation.as_ref()?;
     if before.rotation.as_ref().is_some_and(|was| was.id == rotation.id) {
         return None;
     }
+    let why = ended_by_itself(before, now, at).unwrap_or_else(|| because(rotation));
     let message = match &rotation.replacement {
-        Some(replacement) => format!("{replacement} comes in its place: {}", because(rotation)),
-        None => format!("It goes: {}", because(rotation)),
+        Some(replacement) => format!("{replacement} comes in its place: {why}"),
+        None => format!("It goes: {why}"),
     };
     Some(normal("RotationStarted", message))
+}
+
+/// What became of a machine that is deleted without a drain because it does no work: nobody took it
+/// for ill, it had ended.
+fn ended_by_itself(before: &Machine, now: &Machine, at: Timestamp) -> Option<String> {
+    let rotation = now.rotation.as_ref()?;
+    let ended = now.phase == Phase::Deleting
+        && rotation.drain.is_none()
+        && rotation.cause == Cause::Unhealthy;
+    if !ended {
+        return None;
+    }
+    if before.phase == Phase::Failed || now.served_at.is_none() {
+        return Some("it did not come up".to_owned());
+    }
+    let ready = now.ready_at.map(|since| at.duration_since(since).as_secs().max(0));
+    Some(match ready {
+        Some(seconds) => {
+            let span = words(SignedDuration::from_secs(seconds));
+            format!("its provider says that it has ended, {span} after it became ready")
+        }
+        None => "its provider says that it has ended".to_owned(),
+    })
 }
 
 /// Every reason that a rotation has.
@@ -172,6 +197,7 @@ pub(super) fn of_conditions(before: &[Condition], now: &[Condition]) -> Vec<Tran
             condition::FROZEN => ("True", "Frozen"),
             condition::STORM_GUARD => ("True", "StormGuard"),
             condition::CREATE_FAILING => ("True", "CreateFailing"),
+            condition::DYING_YOUNG => ("True", "DyingYoung"),
             _ => continue,
         };
         if one.status != bad {

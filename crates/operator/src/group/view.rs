@@ -48,6 +48,7 @@ pub(crate) struct MachineView {
 #[derive(Debug, Default, PartialEq)]
 struct Rare {
     kept: intent::Kept,
+    keep_until: Option<Timestamp>,
     drain: Option<Timestamp>,
     reply: Option<intent::Reply>,
     other_finalizers: Vec<String>,
@@ -66,11 +67,12 @@ pub(crate) struct Owner {
 impl MachineView {
     pub(crate) fn of(mut machine: Machine, pool: &Pool) -> Self {
         machine.metadata.managed_fields = None;
-        let (wanted, problem, ignored) = match machine_intent(&machine) {
+        let (wanted, keep_until, problem, ignored) = match machine_intent(&machine) {
             Ok(found) => {
-                (found.machine, None, found.ignored.iter().map(ToString::to_string).collect())
+                let ignored = found.ignored.iter().map(ToString::to_string).collect();
+                (found.machine, found.keep_until, None, ignored)
             }
-            Err(problems) => (bare(&machine), Some(problems.to_string()), Vec::new()),
+            Err(problems) => (bare(&machine), None, Some(problems.to_string()), Vec::new()),
         };
         let others = machine.finalizers().iter().filter(|one| *one != MACHINE_FINALIZER);
         let other_finalizers: Vec<String> = others.cloned().collect();
@@ -95,7 +97,8 @@ impl MachineView {
             rare: None,
         };
         let on_demand = machine.spec.on_demand.then(|| Box::new(machine));
-        let rare = Rare { kept, drain, reply, other_finalizers, problem, ignored, on_demand };
+        let rare =
+            Rare { kept, keep_until, drain, reply, other_finalizers, problem, ignored, on_demand };
         view.rare = (rare != Rare::default()).then(|| Box::new(rare));
         view
     }
@@ -156,6 +159,13 @@ impl MachineView {
 
     pub(crate) fn other_finalizers(&self) -> &[String] {
         self.rare.as_deref().map_or(&[], |rare| &rare.other_finalizers)
+    }
+
+    /// Until when somebody asked for it to be kept. One that was lent for a time goes at its end,
+    /// whoever asks.
+    pub(crate) fn keep_until(&self) -> Option<Timestamp> {
+        let rare = self.rare.as_deref().filter(|rare| rare.on_demand.is_none());
+        rare.and_then(|rare| rare.keep_until)
     }
 
     /// What is wrong with it.

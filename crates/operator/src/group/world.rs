@@ -8,6 +8,7 @@ use std::sync::Arc;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, Resource as _};
 use sojourn_api::group::{InstanceGroup, Machine};
+use sojourn_core::group::state;
 use sojourn_core::key::Key;
 use sojourn_drivers::machine::{Provider, Which};
 
@@ -113,6 +114,16 @@ impl World {
     /// The machines that a group owns, whatever their names are.
     pub(crate) fn members(&self, group: &Key) -> Vec<(Key, Arc<Read<MachineView>>)> {
         self.members.of(group)
+    }
+
+    /// What the machines of every group remember, as far as it can be read.
+    pub(crate) fn remembered(&self) -> impl Iterator<Item = (Key, state::Machine)> {
+        self.machines.keys().into_iter().filter_map(|key| {
+            let read = self.machines.get(&key)?;
+            let view = readable(Some(&read))?;
+            let group = Key::new(key.namespace.clone(), view.owner.as_ref()?.name.clone());
+            Some((group, view.state()))
+        })
     }
 
     /// Who decides about a machine.

@@ -15,7 +15,9 @@ use sojourn_api::lab::instance::Instance;
 use sojourn_api::lab::status::{EnvironmentStatus, InstanceStatus, Phase};
 use sojourn_core::key::Key;
 use sojourn_core::known::Known;
+use sojourn_core::lab::ending::runs;
 use sojourn_core::lab::intent::Intent;
+use sojourn_core::lab::observed::Claim;
 use sojourn_core::lab::runtime::{self, Child, Parts, Runtime, Step, Wanted};
 use sojourn_drivers::dial::Endpoint;
 
@@ -69,7 +71,7 @@ impl World {
 impl Lab {
     /// What the Instance's parts come to.
     pub(super) fn runtime(&self, subject: &Subject, intent: &Intent, now: Timestamp) -> Runtime {
-        let environments: Vec<runtime::Environment> = subject
+        let mut environments: Vec<runtime::Environment> = subject
             .template()
             .iter()
             .flat_map(|template| &template.spec.environment_list)
@@ -82,19 +84,31 @@ impl Lab {
             .collect();
         let known = subject.instance().and_then(|instance| instance.status.as_ref());
         let earlier = known.map(|status| status.environments.as_slice()).unwrap_or_default();
+        if subject.template().is_none() {
+            // What runs goes on; what is not there cannot be made.
+            let no_template = || Some("there is no Template to make it from".to_owned());
+            environments.extend(earlier.iter().map(|one| runtime::Environment {
+                name: one.name.clone(),
+                persistent: false,
+                listens: false,
+                barred: no_template(),
+            }));
+        }
         let mut seen: Vec<Parts> = Vec::with_capacity(environments.len());
-        let names =
-            environments.iter().map(|one| &one.name).chain(earlier.iter().map(|one| &one.name));
+        let names = environments
+            .iter()
+            .map(|one| &one.name)
+            .chain(earlier.iter().map(|one| &one.name))
+            .chain(&subject.state.claims);
         for name in names {
             if seen.iter().all(|parts| parts.name != *name) {
-                seen.push(self.parts_of(subject, name, earlier, now));
+                seen.push(self.parts_of(subject, name, now));
             }
         }
         let wanted = Wanted {
-            running: intent.running && !intent.deleting,
+            running: runs(&subject.state, intent),
             environments: &environments,
-            // Behind the gateway an Ingress would lead past it, and onto one origin for all.
-            ingress: self.world.ingress_served() && !self.settings.gateway,
+            ingress: self.world.ingress_served() && ingress_style(subject).is_some(),
         };
         runtime::runtime(&wanted, &seen, now)
     }
@@ -108,13 +122,7 @@ impl Lab {
         pods.filter_map(|pod| pod.since).max()
     }
 
-    fn parts_of(
-        &self,
-        subject: &Subject,
-        name: &str,
-        earlier: &[EnvironmentStatus],
-        now: Timestamp,
-    ) -> Parts {
+    fn parts_of(&self, subject: &Subject, name: &str, now: Timestamp) -> Parts {
         let key = self.child(subject, name);
         let world = &self.world;
         let uid = uid_of(subject);
@@ -130,7 +138,7 @@ impl Lab {
         Parts {
             name: name.to_owned(),
             claim: child(&world.claims, &key, uid),
-            claimed: earlier.iter().any(|one| one.name == *name && one.claim.is_some()),
+            claimed: subject.state.claims.iter().any(|claimed| *claimed == *name),
             pod,
             restarts: self.restarts.of(&key).times,
             service: child(&world.services, &key, uid),
@@ -140,6 +148,27 @@ impl Lab {
                 Known::Unknown
             },
         }
+    }
+
+    /// The claims of an Instance that are there.
+    pub(super) fn claims(&self, subject: &Subject) -> Vec<Claim> {
+        let template = subject.template().into_iter();
+        let mut names: Vec<&String> = template
+            .flat_map(|template| &template.spec.environment_list)
+            .map(|environment| &environment.name)
+            .collect();
+        for claimed in &subject.state.claims {
+            if !names.contains(&claimed) {
+                names.push(claimed);
+            }
+        }
+        let seen = |name: &String| {
+            let claim = self.world.claims.get(&self.child(subject, name))?;
+            let own = uid_of(subject).is_some() && claim.owner.as_deref() == uid_of(subject);
+            let held = claim.claim.is_some_and(|claim| claim.held);
+            own.then(|| Claim { environment: name.clone(), held })
+        };
+        names.into_iter().filter_map(seen).collect()
     }
 
     /// Makes and takes away what the plan says.
@@ -154,7 +183,7 @@ impl Lab {
             match step {
                 Step::EnsureClaim(name) => {
                     if let Some(environment) = environment_of(subject, name) {
-                        let claim = object::claim(instance, environment);
+                        let claim = object::claim(instance, environment, owed_at_the_end(subject));
                         self.create(namespace, &claim, "create the claim").await?;
                     }
                 }
@@ -192,14 +221,14 @@ impl Lab {
                     }
                 }
                 Step::EnsureIngress(name) => {
-                    let style = IngressStyle {
-                        class_name: subject.config.ingress_class_name.clone(),
-                        host: subject.config.ingress_host.clone(),
-                    };
                     let environment = environment_of(subject, name);
-                    let ingress =
-                        environment.and_then(|one| object::ingress(instance, one, &style));
-                    if let Some(ingress) = ingress {
+                    let Some((environment, style)) = environment.zip(ingress_style(subject)) else {
+                        continue;
+                    };
+                    if let Some(gateway) = object::gateway_service(instance, environment, &style) {
+                        self.create(namespace, &gateway, "create the gateway's Service").await?;
+                    }
+                    if let Some(ingress) = object::ingress(instance, environment, &style) {
                         self.create(namespace, &ingress, "create the Ingress").await?;
                     }
                 }
@@ -234,13 +263,8 @@ impl Lab {
             self.keep_secret(&subject.key.namespace, &secret).await?;
         }
         let since = self.restarts.of(&self.child(subject, &environment.name)).since;
-        // Behind the gateway it has an origin of its own; an Ingress leads to a path.
-        let Key { namespace, name } = &subject.key;
-        let base_path = match self.settings.gateway {
-            true => "/".to_owned(),
-            false => access_path(namespace, name, &environment.name),
-        };
-        let pod = object::pod(instance, environment, &base_path, report.as_ref(), since);
+        // Behind the gateway it has an origin of its own.
+        let pod = object::pod(instance, environment, "/", report.as_ref(), since);
         self.create(&subject.key.namespace, &pod, "create the Pod").await
     }
 
@@ -275,12 +299,9 @@ impl Lab {
         environment.ports.first()?;
         let Key { namespace, name } = &subject.key;
         let path = access_path(namespace, name, &environment.name);
-        let base = if self.settings.gateway {
-            self.public_url(subject)
-        } else {
-            subject.config.ingress_host.as_ref().map(|host| format!("https://{host}"))
-        };
-        Some(format!("{}{path}", base?))
+        let reached = self.settings.gateway || ingress_style(subject).is_some();
+        let base = self.public_url(subject).filter(|_| reached)?;
+        Some(format!("{base}{path}"))
     }
 
     /// Says how the parts are.
@@ -299,7 +320,7 @@ impl Lab {
             let pod = self.world.pod(&subject.key, &report.name).filter(|pod| !pod.deleting);
             let own = |claim: &ChildView| claim.owner.as_deref() == uid_of(subject);
             let claimed = self.world.claims.get(&key).is_some_and(|claim| own(&claim))
-                || earlier.iter().any(|one| one.name == report.name && one.claim.is_some());
+                || subject.state.claims.contains(&report.name);
             let own_url = environment.and_then(|one| self.url_of(subject, one));
             url = url.or_else(|| own_url.clone());
             status.environments.push(EnvironmentStatus {
@@ -315,13 +336,38 @@ impl Lab {
                 message: report.message.clone(),
             });
         }
+        // What still runs of an environment that the Template has lost is taken away at the next stop.
+        for one in &earlier {
+            let lost = status.environments.iter().all(|known| known.name != one.name);
+            if lost && self.world.pod(&subject.key, &one.name).is_some() {
+                let message = Some("its Template has no such environment any more".to_owned());
+                status.environments.push(EnvironmentStatus { message, ..one.clone() });
+            }
+        }
         if subject.template().is_none() {
-            // Nothing is known of its environments now; what was known stays.
-            status.environments = earlier;
+            // Where it is reached is not known now; what was known stays.
+            let of = |one: EnvironmentStatus| {
+                let report = plan.environments.iter().find(|report| report.name == one.name);
+                match report {
+                    Some(report) => EnvironmentStatus {
+                        phase: Some(phase(report.phase)),
+                        message: report.message.clone(),
+                        ..one
+                    },
+                    None => one,
+                }
+            };
+            status.environments = earlier.into_iter().map(of).collect();
         } else {
             status.url = url;
         }
     }
+}
+
+/// Whether what is written is handed in at the end, whatever that is.
+fn owed_at_the_end(subject: &Subject) -> bool {
+    let wanted = subject.intent.as_ref().ok().and_then(|intent| intent.submission.wanted.as_ref());
+    wanted.is_some_and(|wanted| wanted.on_termination)
 }
 
 /// Why no Pod may be made of an environment: its Template is written by others than the ones who say who
@@ -354,6 +400,18 @@ pub(super) fn in_the_way(world: &World, subject: &Subject) -> Option<String> {
             None => return None,
         };
         Some(format!("there is another {kind} {name}, which is not ours and stays as it is"))
+    })
+}
+
+/// How Ingresses are made, if any are to be.
+fn ingress_style(subject: &Subject) -> Option<IngressStyle> {
+    let config = &subject.config;
+    Some(IngressStyle {
+        gateway: config.gateway_service()?,
+        domain: config.gateway.domain.clone()?,
+        class_name: config.ingress_class_name.clone(),
+        host: config.ingress_host.clone(),
+        annotations: config.ingress_annotations.clone(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! The conditions of an Instance: what people look at first when something is not as they expect.
 
-use sojourn_api::lab::status::{InstanceStatus, Phase, SubmissionState};
+use sojourn_api::lab::status::{InstanceStatus, Phase, SubmissionState, SubmissionStatus};
 use sojourn_api::name::lab::{condition, reason};
 use sojourn_core::lab::reason::Reason;
 use sojourn_core::notice::Delivery;
@@ -43,7 +43,9 @@ fn accepted(subject: &Subject, taken: Option<String>, configuration: Option<Stri
     }
     if subject.template().is_none() {
         let template = super::world::template_key(instance);
-        let message = format!("there is no Template {template}; it goes on when there is");
+        let message = format!(
+            "there is no Template {template}; what runs goes on, and nothing of it is made anew until there is one"
+        );
         return told(kind, false, reason::TEMPLATE_MISSING, message);
     }
     if let Some(words) = taken {
@@ -81,6 +83,14 @@ fn activity(subject: &Subject, sight: &Sight, verdict: &Verdict) -> Option<Told>
     if subject.required.is_empty() {
         return Some(told(kind, false, "NothingObserves", "no source of activity is configured"));
     }
+    // Nobody was asked yet: that is no source that cannot see.
+    let young = subject.config.activity_interval.saturating_mul(2);
+    let created = subject.intent.as_ref().map_or(verdict.now, |intent| intent.created_at);
+    let unasked = subject.required.iter().all(|source| sight.book.trouble(*source).is_none());
+    let since_creation = decision.next.activity.blind.is_some_and(|since| since <= created);
+    if since_creation && unasked && verdict.now.duration_since(created) < young {
+        return None;
+    }
     let blind: Vec<String> = subject
         .required
         .iter()
@@ -98,7 +108,8 @@ fn activity(subject: &Subject, sight: &Sight, verdict: &Verdict) -> Option<Told>
 
 fn undeliverable(verdict: &Verdict) -> Option<Told> {
     let decision = verdict.lifecycle.as_ref()?;
-    let waiting = decision.next.outbox.notices.iter().find(|notice| {
+    let mut newest_first = decision.next.outbox.notices.iter().rev();
+    let waiting = newest_first.find(|notice| {
         matches!(notice.delivery, Delivery::Waiting { .. }) && notice.error.is_some()
     })?;
     let error = waiting.error.clone().unwrap_or_default();
@@ -157,13 +168,45 @@ fn submitted(status: &InstanceStatus) -> Option<Told> {
         );
         return Some(told(kind, false, "Failed", message));
     }
-    if in_state(SubmissionState::Running).is_some() {
-        return Some(told(kind, false, "Running", ""));
+    if let Some(running) = in_state(SubmissionState::Running) {
+        return Some(match running.error.as_deref().filter(|_| running.attempts > 0) {
+            Some(error) => told(kind, false, "Retrying", retrying(running, error)),
+            None => told(kind, false, "Running", ""),
+        });
     }
     if in_state(SubmissionState::Waiting).is_some() {
         return Some(told(kind, false, "Waiting", "it is handed in once it is off"));
     }
-    Some(told(kind, true, "Done", ""))
+    let left_out = |wanted: SubmissionState| {
+        let all = status.submission.iter().filter(|entry| entry.state == Some(wanted));
+        let words = all.map(|entry| match &entry.error {
+            Some(error) => format!("{}: {error}", entry.environment),
+            None => entry.environment.clone(),
+        });
+        words.collect::<Vec<_>>().join("; ")
+    };
+    if in_state(SubmissionState::Waived).is_some() {
+        return Some(told(kind, false, "Waived", left_out(SubmissionState::Waived)));
+    }
+    let skipped = left_out(SubmissionState::Skipped);
+    Some(match in_state(SubmissionState::Done) {
+        None => told(kind, false, "Skipped", skipped),
+        Some(_) if skipped.is_empty() => told(kind, true, "Done", ""),
+        Some(_) => told(kind, true, "DoneInPart", format!("left out: {skipped}")),
+    })
+}
+
+/// How it stands with an upload that has failed and is tried again.
+pub(super) fn retrying(entry: &SubmissionStatus, error: &str) -> String {
+    let next = match &entry.retry_at {
+        Some(at) => format!("tried again at {:.0}", at.0),
+        None => "tried again now".to_owned(),
+    };
+    format!(
+        "{} could not be handed in yet, after {}: {error}; {next}",
+        entry.environment,
+        attempts(entry.attempts)
+    )
 }
 
 /// What keeps something from happening. A wish that was not granted is said before what still holds.
@@ -173,10 +216,13 @@ fn held(verdict: &Verdict) -> Option<Told> {
         let (rank, reason) = match why {
             Reason::Paused => (0, "Paused"),
             Reason::ObserveOnly => (1, "ObserveOnly"),
+            Reason::ClockAhead { .. } => (2, "ClockAhead"),
             Reason::KeepAllowanceUsedUp => (2, "KeepAllowanceUsedUp"),
             Reason::KeptUntil(_) => (3, "Kept"),
             Reason::OptedOut => (4, "OptedOut"),
-            Reason::SubmissionPending => (5, "SubmissionPending"),
+            Reason::NamespaceLeaves => (5, "NamespaceLeaves"),
+            Reason::SubmissionPending => (6, "SubmissionPending"),
+            Reason::Ended { .. } => (7, "Ended"),
             _ => return None,
         };
         Some((rank, reason, why.to_string()))

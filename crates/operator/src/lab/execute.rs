@@ -3,15 +3,16 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::NamespaceResourceScope;
-use kube::{Api, Resource, ResourceExt as _};
+use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sojourn_api::lab::environment::Environment;
 use sojourn_api::lab::instance::Instance;
-use sojourn_api::name::lab::FINALIZER;
+use sojourn_api::name::lab::{CLAIM_FINALIZER, FINALIZER};
 use sojourn_core::key::Key;
 use sojourn_core::lab::effect::Effect;
 use sojourn_core::lab::state::State;
@@ -19,8 +20,8 @@ use sojourn_drivers::notify::Recipient;
 
 use super::arrange::uid_of;
 use super::notice::{self, Parts};
-use super::object::{self, FINISHED_JOB_SECONDS, Submitter};
-use super::reconcile::{Lab, LabError};
+use super::object::{self, FINISHED_JOB_SECONDS, Hand, Submitter};
+use super::reconcile::{Lab, LabError, Look};
 use super::subject::Subject;
 use super::view::owner_uid;
 
@@ -44,6 +45,12 @@ impl Lab {
                 }
                 Effect::RemoveJob { environment, series } => {
                     self.remove_job(subject, environment, *series).await?;
+                }
+                Effect::HoldClaim { environment } => {
+                    self.hold_claim(subject, environment, true).await?;
+                }
+                Effect::FreeClaim { environment } => {
+                    self.hold_claim(subject, environment, false).await?;
                 }
                 Effect::Release => self.release(subject, instance).await?,
             }
@@ -155,8 +162,13 @@ impl Lab {
     }
 
     fn check(&self, subject: &Subject, instance: &Instance) {
-        let Some(target) = self.check_target(subject, instance) else { return };
-        self.prober.check(&subject.key, target, self.parts.probe());
+        match self.look_at(subject, instance) {
+            Some(Look::At(target)) => {
+                self.prober.check(&subject.key, target, self.parts.probe());
+            }
+            Some(Look::Found(observation)) => self.prober.find(&subject.key, observation),
+            None => {}
+        }
     }
 
     async fn submit(
@@ -167,15 +179,19 @@ impl Lab {
         series: u32,
     ) -> Result<(), LabError> {
         let Some(submission) = &instance.spec.submission else { return Ok(()) };
-        let Some(environment) = environment_of(subject, environment) else { return Ok(()) };
+        let entries = &subject.state.submissions.entries;
+        let Some(entry) = entries.iter().find(|entry| entry.environment == environment) else {
+            return Ok(());
+        };
         // The Job mounts whatever has the claim's name.
-        let claim = self.child(subject, &environment.name);
+        let claim = self.child(subject, environment);
         let seen = self.world.claims.get(&claim);
-        if seen.is_none_or(|seen| seen.owner.as_deref() != uid_of(subject)) {
+        let own = seen.filter(|seen| seen.owner.as_deref() == uid_of(subject));
+        let Some(own) = own else {
             let what = "hand in its data";
             let kind = "PersistentVolumeClaim of the Instance";
             return Err(LabError::Missing { what, kind, name: claim.name.to_string() });
-        }
+        };
         let by = Submitter {
             image: subject
                 .config
@@ -184,20 +200,39 @@ impl Lab {
                 .unwrap_or_else(|| "sojourn.dev/sojourn".to_owned()),
             program: self.settings.submit_program.clone(),
             user: self.settings.submit_user,
-            several: subject.state.submissions.entries.len() > 1,
+            several: entries.len() > 1,
             allowed_addresses: subject.config.allowed_addresses.clone(),
         };
-        let state = &subject.state;
         // The same for every attempt and every retry of one wish; another wish is another delivery.
-        let wish = state.submissions.requested.or(state.power.started_at);
-        let key = format!(
-            "{}.{}.{}",
-            instance.uid().unwrap_or_default(),
-            environment.name,
-            wish.map_or(0, Timestamp::as_second)
-        );
-        let job = object::job(instance, environment, submission, series, &key, &by);
+        let wish = entry.asked_at.map_or(0, Timestamp::as_second);
+        let idempotency_key =
+            format!("{}.{environment}.{wish}", instance.uid().unwrap_or_default());
+        let hand = Hand {
+            environment,
+            block: own.claim.is_some_and(|claim| claim.block),
+            series,
+            idempotency_key: &idempotency_key,
+        };
+        let job = object::job(instance, submission, hand, &by);
         self.create(&subject.key.namespace, &job, "create the submission's Job").await
+    }
+
+    /// Sets our finalizer on the claim of an environment, or takes it away.
+    async fn hold_claim(
+        &self,
+        subject: &Subject,
+        environment: &str,
+        held: bool,
+    ) -> Result<(), LabError> {
+        let key = self.child(subject, environment);
+        let seen = self.world.claims.get(&key);
+        let own = seen.filter(|seen| seen.owner.as_deref() == uid_of(subject));
+        let Some(own) = own else { return Ok(()) };
+        match set_claim_finalizer(&self.client, &key, &own.uid, held).await {
+            // Gone, or another one by that name, which was not meant.
+            Err(LabError::Gone { .. }) => Ok(()),
+            other => other,
+        }
     }
 
     async fn remove_job(
@@ -282,6 +317,33 @@ impl Lab {
             },
         }
     }
+}
+
+/// Sets our finalizer on a claim, or takes it away, if it is still the one that was seen.
+pub(super) async fn set_claim_finalizer(
+    client: &Client,
+    key: &Key,
+    uid: &str,
+    held: bool,
+) -> Result<(), LabError> {
+    let what = if held { "keep the claim from being deleted" } else { "let the claim be deleted" };
+    let api: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &key.namespace);
+    let claim = api.get_metadata(&key.name).await.map_err(|error| LabError::of(what, error))?;
+    let has = claim.finalizers().iter().any(|one| one == CLAIM_FINALIZER);
+    // Nothing can be added to what is being deleted already.
+    let late = held && claim.metadata.deletion_timestamp.is_some();
+    if claim.uid().as_deref() != Some(uid) || has == held || late {
+        return Ok(());
+    }
+    let mut finalizers = claim.finalizers().to_vec();
+    finalizers.retain(|one| one != CLAIM_FINALIZER);
+    finalizers.extend(held.then(|| CLAIM_FINALIZER.to_owned()));
+    let change = json!({"metadata": {
+        "uid": uid, "resourceVersion": claim.resource_version(), "finalizers": finalizers,
+    }});
+    let patch = Patch::Merge(&change);
+    let written = api.patch(&key.name, &PatchParams::default(), &patch).await;
+    written.map(drop).map_err(|error| LabError::of(what, error))
 }
 
 /// Finds out whether what has the name of a part is that part: a name says nothing about whose it is.

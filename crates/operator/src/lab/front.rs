@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use sojourn_api::lab::status::{InstanceStatus, Phase, StopReason, SubmissionState};
+use sojourn_api::lab::convert::{read_state, wish};
+use sojourn_api::lab::status::{InstanceStatus, Phase};
 use sojourn_core::activity::Source;
 use sojourn_core::key::Key;
+use sojourn_core::lab::waking::{Waking, waking};
 
 use super::Started;
 use super::wish::Wishes;
@@ -23,11 +25,12 @@ impl Backends for World {
         if !status.environments.is_empty() && known.is_none() {
             return Backend::NoSuchEnvironment;
         }
-        if instance.metadata.deletion_timestamp.is_some() {
-            return Backend::Stopped { can_wake: false, why: "it is being deleted".to_owned() };
-        }
-        if !instance.spec.running {
-            return stopped(status);
+        match waking(&read_state(instance.status.as_ref()), wish(instance)) {
+            Waking::Runs => {}
+            Waking::Allowed => return Backend::Stopped { can_wake: true, why: String::new() },
+            Waking::Held(because) => {
+                return Backend::Stopped { can_wake: false, why: because.to_string() };
+            }
         }
         match known.and_then(|one| one.phase) {
             Some(Phase::Ready) => match self.endpoint(key, environment) {
@@ -74,27 +77,6 @@ impl Backends for World {
             drop(moved.changed().await);
         })
     }
-}
-
-/// Whether somebody may start it by coming back.
-fn stopped(status: &InstanceStatus) -> Backend {
-    let refuse = |why: &str| Backend::Stopped { can_wake: false, why: why.to_owned() };
-    if status.stop_reason == Some(StopReason::Terminated) {
-        return refuse("it was ended, and is not started again by coming back");
-    }
-    for entry in &status.submission {
-        match entry.state {
-            Some(SubmissionState::Waiting | SubmissionState::Running) => {
-                return refuse("its data is being handed in");
-            }
-            Some(SubmissionState::Failed) => {
-                return refuse("its data could not be handed in yet");
-            }
-            Some(SubmissionState::Done | SubmissionState::Waived | SubmissionState::Skipped)
-            | None => {}
-        }
-    }
-    Backend::Stopped { can_wake: true, why: String::new() }
 }
 
 impl Started {

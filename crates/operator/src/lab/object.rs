@@ -21,9 +21,13 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::Resource as _;
+use sojourn_api::lab::config::GatewayService;
 use sojourn_api::lab::environment::{Environment, VolumeMode};
 use sojourn_api::lab::instance::{Instance, Submission, SubmissionMethod};
 use sojourn_api::name::{lab, shared};
+use sojourn_core::key::Key;
+
+use crate::gateway::label::label;
 
 /// The volume that holds an environment's data.
 const DATA: &str = "data";
@@ -54,8 +58,8 @@ pub(crate) fn secret_name(instance: &str, mark: &str) -> String {
     format!("{}-report-{mark}", instance.replace('.', "-"))
 }
 
-/// The path under which an environment is reached: at our origin, which leads to the environment's
-/// own, or through an Ingress.
+/// The path under which an environment is reached at our origin, which leads to the environment's
+/// own.
 pub(crate) fn access_path(namespace: &str, instance: &str, environment: &str) -> String {
     format!("/access/{namespace}/{instance}/{environment}/")
 }
@@ -87,15 +91,23 @@ fn instance_name(instance: &Instance) -> &str {
     instance.metadata.name.as_deref().unwrap_or_default()
 }
 
-pub(crate) fn claim(instance: &Instance, environment: &Environment) -> PersistentVolumeClaim {
+/// The claim of an environment; `held` while its data is owed to somebody.
+pub(crate) fn claim(
+    instance: &Instance,
+    environment: &Environment,
+    held: bool,
+) -> PersistentVolumeClaim {
     let size = environment.size.clone().unwrap_or_default();
     let block = environment.volume_mode == Some(VolumeMode::Block);
     PersistentVolumeClaim {
-        metadata: metadata(
-            instance,
-            &environment.name,
-            child_name(instance_name(instance), &environment.name),
-        ),
+        metadata: ObjectMeta {
+            finalizers: held.then(|| vec![lab::CLAIM_FINALIZER.to_owned()]),
+            ..metadata(
+                instance,
+                &environment.name,
+                child_name(instance_name(instance), &environment.name),
+            )
+        },
         spec: Some(PersistentVolumeClaimSpec {
             access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
             resources: Some(VolumeResourceRequirements {
@@ -243,7 +255,7 @@ pub(crate) fn service(instance: &Instance, environment: &Environment) -> Option<
     Some(Service {
         metadata: metadata(instance, &environment.name, name),
         spec: Some(ServiceSpec {
-            // Nobody needs an address of its own: whoever comes, comes through the Ingress.
+            // Nobody needs an address of its own: whoever comes, comes through the gateway.
             cluster_ip: Some("None".to_owned()),
             selector: Some(selector),
             ports: Some(ports),
@@ -254,41 +266,79 @@ pub(crate) fn service(instance: &Instance, environment: &Environment) -> Option<
 }
 
 /// How Ingresses are made on this cluster.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct IngressStyle {
+    pub(crate) gateway: GatewayService,
+    /// Below which name every environment has its origin.
+    pub(crate) domain: String,
     pub(crate) class_name: Option<String>,
+    /// Where the addresses are that stay the same.
     pub(crate) host: Option<String>,
+    pub(crate) annotations: BTreeMap<String, String>,
 }
 
-/// The Ingress of an environment, if it listens anywhere.
+/// What stands for the gateway beside an environment.
+fn gateway_name(instance: &Instance, environment: &str) -> String {
+    format!("{}-gateway", child_name(instance_name(instance), environment))
+}
+
+/// An Ingress leads to a Service of its own namespace; this one is another name of the gateway's.
+pub(crate) fn gateway_service(
+    instance: &Instance,
+    environment: &Environment,
+    style: &IngressStyle,
+) -> Option<Service> {
+    environment.ports.first()?;
+    let GatewayService { namespace, name, port } = &style.gateway;
+    Some(Service {
+        metadata: metadata(instance, &environment.name, gateway_name(instance, &environment.name)),
+        spec: Some(ServiceSpec {
+            type_: Some("ExternalName".to_owned()),
+            external_name: Some(format!("{name}.{namespace}.svc.cluster.local")),
+            ports: Some(vec![ServicePort { port: i32::from(*port), ..ServicePort::default() }]),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    })
+}
+
+/// The Ingress of an environment, if it listens anywhere. It leads to the gateway, where people sign
+/// in and use is seen, and never to the environment itself.
 pub(crate) fn ingress(
     instance: &Instance,
     environment: &Environment,
     style: &IngressStyle,
 ) -> Option<Ingress> {
-    let port = environment.ports.first()?;
+    environment.ports.first()?;
     let name = child_name(instance_name(instance), &environment.name);
     let namespace = instance.metadata.namespace.as_deref().unwrap_or_default();
-    let backend = IngressBackend {
-        service: Some(IngressServiceBackend {
-            name: name.clone(),
-            port: Some(ServiceBackendPort { name: None, number: Some(port.container_port) }),
-        }),
-        resource: None,
+    let rule = |host: String, path: String| {
+        let backend = IngressBackend {
+            service: Some(IngressServiceBackend {
+                name: gateway_name(instance, &environment.name),
+                port: Some(ServiceBackendPort {
+                    name: None,
+                    number: Some(i32::from(style.gateway.port)),
+                }),
+            }),
+            resource: None,
+        };
+        let path = HTTPIngressPath { path: Some(path), path_type: "Prefix".to_owned(), backend };
+        IngressRule { host: Some(host), http: Some(HTTPIngressRuleValue { paths: vec![path] }) }
     };
-    let path = HTTPIngressPath {
-        path: Some(access_path(namespace, instance_name(instance), &environment.name)),
-        path_type: "Prefix".to_owned(),
-        backend,
-    };
+    let key = Key::new(namespace, instance_name(instance));
+    let uid = instance.metadata.uid.as_deref().unwrap_or_default();
+    let origin = format!("{}.{}", label(&key, uid, &environment.name), style.domain);
+    let own = access_path(namespace, instance_name(instance), &environment.name);
+    let rules = [(Some(origin), "/".to_owned()), (style.host.clone(), own)];
+    let rules = rules.into_iter().filter_map(|(host, path)| Some(rule(host?, path)));
+    let mut metadata = metadata(instance, &environment.name, name);
+    metadata.annotations.get_or_insert_default().extend(style.annotations.clone());
     Some(Ingress {
-        metadata: metadata(instance, &environment.name, name),
+        metadata,
         spec: Some(IngressSpec {
             ingress_class_name: style.class_name.clone(),
-            rules: Some(vec![IngressRule {
-                host: style.host.clone(),
-                http: Some(HTTPIngressRuleValue { paths: vec![path] }),
-            }]),
+            rules: Some(rules.collect()),
             ..IngressSpec::default()
         }),
         status: None,
@@ -308,19 +358,27 @@ pub(crate) struct Submitter {
     pub(crate) allowed_addresses: Vec<String>,
 }
 
+/// One volume that is handed in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hand<'a> {
+    pub(crate) environment: &'a str,
+    /// It is a bare disk.
+    pub(crate) block: bool,
+    pub(crate) series: u32,
+    pub(crate) idempotency_key: &'a str,
+}
+
 /// The Job that hands in one volume.
 pub(crate) fn job(
     instance: &Instance,
-    environment: &Environment,
     submission: &Submission,
-    series: u32,
-    idempotency_key: &str,
+    hand: Hand<'_>,
     by: &Submitter,
 ) -> Job {
-    let claim = child_name(instance_name(instance), &environment.name);
-    let block = environment.volume_mode == Some(VolumeMode::Block);
-    let name = job_name(instance_name(instance), &environment.name, series);
-    let mut metadata = metadata(instance, &environment.name, name);
+    let Hand { environment, block, series, idempotency_key } = hand;
+    let claim = child_name(instance_name(instance), environment);
+    let name = job_name(instance_name(instance), environment, series);
+    let mut metadata = metadata(instance, environment, name);
     if let Some(labels) = &mut metadata.labels {
         labels.insert(SUBMISSION.to_owned(), series.to_string());
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
@@ -10,7 +10,7 @@ use sojourn_core::activity::Seen;
 use sojourn_core::key::Key;
 use sojourn_core::known::Known;
 use sojourn_core::lab::observed::{Job, JobEnd};
-use sojourn_core::lab::state::NoticeKind;
+use sojourn_core::lab::state::{NoticeKind, Submission};
 use sojourn_core::notice::{Delivery, Failure, Notice, Outcome};
 use sojourn_drivers::submission::Receipt;
 
@@ -79,16 +79,22 @@ impl Lab {
             let job = match self.world.jobs.get(&key).filter(ours) {
                 None => Known::Absent,
                 Some(view) if view.leaving => Known::Unknown,
-                Some(view) => self.job(subject, &name, &view).await,
+                Some(view) => self.job(subject, &name, &view, entry).await,
             };
             jobs.push((entry.environment.clone(), job));
         }
         jobs
     }
 
-    async fn job(&self, subject: &Subject, name: &str, view: &JobView) -> Known<Job> {
+    async fn job(
+        &self,
+        subject: &Subject,
+        name: &str,
+        view: &JobView,
+        entry: &Submission,
+    ) -> Known<Job> {
         let end = match &view.end {
-            view::JobEnd::Running => JobEnd::Running,
+            view::JobEnd::Running => self.under_way(subject, name, view, entry).await,
             view::JobEnd::Failed { message } => {
                 let said =
                     self.last_words(subject, name, view).await.ok().and_then(|words| words.error);
@@ -108,6 +114,30 @@ impl Lab {
         Known::Is(Job { series: view.series, failed_attempts: view.failed, end })
     }
 
+    /// What is known of a Job that is not over. What its last attempt said is read once for each.
+    async fn under_way(
+        &self,
+        subject: &Subject,
+        name: &str,
+        view: &JobView,
+        entry: &Submission,
+    ) -> JobEnd {
+        if view.failed == 0 {
+            return JobEnd::Running { error: None, retry_at: None };
+        }
+        let waits = |at: Option<Timestamp>| at.filter(|_| !view.active);
+        let known = entry.series == view.series && entry.attempts == view.failed;
+        if known && entry.error.is_some() {
+            return JobEnd::Running { error: entry.error.clone(), retry_at: waits(entry.retry_at) };
+        }
+        let Ok(words) = self.last_words(subject, name, view).await else {
+            return JobEnd::Running { error: entry.error.clone(), retry_at: None };
+        };
+        let error = words.error.unwrap_or_else(|| "the attempt left no words".to_owned());
+        let retry_at = words.ended_at.map(|ended| later(ended, back_off(view.failed)));
+        JobEnd::Running { error: Some(error), retry_at: waits(retry_at) }
+    }
+
     /// What the newest Pod of a Job left behind.
     async fn last_words(
         &self,
@@ -122,9 +152,13 @@ impl Lab {
         pods.retain(|pod| pod.owner_references().iter().any(|owner| owner.uid == view.uid));
         pods.sort_by_key(ended_at);
         let message = pods.last().and_then(message).unwrap_or_default();
+        let ended_at = pods.last().and_then(ended_at);
         Ok(match Receipt::from_termination_message(&message) {
-            Ok(receipt) => Words { receipt: Some(receipt), error: None },
-            Err(_) => Words { receipt: None, error: Some(message).filter(|text| !text.is_empty()) },
+            Ok(receipt) => Words { receipt: Some(receipt), error: None, ended_at },
+            Err(_) => {
+                let error = Some(message).filter(|text| !text.is_empty());
+                Words { receipt: None, error, ended_at }
+            }
         })
     }
 
@@ -137,6 +171,18 @@ impl Lab {
 struct Words {
     receipt: Option<Receipt>,
     error: Option<String>,
+    ended_at: Option<Timestamp>,
+}
+
+/// How long a Job waits after so many failures, as the Job controller of Kubernetes does.
+fn back_off(failed: u32) -> SignedDuration {
+    const FIRST: SignedDuration = SignedDuration::from_secs(10);
+    const LONGEST: SignedDuration = SignedDuration::from_mins(10);
+    FIRST.saturating_mul(1 << failed.saturating_sub(1).min(16)).min(LONGEST)
+}
+
+fn later(at: Timestamp, span: SignedDuration) -> Timestamp {
+    at.checked_add(span).unwrap_or(Timestamp::MAX)
 }
 
 fn terminated(pod: &Pod) -> Option<&k8s_openapi::api::core::v1::ContainerStateTerminated> {

@@ -26,11 +26,19 @@ pub(crate) struct Found {
 }
 
 /// The way to ask for checks and to read what they found.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Prober {
     found: Arc<Mutex<HashMap<Key, Found>>>,
     waiting: Arc<Waiting>,
+    queue: Arc<Queue>,
+    clock: Arc<dyn Clock>,
     orders: mpsc::Sender<(Key, Target, Arc<dyn Probe>)>,
+}
+
+impl std::fmt::Debug for Prober {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prober").finish_non_exhaustive()
+    }
 }
 
 impl Prober {
@@ -41,7 +49,13 @@ impl Prober {
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (orders, mut waiting_orders) =
             mpsc::channel::<(Key, Target, Arc<dyn Probe>)>(MOST_WAITING);
-        let prober = Self { found: Arc::default(), waiting: Arc::default(), orders };
+        let prober = Self {
+            found: Arc::default(),
+            waiting: Arc::default(),
+            queue: queue.clone(),
+            clock: clock.clone(),
+            orders,
+        };
         let (found, waiting) = (prober.found.clone(), prober.waiting.clone());
         let work = async move {
             let slots = Arc::new(Semaphore::new(MOST_AT_ONCE));
@@ -69,6 +83,13 @@ impl Prober {
         if self.waiting.add(key) && self.orders.try_send((key.clone(), target, probe)).is_err() {
             self.waiting.remove(key);
         }
+    }
+
+    /// Takes in what is known without asking anybody.
+    pub(crate) fn find(&self, key: &Key, observation: Observation) {
+        let one = interpret(observation, self.clock.as_ref());
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), one);
+        self.queue.wake(key);
     }
 
     pub(crate) fn found(&self, key: &Key) -> Option<Found> {

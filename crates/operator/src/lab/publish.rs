@@ -1,7 +1,7 @@
 //! Publish: the only writer of an Instance's status, its conditions and Events.
 
 use jiff::Timestamp;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Map, Value, json};
 use sojourn_api::lab::convert::write_state;
@@ -18,6 +18,7 @@ use super::reconcile::{Lab, LabError, Verdict};
 use super::subject::Subject;
 use super::transition::transitions;
 use crate::condition::{Generation, merged};
+use crate::frame::status;
 
 impl Lab {
     /// Says what was decided and what came of it.
@@ -57,7 +58,7 @@ impl Lab {
         self.confirm(subject, sight, verdict);
         self.events.announce(&reference(instance), &transitions(&before, &status), verdict.now);
         self.mirror(subject, verdict).await?;
-        Ok(self.wake(verdict))
+        Ok(Self::next_look(verdict))
     }
 
     fn describe(
@@ -90,13 +91,20 @@ impl Lab {
         if latest.status != looked_at.status || latest.uid() != looked_at.uid() {
             return Err(LabError::Outdated { what: WHAT });
         }
-        let mut object = latest.clone();
-        object.status = Some(status);
+        let (uid, version) = (latest.uid(), latest.resource_version());
+        let (uid, version) = (uid.unwrap_or_default(), version.unwrap_or_default());
+        let whose = status::Subject { name: &subject.key.name, uid: &uid, version: &version };
         let api: Api<Instance> = Api::namespaced(self.client.clone(), &subject.key.namespace);
-        match api.replace_status(&subject.key.name, &PostParams::default(), &object).await {
-            Ok(written) => {
-                self.world.wrote(&subject.key, written);
+        match status::write(&api, &whose, &status).await {
+            Ok(written) if written.dropped.is_empty() => {
+                self.world.wrote(&subject.key, written.object);
                 Ok(())
+            }
+            Ok(written) => {
+                let now = self.clock.now();
+                let held = self.definitions.hold_up(&api, written, &self.events, now).await;
+                self.world.wrote(&subject.key, held.0);
+                Err(held.1)
             }
             Err(error) => match LabError::of(WHAT, error) {
                 // Released, and gone with it.
@@ -157,7 +165,7 @@ impl Lab {
         }
     }
 
-    fn wake(&self, verdict: &Verdict) -> Wake {
+    pub(super) fn next_look(verdict: &Verdict) -> Wake {
         let lifecycle = verdict.lifecycle.as_ref().map_or(Wake::OnChange, |decision| decision.wake);
         let runtime = verdict.runtime.as_ref().map_or(Wake::OnChange, |plan| plan.wake);
         lifecycle.min(runtime)

@@ -15,12 +15,13 @@ use sojourn_core::key::Key;
 use sojourn_core::lab::observed::Observed;
 use sojourn_core::lab::runtime::Runtime;
 use sojourn_core::lab::{LabDecision, decide};
-use sojourn_drivers::probe::{Codes, Target as ProbeTarget};
+use sojourn_drivers::probe::{Codes, Observation, Target as ProbeTarget};
 
 use super::activity::Keeper;
 use super::arrange::Restarts;
 use super::master::Master;
 use super::observe::Sight;
+use super::orphan::Orphans;
 use super::parts::Parts;
 use super::prober::Prober;
 use super::subject::Subject;
@@ -30,6 +31,7 @@ use crate::collector::Ledger;
 use crate::configuration::Configuration;
 use crate::event::Events;
 pub(crate) use crate::frame::RequestError as LabError;
+use crate::frame::status::Definitions;
 use crate::frame::{Class, Reconciler, Target};
 use crate::link::Links;
 use crate::outbox::Outbox;
@@ -77,11 +79,13 @@ pub(crate) struct Lab {
     pub(super) keeper: Arc<Keeper>,
     pub(crate) outbox: Outbox,
     pub(crate) prober: Prober,
+    pub(super) orphans: Orphans,
     pub(crate) events: Events,
     pub(crate) links: Option<Arc<Links>>,
     pub(crate) master: Master,
     pub(crate) parts: Arc<Parts>,
     pub(crate) restarts: Restarts,
+    pub(crate) definitions: Arc<Definitions>,
     pub(crate) settings: Settings,
 }
 
@@ -114,9 +118,11 @@ impl Reconciler for Lab {
         let config = self.config.current();
         let configured = super::activity::sources(&config, &self.settings.pushed());
         match Subject::find(&self.world, key, config, &configured) {
+            Some(subject) if self.is_held_up(&subject) => Target::Unusable,
             Some(subject) => Target::Is(subject),
             None => {
                 if self.world.instances.get(key).is_none() {
+                    self.orphans.consider(key);
                     self.forget(key);
                 }
                 Target::Gone
@@ -135,6 +141,7 @@ impl Reconciler for Lab {
         let coverage: Vec<&Coverage> =
             subject.required.iter().map(|source| sight.book.coverage(*source)).collect();
         let runtime = self.runtime(subject, intent, now);
+        let claims = self.claims(subject);
         let seen = Observed {
             activity: sight.activity,
             coverage: &coverage,
@@ -143,6 +150,8 @@ impl Reconciler for Lab {
             pods: runtime.pods,
             pods_since: self.pods_since(subject),
             check: sight.check.as_ref().map(|found| found.check),
+            claims: &claims,
+            namespace_leaves: subject.namespace_leaves,
             jobs: &sight.jobs,
         };
         let lifecycle = decide(subject.state.clone(), &seen, intent, now);
@@ -171,6 +180,10 @@ impl Reconciler for Lab {
         self.say(subject, sight, verdict, executed).await
     }
 
+    fn wake(&self, verdict: &Verdict) -> Wake {
+        Self::next_look(verdict)
+    }
+
     fn class(error: &LabError) -> Class {
         error.class()
     }
@@ -184,6 +197,12 @@ fn blind_since(coverage: &[&Coverage], now: Timestamp, created: Timestamp) -> Op
 }
 
 impl Lab {
+    /// Whether nothing can be recorded about it, so that nothing may be decided either.
+    fn is_held_up(&self, subject: &Subject) -> bool {
+        let uid = subject.instance().and_then(|instance| instance.metadata.uid.as_deref());
+        uid.is_some_and(|uid| self.definitions.holds_up(uid))
+    }
+
     /// The object is gone: what memory holds of it may go, too.
     fn forget(&self, key: &Key) {
         self.tracker.forget(key);
@@ -191,33 +210,53 @@ impl Lab {
         self.prober.forget(key);
     }
 
-    /// Whom to ask about the Instance's status.
-    pub(super) fn check_target(
-        &self,
-        subject: &Subject,
-        instance: &Instance,
-    ) -> Option<ProbeTarget> {
+    /// How to find out about the Instance's status.
+    pub(super) fn look_at(&self, subject: &Subject, instance: &Instance) -> Option<Look> {
         let patience =
             |span: jiff::SignedDuration| Duration::try_from(span).unwrap_or(Duration::from_secs(3));
-        match check_target(instance)? {
-            CheckTarget::Contract { url, timeout, keep, end } => Some(ProbeTarget::Contract {
-                url,
-                timeout: patience(timeout),
-                keep: Codes::parse(keep.iter().map(String::as_str)).ok()?,
-                end: Codes::parse(end.iter().map(String::as_str)).ok()?,
-            }),
-            CheckTarget::Reachability { timeout } => {
-                let environment = subject
-                    .template()?
-                    .spec
-                    .environment_list
-                    .iter()
-                    .find(|environment| !environment.ports.is_empty())?;
-                let endpoint = self.world.endpoint(&subject.key, &environment.name)?;
-                Some(ProbeTarget::Reach { endpoint, http: true, timeout: patience(timeout) })
+        let timeout = match check_target(instance)? {
+            CheckTarget::Contract { url, timeout, keep, end } => {
+                return Some(Look::At(ProbeTarget::Contract {
+                    url,
+                    timeout: patience(timeout),
+                    keep: Codes::parse(keep.iter().map(String::as_str)).ok()?,
+                    end: Codes::parse(end.iter().map(String::as_str)).ok()?,
+                }));
             }
-        }
+            CheckTarget::Reachability { timeout } => patience(timeout),
+        };
+        let listening = match subject.template() {
+            Some(template) => {
+                let mut all = template.spec.environment_list.iter();
+                all.find(|one| !one.ports.is_empty()).map(|one| one.name.clone())
+            }
+            // It runs on without its Template, and answers where it did.
+            None => {
+                let mut all = instance.status.iter().flat_map(|status| &status.environments);
+                all.find(|one| one.url.is_some() || one.port.is_some()).map(|one| one.name.clone())
+            }
+        };
+        let Some(environment) = listening else {
+            let words = "none of its environments listens anywhere".to_owned();
+            return Some(Look::Found(Observation::Unclear(words)));
+        };
+        Some(match self.world.endpoint(&subject.key, &environment) {
+            Some(endpoint) => Look::At(ProbeTarget::Reach { endpoint, http: true, timeout }),
+            None => {
+                let words = format!("{environment} has no Pod with an address");
+                Look::Found(Observation::Unreachable(words))
+            }
+        })
     }
+}
+
+/// How the status of an Instance is found out.
+#[derive(Debug)]
+pub(super) enum Look {
+    /// By asking.
+    At(ProbeTarget),
+    /// It is known already.
+    Found(Observation),
 }
 
 #[cfg(test)]

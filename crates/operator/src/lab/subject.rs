@@ -24,6 +24,8 @@ pub(crate) struct Subject {
     template: Option<Arc<Read<Template>>>,
     tenant: Option<Arc<Read<Tenant>>>,
     pub(crate) config: Arc<LabConfig>,
+    /// Its namespace is being deleted.
+    pub(crate) namespace_leaves: bool,
     /// What is wanted, or why that cannot be told.
     pub(crate) intent: Result<Intent, String>,
     /// What the object remembers.
@@ -68,7 +70,17 @@ impl Subject {
         };
         let readable = template.as_deref().and_then(|template| template.as_ref().ok());
         let required = sources(readable, configured);
-        Some(Self { key: key.clone(), instance, template, tenant, config, intent, state, required })
+        Some(Self {
+            key: key.clone(),
+            instance,
+            template,
+            tenant,
+            config,
+            namespace_leaves: namespace.leaving,
+            intent,
+            state,
+            required,
+        })
     }
 
     /// The object, if it can be read.

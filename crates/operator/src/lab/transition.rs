@@ -1,8 +1,11 @@
 //! What is worth an Event: the differences between two statuses that somebody cares about.
 
-use sojourn_api::lab::status::{InstanceStatus, Phase, Stage, StopReason, SubmissionState};
+use sojourn_api::lab::status::{
+    EndReason, InstanceStatus, Phase, Stage, StopReason, SubmissionState,
+};
 use sojourn_api::name::lab::{condition, reason};
 
+use super::condition::retrying;
 use crate::event::{Transition, normal, warning};
 
 pub(super) fn transitions(before: &InstanceStatus, now: &InstanceStatus) -> Vec<Transition> {
@@ -28,9 +31,33 @@ pub(super) fn transitions(before: &InstanceStatus, now: &InstanceStatus) -> Vec<
     if matches!(was, Stage::Idle | Stage::Warned | Stage::Grace) && is == Stage::Active {
         all.push(normal("ActiveAgain", active_again(before, now)));
     }
+    all.extend(ended(before, now));
     all.extend(submissions(before, now));
     all.extend(conditions(before, now));
     all
+}
+
+fn ended(before: &InstanceStatus, now: &InstanceStatus) -> Option<Transition> {
+    match (&before.ended, &now.ended) {
+        (None, Some(ended)) => Some(normal(
+            "Ended",
+            match ended.reason {
+                Some(EndReason::Expired) => {
+                    "Its lifespan is over; it is deleted once its data is handed in"
+                }
+                Some(EndReason::Unused) => {
+                    "Nobody came back to it; it is deleted once its data is handed in"
+                }
+                Some(EndReason::Terminated) | None => {
+                    "It has ended, and is started again only if somebody reopens it"
+                }
+            },
+        )),
+        (Some(_), None) => {
+            Some(warning("Reopened", "Somebody took its end back; it can be started"))
+        }
+        (None, None) | (Some(_), Some(_)) => None,
+    }
 }
 
 const fn stopping(why: StopReason) -> &'static str {
@@ -39,6 +66,9 @@ const fn stopping(why: StopReason) -> &'static str {
         StopReason::Inactivity => "It is being stopped, because nobody uses it",
         StopReason::Terminated => {
             "It is being stopped, because its status check says that it has ended"
+        }
+        StopReason::Expired => {
+            "It is being stopped, because its lifespan is over: its data is handed in before it is deleted"
         }
     }
 }
@@ -77,6 +107,11 @@ fn submissions(before: &InstanceStatus, now: &InstanceStatus) -> Vec<Transition>
     for entry in &now.submission {
         let was = before.submission.iter().find(|one| one.environment == entry.environment);
         if was.and_then(|was| was.state) == entry.state {
+            let failed = was.is_some_and(|was| entry.attempts > was.attempts);
+            let running = entry.state == Some(SubmissionState::Running);
+            if let Some(error) = entry.error.as_deref().filter(|_| failed && running) {
+                all.push(warning("SubmissionRetrying", retrying(entry, error)));
+            }
             continue;
         }
         let name = &entry.environment;

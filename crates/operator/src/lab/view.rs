@@ -21,6 +21,8 @@ pub(crate) struct NamespaceView {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) inactivity_ignored: bool,
     pub(crate) expiration_ignored: bool,
+    /// It is being deleted: nothing can be made in it any more.
+    pub(crate) leaving: bool,
 }
 
 impl NamespaceView {
@@ -34,6 +36,7 @@ impl NamespaceView {
             labels: namespace.labels().clone(),
             inactivity_ignored: said(lab::INACTIVITY_IGNORE),
             expiration_ignored: said(lab::EXPIRATION_IGNORE),
+            leaving: namespace.metadata.deletion_timestamp.is_some(),
         }
     }
 }
@@ -46,6 +49,17 @@ pub(crate) struct ChildView {
     pub(crate) owner: Option<String>,
     pub(crate) uid: String,
     pub(crate) deleting: bool,
+    /// Of a claim alone.
+    pub(crate) claim: Option<ClaimView>,
+}
+
+/// What is particular to a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClaimView {
+    /// It has our finalizer.
+    pub(crate) held: bool,
+    /// Its volume is a bare disk.
+    pub(crate) block: bool,
 }
 
 impl ChildView {
@@ -55,6 +69,7 @@ impl ChildView {
             owner: owner_uid(object),
             uid: object.uid().unwrap_or_default(),
             deleting: object.meta().deletion_timestamp.is_some(),
+            claim: None,
         }
     }
 }
@@ -68,7 +83,10 @@ pub(crate) fn ingress_view(ingress: &Ingress) -> ChildView {
 }
 
 pub(crate) fn claim_view(claim: &PersistentVolumeClaim) -> ChildView {
-    ChildView::of(claim)
+    let mode = claim.spec.as_ref().and_then(|spec| spec.volume_mode.as_deref());
+    let held = claim.finalizers().iter().any(|one| one == lab::CLAIM_FINALIZER);
+    let claimed = ClaimView { held, block: mode == Some("Block") };
+    ChildView { claim: Some(claimed), ..ChildView::of(claim) }
 }
 
 /// The Instance that an object is of, by its label.
@@ -195,6 +213,8 @@ pub(crate) struct JobView {
     pub(crate) environment: String,
     pub(crate) series: u32,
     pub(crate) failed: u32,
+    /// An attempt is under way.
+    pub(crate) active: bool,
     pub(crate) end: JobEnd,
     /// Its outcome is on record, and it is on its way out.
     pub(crate) leaving: bool,
@@ -234,6 +254,7 @@ impl JobView {
                 .and_then(|status| status.failed)
                 .and_then(|failed| u32::try_from(failed).ok())
                 .unwrap_or_default(),
+            active: status.and_then(|status| status.active).is_some_and(|active| active > 0),
             end,
             leaving: job.metadata.deletion_timestamp.is_some()
                 || job.spec.as_ref().is_some_and(|spec| spec.ttl_seconds_after_finished.is_some()),

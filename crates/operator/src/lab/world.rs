@@ -45,6 +45,8 @@ pub(crate) struct World {
     /// Pods, by where they say that they answer.
     of_address: Index<(IpAddr, u16)>,
     of_ip: Index<IpAddr>,
+    /// Claims, by the Instance that they say they are of.
+    claims_of: Index<Key>,
     queue: Arc<Queue>,
     /// Told of every change of an instance or of its Pods, for whoever waits for one.
     pub(crate) moved: tokio::sync::watch::Sender<u64>,
@@ -69,6 +71,7 @@ impl World {
             of_origin: Index::default(),
             of_address: Index::default(),
             of_ip: Index::default(),
+            claims_of: Index::default(),
             queue,
             moved: tokio::sync::watch::Sender::new(0),
             ingress_served,
@@ -121,7 +124,7 @@ impl World {
             namespace_changed
         );
         follow!("pods", Pod, pods, ours, |o| PodView::of(&o), pod_changed);
-        follow!("claims", PersistentVolumeClaim, claims, ours, |o| claim_view(&o), child_changed);
+        follow!("claims", PersistentVolumeClaim, claims, ours, |o| claim_view(&o), claim_changed);
         follow!("services", Service, services, ours, |o| service_view(&o), child_changed);
         follow!("jobs", Job, jobs, ours, |o| JobView::of(&o), job_changed);
         if self.ingress_served {
@@ -222,6 +225,18 @@ impl World {
             self.wake_owner(change.before.and_then(|pod| pod.instance.as_ref()));
             self.wake_owner(change.now.and_then(|pod| pod.instance.as_ref()));
         }
+    }
+
+    fn claim_changed(&self, change: &Change<'_, ChildView>) {
+        let instance = |claim: Option<&ChildView>| claim.and_then(|claim| claim.instance.clone());
+        self.claims_of.update(change.key, instance(change.before), instance(change.now));
+        self.child_changed(change);
+    }
+
+    /// The claims that were made for an Instance of this name, each with its key.
+    pub(crate) fn claims_of(&self, instance: &Key) -> Vec<(Key, Arc<ChildView>)> {
+        let keys = self.claims_of.of(instance).into_iter();
+        keys.filter_map(|key| self.claims.get(&key).map(|claim| (key, claim))).collect()
     }
 
     fn child_changed(&self, change: &Change<'_, ChildView>) {

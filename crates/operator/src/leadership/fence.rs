@@ -1,17 +1,14 @@
 //! A way to the API that is open only to whoever leads.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::Request;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::client::Body;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tower::Service;
+use tower::{BoxError, service_fn};
 
 use super::RENEW_DEADLINE;
 use crate::clock::Clock;
@@ -52,35 +49,16 @@ impl Fence {
     /// A client whose requests are sent only while this is open.
     pub fn client(&self, inner: Client) -> Client {
         let namespace = inner.default_namespace().to_owned();
-        Client::new(Fenced { inner, fence: self.clone() }, namespace)
-    }
-}
-
-#[derive(Clone)]
-struct Fenced {
-    inner: Client,
-    fence: Fence,
-}
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-impl Service<Request<Body>> for Fenced {
-    type Response = Response<Body>;
-    type Error = Failure;
-    type Future = BoxFuture<'static, Result<Self::Response, Failure>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Self { inner, fence } = self.clone();
-        async move {
-            if !fence.is_open() {
-                return Err(NotLeading.into());
+        let fence = self.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            let (inner, fence) = (inner.clone(), fence.clone());
+            async move {
+                if !fence.is_open() {
+                    return Err(BoxError::from(NotLeading));
+                }
+                Ok(inner.send(request).await?)
             }
-            Ok(inner.send(request).await?)
-        }
-        .boxed()
+        });
+        Client::new(service, namespace)
     }
 }

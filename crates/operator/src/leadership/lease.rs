@@ -1,6 +1,7 @@
 //! The lease in the API: read, made, taken, renewed and given up, in the form that client-go writes
 //! and other tools read. Every change carries the version that was seen.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use super::decision::Standing;
 use super::{DURATION, REQUEST_TIMEOUT};
 use crate::clock::Clock;
 
+/// Annotation: where whoever leads serves people, if it does.
+const PEOPLE: &str = "sojourn.dev/web";
 /// The duration by which client-go marks a lease that its holder gave up.
 const RELEASED_SECONDS: i32 = 1;
 
@@ -48,6 +51,8 @@ pub(super) struct Leases {
     api: Api<Lease>,
     identity: Arc<str>,
     clock: Arc<dyn Clock>,
+    /// Where people are served while we lead.
+    people: Option<SocketAddr>,
 }
 
 impl std::fmt::Debug for Leases {
@@ -59,7 +64,11 @@ impl std::fmt::Debug for Leases {
 impl Leases {
     pub(super) fn new(client: Client, identity: &str, clock: Arc<dyn Clock>) -> Self {
         let api = Api::namespaced(client, shared::NAMESPACE);
-        Self { api, identity: identity.into(), clock }
+        Self { api, identity: identity.into(), clock, people: None }
+    }
+
+    pub(super) fn advertise(&mut self, people: Option<SocketAddr>) {
+        self.people = people;
     }
 
     /// The lease, made if there is none. A new one is nobody's and not marked as given up: whoever
@@ -98,7 +107,13 @@ impl Leases {
             lease_transitions: Some(seen.lease_transitions.unwrap_or_default().saturating_add(1)),
             ..self.held(seen)
         };
-        self.write("take", lease, spec).await
+        let mut lease = lease.clone();
+        let people = self.people.map(|address| address.to_string());
+        match people {
+            Some(address) => drop(lease.annotations_mut().insert(PEOPLE.to_owned(), address)),
+            None => drop(lease.annotations_mut().remove(PEOPLE)),
+        }
+        self.write("take", &lease, spec).await
     }
 
     pub(super) async fn renew(&self, lease: &Lease) -> Result<Lease, LeaseError> {
@@ -153,6 +168,11 @@ pub(super) fn standing(lease: &Lease) -> Standing {
         return Standing::Released;
     }
     Standing::held(holder(lease), seconds)
+}
+
+/// Where its holder serves people.
+pub(super) fn people(lease: &Lease) -> Option<SocketAddr> {
+    lease.annotations().get(PEOPLE)?.parse().ok()
 }
 
 /// What changes with every write.

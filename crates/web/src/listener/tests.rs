@@ -200,3 +200,33 @@ async fn stopping_does_not_wait_for_ever() {
     assert!(began.elapsed() >= DRAIN && began.elapsed() < 2 * DRAIN);
     assert!(stream.read(&mut [0; 1]).await.unwrap_or(0) == 0);
 }
+
+#[tokio::test]
+async fn a_replica_that_does_not_lead_passes_people_on_to_the_one_that_does() {
+    let first = Router::new().route("/", get(|| async { "first" }));
+    let second = Router::new().route("/", get(|| async { "second" }));
+    let first = Listener::serve(loopback(), None, first).await.unwrap();
+    let bound = Listener::bind(loopback(), None).await.unwrap();
+    let (sender, leader) = watch::channel(None);
+    let relaying = bound.relay(leader);
+    let ask = || async {
+        let stream = TcpStream::connect(bound.address()).await.unwrap();
+        exchange(stream, GET).await
+    };
+    // Whoever comes while nobody leads waits.
+    let (answer, ()) = tokio::join!(ask(), async {
+        tokio::task::yield_now().await;
+        sender.send_replace(Some(first.address()));
+    });
+    assert!(answer.ends_with("first"), "{answer}");
+    assert!(ask().await.ends_with("first"));
+    // It leads itself now, at the same address.
+    drop(relaying);
+    let serving = bound.clone().serve(second);
+    assert!(ask().await.ends_with("second"));
+    soon(serving.stop()).await;
+    // And not any more.
+    let (_sender, leader) = watch::channel(Some(first.address()));
+    let _relaying = bound.relay(leader);
+    assert!(ask().await.ends_with("first"));
+}

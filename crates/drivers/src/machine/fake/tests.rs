@@ -95,7 +95,7 @@ async fn a_lost_answer_leaves_the_machine_and_a_refusal_leaves_none() {
     let lost = shop.fake.create(&order).await;
     assert!(matches!(lost, Err(ProviderError::Failed(_))), "{lost:?}");
     assert_eq!(shop.fake.machines(), std::slice::from_ref(&order.key));
-    assert_eq!(shop.fake.create(&order).await, Ok("fake-1".to_owned()));
+    assert_eq!(shop.fake.create(&order).await, Ok("fake://1".to_owned()));
     let refused = shop.fake.create(&shop.new_order("two")).await;
     assert_eq!(refused, Err(ProviderError::Refused("the quota is used up".to_owned())));
     assert_eq!(shop.fake.machines().len(), 1);

@@ -48,7 +48,20 @@ fn well() -> Answers {
         config: Some(Ok(GroupConfig::default())),
         group: Some(Ok(None)),
         template: Some(Vec::new()),
+        permitted: [(orders(), Ok(true))].into(),
         ..Answers::default()
+    }
+}
+
+/// What it takes to order something of the Machine `one`.
+fn orders() -> Permission {
+    Permission {
+        verb: "update",
+        group: GROUP_GROUP,
+        resource: "machines",
+        subresource: None,
+        namespace: "red".to_owned(),
+        name: Some("one".to_owned()),
     }
 }
 
@@ -324,4 +337,43 @@ fn what_cannot_be_read_is_refused_and_never_panics() {
     let none = Answers { template: Some(vec![Problem::new("", "is bad")]), ..well() };
     let refused = judge(&of_group(group(json!({})), Value::Null), &none);
     assert_eq!(causes(&refused), [("spec.template", "is bad")]);
+}
+
+/// The role of drainers has `patch` on Machines, which RBAC cannot narrow down to a field.
+#[test]
+fn whoever_may_only_answer_drains_orders_none_and_keeps_nothing() {
+    let marked = |mark: &str, value: &str| {
+        let mut object = machine(json!({}));
+        object["metadata"]["annotations"] = json!({ mark: value });
+        object
+    };
+    let time = "2030-01-01T00:00:00Z";
+    let orders = [
+        marked("group.sojourn.dev/drain", time),
+        marked("sojourn.dev/keep-until", time),
+        marked("group.sojourn.dev/do-not-disrupt", "true"),
+        machine(json!({ "renewedUntil": "2026-11-16T10:00:00Z" })),
+    ];
+    for order in orders {
+        let request = of_machine(order, machine(json!({})));
+        let references = needs(&request).references;
+        assert_eq!(references.len(), 1, "{references:?}");
+        assert_eq!(
+            references[0].permission.to_string(),
+            "`update` on machines \"one\" in namespace \"red\""
+        );
+        let permitted = |allowed: bool| Answers {
+            permitted: [(references[0].permission.clone(), Ok(allowed))].into(),
+            ..well()
+        };
+        assert!(judge(&request, &permitted(true)).allowed);
+        let refused = judge(&request, &permitted(false));
+        assert_eq!((refused.allowed, refused.result.code), (false, 403));
+    }
+    // To withdraw an order is one, too.
+    let withdrawn = of_machine(machine(json!({})), marked("group.sojourn.dev/drain", time));
+    assert_eq!(needs(&withdrawn).references.len(), 1);
+    let reply = json!({ "drainReply": { "id": "d", "outcome": "Done" } });
+    let answer = of_machine(machine(reply), machine(json!({})));
+    assert!(needs(&answer).references.is_empty() && judge(&answer, &well()).allowed);
 }

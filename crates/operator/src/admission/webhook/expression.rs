@@ -22,11 +22,31 @@ fn changes(annotation: &str) -> String {
 
 /// The finalizer was there and is no longer.
 pub(in crate::admission) fn releases(finalizer: &str) -> String {
-    let keeps = |object: &str| {
-        let all = format!("{object}.metadata.finalizers");
-        format!("(has({all}) && '{finalizer}' in {all})")
-    };
-    format!("(oldObject != null && {} && !{})", keeps("oldObject"), keeps("object"))
+    format!(
+        "(oldObject != null && {} && !{})",
+        keeps("oldObject", finalizer),
+        keeps("object", finalizer)
+    )
+}
+
+/// The finalizer was not there and is now.
+pub(in crate::admission) fn gains(finalizer: &str) -> String {
+    format!(
+        "(oldObject != null && {} && !{})",
+        keeps("object", finalizer),
+        keeps("oldObject", finalizer)
+    )
+}
+
+/// The object is deleted while it has the finalizer, or loses it.
+pub(in crate::admission) fn loses(finalizer: &str) -> String {
+    let (new, old) = (keeps("object", finalizer), keeps("oldObject", finalizer));
+    format!("oldObject != null && {old} && (object == null || !{new})")
+}
+
+fn keeps(object: &str, finalizer: &str) -> String {
+    let all = format!("{object}.metadata.finalizers");
+    format!("(has({all}) && '{finalizer}' in {all})")
 }
 
 /// A part of the spec was there and is not as it was.

@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::tool::of_prometheus;
 
 /// How long anything may take to show.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -83,7 +84,7 @@ impl Drop for Server {
 }
 
 fn spawn(folder: &Path, port: u16, more: &[&str]) -> Option<Child> {
-    let started = Command::new("prometheus")
+    let started = Command::new(of_prometheus("prometheus")?)
         .arg(format!("--config.file={}", folder.join("prometheus.yml").display()))
         .arg(format!("--storage.tsdb.path={}", folder.join("data").display()))
         .arg(format!("--web.listen-address=127.0.0.1:{port}"))
@@ -91,11 +92,7 @@ fn spawn(folder: &Path, port: u16, more: &[&str]) -> Option<Child> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
-    match started {
-        Ok(child) => Some(child),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => panic!("cannot start Prometheus: {error}"),
-    }
+    Some(started.expect("Prometheus starts"))
 }
 
 /// The usual data, and the usual availability with a range that fits scrapes of a second.
@@ -192,10 +189,7 @@ impl Scene {
 async fn use_outages_of_the_target_and_of_the_server_itself() {
     let page = Page::default();
     let target = exporter(Arc::clone(&page)).await;
-    let Some(mut server) = Server::start(target) else {
-        println!("skipped: there is no prometheus on the path");
-        return;
-    };
+    let Some(mut server) = Server::start(target) else { return };
     let mut scene = Scene::new(&server, page);
     scene.show(5, None);
     scene.until_it_sees().await;

@@ -9,6 +9,8 @@ use crate::clock::VirtualClock;
 enum Turn {
     Good(Wake),
     Fails(Class),
+    /// Publish fails, and the decision wants another look then.
+    Unpublished(Class, Timestamp),
     /// Execute fails, publish works and wants another look then.
     Half(Class, Timestamp),
     Panics,
@@ -50,7 +52,7 @@ impl Scripted {
 impl Reconciler for Scripted {
     type Object = (Key, Turn);
     type Observed = ();
-    type Decision = ();
+    type Decision = Wake;
     type Error = Wrong;
 
     fn name(&self) -> &'static str {
@@ -74,11 +76,15 @@ impl Reconciler for Scripted {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn decide(&self, (_, turn): &(Key, Turn), (): &(), _: Timestamp) {
+    fn decide(&self, (_, turn): &(Key, Turn), (): &(), _: Timestamp) -> Wake {
         assert!(!matches!(turn, Turn::Panics), "on purpose");
+        match turn {
+            Turn::Unpublished(_, at) => Wake::At(*at),
+            _ => Wake::OnChange,
+        }
     }
 
-    async fn execute(&self, (_, turn): &(Key, Turn), (): &()) -> Result<(), Wrong> {
+    async fn execute(&self, (_, turn): &(Key, Turn), _: &Wake) -> Result<(), Wrong> {
         match turn {
             Turn::Half(class, _) => Err(Wrong(*class)),
             _ => Ok(()),
@@ -89,15 +95,19 @@ impl Reconciler for Scripted {
         &self,
         (_, turn): &(Key, Turn),
         (): &(),
-        (): &(),
+        _: &Wake,
         _: &Result<(), Wrong>,
     ) -> Result<Wake, Wrong> {
         match turn {
             Turn::Good(wake) => Ok(*wake),
             Turn::Half(_, at) => Ok(Wake::At(*at)),
-            Turn::Fails(class) => Err(Wrong(*class)),
+            Turn::Fails(class) | Turn::Unpublished(class, _) => Err(Wrong(*class)),
             Turn::Panics | Turn::Gone => Ok(Wake::OnChange),
         }
+    }
+
+    fn wake(&self, decision: &Wake) -> Wake {
+        *decision
     }
 
     fn class(error: &Wrong) -> Class {
@@ -157,9 +167,37 @@ async fn patience_has_an_end() {
         run_for(HOUR, &["a"], 1, Duration::ZERO, |_, _| Turn::Fails(Class::Transient)).await;
     let times = scripted.times("a");
     let longest = times.windows(2).map(|pair| pair[1] - pair[0]).max();
-    assert_eq!(longest, Some(300_000));
+    assert_eq!(longest, Some(30_000));
     assert_eq!(counts.total(), u64::try_from(times.len()).expect("few"));
-    assert!(times.len() < 25, "no hot loop: {}", times.len());
+    assert!(times.len() < 130, "no hot loop: {}", times.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_announced_time_is_kept_although_nothing_could_be_written() {
+    for class in [Class::Transient, Class::Blocked] {
+        let at = Timestamp::from_second(5).expect("in range");
+        let (scripted, ..) =
+            run_for(Duration::from_secs(20), &["a"], 1, Duration::ZERO, move |_, nth| match nth {
+                0..=3 => Turn::Unpublished(class, at),
+                _ => Turn::Good(Wake::OnChange),
+            })
+            .await;
+        let times = scripted.times("a");
+        assert!(times.contains(&5000), "{class:?}: {times:?}");
+        assert!(times.len() <= 5, "a time that is past makes no hot loop: {times:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_nobody_waits_for_long() {
+    let (scripted, ..) = run_for(HOUR, &["a"], 1, Duration::ZERO, |_, nth| match nth {
+        0..=20 => Turn::Fails(Class::Transient),
+        _ => Turn::Good(Wake::OnChange),
+    })
+    .await;
+    let times = scripted.times("a");
+    let last = &times[times.len() - 2..];
+    assert!(last[1] - last[0] <= 30_000, "{times:?}");
 }
 
 #[tokio::test(start_paused = true)]

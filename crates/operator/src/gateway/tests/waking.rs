@@ -99,10 +99,13 @@ async fn who_may_not_start_it_is_told_so() {
 
 /// Although whoever watches has not seen it yet.
 #[tokio::test]
-async fn what_was_terminated_or_is_being_submitted_stays_off() {
+async fn what_has_ended_or_is_being_handed_in_stays_off() {
+    let entry = |state: &str| json!({"submission": [{"environment": "web", "state": state}]});
     for (status_of, words) in [
-        (json!({"stopReason": "Terminated"}), "it was terminated"),
-        (json!({"submission": [{"state": "Pending"}]}), "still being submitted"),
+        (json!({"ended": {"at": "2026-11-16T04:00:00Z", "reason": "Terminated"}}), "it has ended"),
+        (json!({"stopReason": "Terminated"}), "it has ended"),
+        (entry("Waiting"), "being handed in"),
+        (entry("Running"), "being handed in"),
     ] {
         let served = served(stopped(), Bounds::default()).await;
         served.world.instance.lock().unwrap()["status"] = status_of;
@@ -110,6 +113,13 @@ async fn what_was_terminated_or_is_being_submitted_stays_off() {
         assert_eq!(status(&answer), "409", "{answer}");
         assert!(answer.contains(words), "{answer}");
         assert!(served.world.patches.lock().unwrap().is_empty());
+    }
+    // What was skipped or has failed keeps nobody out.
+    for state in ["Skipped", "Failed", "Done", "Waived"] {
+        let served = served(stopped(), Bounds::default()).await;
+        served.world.instance.lock().unwrap()["status"] = entry(state);
+        served.get("/access/ns/lab/shell/", VISIT).await;
+        assert_eq!(served.world.patches.lock().unwrap().len(), 1, "{state}");
     }
     let why = "exam \"<1>\" is over".to_owned();
     let served = served(Backend::Stopped { can_wake: false, why }, Bounds::default()).await;

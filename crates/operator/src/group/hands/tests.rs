@@ -77,7 +77,7 @@ async fn an_answer_stays_until_it_is_on_record() {
     assert!(shop.feel("one").asked);
     assert_eq!(shop.woken().await, "a");
     let grip = shop.feel("one");
-    assert_eq!((grip.answer.clone(), grip.asked), (created("fake-1"), false));
+    assert_eq!((grip.answer.clone(), grip.asked), (created("fake://1"), false));
     assert_eq!(shop.feel("one").answer, grip.answer, "looking takes nothing away");
     shop.hands.taken("uid-one", &Answer::Deleted);
     assert_eq!(shop.feel("one").answer, grip.answer, "another answer was meant");
@@ -132,7 +132,7 @@ async fn an_order_that_hangs_is_given_up_and_can_be_given_again() {
     shop.fake.script(|script| script.latency = Duration::ZERO);
     shop.give("a", "one", Deed::Create);
     shop.woken().await;
-    assert_eq!(shop.feel("one").answer, created("fake-1"));
+    assert_eq!(shop.feel("one").answer, created("fake://1"));
 }
 
 #[tokio::test(start_paused = true)]

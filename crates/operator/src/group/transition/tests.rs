@@ -109,3 +109,24 @@ fn conditions_are_told_when_they_turn_bad() {
     assert_eq!(told(&[], &[condition("Accepted", "False", "Invalid")]), ["NotAccepted"]);
     assert_eq!(told(&[], &[condition("Accepted", "True", "PartlyIgnored")]), ["Ignored"]);
 }
+
+#[test]
+fn what_has_ended_is_not_called_unhealthy() {
+    let gone = |cause| {
+        let mut rotation = rotation(RotationPhase::Deleting, None);
+        (rotation.cause, rotation.replacement) = (cause, None);
+        rotation.also.clear();
+        machine(Phase::Deleting, Some(rotation))
+    };
+    let told = |before: &Machine, now: &Machine| of_machine(before, now, at(3))[0].message.clone();
+    let served =
+        |machine: Machine| Machine { served_at: Some(at(0)), ready_at: Some(at(0)), ..machine };
+    let (ready, ended) = (served(machine(Phase::Ready, None)), served(gone(Cause::Unhealthy)));
+    assert_eq!(
+        told(&ready, &ended),
+        "It goes: its provider says that it has ended, 3s after it became ready"
+    );
+    let failed = machine(Phase::Failed, None);
+    assert_eq!(told(&failed, &gone(Cause::Unhealthy)), "It goes: it did not come up");
+    assert_eq!(told(&ready, &served(gone(Cause::Scale))), "It goes: it is not needed any more");
+}

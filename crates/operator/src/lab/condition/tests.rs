@@ -71,7 +71,7 @@ fn what_is_missing_is_named() {
         "Accepted",
         false,
         "TemplateMissing",
-        "there is no Template course/notebook; it goes on when there is",
+        "there is no Template course/notebook; what runs goes on, and nothing of it is made anew until there is one",
     );
     assert_eq!(accepted(&subject(&world, &[]), None, None), missing);
     let named = Key::new("course", "notebook");
@@ -134,7 +134,13 @@ fn who_sees_use_is_told_only_of_what_runs() {
     let known = activity(&gateway, &nothing_seen(), &seen);
     assert_eq!(known, Some(told("ActivityKnown", true, "AllSourcesSeen", "")));
     let mut blind = State::default();
-    blind.activity.blind = Some(at(-60));
+    blind.activity.blind = Some(at(0));
+    let mut later = verdict(blind.clone(), Vec::new());
+    assert_eq!(activity(&gateway, &nothing_seen(), &later), None, "nobody was asked yet");
+    later.now = at(3600);
+    let told_so = activity(&gateway, &nothing_seen(), &later).expect("a condition");
+    assert_eq!(told_so.reason, "SourceBlind", "for an hour nobody saw anything");
+    blind.activity.blind = Some(at(60));
     let told_so = activity(&gateway, &nothing_seen(), &verdict(blind, Vec::new()));
     let told_so = told_so.expect("a condition");
     assert_eq!((told_so.holds, told_so.reason), (false, "SourceBlind"));
@@ -218,9 +224,22 @@ fn what_is_handed_in_is_as_far_as_its_slowest_part() {
         submitted(&status(json!({"submission": entries}))).map(|one| (one.holds, one.reason))
     };
     assert_eq!(all(&[]), None);
-    assert_eq!(all(&["Done", "Skipped", "Waived"]), Some((true, "Done")));
+    assert_eq!(all(&["Done", "Done"]), Some((true, "Done")));
+    assert_eq!(all(&["Done", "Skipped"]), Some((true, "DoneInPart")));
+    assert_eq!(all(&["Skipped"]), Some((false, "Skipped")), "nothing was handed in");
+    assert_eq!(all(&["Done", "Skipped", "Waived"]), Some((false, "Waived")));
     assert_eq!(all(&["Done", "Waiting"]), Some((false, "Waiting")));
-    assert_eq!(all(&["Waiting", "Running"]), Some((false, "Running")));
+    assert_eq!(all(&["Waiting", "Running"]), Some((false, "Retrying")));
+    let running = submitted(&status(json!({"submission": [
+        {"environment": "web", "state": "Running", "attempts": 0},
+    ]})));
+    assert_eq!(running, Some(told("Submitted", false, "Running", "")));
+    let retrying = submitted(&status(json!({"submission": [
+        {"environment": "web", "state": "Running", "attempts": 2, "error": "answered 500",
+         "retryAt": "2026-11-16T04:00:00Z"},
+    ]})));
+    let words = "web could not be handed in yet, after 2 attempts: answered 500; tried again at 2026-11-16T04:00:00Z";
+    assert_eq!(retrying, Some(told("Submitted", false, "Retrying", words)));
     assert_eq!(all(&["Running", "Failed"]), Some((false, "Failed")));
     let failed = submitted(&status(json!({"submission": [
         {"environment": "web", "state": "Failed", "attempts": 10, "error": "answered 500"},

@@ -78,7 +78,7 @@ fn coming_back_wakes_what_was_stopped_for_want_of_use() {
 fn nobody_wakes_what_was_ended() {
     let ended = json!({"spec": {"running": false}, "status": {"stopReason": "Terminated"}});
     let words = refused(&found(ended, None)).map(str::to_owned);
-    assert_eq!(words.as_deref(), Some("it was ended, and is not started again by coming back"));
+    assert_eq!(words.as_deref(), Some("it has ended, and is not started again by coming back"));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn nobody_wakes_what_is_still_to_be_handed_in() {
     for (state, wakes) in [
         ("Waiting", false),
         ("Running", false),
-        ("Failed", false),
+        ("Failed", true),
         ("Done", true),
         ("Waived", true),
         ("Skipped", true),

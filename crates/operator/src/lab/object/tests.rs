@@ -31,14 +31,33 @@ fn submission(change: &serde_json::Value) -> Submission {
     serde_json::from_value(one).expect("a submission")
 }
 
+fn hand() -> Hand<'static> {
+    Hand { environment: "web", block: false, series: 1, idempotency_key: "k" }
+}
+
 fn submit_job() -> Job {
     let instance = sample::instance(json!({}));
-    job(&instance, &environment(&json!({})), &submission(&json!({})), 2, "k-1", &submitter())
+    let hand = Hand { series: 2, idempotency_key: "k-1", ..hand() };
+    job(&instance, &submission(&json!({})), hand, &submitter())
 }
 
 fn pod_of(job: &Job) -> &PodSpec {
     let spec = job.spec.as_ref().expect("a spec");
     spec.template.spec.as_ref().expect("a Pod")
+}
+
+fn style() -> IngressStyle {
+    IngressStyle {
+        gateway: GatewayService {
+            namespace: "sojourn-system".to_owned(),
+            name: "web".to_owned(),
+            port: 8443,
+        },
+        domain: "apps.example.net".to_owned(),
+        class_name: Some("nginx".to_owned()),
+        host: Some("l.ex".to_owned()),
+        annotations: BTreeMap::from([("example.org/backend".to_owned(), "HTTPS".to_owned())]),
+    }
 }
 
 fn texts(list: &[&str]) -> Vec<String> {
@@ -49,9 +68,9 @@ fn texts(list: &[&str]) -> Vec<String> {
 fn everything_of_an_instance_is_owned_by_it_and_says_so() {
     let instance = sample::instance(json!({}));
     let web = environment(&json!({}));
-    let style = IngressStyle::default();
+    let style = style();
     let all = [
-        claim(&instance, &web).metadata,
+        claim(&instance, &web, false).metadata,
         pod(&instance, &web, "/", None, None).metadata,
         service(&instance, &web).expect("it listens").metadata,
         ingress(&instance, &web, &style).expect("it listens").metadata,
@@ -118,7 +137,7 @@ fn a_disk_is_a_device_and_nothing_is_a_nothing() {
     assert_eq!(spec.containers[0].volume_mounts, None);
     let devices = spec.containers[0].volume_devices.as_ref().expect("a device");
     assert_eq!(devices[0].device_path, "/dev/disk");
-    let claimed = claim(&instance, &disk).spec.expect("a spec");
+    let claimed = claim(&instance, &disk, false).spec.expect("a spec");
     assert_eq!(claimed.volume_mode.as_deref(), Some("Block"));
     let size = claimed.resources.and_then(|all| all.requests).expect("a size");
     assert_eq!(size["storage"].0, "1Gi");
@@ -128,7 +147,8 @@ fn a_disk_is_a_device_and_nothing_is_a_nothing() {
     assert_eq!((&spec.volumes, &spec.containers[0].volume_mounts), (&None, &None));
     assert!(spec.containers[0].image.is_some(), "the API insists on one");
     assert_eq!(service(&instance, &scratch), None);
-    assert_eq!(ingress(&instance, &scratch, &IngressStyle::default()), None);
+    assert_eq!(ingress(&instance, &scratch, &style()), None);
+    assert_eq!(gateway_service(&instance, &scratch, &style()), None);
 }
 
 #[test]
@@ -141,17 +161,38 @@ fn the_way_in_leads_to_the_first_port() {
     assert_eq!(named, [(Some("port-8080"), 8080), (Some("ssh"), 22)]);
     let selector = spec.selector.expect("a selector");
     assert_eq!(selector.keys().collect::<Vec<_>>(), [lab::ENVIRONMENT, lab::INSTANCE]);
+}
 
-    let style =
-        IngressStyle { class_name: Some("nginx".to_owned()), host: Some("l.ex".to_owned()) };
-    let spec = ingress(&instance, &web, &style).and_then(|one| one.spec).expect("a spec");
+#[test]
+fn an_ingress_leads_to_the_gateway_and_nowhere_else() {
+    let instance = sample::instance(json!({}));
+    let web = environment(&json!({"ports": [{"containerPort": 8080}]}));
+    let ingress = ingress(&instance, &web, &style()).expect("it listens");
+    assert_eq!(ingress.metadata.annotations.expect("annotations")["example.org/backend"], "HTTPS");
+    let spec = ingress.spec.expect("a spec");
     assert_eq!(spec.ingress_class_name.as_deref(), Some("nginx"));
-    let rule = &spec.rules.expect("a rule")[0];
-    assert_eq!(rule.host.as_deref(), Some("l.ex"));
-    let path = &rule.http.as_ref().expect("paths").paths[0];
-    assert_eq!(path.path.as_deref(), Some("/access/course/ada/web/"));
-    let port = path.backend.service.as_ref().and_then(|service| service.port.as_ref());
-    assert_eq!(port.and_then(|port| port.number), Some(8080));
+    assert_eq!(spec.default_backend, None);
+    let mut ways = Vec::new();
+    for rule in spec.rules.expect("rules") {
+        for path in rule.http.expect("paths").paths {
+            let service = path.backend.service.expect("a Service");
+            let port = service.port.and_then(|port| port.number);
+            assert_eq!((service.name.as_str(), port), ("ada-web-gateway", Some(8443)));
+            ways.push((rule.host.clone().expect("a host"), path.path.expect("a path")));
+        }
+    }
+    let [(origin, root), (own, path)] = &ways[..] else { panic!("{ways:?}") };
+    assert!(origin.starts_with("web-ada-") && origin.ends_with(".apps.example.net"), "{origin}");
+    assert_eq!((root.as_str(), own.as_str()), ("/", "l.ex"));
+    assert_eq!(path, "/access/course/ada/web/");
+
+    let gateway = gateway_service(&instance, &web, &style()).expect("it listens");
+    assert_eq!(gateway.metadata.name.as_deref(), Some("ada-web-gateway"));
+    assert!(gateway.metadata.owner_references.is_some(), "it goes with the Instance");
+    let spec = gateway.spec.expect("a spec");
+    assert_eq!(spec.type_.as_deref(), Some("ExternalName"));
+    assert_eq!(spec.external_name.as_deref(), Some("web.sojourn-system.svc.cluster.local"));
+    assert_eq!(spec.selector, None, "it leads to no Pod");
 }
 
 #[test]
@@ -244,8 +285,8 @@ fn the_submitter_is_one_command_with_its_share_of_the_machine() {
 #[test]
 fn a_disk_is_handed_in_as_a_device() {
     let instance = sample::instance(json!({}));
-    let disk = environment(&json!({"volumeMode": "Block"}));
-    let job = job(&instance, &disk, &submission(&json!({})), 1, "k", &submitter());
+    let disk = Hand { block: true, ..hand() };
+    let job = job(&instance, &submission(&json!({})), disk, &submitter());
     let container = &pod_of(&job).containers[0];
     let args = container.args.as_ref().expect("arguments");
     assert!(args.windows(2).any(|pair| pair == ["--device", "/submission"]), "{args:?}");
@@ -258,7 +299,7 @@ fn a_disk_is_handed_in_as_a_device() {
 fn credentials_are_a_folder_and_no_argument() {
     let instance = sample::instance(json!({}));
     let submission = submission(&json!({"method": "S3", "secretRef": {"name": "exam-store"}}));
-    let job = job(&instance, &environment(&json!({})), &submission, 1, "k", &submitter());
+    let job = job(&instance, &submission, hand(), &submitter());
     let pod = pod_of(&job);
     let args = pod.containers[0].args.as_ref().expect("arguments");
     assert!(args.windows(2).any(|pair| pair == ["--method", "S3"]));
@@ -279,7 +320,7 @@ fn several_uploads_to_one_place_do_not_overwrite_each_other() {
     let url_of = |method: &str, several: bool, url: &str| {
         let submission = submission(&json!({"method": method, "url": url}));
         let by = Submitter { several, ..submitter() };
-        let job = job(&instance, &environment(&json!({})), &submission, 1, "k", &by);
+        let job = job(&instance, &submission, hand(), &by);
         pod_of(&job).containers[0].args.as_ref().expect("arguments")[4].clone()
     };
     for (method, several, url, sent) in [
@@ -290,4 +331,13 @@ fn several_uploads_to_one_place_do_not_overwrite_each_other() {
     ] {
         assert_eq!(url_of(method, several, url), sent, "{method} {several} {url}");
     }
+}
+
+#[test]
+fn a_claim_whose_data_is_owed_cannot_go_without_us() {
+    let instance = sample::instance(json!({}));
+    let web = environment(&json!({}));
+    let finalizers = |held| claim(&instance, &web, held).metadata.finalizers;
+    assert_eq!(finalizers(true), Some(texts(&["lab.sojourn.dev/submission"])));
+    assert_eq!(finalizers(false), None);
 }

@@ -178,3 +178,17 @@ fn a_condition_that_turned_bad_is_told_and_one_that_heals_is_not() {
     }
     assert_eq!(told(json!({}), condition("Ready", "False", "Pending")), []);
 }
+
+#[test]
+fn every_attempt_that_fails_is_told() {
+    let entry = |attempts: u32, error: Option<&str>| {
+        json!({"submission": [{
+            "environment": "web", "state": "Running", "attempts": attempts, "error": error,
+            "retryAt": "2026-11-16T04:00:00Z",
+        }]})
+    };
+    let first = told(entry(0, None), entry(1, Some("answered 500")));
+    let words = "web could not be handed in yet, after 1 attempt: answered 500; tried again at 2026-11-16T04:00:00Z";
+    assert_eq!(first, [("SubmissionRetrying", words.to_owned())]);
+    assert_eq!(told(entry(1, Some("answered 500")), entry(1, Some("answered 500"))), []);
+}

@@ -1,0 +1,159 @@
+//! What takes data away that is not handed in yet, and what takes an end back.
+
+use super::*;
+
+/// A request to delete what was `old`, with these options.
+fn deletion(
+    resource: (&str, &str),
+    old: &Value,
+    options: Value,
+) -> AdmissionRequest<DynamicObject> {
+    let mut review =
+        serde_json::to_value(review(resource, old.clone(), old.clone())).expect("JSON");
+    let request = &mut review["request"];
+    request["operation"] = json!("DELETE");
+    request["object"] = Value::Null;
+    request["options"] = options;
+    let review: AdmissionReview<DynamicObject> = serde_json::from_value(review).expect("a review");
+    review.try_into().expect("a request")
+}
+
+/// An Instance whose end hands in what it keeps, with this status.
+fn exam(when: &str, status: Value) -> Value {
+    let mut object = instance(json!({}));
+    object["spec"] = json!({
+        "template": { "name": "t" }, "tenant": { "name": "ada" },
+        "submission": { "url": "https://x/", "when": when },
+    });
+    object["status"] = status;
+    object
+}
+
+fn of_instances() -> (&'static str, &'static str) {
+    (LAB_GROUP, "instances")
+}
+
+#[test]
+fn an_instance_whose_data_is_owed_is_not_deleted_in_the_foreground() {
+    let claimed = || json!({ "claims": ["web"] });
+    let done =
+        json!({ "claims": ["web"], "submission": [{ "environment": "web", "state": "Done" }] });
+    let waits = json!({ "submission": [{ "environment": "web", "state": "Failed" }] });
+    for (old, owed) in [
+        (exam("OnTermination", claimed()), true),
+        (exam("OnTermination", json!({})), false),
+        (exam("OnTermination", done), false),
+        (exam("OnRequest", claimed()), false),
+        (exam("OnRequest", waits), true),
+    ] {
+        for (options, undercuts) in [
+            (json!({ "propagationPolicy": "Foreground" }), true),
+            (json!({ "propagationPolicy": "Orphan" }), true),
+            (json!({ "orphanDependents": true }), true),
+            (json!({ "propagationPolicy": "Background" }), false),
+            (json!({}), false),
+        ] {
+            let request = deletion(of_instances(), &old, options.clone());
+            let refused = owed && undercuts;
+            assert_eq!(needs(&request).hold.is_some(), refused, "{options} {old}");
+            assert_eq!(judge(&request, &answered(Ok(false))).allowed, !refused);
+            assert!(judge(&request, &answered(Ok(true))).allowed);
+            assert_eq!(judge(&request, &Answers::default()).allowed, !refused);
+        }
+    }
+}
+
+#[test]
+fn the_mark_of_a_foreground_deletion_needs_the_verb_while_data_is_owed() {
+    let old = exam("OnTermination", json!({ "claims": ["web"] }));
+    let mut new = old.clone();
+    new["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+    let request = of_instance(new.clone(), old);
+    let refused = judge(&request, &answered(Ok(false)));
+    assert_eq!(fields(&refused), ["metadata.finalizers"]);
+    let mut paid = exam("OnTermination", json!({}));
+    paid["metadata"]["finalizers"] = json!([]);
+    assert!(needs(&of_instance(new, paid)).hold.is_none());
+}
+
+fn claim(finalizers: &[&str]) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": "one-web", "namespace": "lab", "finalizers": finalizers,
+            "labels": { "lab.sojourn.dev/instance": "one" },
+        },
+    })
+}
+
+#[test]
+fn a_claim_whose_data_is_owed_is_neither_deleted_nor_freed() {
+    let about = ("", "persistentvolumeclaims");
+    let held = || claim(&["kubernetes.io/pvc-protection", "lab.sojourn.dev/submission"]);
+    let free = || claim(&["kubernetes.io/pvc-protection"]);
+    for (request, owed) in [
+        (deletion(about, &held(), json!({})), true),
+        (deletion(about, &free(), json!({})), false),
+        (request(about, free(), held()), true),
+        (request(about, held(), held()), false),
+        (request(about, held(), free()), false),
+    ] {
+        let asked = needs(&request).hold;
+        assert_eq!(asked.is_some(), owed);
+        if let Some(permission) = asked {
+            assert_eq!((permission.verb, permission.resource), ("hold", "instances"));
+            assert_eq!(permission.name.as_deref(), Some("one"), "of the Instance that it is of");
+        }
+        let refused = judge(&request, &answered(Ok(false)));
+        assert_eq!(refused.allowed, !owed);
+        assert!(refused.allowed || refused.result.message.contains("not handed in yet"));
+        assert!(judge(&request, &answered(Ok(true))).allowed);
+    }
+}
+
+#[test]
+fn a_namespace_in_which_data_is_owed_is_not_deleted() {
+    let old = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "lab" } });
+    let request = deletion(("", "namespaces"), &old, json!({}));
+    let asked = needs(&request);
+    assert_eq!(asked.owing.as_deref(), Some("lab"));
+    let permission = asked.hold.expect("a verb is asked about");
+    assert_eq!((permission.namespace.as_str(), permission.name), ("lab", None));
+    let found = |owing: Found<Vec<String>>, hold| Answers {
+        owing: Some(owing),
+        hold: Some(Ok(hold)),
+        ..Answers::default()
+    };
+    assert!(judge(&request, &found(Ok(vec![]), false)).allowed);
+    let many: Vec<String> = (0..10).map(|n| format!("i{n}")).collect();
+    let refused = judge(&request, &found(Ok(many.clone()), false));
+    assert!(!refused.allowed && refused.result.message.contains("i0, i1"), "{refused:?}");
+    assert!(refused.result.message.contains("i7 and 2 more"), "{refused:?}");
+    assert!(judge(&request, &found(Ok(many), true)).allowed);
+    let unknown = judge(&request, &found(Err("the API is away".to_owned()), true));
+    assert_eq!((unknown.allowed, unknown.result.code), (false, 503));
+    assert!(!judge(&request, &Answers::default()).allowed);
+}
+
+#[test]
+fn an_end_is_taken_back_only_by_whoever_may_reopen() {
+    let mark = "lab.sojourn.dev/reopen";
+    let at = "2026-11-17T09:00:00Z";
+    let set = of_instance(instance(json!({ mark: at })), instance(json!({})));
+    let [reference] = &needs(&set).references[..] else { panic!("one verb is asked about") };
+    assert_eq!(reference.permission.verb, "reopen");
+    let answers = |may: Found<bool>| Answers {
+        permitted: [(reference.permission.clone(), may)].into(),
+        ..Answers::default()
+    };
+    assert!(judge(&set, &answers(Ok(true))).allowed);
+    let refused = judge(&set, &answers(Ok(false)));
+    assert_eq!(fields(&refused), ["metadata.annotations[lab.sojourn.dev/reopen]"]);
+    assert!(refused.result.message.contains("`reopen` on instances"), "{refused:?}");
+    assert!(!judge(&set, &answers(Err("away".to_owned()))).allowed);
+    assert!(!judge(&set, &Answers::default()).allowed);
+    let garbage = of_instance(instance(json!({ mark: "now" })), instance(json!({})));
+    assert_eq!(judge(&garbage, &answers(Ok(true))).result.code, 422);
+    let taken_away = of_instance(instance(json!({})), instance(json!({ mark: at })));
+    assert!(judge(&taken_away, &Answers::default()).allowed);
+}

@@ -1,0 +1,17 @@
+//! Programs beside which tests run, and where they are.
+
+use std::path::{Path, PathBuf};
+
+/// A program of Debian's package `prometheus`: the system's, or where `cargo xtask lab` unpacks it.
+/// Where it is missing this says so, or fails where the outside world is required.
+pub(crate) fn of_prometheus(program: &str) -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
+    let places = [Path::new("/usr/bin"), &target.join("prometheus/usr/bin")];
+    let found = places.into_iter().map(|place| place.join(program)).find(|path| path.exists());
+    if found.is_none() {
+        let required = std::env::var_os("SOJOURN_REQUIRE_WORLD").is_some_and(|value| value == "1");
+        assert!(!required, "{program} is not there");
+        println!("skipped: {program} is not there (cargo xtask lab)");
+    }
+    found
+}
