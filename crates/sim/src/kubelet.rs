@@ -2,6 +2,7 @@
 //! and fail at times; a Job's Pods hand in, fail or vanish, and a finished Job goes when it may.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -46,6 +47,8 @@ pub struct Kubelet {
     truth: SharedTruth,
     /// By URL of the upload: every attempt fails.
     refused: Mutex<BTreeSet<String>>,
+    /// Pods come up and never become ready.
+    never_ready: AtomicBool,
 }
 
 impl std::fmt::Debug for Kubelet {
@@ -57,7 +60,8 @@ impl std::fmt::Debug for Kubelet {
 impl Kubelet {
     pub fn new(client: Client, clock: Arc<dyn Clock>, dice: Dice, truth: SharedTruth) -> Arc<Self> {
         let (luck, refused) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { client, clock, dice, luck, truth, refused })
+        let never_ready = AtomicBool::new(false);
+        Arc::new(Self { client, clock, dice, luck, truth, refused, never_ready })
     }
 
     pub fn set_luck(&self, luck: Luck) {
@@ -72,6 +76,11 @@ impl Kubelet {
         } else {
             all.remove(url)
         };
+    }
+
+    /// Pods crash from now on before they are ready, or do not.
+    pub fn never_ready(&self, never: bool) {
+        self.never_ready.store(never, Ordering::Relaxed);
     }
 
     fn is_refused(&self, url: &str) -> bool {
@@ -140,6 +149,11 @@ impl Kubelet {
             return;
         }
         tokio::time::sleep(Duration::from_secs(dice.between(2, 60))).await;
+        if self.never_ready.load(Ordering::Relaxed) {
+            let failed = json!({"phase": "Failed", "reason": "Error", "conditions": []});
+            write_status(&api, &pod, failed).await;
+            return;
+        }
         let ip = std::net::Ipv4Addr::from(0x0a00_0000 + address).to_string();
         let ready = json!([{"type": "Ready", "status": "True"}]);
         let running = json!({"phase": "Running", "podIP": ip, "conditions": ready});

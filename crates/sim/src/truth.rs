@@ -281,6 +281,13 @@ impl Truth {
         }
     }
 
+    /// Somebody who may do so gives up what is owed.
+    pub fn person_gives_up(&mut self, key: &Key) {
+        if let Some(life) = self.life_mut(key) {
+            life.given_up = true;
+        }
+    }
+
     /// The owner wishes to keep it.
     pub fn person_keeps(&mut self, key: &Key, until: Timestamp) {
         let now = self.now();
@@ -351,19 +358,41 @@ impl Truth {
         }
         let Some(mut life) = self.lives.remove(&uid) else { return };
         self.follow_notices(&mut life, instance);
+        // There is work in it once something keeps what is written.
+        life.has_work |= instance.spec.running
+            && !status(instance).claims.is_empty()
+            && status(&life.last).claims.is_empty();
+        let (ended, has_ended) =
+            (status(&life.last).ended.is_some(), status(instance).ended.is_some());
+        // Reopened, it runs and is written to again.
+        life.has_work |= ended && !has_ended && instance.spec.running;
+        if !ended && has_ended {
+            life.ends();
+        }
         if life.running && !instance.spec.running {
             self.stopped(&mut life, instance);
         } else if !life.running && instance.spec.running {
-            life.running = true;
-            life.changed_at = now;
-            self.note(format!("{key} is started"));
+            self.started(&mut life, instance);
         }
         if !life.deleting && instance.metadata.deletion_timestamp.is_some() {
             life.deleting = true;
+            life.ends();
             self.deleted(&mut life, instance);
         }
         life.last = instance.clone();
         self.lives.insert(uid, life);
+    }
+
+    /// Somebody wants it to run. What has ended does not, whatever somebody wants.
+    fn started(&mut self, life: &mut Life, instance: &Instance) {
+        life.running = true;
+        life.changed_at = self.now();
+        if status(instance).ended.is_some() {
+            self.note(format!("{} is to run although it has ended", life.key));
+            return;
+        }
+        life.has_work |= !status(instance).claims.is_empty();
+        self.note(format!("{} is started", life.key));
     }
 
     pub fn saw_go(&mut self, instance: &Instance) {
@@ -378,7 +407,8 @@ impl Truth {
             self.violated(Property::SubmissionNotLost, &key, words);
         }
         let entries = status(&life.last).submission.clone();
-        if let Some(open) = entries.iter().find(|entry| is_open(entry.state)) {
+        let open = entries.iter().find(|entry| is_open(entry.state));
+        if let Some(open) = open.filter(|_| !life.given_up) {
             let words = format!("{} was still to be handed in: {:?}", open.environment, open.state);
             self.violated(Property::NothingLostMidSubmission, &key, words);
         }
@@ -413,9 +443,12 @@ impl Truth {
                 }
                 Some(StopReason::Terminated) => {
                     self.tally.terminated += 1;
-                    life.hand_ins += usize::from(submission::hands_in(instance));
                     self.judge_termination(life);
                 }
+                // Judged by what it is stopped for.
+                Some(StopReason::Expired) => self.judge_expiration(life),
+                // It has ended before, and somebody wanted it to run all the same.
+                Some(StopReason::User) | None if status(instance).ended.is_some() => {}
                 Some(StopReason::User) | None => {
                     let words = format!("nobody stopped it, and the reason is {reason:?}");
                     self.violated(Property::ActionsHaveReasons, &life.key, words);

@@ -18,5 +18,7 @@ mod removal;
 mod rest;
 #[path = "group/rotation.rs"]
 mod rotation;
+#[path = "group/stability.rs"]
+mod stability;
 #[path = "group/stage.rs"]
 mod stage;

@@ -2,6 +2,10 @@
 
 #[path = "lab/change.rs"]
 mod change;
+#[path = "lab/definition.rs"]
+mod definition;
+#[path = "lab/end.rs"]
+mod end;
 #[path = "lab/exam.rs"]
 mod exam;
 #[path = "lab/expiry.rs"]

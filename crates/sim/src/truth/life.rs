@@ -10,6 +10,7 @@ use sojourn_core::key::Key;
 use sojourn_core::lab::keep::{ALLOWANCE, LONGEST};
 
 use super::key_of;
+use super::submission::hands_in;
 
 /// An instance from its creation to its end.
 #[derive(Debug)]
@@ -28,10 +29,14 @@ pub struct Life {
     pub notices: BTreeMap<String, NoticeState>,
     pub person_stops: bool,
     pub person_deletes: bool,
+    /// Somebody gave up what was owed.
+    pub given_up: bool,
     pub kept_until: Option<Timestamp>,
     wishes: u32,
     /// How often it ended in a way that hands in what it keeps.
     pub(super) hand_ins: usize,
+    /// It has run since it was last handed in, so there is work in it.
+    pub(super) has_work: bool,
     /// The object as it was last seen.
     pub last: Instance,
 }
@@ -79,10 +84,19 @@ impl Life {
             notices: BTreeMap::new(),
             person_stops: false,
             person_deletes: false,
+            given_up: false,
             kept_until: None,
             wishes: 0,
             hand_ins: 0,
+            has_work: false,
             last: instance.clone(),
+        }
+    }
+
+    /// It ends: what was written since the last end is to be handed in, if anything keeps it.
+    pub(super) fn ends(&mut self) {
+        if std::mem::take(&mut self.has_work) && hands_in(&self.last) {
+            self.hand_ins += 1;
         }
     }
 

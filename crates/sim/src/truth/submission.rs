@@ -80,7 +80,7 @@ impl Truth {
     pub(super) fn not_handed_in(&self, life: &Life) -> Option<String> {
         let uid = life.last.metadata.uid.as_deref().unwrap_or_default();
         let design = (*self.designs.get(&life.template)?.last())?;
-        if !design.policy.persistent {
+        if !design.policy.persistent || life.given_up {
             return None;
         }
         let given_up = |environment: &str| {

@@ -9,14 +9,38 @@ use crate::stage::{Stage, create};
 
 // case: group 59
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_is_no_node_is_done_at_once() {
+async fn a_machine_whose_node_is_gone_is_done_at_once() {
     let stage = Stage::new().await;
     stage.machine("shop", "web-1", Some("cloud://1")).await;
+    stage.node("web-1", json!({"providerID": "cloud://1"})).await;
     stage.node("web-2", json!({"providerID": "cloud://2"})).await;
     let agent = stage.agent().await;
+    stage.delete_node("web-1").await;
+    stage.pass(1).await;
     stage.drain("shop", "web-1", "d1", 300).await;
     let (second, words) = stage.until("shop", "web-1", Done).await;
-    assert_eq!((second, words.as_str()), (0, "The cluster has no Node for it."));
+    assert_eq!((second, words.as_str()), (1, "The cluster has no Node for it any more."));
+    agent.kill().await;
+}
+
+/// Started for another cluster than the one whose Machines it watches.
+#[tokio::test(start_paused = true)]
+async fn an_agent_on_the_wrong_cluster_acknowledges_nothing() {
+    let stage = Stage::new().await;
+    stage.machine("shop", "web-1", Some("cloud://1")).await;
+    stage.node("another", json!({"providerID": "cloud://2"})).await;
+    let agent = stage.agent().await;
+    stage.drain("shop", "web-1", "d1", 300).await;
+    let (_, words) = stage.until("shop", "web-1", Refused).await;
+    assert!(words.starts_with("No Node of this cluster was ever seen to be it"), "{words}");
+    stage.pass(299).await;
+    let reply = stage.reply("shop", "web-1").await.expect("an answer");
+    assert_eq!(reply.outcome, Refused);
+    // A Node that only comes now is drained like any other.
+    stage.drain("shop", "web-1", "d2", 900).await;
+    stage.node("web-1", json!({"providerID": "cloud://1"})).await;
+    stage.until("shop", "web-1", Done).await;
+    assert_eq!(stage.marks("web-1").await, (true, true, 4));
     agent.kill().await;
 }
 
@@ -29,8 +53,8 @@ async fn nobody_empties_a_node_by_naming_a_machine_like_it() {
     stage.machine_on_demand("attic", "web-1").await;
     let agent = stage.agent().await;
     stage.drain("attic", "web-1", "d1", 300).await;
-    let (_, words) = stage.until("attic", "web-1", Done).await;
-    assert_eq!(words, "The cluster has no Node for it.");
+    let (_, words) = stage.until("attic", "web-1", Refused).await;
+    assert!(words.starts_with("No Node of this cluster"), "{words}");
     assert!(stage.get_pod("victim").await.is_some());
     assert_eq!(stage.marks("web-1").await, (false, false, 0), "it is not touched");
     // Nor does the name keep the Node's own Machine from being drained.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -41,8 +41,10 @@ pub(crate) struct Stage {
     pub(crate) cluster: Arc<Cluster>,
     /// What goes wrong between the agent and the Machines.
     pub(crate) faults: Arc<Faults>,
-    _engines: [Engine; 2],
-    _others: JoinSet<()>,
+    engines: [Engine; 2],
+    others: JoinSet<()>,
+    /// The target cluster answers evictions by itself.
+    evicts_itself: bool,
 }
 
 /// The agent as a process.
@@ -92,14 +94,34 @@ impl Stage {
         others.spawn(cluster.clone().end_pods(patient(target.clone(), trace.clone())));
         let faults = Faults::new(rates, Dice::new(7), true, trace);
         let engines = [first, second];
+        let evicts_itself = false;
         let stage =
-            Self { clock, machines, target, cluster, faults, _engines: engines, _others: others };
+            Self { clock, machines, target, cluster, faults, engines, others, evicts_itself };
         let kinds = sojourn_api::crds().into_iter();
         for kind in kinds.filter(|kind| kind.spec.group == "group.sojourn.dev") {
             teach(&stage.machines, &kind).await;
         }
         let attachments = serde_json::from_value(attachment_kind()).expect("a definition");
         teach(&stage.target, &attachments).await;
+        stage
+    }
+
+    /// With a target cluster that has a disruption controller and answers evictions by itself.
+    pub(crate) async fn with_budgets() -> Self {
+        let mut stage = Self::new().await;
+        let engine = &stage.engines[1];
+        let client = |name: &str| {
+            let user = User { name: name.to_owned(), ..User::default() };
+            engine.client(Identity::authenticated(user))
+        };
+        let controller = sojourn_node::disruption::run(
+            client("system:serviceaccount:kube-system:disruption-controller"),
+            client("system:kube-controller-manager"),
+            sojourn_node::clock::Clock::following_tokio(BEGIN),
+            std::future::pending(),
+        );
+        stage.others.spawn(async { controller.await.expect("it runs for ever") });
+        stage.evicts_itself = true;
         stage
     }
 
@@ -113,7 +135,10 @@ impl Stage {
         let line = Line::new(self.faults.clone());
         let start_with = Start {
             machines: line.client(self.machines.clone()),
-            target: line.client(self.cluster.client(self.target.clone())),
+            target: line.client(match self.evicts_itself {
+                true => self.target.clone(),
+                false => self.cluster.client(self.target.clone()),
+            }),
             selection,
             clock: self.clock.clone(),
             watching: Watching::default(),
@@ -246,6 +271,11 @@ impl Stage {
         api.patch_status(node, &params, &Patch::Merge(&change)).await.expect("a status");
     }
 
+    pub(crate) async fn delete_node(&self, node: &str) {
+        let api: Api<Node> = Api::all(self.target.clone());
+        api.delete(node, &DeleteParams::default()).await.expect("it is there");
+    }
+
     pub(crate) async fn change_node(&self, node: &str, change: Value) {
         let api: Api<Node> = Api::all(self.target.clone());
         let params = PatchParams::default();
@@ -265,6 +295,18 @@ impl Stage {
 
     pub(crate) async fn pod(&self, name: &str, node: &str, more: Value) {
         create(&self.target, pod(name, node, &more)).await;
+    }
+
+    /// Makes a Pod that is ready and that the budget `web` counts.
+    pub(crate) async fn ready_pod(&self, name: &str, node: &str) {
+        let mut object = pod(name, node, &json!({}));
+        object["metadata"]["labels"] = json!({"app": "web"});
+        create(&self.target, object).await;
+        let api: Api<Pod> = Api::namespaced(self.target.clone(), "default");
+        let ready = json!([{"type": "Ready", "status": "True"}]);
+        let change = json!({"status": {"phase": "Running", "conditions": ready}});
+        let params = PatchParams::default();
+        api.patch_status(name, &params, &Patch::Merge(&change)).await.expect("a status");
     }
 
     pub(crate) async fn get_pod(&self, name: &str) -> Option<Pod> {

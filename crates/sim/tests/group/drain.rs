@@ -30,7 +30,7 @@ async fn a_late_watcher_finds_every_open_drain_as_it_is() {
     assert_eq!(machine.metadata.namespace.as_deref(), Some(NAMESPACE));
     assert_eq!(machine.spec.group.as_deref(), Some("web"));
     let status = machine.status.as_ref().expect("one");
-    assert!(status.provider_id.as_deref().is_some_and(|id| id.starts_with("fake-")));
+    assert!(status.provider_id.as_deref().is_some_and(|id| id.starts_with("fake://")));
     assert_eq!(*found, drain, "the reason, the start and the deadline are the first ones");
     assert_eq!(found.reason, Some(Reason::Expired));
     let length = deadline(found).duration_since(found.started_at.as_ref().expect("one").0);

@@ -113,6 +113,39 @@ async fn it_waits_for_a_group_that_is_not_there_and_says_so() {
     nothing_is_wrong(&world);
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_end_that_was_announced_holds_although_its_group_is_gone() {
+    let world = lending().await;
+    world.make_group("web", 0, json!({"expiry": {"ondemandAge": "2d"}})).await;
+    world.make_machine("mine", json!({"group": "web"})).await;
+    is_ready(&world, "mine").await;
+    let told = status(&world, "mine").expires_at.expect("an end").0;
+    assert_eq!(status(&world, "mine").next.and_then(|next| next.at).map(|time| time.0), Some(told));
+    world.delete_group("web").await;
+    world.pass(DAY).await;
+    let accepted = status(&world, "mine").conditions;
+    let accepted = accepted.into_iter().find(|one| one.type_ == "Accepted").expect("a condition");
+    assert_eq!((&*accepted.status, &*accepted.reason), ("False", "GroupGone"));
+    assert!(
+        accepted.message.contains("InstanceGroup web, which is gone")
+            && accepted.message.contains(&format!("{told:.0}")),
+        "{}",
+        accepted.message
+    );
+    assert_eq!(status(&world, "mine").expires_at.map(|time| time.0), Some(told));
+    let (second, drain) = world
+        .until(2 * DAY, "its drain", |book| {
+            let drain = book.machine("mine")?.status.clone()?.drain?;
+            Some((drain.started_at.clone()?.0, drain))
+        })
+        .await;
+    assert!(second.duration_since(told).as_secs().abs() <= 1, "{second}");
+    assert_eq!(drain.reason, Some(Reason::OnDemand));
+    gone(&world, HOUR, "mine").await;
+    assert!(world.fake.machines().is_empty());
+    nothing_is_wrong(&world);
+}
+
 // case: group K5
 #[tokio::test(start_paused = true)]
 async fn a_mark_that_means_nothing_is_ignored_and_told() {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 use sojourn_api::group::status::{DrainStatus, MachineStatus, Phase};
 use sojourn_sim::group::{Rules, Setting, World};
@@ -72,4 +73,11 @@ pub(crate) fn deadline(drain: &DrainStatus) -> Timestamp {
 /// Waits until a machine's object is gone; answers when that was.
 pub(crate) async fn gone(world: &World, limit: Duration, name: &str) -> Timestamp {
     world.until(limit, "its end", |book| book.deleted.get(name).copied()).await
+}
+
+/// A condition of a group.
+pub(crate) fn condition(world: &World, group: &str, kind: &str) -> Option<Condition> {
+    let book = world.ledger.book();
+    let status = book.groups.get(group)?.status.clone()?;
+    status.conditions.into_iter().find(|one| one.type_ == kind)
 }

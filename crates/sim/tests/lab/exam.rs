@@ -196,7 +196,7 @@ async fn an_environment_that_can_be_handed_in_gets_a_job_with_owner_and_labels()
     let done = world.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
     assert_eq!(status(&done).phase, Some(Phase::Off));
     let entry = &status(&done).submission[0];
-    assert_eq!((entry.size, entry.attempts), (Some(4096), 0));
+    assert_eq!((entry.size, entry.attempts), (Some(4096), 1), "a first success is attempt 1");
     assert_eq!(entry.sha256.as_deref(), Some("0f".repeat(32).as_str()));
     nothing_is_wrong(&world);
 }
@@ -207,6 +207,12 @@ async fn a_job_that_failed_for_good_is_told_and_tried_again_only_when_somebody_s
     let world = exam(1).await;
     world.kubelet.refuse(HAND_IN, true);
     end(&world);
+    let retries = |one: &Instance| status(one).submission.iter().any(|entry| entry.attempts == 2);
+    let failing = world.until(DAY, &key("one"), retries).await;
+    let entry = &status(&failing).submission[0];
+    assert_eq!(entry.error.as_deref(), Some("the upload answered 500"));
+    assert!(entry.retry_at.is_some(), "{entry:?}");
+    assert_eq!(condition(&failing, condition::SUBMITTED), Some(("Retrying".to_owned(), false)));
     let failed = world.until(DAY, &key("one"), all_are(SubmissionState::Failed)).await;
     assert_eq!(status(&failed).submission[0].attempts, 10);
     world.pass(DAY).await;
@@ -240,26 +246,52 @@ async fn what_was_handed_in_is_not_handed_in_again() {
     nothing_is_wrong(&world);
 }
 
+/// A Template of two environments, of which the second keeps nothing if `second` does not.
+fn environments(second: bool) -> Value {
+    let port = json!([{"containerPort": 8080}]);
+    let one = |name: &str, persistent: bool| {
+        let mut one =
+            json!({"name": name, "image": "none", "ports": port, "persistent": persistent});
+        if persistent {
+            one["size"] = json!("1Gi");
+            one["mountPath"] = json!("/data");
+        }
+        one
+    };
+    json!({"spec": {"environmentList": [one("web", true), one("more-1", second)]}})
+}
+
+fn named_template() -> Value {
+    json!({
+        "apiVersion": "lab.sojourn.dev/v1alpha1", "kind": "Template",
+        "metadata": {"name": "notebook", "namespace": "lab"},
+    })
+}
+
 // case: lab S11
 #[tokio::test(start_paused = true)]
 async fn one_environment_without_submission_does_not_undo_the_other_s() {
-    let world = exam(2).await;
-    // The second has lost its persistence by the end.
-    let named = json!({
-        "apiVersion": "lab.sojourn.dev/v1alpha1", "kind": "Template",
-        "metadata": {"name": "notebook", "namespace": "lab"},
-    });
-    let port = json!([{"containerPort": 8080}]);
-    let change = json!({"spec": {"environmentList": [
-        {"name": "web", "image": "none", "ports": port, "persistent": true, "size": "1Gi",
-         "mountPath": "/data"},
-        {"name": "more-1", "image": "none", "ports": port},
-    ]}});
-    world.merge(&named, &change).await;
+    let world = world(&design(2), "").await;
+    world.merge(&named_template(), &environments(false)).await;
+    lend(&world, "one", spec()).await;
     end(&world);
     let over = [Some(SubmissionState::Done), Some(SubmissionState::Skipped)];
     let done = world.until(HOUR, &key("one"), |one| states(one) == over).await;
-    assert_eq!(condition(&done, condition::SUBMITTED), Some(("Done".to_owned(), true)));
+    assert_eq!(condition(&done, condition::SUBMITTED), Some(("DoneInPart".to_owned(), true)));
+    nothing_is_wrong(&world);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_handed_in_follows_the_claims_and_not_the_template_as_it_is_now() {
+    let world = exam(2).await;
+    // The second has lost its persistence by the end, and the data is there all the same.
+    world.merge(&named_template(), &environments(false)).await;
+    end(&world);
+    let done = world.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
+    assert_eq!(status(&done).submission.len(), 2);
+    // Nor does it help to take it out of the Template.
+    lend(&world, "two", spec()).await;
+    assert_eq!(world.truth.lock().tally().submitted, 2);
     nothing_is_wrong(&world);
 }
 

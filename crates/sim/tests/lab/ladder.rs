@@ -228,7 +228,7 @@ async fn a_mail_that_fails_is_not_sent_again_before_the_failure_is_on_record() {
     let world = world_with_one(&kept(), "").await;
     world.outside.set_mood(Mood::Down);
     world.until(DAY * 2, &key("one"), |one| stage_of(one) == Stage::Idle).await;
-    world.faults.hold(http::Method::PUT);
+    world.faults.hold(http::Method::PATCH);
     tokio::time::timeout(HOUR, world.faults.until_held()).await.expect("a status is written");
     let refused = world.truth.lock().tally().refused_notices;
     // Somebody else was faster, and the operator has not heard of it.
