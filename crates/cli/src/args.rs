@@ -55,6 +55,8 @@ pub(crate) enum Command {
     Stop(Power),
     /// Start something again, with what it kept.
     Start(Power),
+    /// Take the end of an exam back and start it again; needs the verb `reopen`.
+    Reopen(Power),
     Submission(Submission),
     Drain(Drain),
     Rotate(Rotate),
@@ -103,6 +105,11 @@ pub(crate) struct Up {
     /// Serve the API and Pods without the controllers of Sojourn's own kinds
     #[arg(long)]
     pub(crate) no_controllers: bool,
+
+    /// Serve the metrics of the controllers here, for everybody who can reach it; those of the API are
+    /// at its own /metrics
+    #[arg(long, value_name = "ADDR", conflicts_with = "no_controllers")]
+    pub(crate) metrics: Option<SocketAddr>,
 
     #[command(flatten)]
     pub(crate) web: Web,
@@ -244,12 +251,21 @@ pub(crate) struct Operator {
     pub(crate) web_tls_key: Option<PathBuf>,
 
     /// Serve admission here, and register it with the API server
-    #[arg(long, value_name = "ADDR", requires = "webhook_url")]
+    #[arg(long, value_name = "ADDR", requires = "webhook_place")]
     pub(crate) webhook: Option<SocketAddr>,
 
     /// The URL under which the API server reaches it
-    #[arg(long, value_name = "URL", requires = "webhook")]
+    #[arg(long, value_name = "URL", requires = "webhook", group = "webhook_place")]
     pub(crate) webhook_url: Option<String>,
+
+    /// The Service by which the API server reaches it, where the operator runs in the cluster
+    #[arg(
+        long,
+        value_name = "NAMESPACE/NAME[:PORT]",
+        requires = "webhook",
+        group = "webhook_place"
+    )]
+    pub(crate) webhook_service: Option<String>,
 
     /// Serve metrics and health here, for everybody who can reach it
     #[arg(long, value_name = "ADDR")]

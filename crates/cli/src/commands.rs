@@ -1,6 +1,7 @@
 //! One module per command.
 
 mod backup;
+mod client;
 mod config;
 mod connect;
 mod data;
@@ -39,6 +40,7 @@ pub(crate) fn run(args: Args, printer: Printer) -> Result<(), Failure> {
         Command::Extend(extend) => wish::extend(extend, printer),
         Command::Stop(power) => wish::stop(power, printer),
         Command::Start(power) => wish::start(power, printer),
+        Command::Reopen(power) => wish::reopen(power, printer),
         Command::Submission(submission) => wish::submission(submission, printer),
         Command::Drain(drain) => group::drain(drain, printer),
         Command::Rotate(rotate) => group::rotate(rotate, printer),

@@ -127,6 +127,7 @@ fn intent(created_at: Timestamp, running: bool) -> Intent {
         running,
         paused: false,
         observe: false,
+        reopen: None,
         keep_until: None,
         persistent: true,
         inactivity: Inactivity {

@@ -61,8 +61,8 @@ pub(crate) struct Freeze {
 ///
 /// For every Machine with an open drain: cordon its Node (the one with its provider ID, else with its
 /// name), take it out of load balancers, evict its Pods as their PodDisruptionBudgets allow, wait for
-/// its volumes, and answer. A Machine without a Node counts as drained, so run one agent for each
-/// cluster and tell each which Machines are its own.
+/// its volumes, and answer. A Machine whose Node is gone counts as drained; one whose Node was never
+/// seen is refused, so run one agent for each cluster and tell each which Machines are its own.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DrainAgent {
     /// Kubeconfig of the cluster with the Nodes

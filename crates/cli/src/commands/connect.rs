@@ -11,7 +11,7 @@ use kube::discovery::{Discovery, Scope};
 use kube::{Api, Client, Config};
 use tokio::runtime::Runtime;
 
-use super::data;
+use super::{client, data};
 use crate::args::{Connection, Named};
 use crate::exit::{Exit, Failure};
 
@@ -69,7 +69,7 @@ impl Way {
         config.connect_timeout = Some(PATIENCE);
         config.read_timeout = Some(PATIENCE);
         let client =
-            Client::try_from(config.clone()).context("cannot use the kubeconfig").map_err(usage)?;
+            client::single_attempt(&config).context("cannot use the kubeconfig").map_err(usage)?;
         let namespace =
             connection.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         Ok(Self { client, namespace, config })

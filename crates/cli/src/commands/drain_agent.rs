@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::Router;
 use sojourn_operator::clock::SystemClock;
 use sojourn_operator::drain::{self, Selection, Start, StartError};
 use sojourn_operator::frame::{Tasks, Watching};
@@ -20,9 +21,7 @@ pub(super) fn run(args: args::DrainAgent, printer: Printer) -> Result<(), Failur
 
 async fn serve(args: args::DrainAgent, printer: Printer) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
-    let mut target = config(Some(&args.kubeconfig)).await?;
-    // "Too many requests" is how a budget refuses: it is told of, and asked again in time.
-    target.default_retry = false;
+    let target = config(Some(&args.kubeconfig)).await?;
     let machines = match &args.machines_kubeconfig {
         Some(path) => config(Some(path)).await?,
         None => target.clone(),
@@ -42,7 +41,7 @@ async fn serve(args: args::DrainAgent, printer: Printer) -> Result<(), Failure> 
     let mut tasks = Tasks::default();
     drain::start(start, &mut tasks).await.map_err(refused)?;
     let serving = match args.metrics {
-        Some(address) => Some(serve_metrics(address, metrics, printer).await?),
+        Some(address) => Some(serve_metrics(address, metrics, Router::new(), printer).await?),
         None => None,
     };
     printer.good("The drain agent is up.");

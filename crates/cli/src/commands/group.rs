@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
@@ -124,16 +124,18 @@ pub(super) fn rotate(args: Rotate, printer: Printer) -> Result<(), Failure> {
         let named = args.object;
         let (api, object) = way.get(&named).await?;
         let group: InstanceGroup = of_kind(&named, object, "group/web", "rotated")?;
-        let now = format!("{:.0}", Timestamp::now());
         let machines: Api<Machine> = Api::namespaced(way.client.clone(), &way.namespace);
         let own = ListParams::default().labels(&format!("{}={}", group::GROUP, group.name_any()));
-        let count = machines
+        let machines = machines
             .list_metadata(&own)
             .await
             .map_err(|error| way.failed(error, &format!("cannot list the machines of {named}")))?
-            .items
-            .len();
-        annotate(&way, &api, &named, group::ROTATE, &now).await?;
+            .items;
+        let count = machines.len();
+        let newest = machines.iter().filter_map(|one| Some(one.creation_timestamp()?.0)).max();
+        let (before, wait) = rotated_before(newest, Timestamp::now());
+        tokio::time::sleep(wait).await;
+        annotate(&way, &api, &named, group::ROTATE, &format!("{before:.0}")).await?;
         printer.good(format_args!(
             "The machines that {named} has now ({count}) are to be replaced. See: sojourn plan \
              {named}."
@@ -143,6 +145,16 @@ pub(super) fn rotate(args: Rotate, printer: Printer) -> Result<(), Failure> {
         }
         Ok(())
     })
+}
+
+/// The time before which machines must have been made to be replaced, and how long to wait before it
+/// is said. The API keeps whole seconds: one that was made in this very second is meant, too, and one
+/// that comes in its place is not.
+fn rotated_before(newest: Option<Timestamp>, now: Timestamp) -> (Timestamp, Duration) {
+    let after = newest.map_or(now, |newest| later(newest, SignedDuration::from_secs(1)));
+    // A clock that differs from the server's costs no more than this.
+    let wait = after.duration_since(now).clamp(SignedDuration::ZERO, SignedDuration::from_secs(1));
+    (now.max(after), wait.unsigned_abs())
 }
 
 /// Until when a group is frozen, if it is.
@@ -210,13 +222,27 @@ where
 
 #[cfg(test)]
 mod tests {
-    use jiff::SignedDuration;
     use serde_json::Value;
 
     use super::*;
 
     fn of(status: Value) -> Stage {
         stage(Some(&serde_json::from_value(status).expect("a status")))
+    }
+
+    #[test]
+    fn whoever_was_made_in_this_second_is_rotated_and_who_comes_next_is_not() {
+        let at = |text: &str| text.parse::<Timestamp>().expect("a time");
+        let now = at("2026-11-17T09:00:05.25Z");
+        let ms = Duration::from_millis;
+        for (newest, before, wait) in [
+            (None, "2026-11-17T09:00:05.25Z", ms(0)),
+            (Some("2026-11-17T09:00:04Z"), "2026-11-17T09:00:05.25Z", ms(0)),
+            (Some("2026-11-17T09:00:05Z"), "2026-11-17T09:00:06Z", ms(750)),
+            (Some("2026-11-17T09:00:09Z"), "2026-11-17T09:00:10Z", ms(1000)),
+        ] {
+            assert_eq!(rotated_before(newest.map(at), now), (at(before), wait), "{newest:?}");
+        }
     }
 
     #[test]

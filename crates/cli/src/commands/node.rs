@@ -9,14 +9,17 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use futures::future::BoxFuture;
+use http::Uri;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use sojourn_apiserver::Engine;
 use sojourn_apiserver::auth::identity::Identity;
 use sojourn_apiserver::folder::SafeFolder;
 use sojourn_drivers::dial::{Dial, Endpoint};
+use sojourn_node::claim::Local;
 use sojourn_node::clock::Clock;
 use sojourn_node::confine::Mode;
+use sojourn_node::folder::NodeFolder;
 use sojourn_node::shim::protocol::Reachable;
 use sojourn_node::{
     Agent, Certified, Clients, Config, Controllers, Dialer, Leaving, Serving, StartError,
@@ -80,6 +83,10 @@ impl LocalNode {
                 "ttl-after-finished-controller",
             ),
             nodes: engine.client_named(controller("node-controller"), "node-controller"),
+            disruption: engine
+                .client_named(controller("disruption-controller"), "disruption-controller"),
+            informers: engine
+                .client_named(user("system:kube-controller-manager"), "shared-informers"),
         };
         let controllers = Controllers::start(clients, Clock::machine());
         let client = engine.client_named(Identity::node(LOCAL), "sojourn-node");
@@ -194,12 +201,14 @@ async fn serve(node: args::Node, printer: Printer) -> Result<(), Failure> {
     config.listen = SocketAddr::new(node.address, node.port);
     config.serving = serving(&node)?;
     config.publish_ports = node.publish_ports;
-    let client = connect(&node.kubeconfig).await?;
+    let (client, url) = connect("--kubeconfig", &node.kubeconfig).await?;
+    state_api(&mut config, &url).await;
     let claims = match &node.claims_kubeconfig {
-        Some(path) => Some(connect(path).await?),
+        Some(path) => Some(connect("--claims-kubeconfig", path).await?.0),
         None => None,
     };
-    let binder = claims.clone().map(Controllers::claims_alone);
+    let local = Local { node: name.clone(), folder: NodeFolder::new(folder.path()).claims() };
+    let binder = claims.clone().map(|claims| Controllers::claims_alone(claims, local));
     let agent = Agent::start(config, client, claims).await.map_err(start_failure)?;
     printer.good(format_args!("Node {name} is up."));
     describe(&agent, printer);
@@ -259,10 +268,24 @@ fn serving(node: &args::Node) -> Result<Option<Serving>, Failure> {
     }))
 }
 
-/// A client by a kubeconfig that has been seen to work.
-async fn connect(path: &Path) -> Result<Client, Failure> {
-    let advice = "Give the kubeconfig of a node: --kubeconfig FILE.";
-    let usage = |error| Failure::new(Exit::Usage, error, advice);
+/// Tells Pods where the API server is, and lets them reach it although that may be on this machine.
+async fn state_api(config: &mut Config, url: &Uri) {
+    let Some(host) = url.host() else { return };
+    // An address of IPv6 is in brackets there.
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("http") { 80 } else { 443 });
+    config.api_server = Some((host.to_owned(), port));
+    match tokio::net::lookup_host((host, port)).await {
+        Ok(addresses) => config.reachable.extend(addresses.map(Reachable::from)),
+        // It was connected to a moment ago; Pods can still reach it where it is no service of ours.
+        Err(error) => tracing::warn!(%error, host, "the API server's name cannot be resolved"),
+    }
+}
+
+/// A client by the kubeconfig that an option names, which has been seen to work, and where to.
+async fn connect(option: &str, path: &Path) -> Result<(Client, Uri), Failure> {
+    let advice = format!("Give a kubeconfig that can be used: {option} FILE.");
+    let usage = |error| Failure::new(Exit::Usage, error, advice.clone());
     let kubeconfig = Kubeconfig::read_from(path)
         .with_context(|| format!("cannot read {}", path.display()))
         .map_err(usage)?;
@@ -271,12 +294,12 @@ async fn connect(path: &Path) -> Result<Client, Failure> {
         .with_context(|| format!("cannot use {}", path.display()))
         .map_err(usage)?;
     let url = config.cluster_url.clone();
-    let client = Client::try_from(config)
+    let client = super::client::single_attempt(&config)
         .with_context(|| format!("cannot use {}", path.display()))
         .map_err(usage)?;
     let advice = "See that it runs, and that the kubeconfig names it.";
     match tokio::time::timeout(PATIENCE, client.apiserver_version()).await {
-        Ok(Ok(_)) => Ok(client),
+        Ok(Ok(_)) => Ok((client, url)),
         Ok(Err(error)) => {
             let error = anyhow::Error::from(error).context(format!("cannot ask {url}"));
             Err(Failure::unavailable(error, advice))

@@ -1,6 +1,6 @@
 //! `sojourn operator`: the same controllers on a cluster.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +16,17 @@ use sojourn_operator::clock::SystemClock;
 use sojourn_operator::lab::Settings;
 use sojourn_operator::leadership::{self, Candidate};
 use sojourn_operator::metrics::Metrics;
+use sojourn_operator::readiness::Readiness;
+use sojourn_operator::retry::Retries;
 use sojourn_web::{BearerToken, Clients};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::connect;
 use super::family::Controllers;
 use super::people::{self, Entrance, People};
 use super::signals::Signals;
 use super::webhook;
+use super::{client, connect};
 use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
@@ -41,14 +43,26 @@ async fn serve(args: args::Operator, printer: Printer) -> Result<(), Failure> {
     let config = config(args.kubeconfig.as_deref()).await?;
     let client = client(&config)?;
     reach(&config, &client).await?;
-    let webhook = webhook::serve(&args, &client).await?;
     let metrics = Metrics::default();
+    let retries = Retries::new(&metrics);
+    // Whatever a review has to find out is asked once; there is no time to ask again.
+    let (readiness, probing) = Readiness::new(client.clone(), &metrics);
+    let probing = tokio::spawn(probing);
+    let webhook = webhook::serve(&args, &client, &readiness).await?;
     let counting = match args.metrics {
-        Some(address) => Some(serve_metrics(address, metrics.clone(), printer).await?),
+        Some(address) => {
+            let router = readiness.router();
+            Some(serve_metrics(address, metrics.clone(), router, printer).await?)
+        }
         None => None,
     };
-    let replica = Replica { args, config, client, metrics, printer };
+    let entrance = match args.web {
+        Some(address) => Some(Entrance::bind(address, web_tls(&args, address)?).await?),
+        None => None,
+    };
+    let replica = Replica { args, config, client, retries, metrics, entrance, printer };
     let ending = replica.run(&mut signals).await;
+    probing.abort();
     if let Some(counting) = counting {
         counting.abort();
     }
@@ -75,7 +89,10 @@ struct Replica {
     args: args::Operator,
     config: Config,
     client: Client,
+    retries: Retries,
     metrics: Metrics,
+    /// Every replica has it: who leads serves people, the others pass them on.
+    entrance: Option<Entrance>,
     printer: Printer,
 }
 
@@ -96,7 +113,8 @@ impl Replica {
             return self.compete(signals).await.unwrap_or_else(Ending::Broken);
         }
         leadership::act_alone(&self.metrics);
-        self.act(self.client.clone(), std::future::pending(), signals).await
+        let client = self.retries.client(self.client.clone());
+        self.act(client, std::future::pending(), signals).await
     }
 
     /// Acts whenever it holds the lease, until somebody wants it to stop.
@@ -110,19 +128,31 @@ impl Replica {
             })?;
         let clock = Arc::new(SystemClock);
         let entered = Candidate::enter(self.client.clone(), clock, &self.metrics, &identity);
-        let mut candidate = entered.await.map_err(|error| {
+        let candidate = entered.await.map_err(|error| {
             let advice = "Is the namespace there (sojourn crds | kubectl apply -f -), and may the \
                           operator write leases in it?";
             Failure::unavailable(error, advice)
         })?;
+        let address = match &self.entrance {
+            Some(entrance) => Some(advertised(&self.config, entrance.address()).await),
+            None => None,
+        };
+        let mut candidate = candidate.serving_people_at(address);
         loop {
             let leader = candidate.holder().unwrap_or("nobody");
             self.printer.line(format_args!("Standing by as {identity}; {leader} leads."));
+            let relaying =
+                self.entrance.as_ref().map(|entrance| entrance.relay(candidate.people()));
+            if let Some(entrance) = &self.entrance {
+                self.printer.field("web", entrance.url());
+            }
             let term = tokio::select! {
                 term = candidate.elected() => term,
                 () = signals.wanted() => return Ok(Ending::Wanted),
             };
-            let client = term.fence().client(self.client.clone());
+            drop(relaying);
+            // The fence is asked before every attempt.
+            let client = self.retries.client(term.fence().client(self.client.clone()));
             let ending = self.act(client, term.over(), signals).await;
             match &ending {
                 Ending::Lost => self.printer.warning("the lease is lost; nothing is done here now"),
@@ -183,11 +213,8 @@ struct Acting {
 
 impl Acting {
     async fn start(replica: &Replica, client: Client) -> Result<Self, Failure> {
-        let Replica { args, config, metrics, .. } = replica;
-        let entrance = match args.web {
-            Some(address) => Some(Entrance::bind(address, web_tls(args, address)?).await?),
-            None => None,
-        };
+        let Replica { args, config, metrics, entrance, .. } = replica;
+        let entrance = entrance.clone();
         let settings = Settings {
             gateway: entrance.is_some(),
             reports: entrance.is_some(),
@@ -245,7 +272,7 @@ pub(super) async fn config(kubeconfig: Option<&Path>) -> Result<Config, Failure>
 }
 
 pub(super) fn client(config: &Config) -> Result<Client, Failure> {
-    Client::try_from(config.clone())
+    client::single_attempt(config)
         .context("cannot use the kubeconfig")
         .map_err(|error| Failure::new(Exit::Usage, error, "Say which one: --kubeconfig FILE."))
 }
@@ -263,6 +290,35 @@ pub(super) async fn reach(config: &Config, client: &Client) -> Result<(), Failur
     }
 }
 
+/// Where other replicas reach this one: the address itself, or, if it stands for all of this machine's,
+/// the one by which the machine reaches the API server.
+async fn advertised(config: &Config, listening: SocketAddr) -> SocketAddr {
+    if !listening.ip().is_unspecified() {
+        return listening;
+    }
+    let host = config.cluster_url.host().unwrap_or("127.0.0.1").trim_matches(['[', ']']).to_owned();
+    let port = config.cluster_url.port_u16().unwrap_or(443);
+    let outgoing = async {
+        let to = tokio::net::lookup_host((host, port)).await?.next();
+        let to = to.ok_or_else(|| std::io::Error::other("the API server has no address"))?;
+        let any = SocketAddr::new(
+            if to.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() },
+            0,
+        );
+        let socket = tokio::net::UdpSocket::bind(any).await?;
+        // Nothing is sent: the system only says which way it would take.
+        socket.connect(to).await?;
+        socket.local_addr()
+    };
+    match outgoing.await {
+        Ok(local) => SocketAddr::new(local.ip(), listening.port()),
+        Err(error) => {
+            tracing::warn!(%error, "other replicas are not told where this one serves people");
+            super::up::reachable(listening)
+        }
+    }
+}
+
 /// Clients of the same API that show somebody's token and nothing of ours.
 struct WithToken {
     config: Config,
@@ -273,7 +329,7 @@ impl Clients for WithToken {
         let mut config = self.config.clone();
         config.auth_info =
             AuthInfo { token: Some(token.reveal().to_owned().into()), ..AuthInfo::default() };
-        Client::try_from(config).unwrap_or_else(|error| {
+        client::single_attempt(&config).unwrap_or_else(|error| {
             tracing::error!(%error, "cannot act with somebody's token");
             refusing()
         })
@@ -328,6 +384,7 @@ fn web_tls(
 pub(super) async fn serve_metrics(
     address: SocketAddr,
     metrics: Metrics,
+    readiness: Router,
     printer: Printer,
 ) -> Result<JoinHandle<()>, Failure> {
     let failed = |error| Failure::unavailable(error, "Choose another: --metrics ADDR.");
@@ -337,7 +394,8 @@ pub(super) async fn serve_metrics(
     printer.field("metrics", format_args!("http://{address}/metrics"));
     let router = Router::new()
         .route("/metrics", get(move || std::future::ready(metrics.text())))
-        .route("/healthz", get(|| std::future::ready("ok")));
+        .route("/healthz", get(|| std::future::ready("ok")))
+        .merge(readiness);
     Ok(tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, router).await {
             tracing::error!(%error, "metrics are no longer served");

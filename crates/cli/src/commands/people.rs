@@ -9,22 +9,24 @@ use axum::routing::post;
 use axum::{Extension, Json, Router};
 use http::StatusCode;
 use kube::Client;
-use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ResolvesServerCert, WantsServerCert};
+use rustls::{ConfigBuilder, ServerConfig};
 use serde_json::{Value, json};
 use sojourn_core::activity::Source;
 use sojourn_drivers::dial::Dial;
 use sojourn_operator::gateway::{self, Bounds, Gateway, Reporting, User, Visitor, Ways};
 use sojourn_operator::lab::Started;
 use sojourn_web::{
-    Bound, Caller, Clients, Credentials, Door, Lent, ListenError, Listener, Mounted,
-    RESERVED_COOKIES, Serving, Settings, SignIn,
+    Bound, Caller, Clients, Credentials, Door, Leader, Lent, ListenError, Listener, Mounted,
+    RESERVED_COOKIES, Relaying, Serving, Settings, SignIn,
 };
 
 use crate::exit::{Exit, Failure};
 
 /// A listener that has its address and serves nobody yet: controllers must know the address first.
+#[derive(Clone)]
 pub(super) struct Entrance {
     bound: Bound,
     secure: bool,
@@ -43,6 +45,11 @@ impl Entrance {
     /// Where it listens.
     pub(super) fn address(&self) -> SocketAddr {
         self.bound.address()
+    }
+
+    /// Passes people on to whichever replica leads.
+    pub(super) fn relay(&self, leader: Leader) -> Relaying {
+        self.bound.relay(leader)
     }
 
     /// The address as a browser on this machine writes it.
@@ -182,13 +189,27 @@ pub(super) fn tls(certificate_pem: &str, key_pem: &str) -> anyhow::Result<Arc<Se
         .map_err(|error| anyhow!("cannot read the certificate: {error}"))?;
     let key = PrivateKeyDer::from_pem_slice(key_pem.as_bytes())
         .map_err(|error| anyhow!("cannot read the key: {error}"))?;
+    tls_with(|builder| builder.with_single_cert(certificates, key))
+}
+
+/// TLS with whichever certificate is the one to show at the moment.
+pub(super) fn tls_by(
+    certificates: Arc<dyn ResolvesServerCert>,
+) -> anyhow::Result<Arc<ServerConfig>> {
+    tls_with(|builder| Ok(builder.with_cert_resolver(certificates)))
+}
+
+fn tls_with(
+    certified: impl FnOnce(
+        ConfigBuilder<ServerConfig, WantsServerCert>,
+    ) -> Result<ServerConfig, rustls::Error>,
+) -> anyhow::Result<Arc<ServerConfig>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
+    let builder = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .context("cannot set up TLS")?
-        .with_no_client_auth()
-        .with_single_cert(certificates, key)
-        .context("cannot use the certificate")?;
+        .with_no_client_auth();
+    let mut config = certified(builder).context("cannot use the certificate")?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -49,6 +49,7 @@ pub(super) fn plan(plan: Plan) -> Result<(), Failure> {
                     each(&way, &api, |object| {
                         if !rotation::is_told_by_its_group(object) {
                             let named = format!("{singular}/{}", object.name_any());
+                            coming.extend(rotation::open(object));
                             coming.extend(next(object, &named));
                         }
                     })

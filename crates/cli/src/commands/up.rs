@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
+use axum::routing::get;
 use sojourn_api::install;
 use sojourn_api::name::shared;
 use sojourn_apiserver::auth::identity::Identity;
@@ -19,7 +20,9 @@ use sojourn_drivers::dial::{Dial, Direct};
 use sojourn_node::Leaving;
 use sojourn_operator::admission::{self, Admission};
 use sojourn_operator::lab::Settings;
+use sojourn_operator::leadership;
 use sojourn_operator::metrics::Metrics;
+use sojourn_operator::retry::Retries;
 use sojourn_rbac::{SUPERUSER_GROUP, User};
 use sojourn_web::{BearerToken, Clients, Credentials};
 use tokio::runtime::Runtime;
@@ -31,6 +34,7 @@ use super::family::{self, Controllers};
 use super::kubeconfig::{KubeconfigFile, no_randomness};
 use super::node::LocalNode;
 use super::open::WEB_FILE;
+use super::operator::serve_metrics;
 use super::people::{self, Entrance, People};
 use super::program::OwnProgram;
 use super::signals::Signals;
@@ -66,8 +70,10 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
         .limits(Limits { connections: descriptors::connections(), ..Limits::default() })
         .reserved_users([operator().user().name.clone()]);
     let engine = Engine::open(config).await.map_err(open_failure)?;
-    // Without controllers, too, whoever writes our kinds is asked what they may refer to.
-    admission.connect(engine.client_named(operator(), "sojourn"));
+    // Without controllers, too, whoever writes our kinds is asked what they may refer to, and nobody
+    // deletes a namespace in which data is owed. The operator's account has no roles before controllers
+    // have run here once, so this asks as the administrator.
+    admission.connect(engine.client_named(administrator(), "sojourn"));
     let server = engine.serve_tls(up.listen).await.map_err(serve_failure)?;
     let address = reachable(server.address());
     engine.note_holder(&format!("process {}, serving https://{address}", std::process::id()));
@@ -102,9 +108,15 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
     let mut family = None;
     if !up.no_controllers {
         let dial = node.as_ref().map_or_else(|| Arc::new(Direct) as _, LocalNode::dial);
-        let started = Family::start(&engine, entrance, dial, &program).await?;
+        let metrics = Metrics::default();
+        let started = Family::start(&engine, entrance, dial, &program, &metrics).await?;
         started.describe(printer, kubeconfig.folder())?;
         family = Some(started);
+        if let Some(address) = up.metrics {
+            let ready = axum::Router::new().route("/readyz", get(|| std::future::ready("ok")));
+            // It ends with the process.
+            drop(serve_metrics(address, metrics, ready, printer).await?);
+        }
     }
     try_it(printer, &kubeconfig);
     let broken = tokio::select! {
@@ -154,12 +166,15 @@ impl Family {
         entrance: Option<Entrance>,
         dial: Arc<dyn Dial>,
         program: &OwnProgram,
+        metrics: &Metrics,
     ) -> Result<Self, Failure> {
         let administrator = engine.client_named(administrator(), "sojourn-up");
         family::teach(&administrator).await?;
         family::bind_person(&administrator).await?;
         let person = person(engine)?;
+        leadership::act_alone(metrics);
         let client = engine.client_named(operator(), "sojourn");
+        let client = Retries::new(metrics).client(client);
         let settings = Settings {
             gateway: entrance.is_some(),
             reports: entrance.is_some(),
@@ -167,9 +182,8 @@ impl Family {
             submit_program: program.path().display().to_string(),
             submit_user: None,
         };
-        let metrics = Metrics::default();
         let controllers =
-            Controllers::start(client.clone(), settings, dial.clone(), metrics).await?;
+            Controllers::start(client.clone(), settings, dial.clone(), metrics.clone()).await?;
         let people = match entrance {
             None => None,
             Some(entrance) => {
@@ -250,7 +264,7 @@ fn operator() -> Identity {
         format!("system:serviceaccounts:{}", shared::NAMESPACE),
     ];
     Identity::authenticated(User {
-        name: format!("system:serviceaccount:{}:{}", shared::NAMESPACE, install::ACCOUNT),
+        name: install::user_name(),
         groups: groups.into(),
         ..User::default()
     })

@@ -1,93 +1,162 @@
 //! Admission on a cluster: served by every replica, with one certificate, and registered with the API
-//! server.
+//! server for as long as a replica runs.
 
-use std::collections::BTreeMap;
+mod certificate;
+mod keeper;
+#[cfg(test)]
+mod tests;
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use k8s_openapi::ByteString;
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
-use k8s_openapi::api::core::v1::Secret;
-use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
-use sojourn_api::name::shared;
-use sojourn_operator::admission::{Admission, Target, configuration};
+use kube::Client;
+use sojourn_operator::admission::{Admission, Target};
+use sojourn_operator::clock::SystemClock;
+use sojourn_operator::readiness::Readiness;
 use sojourn_web::{Listener, Serving};
+use tokio::task::JoinHandle;
 
-use super::operator::self_signed;
+use self::certificate::{Pair, Shown, Store};
+use self::keeper::Keeper;
 use super::people;
 use crate::args;
 use crate::exit::{Exit, Failure};
 
-const TLS_SECRET: &str = "kubernetes.io/tls";
-const CERTIFICATE: &str = "tls.crt";
-const KEY: &str = "tls.key";
+/// The port of a Service, unless it is said.
+const HTTPS: i32 = 443;
+
+/// Admission, served and kept registered.
+pub(super) struct Webhook {
+    serving: Serving,
+    keeping: JoinHandle<()>,
+}
+
+impl Webhook {
+    pub(super) async fn stop(self) {
+        self.keeping.abort();
+        self.serving.stop().await;
+    }
+}
 
 /// Serves admission and tells the API server where.
 pub(super) async fn serve(
     args: &args::Operator,
     client: &Client,
-) -> Result<Option<Serving>, Failure> {
-    let (Some(address), Some(url)) = (args.webhook, &args.webhook_url) else { return Ok(None) };
-    let host = url.strip_prefix("https://").and_then(|rest| rest.split(['/', ':']).next());
-    let host = host.filter(|host| !host.is_empty()).ok_or_else(|| {
-        let error = anyhow!("{url} is no URL that begins with https:// and names a host");
-        Failure::new(Exit::Usage, error, "API servers reach webhooks by HTTPS only.")
+    readiness: &Readiness,
+) -> Result<Option<Webhook>, Failure> {
+    let Some(address) = args.webhook else { return Ok(None) };
+    let place = place(args).map_err(|error| {
+        let advice = "API servers reach webhooks by HTTPS: --webhook-url https://HOST[:PORT], or \
+                      --webhook-service NAMESPACE/NAME[:PORT].";
+        Failure::new(Exit::Usage, error, advice)
     })?;
-    let (certificate, key) = certificate(client, host).await.map_err(|error| {
-        let advice = "May the operator read and make Secrets in sojourn-system? What the Secret \
-                      holds can be made anew: delete it and start again.";
+    let store = Store::new(client.clone(), &place.host);
+    let clock = Arc::new(SystemClock);
+    let pair = store.load_or_make(clock.as_ref()).await.map_err(|error| {
+        let advice = "May the operator read, make and update Secrets in sojourn-system? What the \
+                      Secret holds can be made anew: delete it and start again.";
         Failure::unavailable(error, advice)
     })?;
-    let tls = people::tls(&certificate, &key)
-        .map_err(|error| Failure::new(Exit::Bug, error, "Please report it."))?;
+    let bug = |error| Failure::new(Exit::Bug, error, "Please report it.");
+    let shown = Arc::new(Shown::new(&pair).map_err(bug)?);
+    let tls = people::tls_by(shown.clone()).map_err(bug)?;
     let admission = Admission::default();
     admission.connect(client.clone());
     let bound = Listener::bind(address, Some(tls))
         .await
         .map_err(|error| Failure::unavailable(error, "Choose another: --webhook ADDR."))?;
-    let serving = bound.serve(admission.router());
-    let target = configuration(&Target::Url(url.clone()), certificate.as_bytes());
-    let api: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
-    let name = target.metadata.name.clone().unwrap_or_default();
-    api.patch(&name, &PatchParams::apply(shared::MANAGER).force(), &Patch::Apply(&target))
+    let serving = bound.serve(admission.router().merge(readiness.router()));
+    let keeper = Keeper { client: client.clone(), target: place.target, store, shown, clock, pair };
+    keeper
+        .register()
         .await
-        .context("cannot register the admission webhook")
         .map_err(|error| Failure::unavailable(error, "The operator needs the right to do it."))?;
-    Ok(Some(serving))
+    Ok(Some(Webhook { serving, keeping: tokio::spawn(keeper.run()) }))
 }
 
-/// The certificate for a host and its key, in PEM. Every replica behind one address shows the same
-/// one, because the API server is told of one; so it is kept in a Secret, made by whoever is first.
-async fn certificate(client: &Client, host: &str) -> anyhow::Result<(String, String)> {
-    let name = format!("sojourn-webhook-{}", host.to_lowercase());
-    let api: Api<Secret> = Api::namespaced(client.clone(), shared::NAMESPACE);
-    let reading = || format!("cannot read the Secret {name}");
-    let there = match api.get_opt(&name).await.with_context(reading)? {
-        Some(there) => there,
-        None => match api.create(&PostParams::default(), &secret(&name, host)?).await {
-            // Another replica was faster.
-            Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                api.get(&name).await.with_context(reading)?
+/// How the API server reaches admission, and by which name it knows it.
+#[derive(Debug)]
+struct Place {
+    target: Target,
+    host: Host,
+}
+
+/// Whom a certificate is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Host {
+    Name(String),
+    Address(IpAddr),
+}
+
+impl Host {
+    /// As a URL or a person writes it.
+    fn parse(text: &str) -> Self {
+        let plain = text.trim_start_matches('[').trim_end_matches(']');
+        plain.parse().map_or_else(|_| Self::Name(text.to_lowercase()), Self::Address)
+    }
+
+    /// As a part of a Kubernetes name, which has no colons and ends with no dash.
+    fn as_label(&self) -> String {
+        match self {
+            Self::Name(name) => name.clone(),
+            Self::Address(IpAddr::V4(address)) => address.to_string(),
+            Self::Address(IpAddr::V6(address)) => {
+                let parts = Ipv6Addr::segments(address).map(|part| format!("{part:x}"));
+                parts.join("-")
             }
-            made => made.with_context(|| format!("cannot make the Secret {name}"))?,
-        },
-    };
-    let mut data = there.data.unwrap_or_default();
-    let mut text = |entry| {
-        let bytes = data.remove(entry).with_context(|| format!("{name} has no {entry}"))?;
-        String::from_utf8(bytes.0).with_context(|| format!("{entry} of {name} is no text"))
-    };
-    Ok((text(CERTIFICATE)?, text(KEY)?))
+        }
+    }
+
+    /// As it stands in a certificate.
+    fn as_subject(&self) -> String {
+        match self {
+            Self::Name(name) => name.clone(),
+            Self::Address(address) => address.to_string(),
+        }
+    }
 }
 
-fn secret(name: &str, host: &str) -> anyhow::Result<Secret> {
-    let (certificate, key) = self_signed(vec![host.to_owned()])?;
-    let entries = [(CERTIFICATE, certificate), (KEY, key)];
-    let data = entries.map(|(entry, text)| (entry.to_owned(), ByteString(text.into_bytes())));
-    Ok(Secret {
-        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
-        type_: Some(TLS_SECRET.to_owned()),
-        data: Some(BTreeMap::from(data)),
-        ..Secret::default()
-    })
+fn place(args: &args::Operator) -> anyhow::Result<Place> {
+    match (&args.webhook_url, &args.webhook_service) {
+        (Some(url), _) => {
+            let host = host_of(url).ok_or_else(|| {
+                anyhow!("{url} is no URL that begins with https:// and names a host")
+            })?;
+            Ok(Place { target: Target::Url(url.clone()), host: Host::parse(host) })
+        }
+        (None, Some(service)) => {
+            let (namespace, name, port) = service_of(service).with_context(|| {
+                format!("{service} is no NAMESPACE/NAME or NAMESPACE/NAME:PORT")
+            })?;
+            // The name by which an API server asks for the certificate of a Service.
+            let host = Host::Name(format!("{name}.{namespace}.svc"));
+            Ok(Place { target: Target::Service { name, namespace, port }, host })
+        }
+        (None, None) => Err(anyhow!("it is not said how the API server reaches admission")),
+    }
+}
+
+/// The host of a URL; an IPv6 address has its brackets.
+fn host_of(url: &str) -> Option<&str> {
+    let rest = url.strip_prefix("https://")?;
+    let authority = rest.split('/').next()?;
+    let host = match authority.strip_prefix('[') {
+        Some(address) => &authority[..address.find(']')? + 2],
+        None => authority.split(':').next()?,
+    };
+    Some(host).filter(|host| !host.is_empty())
+}
+
+fn service_of(text: &str) -> Option<(String, String, i32)> {
+    let (namespace, rest) = text.split_once('/')?;
+    let (name, port) = match rest.split_once(':') {
+        Some((name, port)) => (name, i32::from(port.parse::<u16>().ok()?)),
+        None => (rest, HTTPS),
+    };
+    let is_name = |text: &str| {
+        let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        !text.is_empty() && text.bytes().all(letter)
+    };
+    (is_name(namespace) && is_name(name)).then(|| (namespace.to_owned(), name.to_owned(), port))
 }

@@ -32,7 +32,8 @@ pub(super) fn keep(keep: Keep, printer: Printer) -> Result<(), Failure> {
             }
             None => later(Timestamp::now(), span(&keep.span)?),
         };
-        let (api, _) = way.get_looked_after(&keep.object).await?;
+        let (api, object) = way.get_looked_after(&keep.object).await?;
+        can_be_kept(&keep.object, &object)?;
         keep_until(&way, &api, &keep.object, until, printer).await
     })
 }
@@ -42,6 +43,7 @@ pub(super) fn extend(extend: Extend, printer: Printer) -> Result<(), Failure> {
         let way = Way::find(&extend.connection).await?;
         let by = span(&extend.by)?;
         let (api, object) = way.get_looked_after(&extend.object).await?;
+        can_be_kept(&extend.object, &object)?;
         let time =
             |path: &str| -> Option<Timestamp> { object.data.pointer(path)?.as_str()?.parse().ok() };
         let now = Timestamp::now();
@@ -59,6 +61,27 @@ fn span(text: &str) -> Result<SignedDuration, Failure> {
     let usage = |error| Failure::new(Exit::Usage, error, "Write it as 90m, 2h or 1d.");
     let term: Term = text.parse().map_err(anyhow::Error::from).map_err(usage)?;
     term.span().ok_or_else(|| usage(anyhow!("nothing is kept for ever")))
+}
+
+/// Not everything that is looked after can be kept; whoever asks is told at once, and what to do.
+fn can_be_kept(named: &Named, object: &DynamicObject) -> Result<(), Failure> {
+    let kind = object.types.as_ref().map(|types| types.kind.as_str());
+    let advice = match kind {
+        Some("InstanceGroup") => format!(
+            "Keep one of its machines, such as machine/web-7k2qd, or begin no rotation: sojourn \
+             freeze {named} --until 2h."
+        ),
+        Some("Machine") if object.data.pointer("/spec/onDemand") == Some(&Value::Bool(true)) => {
+            "It was lent for a time: renew it by its spec.renewedUntil, as far as its group's \
+             ondemandMaxAge lets you."
+                .to_owned()
+        }
+        Some("Tenant" | "Template") => {
+            "Name something that is lent, such as instance/alice.".to_owned()
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::new(Exit::Usage, anyhow!("{named} is nothing that is kept"), advice))
 }
 
 /// Writes the wish down and says how much of it was given.
@@ -138,6 +161,11 @@ fn switch(power: Power, running: bool, printer: Printer) -> Result<(), Failure> 
             let advice = "Name something that runs, such as instance/alice.";
             return Err(Failure::new(Exit::Usage, error, advice));
         }
+        if running && let Some(at) = ended(&object) {
+            let error = anyhow!("{named} ended at {at}, and is not started again");
+            let advice = format!("Who may do so takes that back: sojourn reopen {named}.");
+            return Err(Failure::new(Exit::Negative, error, advice));
+        }
         let patch = json!({"spec": {"running": running}});
         api.patch(&named.name, &PatchParams::default(), &Patch::Merge(&patch))
             .await
@@ -150,6 +178,44 @@ fn switch(power: Power, running: bool, printer: Printer) -> Result<(), Failure> 
     })
 }
 
+/// When something ended, if it has.
+fn ended(object: &DynamicObject) -> Option<&str> {
+    object.data.pointer("/status/ended/at").and_then(Value::as_str)
+}
+
+/// Takes an end back, by naming it, and starts what has ended.
+pub(super) fn reopen(power: Power, printer: Printer) -> Result<(), Failure> {
+    connect::run(async move {
+        let way = Way::find(&power.connection).await?;
+        let named = power.object;
+        let (api, object) = way.get(&named).await?;
+        let Some(at) = ended(&object) else {
+            let error = anyhow!("{named} has not ended, so there is nothing to take back");
+            let advice = format!("To start it: sojourn start {named}.");
+            return Err(Failure::new(Exit::Negative, error, advice));
+        };
+        let patch = json!({
+            "metadata": {"annotations": {lab::REOPEN: at}}, "spec": {"running": true},
+        });
+        api.patch(&named.name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .map_err(|error| way.failed(error, &format!("cannot reopen {named}")))?;
+        printer
+            .good(format_args!("{named} does not count as ended any more, and is being started."));
+        Ok(())
+    })
+}
+
+/// Whether there is anything that a command about submissions would change.
+fn answers(verb: SubmissionVerb, object: &DynamicObject) -> bool {
+    let entries = object.data.pointer("/status/submission").and_then(Value::as_array);
+    let mut states = entries.into_iter().flatten().map(|entry| entry["state"].as_str());
+    match verb {
+        SubmissionVerb::Retry => states.any(|state| state == Some("Failed")),
+        SubmissionVerb::Request | SubmissionVerb::Waive => true,
+    }
+}
+
 pub(super) fn submission(submission: Submission, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
         let way = Way::find(&submission.connection).await?;
@@ -158,6 +224,12 @@ pub(super) fn submission(submission: Submission, printer: Printer) -> Result<(),
         if object.data.pointer("/spec/submission").is_none() {
             let error = anyhow!("{named} says nowhere to submit to");
             return Err(Failure::new(Exit::Negative, error, "Set spec.submission first."));
+        }
+        if !answers(submission.verb, &object) {
+            let error =
+                anyhow!("nothing of {named} has failed to be handed in: nothing is tried again");
+            let advice = format!("See how it stands: sojourn why {named}.");
+            return Err(Failure::new(Exit::Negative, error, advice));
         }
         let (annotation, what) = match submission.verb {
             SubmissionVerb::Request => (lab::SUBMISSION_REQUEST, "is handed in once it is off"),
@@ -201,4 +273,28 @@ async fn wait_for<T>(
         }
     };
     tokio::time::timeout(ANSWER_WITHIN, look).await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_kept_is_refused_with_what_to_do_instead() {
+        let judged = |kind: &str, spec: Value| {
+            let object = json!({
+                "apiVersion": "group.sojourn.dev/v1alpha1", "kind": kind,
+                "metadata": {"name": "web"}, "spec": spec,
+            });
+            let object: DynamicObject = serde_json::from_value(object).expect("an object");
+            let named: Named = "machine/web".parse().expect("a name");
+            can_be_kept(&named, &object).map_err(|failure| failure.error.to_string())
+        };
+        let refused = Err("machine/web is nothing that is kept".to_owned());
+        assert_eq!(judged("InstanceGroup", json!({"size": 1})), refused);
+        assert_eq!(judged("Machine", json!({"onDemand": true})), refused);
+        assert_eq!(judged("Template", json!({})), refused);
+        assert_eq!(judged("Machine", json!({"group": "web"})), Ok(()));
+        assert_eq!(judged("Instance", json!({"running": true})), Ok(()));
+    }
 }

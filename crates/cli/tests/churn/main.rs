@@ -25,6 +25,8 @@ mod process;
 mod processes;
 mod settled;
 mod shape;
+#[path = "../it/skip.rs"]
+mod skip;
 mod slot;
 mod stayer;
 mod world;
@@ -68,8 +70,7 @@ async fn pods_outlive_whoever_runs_them() {
     let mut world = World::new(&mut dice);
     let server = world.start();
     if let Err(why) = world.begin(&server).await {
-        eprintln!("skipped: {why}");
-        return;
+        return skip::whole(why);
     }
     world.churn(server, 1 + usize::try_from(dice.below(100)).expect("small")).await;
     for round in 1..rounds {

@@ -5,6 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::pod::is_root;
+use crate::skip;
 
 /// Says that this is not the first run.
 const AGAIN: &str = "SOJOURN_CONFINE_AGAIN";
@@ -18,7 +19,7 @@ fn as_an_ordinary_user() {
     let mut command = Command::new(std::env::current_exe().expect("we run"));
     command.current_dir("/").uid(NOBODY).gid(NOBODY);
     if let Err(error) = check(command) {
-        eprintln!("skipped: nobody cannot run the tests: {error}");
+        skip::left_to_another_run(format_args!("closed to an ordinary user: {error}"));
     }
 }
 
@@ -32,7 +33,7 @@ fn where_mounts_are_shared() {
     command.args(["--mount", "--propagation", "shared"]);
     command.arg(std::env::current_exe().expect("we run")).arg("root::");
     if let Err(error) = check(command) {
-        eprintln!("skipped: nothing here shares mounts: {error}");
+        skip::whole(format_args!("nothing here shares mounts: {error}"));
     }
 }
 

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use rustix::fs::{Mode, OFlags};
 
 use crate::pod::{Place, Pod, is_root};
+use crate::skip;
 
 /// Prints the descriptors that a shell has. A pattern would open one more.
 pub(crate) const OPEN_DESCRIPTORS: &str =
@@ -42,8 +43,7 @@ async fn our_program_cannot_be_written_to() {
         Ok(held) => held,
         // Even to us, the shim of an ordinary user shows it only where that has tracing rights.
         Err(error) if !is_root() => {
-            eprintln!("skipped: nobody gets hold of it: {error}");
-            return;
+            return skip::left_to_another_run(format_args!("only root gets hold of it: {error}"));
         }
         Err(error) => panic!("{error}"),
     };

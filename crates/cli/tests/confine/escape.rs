@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use sojourn_node::shim::protocol::{Mount, Source, Start};
 
 use crate::pod::{FOREIGN_UID, Place, Pod, give, is_root, mount, part};
+use crate::skip;
 
 /// Every script must fail, and say nothing of what is to be kept.
 async fn all_fail(pod: &mut Pod, scripts: &[&str]) {
@@ -110,8 +111,7 @@ async fn another_pods_volume() {
 #[tokio::test]
 async fn files_of_another_namespace() {
     if !is_root() {
-        eprintln!("skipped: only root can give each namespace a user");
-        return;
+        return skip::left_to_another_run("only root can give each namespace a user");
     }
     let place = Place::new();
     let shared = place.path().join("shared");
@@ -266,8 +266,7 @@ async fn the_tree_of_control_groups() {
     let trees = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"].map(Path::new);
     let tree = trees.into_iter().find(|tree| tree.join("cgroup.procs").exists());
     let Some(tree) = tree.filter(|_| is_root()) else {
-        eprintln!("skipped: only root makes control groups, where there are any");
-        return;
+        return skip::left_to_another_run("only root makes control groups, where there are any");
     };
     let ours = tree.join(format!("sojourn-confine-{}", std::process::id()));
     let (own, other) = (ours.join("own-uid"), ours.join("other-uid"));
@@ -365,8 +364,7 @@ async fn another_user_namespace() {
 #[tokio::test]
 async fn keyrings_of_whoever_started_us() {
     if !Path::new("/usr/bin/perl").exists() {
-        eprintln!("skipped: nothing here can ask for a keyring");
-        return;
+        return skip::whole("nothing here can ask for a keyring");
     }
     let call = if cfg!(target_arch = "x86_64") { 250 } else { 219 };
     // The session's, which is number -3.
@@ -418,8 +416,7 @@ async fn all_of_the_machines_memory() {
 #[tokio::test]
 async fn abstract_sockets_of_the_machine() {
     if !Path::new("/usr/bin/perl").exists() {
-        eprintln!("skipped: nothing here can connect to such a socket");
-        return;
+        return skip::whole("nothing here can connect to such a socket");
     }
     let name = format!("sojourn-{}", std::process::id());
     let connect = format!(

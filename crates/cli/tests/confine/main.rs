@@ -14,4 +14,6 @@ mod pod;
 mod probe;
 mod race;
 mod root;
+#[path = "../it/skip.rs"]
+mod skip;
 mod volume;

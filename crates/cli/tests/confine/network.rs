@@ -1,13 +1,14 @@
 //! The network of a Pod is its own: what does not pass, and what does.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
 use sojourn_node::shim::dial::dial;
-use sojourn_node::shim::protocol::{Forward, Network, OwnNetwork, Transport};
+use sojourn_node::shim::protocol::{Forward, Network, OwnNetwork, TcpPorts, Transport};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::pod::{Pod, until};
+use crate::skip;
 
 /// How long anything may take on a slow and busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -18,8 +19,8 @@ async fn launch(network: OwnNetwork) -> Pod {
 }
 
 /// A server on the host that says one line to whoever comes.
-fn host_server(ip: Ipv4Addr, line: &'static str) -> SocketAddr {
-    let listener = TcpListener::bind((ip, 0)).expect("a free port");
+fn host_server(ip: impl Into<IpAddr>, line: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind((ip.into(), 0)).expect("a free port");
     let address = listener.local_addr().expect("it is bound");
     std::thread::spawn(move || {
         for stream in listener.incoming() {
@@ -277,5 +278,70 @@ socket.create_server((\"0.0.0.0\", 80))
 print(socket.if_nameindex())
 '";
     assert_eq!(pod.run(script).await.text, "[(1, 'lo')]");
+    pod.end().await;
+}
+
+/// What the machine sends from when it goes out by IPv6, if it can.
+fn own_v6() -> Option<IpAddr> {
+    let probe = UdpSocket::bind("[::]:0").ok()?;
+    probe.connect("[2001:db8::1]:9").ok()?;
+    Some(probe.local_addr().ok()?.ip())
+}
+
+#[tokio::test]
+async fn ipv6_passes_as_ipv4_does() {
+    let (stated, other) =
+        (host_server(Ipv6Addr::LOCALHOST, "stated"), host_server(Ipv6Addr::LOCALHOST, "other"));
+    let mut reachable = vec![stated.into()];
+    let mut answers = vec![(stated, "stated"), (other, "ConnectionRefusedError")];
+    // Everything but the Pod's own loopback leaves it, so an address of the machine stands for the
+    // world: stated, it is gone to; else it is refused.
+    match own_v6() {
+        Some(own) => {
+            let (far, own) = (host_server(own, "far"), host_server(own, "own"));
+            reachable.push(far.into());
+            answers.extend([(far, "far"), (own, "ConnectionResetError")]);
+        }
+        None => skip::part("this machine gets nowhere by IPv6"),
+    }
+    let mut pod = launch(OwnNetwork { reachable, ..OwnNetwork::default() }).await;
+    for (address, answer) in answers {
+        assert_eq!(pod.run(&ask(address)).await.text, answer, "{address}");
+    }
+    pod.end().await;
+}
+
+#[tokio::test]
+async fn in_the_machines_network_a_pod_is_held_to_its_ports() {
+    let (allowed, other) =
+        (host_server(Ipv4Addr::LOCALHOST, "allowed"), host_server(Ipv4Addr::LOCALHOST, "other"));
+    let (own, foreign) = (free_port(), free_port());
+    let ports = TcpPorts { listen: vec![own], connect: Some(vec![own, allowed.port()]) };
+    let network = Network::Machine { ports: Some(ports) };
+    let mut pod = Pod::launch_with(|charter| charter.network = network).await;
+    let (_, is_held) = pod.handle.network().await.expect("it answers");
+    if !is_held {
+        pod.end().await;
+        return skip::whole("this kernel's Landlock has no rules for TCP");
+    }
+    let listen = |port: u16| {
+        format!(
+            "/usr/bin/python3 -c '
+import socket
+try:
+    s = socket.socket()
+    s.bind((\"127.0.0.1\", {port}))
+    s.listen()
+    print(\"listens\")
+except OSError as error:
+    print(type(error).__name__)
+'"
+        )
+    };
+    for (port, outcome) in [(own, "listens"), (0, "listens"), (foreign, "PermissionError")] {
+        assert_eq!(pod.run(&listen(port)).await.text, outcome, "port {port}");
+    }
+    assert_eq!(pod.run(&ask(allowed)).await.text, "allowed");
+    assert_eq!(pod.run(&ask(other)).await.text, "PermissionError");
     pod.end().await;
 }

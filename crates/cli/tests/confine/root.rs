@@ -5,6 +5,7 @@ use std::path::Path;
 use sojourn_node::shim::protocol::{Mount, Source, Start};
 
 use crate::pod::{Place, Pod, mount, read_only, until};
+use crate::skip;
 
 fn mounts_of_the_machine() -> Vec<String> {
     let text = std::fs::read_to_string("/proc/self/mountinfo").expect("/proc");
@@ -46,8 +47,7 @@ async fn programs_run_as_they_do_elsewhere() {
 async fn threads_run() {
     let python = Path::new("/usr/bin/python3");
     if !python.exists() {
-        eprintln!("skipped: {} is not here", python.display());
-        return;
+        return skip::whole(format_args!("{} is not here", python.display()));
     }
     let mut pod = Pod::launch().await;
     let script =

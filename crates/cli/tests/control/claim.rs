@@ -28,7 +28,7 @@ fn phase(claim: &PersistentVolumeClaim) -> &str {
 async fn claims_are_bound_or_told_why_not() {
     let world = World::open().await;
     let _running =
-        Running::start(claim::run(world.controller("persistent-volume-binder"), pending()));
+        Running::start(claim::run(world.controller("persistent-volume-binder"), None, pending()));
     for (name, more) in [
         ("plain", json!({})),
         ("classless", json!({"storageClassName": ""})),

@@ -1,14 +1,17 @@
 //! Jobs run their Pod to its end.
 
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use serde_json::{Value, json};
 use sojourn_node::{WatchEnded, job};
+use tokio::sync::Semaphore;
 
 use crate::fixture::{Running, World};
 
@@ -391,4 +394,51 @@ async fn what_is_not_supported_fails_in_words() {
     let status = world.job("managed").await.unwrap().status.unwrap_or_default();
     assert_eq!(status, JobStatus::default(), "somebody else's");
     assert_eq!(world.pods().await.len(), 0);
+}
+
+/// A client that does what is asked, and whose answer to the making of a Pod comes when there is a
+/// permit for it.
+fn with_late_answers(client: Client) -> (Client, Arc<Semaphore>) {
+    let permits = Arc::new(Semaphore::new(0));
+    let answering = permits.clone();
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let (client, permits) = (client.clone(), permits.clone());
+        async move {
+            let makes_pod =
+                request.method() == http::Method::POST && request.uri().path().ends_with("/pods");
+            let answer = client.send(request).await;
+            if makes_pod {
+                permits.acquire().await.expect("it is never closed").forget();
+            }
+            answer
+        }
+    });
+    (Client::new(service, "default"), answering)
+}
+
+/// The watch has told that a Pod is gone before the write that made it is answered: the answer must
+/// not make the controller wait for that Pod.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_later_than_its_events_is_not_news() {
+    let world = World::open().await;
+    let (client, answers) = with_late_answers(world.controller("job-controller"));
+    let expiry = world.controller("ttl-after-finished-controller");
+    let _running = Running::start(job::run(client, expiry, world.clock, pending()));
+    world.create::<Job>(job("once", &json!({}))).await;
+    let first = active(&world).await;
+
+    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let pods = world.api::<Pod>();
+    pods.patch(name(&first), &PatchParams::default(), &free).await.unwrap();
+    world.remove_pod(name(&first)).await;
+    assert_eq!(world.pods().await.len(), 0);
+    // Nothing else is to be done, so the watch has told.
+    world.pass(Duration::from_secs(1)).await;
+    answers.add_permits(Semaphore::MAX_PERMITS);
+
+    world.pass(Duration::from_secs(60)).await;
+    let second = world.pods().await.pop().expect("a Pod in its place");
+    assert_ne!(second.metadata.uid, first.metadata.uid);
+    world.end_pod(name(&second), 0).await;
+    ended(&world, "once", "Complete").await;
 }

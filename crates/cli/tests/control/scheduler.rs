@@ -165,7 +165,7 @@ async fn a_pod_waits_for_its_claim() {
         .await;
     told("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.").await;
     let _binder =
-        Running::start(claim::run(world.controller("persistent-volume-binder"), pending()));
+        Running::start(claim::run(world.controller("persistent-volume-binder"), None, pending()));
     world
         .eventually("a node", async || world.pod("wanting").await.filter(|p| node_of(p).is_some()))
         .await;

@@ -18,7 +18,7 @@ use crate::cluster::good;
 use crate::journal::Journal;
 use crate::objects::Objects;
 use crate::process::{Ended, Running};
-use crate::stage::{Stage, assets};
+use crate::stage::{SYSTEM, Stage, assets};
 use crate::wait::eventually;
 
 /// What happened to an object, as its Events say.
@@ -43,6 +43,9 @@ impl Fleet {
     pub(crate) async fn on(stage: &Stage, name: &str) -> Option<Self> {
         let fleet = Self::of(stage, &format!("{name}-ns"), name)?;
         stage.objects.make_namespace(&fleet.namespace).await;
+        // Machines of these tests are tried, and not for half a minute.
+        let quick = json!({"data": {"group.yaml": "trial: 1s"}});
+        stage.objects.patch("ConfigMap", SYSTEM, "sojourn", &quick).await;
         Some(fleet)
     }
 

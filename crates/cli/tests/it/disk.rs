@@ -12,8 +12,9 @@ use kube::api::DeleteParams;
 use crate::client;
 use crate::folder::Folder;
 use crate::process::{Running, command};
+use crate::skip;
 
-const SKIPPED: &str = "skipped: this user cannot make a mount namespace";
+const NO_MOUNTS: &str = "this user cannot make a mount namespace";
 const OBJECT_BYTES: usize = 200 << 10;
 
 /// Runs `sojourn` where `disk` is a file system of its own; nothing, if that is not possible here.
@@ -69,8 +70,7 @@ fn assert_full(error: &kube::Error) {
 async fn a_full_disk_stops_writes_but_not_reads_and_deletes() {
     let disk = Folder::new();
     let Some(server) = up_on_small_disk(&disk, "size=32m") else {
-        println!("{SKIPPED}");
-        return;
+        return skip::whole(NO_MOUNTS);
     };
     server.ready();
     let api = client::config_maps(&seen(&server, &server.kubeconfig())).await;
@@ -127,8 +127,7 @@ async fn a_full_disk_stops_writes_but_not_reads_and_deletes() {
 async fn deleting_objects_makes_room() {
     let disk = Folder::new();
     let Some(server) = up_on_small_disk(&disk, "size=24m") else {
-        println!("{SKIPPED}");
-        return;
+        return skip::whole(NO_MOUNTS);
     };
     server.ready();
     let api = client::config_maps(&seen(&server, &server.kubeconfig())).await;
@@ -156,8 +155,7 @@ async fn deleting_objects_makes_room() {
 fn a_read_only_disk_is_named() {
     let disk = Folder::new();
     let Some(server) = up_on_small_disk(&disk, "ro,size=1m") else {
-        println!("{SKIPPED}");
-        return;
+        return skip::whole(NO_MOUNTS);
     };
     let ended = server.ended();
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
@@ -202,16 +200,14 @@ async fn a_disk_that_turns_read_only_stops_writes_but_not_reads() {
     let failing = FailingDisk::new(&elsewhere);
     let up = || up_on_disk(&disk, &failing.as_ref()?.mount());
     let Some(server) = up() else {
-        println!("{SKIPPED}, or there is no mkfs.ext4");
-        return;
+        return skip::whole(format_args!("{NO_MOUNTS}, or there is no mkfs.ext4"));
     };
     server.ready();
     let api = client::config_maps(&seen(&server, &server.kubeconfig())).await;
     client::create(&api, "before", "x").await.expect("the disk is well");
     client::until_readiness(&api.clone().into_client(), 200).await;
     if let Err(error) = FailingDisk::fail(&server, disk.path()) {
-        println!("skipped: the file system's driver takes no error from us: {error}");
-        return;
+        return skip::whole(format_args!("the file system takes no error from us: {error}"));
     }
 
     for name in ["first", "second"] {

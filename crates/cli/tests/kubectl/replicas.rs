@@ -23,6 +23,9 @@ const TAKEN_OVER: Duration = Duration::from_secs(40);
 /// Less than the lease's duration: nobody waited for it to expire.
 const HANDED_OVER: Duration = Duration::from_secs(14);
 
+/// A watch tells of the deletion; the rest is a slow and busy machine.
+const RESTORED: Duration = Duration::from_secs(30);
+
 pub(crate) struct Cluster {
     pub(crate) kubectl: PathBuf,
     pub(crate) folder: Folder,
@@ -129,6 +132,18 @@ impl Cluster {
         (text("url"), text("caBundle"))
     }
 
+    /// Without a registration the API server asks nobody, and a bad object gets in. Whoever serves
+    /// admission notices.
+    fn assert_registration_is_restored(&self) {
+        let deleted = Instant::now();
+        self.kubectl(&["delete", "validatingwebhookconfigurations", "admission.sojourn.dev"]);
+        while self.webhook().0.is_empty() {
+            assert!(deleted.elapsed() < RESTORED, "nobody asks admission any more");
+            std::thread::yield_now();
+        }
+        self.assert_admission_refuses();
+    }
+
     /// Whoever acts looks at a new object and says what is wrong with it.
     fn assert_somebody_acts(&self, name: &str) {
         let instance = json!({
@@ -190,6 +205,8 @@ async fn real_replicas_of_the_operator_act_one_at_a_time() {
     assert!(registered != elsewhere && certificate == same, "a standby has the same certificate");
     // It is admitted by the one that stands by.
     cluster.assert_somebody_acts("admitted");
+    cluster.assert_registration_is_restored();
+    assert!(get(&second, "/readyz").ends_with("ok"));
 
     let killed = Instant::now();
     first.crash();

@@ -17,7 +17,7 @@ use crate::process::{Ended, Running, command};
 use crate::survivors::{self, Reaper};
 use crate::tool::free_port;
 
-const SYSTEM: &str = "sojourn-system";
+pub(crate) const SYSTEM: &str = "sojourn-system";
 /// It is shown where a test fails.
 pub(crate) const LOG: &str = "warn,sojourn_operator=debug,sojourn_drivers=debug,sojourn_cli=debug";
 

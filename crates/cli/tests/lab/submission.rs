@@ -81,6 +81,46 @@ async fn hand_in(engine: Engine) {
     stage.stop();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_what_its_owner_stops_and_deletes_is_handed_in_before_it_is_gone() {
+    delete(Engine::Embedded).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_what_its_owner_stops_and_deletes_is_handed_in_before_it_is_gone() {
+    delete(Engine::Real).await;
+}
+
+/// Deleted by its owner, once while it runs and once when it was stopped before.
+async fn delete(engine: Engine) {
+    let Some(world) = World::start(Encryption::StartTls).await else { return };
+    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    let uploads = Uploads::start().await;
+    for (who, stopped) in [("leaver", false), ("sleeper", true)] {
+        let place = format!("/{who}");
+        let person = Person::new(who).spec(&json!({"submission": {"url": uploads.url(&place)}}));
+        person.apply(&stage.objects).await;
+        stage.objects.until(&person.instance, "it is ready", is_phase("Ready")).await;
+        let Named { namespace, name } = &person.instance;
+        if stopped {
+            let off = json!({"spec": {"running": false}});
+            stage.objects.patch("Instance", namespace, name, &off).await;
+            stage.objects.until(&person.instance, "it is off", is_phase("Off")).await;
+            assert_eq!(uploads.to(&place).len(), 0, "a stop is no end");
+        }
+        stage.objects.delete("Instance", namespace, name).await;
+        stage.objects.until_gone("Instance", namespace, name).await;
+        let handed_in = uploads.to(&place);
+        assert_eq!(handed_in.len(), 1, "{who}: {handed_in:?}");
+        eventually("its claim is gone", async || {
+            let claims = person.children(&stage.objects, "PersistentVolumeClaim").await;
+            claims.is_empty().then_some(())
+        })
+        .await;
+    }
+    stage.stop();
+}
+
 fn is_done(instance: &Value) -> bool {
     instance["status"]["submission"][0]["state"] == "Done"
 }

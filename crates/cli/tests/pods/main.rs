@@ -37,6 +37,8 @@ mod place;
 mod process;
 mod real;
 mod run;
+#[path = "../it/skip.rs"]
+mod skip;
 mod suite;
 mod survivors;
 #[path = "../../../apiserver/tests/conformance/target.rs"]
@@ -60,15 +62,16 @@ fn assets(what: &str) -> Option<PathBuf> {
     if assets.is_none() {
         let required = std::env::var("SOJOURN_REQUIRE_KUBE").is_ok_and(|value| value == "1");
         assert!(!required, "KUBEBUILDER_ASSETS is not set");
-        println!("skipped {what}: KUBEBUILDER_ASSETS is not set (cargo xtask kube-env)");
+        skip::left_to_another_run(format_args!(
+            "{what}: KUBEBUILDER_ASSETS is not set (cargo xtask kube-env)"
+        ));
     }
     assets
 }
 
 async fn embedded(who: As) {
     if let Some(obstacle) = who.obstacle() {
-        println!("skipped: {obstacle}");
-        return;
+        return skip::left_to_another_run(obstacle);
     }
     let _turn = ONE_AT_A_TIME.lock().await;
     let embedded = Embedded::start(who, assets("cases with kubectl")).await;

@@ -1,5 +1,8 @@
 //! `sojourn up` as a whole: how it ends, what then becomes of its Pods, and what the next one finds.
 
+mod lacking;
+mod published;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,6 +17,7 @@ use crate::expectation::{Expected, unmet};
 use crate::folder::Folder;
 use crate::observer::{self, Observer, latest};
 use crate::process::{Running, command};
+use crate::skip;
 use crate::survivors::{self, Reaper, interrupt};
 
 const PATIENCE: Duration = Duration::from_secs(60);

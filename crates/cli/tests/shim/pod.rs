@@ -64,7 +64,7 @@ impl Pod {
             log_limit: 4 << 20,
             containers: 2,
             network: match confinement {
-                Confinement::Unconfined => Network::Machine,
+                Confinement::Unconfined => Network::Machine { ports: None },
                 _ => Network::Own(OwnNetwork::default()),
             },
         };

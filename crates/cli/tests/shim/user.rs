@@ -18,7 +18,7 @@ pub(crate) fn place() -> PathBuf {
 #[test]
 fn the_same_as_an_ordinary_user() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: these tests run as an ordinary user already");
+        // These tests run as an ordinary user already.
         return;
     }
     let place = place().join(format!("ordinary-{}", std::process::id()));
@@ -37,7 +37,10 @@ fn the_same_as_an_ordinary_user() {
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{said}");
     } else {
-        eprintln!("skipped: {} is closed to an ordinary user", ourselves.display());
+        crate::skip::left_to_another_run(format_args!(
+            "{} is closed to an ordinary user",
+            ourselves.display()
+        ));
     }
     std::fs::remove_dir_all(place).expect("it is ours");
 }

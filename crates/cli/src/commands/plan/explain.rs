@@ -27,6 +27,8 @@ pub(super) fn explain(named: &str, status: &Value, events: &[Event]) -> String {
         field("blind", format!("since {}", text("/activity/blind")));
     }
     field("stopped", [text("/stopReason"), text("/lastStoppedAt")].join(" ").trim().to_owned());
+    let ended = [text("/ended/reason"), text("/ended/at")].join(" ");
+    field("ended", ended.trim().to_owned());
     field("kept until", text("/keep/until").to_owned());
     lines.extend(machines(status));
     lines.extend(parts(status));
@@ -132,8 +134,26 @@ fn parts(status: &Value) -> Vec<String> {
     for entry in list("submission") {
         let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default();
         let detail = or(text("error"), text("receipt"));
-        let line = format!("  submission {} {} {detail}", text("environment"), text("state"));
+        let attempts = match entry.get("attempts").and_then(Value::as_u64).unwrap_or_default() {
+            0 => String::new(),
+            1 => "after 1 attempt ".to_owned(),
+            count => format!("after {count} attempts "),
+        };
+        let again = match text("retryAt") {
+            "" => String::new(),
+            at => format!(", tried again at {at}"),
+        };
+        let line = format!(
+            "  submission {} {} {attempts}{detail}{again}",
+            text("environment"),
+            text("state")
+        );
         lines.push(line.trim_end().to_owned());
+    }
+    let steps = status.pointer("/shadow/steps").and_then(Value::as_array);
+    for step in steps.into_iter().flatten() {
+        let text = |field: &str| step.get(field).and_then(Value::as_str).unwrap_or_default();
+        lines.push(format!("  would      {} {}: {}", text("action"), text("at"), text("why")));
     }
     for condition in list("conditions") {
         let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -175,6 +195,24 @@ mod tests {
              rotation   Expired, Draining, replaced by machine/web-2, until 2029-12-31T00:05:00Z\n  \
              drain      until 2029-12-31T00:05:00Z, Progress, Waits for 1 Pod: shop/a.\n  \
              condition  Draining=True Expired\n"
+        );
+    }
+
+    #[test]
+    fn an_upload_that_fails() {
+        let status = json!({
+            "phase": "Off", "ended": {"at": "2030-01-01T00:00:00Z", "reason": "Terminated"},
+            "submission": [
+                {"environment": "web", "state": "Running", "attempts": 2, "error": "answered 500",
+                 "retryAt": "2030-01-01T00:10:00Z"},
+                {"environment": "db", "state": "Done", "attempts": 1, "receipt": "no. 5"},
+            ],
+        });
+        assert_eq!(
+            explain("instance/ada", &status, &[]),
+            "instance/ada is Off\n  ended      Terminated 2030-01-01T00:00:00Z\n  \
+             submission web Running after 2 attempts answered 500, tried again at 2030-01-01T00:10:00Z\n  \
+             submission db Done after 1 attempt no. 5\n"
         );
     }
 

@@ -11,7 +11,9 @@ use kube::{Api, Resource as _, ResourceExt as _};
 use serde_json::Value;
 use sojourn_api::config::parse;
 use sojourn_api::group::convert::{group_intent, machine_intent, read_group, read_machine};
-use sojourn_api::group::status::{Health as Told, MachineStatus, Phase, RotationPhase};
+use sojourn_api::group::status::{
+    Health as Told, MachineStatus, OpenRotation, Phase, RotationPhase, RotationStatus,
+};
 use sojourn_api::group::{GroupConfig, InstanceGroup, Machine};
 use sojourn_api::name::{group as name, shared};
 use sojourn_core::group::forecast;
@@ -40,23 +42,72 @@ pub(super) fn is_told_by_its_group(object: &DynamicObject) -> bool {
         && object.data.pointer("/spec/onDemand") != Some(&Value::Bool(true))
 }
 
-/// The open rotations of a group and the coming ones. Nothing, if it is no group, or something that
-/// matters cannot be read: then what the controllers wrote down must do.
+/// The rotations of a group that are open, as its status shows them.
+pub(super) fn open(object: &DynamicObject) -> Vec<Coming> {
+    let rotations = object.data.pointer("/status/rotations").cloned().unwrap_or_default();
+    let rotations: Vec<OpenRotation> = serde_json::from_value(rotations).unwrap_or_default();
+    let coming = |rotation: OpenRotation| Coming {
+        at: rotation.drain_deadline.as_ref().map(|time| time.0),
+        action: action(&rotation.reason.map(|reason| format!("{reason:?}")).unwrap_or_default()),
+        object: format!("machine/{}", rotation.machine),
+        namespace: object.namespace().unwrap_or_default(),
+        why: under_way(&MachineStatus {
+            rotation: Some(RotationStatus {
+                reason: rotation.reason,
+                phase: rotation.phase,
+                replacement: rotation.replacement,
+                ..RotationStatus::default()
+            }),
+            ..MachineStatus::default()
+        }),
+    };
+    rotations.into_iter().map(coming).collect()
+}
+
+/// The open rotations and the coming ones: of a group, or of one machine of a group. Nothing, if it is
+/// neither, or something that matters cannot be read: then what the controllers wrote down must do.
 pub(super) async fn ahead(
     way: &Way,
     object: &DynamicObject,
     now: Timestamp,
 ) -> Option<Vec<Coming>> {
+    if is_told_by_its_group(object) {
+        let machine: Machine = object.clone().try_parse().ok()?;
+        let groups: Api<InstanceGroup> = Api::namespaced(way.client.clone(), &machine.namespace()?);
+        let group = groups.get_opt(machine.spec.group.as_deref()?).await.ok()??;
+        let coming = of_group(way, &group, now).await?;
+        return Some(of_machine(coming, &machine));
+    }
     let kind = object.types.as_ref().map(|types| types.kind.as_str());
     if kind != Some(&*InstanceGroup::kind(&())) {
         return None;
     }
-    let group: InstanceGroup = object.clone().try_parse().ok()?;
+    of_group(way, &object.clone().try_parse().ok()?, now).await
+}
+
+/// What of its group's plan is about one machine; else when it grows too old, which is further away.
+fn of_machine(mut coming: Vec<Coming>, machine: &Machine) -> Vec<Coming> {
+    let named = format!("machine/{}", machine.name_any());
+    coming.retain(|one| one.object == named);
+    let expires_at = machine.status.as_ref().and_then(|status| status.expires_at.as_ref());
+    if let (true, Some(expires_at)) = (coming.is_empty(), expires_at) {
+        coming.push(Coming {
+            at: Some(expires_at.0),
+            action: "Replace".to_owned(),
+            object: named,
+            namespace: machine.namespace().unwrap_or_default(),
+            why: "it is old enough then, and waits for its turn".to_owned(),
+        });
+    }
+    coming
+}
+
+async fn of_group(way: &Way, group: &InstanceGroup, now: Timestamp) -> Option<Vec<Coming>> {
     let maps: Api<ConfigMap> = Api::namespaced(way.client.clone(), shared::NAMESPACE);
     let data = maps.get_opt(shared::CONFIG_MAP).await.ok()?.and_then(|map| map.data);
     let config: GroupConfig = parse(&data.unwrap_or_else(BTreeMap::new)).ok()?;
     let machines = machines(way, &group.namespace()?, &group.name_any()).await?;
-    foresee(&group, &machines, &config, now)
+    foresee(group, &machines, &config, now)
 }
 
 /// The same, of what was read.
@@ -75,7 +126,7 @@ fn foresee(
         let name: Arc<str> = machine.name_any().into();
         let status = machine.status.clone().unwrap_or_default();
         wanted.push(machine_intent(machine).ok()?.machine);
-        seen.machines.insert(name.clone(), as_told(&status));
+        seen.machines.insert(name.clone(), as_told(&status, now));
         state.machines.insert(name, read_machine(Some(&status)));
     }
     let row = |at, action, machine: &str, why| Coming {
@@ -117,7 +168,7 @@ async fn machines(way: &Way, namespace: &str, group: &str) -> Option<Vec<Machine
 }
 
 /// How the machine is, as far as its status tells.
-fn as_told(status: &MachineStatus) -> Seen {
+fn as_told(status: &MachineStatus, now: Timestamp) -> Seen {
     let power = match status.phase.unwrap_or_default() {
         Phase::Pending | Phase::Failed => None,
         Phase::Provisioning => Some(Power::Pending),
@@ -131,7 +182,13 @@ fn as_told(status: &MachineStatus) -> Seen {
     });
     let health = match status.health {
         Some(Told::Healthy) => Known::Is(Health::Ready),
-        Some(Told::Unhealthy) => Known::Is(Health::Ill { observed: SignedDuration::ZERO }),
+        // Its condition says since when, so that what follows from it does not move with every look.
+        Some(Told::Unhealthy) => {
+            let ill = status.conditions.iter().find(|one| one.type_ == name::condition::HEALTHY);
+            let since = ill.map_or(now, |ill| ill.last_transition_time.0);
+            let observed = now.duration_since(since).max(SignedDuration::ZERO);
+            Known::Is(Health::Ill { observed })
+        }
         Some(Told::Unknown) | None => Known::Unknown,
     };
     Seen { provider: found.into(), health, ..Seen::default() }
@@ -236,6 +293,30 @@ mod tests {
     }
 
     #[test]
+    fn open_drains_are_part_of_the_plan_of_everything_and_of_their_machine() {
+        let object = json!({
+            "apiVersion": "group.sojourn.dev/v1alpha1", "kind": "InstanceGroup",
+            "metadata": {"name": "web", "namespace": "shop"},
+            "status": {"rotations": [{
+                "machine": "web-a", "id": "d", "reason": "Expired", "phase": "Draining",
+                "drainDeadline": "2030-01-01T00:12:00Z",
+            }]},
+        });
+        let all = open(&serde_json::from_value(object).expect("an object"));
+        let row = (&*all[0].object, &*all[0].action, &*all[0].why);
+        assert_eq!(row, ("machine/web-a", "Replace", "Expired, draining"));
+        assert_eq!(all[0].at.map(|at| at.to_string()).as_deref(), Some("2030-01-01T00:12:00Z"));
+        let group = group();
+        let expires = json!({"expiresAt": "2030-01-01T01:00:00Z"});
+        let [a, b] = ["web-a", "web-b"].map(|name| machine(&group, name, &expires));
+        let of_a = of_machine(all, &a);
+        assert_eq!(of_a.len(), 1);
+        let of_b = of_machine(of_a, &b);
+        assert_eq!((of_b.len(), &*of_b[0].object), (1, "machine/web-b"), "when it is too old");
+        assert!(of_machine(Vec::new(), &machine(&group, "web-c", &json!({}))).is_empty());
+    }
+
+    #[test]
     fn an_open_rotation_says_what_it_waits_for() {
         let words = |status: Value| under_way(&serde_json::from_value(status).expect("a status"));
         let rotation = |phase: &str| json!({"id": "d", "reason": "Expired", "phase": phase});
@@ -253,7 +334,15 @@ mod tests {
 
     #[test]
     fn a_machine_is_taken_for_what_its_status_says() {
-        let told = |status: Value| as_told(&serde_json::from_value(status).expect("a status"));
+        let now: Timestamp = "2030-01-01T00:10:00Z".parse().expect("a time");
+        let told = |status: Value| as_told(&serde_json::from_value(status).expect("a status"), now);
+        let ill = json!({
+            "type": "Healthy", "status": "False", "reason": "NotReady", "message": "",
+            "lastTransitionTime": "2030-01-01T00:08:00Z",
+        });
+        let ill = told(json!({"phase": "Registered", "health": "Unhealthy", "conditions": [ill]}));
+        let observed = SignedDuration::from_mins(2);
+        assert_eq!(ill.health, Known::Is(Health::Ill { observed }), "since its condition says so");
         let ready = told(json!({"phase": "Ready", "health": "Healthy", "providerID": "p"}));
         let found = Found { id: "p".into(), power: Power::Running, interruption: None };
         assert_eq!((ready.provider, ready.health), (Known::Is(found), Known::Is(Health::Ready)));
