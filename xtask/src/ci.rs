@@ -182,7 +182,7 @@ impl Machine<'_> {
             Action::Tidy => tidy::run(self.root),
             Action::Lint => self.lint(),
             Action::Alone => self.check_alone(),
-            Action::Test => test::all(self.root),
+            Action::Test => test::whole(self.root),
             Action::Cases => FAMILIES.iter().try_for_each(|family| cases::run(self.root, family)),
             Action::Sim => sim::share(self.root),
             Action::Browser => browser::test(self.root, &[]),

@@ -91,14 +91,41 @@ fn require_go() -> Result<()> {
     )
 }
 
-/// Builds in a folder beside the final one, which only a finished build is moved to.
-fn build(versions: &Path, assets: &Path) -> Result<()> {
-    say(&format!("kube-env: building Kubernetes {VERSION} (about 5 minutes on two cores, once)"));
-    let module = versions.join(format!("{VERSION}.partial"));
-    clear(&module)?;
-    std::fs::create_dir_all(&module)
-        .with_context(|| format!("cannot create {}", module.display()))?;
+/// Kubernetes' own end-to-end tests, beside the binaries; they are there when this returns.
+pub(crate) fn ensure_e2e() -> Result<PathBuf> {
+    let assets = ensure()?;
+    let program = assets.join("e2e.test");
+    let versions = assets.ancestors().nth(2).context("the binaries' folder has parents")?;
+    let _lock = lock(&versions.join("lock"))?;
+    if !program.is_file() {
+        build_e2e(versions, &program)?;
+    }
+    Ok(program)
+}
+
+fn build_e2e(versions: &Path, program: &Path) -> Result<()> {
+    say("kube-env: building Kubernetes' own end-to-end tests (about 5 minutes on two cores, once)");
+    let module = versions.join(format!("e2e-{VERSION}.partial"));
+    let sample = format!("-require=k8s.io/sample-apiserver@v0{}", &VERSION[1..]);
+    kubernetes_module(&module, &[&sample])?;
+    let package = "k8s.io/kubernetes/test/e2e";
+    std::fs::write(module.join("e2e.go"), format!("package e2e\n\nimport _ \"{package}\"\n"))
+        .context("cannot write a Go file")?;
     let go = |arguments: &[&str]| go(&module, arguments);
+    go(&["mod", "tidy", "-e"])?;
+    go(&["test", "-c", "-trimpath", "-ldflags", &version_flags(), "-o", "e2e.test", package])?;
+    let built = module.join("e2e.test");
+    std::fs::rename(&built, program)
+        .with_context(|| format!("cannot move {} to {}", built.display(), program.display()))?;
+    clear(&module)
+}
+
+/// Makes a Go module in a new folder that depends on Kubernetes.
+fn kubernetes_module(module: &Path, requirements: &[&str]) -> Result<()> {
+    clear(module)?;
+    std::fs::create_dir_all(module)
+        .with_context(|| format!("cannot create {}", module.display()))?;
+    let go = |arguments: &[&str]| go(module, arguments);
 
     go(&["mod", "init", "kube-env"])?;
     let downloaded = go(&["mod", "download", "-json", &format!("k8s.io/kubernetes@v{VERSION}")])?;
@@ -108,6 +135,7 @@ fn build(versions: &Path, assets: &Path) -> Result<()> {
     let manifest =
         std::fs::read_to_string(Path::new(sources).join("go.mod")).context("Kubernetes' go.mod")?;
     let mut edits: Vec<String> = vec!["mod".into(), "edit".into()];
+    edits.extend(requirements.iter().map(|&requirement| requirement.to_owned()));
     edits.push(format!("-require=k8s.io/kubernetes@v{VERSION}"));
     // Kubernetes replaces these by folders of its own tree, which only works within it. They are
     // published under version 0 with the same minor.
@@ -115,7 +143,15 @@ fn build(versions: &Path, assets: &Path) -> Result<()> {
         edits.push(format!("-replace={staged}={staged}@v0{}", &VERSION[1..]));
     }
     go(&edits.iter().map(String::as_str).collect::<Vec<_>>())?;
+    Ok(())
+}
 
+/// Builds in a folder beside the final one, which only a finished build is moved to.
+fn build(versions: &Path, assets: &Path) -> Result<()> {
+    say(&format!("kube-env: building Kubernetes {VERSION} (about 5 minutes on two cores, once)"));
+    let module = versions.join(format!("{VERSION}.partial"));
+    kubernetes_module(&module, &[])?;
+    let go = |arguments: &[&str]| go(&module, arguments);
     let packages = COMMANDS.map(|command| format!("k8s.io/kubernetes/cmd/{command}"));
     let packages = packages.each_ref().map(String::as_str);
     let etcd = "go.etcd.io/etcd/server/v3";

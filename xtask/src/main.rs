@@ -11,7 +11,9 @@ mod process;
 mod sim;
 mod test;
 mod tidy;
+mod upstream;
 mod world;
+mod worst_body;
 
 use std::process::ExitCode;
 
@@ -30,7 +32,9 @@ usage: cargo xtask TASK
   group [FILTER]           groups of machines end to end, on both engines
   browser [FILTER]         the pages that people see, in a real Chromium
   sim [SEEDS [DAYS]]       months of people and faults on a virtual clock: 200 seeds, 30 days
+  worst-body [FILTER]      the worst 3 MiB body of every kind: under a second, under 200 MB
   kube-env                 builds a real Kubernetes control plane, once; prints where it is
+  upstream [FOCUS]         Kubernetes' own conformance specs, unchanged, on `sojourn up`
   conformance [FILTER]     the embedded API server and a real one give the recorded answers
   conformance record [FILTER]
                            records the answers of the real one anew
@@ -77,7 +81,9 @@ fn perform(task: &str, rest: &[String]) -> Option<Result<()>> {
         }
         ("browser", rest) => browser::test(&root, rest),
         ("sim", rest) => sim::run(&root, rest),
+        ("worst-body", filter) => worst_body::run(&root, filter),
         ("kube-env", []) => kube_env::run(),
+        ("upstream", focus) => upstream::run(&root, focus),
         ("bench", [what, rest @ ..]) if what == "engine" => bench::engine(&root, rest),
         ("bench", [what, rest @ ..]) if what == "node" => bench::node(&root, rest),
         ("bench", [what, rest @ ..]) if what == "lab" => bench::lab(&root, rest),

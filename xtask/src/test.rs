@@ -1,18 +1,84 @@
 //! `cargo xtask test`: every test that needs nothing but a C compiler and Python.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, bail};
 
-use crate::packages;
 use crate::process::{cargo, run, say};
+use crate::{packages, world};
 
-/// Builds and runs the tests of all crates: unit, integration and doc tests.
+/// In the target folder: a line for everything that was not tested.
+const SKIPS: &str = "target/skips.txt";
+/// How a line begins that fails a run of `ci`.
+const SKIPPED: &str = "skipped";
+
+/// Builds and runs the tests of all crates: unit, integration and doc tests. Says what was skipped,
+/// which is nothing under CI.
 pub(crate) fn all(root: &Path) -> Result<()> {
+    if std::env::var("CI").is_ok_and(|value| value == "true") {
+        return whole(root);
+    }
+    run_all(root, None).map(drop)
+}
+
+/// The same, and nothing may be skipped, nor be missing of the outside world.
+pub(crate) fn whole(root: &Path) -> Result<()> {
+    world::ensure_prometheus(root)?;
+    match run_all(root, Some(("SOJOURN_REQUIRE_WORLD", "1")))? {
+        0 => Ok(()),
+        count => bail!("{count} tests were skipped, wholly or in part"),
+    }
+}
+
+/// How many were skipped although no other run makes up for it.
+fn run_all(root: &Path, environment: Option<(&str, &str)>) -> Result<usize> {
     packages::ensure_compiler()?;
     packages::ensure_python()?;
     say("test: building (the first build compiles everything and takes some minutes)");
     run(cargo(root).args(["test", "--workspace", "--no-run"]))?;
     say("test: running");
-    run(cargo(root).args(["test", "--workspace"]))
+    let skips = root.join(SKIPS);
+    std::fs::write(&skips, "")
+        // Some tests run as an ordinary user, too.
+        .and_then(|()| std::fs::set_permissions(&skips, Permissions::from_mode(0o666)))
+        .with_context(|| format!("cannot write {}", skips.display()))?;
+    run(cargo(root).args(["test", "--workspace"]).env("SOJOURN_SKIPS", &skips).envs(environment))?;
+    let text = std::fs::read_to_string(&skips)
+        .with_context(|| format!("cannot read {}", skips.display()))?;
+    let (words, count) = summary(&text);
+    say(&words);
+    Ok(count)
+}
+
+/// What was not tested, in words, and how much of it is a skip.
+fn summary(lines: &str) -> (String, usize) {
+    let skipped = lines.lines().filter(|line| line.starts_with(SKIPPED)).count();
+    let others = lines.lines().count() - skipped;
+    let mut words = format!("test: {skipped} skipped, {others} left to another run");
+    for line in lines.lines() {
+        words.push_str("\n  ");
+        words.push_str(line);
+    }
+    (words, skipped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skips_are_counted_and_named() {
+        assert_eq!(summary(""), ("test: 0 skipped, 0 left to another run".to_owned(), 0));
+        let lines = "skipped: a (x.rs:1): no perl\nleft to another run: b (x.rs:2): no kubectl\n\
+                     skipped in part: c (x.rs:3): no IPv6\n";
+        let (words, count) = summary(lines);
+        assert_eq!(count, 2);
+        assert!(
+            words.starts_with("test: 2 skipped, 1 left to another run\n  skipped: a"),
+            "{words}"
+        );
+        assert!(words.contains("no kubectl"), "{words}");
+    }
 }

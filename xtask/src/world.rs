@@ -82,7 +82,7 @@ fn ensure_packages(root: &Path) -> Result<()> {
     fs::write(&done, wanted).with_context(|| format!("cannot write {}", done.display()))
 }
 
-fn ensure_prometheus(root: &Path) -> Result<()> {
+pub(crate) fn ensure_prometheus(root: &Path) -> Result<()> {
     let unpacked = root.join("target/prometheus");
     if Path::new(SYSTEM_PROMETHEUS).exists() || unpacked.join("usr/bin/prometheus").exists() {
         return Ok(());

@@ -226,3 +226,26 @@ fn wrong_claims_are_reported_and_cover_nothing() {
     );
     assert!(report.text.ends_with("demo: 0 covered, 1 not applicable, 1 missing of 2\n"));
 }
+
+#[test]
+fn how_many_cases_there_are_and_how_many_cannot_apply_is_pinned() {
+    let case =
+        |number: usize, standing| Case { id: number.to_string(), about: String::new(), standing };
+    let listed = |all: usize, none: usize| -> Vec<Case> {
+        let standing = |number| {
+            if number < none {
+                Standing::NotApplicable("because".to_owned())
+            } else {
+                Standing::Applies
+            }
+        };
+        (0..all).map(|number| case(number, standing(number))).collect()
+    };
+    assert_eq!(pinned("group", &listed(93, 22)), None);
+    assert_eq!(pinned("lab", &listed(98, 0)), None);
+    for (all, none) in [(93, 23), (92, 22), (94, 22)] {
+        let wrong = pinned("group", &listed(all, none)).expect("it is wrong");
+        assert!(wrong.contains("must have 93 and 22"), "{wrong}");
+    }
+    assert_eq!(pinned("demo", &listed(3, 1)), None, "nobody promised anything");
+}
