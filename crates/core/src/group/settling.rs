@@ -1,8 +1,9 @@
 //! Reservations and rotations, brought together with the machines that are there.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use super::effect::Effect;
+use super::intent::{ForcedPolicy, Intent};
 use super::member::Member;
 use super::observed::{Answer, Health, Observed};
 use super::reason::Reason;
@@ -66,7 +67,10 @@ pub(super) fn rotations(roster: &mut Roster<'_>, turn: &mut Turn) {
     if roster.ledger.open == 0 {
         return;
     }
-    for index in roster.oldest_first(|member| member.state.rotation.is_some()) {
+    let mut open = roster.oldest_first(|member| member.state.rotation.is_some());
+    // Those whose provider waits for nobody go first: whoever may wait is counted without them.
+    open.sort_by_key(|index| !is_about_to_be_taken(&roster.members[*index], roster.intent, turn));
+    for index in open {
         let member = &roster.members[index];
         // One that somebody deleted waits for nothing but that it can be spared.
         let settled = member.is_leaving() || member.intent.deleting;
@@ -134,7 +138,9 @@ fn follow(roster: &mut Roster<'_>, index: usize, turn: &mut Turn) {
             return lose(roster, index, turn);
         }
         _ if other.intent.deleting || other.is_dead() => return lose(roster, index, turn),
-        _ if is_outdated(other, &roster.intent.template) || is_to_go(roster, replacement) => {
+        _ if is_outdated(other, &roster.intent.template)
+            || is_to_go(roster, index, replacement, turn) =>
+        {
             let cause = if other.intent.drain.is_some() { Cause::Manual } else { Cause::Drifted };
             roster.dismiss(replacement, cause, turn);
             return replace_again(roster, index, turn);
@@ -173,10 +179,12 @@ fn is_outdated(replacement: &Member<'_>, template: &str) -> bool {
 }
 
 /// Somebody asked to have the replacement drained. The machine that it is for still works, so another
-/// one can come instead.
-fn is_to_go(roster: &Roster<'_>, replacement: usize) -> bool {
-    let asked = roster.members[replacement].intent.drain.is_some();
-    asked && roster.can_spare(replacement).is_ok()
+/// one can come instead, unless that is taken away at once. Nothing goes in a freeze.
+fn is_to_go(roster: &Roster<'_>, index: usize, replacement: usize, turn: &Turn) -> bool {
+    roster.members[replacement].intent.drain.is_some()
+        && roster.frozen(turn.now).is_none()
+        && !is_about_to_be_taken(&roster.members[index], roster.intent, turn)
+        && roster.can_spare(replacement).is_ok()
 }
 
 /// Ill for as long as it takes to be replaced for it.
@@ -218,7 +226,7 @@ fn drain(roster: &mut Roster<'_>, index: usize, turn: &mut Turn) {
     }
     let member = &roster.members[index];
     let forced = member.causes.has(Cause::Forced);
-    let bound = !forced || roster.intent.expiry.policy == super::intent::ForcedPolicy::ReplaceFirst;
+    let bound = !forced || roster.intent.expiry.policy == ForcedPolicy::ReplaceFirst;
     if bound && let Err(reason) = roster.can_spare(index) {
         turn.because(reason);
         return;
@@ -230,13 +238,23 @@ fn drain(roster: &mut Roster<'_>, index: usize, turn: &mut Turn) {
 /// The provider takes it at a time that is known: it is drained before, ready replacement or not.
 fn hurry(roster: &mut Roster<'_>, index: usize, turn: &mut Turn) {
     let member = &roster.members[index];
-    let Some(taken) = member.state.interrupted_at.filter(|_| !member.is_leaving()) else { return };
-    let latest = earlier(taken, roster.intent.drain_timeout);
+    let Some(latest) = latest_drain(member, roster.intent).filter(|_| !member.is_leaving()) else {
+        return;
+    };
     if turn.now < latest {
         turn.wake_at(latest);
     } else if roster.frozen(turn.now).is_none() {
         roster.dismiss(index, Cause::Interrupted, turn);
     }
+}
+
+fn is_about_to_be_taken(member: &Member<'_>, intent: &Intent, turn: &Turn) -> bool {
+    latest_drain(member, intent).is_some_and(|latest| latest <= turn.now)
+}
+
+/// When the drain of a machine that its provider takes away begins at the latest.
+fn latest_drain(member: &Member<'_>, intent: &Intent) -> Option<Timestamp> {
+    member.state.interrupted_at.map(|taken| earlier(taken, intent.drain_timeout))
 }
 
 /// Creates the machines of reservations that are on record.

@@ -9,7 +9,7 @@ use super::super::super::effect::Effect;
 use super::super::super::intent::{Budget, ForcedPolicy, Kept, Outcome, Reply};
 use super::super::super::observed::Power;
 use super::super::super::scene::{DAY, MINUTE, Mode, Scene};
-use super::super::super::state::{Cause, Phase, Rotation, RotationPhase, State, Tier};
+use super::super::super::state::{Cause, Machine, Phase, Rotation, RotationPhase, State, Tier};
 use super::*;
 
 mod event;
@@ -227,7 +227,7 @@ impl World {
                 continue;
             }
             let was = before.machines.get(name);
-            self.check_way(name, machine.rotation.as_deref(), was)?;
+            self.check_way(name, machine.rotation.as_deref(), was, before)?;
             self.scene.state.machines.insert(name.clone(), machine.clone());
         }
         let there: Vec<Arc<str>> = self.scene.names().into_iter().map(Into::into).collect();
@@ -245,7 +245,8 @@ impl World {
         &mut self,
         name: &str,
         rotation: Option<&Rotation>,
-        was: Option<&super::super::super::state::Machine>,
+        was: Option<&Machine>,
+        before: &State,
     ) -> Result<(), TestCaseError> {
         let old = was.and_then(|machine| machine.rotation.as_ref());
         let left = old.is_some_and(|old| old.phase >= RotationPhase::Draining);
@@ -265,13 +266,18 @@ impl World {
             prop_assert_eq!(deadline, drain.deadline, "(e) the deadline of {} moved", name);
         }
         if !left && rotation.phase >= RotationPhase::Draining {
-            self.check_departure(name, rotation)?;
+            self.check_departure(name, rotation, before)?;
         }
         Ok(())
     }
 
-    /// (b), (c) and (f) at the moment when a machine's way out begins.
-    fn check_departure(&self, name: &str, rotation: &Rotation) -> Result<(), TestCaseError> {
+    /// (b), (c) and (f) at the moment when a machine's way out begins, `before` this look.
+    fn check_departure(
+        &self,
+        name: &str,
+        rotation: &Rotation,
+        before: &State,
+    ) -> Result<(), TestCaseError> {
         let scene = &self.scene;
         let ready = |name: &str| {
             scene.mode != Mode::Down
@@ -284,7 +290,7 @@ impl World {
                 })
         };
         let policy = scene.intent.expiry.policy;
-        let has = |cause| rotation.cause == cause || rotation.also.contains(&cause);
+        let has = |cause| is_for(rotation, cause);
         let skips = has(Cause::Forced) && policy == ForcedPolicy::TerminateAnyway;
         match &rotation.drain {
             Some(drain) => {
@@ -311,12 +317,18 @@ impl World {
         prop_assert!(!frozen || ordered, "{name} leaves in a freeze: {rotation:?}");
         let allowed =
             has(Cause::Interrupted) || has(Cause::Forced) && policy != ForcedPolicy::ReplaceFirst;
+        let is_leaving = |state: &Machine| matches!(state.phase, Phase::Draining | Phase::Deleting);
+        // Those that a forced age takes in the same look, ready replacement or not, go after those
+        // that somebody ordered away.
+        let forced = |state: &Machine| {
+            let rotation = state.rotation.as_ref();
+            policy != ForcedPolicy::ReplaceFirst
+                && rotation.is_some_and(|rotation| is_for(rotation, Cause::Forced))
+        };
         let staying = scene.machines.iter().filter(|machine| {
-            let leaves = scene
-                .state
-                .machines
-                .get(&machine.name)
-                .is_some_and(|state| matches!(state.phase, Phase::Draining | Phase::Deleting));
+            let left = before.machines.get(&machine.name).is_some_and(is_leaving);
+            let state = scene.state.machines.get(&machine.name);
+            let leaves = left || state.is_some_and(|state| is_leaving(state) && !forced(state));
             *machine.name != *name && ready(&machine.name) && !leaves
         });
         let least = scene.intent.min_healthy.min(scene.intent.size);
@@ -369,9 +381,7 @@ impl World {
         let scene = &self.scene;
         prop_assert_eq!(scene.machines.len(), scene.intent.size as usize, "{:#?}", scene.state);
         prop_assert_eq!(scene.vms.len(), scene.machines.len());
-        let ready = |machine: &super::super::super::state::Machine| {
-            machine.phase == Phase::Ready && machine.rotation.is_none()
-        };
+        let ready = |machine: &Machine| machine.phase == Phase::Ready && machine.rotation.is_none();
         prop_assert!(scene.state.machines.values().all(ready), "{:#?}", scene.state);
         prop_assert!(scene.state.group.reserved.is_empty());
         Ok(())
@@ -400,9 +410,11 @@ impl World {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+fn is_for(rotation: &Rotation, cause: Cause) -> bool {
+    rotation.cause == cause || rotation.also.contains(&cause)
+}
 
+proptest! {
     /// (a), (b), (c), (e), (f), and that nothing is left behind, forgotten or stuck.
     #[test]
     fn promises_are_kept_whatever_happens(

@@ -274,8 +274,6 @@ fn intent() -> impl Strategy<Value = Intent> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
-
     #[test]
     fn no_input_panics(
         group in group(),
