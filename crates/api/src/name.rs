@@ -66,6 +66,8 @@ pub mod lab {
     pub const SUBMISSION_RETRY: &str = "lab.sojourn.dev/submission-retry";
     /// Needs the verb `hold`: it gives data up.
     pub const SUBMISSION_WAIVE: &str = "lab.sojourn.dev/submission-waive";
+    /// Needs the verb `hold`: nobody is told any more what nobody has accepted by then.
+    pub const NOTICE_WAIVE: &str = "lab.sojourn.dev/notice-waive";
 
     /// Annotation of an Instance: the end, by its time in `status.ended.at`, that does not hold any
     /// more. It needs the verb of that name.

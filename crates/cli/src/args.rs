@@ -58,6 +58,7 @@ pub(crate) enum Command {
     /// Take the end of an exam back and start it again; needs the verb `reopen`.
     Reopen(Power),
     Submission(Submission),
+    Notice(Notice),
     Drain(Drain),
     Rotate(Rotate),
     Freeze(Freeze),
@@ -411,6 +412,30 @@ pub(crate) enum SubmissionVerb {
     /// Try again what failed
     Retry,
     /// Give up what was not handed in; needs the verb `hold`
+    Waive,
+}
+
+/// Give up notices that nobody accepts.
+///
+/// A warning that is given up counts as given from then on: what it warns of comes no sooner than if
+/// somebody had got it then. A farewell that is given up holds nothing up any more.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Notice {
+    /// What to do
+    #[arg(value_enum)]
+    pub(crate) verb: NoticeVerb,
+
+    /// The instance, such as instance/alice
+    #[arg(value_name = "KIND/NAME")]
+    pub(crate) object: Named,
+
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum NoticeVerb {
+    /// Give up what waits to be delivered; needs the verb `hold`
     Waive,
 }
 

@@ -42,6 +42,7 @@ pub(crate) fn run(args: Args, printer: Printer) -> Result<(), Failure> {
         Command::Start(power) => wish::start(power, printer),
         Command::Reopen(power) => wish::reopen(power, printer),
         Command::Submission(submission) => wish::submission(submission, printer),
+        Command::Notice(notice) => wish::notice(notice, printer),
         Command::Drain(drain) => group::drain(drain, printer),
         Command::Rotate(rotate) => group::rotate(rotate, printer),
         Command::Freeze(freeze) => group::freeze(freeze, printer),

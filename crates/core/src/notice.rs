@@ -9,6 +9,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::decision::Wake;
+use crate::moment::up;
 
 /// At most so many notices are kept in one object.
 pub const MOST: usize = 16;
@@ -120,11 +121,24 @@ impl<K> Default for Outbox<K> {
 }
 
 impl<K> Notice<K> {
+    /// When it was last attempted, while it waits for another attempt.
+    fn attempted_at(&self) -> Option<Timestamp> {
+        let Delivery::Waiting { next } = self.delivery else { return None };
+        let tried = self.attempts > 0;
+        tried.then(|| next.checked_sub(back_off(self.attempts)).unwrap_or(Timestamp::MIN))
+    }
+
     /// When it was last attempted, if nobody is known to have answered since.
     pub fn unanswered_since(&self) -> Option<Timestamp> {
+        self.attempted_at().filter(|_| self.error.is_none())
+    }
+
+    /// When it is attempted next: after its back-off, or once what it is sent by was `repaired`.
+    pub fn next_attempt(&self, repaired: Option<Timestamp>) -> Option<Timestamp> {
         let Delivery::Waiting { next } = self.delivery else { return None };
-        let tried = self.attempts > 0 && self.error.is_none();
-        tried.then(|| next.checked_sub(back_off(self.attempts)).unwrap_or(Timestamp::MIN))
+        let repaired = repaired.map(up).filter(|repaired| self.attempted_at() < Some(*repaired));
+        let sooner = repaired.filter(|_| self.attempts > 0);
+        Some(sooner.map_or(next, |repaired| repaired.min(next)))
     }
 }
 
@@ -230,12 +244,13 @@ impl<K: Copy> Outbox<K> {
     pub fn attempt(
         &mut self,
         stored: &Self,
+        repaired: Option<Timestamp>,
         now: Timestamp,
         ready: impl Fn(&Notice<K>) -> bool,
     ) -> Vec<Notice<K>> {
         let mut due = Vec::new();
         for notice in &mut self.notices {
-            let Delivery::Waiting { next } = notice.delivery else { continue };
+            let Some(next) = notice.next_attempt(repaired) else { continue };
             let on_record = |notice: &Notice<K>| {
                 stored.notices.iter().any(|one| {
                     one.id == notice.id
@@ -260,10 +275,15 @@ impl<K: Copy> Outbox<K> {
     }
 
     /// When a notice that is `ready` needs another look.
-    pub fn wake(&self, policy: OnUndeliverable, ready: impl Fn(&Notice<K>) -> bool) -> Wake {
+    pub fn wake(
+        &self,
+        policy: OnUndeliverable,
+        repaired: Option<Timestamp>,
+        ready: impl Fn(&Notice<K>) -> bool,
+    ) -> Wake {
         let mut wake = Wake::OnChange;
         for notice in &self.notices {
-            let Delivery::Waiting { next } = notice.delivery else { continue };
+            let Some(next) = notice.next_attempt(repaired) else { continue };
             if !ready(notice) {
                 continue;
             }

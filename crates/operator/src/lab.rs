@@ -8,7 +8,7 @@
 //! | `execute`, `arrange`, `object`, `notice` | execute |
 //! | `publish`, `condition`, `transition`, `count` | publish |
 //! | `world`, `view` | the caches, and whom a change concerns |
-//! | `activity`, `prober`, `orphan`, `parts`, `outside`, `master`, `front`, `wish` | what goes on beside the controller |
+//! | `activity`, `prober`, `orphan`, `parts`, `reconfiguring`, `outside`, `master`, `front`, `wish` | what goes on beside the controller |
 
 mod activity;
 mod arrange;
@@ -26,6 +26,7 @@ mod parts;
 mod prober;
 mod publish;
 mod reconcile;
+mod reconfiguring;
 #[cfg(test)]
 mod sample;
 mod subject;
@@ -38,7 +39,7 @@ use std::sync::Arc;
 
 use kube::Client;
 use sojourn_api::lab::{Instance, LabConfig};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 use self::activity::Keeper;
 #[cfg(test)]
@@ -52,6 +53,7 @@ use self::parts::Parts;
 use self::prober::Prober;
 use self::reconcile::Lab;
 pub use self::reconcile::Settings;
+use self::reconfiguring::{Reconfigured, Reconfiguring};
 use self::world::World;
 use crate::clock::Clock;
 use crate::configuration::Configuration;
@@ -106,9 +108,9 @@ impl Started {
         self.queue.is_idle()
     }
 
-    /// Where people reach us, if the configuration says so.
-    pub fn public_url(&self) -> Option<String> {
-        self.lab.config.current().public_url.clone()
+    /// Where people reach us, if the configuration says so, now and from each change on.
+    pub fn public_url(&self) -> watch::Receiver<Option<String>> {
+        self.lab.public_url.clone()
     }
 
     /// Below which name instances have their origins, if the configuration says so.
@@ -122,9 +124,9 @@ impl Started {
         Arc::new(move || clock.now())
     }
 
-    /// The links that mails carry, if it is known where they lead.
-    pub fn links(&self) -> Option<Arc<Links>> {
-        self.lab.links.clone()
+    /// The links that mails carry.
+    pub fn links(&self) -> &Links {
+        &self.lab.links
     }
 }
 
@@ -157,9 +159,15 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Result<Started, StartErro
     tasks.spawn("orphans", orphans_work);
 
     world.follow(&client, watching, tasks);
-    let reconfigured = configure(&client, watching, &config, &parts, &outside, &world, tasks);
-    config.until_ready().await;
-    parts.build(&client, &config.current(), outside.as_ref()).await;
+    let reconfiguring = Reconfiguring {
+        client: client.clone(),
+        clock: clock.clone(),
+        config: config.clone(),
+        parts: parts.clone(),
+        outside: outside.clone(),
+        world: world.clone(),
+    };
+    let Reconfigured { reconfigured, public_url } = reconfiguring.start(watching, tasks).await;
     world.until_ready().await;
 
     let definitions = Arc::new(Definitions::default());
@@ -170,8 +178,7 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Result<Started, StartErro
         });
     }
     let tracker = Tracker::new(config.current().activity_interval, wake);
-    let public_url = config.current().public_url.clone().or_else(|| settings.public_url.clone());
-    let links = public_url.map(|url| Arc::new(Links::new(master.links(), &url)));
+    let links = Links::new(master.links());
     let keeper = Arc::new(Keeper {
         client: client.clone(),
         clock: clock.clone(),
@@ -203,6 +210,7 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Result<Started, StartErro
         orphans,
         events,
         links,
+        public_url,
         master,
         parts,
         restarts: arrange::Restarts::default(),
@@ -213,36 +221,4 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Result<Started, StartErro
     let reconciles = metrics.reconciles("lab");
     tasks.spawn("lab", run(lab.clone(), queue.clone(), clock, limits, reconciles.clone()));
     Ok(Started { lab, queue, reconciles })
-}
-
-/// Follows the configuration; what is made from it is made anew when it changes.
-fn configure(
-    client: &Client,
-    watching: Watching,
-    config: &Arc<Configuration<LabConfig>>,
-    parts: &Arc<Parts>,
-    outside: &Arc<dyn Outside>,
-    world: &Arc<World>,
-    tasks: &mut Tasks,
-) -> Arc<Notify> {
-    let changed = Arc::new(Notify::new());
-    let reconfigured = Arc::new(Notify::new());
-    {
-        let (client, config, changed) = (client.clone(), config.clone(), changed.clone());
-        tasks.spawn("configuration", async move {
-            config.follow(&client, watching, || changed.notify_one()).await;
-        });
-    }
-    let (client, config, parts) = (client.clone(), config.clone(), parts.clone());
-    let (outside, world, told) = (outside.clone(), world.clone(), reconfigured.clone());
-    tasks.spawn("reconfiguration", async move {
-        loop {
-            changed.notified().await;
-            parts.build(&client, &config.current(), outside.as_ref()).await;
-            told.notify_one();
-            // It concerns everybody.
-            world.wake_everybody();
-        }
-    });
-    reconfigured
 }

@@ -94,28 +94,31 @@ pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 #[derive(Clone)]
 pub struct Links {
     key: hmac::Key,
-    public_url: Arc<str>,
 }
 
 impl fmt::Debug for Links {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Links").field("public_url", &self.public_url).finish_non_exhaustive()
+        f.debug_struct("Links").finish_non_exhaustive()
     }
 }
 
 impl Links {
     /// `key` must outlive restarts, or the links in people's mail do not.
-    pub fn new(key: [u8; 32], public_url: &str) -> Self {
-        Self {
-            key: hmac::Key::new(hmac::HMAC_SHA256, &key),
-            public_url: public_url.trim_end_matches('/').into(),
-        }
+    pub fn new(key: [u8; 32]) -> Self {
+        Self { key: hmac::Key::new(hmac::HMAC_SHA256, &key) }
     }
 
-    /// The link's whole address.
-    pub fn sign(&self, key: &Key, uid: &str, action: Action, expires: Timestamp) -> String {
+    /// The link's whole address, at the one where people reach us.
+    pub fn sign(
+        &self,
+        public_url: &str,
+        key: &Key,
+        uid: &str,
+        action: Action,
+        expires: Timestamp,
+    ) -> String {
         let token = wire::encode(&self.key, key, uid, action, expires);
-        format!("{}/notice/{token}", self.public_url)
+        format!("{}/notice/{token}", public_url.trim_end_matches('/'))
     }
 
     /// What the link says, if it is ours and still holds.

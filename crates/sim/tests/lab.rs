@@ -16,6 +16,8 @@ mod kill;
 mod ladder;
 #[path = "lab/name.rs"]
 mod name;
+#[path = "lab/repair.rs"]
+mod repair;
 #[path = "lab/seeds.rs"]
 mod seeds;
 #[path = "lab/stage.rs"]

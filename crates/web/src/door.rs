@@ -23,7 +23,7 @@ mod own;
 mod tests;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -87,7 +87,7 @@ pub struct Mounted {
 pub struct Door(Arc<Inner>);
 
 struct Inner {
-    names: Names,
+    names: RwLock<Arc<Names>>,
     sign_in: SignIn,
     sessions: Sessions,
     entries: Entries,
@@ -98,7 +98,7 @@ struct Inner {
 
 impl fmt::Debug for Door {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Door").field("names", &self.0.names).finish_non_exhaustive()
+        f.debug_struct("Door").field("names", &self.names()).finish_non_exhaustive()
     }
 }
 
@@ -115,7 +115,7 @@ impl Door {
         })?;
         let names = names.lending(settings.domain.as_deref(), settings.listener_url.as_deref());
         Ok(Self(Arc::new(Inner {
-            names,
+            names: RwLock::new(Arc::new(names)),
             sign_in: SignIn::default(),
             sessions: Sessions::default(),
             entries: Entries::default(),
@@ -123,6 +123,20 @@ impl Door {
             clients,
             superuser: settings.superuser.clone(),
         })))
+    }
+
+    /// People reach us at another address from now on; what is none changes nothing. Sessions belong
+    /// to the name that they began under, so whoever comes to the new one signs in anew.
+    pub fn reached_at(&self, public_url: Option<&str>) -> Result<(), SettingsError> {
+        let names = self.names().reached_at(public_url).ok_or_else(|| {
+            SettingsError::PublicUrl { url: public_url.unwrap_or_default().to_owned() }
+        })?;
+        *self.0.names.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(names);
+        Ok(())
+    }
+
+    fn names(&self) -> Arc<Names> {
+        self.0.names.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Where one-time links are made.
@@ -206,7 +220,7 @@ struct Checked {
 /// Refuses what may not come in at all, and finds out whose session it is.
 async fn guard(State((door, lent)): State<(Door, Lent)>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let site = match door.0.names.site(&parts) {
+    let site = match door.names().site(&parts) {
         Ok(site) => site,
         Err(refusal) => return refused(refusal).answer(&parts.headers),
     };

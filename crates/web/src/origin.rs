@@ -74,6 +74,13 @@ impl Names {
         Some(Self { public: public.flatten(), others, ..Self::default() })
     }
 
+    /// The same, reached at another public address. `None` if that is none.
+    pub(crate) fn reached_at(&self, public_url: Option<&str>) -> Option<Self> {
+        let other = Self::new(public_url, &self.others)?;
+        let Self { listener, domain, .. } = self.clone();
+        Some(Self { listener, domain, ..other })
+    }
+
     /// Instances are below `domain` as well as below `localhost`. `listener` is where we are
     /// reached on this machine.
     pub(crate) fn lending(self, domain: Option<&str>, listener: Option<&str>) -> Self {

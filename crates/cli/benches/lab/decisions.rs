@@ -157,6 +157,7 @@ fn intent(created_at: Timestamp, running: bool) -> Intent {
             waived: None,
         },
         on_undeliverable: OnUndeliverable::Hold,
+        notices_waived: None,
         delivery: SignedDuration::from_secs(3),
     }
 }

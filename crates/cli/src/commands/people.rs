@@ -22,6 +22,8 @@ use sojourn_web::{
     Bound, Caller, Clients, Credentials, Door, Leader, Lent, ListenError, Listener, Mounted,
     RESERVED_COOKIES, Relaying, Serving, Settings, SignIn,
 };
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::exit::{Exit, Failure};
 
@@ -69,10 +71,10 @@ impl Entrance {
     ) -> Result<People, Failure> {
         let url = self.url();
         // Where a browser signs in is where its session is good.
-        let public_url = started.public_url().unwrap_or_else(|| url.clone());
-        let public_url = public_url.trim_end_matches('/').to_owned();
+        let configured = started.public_url();
+        let public_url = PublicUrl { configured: configured.clone(), listener: url.clone() };
         let settings = Settings {
-            public_url: started.public_url(),
+            public_url: configured.borrow().clone(),
             names: Vec::new(),
             domain: started.gateway_domain(),
             listener_url: Some(url.clone()),
@@ -91,11 +93,7 @@ impl Entrance {
             bounds: Bounds::default(),
         });
         let reporting = Reporting::new(started.reports(), started.activity(Source::Report));
-        let mut open = reporting.router();
-        if let Some(links) = started.links() {
-            let now = started.now();
-            open = open.merge(links.router(started.act(), now));
-        }
+        let open = reporting.router().merge(started.links().router(started.act(), started.now()));
         let minting = Router::new()
             .route("/open", post(mint))
             .with_state((door.sign_in().clone(), public_url.clone()));
@@ -106,7 +104,8 @@ impl Entrance {
         };
         let mounted = Mounted { signed_in: gateway.router(), by_token: minting, open, lent };
         let serving = self.bound.serve(door.router(mounted));
-        Ok(People { serving, gateway, door, url, public_url })
+        let following = tokio::spawn(follow(door.clone(), configured));
+        Ok(People { serving, gateway, door, url, public_url, following })
     }
 }
 
@@ -116,8 +115,35 @@ pub(super) struct People {
     gateway: Gateway,
     door: Door,
     url: String,
-    /// Where people reach it.
-    public_url: String,
+    public_url: PublicUrl,
+    following: JoinHandle<()>,
+}
+
+/// Where people reach us: as the configuration says it now, or else where we listen.
+#[derive(Clone)]
+struct PublicUrl {
+    configured: watch::Receiver<Option<String>>,
+    listener: String,
+}
+
+impl PublicUrl {
+    /// The address of a path that begins with a slash.
+    fn at(&self, path: &str) -> String {
+        let configured = self.configured.borrow();
+        let url = configured.as_deref().unwrap_or(&self.listener);
+        format!("{}{path}", url.trim_end_matches('/'))
+    }
+}
+
+/// Takes people in at whichever address the configuration says, as it changes.
+async fn follow(door: Door, mut public_url: watch::Receiver<Option<String>>) {
+    while public_url.changed().await.is_ok() {
+        let url = public_url.borrow_and_update().clone();
+        match door.reached_at(url.as_deref()) {
+            Ok(()) => tracing::info!(url, "people are taken in at another public address"),
+            Err(error) => tracing::error!(%error, "the public address stays as it was"),
+        }
+    }
 }
 
 impl People {
@@ -128,10 +154,11 @@ impl People {
     /// A link that signs a browser in with these credentials, once.
     pub(super) fn link(&self, credentials: Credentials) -> String {
         let secret = self.door.sign_in().mint(credentials);
-        format!("{}{}", self.public_url, SignIn::path(&secret))
+        self.public_url.at(&SignIn::path(&secret))
     }
 
     pub(super) async fn stop(self) {
+        self.following.abort();
         self.gateway.close();
         self.serving.stop().await;
     }
@@ -171,14 +198,14 @@ impl Ways for CallerWays {
 
 /// Gives whoever shows a good token a link for their browser; a session gets none.
 async fn mint(
-    State((sign_in, url)): State<(SignIn, String)>,
+    State((sign_in, url)): State<(SignIn, PublicUrl)>,
     Extension(caller): Extension<Caller>,
 ) -> (StatusCode, Json<Value>) {
     let Some(credentials) = caller.credentials() else {
         return (StatusCode::FORBIDDEN, Json(json!({ "error": "a session makes no other" })));
     };
     let secret = sign_in.mint(credentials);
-    let link = format!("{url}{}", SignIn::path(&secret));
+    let link = url.at(&SignIn::path(&secret));
     (StatusCode::CREATED, Json(json!({ "url": link })))
 }
 

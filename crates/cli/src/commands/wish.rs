@@ -1,4 +1,4 @@
-//! `sojourn keep|extend|stop|start` and `sojourn submission`: what owners ask for. Each is a small
+//! `sojourn keep|extend|stop|start`, `sojourn submission` and `sojourn notice`: what owners ask for. Each is a small
 //! write to the object; what becomes of it is decided by the controllers, and said here.
 
 use std::cmp::Ordering;
@@ -13,7 +13,7 @@ use sojourn_api::name::{lab, shared};
 use sojourn_core::term::Term;
 
 use super::connect::{self, Way};
-use crate::args::{Extend, Keep, Named, Power, Submission, SubmissionVerb};
+use crate::args::{Extend, Keep, Named, Notice, NoticeVerb, Power, Submission, SubmissionVerb};
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
 
@@ -238,6 +238,33 @@ pub(super) fn submission(submission: Submission, printer: Printer) -> Result<(),
         };
         annotate(&way, &api, &named, annotation, &format!("{:.0}", Timestamp::now())).await?;
         printer.good(format_args!("The data of {named} {what}."));
+        Ok(())
+    })
+}
+
+/// How many notices of the object nobody has accepted.
+fn notices_waiting(object: &DynamicObject) -> usize {
+    let notices = object.data.pointer("/status/notices").and_then(Value::as_array);
+    notices.into_iter().flatten().filter(|notice| notice["state"] == "Waiting").count()
+}
+
+pub(super) fn notice(notice: Notice, printer: Printer) -> Result<(), Failure> {
+    connect::run(async move {
+        let way = Way::find(&notice.connection).await?;
+        let named = notice.object;
+        let (api, object) = way.get(&named).await?;
+        let waiting = notices_waiting(&object);
+        if waiting == 0 {
+            let error = anyhow!("no notice of {named} waits to be delivered");
+            let advice = format!("See what it was told: sojourn why {named}.");
+            return Err(Failure::new(Exit::Negative, error, advice));
+        }
+        let annotation = match notice.verb {
+            NoticeVerb::Waive => lab::NOTICE_WAIVE,
+        };
+        annotate(&way, &api, &named, annotation, &format!("{:.0}", Timestamp::now())).await?;
+        let what = if waiting == 1 { "One notice is" } else { "Some notices are" };
+        printer.good(format_args!("{what} given up: nobody accepts what {named} has to tell."));
         Ok(())
     })
 }

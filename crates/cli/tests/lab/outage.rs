@@ -73,6 +73,45 @@ async fn without_mail(engine: Engine) {
     stage.stop();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_mail_settings_that_are_mended_are_taken_up_at_once() {
+    mended(Engine::Embedded).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_mail_settings_that_are_mended_are_taken_up_at_once() {
+    mended(Engine::Real).await;
+}
+
+/// How soon a file that changed is noticed, sent by and accepted; another attempt would come much later.
+const TAKEN_UP: Duration = Duration::from_secs(20);
+
+async fn mended(engine: Engine) {
+    let Some(world) = World::start(Encryption::StartTls).await else { return };
+    let settings = world.smtp.settings().join("smtp-config.yaml");
+    let good = std::fs::read_to_string(&settings).expect("settings");
+    std::fs::write(&settings, good.replace("smtpServer", "smtpSever")).expect("a file");
+    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    let person =
+        Person::new("misconfigured").template(&json!({"inactivityTimeout": "3s", "maxAlerts": 1}));
+    person.apply(&stage.objects).await;
+    // The second attempt comes half a minute after the first, the third a minute after that.
+    stage
+        .objects
+        .until_within(RETRY, &person.instance, "it was tried twice", |instance| {
+            instance["status"]["notices"][0]["attempts"].as_u64() >= Some(2)
+        })
+        .await;
+    std::fs::write(&settings, good).expect("a file");
+    stage
+        .objects
+        .until_within(TAKEN_UP, &person.instance, "it is told", |instance| {
+            instance["status"]["notices"][0]["state"] == "Delivered"
+        })
+        .await;
+    stage.stop();
+}
+
 // case: lab A6
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_nothing_is_stopped_while_prometheus_is_away() {

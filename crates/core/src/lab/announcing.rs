@@ -149,7 +149,7 @@ fn waiting(
     let Some(notice) = outbox.notices.iter_mut().find(|notice| notice.id == *id) else {
         return false;
     };
-    let Delivery::Waiting { next } = notice.delivery else { return false };
+    let Some(next) = notice.next_attempt(turn.seen.repaired) else { return false };
     let alert = notice.alert.map_or(1, |(alert, _)| alert);
     if alert > plan.warnings {
         // There are fewer warnings now. This one may have got through, so its deadline stands.

@@ -29,6 +29,7 @@ pub fn decide(state: State, seen: &Observed<'_>, intent: &Intent, now: Timestamp
     turn.running = intent.running && next.ended.is_none();
     power::check_clock(&next, &mut turn);
     next.outbox.settle(seen.outcomes);
+    waive(&mut next.outbox, &mut turn);
     power::note(&mut next.activity, &turn);
     power::follow(&mut next, &mut turn);
     keep::take(&mut next.keep, &mut turn);
@@ -86,6 +87,16 @@ impl Stored {
     fn holds(&self, kind: NoticeKind) -> bool {
         self.outbox.iter().flat_map(|outbox| &outbox.notices).any(|notice| notice.kind == kind)
     }
+}
+
+/// Gives up what nobody accepted, where somebody has said so. One that warns counts as given from now
+/// on, so that its interval is still given in full.
+fn waive(outbox: &mut Outbox<NoticeKind>, turn: &mut Turn<'_>) {
+    let Some(waived) = turn.intent.notices_waived.filter(|_| outbox.waits()) else { return };
+    if waived > turn.now {
+        return turn.wake_at(waived);
+    }
+    outbox.withdraw(|notice| notice.recorded_at <= waived, turn.now);
 }
 
 /// Nothing happens, and what was announced is void.
@@ -200,10 +211,10 @@ fn tell(state: &mut State, stored: &Stored, turn: &mut Turn<'_>) {
             }
     };
     if let Some(stored) = &stored.outbox {
-        let due = state.outbox.attempt(stored, turn.now, ready);
+        let due = state.outbox.attempt(stored, turn.seen.repaired, turn.now, ready);
         turn.effects.splice(0..0, due.into_iter().map(Effect::Notify));
     }
-    if let Wake::At(at) = state.outbox.wake(intent.on_undeliverable, ready) {
+    if let Wake::At(at) = state.outbox.wake(intent.on_undeliverable, turn.seen.repaired, ready) {
         turn.wake_at(at);
     }
 }

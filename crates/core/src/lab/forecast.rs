@@ -86,6 +86,7 @@ impl<'a> Future<'a> {
             coverage: &coverage,
             blind: self.seen.blind,
             outcomes: &self.outcomes,
+            repaired: self.seen.repaired,
             pods: self.pods,
             pods_since: self.seen.pods_since,
             check: self.check,

@@ -29,6 +29,9 @@ pub struct Intent {
     pub termination: Termination,
     pub submission: Submission,
     pub on_undeliverable: OnUndeliverable,
+    /// Notices that were on record by then and nobody accepted are given up: somebody who may do so
+    /// has said so.
+    pub notices_waived: Option<Timestamp>,
     /// How long somebody may take to accept a warning before the deadline that it tells has to move.
     /// Whole seconds.
     pub delivery: SignedDuration,

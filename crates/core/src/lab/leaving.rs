@@ -47,12 +47,14 @@ pub(super) fn decide(state: &mut State, recorded: bool, turn: &mut Turn<'_>) {
     submission::decide(state, turn);
     state.outbox.expire(turn.intent.on_undeliverable, turn.now);
     let now = turn.now;
-    state.outbox.forget(|notice| {
-        let Delivery::Waiting { next } = notice.delivery else { return false };
-        let tired = notice.attempts >= MOST_ATTEMPTS && next <= now;
-        !is_told(notice)
-            || (notice.kind.is_farewell() && (tired || later(notice.recorded_at, PATIENCE) <= now))
-    });
+    let waits = |notice: &Notice<NoticeKind>| matches!(notice.delivery, Delivery::Waiting { .. });
+    state.outbox.forget(|notice| waits(notice) && !is_told(notice));
+    let given_up = |notice: &Notice<NoticeKind>| {
+        let due = matches!(notice.delivery, Delivery::Waiting { next } if next <= now);
+        let tired = notice.attempts >= MOST_ATTEMPTS && due;
+        notice.kind.is_farewell() && (tired || later(notice.recorded_at, PATIENCE) <= now)
+    };
+    state.outbox.withdraw(given_up, now);
     if owes(state, turn.intent) {
         turn.because(Reason::SubmissionPending);
     }

@@ -18,6 +18,8 @@ pub struct Observed<'a> {
     pub blind: Option<Timestamp>,
     /// What came of attempts to deliver notices.
     pub outcomes: &'a [Outcome],
+    /// When that which notices are sent by, or whom they are sent to, was last changed.
+    pub repaired: Option<Timestamp>,
     /// Whether its Pods are there and ready.
     pub pods: Pods,
     /// When the youngest of them was created. They are new after every start, also after one that

@@ -55,6 +55,8 @@ pub(super) struct Scene {
     pub(super) pods: Pods,
     pub(super) pods_since: Option<Timestamp>,
     pub(super) mail: Mail,
+    /// When mail was last set up anew.
+    pub(super) repaired: Option<Timestamp>,
     /// What its status answers when it is looked at.
     pub(super) answer: Option<Answer>,
     pub(super) check: Option<Check>,
@@ -110,6 +112,7 @@ impl Scene {
                 waived: None,
             },
             on_undeliverable: OnUndeliverable::Hold,
+            notices_waived: None,
             delivery: SignedDuration::ZERO,
         };
         Self {
@@ -121,6 +124,7 @@ impl Scene {
             pods: Pods::AllReady,
             pods_since: None,
             mail: Mail::Works,
+            repaired: None,
             answer: None,
             check: None,
             claims: Vec::new(),
@@ -200,6 +204,7 @@ impl Scene {
             coverage: &coverage,
             blind: self.blind,
             outcomes: &self.outcomes,
+            repaired: self.repaired,
             pods: self.pods,
             pods_since: self.pods_since,
             check: self.check,

@@ -37,13 +37,13 @@ fn an_id_names_the_object_the_stage_and_the_deadline() {
 #[test]
 fn only_what_is_on_record_is_attempted_and_only_with_that_deadline() {
     let mut next = waiting("a");
-    assert_eq!(next.attempt(&Outbox::default(), at(0), |_| true), []);
+    assert_eq!(next.attempt(&Outbox::default(), None, at(0), |_| true), []);
     let stored = next.clone();
     next.notices[0].deadline = Some(at(2000));
-    assert_eq!(next.attempt(&stored, at(0), |_| true), []);
+    assert_eq!(next.attempt(&stored, None, at(0), |_| true), []);
     let stored = next.clone();
-    assert_eq!(next.attempt(&stored, at(0), |_| false), [], "not ready");
-    let due = next.attempt(&stored, at(0), |_| true);
+    assert_eq!(next.attempt(&stored, None, at(0), |_| false), [], "not ready");
+    let due = next.attempt(&stored, None, at(0), |_| true);
     assert_eq!(due.len(), 1);
     assert_eq!((due[0].attempts, due[0].deadline), (1, Some(at(2000))));
 }
@@ -54,7 +54,7 @@ fn attempts_are_further_and_further_apart_up_to_an_hour() {
     let mut times = Vec::new();
     for second in 0..30_000 {
         let stored = outbox.clone();
-        if !outbox.attempt(&stored, at(second), |_| true).is_empty() {
+        if !outbox.attempt(&stored, None, at(second), |_| true).is_empty() {
             times.push(second);
         }
     }
@@ -78,7 +78,7 @@ fn what_was_accepted_stays_delivered() {
     assert_eq!(delivery(&outbox), Delivery::Delivered { at: at(7) });
     assert_eq!(outbox.notices[0].error, None);
     let stored = outbox.clone();
-    assert_eq!(outbox.attempt(&stored, at(100), |_| true), []);
+    assert_eq!(outbox.attempt(&stored, None, at(100), |_| true), []);
 }
 
 #[test]
@@ -87,12 +87,12 @@ fn what_nobody_heard_the_answer_to_is_tried_again_at_once() {
     let mut outbox = waiting("a");
     assert_eq!(outbox.notices[0].unanswered_since(), None, "nobody tried");
     let stored = outbox.clone();
-    assert_eq!(outbox.attempt(&stored, at(10), |_| true).len(), 1);
+    assert_eq!(outbox.attempt(&stored, None, at(10), |_| true).len(), 1);
     assert_eq!(outbox.notices[0].unanswered_since(), Some(at(10)));
     outbox.settle(&[lost(12)]);
     assert_eq!(delivery(&outbox), Delivery::Waiting { next: at(0) });
     let stored = outbox.clone();
-    assert_eq!(outbox.attempt(&stored, at(12), |_| true)[0].attempts, 2);
+    assert_eq!(outbox.attempt(&stored, None, at(12), |_| true)[0].attempts, 2);
     assert_eq!(outbox.notices[0].unanswered_since(), Some(at(12)));
     outbox.settle(&[outcome("a", 13, Err("down"))]);
     assert_eq!(outbox.notices[0].unanswered_since(), None, "somebody answered");
@@ -130,7 +130,7 @@ fn patience_ends_only_where_the_policy_has_an_end_and_something_was_tried() {
     outbox.expire(OnUndeliverable::ProceedAfter(day), at(100_000));
     assert!(outbox.waits(), "nobody tried yet");
     let stored = outbox.clone();
-    outbox.attempt(&stored, at(0), |_| true);
+    outbox.attempt(&stored, None, at(0), |_| true);
     outbox.expire(OnUndeliverable::Hold, at(100_000));
     outbox.expire(OnUndeliverable::ProceedAfter(day), at(86_399));
     assert!(outbox.waits());
@@ -143,11 +143,30 @@ fn patience_ends_only_where_the_policy_has_an_end_and_something_was_tried() {
 fn it_wakes_for_the_next_attempt_or_the_end_of_patience_of_what_is_ready() {
     let mut outbox = waiting("a");
     let stored = outbox.clone();
-    outbox.attempt(&stored, at(0), |_| true);
-    assert_eq!(outbox.wake(OnUndeliverable::Hold, |_| true), Wake::At(at(30)));
+    outbox.attempt(&stored, None, at(0), |_| true);
+    assert_eq!(outbox.wake(OnUndeliverable::Hold, None, |_| true), Wake::At(at(30)));
     let soon = OnUndeliverable::ProceedAfter(SignedDuration::from_secs(20));
-    assert_eq!(outbox.wake(soon, |_| true), Wake::At(at(20)));
-    assert_eq!(outbox.wake(soon, |_| false), Wake::OnChange);
+    assert_eq!(outbox.wake(soon, None, |_| true), Wake::At(at(20)));
+    assert_eq!(outbox.wake(soon, None, |_| false), Wake::OnChange);
+}
+
+#[test]
+fn what_was_repaired_is_tried_at_once_and_once() {
+    let mut outbox = waiting("a");
+    let stored = outbox.clone();
+    let early = Some(at(-5));
+    assert_eq!(outbox.wake(OnUndeliverable::Hold, Some(at(9)), |_| true), Wake::At(at(0)));
+    assert_eq!(outbox.attempt(&stored, early, at(0), |_| true).len(), 1);
+    assert_eq!(outbox.wake(OnUndeliverable::Hold, early, |_| true), Wake::At(at(30)), "before");
+    // In the second of the attempt, of which nothing smaller is known: in the next one.
+    let repaired = Some(at(10) + SignedDuration::from_millis(300));
+    assert_eq!(outbox.attempt(&stored, repaired, at(10), |_| true), []);
+    assert_eq!(outbox.wake(OnUndeliverable::Hold, repaired, |_| true), Wake::At(at(11)));
+    let again = outbox.attempt(&stored, repaired, at(11), |_| true);
+    assert_eq!(again.len(), 1);
+    assert_eq!(again[0].attempts, 2);
+    assert_eq!(outbox.attempt(&stored, repaired, at(12), |_| true), []);
+    assert_eq!(outbox.wake(OnUndeliverable::Hold, repaired, |_| true), Wake::At(at(71)));
 }
 
 #[test]

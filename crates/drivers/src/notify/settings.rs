@@ -93,6 +93,14 @@ struct Written {
     time_zone: Option<String>,
 }
 
+/// The files that the settings in `folder` are read from, as far as they can be read.
+pub fn files(folder: &Path) -> Vec<PathBuf> {
+    let file = folder.join(FILE);
+    let named = parse(&file).ok().map(|written| [written.smtp_password_file, written.ca_file]);
+    let named = named.into_iter().flatten().flatten().map(|named| folder.join(named));
+    std::iter::once(file).chain(named).collect()
+}
+
 impl Settings {
     /// Reads and checks the settings in `folder`.
     pub fn read(folder: &Path) -> Result<Self, SettingsError> {

@@ -142,6 +142,13 @@ impl Templates {
         Ok(templates)
     }
 
+    /// The files that the templates in `folder` are read from, and the folder, which changes when one
+    /// comes or goes.
+    pub fn files(folder: &Path) -> Vec<PathBuf> {
+        let templates = BUILT_IN.iter().map(|(name, _)| folder.join(name));
+        std::iter::once(folder.to_owned()).chain(templates).collect()
+    }
+
     pub fn zone(&self) -> &Zone {
         &self.zone
     }

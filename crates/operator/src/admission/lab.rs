@@ -7,8 +7,8 @@ use sojourn_api::lab::convert::{alerts, owes};
 use sojourn_api::lab::{Instance, Template, Tenant};
 use sojourn_api::name::LAB_GROUP;
 use sojourn_api::name::lab::{
-    CLAIM_FINALIZER, CUSTOM_ALERTS, FINALIZER, INSTANCE, LEND, REOPEN, SUBMISSION_REQUEST,
-    SUBMISSION_RETRY, SUBMISSION_WAIVE, TO_REOPEN,
+    CLAIM_FINALIZER, CUSTOM_ALERTS, FINALIZER, INSTANCE, LEND, NOTICE_WAIVE, REOPEN,
+    SUBMISSION_REQUEST, SUBMISSION_RETRY, SUBMISSION_WAIVE, TO_REOPEN,
 };
 use sojourn_api::name::shared::{HOLD, KEEP_UNTIL, NAMESPACE, OBSERVE, PAUSED};
 use sojourn_api::problem::Problem;
@@ -32,10 +32,10 @@ pub(super) const NAMESPACES: &str = "namespaces";
 const UNDERCUTTING: [&str; 2] = ["foregroundDeletion", "orphan"];
 
 /// Annotations of an Instance that take it out of its owner's hands.
-const HELD: [&str; 3] = [PAUSED, OBSERVE, SUBMISSION_WAIVE];
+const HELD: [&str; 4] = [PAUSED, OBSERVE, SUBMISSION_WAIVE, NOTICE_WAIVE];
 /// Annotations of an Instance that are times.
-const TIMES: [&str; 5] =
-    [KEEP_UNTIL, REOPEN, SUBMISSION_REQUEST, SUBMISSION_RETRY, SUBMISSION_WAIVE];
+const TIMES: [&str; 6] =
+    [KEEP_UNTIL, REOPEN, SUBMISSION_REQUEST, SUBMISSION_RETRY, SUBMISSION_WAIVE, NOTICE_WAIVE];
 
 /// Parts of an Instance's spec that bind its owner once they are there.
 const BINDING: [&str; 2] = ["statusCheck", "submission"];

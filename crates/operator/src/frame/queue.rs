@@ -49,6 +49,11 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The time by the clock that the queue goes by.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// Asks for a look as soon as possible. While one is under way, another follows it.
     pub fn wake(&self, key: &Key) {
         if self.lock().enqueue(key) {

@@ -268,7 +268,7 @@ impl Lab {
         self.create(&subject.key.namespace, &pod, "create the Pod").await
     }
 
-    fn public_url(&self, subject: &Subject) -> Option<String> {
+    pub(super) fn public_url(&self, subject: &Subject) -> Option<String> {
         let url = subject.config.public_url.clone().or_else(|| self.settings.public_url.clone())?;
         Some(url.trim_end_matches('/').to_owned())
     }

@@ -149,7 +149,8 @@ impl Lab {
             persistent: subject.intent.as_ref().is_ok_and(|intent| intent.persistent),
             state: next,
             url: instance.status.as_ref().and_then(|status| status.url.clone()),
-            links: self.links.as_deref(),
+            links: &self.links,
+            public_url: self.public_url(subject),
             now: self.clock.now(),
         };
         let notice = notice::notice(recorded, &parts);

@@ -45,7 +45,9 @@ pub(crate) struct Parts<'a> {
     /// What is known of it, with what was just decided.
     pub(crate) state: &'a State,
     pub(crate) url: Option<String>,
-    pub(crate) links: Option<&'a Links>,
+    pub(crate) links: &'a Links,
+    /// Where links lead, if it is known where people reach us.
+    pub(crate) public_url: Option<String>,
     pub(crate) now: Timestamp,
 }
 
@@ -57,12 +59,12 @@ pub(crate) fn notice(recorded: &Recorded<NoticeKind>, parts: &Parts<'_>) -> Noti
     });
     let warns = warns(recorded.kind);
     let link = |action: Action| {
-        let links = parts.links.filter(|_| warns)?;
+        let public_url = parts.public_url.as_deref().filter(|_| warns)?;
         let uid = parts.instance.metadata.uid.as_deref().unwrap_or_default();
         let end = recorded
             .deadline
             .unwrap_or_else(|| parts.now.saturating_add(LINK_LIFE).unwrap_or(parts.now));
-        Some(links.sign(parts.key, uid, action, end))
+        Some(parts.links.sign(public_url, parts.key, uid, action, end))
     };
     let (reason, reason_time) = because(recorded.kind, parts.state);
     let stoppable = recorded.kind == NoticeKind::InactivityWarning;

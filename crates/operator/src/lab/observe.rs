@@ -44,6 +44,12 @@ impl Lab {
         }
     }
 
+    /// When that which notices are sent by, or whom they are sent to, was last changed.
+    pub(super) fn repaired(&self, subject: &Subject) -> Option<Timestamp> {
+        let tenant = subject.instance().map(|instance| instance.spec.tenant.name.as_str());
+        self.parts.renewed().max(tenant.and_then(|name| self.world.readdressed(name)))
+    }
+
     fn outcomes(&self, subject: &Subject) -> Vec<Outcome> {
         let waiting = subject.state.outbox.notices.iter();
         waiting

@@ -2,7 +2,7 @@
 //! What is real and what is scripted is chosen by whoever starts the controllers.
 
 use std::fmt::Debug;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sojourn_api::lab::LabConfig;
@@ -10,7 +10,7 @@ use sojourn_drivers::dial::Dial;
 use sojourn_drivers::guard::Allow;
 use sojourn_drivers::metrics::Metrics;
 use sojourn_drivers::metrics::prometheus::{Address, Prometheus};
-use sojourn_drivers::notify::settings::Settings;
+use sojourn_drivers::notify::settings::{self, Settings};
 use sojourn_drivers::notify::smtp::Smtp;
 use sojourn_drivers::notify::template::Templates;
 use sojourn_drivers::notify::webhook::{Form, Webhook};
@@ -34,6 +34,11 @@ pub trait Outside: Send + Sync + Debug {
     fn zone(&self, config: &LabConfig) -> Result<Zone, String>;
 
     fn probe(&self, config: &LabConfig) -> Result<Arc<dyn Probe>, String>;
+
+    /// The files that all of these are made from: when one changes, they are made anew.
+    fn files(&self, _: &LabConfig) -> Vec<PathBuf> {
+        Vec::new()
+    }
 }
 
 /// What the configuration keeps in Secrets, read.
@@ -103,6 +108,18 @@ impl Outside for Real {
         let allow = Allow::parse(&config.allowed_addresses).map_err(|error| error.to_string())?;
         let probe = HttpProbe::new(allow).map_err(|error| error.to_string())?;
         Ok(Arc::new(probe.dialing(self.dial.clone())))
+    }
+
+    fn files(&self, config: &LabConfig) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        if let Some(folder) = &config.mail_config_dir {
+            files.extend(settings::files(Path::new(folder)));
+        }
+        if let Some(folder) = &config.mail_template_dir {
+            files.extend(Templates::files(Path::new(folder)));
+        }
+        files.extend(config.trusted_ca_file.as_ref().map(PathBuf::from));
+        files
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use sojourn_api::config::value::SecretKey;
@@ -9,6 +10,7 @@ use sojourn_api::lab::LabConfig;
 use sojourn_api::name::shared;
 use sojourn_drivers::notify::{Channel, Zone};
 use sojourn_drivers::probe::{Observation, Probe, Target};
+use tokio::sync::Notify;
 
 use super::outside::{Outside, Secrets};
 use crate::outbox::Channels;
@@ -19,6 +21,7 @@ pub(crate) struct Parts {
     current: RwLock<Current>,
     /// What takes notices when nothing else is configured.
     fallback: OnceLock<Arc<dyn Channel>>,
+    built: Notify,
 }
 
 #[derive(Debug)]
@@ -27,6 +30,8 @@ struct Current {
     zone: Zone,
     probe: Arc<dyn Probe>,
     problem: Option<String>,
+    /// When they were made anew, if they were since the start.
+    renewed: Option<Timestamp>,
 }
 
 impl Default for Parts {
@@ -36,8 +41,9 @@ impl Default for Parts {
             zone: Zone::utc(),
             probe: Arc::new(NoProbe(String::new())),
             problem: None,
+            renewed: None,
         };
-        Self { current: RwLock::new(current), fallback: OnceLock::new() }
+        Self { current: RwLock::new(current), fallback: OnceLock::new(), built: Notify::new() }
     }
 }
 
@@ -61,8 +67,24 @@ impl Parts {
         self.current.read().unwrap_or_else(PoisonError::into_inner).problem.clone()
     }
 
-    /// Makes everything anew.
-    pub(crate) async fn build(&self, client: &Client, config: &LabConfig, outside: &dyn Outside) {
+    /// When they were last made anew, if they were since the start.
+    pub(crate) fn renewed(&self) -> Option<Timestamp> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).renewed
+    }
+
+    /// Waits until they are made anew.
+    pub(crate) async fn built(&self) {
+        self.built.notified().await;
+    }
+
+    /// Makes everything anew; `renewed` is when, unless it is for the first time.
+    pub(crate) async fn build(
+        &self,
+        client: &Client,
+        config: &LabConfig,
+        outside: &dyn Outside,
+        renewed: Option<Timestamp>,
+    ) {
         let mut problems = Vec::new();
         let mut note = |what: &str, problem: String| {
             tracing::error!(problem, "cannot use {what} as configured");
@@ -101,7 +123,8 @@ impl Parts {
         });
         let problem = (!problems.is_empty()).then(|| problems.join("; "));
         *self.current.write().unwrap_or_else(PoisonError::into_inner) =
-            Current { channels, zone, probe, problem };
+            Current { channels, zone, probe, problem, renewed };
+        self.built.notify_one();
     }
 }
 

@@ -16,6 +16,7 @@ use sojourn_core::lab::observed::Observed;
 use sojourn_core::lab::runtime::Runtime;
 use sojourn_core::lab::{LabDecision, decide};
 use sojourn_drivers::probe::{Codes, Observation, Target as ProbeTarget};
+use tokio::sync::watch;
 
 use super::activity::Keeper;
 use super::arrange::Restarts;
@@ -81,7 +82,9 @@ pub(crate) struct Lab {
     pub(crate) prober: Prober,
     pub(super) orphans: Orphans,
     pub(crate) events: Events,
-    pub(crate) links: Option<Arc<Links>>,
+    pub(crate) links: Links,
+    /// Where people reach us, as the configuration says it.
+    pub(super) public_url: watch::Receiver<Option<String>>,
     pub(crate) master: Master,
     pub(crate) parts: Arc<Parts>,
     pub(crate) restarts: Restarts,
@@ -147,6 +150,7 @@ impl Reconciler for Lab {
             coverage: &coverage,
             blind: blind_since(&coverage, now, intent.created_at),
             outcomes: &sight.outcomes,
+            repaired: self.repaired(subject),
             pods: runtime.pods,
             pods_since: self.pods_since(subject),
             check: sight.check.as_ref().map(|found| found.check),

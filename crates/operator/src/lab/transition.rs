@@ -1,7 +1,7 @@
 //! What is worth an Event: the differences between two statuses that somebody cares about.
 
 use sojourn_api::lab::status::{
-    EndReason, InstanceStatus, Phase, Stage, StopReason, SubmissionState,
+    EndReason, InstanceStatus, NoticeState, NoticeStatus, Phase, Stage, StopReason, SubmissionState,
 };
 use sojourn_api::name::lab::{condition, reason};
 
@@ -33,6 +33,7 @@ pub(super) fn transitions(before: &InstanceStatus, now: &InstanceStatus) -> Vec<
     }
     all.extend(ended(before, now));
     all.extend(submissions(before, now));
+    all.extend(given_up(before, now));
     all.extend(conditions(before, now));
     all
 }
@@ -137,6 +138,23 @@ fn submissions(before: &InstanceStatus, now: &InstanceStatus) -> Vec<Transition>
         }
     }
     all
+}
+
+/// Notices that nobody accepted and that are not tried any more.
+fn given_up<'a>(
+    before: &'a InstanceStatus,
+    now: &'a InstanceStatus,
+) -> impl Iterator<Item = Transition> + 'a {
+    let is_news = |notice: &&NoticeStatus| {
+        let was = before.notices.iter().find(|one| one.id == notice.id);
+        notice.state == Some(NoticeState::Waived)
+            && was.is_some_and(|was| was.state == Some(NoticeState::Waiting))
+    };
+    now.notices.iter().filter(is_news).filter_map(|notice| {
+        let error = notice.error.as_ref()?;
+        let message = format!("Nobody accepted a notice to its owner; it is given up: {error}");
+        Some(warning("NoticeGivenUp", message))
+    })
 }
 
 /// What turned bad, in the condition's own words.

@@ -1,10 +1,10 @@
 //! Everything that the family keeps of the API, and which instances a change concerns.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::networking::v1::Ingress;
@@ -47,6 +47,8 @@ pub(crate) struct World {
     of_ip: Index<IpAddr>,
     /// Claims, by the Instance that they say they are of.
     claims_of: Index<Key>,
+    /// When the mail addresses of Tenants were changed, as far as this process has seen it.
+    readdressed: RwLock<HashMap<Arc<str>, Timestamp>>,
     queue: Arc<Queue>,
     /// Told of every change of an instance or of its Pods, for whoever waits for one.
     pub(crate) moved: tokio::sync::watch::Sender<u64>,
@@ -72,6 +74,7 @@ impl World {
             of_address: Index::default(),
             of_ip: Index::default(),
             claims_of: Index::default(),
+            readdressed: RwLock::default(),
             queue,
             moved: tokio::sync::watch::Sender::new(0),
             ingress_served,
@@ -190,9 +193,30 @@ impl World {
         let spec = |read: Option<&Read<Tenant>>| {
             read.map(|read| read.as_ref().map(|t| t.spec.clone()).ok())
         };
-        if spec(change.before) != spec(change.now) {
-            self.wake_all(&self.of_tenant.of(&change.key.name));
+        if spec(change.before) == spec(change.now) {
+            return;
         }
+        self.note_address(change);
+        self.wake_all(&self.of_tenant.of(&change.key.name));
+    }
+
+    /// Remembers when a Tenant came to have another mail address. The first list is no change.
+    fn note_address(&self, change: &Change<'_, Read<Tenant>>) {
+        let address = |read: Option<&Read<Tenant>>| {
+            read.and_then(|read| read.as_ref().ok()).map(|tenant| tenant.spec.email.clone())
+        };
+        let now = address(change.now);
+        let mut all = self.readdressed.write().unwrap_or_else(PoisonError::into_inner);
+        if now.is_none() {
+            all.remove(&change.key.name);
+        } else if self.tenants.is_ready() && address(change.before) != now {
+            all.insert(change.key.name.clone(), self.queue.now());
+        }
+    }
+
+    /// When the Tenant was last given another mail address, as far as this process has seen it.
+    pub(crate) fn readdressed(&self, tenant: &str) -> Option<Timestamp> {
+        self.readdressed.read().unwrap_or_else(PoisonError::into_inner).get(tenant).copied()
     }
 
     fn namespace_changed(&self, change: &Change<'_, NamespaceView>) {

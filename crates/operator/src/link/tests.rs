@@ -9,8 +9,10 @@ use tower::ServiceExt as _;
 
 use super::*;
 
+const URL: &str = "https://lab.example.org/";
+
 fn links() -> Links {
-    Links::new([7; 32], "https://lab.example.org/")
+    Links::new([7; 32])
 }
 
 fn at(seconds: i64) -> Timestamp {
@@ -18,7 +20,7 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 fn token(links: &Links, action: Action) -> String {
-    let url = links.sign(&Key::new("ns", "lab"), "uid-1", action, at(1_000));
+    let url = links.sign(URL, &Key::new("ns", "lab"), "uid-1", action, at(1_000));
     url.strip_prefix("https://lab.example.org/notice/").unwrap().to_owned()
 }
 
@@ -52,10 +54,10 @@ fn every_changed_bit_is_noticed() {
 
 #[test]
 fn fields_cannot_slide_into_each_other_and_other_keys_do_not_fit() {
-    let one = links().sign(&Key::new("ab", "c"), "d", Action::Stop, at(1));
-    let other = links().sign(&Key::new("a", "bc"), "d", Action::Stop, at(1));
+    let one = links().sign(URL, &Key::new("ab", "c"), "d", Action::Stop, at(1));
+    let other = links().sign(URL, &Key::new("a", "bc"), "d", Action::Stop, at(1));
     assert_ne!(one, other);
-    let foreign = Links::new([8; 32], "https://lab.example.org");
+    let foreign = Links::new([8; 32]);
     let verified = foreign.verify(&token(&links(), Action::Stop), at(0));
     assert_eq!(verified, Err(LinkError::Forged));
     assert!(!format!("{:?}", links()).contains('7'));
@@ -74,7 +76,7 @@ proptest! {
         uid in "[a-f0-9-]{0,36}",
     ) {
         let key = Key::new(namespace, name);
-        let url = links().sign(&key, &uid, Action::KeepHour, at(5));
+        let url = links().sign(URL, &key, &uid, Action::KeepHour, at(5));
         let token = url.rsplit_once('/').unwrap().1;
         let claim = links().verify(token, at(4)).unwrap();
         prop_assert_eq!((claim.key, claim.uid), (key, uid));
@@ -189,12 +191,12 @@ async fn refusals_and_ends_are_explained() {
     let (_, page) = send(&router, get(&later)).await;
     let (status, shown) = send(&router, post(&later, &form_of(&page))).await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{shown}");
-    let gone = links().sign(&Key::new("ns", "gone"), "u", Action::KeepHour, at(900));
+    let gone = links().sign(URL, &Key::new("ns", "gone"), "u", Action::KeepHour, at(900));
     let gone = gone.strip_prefix("https://lab.example.org").unwrap().to_owned();
     let (status, shown) = send(&router, get(&gone)).await;
     assert_eq!(status, StatusCode::CONFLICT);
     assert!(shown.contains("It is &lt;i&gt;nowhere&lt;") && !shown.contains("<form"), "{shown}");
-    let over = links().sign(&Key::new("ns", "lab"), "u", Action::Stop, at(500));
+    let over = links().sign(URL, &Key::new("ns", "lab"), "u", Action::Stop, at(500));
     let over = over.strip_prefix("https://lab.example.org").unwrap().to_owned();
     let (status, shown) = send(&router, get(&over)).await;
     assert_eq!(status, StatusCode::GONE);

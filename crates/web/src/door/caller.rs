@@ -46,7 +46,7 @@ impl Caller {
     /// Where the caller, who is at our origin, finds an instance: a browser by a token that is good
     /// once, a program by its own. None where no name leads there.
     pub fn lent_address(&self, label: &str, path: &str) -> Option<String> {
-        let origin = self.door.0.names.lent_origin(&self.site, label)?;
+        let origin = self.door.names().lent_origin(&self.site, label)?;
         Some(match &self.session {
             Some(session) => {
                 let token = self.door.0.entries.hand_over(session.id, label, path);
@@ -58,7 +58,7 @@ impl Caller {
 
     /// Where the caller, who is at an instance's origin, finds ours.
     pub fn own_address(&self, path: &str) -> String {
-        format!("{}{path}", self.door.0.names.own_origin(&self.site))
+        format!("{}{path}", self.door.names().own_origin(&self.site))
     }
 
     /// With what another session of the caller can be opened. Only a program has it: a session

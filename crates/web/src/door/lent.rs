@@ -130,7 +130,7 @@ fn enter(door: &Door, lent: &Lent, site: &Site, label: &str, query: Option<&str>
     let session = redeemed.and_then(|(id, path)| Some((door.0.sessions.using(&id)?, path)));
     let Some((session, path)) = session else {
         let place = lent.place.as_ref().and_then(|place| place(label)).unwrap_or_default();
-        let ours = format!("{}{place}/", door.0.names.own_origin(site));
+        let ours = format!("{}{place}/", door.names().own_origin(site));
         return used_up(&ours).page();
     };
     let is_open = |id: &_| door.0.sessions.is_open(id);
@@ -155,7 +155,7 @@ fn to_our_origin(
         return nobodys().answer(request.headers());
     };
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-    see_other(&format!("{}{place}{path}", door.0.names.own_origin(site)))
+    see_other(&format!("{}{place}{path}", door.names().own_origin(site)))
 }
 
 fn turned_away(unknown: &Unknown, headers: &HeaderMap) -> Response {

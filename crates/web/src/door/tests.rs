@@ -515,6 +515,20 @@ async fn names_that_are_not_ours_get_nothing() {
     assert_eq!(plain.status, 403);
 }
 
+#[tokio::test]
+async fn the_public_name_can_change_while_people_come() {
+    let house = house();
+    let at = async |host| house.get("/open", &[("host", host)]).await.status;
+    assert_eq!(at("new.example.org").await, 421);
+    house.door.reached_at(Some("https://new.example.org")).unwrap();
+    assert_eq!(at("new.example.org").await, 200);
+    assert_eq!(at("lab.example.org").await, 421, "the old one is nobody's any more");
+    assert!(house.door.reached_at(Some("nowhere")).is_err());
+    assert_eq!(at("new.example.org").await, 200, "what is none changes nothing");
+    house.door.reached_at(None).unwrap();
+    assert_eq!(at("new.example.org").await, 421);
+}
+
 #[test]
 fn a_public_url_that_is_none_is_refused() {
     let settings = Settings { public_url: Some("lab".to_owned()), ..Settings::default() };

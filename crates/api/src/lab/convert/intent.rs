@@ -21,8 +21,8 @@ use crate::lab::template::Template;
 use crate::lab::tenant::Tenant;
 use crate::mark::{annotation, says_true};
 use crate::name::lab::{
-    EXPIRATION_IGNORE, INACTIVITY_IGNORE, REOPEN, SUBMISSION_REQUEST, SUBMISSION_RETRY,
-    SUBMISSION_WAIVE,
+    EXPIRATION_IGNORE, INACTIVITY_IGNORE, NOTICE_WAIVE, REOPEN, SUBMISSION_REQUEST,
+    SUBMISSION_RETRY, SUBMISSION_WAIVE,
 };
 use crate::name::shared::{KEEP_UNTIL, OBSERVE, PAUSED};
 use crate::problem::{Problem, Problems, Report};
@@ -91,6 +91,7 @@ pub fn intent(
         termination: Termination { enabled: config.enable_instance_termination, check },
         submission: submission(instance, template, config),
         on_undeliverable: config.on_undeliverable,
+        notices_waived: time_in(instance, NOTICE_WAIVE),
         delivery: DELIVERY,
     });
     report.finish(intent)

@@ -53,6 +53,38 @@ fn mail_that_is_down_holds_it_for_a_while_only() {
 }
 
 #[test]
+fn what_nobody_accepts_is_given_up_on_record() {
+    let mut scene = expired(Mail::Down);
+    scene.pass(HOUR * 2);
+    let farewell = scene.state.outbox.notices.iter().find(|one| one.kind == NoticeKind::Expired);
+    let farewell = farewell.expect("it is not forgotten");
+    assert!(matches!(farewell.delivery, Delivery::Waived { .. }));
+    assert!(farewell.error.is_some());
+}
+
+#[test]
+fn a_farewell_that_somebody_waives_holds_nothing_up() {
+    let mut scene = expired(Mail::Down);
+    scene.pass(MINUTE * 5);
+    assert_eq!(released(&scene), None);
+    scene.intent.notices_waived = Some(scene.now);
+    scene.settle();
+    assert_eq!(released(&scene), Some(scene.now));
+    let farewell = scene.state.outbox.notices.iter().find(|one| one.kind == NoticeKind::Expired);
+    assert_eq!(farewell.unwrap().delivery, Delivery::Waived { at: scene.now });
+}
+
+#[test]
+fn a_farewell_is_told_as_soon_as_mail_is_repaired() {
+    let mut scene = expired(Mail::Down);
+    scene.pass(MINUTE * 5);
+    scene.mail = Mail::Works;
+    scene.repaired = Some(scene.now);
+    scene.settle();
+    assert_eq!(released(&scene), Some(scene.now));
+}
+
+#[test]
 fn mail_that_says_nothing_holds_it_for_a_while_only() {
     let mut scene = expired(Mail::Silent);
     scene.pass(HOUR * 2);

@@ -38,7 +38,7 @@ fn stopped() -> State {
 
 fn made(kind: NoticeKind, deadline: Option<Timestamp>, state: &State, persistent: bool) -> Notice {
     let instance = sample::instance(json!({"spec": {"prettyName": "My notebook"}}));
-    let (tenant, links) = (sample::tenant(), Links::new([7; 32], "https://lab.example"));
+    let (tenant, links) = (sample::tenant(), Links::new([7; 32]));
     let parts = Parts {
         key: &key(),
         instance: &instance,
@@ -46,7 +46,8 @@ fn made(kind: NoticeKind, deadline: Option<Timestamp>, state: &State, persistent
         persistent,
         state,
         url: Some("https://lab.example/access/course/ada/web/".to_owned()),
-        links: Some(&links),
+        links: &links,
+        public_url: Some("https://lab.example".to_owned()),
         now: at(600),
     };
     notice(&recorded(kind, deadline), &parts)
@@ -132,7 +133,7 @@ fn only_warnings_carry_links_and_only_what_runs_can_be_stopped() {
         assert_eq!(facts.keep_tomorrow.is_some(), keep, "{kind:?}");
         assert_eq!(facts.stop.is_some(), stop, "{kind:?}");
     }
-    let links = Links::new([7; 32], "https://lab.example");
+    let links = Links::new([7; 32]);
     let url = made(NoticeKind::InactivityWarning, Some(at(900)), &used(), true).facts.stop;
     let token = url.as_deref().and_then(|url| url.rsplit('/').next()).expect("a link");
     let claim = links.verify(token, at(899)).expect("it holds until the deadline");
@@ -210,7 +211,8 @@ fn without_a_tenant_there_is_nobody_to_write_to() {
         persistent: true,
         state: &state,
         url: None,
-        links: None,
+        links: &Links::new([7; 32]),
+        public_url: None,
         now: at(600),
     };
     let told = notice(&recorded(NoticeKind::ExpiryWarning, Some(at(900))), &parts);

@@ -38,6 +38,8 @@ enum Event {
     Pause(bool),
     Observe(bool),
     Keep(SignedDuration),
+    Repair,
+    Waive,
     Policy(OnUndeliverable),
 }
 
@@ -104,6 +106,8 @@ fn event() -> impl Strategy<Value = Event> {
         1 => prop::bool::weighted(0.3).prop_map(Event::Pause),
         1 => prop::bool::weighted(0.3).prop_map(Event::Observe),
         1 => span().prop_map(Event::Keep),
+        1 => Just(Event::Repair),
+        1 => Just(Event::Waive),
         1 => prop_oneof![
             Just(OnUndeliverable::Hold),
             span().prop_map(OnUndeliverable::ProceedAfter)
@@ -213,6 +217,8 @@ impl World {
             Event::Pause(paused) => intent.paused = paused,
             Event::Observe(observe) => intent.observe = observe,
             Event::Keep(span) => intent.keep_until = Some(scene.now + span),
+            Event::Repair => scene.repaired = Some(scene.now),
+            Event::Waive => intent.notices_waived = Some(scene.now),
             Event::Policy(policy) => intent.on_undeliverable = policy,
         }
     }

@@ -77,6 +77,20 @@ fn a_notice_that_nobody_accepts_counts_as_given_where_the_policy_says_so() {
 }
 
 #[test]
+fn a_warning_that_somebody_waives_gives_its_whole_interval_from_then_on() {
+    let mut scene = Scene::new();
+    scene.mail = Mail::Down;
+    scene.pass(IDLE + HOUR * 6);
+    assert_eq!(scene.state.ladder.alerts_sent, 0);
+    scene.intent.notices_waived = Some(scene.now);
+    scene.settle();
+    assert_eq!(scene.state.ladder.warned_at, Some(at(IDLE + HOUR * 6)));
+    scene.pass(DAY * 30);
+    assert_eq!(scene.acts(), [], "those that come after it wait for somebody to accept them");
+    assert_eq!(scene.state.ladder.alerts_sent, 1);
+}
+
+#[test]
 fn a_longer_term_voids_a_warning() {
     let mut scene = warned(3);
     scene.intent.inactivity.stop_after = Term::Span(DAY * 30);

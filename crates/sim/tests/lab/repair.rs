@@ -1,0 +1,93 @@
+//! What a notice waits for is repaired, or given up: it is told, or holds nothing up, at once.
+
+use serde_json::json;
+use sojourn_api::name::lab::NOTICE_WAIVE;
+use sojourn_sim::outside::Mood;
+use sojourn_sim::people::Design;
+use sojourn_sim::truth::Policy;
+use sojourn_sim::world::{CONFIG, World};
+
+use crate::stage::{
+    DAY, HOUR, MINUTE, hours, kept, key, nothing_is_wrong, status, told, world_with_one,
+};
+
+/// An instance whose first warning nobody has accepted for so long that the next attempt is most of an
+/// hour away.
+async fn unheard(options: &str) -> World {
+    let world = world_with_one(&kept(), options).await;
+    world.outside.set_mood(Mood::Down);
+    world
+        .until(DAY * 3, &key("one"), |one| {
+            status(one).notices.first().is_some_and(|notice| notice.attempts >= 9)
+        })
+        .await;
+    world.pass(MINUTE * 5).await;
+    assert_eq!(told(&world).len(), 0);
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_that_is_configured_anew_is_tried_at_once() {
+    let world = unheard("").await;
+    world.outside.set_mood(Mood::Works);
+    world.pass(MINUTE).await;
+    assert_eq!(told(&world).len(), 0, "nobody could know");
+    world.configure(&format!("{CONFIG}mailConfigDir: /etc/mail\n")).await;
+    world.pass(MINUTE).await;
+    assert_eq!(told(&world), ["inactivity-warning"]);
+    nothing_is_wrong(&world);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_mail_address_is_tried_at_once() {
+    let world = unheard("").await;
+    world.outside.set_mood(Mood::Works);
+    let tenant = json!({
+        "apiVersion": "lab.sojourn.dev/v1alpha1", "kind": "Tenant", "metadata": {"name": "ada"},
+    });
+    world.merge(&tenant, &json!({"spec": {"lastName": "Byron"}})).await;
+    world.pass(MINUTE).await;
+    assert_eq!(told(&world).len(), 0, "that is no other address");
+    world.merge(&tenant, &json!({"spec": {"email": "ada@example.net"}})).await;
+    world.pass(MINUTE).await;
+    assert_eq!(told(&world), ["inactivity-warning"]);
+    nothing_is_wrong(&world);
+}
+
+#[tokio::test(start_paused = true)]
+async fn links_lead_to_where_people_are_taken_in_now() {
+    let options = |url: &str| format!("{CONFIG}publicURL: {url}\n");
+    let world = world_with_one(&kept(), "publicURL: http://old.example\n").await;
+    let link = |world: &World| {
+        let received = world.received();
+        received.last().and_then(|one| one.notice.facts.keep_hour.clone()).expect("a link")
+    };
+    world.until(DAY * 2, &key("one"), |one| status(one).notices.len() == 1).await;
+    world.pass(HOUR).await;
+    assert!(link(&world).starts_with("http://old.example/notice/"), "{}", link(&world));
+    world.configure(&options("http://new.example")).await;
+    world.until(DAY * 2, &key("one"), |one| status(one).notices.len() == 2).await;
+    world.pass(HOUR).await;
+    assert!(link(&world).starts_with("http://new.example/notice/"), "{}", link(&world));
+    nothing_is_wrong(&world);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_farewell_that_is_waived_holds_no_deletion_up() {
+    let policy = Policy { delete_after: hours(24), ..Policy::default() };
+    let world = world_with_one(&Design { policy, environments: 1 }, "").await;
+    world
+        .until(DAY * 2, &key("one"), |one| {
+            status(one).notices.iter().any(|notice| notice.delivered_at.is_some())
+        })
+        .await;
+    world.outside.set_mood(Mood::Down);
+    world.until(DAY * 2, &key("one"), |one| one.metadata.deletion_timestamp.is_some()).await;
+    world.pass(MINUTE * 2).await;
+    assert!(world.instance(&key("one")).await.is_some(), "its farewell waits");
+    world.command(&key("one"), NOTICE_WAIVE).await;
+    world.pass(MINUTE / 6).await;
+    assert!(world.instance(&key("one")).await.is_none());
+    assert_eq!(world.events("NoticeGivenUp").await, 1);
+    nothing_is_wrong(&world);
+}
