@@ -198,6 +198,58 @@ fn a_replacement_that_somebody_drains_goes_and_another_comes() {
 }
 
 #[test]
+fn a_replacement_that_somebody_drains_in_a_freeze_goes_after_it() {
+    let mut scene = Scene::of(&[DAY * 22, DAY, DAY]);
+    scene.intent.min_ready = MINUTE * 5;
+    scene.pass(MINUTE * 2);
+    let first = scene.rotation("a").unwrap().replacement.clone().unwrap();
+    scene.intent.freeze_until = Some(scene.now + HOUR);
+    scene.spec(&first).drain = Some(scene.now);
+    scene.pass(MINUTE * 59);
+    assert_eq!(scene.phase(&first), None);
+    assert_eq!(scene.rotation("a").unwrap().replacement.as_ref(), Some(&first));
+    scene.pass(HOUR);
+    assert!(!scene.is_there(&first) && !scene.is_there("a"));
+    assert_eq!(scene.names().len(), 3);
+}
+
+#[test]
+fn a_replacement_that_somebody_drains_stays_while_the_old_one_is_taken_away() {
+    let mut scene = Scene::of(&[DAY, DAY, DAY]);
+    (scene.intent.min_ready, scene.intent.min_healthy) = (HOUR, 3);
+    scene.vm("b").interruption = Some(at(MINUTE * 10));
+    scene.pass(MINUTE * 2);
+    let first = scene.rotation("b").unwrap().replacement.clone().unwrap();
+    scene.now = at(MINUTE * 5);
+    scene.spec(&first).drain = Some(scene.now);
+    scene.settle();
+    assert_eq!(scene.phase("b"), Some(RotationPhase::Draining));
+    assert_eq!(scene.phase(&first).filter(|phase| *phase >= RotationPhase::Draining), None);
+    scene.pass(DAY);
+    assert!(!scene.is_there(&first), "it goes once another one has come");
+    assert_eq!(scene.names().len(), 3);
+}
+
+#[test]
+fn whoever_may_wait_is_counted_without_those_that_are_taken_away() {
+    let mut scene = Scene::of(&[DAY * 2, DAY, DAY]);
+    scene.intent.min_healthy = 3;
+    scene.intent.surge = 2;
+    scene.boot = MINUTE * 5;
+    scene.spec("a").drain = Some(scene.now);
+    scene.vm("b").interruption = Some(at(MINUTE * 10));
+    scene.settle();
+    // The replacement of `a` is ready in the moment in which `b` must be drained.
+    let other = scene.rotation("b").unwrap().replacement.clone().unwrap();
+    scene.vm(&other).runs_at = Some(at(MINUTE * 30));
+    scene.until(at(MINUTE * 5));
+    assert_eq!(scene.phase("b"), Some(RotationPhase::Draining));
+    assert_eq!(scene.phase("a").filter(|phase| *phase >= RotationPhase::Draining), None);
+    scene.pass(DAY);
+    assert!(!scene.is_there("a") && !scene.is_there("b"));
+}
+
+#[test]
 fn no_more_rotations_begin_by_themselves_than_all_groups_together_may_have_open() {
     let begun = |others: u32, change: fn(&mut Scene)| {
         let mut scene = Scene::of(&[DAY * 22, DAY, DAY]);
