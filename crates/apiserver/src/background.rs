@@ -61,8 +61,14 @@ impl Backoff {
     }
 
     async fn wait(&mut self) {
-        tokio::time::sleep(self.0).await;
-        self.0 = (self.0 * 2).min(Self::MAX);
+        tokio::time::sleep(self.next()).await;
+    }
+
+    /// How long to wait this time.
+    fn next(&mut self) -> Duration {
+        let now = self.0;
+        self.0 = (now * 2).min(Self::MAX);
+        now
     }
 
     const fn reset(&mut self) {

@@ -1,9 +1,10 @@
 //! Namespaces on their way out: their content is deleted, then their finalizer goes, then they do.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::engine::Shared;
 use crate::follow::{Follower, News};
@@ -24,42 +25,43 @@ pub(super) async fn run(engine: Arc<Shared>) {
     let Some(namespaces) = engine.registry().resource("", "namespaces") else { return };
     let mut follower = Follower::new(namespaces.table.clone());
     let mut changes = engine.store.subscribe();
-    let mut ending: BTreeSet<Arc<str>> = BTreeSet::new();
-    let mut backoff = Backoff::new();
+    let mut ending: BTreeMap<Arc<str>, Attempts> = BTreeMap::new();
     loop {
         changes.mark_unchanged();
         follower.drain(|news| match news {
             News::Put(namespace) if namespace.index.deleting => {
-                ending.insert(namespace.key.clone());
+                ending.entry(namespace.key.clone()).or_default();
             }
             News::Removed(namespace) => {
                 ending.remove(&namespace.key);
             }
             News::Put(_) | News::Reset => {}
         });
-        let mut failed = false;
-        for name in ending.clone() {
-            match empty(&engine, &namespaces, &name).await {
-                Ok(true) => {
-                    ending.remove(&name);
-                }
+        let mut gone = Vec::new();
+        for (name, attempts) in &mut ending {
+            match empty(&engine, &namespaces, name, attempts).await {
+                Ok(true) => gone.push(name.clone()),
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(namespace = &*name, message = error.message, "cannot empty it");
-                    failed = true;
+                    tracing::warn!(namespace = &**name, message = error.message, "cannot empty it");
+                    attempts.wait();
                 }
             }
         }
-        if failed {
-            backoff.wait().await;
-            continue;
-        }
-        backoff.reset();
-        // While content with finalizers remains, any change may be the one that frees it.
-        let woken = if ending.is_empty() {
-            follower.changed().await
-        } else {
-            changes.changed().await.is_ok()
+        ending.retain(|name, _| !gone.contains(name));
+        // While content with finalizers remains, any change may be the one that frees it. What was
+        // refused is tried again after a while, and keeps no other namespace.
+        let retry = ending.values().filter_map(|attempts| attempts.again).min();
+        let woken = async {
+            if ending.is_empty() {
+                follower.changed().await
+            } else {
+                changes.changed().await.is_ok()
+            }
+        };
+        let woken = match retry {
+            Some(retry) => tokio::time::timeout_at(retry, woken).await.unwrap_or(true),
+            None => woken.await,
         };
         if !woken {
             return;
@@ -67,36 +69,81 @@ pub(super) async fn run(engine: Arc<Shared>) {
     }
 }
 
-/// Deletes what is in the namespace; whether it is gone.
+/// What was tried in vain in a namespace.
+#[derive(Debug)]
+struct Attempts {
+    /// Why not all could be deleted, when it was last tried: one reason for each resource.
+    refused: Vec<String>,
+    /// Before that nothing more is tried.
+    again: Option<Instant>,
+    backoff: Backoff,
+}
+
+impl Default for Attempts {
+    fn default() -> Self {
+        Self { refused: Vec::new(), again: None, backoff: Backoff::new() }
+    }
+}
+
+impl Attempts {
+    fn are_due(&self) -> bool {
+        self.again.is_none_or(|again| again <= Instant::now())
+    }
+
+    fn wait(&mut self) {
+        self.again = Some(Instant::now() + self.backoff.next());
+    }
+
+    /// Takes in what came of one.
+    fn made(&mut self, refused: Vec<String>) {
+        if refused.is_empty() {
+            *self = Self::default();
+        } else {
+            self.refused = refused;
+            self.wait();
+        }
+    }
+}
+
+/// Deletes what is in the namespace, as far as that is allowed; whether it is gone.
 async fn empty(
     engine: &Arc<Shared>,
     namespaces: &Arc<Resource>,
     name: &str,
+    attempts: &mut Attempts,
 ) -> Result<bool, ApiError> {
     let Some(namespace) = namespaces.table.get(name) else { return Ok(true) };
     let object = namespace.to_value();
     let holds = object.at("spec").list("finalizers").iter().any(|f| f == FINALIZER);
     if !holds {
+        *attempts = Attempts::default();
         return Ok(false);
     }
-    let mut left = Left::default();
+    let due = attempts.are_due();
+    let (mut left, mut refused) = (Left::default(), Vec::new());
     for resource in engine.registry().iter() {
         // Events come last upstream only by accident of order; views share their table.
         if !resource.namespaced || !resource.is_stored() || resource.is_view() {
             continue;
         }
-        for stored in content(resource, name) {
-            if !stored.index.deleting {
-                internal::delete(engine, resource, &stored.key, &DeleteOptions::default()).await?;
-            }
+        let mut first = None;
+        for stored in content(resource, name).iter().filter(|one| due && !one.index.deleting) {
+            // Nothing else has to wait for what is refused.
+            let options = DeleteOptions::default();
+            let deleted = internal::delete(engine, resource, &stored.key, &options).await;
+            first = first.or(deleted.err().map(|error| error.message));
         }
+        refused.extend(first);
         left.count(resource, name);
+    }
+    if due {
+        attempts.made(refused);
     }
     let now = meta::time(engine.clock.now());
     let done = left.is_empty();
     internal::edit(engine, namespaces, name, BY, |object| {
         let before = object.clone();
-        left.set_conditions(object, &now);
+        left.set_conditions(object, &attempts.refused, &now);
         if done {
             return finalize(object);
         }
@@ -128,7 +175,7 @@ fn finalize(object: &mut Object) -> Edit {
 #[derive(Default)]
 struct Left {
     resources: Vec<String>,
-    finalizers: std::collections::BTreeMap<String, usize>,
+    finalizers: BTreeMap<String, usize>,
 }
 
 impl Left {
@@ -153,7 +200,7 @@ impl Left {
         self.resources.is_empty()
     }
 
-    fn set_conditions(&self, object: &mut Object, now: &str) {
+    fn set_conditions(&self, object: &mut Object, refused: &[String], now: &str) {
         let finalizers: Vec<String> = self
             .finalizers
             .iter()
@@ -163,6 +210,11 @@ impl Left {
         let held = format!(
             "Some content in the namespace has finalizers remaining: {}",
             finalizers.join(", ")
+        );
+        let failed = format!(
+            "Failed to delete all resource types, {} remaining: {}",
+            refused.len(),
+            refused.join(", ")
         );
         let conditions = [
             (
@@ -177,12 +229,16 @@ impl Left {
                 "ParsedGroupVersions",
                 "All legacy kube types successfully parsed",
             ),
-            (
-                "NamespaceDeletionContentFailure",
-                false,
-                "ContentDeleted",
-                "All content successfully deleted, may be waiting on finalization",
-            ),
+            if refused.is_empty() {
+                (
+                    "NamespaceDeletionContentFailure",
+                    false,
+                    "ContentDeleted",
+                    "All content successfully deleted, may be waiting on finalization",
+                )
+            } else {
+                ("NamespaceDeletionContentFailure", true, "ContentDeletionFailed", failed.as_str())
+            },
             if self.resources.is_empty() {
                 (
                     "NamespaceContentRemaining",

@@ -1,17 +1,19 @@
 //! Hooks: the same services that a webhook server mounts, asked as a cluster asks webhooks.
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use kube::Client;
 use kube::core::DynamicObject;
-use kube::core::admission::{AdmissionRequest, AdmissionResponse};
+use kube::core::admission::{AdmissionRequest, AdmissionResponse, Operation};
 use serde_json::{Value, json};
 use sojourn_apiserver::{Config, Engine, Hook, HookService, Hooks, Scope};
 use tower::util::BoxCloneService;
 
 use crate::fixture::{
-    admin, delete, on_virtual_time, patch, post, put, request, send, settle, user,
+    admin, delete, eventually, get, on_virtual_time, patch, post, put, request, send, settle, user,
 };
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -105,7 +107,7 @@ async fn what_a_hook_adds_is_defaulted_like_what_a_client_sends() {
         {"name": "extra", "port": 81, "protocol": "TCP", "targetPort": 81},
     ]);
     assert_eq!(made.body["spec"]["ports"], expected);
-    let stored = crate::fixture::get(&client, &format!("{SERVICES}/s")).await.ok();
+    let stored = get(&client, &format!("{SERVICES}/s")).await.ok();
     assert_eq!(stored.body["spec"]["ports"], expected);
     engine.close().await;
 }
@@ -235,7 +237,7 @@ async fn hooks_are_asked_in_order() {
             json!(["w", "1mn", true]),
         ]
     );
-    assert_eq!(crate::fixture::get(&client, &format!("{MAPS}/c")).await.status, 404);
+    assert_eq!(get(&client, &format!("{MAPS}/c")).await.status, 404);
     engine.close().await;
 }
 
@@ -345,8 +347,67 @@ async fn a_hook_sees_only_its_scope() {
     assert_eq!(kinds(&maps), ["ConfigMap", "Secret"]);
     assert_eq!(kinds(&leases), ["Lease"]);
     assert_eq!(kinds(&all), ["ConfigMap", "Secret", "Lease"]);
-    crate::fixture::get(&client, MAPS).await.ok();
+    get(&client, MAPS).await.ok();
     assert_eq!(all.take(), Vec::<Value>::new(), "reads are not admitted");
+    engine.close().await;
+}
+
+/// What a hook keeps is tried again until it may go; nothing else waits for that.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_goes_once_all_of_it_may_be_deleted() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let kept = Arc::new(AtomicBool::new(true));
+    let keep = {
+        let kept = kept.clone();
+        service(move |asked, response| {
+            let refuses = kept.load(Ordering::Relaxed) && asked.name == "kept";
+            if refuses && asked.operation == Operation::Delete {
+                response.deny("not yet")
+            } else {
+                response
+            }
+        })
+    };
+    let hook = Hook::new("keep", on(&["configmaps"]), keep);
+    let (engine, client) = with_hooks(validating(vec![hook])).await;
+    for (namespace, name) in [("held", "kept"), ("held", "other"), ("free", "other")] {
+        let whole = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
+        });
+        post(&client, "/api/v1/namespaces", &whole).await;
+        let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+        post(&client, &maps, &map(name)).await.ok();
+    }
+    delete(&client, "/api/v1/namespaces/held").await.ok();
+    let failure = eventually("what is kept is told", MINUTE, async || {
+        let held = get(&client, "/api/v1/namespaces/held").await.ok();
+        let conditions = held.body["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|one| one["type"] == "NamespaceDeletionContentFailure")
+    })
+    .await;
+    assert_eq!(
+        (&failure["status"], &failure["reason"]),
+        (&json!("True"), &json!("ContentDeletionFailed"))
+    );
+    let words = failure["message"].as_str().expect("words");
+    assert!(words.starts_with("Failed to delete all resource types, 1 remaining: "), "{words}");
+    assert!(words.contains("not yet"), "{words}");
+    let left = get(&client, "/api/v1/namespaces/held/configmaps").await.ok();
+    let left = left.body["items"].as_array().expect("items").iter();
+    let left: Vec<&Value> = left.map(|one| &one["metadata"]["name"]).collect();
+    assert_eq!(left, ["kept"], "what may go is gone");
+    // It was refused for long, so it is seldom tried: another namespace does not wait for that.
+    tokio::time::sleep(10 * MINUTE).await;
+    delete(&client, "/api/v1/namespaces/free").await.ok();
+    let second = Duration::from_secs(1);
+    let gone = async |name: &str| {
+        let found = get(&client, &format!("/api/v1/namespaces/{name}")).await;
+        (found.status == 404).then_some(())
+    };
+    eventually("another goes at once", second, async || gone("free").await).await;
+    assert_eq!(gone("held").await, None);
+    kept.store(false, Ordering::Relaxed);
+    eventually("it is tried again", MINUTE, async || gone("held").await).await;
     engine.close().await;
 }
 
