@@ -1,6 +1,6 @@
 //! What is refused before it is written, where a schema cannot tell: a bad configuration, marks that
-//! only some people may set, templates that no provider can use, and references that their writer has
-//! no right to ([`reference`]).
+//! only some people may set, templates that no provider can use, references that their writer has no
+//! right to ([`reference`]), and deletions that come before what they owe ([`lab`], [`pod`]).
 //!
 //! The judgement is pure and in steps: [`needs`] says what must be known, [`further`] what must be known
 //! then, [`judge`] decides when it is. Around it is one service, which the embedded engine calls in the
@@ -8,6 +8,7 @@
 
 mod group;
 mod lab;
+mod pod;
 mod provider;
 mod reference;
 mod rule;
@@ -28,13 +29,13 @@ use futures::{StreamExt as _, stream};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{ListParams, PostParams};
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use kube::{Api, Client, ResourceExt};
 use sojourn_api::config;
-use sojourn_api::group::{GroupConfig, InstanceGroup};
+use sojourn_api::group::{GroupConfig, InstanceGroup, Machine};
 use sojourn_api::lab::convert::owes;
 use sojourn_api::lab::{Instance, Template, Tenant};
 use sojourn_api::name::{GROUP_GROUP, LAB_GROUP, shared};
@@ -46,7 +47,7 @@ use crate::spoken::spoken;
 
 /// The groups and resources whose writes are judged.
 pub const GROUPS: [&str; 3] = ["", LAB_GROUP, GROUP_GROUP];
-pub const RESOURCES: [&str; 7] = [
+pub const RESOURCES: [&str; 8] = [
     "configmaps",
     lab::NAMESPACES,
     lab::CLAIMS,
@@ -54,6 +55,7 @@ pub const RESOURCES: [&str; 7] = [
     lab::TEMPLATES,
     group::GROUPS,
     group::MACHINES,
+    pod::PODS,
 ];
 /// What refusals are signed with.
 pub const NAME: &str = shared::ADMISSION;
@@ -109,7 +111,7 @@ impl Admission {
         let needs = needs(request);
         let until = Instant::now() + PATIENCE;
         let ask = |permission| self.ask(request, permission, until);
-        let (hold, manage, config, group, made_from, tenant, owing) = tokio::join!(
+        let (hold, manage, config, group, made_from, tenant, owing, drained) = tokio::join!(
             maybe(needs.hold.map(ask)),
             maybe(needs.manage.map(ask)),
             maybe(needs.config.then(|| self.config(until))),
@@ -117,6 +119,7 @@ impl Admission {
             maybe(needs.made_from.map(|key| self.template(key, until))),
             maybe(needs.tenant.map(|name| self.tenant(name, until))),
             maybe(needs.owing.map(|namespace| self.owing(namespace, until))),
+            maybe(needs.drained.map(|key| self.drained(key, until))),
         );
         let template = needs.template.map(|template| self.providers.check(&template));
         let mut answers = Answers {
@@ -128,6 +131,7 @@ impl Admission {
             made_from,
             tenant,
             owing,
+            drained,
             ..Answers::default()
         };
         let references = [needs.references, further(request, &answers)].concat();
@@ -190,6 +194,18 @@ impl Admission {
         };
         let all = in_time(until, list).await?;
         Ok(all.iter().filter(|instance| owes(instance)).map(ResourceExt::name_any).collect())
+    }
+
+    /// A Machine, if its namespace is being deleted.
+    async fn drained(&self, key: Key, until: Instant) -> Found<Option<Machine>> {
+        let client = self.client()?;
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        let namespace = in_time(until, namespaces.get_opt(&key.namespace)).await?;
+        if namespace.is_none_or(|found| found.metadata.deletion_timestamp.is_none()) {
+            return Ok(None);
+        }
+        let machines: Api<Machine> = Api::namespaced(client, &key.namespace);
+        in_time(until, machines.get_opt(&key.name)).await
     }
 
     fn client(&self) -> Found<Client> {

@@ -182,7 +182,9 @@ async fn write(
     left_out: Arc<LeftOut>,
 ) {
     while let Some(Waiting { event, room: taken }) = lane.recv().await {
-        if let Err(error) = create(&client, &event).await {
+        if let Err(error) = create(&client, &event).await
+            && !is_ending(&error)
+        {
             tracing::warn!(error = &error as &dyn std::error::Error, "cannot write an Event");
         }
         drop(taken);
@@ -211,6 +213,13 @@ impl LeftOut {
             );
         }
     }
+}
+
+/// Nothing is created in a namespace that is being deleted; what is said of its last things is in the log.
+fn is_ending(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 async fn create(client: &Client, event: &Event) -> Result<(), kube::Error> {

@@ -8,6 +8,8 @@ mod guest;
 mod heartbeat;
 #[path = "group/kill.rs"]
 mod kill;
+#[path = "group/namespace.rs"]
+mod namespace;
 #[path = "group/pod.rs"]
 mod pod;
 #[path = "group/provider.rs"]

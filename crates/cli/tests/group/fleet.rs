@@ -89,7 +89,7 @@ impl Fleet {
         good(self.try_kubectl(words))
     }
 
-    fn try_kubectl(&self, words: &[&str]) -> Ended {
+    pub(crate) fn try_kubectl(&self, words: &[&str]) -> Ended {
         let mut kubectl = Command::new(&self.kubectl);
         kubectl.args(words).args(["--namespace", &self.namespace]);
         kubectl.arg("--kubeconfig").arg(&self.kubeconfig);

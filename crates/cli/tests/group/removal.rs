@@ -1,11 +1,15 @@
-//! Removal is always a drain: on scaling down, when a Machine is deleted, and when its group is.
+//! Removal is always a drain: on scaling down, when a Machine is deleted, and when its group or its
+//! namespace is.
 
 use std::collections::BTreeSet;
 
 use serde_json::json;
 
 use crate::fleet::Fleet;
-use crate::stage::{Engine, Stage};
+use crate::process::Running;
+use crate::stage::{Engine, LOG, Stage};
+use crate::tool::free_port;
+use crate::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_whatever_is_removed_is_drained_first() {
@@ -42,4 +46,64 @@ async fn embedded_whatever_is_removed_is_drained_first() {
         assert_eq!(over.len(), 1, "{over:?}");
     }
     stage.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_machines_outlive_the_deletion_of_their_namespace_until_they_are_drained() {
+    delete_namespace(Engine::Embedded).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_machines_outlive_the_deletion_of_their_namespace_until_they_are_drained() {
+    delete_namespace(Engine::Real).await;
+}
+
+async fn delete_namespace(engine: Engine) {
+    let Some(mut stage) = Stage::start(engine, &json!({})).await else { return };
+    let Some(fleet) = Fleet::on(&stage, "leaving").await else { return };
+    let operator = with_admission(&mut stage);
+    let journal = fleet.journal().await;
+    fleet.apply(&json!({"size": 2, "drainTimeout": "15s"})).await;
+    let all = fleet.until_whole(2).await;
+    eventually("admission is asked", async || {
+        let bad = ["annotate", "instancegroup", "leaving", "group.sojourn.dev/rotate=never"];
+        let refused = fleet.try_kubectl(&[&bad[..], &["--dry-run=server"]].concat());
+        refused.stderr.contains("is not a time").then_some(())
+    })
+    .await;
+
+    fleet.kubectl(&["delete", "namespace", &fleet.namespace, "--wait=false"]);
+    let answered = fleet.until_drains(&BTreeSet::new()).await;
+    assert_eq!((answered.reason.as_str(), &answered.replacement), ("Scale", &None));
+    fleet.reply(&answered, "Done");
+    let ended = journal.ended_at(&answered.machine).await;
+    assert!(ended < answered.deadline, "{ended}: {answered:?}");
+
+    let unanswered = fleet.until_drains(&BTreeSet::from([answered.machine.clone()])).await;
+    let refused = fleet.try_kubectl(&["delete", "pod", &unanswered.machine]);
+    assert!(refused.stderr.contains("is drained until"), "{}", refused.stderr);
+    let ended = journal.ended_at(&unanswered.machine).await;
+    assert!(ended >= unanswered.deadline, "{ended}: {unanswered:?}");
+
+    eventually("the namespace is gone", async || {
+        let found = fleet.try_kubectl(&["get", "namespace", &fleet.namespace]);
+        found.stderr.contains("NotFound").then_some(())
+    })
+    .await;
+    assert_eq!(journal.names(), all, "nothing came in their place");
+    operator.into_iter().for_each(crate::survivors::interrupt);
+    stage.stop();
+}
+
+/// On a cluster, controllers that serve admission, too; `up` always does.
+fn with_admission(stage: &mut Stage) -> Option<Running> {
+    stage.cluster.as_ref()?;
+    stage.kill();
+    let cluster = stage.cluster.as_ref()?;
+    let webhook = format!("127.0.0.1:{}", free_port());
+    let url = format!("https://{webhook}");
+    let options = ["--leader-elect", "false", "--webhook", &webhook, "--webhook-url", &url];
+    let operator = cluster.replica(&stage.web.to_string(), LOG, &options);
+    operator.stderr_line("The operator is up.");
+    Some(operator)
 }

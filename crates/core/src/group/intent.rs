@@ -15,7 +15,8 @@ pub struct Intent {
     /// The group's name and uid; names of machines are made from both.
     pub name: String,
     pub uid: String,
-    /// Somebody deleted the group; it goes once its machines are drained.
+    /// Somebody deleted the group, or everything that is where it is; it goes once its machines are
+    /// drained.
     pub deleting: bool,
     /// Nothing is decided; open drains keep their deadlines and end.
     pub paused: bool,
@@ -154,6 +155,8 @@ pub struct OnDemand {
     pub warn_before: SignedDuration,
     pub registration_timeout: SignedDuration,
     pub drain_timeout: SignedDuration,
+    /// Somebody deleted everything that is where it is.
+    pub ending: bool,
     /// The group that it was lent from is gone. The end that its owner was told of holds, whatever
     /// the configuration says; none, if nobody was told of any.
     pub told_end: Option<Timestamp>,

@@ -26,7 +26,7 @@ pub fn decide(
     now: Timestamp,
 ) -> MachineDecision {
     let mut turn = Turn::new(now);
-    let begins = intent.machine.deleting || !(intent.paused || intent.observe);
+    let begins = intent.machine.deleting || intent.ending || !(intent.paused || intent.observe);
     let limits = Limits {
         registration_timeout: intent.registration_timeout,
         // It is nobody's replacement: being ill, it stays what it is.
@@ -60,7 +60,7 @@ fn act(member: &mut Member<'_>, intent: &OnDemand, turn: &mut Turn) {
 
 /// Why it goes now. Its owner's time is looked at last, since looking warns.
 fn cause(member: &mut Member<'_>, intent: &OnDemand, turn: &mut Turn) -> Option<Cause> {
-    if member.intent.deleting || member.intent.drain.is_some() {
+    if member.intent.deleting || intent.ending || member.intent.drain.is_some() {
         return Some(Cause::Manual);
     }
     if member.state.interrupted_at.is_some() {

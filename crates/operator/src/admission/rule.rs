@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sojourn_api::config;
 use sojourn_api::group::template::MachineTemplate;
-use sojourn_api::group::{GroupConfig, InstanceGroup};
+use sojourn_api::group::{GroupConfig, InstanceGroup, Machine};
 use sojourn_api::lab::{LabConfig, Template, Tenant};
 use sojourn_api::name::shared::{CONFIG_MAP, HOLD, NAMESPACE};
 use sojourn_api::name::{GROUP_GROUP, LAB_GROUP};
@@ -19,7 +19,7 @@ use sojourn_api::problem::Problem;
 use sojourn_core::key::Key;
 
 use super::reference::{Reference, judge_references, to_get};
-use super::{group, lab};
+use super::{group, lab, pod};
 
 /// What must be known before a request can be judged.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -40,6 +40,8 @@ pub struct Needs {
     pub tenant: Option<String>,
     /// The namespace of which it must be known whose data is not handed in yet.
     pub owing: Option<String>,
+    /// The Machine whose Pod is deleted: it matters if its namespace is being deleted.
+    pub drained: Option<Key>,
     /// What the request names, and what the sender must therefore be allowed to do.
     pub references: Vec<Reference>,
 }
@@ -72,6 +74,8 @@ pub struct Answers {
     pub tenant: Option<Found<Option<Tenant>>>,
     /// The Instances whose data is not handed in yet.
     pub owing: Option<Found<Vec<String>>>,
+    /// The Machine, if there is one and its namespace is being deleted.
+    pub drained: Option<Found<Option<Machine>>>,
     /// Whether the sender may do what the references need.
     pub permitted: BTreeMap<Permission, Found<bool>>,
 }
@@ -83,6 +87,7 @@ enum Subject {
     InstanceDeletion,
     Claim,
     NamespaceDeletion,
+    PodDeletion,
     Template,
     Group,
     Machine,
@@ -96,6 +101,7 @@ fn subject(request: &AdmissionRequest<DynamicObject>) -> Subject {
         _ if !whole => return Subject::Other,
         (Operation::Delete, (LAB_GROUP, lab::INSTANCES)) => return Subject::InstanceDeletion,
         (Operation::Delete, ("", lab::NAMESPACES)) => return Subject::NamespaceDeletion,
+        (Operation::Delete, ("", pod::PODS)) => return Subject::PodDeletion,
         (Operation::Delete | Operation::Update, ("", lab::CLAIMS)) => return Subject::Claim,
         (Operation::Create | Operation::Update, _) => {}
         (Operation::Delete | Operation::Connect, _) => return Subject::Other,
@@ -121,6 +127,7 @@ pub fn needs(request: &AdmissionRequest<DynamicObject>) -> Needs {
         Subject::InstanceDeletion => lab::needs_of_deletion(request),
         Subject::Claim => lab::needs_of_claim(request),
         Subject::NamespaceDeletion => lab::needs_of_namespace(request),
+        Subject::PodDeletion => pod::needs(request),
         Subject::Group => group::needs_of_group(request),
         Subject::Machine => group::needs_of_machine(request),
         Subject::Template => lab::needs_of_template(request),
@@ -137,6 +144,7 @@ pub fn further(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> 
         | Subject::InstanceDeletion
         | Subject::Claim
         | Subject::NamespaceDeletion
+        | Subject::PodDeletion
         | Subject::Template
         | Subject::Group
         | Subject::Machine
@@ -152,6 +160,7 @@ pub fn judge(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> Ad
         Subject::InstanceDeletion => lab::judge_deletion(request, answers),
         Subject::Claim => lab::judge_claim(request, answers),
         Subject::NamespaceDeletion => lab::judge_namespace(request, answers),
+        Subject::PodDeletion => pod::judge(request, answers),
         Subject::Template => lab::judge_template(request, answers),
         Subject::Group => group::judge_group(request, answers),
         Subject::Machine => group::judge_machine(request, answers),

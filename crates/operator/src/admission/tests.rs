@@ -11,6 +11,7 @@ use super::*;
 
 mod group;
 mod owed;
+mod pod;
 mod reference;
 
 /// A request about an object that becomes `new` and was `old`.
@@ -38,6 +39,22 @@ fn review(
     review["request"]["object"] = new;
     review["request"]["oldObject"] = old;
     serde_json::from_value(review).expect("a review")
+}
+
+/// A request to delete what was `old`, with these options.
+fn deletion(
+    resource: (&str, &str),
+    old: &Value,
+    options: Value,
+) -> AdmissionRequest<DynamicObject> {
+    let mut review =
+        serde_json::to_value(review(resource, old.clone(), old.clone())).expect("JSON");
+    let request = &mut review["request"];
+    request["operation"] = json!("DELETE");
+    request["object"] = Value::Null;
+    request["options"] = options;
+    let review: AdmissionReview<DynamicObject> = serde_json::from_value(review).expect("a review");
+    review.try_into().expect("a request")
 }
 
 fn instance(annotations: Value) -> Value {
@@ -323,11 +340,17 @@ fn a_cluster_is_told_to_ask_only_about_what_is_judged() {
             "deletion.admission.sojourn.dev",
             "claims.admission.sojourn.dev",
             "namespaces.admission.sojourn.dev",
+            "pods.admission.sojourn.dev",
         ]
     );
     for webhook in &all {
-        let namespaces = webhook.name.starts_with("namespaces.");
-        let policy = if namespaces { "Ignore" } else { "Fail" };
+        let pods = webhook.name.starts_with("pods.");
+        let policy =
+            if pods || webhook.name.starts_with("namespaces.") { "Ignore" } else { "Fail" };
+        let labels =
+            webhook.object_selector.as_ref().and_then(|all| all.match_expressions.as_ref());
+        let label = labels.map(|all| (all[0].key.as_str(), all[0].operator.as_str()));
+        assert_eq!(label, pods.then_some(("group.sojourn.dev/machine", "Exists")));
         assert_eq!(webhook.failure_policy.as_deref(), Some(policy));
         assert_eq!(webhook.client_config.url.as_deref(), Some("https://127.0.0.1:9443/admit"));
         let conditions = webhook.match_conditions.as_deref().unwrap_or_default();

@@ -12,15 +12,16 @@ use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, RuleWithOperations, ServiceReference, ValidatingWebhook,
     ValidatingWebhookConfiguration, WebhookClientConfig,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use kube::core::admission::{
     AdmissionRequest, AdmissionResponse, AdmissionReview, ConvertAdmissionReviewError,
 };
 use kube::core::{DynamicObject, ObjectMeta};
 use sojourn_api::install;
+use sojourn_api::name::group::MACHINE;
 use sojourn_api::name::{GROUP_GROUP, LAB_GROUP, VERSION, shared};
 
-use super::{Admission, NAME, group, lab};
+use super::{Admission, NAME, group, lab, pod};
 
 pub(super) mod expression;
 
@@ -96,6 +97,14 @@ pub fn configuration(target: &Target, ca_pem: &[u8]) -> ValidatingWebhookConfigu
         ),
         match_expressions: None,
     };
+    let machines = LabelSelector {
+        match_labels: None,
+        match_expressions: Some(vec![LabelSelectorRequirement {
+            key: MACHINE.to_owned(),
+            operator: "Exists".to_owned(),
+            values: None,
+        }]),
+    };
     let named = condition("ours", format!("request.name == '{}'", shared::CONFIG_MAP));
     let judged =
         |expression| vec![condition("somebody-elses", others()), condition("judged", expression)];
@@ -143,6 +152,14 @@ pub fn configuration(target: &Target, ca_pem: &[u8]) -> ValidatingWebhookConfigu
                     ("", "v1", lab::NAMESPACES),
                     judged(lab::namespace_is_judged()),
                 )
+            },
+            ValidatingWebhook {
+                rules: Some(rule(("", "v1", pod::PODS), &["DELETE"], "Namespaced")),
+                // The Pods of machines alone, which can be deleted when we are not there: only their
+                // drain is lost.
+                object_selector: Some(machines),
+                failure_policy: Some("Ignore".to_owned()),
+                ..webhook(pod::PODS, client(), ("", "v1", pod::PODS), judged(pod::is_judged()))
             },
         ]),
     }

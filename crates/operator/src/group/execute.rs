@@ -283,7 +283,9 @@ impl Family {
         group: &InstanceGroup,
     ) -> Result<(), RequestError> {
         let held = group.finalizers().iter().any(|one| one == GROUP_FINALIZER);
-        if held || group.metadata.deletion_timestamp.is_some() {
+        let leaves = group.metadata.deletion_timestamp.is_some()
+            || self.world.is_ending(&subject.key.namespace);
+        if held || leaves {
             return Ok(());
         }
         let mut finalizers = group.finalizers().to_vec();

@@ -68,8 +68,11 @@ impl Subject {
         let group = world.groups.get(key)?;
         let (wanted, state, uid) = match &*group {
             Ok(readable) => {
-                let wanted =
+                let mut wanted =
                     group_intent(readable, config).map_err(|problems| problems.to_string());
+                if let Ok(wanted) = &mut wanted {
+                    wanted.intent.deleting |= world.is_ending(&key.namespace);
+                }
                 let uid = readable.metadata.uid.clone().unwrap_or_default();
                 (wanted, read_group(readable.status.as_ref()), uid)
             }
@@ -124,6 +127,7 @@ impl Guest {
     pub(crate) fn find(world: &World, key: &Key, config: &GroupConfig) -> Option<Self> {
         let member = Member::of(key.clone(), world.machine(key)?)?;
         let view = member.view();
+        let ending = world.is_ending(&key.namespace);
         if let Some(owner) = &view.owner
             && world.owns(&Key::new(key.namespace.clone(), owner.name.clone()), &owner.uid)
         {
@@ -132,7 +136,7 @@ impl Guest {
         let provider = view.provider.as_deref().map(str::to_owned);
         let Some(machine) = view.on_demand() else {
             // Nobody lends it any more: it stays until somebody deletes it.
-            let intent = Ok(orphan(member.wanted(), config));
+            let intent = Ok(intent::OnDemand { ending, ..orphan(member.wanted(), config) });
             let group_gone = view.owner.as_ref().map(|owner| owner.name.clone());
             return Some(Self { provider, intent, ignored: Vec::new(), group_gone, member });
         };
@@ -153,7 +157,7 @@ impl Guest {
                 (Err(words), Vec::new())
             }
             Ok(found) => {
-                let intent = intent::OnDemand { told_end, ..found.intent };
+                let intent = intent::OnDemand { ending, told_end, ..found.intent };
                 (Ok(intent), found.ignored.iter().map(ToString::to_string).collect())
             }
             Err(problems) => (Err(problems.to_string()), Vec::new()),
@@ -180,6 +184,7 @@ fn orphan(machine: intent::Machine, config: &GroupConfig) -> intent::OnDemand {
         warn_before: jiff::SignedDuration::ZERO,
         registration_timeout: jiff::SignedDuration::MAX,
         drain_timeout: config.default_drain_timeout,
+        ending: false,
         told_end: None,
     }
 }

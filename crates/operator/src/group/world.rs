@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, Resource as _};
 use sojourn_api::group::{InstanceGroup, Machine};
 use sojourn_core::group::state;
@@ -31,6 +32,8 @@ pub(crate) struct World {
     pub(crate) groups: Cache<Read<InstanceGroup>>,
     pub(crate) machines: Cache<Read<MachineView>>,
     leases: Cache<LeaseView>,
+    /// Whether a namespace is being deleted.
+    namespaces: Cache<bool>,
     /// Machines by the group that owns them, and those on demand by the group they name.
     members: Members<Read<MachineView>>,
     guests: Index<Key>,
@@ -50,6 +53,7 @@ impl World {
             groups: Cache::default(),
             machines: Cache::default(),
             leases: Cache::listing_anew(),
+            namespaces: Cache::default(),
             members: Members::default(),
             guests: Index::default(),
             group_queue,
@@ -63,6 +67,7 @@ impl World {
         self.groups.until_ready().await;
         self.machines.until_ready().await;
         self.leases.until_ready().await;
+        self.namespaces.until_ready().await;
     }
 
     /// Keeps every cache up to date.
@@ -80,6 +85,13 @@ impl World {
             let changed = |change: &Change<'_, _>| world.machine_changed(change);
             let read = |guarded| read_machine(guarded, &world.pool);
             world.machines.follow(api, selection, read, changed).await;
+        });
+        let world = self.clone();
+        let (api, selection) = (Api::<Namespace>::all(client.clone()), all.clone());
+        tasks.spawn("namespaces of groups", async move {
+            let changed = |change: &Change<'_, _>| world.namespace_changed(change);
+            let ending = |namespace: Namespace| namespace.metadata.deletion_timestamp.is_some();
+            world.namespaces.follow(api, selection, ending, changed).await;
         });
         let world = self.clone();
         let (api, selection) = (Api::<Lease>::all(client.clone()), all.fields(NODE_LEASES));
@@ -100,6 +112,12 @@ impl World {
                 world.infirmary.begin_anew();
             }
         });
+    }
+
+    /// Whether everything that is in a namespace is to go. Nothing can be made there any more, and its
+    /// objects may be deleted late: a cluster deletes Pods first.
+    pub(crate) fn is_ending(&self, namespace: &str) -> bool {
+        self.namespaces.get(&Key::new("", namespace)).is_some_and(|ending| *ending)
     }
 
     /// The heartbeat of a machine.
@@ -180,10 +198,16 @@ impl World {
 
     /// Something concerns everybody: the configuration, or a provider as a whole.
     pub(crate) fn wake_everybody(&self) {
+        self.wake_those(|_| true);
+    }
+
+    fn wake_those(&self, concerned: impl Fn(&Key) -> bool) {
         let mut groups = self.groups.keys();
+        groups.retain(&concerned);
         groups.sort_unstable();
         groups.iter().for_each(|key| self.group_queue.wake(key));
         let mut machines = self.machines.keys();
+        machines.retain(&concerned);
         machines.iter().filter_map(|key| self.machines.get(key)).for_each(|read| stir(&read));
         machines.retain(|key| matches!(self.responsible(key), hands::Owner::Itself(_)));
         machines.sort_unstable();
@@ -266,6 +290,14 @@ impl World {
         // Whoever was of a group that is gone stands for itself now.
         if uid(change.before) != uid(change.now) {
             self.members.of(change.key).iter().for_each(|(key, _)| self.machine_moved(key));
+        }
+    }
+
+    /// Whoever is in a namespace that somebody deletes is looked at, once.
+    fn namespace_changed(&self, change: &Change<'_, bool>) {
+        let ends = change.now == Some(&true) && change.before != Some(&true);
+        if ends {
+            self.wake_those(|key| key.namespace == change.key.name);
         }
     }
 

@@ -17,14 +17,14 @@ use sojourn_sim::group::{NAMESPACE, Setting, World};
 
 use crate::stage::{DAY, HOUR, MINUTE, draining, names, ready, rule};
 
-fn template() -> Value {
+pub(crate) fn template() -> Value {
     json!({"template": {"provider": "pod", "config": null, "pod": {
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "web", "image": "none"}]},
     }}})
 }
 
-async fn of_pods(size: u32, expiry: Value) -> World {
+pub(crate) async fn of_pods(size: u32, expiry: Value) -> World {
     let world = World::new(Setting::default()).await;
     let mut spec = template();
     spec["expiry"] = expiry;
@@ -33,11 +33,11 @@ async fn of_pods(size: u32, expiry: Value) -> World {
     world
 }
 
-fn pods(world: &World) -> Api<Pod> {
+pub(crate) fn pods(world: &World) -> Api<Pod> {
     Api::namespaced(world.client.clone(), NAMESPACE)
 }
 
-async fn pod_names(world: &World) -> Vec<String> {
+pub(crate) async fn pod_names(world: &World) -> Vec<String> {
     let all = pods(world).list(&ListParams::default()).await.expect("people may list");
     all.items.iter().map(kube::ResourceExt::name_any).collect()
 }

@@ -172,6 +172,8 @@ pub fn on_demand_intent(
         warn_before: span(&expiry.ondemand_warn_before),
         registration_timeout: registration.unwrap_or(REGISTRATION_TIMEOUT),
         drain_timeout: drain_timeout(group, config),
+        // Whoever knows how its namespace is says so.
+        ending: false,
         told_end: None,
     };
     Ok(OnDemandWanted { intent, ignored })

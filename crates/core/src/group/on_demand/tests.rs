@@ -41,6 +41,7 @@ impl Lent {
             warn_before: SignedDuration::ZERO,
             registration_timeout: MINUTE * 5,
             drain_timeout: MINUTE * 5,
+            ending: false,
             told_end: None,
         };
         let seen = Seen { provider: Known::Absent, ..Seen::default() };
@@ -111,6 +112,28 @@ impl Lent {
     fn phase(&self) -> Option<RotationPhase> {
         self.state.rotation.as_ref().map(|rotation| rotation.phase)
     }
+}
+
+/// Its object may be deleted late, so it deletes it itself; whoever paused it does not keep it.
+#[test]
+fn where_everything_goes_it_is_drained_and_deleted() {
+    for paused in [false, true] {
+        let mut lent = Lent::ready();
+        lent.intent.ending = true;
+        lent.intent.paused = paused;
+        lent.settle();
+        assert_eq!(lent.phase(), Some(RotationPhase::Draining));
+        assert_eq!(lent.state.rotation.clone().unwrap().cause, Cause::Manual);
+        lent.wait();
+        lent.settle();
+        assert!(!lent.there && lent.intent.machine.deleting);
+    }
+    let mut unborn = Lent::new();
+    unborn.intent.ending = true;
+    unborn.settle();
+    assert!(!unborn.there);
+    let made = |(_, effect): &(Timestamp, Effect)| matches!(effect, Effect::Provision { .. });
+    assert!(!unborn.done.iter().any(made), "nothing can be made there any more");
 }
 
 // case: group 37, 40

@@ -2,22 +2,6 @@
 
 use super::*;
 
-/// A request to delete what was `old`, with these options.
-fn deletion(
-    resource: (&str, &str),
-    old: &Value,
-    options: Value,
-) -> AdmissionRequest<DynamicObject> {
-    let mut review =
-        serde_json::to_value(review(resource, old.clone(), old.clone())).expect("JSON");
-    let request = &mut review["request"];
-    request["operation"] = json!("DELETE");
-    request["object"] = Value::Null;
-    request["options"] = options;
-    let review: AdmissionReview<DynamicObject> = serde_json::from_value(review).expect("a review");
-    review.try_into().expect("a request")
-}
-
 /// An Instance whose end hands in what it keeps, with this status.
 fn exam(when: &str, status: Value) -> Value {
     let mut object = instance(json!({}));

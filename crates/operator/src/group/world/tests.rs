@@ -96,6 +96,31 @@ async fn whoever_belongs_to_a_group_that_is_gone_stands_for_itself() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_is_in_a_namespace_that_is_deleted_is_looked_at_once() {
+    let world = world();
+    world.groups.insert(&key("web"), group("g-1", 1), |_| {});
+    world.groups.insert(&Key::new("elsewhere", "web"), group("g-2", 1), |_| {});
+    for (name, spec, owner) in
+        [("web-1", managed(), Some("g-1")), ("mine", json!({"onDemand": true}), None)]
+    {
+        let made = machine(&world, name, &spec, owner);
+        world.machines.insert(&key(name), made, |change| world.index(change));
+    }
+    let team = Key::new("", "team");
+    let tell = |ending| {
+        world.namespaces.insert(&team, ending, |change| world.namespace_changed(change));
+    };
+    tell(false);
+    assert_eq!(woken(&world).await, (vec![], vec![]));
+    assert!(!world.is_ending("team"));
+    tell(true);
+    assert_eq!(woken(&world).await, (vec!["web".to_owned()], vec!["mine".to_owned()]));
+    assert!(world.is_ending("team") && !world.is_ending("elsewhere"));
+    tell(true);
+    assert_eq!(woken(&world).await, (vec![], vec![]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_heartbeat_wakes_nobody_while_it_goes_on() {
     let world = world();
     world.groups.insert(&key("web"), group("g-1", 1), |_| {});

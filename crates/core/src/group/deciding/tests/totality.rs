@@ -316,6 +316,7 @@ proptest! {
                 registration_timeout: intent.registration_timeout,
                 drain_timeout: intent.drain_timeout,
                 machine,
+                ending: intent.deleting,
                 told_end: intent.rotate_before,
             };
             let name = &lent.machine.name;
