@@ -2,6 +2,7 @@
 //! does what a script says, and with Pods where the provider is `pod`.
 
 mod ledger;
+pub mod month;
 
 pub use ledger::{Ledger, Rules};
 

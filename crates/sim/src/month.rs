@@ -13,15 +13,18 @@ use sojourn_drivers::probe::fake::Step;
 use crate::kubelet::Luck;
 use crate::outside::Mood;
 use crate::people::Design;
-use crate::plan::{Act, EXAMS, NAMESPACES, Options, Plan, designs, namespace_of, template_of};
+use crate::plan::{
+    Act, EXAMS, NAMESPACES, Options, Pace, Plan, designs, namespace_of, template_of,
+};
+use crate::truth::Truth;
 use crate::truth::property::{Property, Violation};
-use crate::truth::{Tally, Truth};
+use crate::truth::tally::Tally;
 use crate::world::{BEGIN, Operator, Setting, World};
 
 /// Looks at one instance on one day, on average over the month.
 const MOST_LOOKS: u64 = 150;
 /// How often an exam's status is looked at.
-const CHECK_EVERY: &str = "2h";
+const CHECK_EVERY: SignedDuration = SignedDuration::from_hours(2);
 
 /// What came of a month.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +42,7 @@ pub struct Outcome {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { violations, tally, looks, writes, fingerprint, .. } = self;
-        writeln!(f, "{looks} looks, {writes} writes, {fingerprint:016x}, {tally:?}")?;
+        writeln!(f, "{looks} looks, {writes} writes, {fingerprint:016x}: {tally}")?;
         for violation in violations {
             writeln!(f, "{violation}")?;
         }
@@ -73,6 +76,7 @@ struct Month {
     world: World,
     _second: Option<Operator>,
     designs: Vec<Design>,
+    pace: Pace,
     calm: Timestamp,
     ended: BTreeMap<usize, bool>,
 }
@@ -94,7 +98,7 @@ impl Month {
         let setting = Setting {
             seed: plan.seed,
             rates: plan.rates,
-            config: Options::usual().yaml(),
+            config: Options::usual(plan.pace).yaml(),
             ..Setting::default()
         };
         let world = World::new(setting).await;
@@ -103,13 +107,14 @@ impl Month {
             world.make_namespace(namespace).await;
         }
         world.make_tenant().await;
-        let designs = designs().to_vec();
+        let designs = designs(plan.pace).to_vec();
         for (index, design) in designs.iter().enumerate() {
             world.make_template(&template_key(index), design).await;
         }
         let second = plan.two_operators.then(|| world.second_operator());
         let ended = BTreeMap::new();
-        let month = Self { world, _second: second, designs, calm: BEGIN, ended };
+        let pace = plan.pace;
+        let month = Self { world, _second: second, designs, pace, calm: BEGIN, ended };
         for instance in 0..plan.instances {
             month.lend(instance).await;
         }
@@ -123,8 +128,9 @@ impl Month {
         }
         let template = template_of(instance);
         let spec = if template == EXAMS {
+            let every = format!("{}s", self.pace.of(CHECK_EVERY).as_secs());
             json!({
-                "statusCheck": {"url": exam_url(instance), "interval": CHECK_EVERY},
+                "statusCheck": {"url": exam_url(instance), "interval": every},
                 "submission": {"url": "https://hand-in.example/", "when": "OnTermination"},
             })
         } else {
@@ -194,6 +200,9 @@ impl Month {
                 world.set_down_for(Duration::try_from(down).unwrap_or_default());
                 world.faults.kill_after(writes);
             }
+            Act::TakeOver(after) => {
+                self.world.take_over(Duration::try_from(after).unwrap_or_default()).await;
+            }
             Act::Calm => self.calm_down(),
         }
     }
@@ -213,7 +222,7 @@ impl Month {
     }
 
     fn end(self, plan: &Plan) -> Outcome {
-        let looks = self.world.operator.reconciles();
+        let looks = self.world.reconciles();
         let fingerprint = self.world.trace.fingerprint();
         let mut truth = self.world.truth.lock();
         truth.judge_end(self.calm);

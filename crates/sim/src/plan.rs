@@ -18,9 +18,38 @@ pub const NAMESPACES: [&str; 3] = ["red", "green", "blue"];
 pub const EXAMS: usize = 3;
 /// Sources see or do not see for whole steps.
 pub const STEP: SignedDuration = SignedDuration::from_mins(5);
-/// In the last days nobody changes anything and nothing fails: what is due must be done.
-const CALM_DAYS: u64 = 3;
 const MINUTES_A_DAY: u64 = 24 * 60;
+
+/// How fast everything goes: every span of time is so many times shorter than in a usual month.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace(u32);
+
+impl Pace {
+    pub const USUAL: Self = Self(1);
+    /// Lifespans, terms, habits and troubles of three weeks within four days.
+    const HURRIED: Self = Self(6);
+    /// In fewer days nothing that is lent for a usual time would expire.
+    const FEWEST_USUAL_DAYS: u64 = 14;
+
+    const fn for_days(days: u64) -> Self {
+        if days < Self::FEWEST_USUAL_DAYS { Self::HURRIED } else { Self::USUAL }
+    }
+
+    /// A span of a usual month.
+    pub fn of(self, span: SignedDuration) -> SignedDuration {
+        SignedDuration::from_secs(span.as_secs() / i64::from(self.0))
+    }
+
+    /// How many times more happens on a day.
+    const fn times(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// In the last days nobody changes anything and nothing fails: what is due must be done.
+    const fn calm_days(self) -> u64 {
+        if self.0 == 1 { 3 } else { 1 }
+    }
+}
 
 /// One thing that somebody does, or that happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +75,8 @@ pub enum Act {
     Kill(SignedDuration),
     /// It is killed right after so many more of its writes.
     KillAfter(u64, SignedDuration),
+    /// It is killed for good, and another replica acts after so long.
+    TakeOver(SignedDuration),
     /// From here on nothing fails and nobody changes anything.
     Calm,
 }
@@ -55,23 +86,30 @@ pub enum Act {
 pub struct Options {
     pub alerts: u32,
     pub interval: SignedDuration,
+    /// Between the warning that something expires and its end.
+    pub farewell: SignedDuration,
     pub notify: bool,
 }
 
+/// Between the warning that something expires and its end, in a usual month.
+const FAREWELL: SignedDuration = SignedDuration::from_hours(12);
+
 impl Options {
-    pub const fn usual() -> Self {
-        Self { alerts: 3, interval: SignedDuration::from_hours(6), notify: true }
+    pub fn usual(pace: Pace) -> Self {
+        let interval = pace.of(SignedDuration::from_hours(6));
+        Self { alerts: 3, interval, farewell: pace.of(FAREWELL), notify: true }
     }
 
     pub fn yaml(&self) -> String {
-        let Self { alerts, interval, notify } = self;
+        let Self { alerts, interval, farewell, notify } = self;
         format!(
             "{}inactiveTerminationMaxNumberOfAlerts: {alerts}\n\
              inactiveTerminationNotificationInterval: {}s\n\
-             expirationNotificationInterval: 12h\n\
+             expirationNotificationInterval: {}s\n\
              enableInactivityNotifications: {notify}\n",
             crate::world::CONFIG,
-            interval.as_secs()
+            interval.as_secs(),
+            farewell.as_secs(),
         )
     }
 }
@@ -82,6 +120,7 @@ pub struct Plan {
     pub seed: u64,
     pub days: u64,
     pub instances: usize,
+    pub pace: Pace,
     pub rates: Rates,
     pub luck: Luck,
     /// Two operators run all the time, as in a failover that takes long.
@@ -91,8 +130,8 @@ pub struct Plan {
 }
 
 /// The templates as they are in the beginning.
-pub fn designs() -> [Design; TEMPLATES] {
-    let days = |days: i64| Some(SignedDuration::from_hours(24 * days));
+pub fn designs(pace: Pace) -> [Design; TEMPLATES] {
+    let days = |days: i64| Some(pace.of(SignedDuration::from_hours(24 * days)));
     let kept = Policy { persistent: true, ..Policy::default() };
     let policies = [
         Policy { stop_after: days(1), delete_after_stopped: days(2), ..kept },
@@ -117,7 +156,12 @@ pub const fn namespace_of(instance: usize) -> usize {
 }
 
 impl Plan {
+    /// So many days, at the pace that goes with their number.
     pub fn draw(seed: u64, instances: usize, days: u64) -> Self {
+        Self::draw_at(Pace::for_days(days), seed, instances, days)
+    }
+
+    pub fn draw_at(pace: Pace, seed: u64, instances: usize, days: u64) -> Self {
         let mut dice = Dice::new(seed).split("plan");
         // One month in four is one in which the API never fails.
         let fails = !dice.permille(250);
@@ -138,15 +182,16 @@ impl Plan {
             attempt_fails: dice.below(300),
             job_vanishes: dice.below(200),
         };
-        let mut drawing = Drawing { dice, days, instances, acts: Vec::new() };
+        let mut drawing = Drawing { dice, days, instances, pace, acts: Vec::new() };
         drawing.people();
         drawing.managers();
         drawing.troubles();
+        drawing.takeovers(Dice::new(seed).split("takeovers"));
         let end = drawing.busy_minutes();
         drawing.at(end, Act::Calm);
         let mut acts = drawing.acts;
         acts.sort_by_key(|(at, _)| *at);
-        Self { seed, days, instances, rates, luck, two_operators: false, acts }
+        Self { seed, days, instances, pace, rates, luck, two_operators: false, acts }
     }
 }
 
@@ -165,13 +210,14 @@ struct Drawing {
     dice: Dice,
     days: u64,
     instances: usize,
+    pace: Pace,
     acts: Vec<(SignedDuration, Act)>,
 }
 
 impl Drawing {
     /// The minutes in which anything may happen.
     const fn busy_minutes(&self) -> u64 {
-        self.days.saturating_sub(CALM_DAYS) * MINUTES_A_DAY
+        self.days.saturating_sub(self.pace.calm_days()) * MINUTES_A_DAY
     }
 
     fn at(&mut self, minute: u64, act: Act) {
@@ -185,13 +231,13 @@ impl Drawing {
 
     fn hours(&mut self, low: u64, high: u64) -> SignedDuration {
         let hours = i64::try_from(self.dice.between(low, high)).unwrap_or(1);
-        SignedDuration::from_hours(hours)
+        self.pace.of(SignedDuration::from_hours(hours))
     }
 
     fn people(&mut self) {
         for instance in 0..self.instances {
             // Some use theirs every day, some now and then, some have forgotten it.
-            let pause = *self.dice.pick(&[300, 1500, 3000, 6000]);
+            let pause = *self.dice.pick(&[300, 1500, 3000, 6000]) / self.pace.times();
             let mut minute = self.dice.below(pause);
             while minute < self.busy_minutes() {
                 let source = *self.dice.pick(&[Source::Gateway, Source::Nginx]);
@@ -211,7 +257,7 @@ impl Drawing {
             if self.dice.permille(100) {
                 let minute = self.any_minute();
                 self.at(minute, Act::Pause(instance, true));
-                let length = self.dice.between(60, 4 * MINUTES_A_DAY);
+                let length = self.dice.between(60, 4 * MINUTES_A_DAY) / self.pace.times();
                 self.at((minute + length).min(self.busy_minutes()), Act::Pause(instance, false));
             }
             for _ in 0..4 {
@@ -230,7 +276,7 @@ impl Drawing {
     }
 
     fn managers(&mut self) {
-        let designs = designs();
+        let designs = designs(self.pace);
         for _ in 0..self.dice.below(6) {
             let template = usize::try_from(self.dice.below(EXAMS as u64)).unwrap_or(0);
             let was = designs[template].policy;
@@ -251,7 +297,7 @@ impl Drawing {
                 let minute = self.any_minute();
                 let opted_out = [self.dice.permille(700), self.dice.permille(500)];
                 self.at(minute, Act::OptOut(namespace, opted_out));
-                let length = self.dice.between(60, 6 * MINUTES_A_DAY);
+                let length = self.dice.between(60, 6 * MINUTES_A_DAY) / self.pace.times();
                 let end = (minute + length).min(self.busy_minutes());
                 self.at(end, Act::OptOut(namespace, [false; 2]));
             }
@@ -260,6 +306,7 @@ impl Drawing {
             let options = Options {
                 alerts: u32::try_from(self.dice.below(4)).unwrap_or(3),
                 interval: self.hours(3, 12),
+                farewell: self.pace.of(FAREWELL),
                 notify: !self.dice.permille(200),
             };
             let minute = self.any_minute();
@@ -271,7 +318,7 @@ impl Drawing {
     fn stretch(&mut self, longest: u64, from: Act, to: Act) {
         let step = 5;
         let minute = self.any_minute() / step * step;
-        let length = self.dice.between(1, longest / step) * step;
+        let length = self.dice.between(1, longest / self.pace.times() / step) * step;
         self.at(minute, from);
         self.at((minute + length).min(self.busy_minutes()), to);
     }
@@ -289,7 +336,7 @@ impl Drawing {
         }
         for _ in 0..self.dice.below(10) {
             let down = self.dice.pick(&[1, 60, 900, 14_400, 100_000]);
-            let down = SignedDuration::from_secs(*down);
+            let down = self.pace.of(SignedDuration::from_secs(*down));
             let act = if self.dice.permille(500) {
                 Act::Kill(down)
             } else {
@@ -299,11 +346,31 @@ impl Drawing {
             self.at(minute, act);
         }
     }
+
+    /// With dice of its own, so that the rest of a month is the same without.
+    fn takeovers(&mut self, mut dice: Dice) {
+        for _ in 0..dice.below(4) {
+            // Handed over, or waited for until the lease has run out.
+            let after = SignedDuration::from_secs(*dice.pick(&[0, 2, 17]));
+            let minute = dice.below(self.busy_minutes());
+            self.at(minute, Act::TakeOver(after));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_lent_for_a_usual_time_expires_in_a_hurry_too() {
+        let lifespans = |days: u64| {
+            let pace = Pace::for_days(days);
+            let busy = SignedDuration::from_hours(24 * (days - pace.calm_days()) as i64);
+            designs(pace).map(|design| design.policy.delete_after.is_none_or(|span| span <= busy))
+        };
+        assert_eq!((lifespans(4), lifespans(30)), ([true; TEMPLATES], [true; TEMPLATES]));
+    }
 
     #[test]
     fn a_seed_draws_the_same_month() {

@@ -8,6 +8,7 @@ pub mod history;
 pub mod life;
 pub mod property;
 pub mod submission;
+pub mod tally;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ use tokio::sync::watch;
 use self::history::{History, Sight};
 use self::life::{Accepted, Life};
 use self::property::{Property, Violation};
+use self::tally::Tally;
 use crate::people::Design;
 use crate::trace::Trace;
 
@@ -73,6 +75,7 @@ impl SharedTruth {
 #[derive(Debug)]
 pub struct Truth {
     clock: Arc<VirtualClock>,
+    begin: Timestamp,
     log: Vec<(Timestamp, String)>,
     lives: BTreeMap<String, Life>,
     living: BTreeMap<Key, String>,
@@ -83,28 +86,14 @@ pub struct Truth {
     /// When the metrics server could be asked. What it saw meanwhile is known later, not then.
     metrics: Sight,
     operators: u32,
+    /// Which replica ran last.
+    replica: Option<u64>,
     kills: Vec<Timestamp>,
     server: submission::Server,
     trace: Trace,
     ended_exams: BTreeMap<Key, Timestamp>,
     violations: Vec<Violation>,
     pub(crate) tally: Tally,
-}
-
-/// How much happened, so that a run in which nothing did is noticed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    pub uses: u64,
-    pub notices: u64,
-    pub refused_notices: u64,
-    pub idle_stops: u64,
-    pub idle_deletes: u64,
-    pub expired: u64,
-    pub terminated: u64,
-    pub submitted: u64,
-    /// Uploads that the server had already.
-    pub sent_again: u64,
-    pub kills: u64,
 }
 
 impl Truth {
@@ -115,6 +104,7 @@ impl Truth {
         sights.insert(Source::Gateway, Sight::default());
         Self {
             clock,
+            begin,
             log: Vec::new(),
             lives: BTreeMap::new(),
             living: BTreeMap::new(),
@@ -124,6 +114,7 @@ impl Truth {
             sights,
             metrics: Sight::seeing(begin),
             operators: 0,
+            replica: None,
             kills: Vec::new(),
             server: BTreeMap::new(),
             trace,
@@ -165,8 +156,16 @@ impl Truth {
         log.into_iter().map(|(at, words)| format!("{at} {words}")).collect()
     }
 
-    pub const fn tally(&self) -> Tally {
-        self.tally
+    pub fn tally(&self) -> Tally {
+        let blind_hours = u64::try_from(self.blind_for().as_hours()).unwrap_or_default();
+        Tally { blind_hours, ..self.tally }
+    }
+
+    /// For how long something that must be known of everybody's use was not.
+    fn blind_for(&self) -> SignedDuration {
+        let all: Vec<&Sight> = self.sights.values().chain([&self.metrics]).collect();
+        let (begin, now) = (self.begin, self.now());
+        now.duration_since(begin) - history::seen_by_all(&all, begin, now)
     }
 
     pub fn life(&self, key: &Key) -> Option<&Life> {
@@ -250,8 +249,14 @@ impl Truth {
         self.violated(Property::Calm, &Key::new("", ""), words);
     }
 
-    pub fn operator_started(&mut self) {
+    /// A process of this replica runs.
+    pub fn operator_started(&mut self, replica: u64) {
         let now = self.now();
+        let before = self.replica.replace(replica);
+        if self.operators == 0 && before.is_some_and(|before| before != replica) {
+            self.note("another replica takes over");
+            self.tally.takeovers += 1;
+        }
         self.operators += 1;
         self.note("the operator runs");
         self.sights.entry(Source::Gateway).or_default().set(now, true);
@@ -392,6 +397,9 @@ impl Truth {
             return;
         }
         life.has_work |= !status(instance).claims.is_empty();
+        if status(&life.last).stop_reason == Some(StopReason::Inactivity) {
+            self.tally.wakes += 1;
+        }
         self.note(format!("{} is started", life.key));
     }
 

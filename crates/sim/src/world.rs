@@ -88,6 +88,10 @@ pub struct World {
     pub faults: Arc<Faults>,
     pub kubelet: Arc<Kubelet>,
     pub operator: Operator,
+    /// Those that another took over from. They are not started again.
+    retired: Vec<Operator>,
+    /// How many replicas there were so far.
+    replicas: AtomicU64,
     host: Host,
     long_watches: bool,
     /// What was written and told so far.
@@ -104,6 +108,8 @@ struct Controllers {
     long_watches: bool,
     /// Reconciles of processes that have ended.
     before: AtomicU64,
+    /// Which of all replicas it is.
+    replica: u64,
 }
 
 /// The operator, which is started again when it ends.
@@ -185,7 +191,7 @@ impl Program for Controllers {
     }
 
     fn started(&self) {
-        self.truth.lock().operator_started();
+        self.truth.lock().operator_started(self.replica);
     }
 
     fn ended(&self, running: Started) {
@@ -249,9 +255,12 @@ impl World {
             truth: truth.clone(),
             long_watches: setting.long_watches,
             before: AtomicU64::new(0),
+            replica: 0,
         };
         let world = Self {
             operator: Operator::run(controllers, host.clone()),
+            retired: Vec::new(),
+            replicas: AtomicU64::new(1),
             clock,
             client,
             engine,
@@ -277,8 +286,23 @@ impl World {
             truth: self.truth.clone(),
             long_watches: self.long_watches,
             before: AtomicU64::new(0),
+            replica: self.replicas.fetch_add(1, Ordering::Relaxed),
         };
         Operator::run(controllers, self.host.clone())
+    }
+
+    /// The operator's machine is gone, and another replica acts after so long, as when a lease has
+    /// run out.
+    pub async fn take_over(&mut self, after: Duration) {
+        self.operator.want(false);
+        self.pass(after).await;
+        let next = self.second_operator();
+        self.retired.push(std::mem::replace(&mut self.operator, next));
+    }
+
+    /// Reconciles of all replicas so far.
+    pub fn reconciles(&self) -> u64 {
+        self.retired.iter().chain([&self.operator]).map(Operator::reconciles).sum()
     }
 
     /// How long a killed operator stays down.

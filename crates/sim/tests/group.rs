@@ -20,6 +20,8 @@ mod removal;
 mod rest;
 #[path = "group/rotation.rs"]
 mod rotation;
+#[path = "group/seeds.rs"]
+mod seeds;
 #[path = "group/stability.rs"]
 mod stability;
 #[path = "group/stage.rs"]

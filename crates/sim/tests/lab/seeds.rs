@@ -5,12 +5,72 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use sojourn_sim::month::{Outcome, run};
-use sojourn_sim::plan::Plan;
+use sojourn_sim::plan::{Act, Pace, Plan};
+use sojourn_sim::truth::tally::Tally;
 
-/// How many seeds a plain `cargo test` runs, and how much of the month.
+/// How many seeds a plain `cargo test` runs.
 const SEEDS: u64 = 4;
-const INSTANCES: usize = 50;
-const DAYS: u64 = 4;
+
+/// A size that is simulated, and the least that must happen in so many seeds of it: about half of what
+/// does, so that other draws reach it, and a kind of event that does not come any more does not.
+struct Load {
+    days: u64,
+    instances: usize,
+    seeds: u64,
+    least: Tally,
+}
+
+/// What `cargo test` and CI run: everything is short, and most days have faults.
+const SHORT: Load = Load {
+    days: 4,
+    instances: 12,
+    seeds: 20,
+    least: Tally {
+        uses: 2000,
+        notices: 700,
+        refused_notices: 30,
+        idle_stops: 90,
+        wakes: 25,
+        idle_deletes: 120,
+        expired: 65,
+        terminated: 15,
+        submitted: 35,
+        sent_again: 4,
+        kills: 60,
+        takeovers: 10,
+        blind_hours: 75,
+        ..Tally::none()
+    },
+};
+
+/// What `cargo xtask sim` runs.
+const MONTH: Load = Load {
+    days: 30,
+    instances: 50,
+    seeds: 200,
+    least: Tally {
+        uses: 100_000,
+        notices: 40_000,
+        refused_notices: 1000,
+        idle_stops: 5000,
+        wakes: 1200,
+        idle_deletes: 6000,
+        expired: 3000,
+        terminated: 600,
+        submitted: 2000,
+        sent_again: 150,
+        kills: 400,
+        takeovers: 100,
+        blind_hours: 5000,
+        ..Tally::none()
+    },
+};
+
+/// How many instances are enough to see whether two runs are the same; one of them is an exam.
+const REPLAYED: usize = 10;
+
+/// Fewer seeds than this may well have none of something.
+const FEWEST_SEEDS: usize = 4;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
@@ -62,34 +122,48 @@ fn nothing_is_broken(outcomes: &[(Plan, Outcome)]) {
     panic!("replay one with SOJOURN_SIM_SEED={}: {all:?}", plan.seed);
 }
 
+/// What must happen in so many seeds; of another size than is usual nothing is known.
+fn least(days: u64, seeds: usize) -> Tally {
+    let load = [&SHORT, &MONTH].into_iter().find(|load| load.days == days);
+    match load.filter(|_| seeds >= FEWEST_SEEDS) {
+        Some(load) => load.least.share(seeds as u64, load.seeds),
+        None => Tally::none(),
+    }
+}
+
 #[test]
 fn months_of_people_and_faults_break_no_promise() {
-    let days = number("SOJOURN_SIM_DAYS").unwrap_or(DAYS);
+    let days = number("SOJOURN_SIM_DAYS").unwrap_or(SHORT.days);
+    let instances = if days == SHORT.days { SHORT.instances } else { MONTH.instances };
     let plans: Vec<Plan> =
-        seeds().into_iter().map(|seed| Plan::draw(seed, INSTANCES, days)).collect();
+        seeds().into_iter().map(|seed| Plan::draw(seed, instances, days)).collect();
     let begun = Instant::now();
     let outcomes = run_all(&plans);
     let writes: u64 = outcomes.iter().map(|(_, outcome)| outcome.writes).sum();
-    let notices: u64 = outcomes.iter().map(|(_, outcome)| outcome.tally.notices).sum();
     let broken = outcomes.iter().map(|(_, outcome)| outcome.violations.len()).sum::<usize>();
-    println!(
-        "{} seeds of {days} days of {INSTANCES} instances in {:.0} s: {writes} writes, \
-         {notices} notices, {broken} promises broken",
+    let mut tally = Tally::none();
+    outcomes.iter().for_each(|(_, outcome)| tally += outcome.tally);
+    say(&format!(
+        "{} seeds of {days} days of {instances} instances in {:.0} s: {writes} writes, {tally}, {broken} \
+         promises broken",
         outcomes.len(),
         begun.elapsed().as_secs_f64(),
-    );
+    ));
     nothing_is_broken(&outcomes);
+    let short = tally.short_of(&least(days, outcomes.len()));
+    assert!(short.is_empty(), "too little happened in {} seeds: {short:#?}", outcomes.len());
 }
 
 #[test]
 fn a_seed_replays_to_the_last_write() {
-    let plan = Plan::draw(7, 12, 6);
+    let plan = Plan::draw(7, REPLAYED, SHORT.days);
     let both = run_all(&[plan.clone(), plan]);
     let [(_, one), (_, two)] = &both[..] else { panic!("two runs") };
     assert!(one.writes > 500 && one.tally.notices > 10, "too little happened: {one}");
+    assert!(one.tally.expired > 0 && one.tally.takeovers > 0, "too little happened: {one}");
     assert_eq!(one.fingerprint, two.fingerprint, "{}", difference(one, two));
     assert_eq!((&one.log, one.tally, one.writes), (&two.log, two.tally, two.writes));
-    let other = run(&Plan::draw(8, 12, 6));
+    let other = run(&Plan::draw(8, REPLAYED, SHORT.days));
     assert_ne!(one.fingerprint, other.fingerprint);
 }
 
@@ -102,7 +176,11 @@ fn difference(one: &Outcome, two: &Outcome) -> String {
 /// As in a failover in which the old one has not noticed: a notice may come twice, as the same one.
 #[test]
 fn two_operators_at_once_break_no_promise() {
-    let two_operators = |seed| Plan { two_operators: true, ..Plan::draw(seed, 12, 6) };
+    let two_operators = |seed| {
+        let mut plan = Plan::draw_at(Pace::USUAL, seed, 12, 6);
+        plan.acts.retain(|(_, act)| !matches!(act, Act::TakeOver(_)));
+        Plan { two_operators: true, ..plan }
+    };
     let outcomes = run_all(&[1, 2].map(two_operators));
     assert!(outcomes.iter().all(|(_, outcome)| outcome.tally.notices > 10));
     nothing_is_broken(&outcomes);

@@ -1,0 +1,256 @@
+//! Days of groups, drawn from a seed: machines get old, templates and sizes change, drains are
+//! answered or not, and everything fails at times.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde_json::json;
+use sojourn_api::group::status::Phase;
+
+use super::{Controllers, Rules, Setting, World};
+use crate::dice::Dice;
+use crate::fault::Rates;
+use crate::process::Process;
+use crate::truth::tally::Tally;
+
+const GROUPS: [&str; 2] = ["red", "green"];
+/// So many machines a group has at most, and at least.
+const MOST: u64 = 4;
+const LEAST: u64 = 2;
+const AGE: SignedDuration = SignedDuration::from_hours(4);
+const DRAIN: SignedDuration = SignedDuration::from_mins(20);
+/// So long after it was due something may be done once nothing fails any more: a group takes its
+/// machines one after the other.
+const LATE: SignedDuration = SignedDuration::from_hours(3);
+/// For so long nothing fails in the end, and nobody changes anything: what is due must be done.
+const CALM: Duration = Duration::from_secs(8 * 3600);
+const STEP: Duration = Duration::from_secs(300);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// One thing that somebody does, or that happens.
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    Resize(usize, u64),
+    /// A template that is newer than the others.
+    Renew(usize, usize),
+    /// So many orders to the provider fail.
+    Fail(u32),
+    /// So many take effect, and their answers are lost.
+    Lose(u32),
+    CutWatches,
+    /// The operator is killed, and stays down for so long.
+    Kill(Duration),
+    KillAfter(u64, Duration),
+    /// It is killed for good, and another replica acts after so long.
+    TakeOver(Duration),
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    pub violations: Vec<String>,
+    pub log: Vec<String>,
+    pub tally: Tally,
+    /// How often the engine was written to.
+    pub writes: u64,
+}
+
+/// Runs the days of a seed on a clock of its own.
+///
+/// # Panics
+/// If no runtime can be made, or people cannot do what they always can.
+pub fn run(seed: u64, days: u32) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime of one thread");
+    runtime.block_on(async {
+        let dice = Dice::new(seed).split("groups");
+        let busy = DAY * days - CALM;
+        let acts = draw(dice.split("acts"), busy);
+        let mut month = Month::begin(seed, &dice).await;
+        let mut passed = Duration::ZERO;
+        let mut acts = acts.into_iter().peekable();
+        while passed < busy {
+            while let Some((_, act)) = acts.next_if(|(at, _)| *at <= passed) {
+                month.act(act).await;
+            }
+            month.step().await;
+            passed += STEP;
+        }
+        month.calm_down();
+        while passed < DAY * days {
+            month.step().await;
+            passed += STEP;
+        }
+        month.end()
+    })
+}
+
+/// What happens when, in order of time.
+fn draw(mut dice: Dice, busy: Duration) -> Vec<(Duration, Act)> {
+    let mut acts = Vec::new();
+    let group = |dice: &mut Dice| usize::try_from(dice.below(2)).unwrap_or(0);
+    let hours = busy.as_secs() / 3600;
+    for index in 0..usize::try_from(hours).unwrap_or(0) {
+        let act = match dice.below(10) {
+            0 => Act::Resize(group(&mut dice), dice.between(LEAST, MOST)),
+            1 => Act::Renew(group(&mut dice), index),
+            2 => Act::Fail(small(&mut dice)),
+            3 => Act::Lose(small(&mut dice)),
+            4 => Act::CutWatches,
+            5 => Act::Kill(Duration::from_secs(*dice.pick(&[1, 60, 3000]))),
+            6 | 7 => Act::KillAfter(dice.between(1, 60), Duration::from_secs(dice.below(900))),
+            8 => Act::TakeOver(Duration::from_secs(*dice.pick(&[0, 2, 17]))),
+            _ => continue,
+        };
+        acts.push((Duration::from_secs(dice.below(busy.as_secs())), act));
+    }
+    acts.sort_by_key(|(at, _)| *at);
+    acts
+}
+
+fn small(dice: &mut Dice) -> u32 {
+    u32::try_from(dice.between(1, 6)).unwrap_or(1)
+}
+
+struct Month {
+    world: World,
+    /// Those that another took over from. They are not started again.
+    retired: Vec<Process<Controllers>>,
+    answers: Dice,
+}
+
+impl Month {
+    async fn begin(seed: u64, dice: &Dice) -> Self {
+        let mut rates = dice.split("rates");
+        let mut up_to = |most: u64| rates.below(most + 1);
+        let rates = Rates {
+            before: up_to(40),
+            after: up_to(40),
+            conflict: up_to(40),
+            read: up_to(30),
+            lost: up_to(30),
+        };
+        let world = World::new(Setting { seed, rates, ..Setting::default() }).await;
+        for group in GROUPS {
+            let spec = json!({
+                "expiry": {"eligibleAge": format!("{}s", AGE.as_secs())},
+                "drainTimeout": format!("{}s", DRAIN.as_secs()),
+            });
+            world.make_group(group, 3, spec).await;
+            let most = usize::try_from(MOST + 1).unwrap_or(usize::MAX);
+            world.ledger.rule(group, Rules { most, least_ready: 1 });
+        }
+        Self { world, retired: Vec::new(), answers: dice.split("answers") }
+    }
+
+    async fn act(&mut self, act: Act) {
+        let world = &mut self.world;
+        match act {
+            Act::Resize(group, size) => {
+                world.change_group(GROUPS[group], json!({"spec": {"size": size}})).await;
+            }
+            Act::Renew(group, version) => {
+                let config = json!({"image": format!("v{version}")});
+                let change = json!({"spec": {"template": {"config": config}}});
+                world.change_group(GROUPS[group], change).await;
+            }
+            Act::Fail(orders) => world.fake.script(|script| script.failures = orders),
+            Act::Lose(orders) => world.fake.script(|script| script.lost_answers = orders),
+            Act::CutWatches => world.faults.cut_watches(),
+            Act::Kill(down) => {
+                world.set_down_for(down);
+                world.operator.kill();
+            }
+            Act::KillAfter(writes, down) => {
+                world.set_down_for(down);
+                world.faults.kill_after(writes);
+            }
+            Act::TakeOver(after) => {
+                world.operator.want(false);
+                world.pass(after).await;
+                let next = world.second_operator();
+                self.retired.push(std::mem::replace(&mut world.operator, next));
+            }
+        }
+    }
+
+    /// Lets some time pass, and answers drains: some are done, some are refused, some get no answer.
+    async fn step(&self) {
+        self.world.pass(STEP).await;
+        let open: Vec<(String, String)> = {
+            let book = self.world.ledger.book();
+            let drains = book.machines.iter().filter_map(|(name, machine)| {
+                let drain = machine.status.as_ref()?.drain.as_ref()?;
+                drain.outcome.is_none().then(|| (name.clone(), drain.id.clone()))
+            });
+            drains.collect()
+        };
+        for (name, id) in open {
+            let now = self.world.now();
+            let outcome = match self.answers.split(&format!("{name} {now}")).below(6) {
+                0 | 1 => "Done",
+                2 => "Refused",
+                _ => continue,
+            };
+            // It may have ended meanwhile.
+            drop(self.world.reply(&name, &id, outcome).await);
+        }
+    }
+
+    fn calm_down(&self) {
+        self.world.faults.switch(false);
+        self.world.faults.kill_after(0);
+        self.world.set_down_for(Duration::from_secs(1));
+        self.world.fake.script(|script| (script.failures, script.lost_answers) = (0, 0));
+    }
+
+    fn end(self) -> Outcome {
+        self.judge_end();
+        let Self { world, retired, .. } = self;
+        let starts: u64 = retired.iter().chain([&world.operator]).map(Process::starts).sum();
+        let book = world.ledger.book();
+        let takeovers = retired.len() as u64;
+        let tally = Tally {
+            drains: book.drains.len() as u64,
+            rotations: book.deleted.len() as u64,
+            kills: starts.saturating_sub(1 + takeovers),
+            takeovers,
+            ..Tally::default()
+        };
+        let (violations, log) = (book.violations.clone(), book.log.clone());
+        Outcome { violations, log, tally, writes: world.engine.version() }
+    }
+
+    /// What was due in the calm is done.
+    fn judge_end(&self) {
+        let now = self.world.now();
+        let mut late = Vec::new();
+        {
+            let book = self.world.ledger.book();
+            for (name, machine) in &book.machines {
+                let created = machine.metadata.creation_timestamp.as_ref();
+                let age = created.map(|at| now.duration_since(at.0)).unwrap_or_default();
+                if age > AGE + LATE {
+                    late.push(format!("{name} is {age:#} old"));
+                }
+                let drain = machine.status.as_ref().and_then(|status| status.drain.as_ref());
+                let deadline = drain.and_then(|drain| drain.deadline.as_ref());
+                if let Some(deadline) = deadline.filter(|at| now.duration_since(at.0) > LATE) {
+                    late.push(format!("{name} was to be drained by {}", deadline.0));
+                }
+            }
+            for group in GROUPS {
+                let wanted = book.groups.get(group).map_or(0, |group| group.spec.size);
+                // One may be on its way out, with its replacement ready.
+                let ready = book.in_phase(group, Phase::Ready).len();
+                if ready + 1 < usize::try_from(wanted).unwrap_or(0) {
+                    late.push(format!("{group} has {ready} ready, of {wanted}"));
+                }
+            }
+        }
+        late.iter().for_each(|words| self.world.ledger.violation(words));
+    }
+}
