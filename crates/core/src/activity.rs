@@ -62,6 +62,11 @@ pub struct Seen {
 }
 
 impl Activity {
+    /// Whether it was used and nobody can tell when: whoever wrote down the one wrote down the other.
+    pub fn is_lost(&self) -> bool {
+        self.last.is_none() && (self.source.is_some() || self.count > 0)
+    }
+
     /// Takes a report in. The newest time wins and never moves backwards.
     pub fn take(&mut self, seen: Seen) {
         self.count = self.count.saturating_add(seen.count);

@@ -30,7 +30,7 @@ pub fn decide(state: State, seen: &Observed<'_>, intent: &Intent, now: Timestamp
     power::check_clock(&next, &mut turn);
     next.outbox.settle(seen.outcomes);
     waive(&mut next.outbox, &mut turn);
-    power::note(&mut next.activity, &turn);
+    power::note(&mut next.activity, &mut turn);
     power::follow(&mut next, &mut turn);
     keep::take(&mut next.keep, &mut turn);
     if intent.deleting {

@@ -94,7 +94,13 @@ pub(super) fn check_clock(state: &State, turn: &mut Turn<'_>) {
 }
 
 /// Takes in what was seen of its use.
-pub(super) fn note(activity: &mut Activity, turn: &Turn<'_>) {
+pub(super) fn note(activity: &mut Activity, turn: &mut Turn<'_>) {
+    // It was used at some time until now. The latest that it can have been takes nothing early.
+    if activity.is_lost() {
+        activity.last = Some(turn.now);
+        activity.source = None;
+        turn.because(Reason::LastUseLost);
+    }
     if let Some(seen) = turn.seen.activity {
         // A clock that is ahead of ours cannot make an instance busy for ever.
         let last = up(seen.last).min(later(turn.now, ONE_SECOND));

@@ -22,6 +22,8 @@ pub enum Reason {
     ClockAhead {
         at: Timestamp,
     },
+    /// It was used, and when that was cannot be read any more.
+    LastUseLost,
     Never,
     InUse {
         last: Timestamp,
@@ -101,6 +103,9 @@ impl fmt::Display for Reason {
                 f,
                 "its status says {}, which has not come: a clock was ahead when that was written",
                 Utc(*at)
+            ),
+            Self::LastUseLost => f.write_str(
+                "when it was last used cannot be read any more, so it counts as used just now",
             ),
             Self::Never => f.write_str("its Template says never"),
             Self::InUse { last, source: None } => write!(f, "last used at {}", Utc(*last)),

@@ -11,6 +11,9 @@ use super::reconcile::{Lab, LabError, Verdict};
 use super::subject::Subject;
 use crate::condition::{Told, told};
 
+/// Its last use is on record and cannot be read.
+pub(super) const LAST_USE_LOST: &str = "LastUseLost";
+
 pub(super) fn conditions(
     lab: &Lab,
     subject: &Subject,
@@ -82,6 +85,9 @@ fn activity(subject: &Subject, sight: &Sight, verdict: &Verdict) -> Option<Told>
     let kind = condition::ACTIVITY_KNOWN;
     if subject.required.is_empty() {
         return Some(told(kind, false, "NothingObserves", "no source of activity is configured"));
+    }
+    if subject.state.activity.is_lost() {
+        return Some(told(kind, false, LAST_USE_LOST, Reason::LastUseLost.to_string()));
     }
     // Nobody was asked yet: that is no source that cannot see.
     let young = subject.config.activity_interval.saturating_mul(2);

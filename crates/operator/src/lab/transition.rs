@@ -5,7 +5,7 @@ use sojourn_api::lab::status::{
 };
 use sojourn_api::name::lab::{condition, reason};
 
-use super::condition::retrying;
+use super::condition::{LAST_USE_LOST, retrying};
 use crate::event::{Transition, normal, warning};
 
 pub(super) fn transitions(before: &InstanceStatus, now: &InstanceStatus) -> Vec<Transition> {
@@ -181,6 +181,7 @@ fn conditions(before: &InstanceStatus, now: &InstanceStatus) -> Vec<Transition> 
                 reason::NAME_TAKEN,
                 "SourceBlind",
                 "NothingObserves",
+                LAST_USE_LOST,
                 "NobodyAccepts",
                 "Unclear",
             ];

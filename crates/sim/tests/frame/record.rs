@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps,
+};
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use sojourn_api::lab::Instance;
 use sojourn_core::activity::Source;
@@ -70,4 +74,53 @@ async fn a_last_use_that_cannot_be_read_stops_nothing_and_is_refused_or_mended()
     assert_eq!((instance.spec.running, last(&instance)), (true, Some(last_use)));
     let truth = world.truth.lock();
     assert!(truth.violations().is_empty(), "{:#?}", truth.violations());
+}
+
+/// A definition that takes any words for the last use, as one of somebody else's might.
+async fn loosen(world: &World) {
+    let api: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+    let mut definition = api.get("instances.lab.sojourn.dev").await.expect("a definition");
+    let version = definition.spec.versions.first_mut().expect("a version");
+    let mut schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
+    for name in ["status", "activity", "last"] {
+        let properties = schema.and_then(|schema| schema.properties.as_mut());
+        schema = properties.and_then(|properties| properties.get_mut(name));
+    }
+    let any = JSONSchemaProps { type_: Some("string".to_owned()), ..JSONSchemaProps::default() };
+    *schema.expect("it is known") = any;
+    let params = PostParams::default();
+    api.replace("instances.lab.sojourn.dev", &params, &definition).await.expect("it is taken");
+}
+
+// Something that got past the schema is no reason to call an instance unused. Neither is a use of
+// which only the time is missing.
+// case: lab I7
+#[tokio::test(start_paused = true)]
+async fn a_last_use_that_is_lost_counts_as_now_and_is_said() {
+    for lost in [json!("yesterday"), Value::Null] {
+        let (world, last_use) = used().await;
+        loosen(&world).await;
+        world.operator.want(false);
+        world.pass(30 * MINUTE).await;
+        let change = json!({"status": {"activity": {"last": lost}}});
+        let (api, params) = (world.instances(&key()), PatchParams::default());
+        api.patch_status("one", &params, &Patch::Merge(&change)).await.expect("it is taken");
+        let read = world.instance(&key()).await.expect("there");
+        assert_eq!(last(&read), None, "{lost}: it cannot be read");
+        let since = world.now();
+        world.operator.want(true);
+        let mended = world.until(5 * MINUTE, &key(), |one| last(one).is_some()).await;
+        let now = last(&mended).expect("it was just there");
+        assert!(now > last_use && now >= format!("{since:.0}"), "{lost}: {now}");
+        world.until(MINUTE, &key(), |one| mirrored(one).as_ref() == Some(&now)).await;
+        assert_eq!(world.events("LastUseLost").await, 1, "{lost}: it is said, once");
+        // Since its start it would be unused for long enough, and stopped; three hours after what
+        // counts as its last use it is.
+        world.pass(150 * MINUTE).await;
+        let kept = world.instance(&key()).await.expect("there");
+        assert_eq!((kept.spec.running, last(&kept)), (true, Some(now)), "{lost}");
+        world.until(60 * MINUTE, &key(), |one| !one.spec.running).await;
+        let truth = world.truth.lock();
+        assert!(truth.violations().is_empty(), "{lost}: {:#?}", truth.violations());
+    }
 }

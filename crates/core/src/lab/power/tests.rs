@@ -110,3 +110,28 @@ fn a_clock_that_was_ahead_is_noticed_and_said_until_its_time_has_come() {
     scene.state.power.started_at = Some(scene.now + MINUTE);
     assert!(!scene.ask().why.iter().any(|why| matches!(why, Reason::ClockAhead { .. })));
 }
+
+// case: lab I7
+#[test]
+fn a_last_use_that_is_lost_counts_as_now_and_is_said_once() {
+    let mut scene = Scene::new();
+    scene.settle();
+    scene.pass(DAY * 10);
+    scene.used();
+    scene.pass(DAY * 3);
+    scene.state.activity.last = None;
+    let lost = scene.decide();
+    assert!(lost.why.contains(&Reason::LastUseLost), "{:?}", lost.why);
+    assert_eq!(scene.state.activity.last, Some(scene.now));
+    assert_eq!(scene.state.activity.source, None, "nobody saw it");
+    assert!(!scene.ask().why.contains(&Reason::LastUseLost));
+    // Since its start it was unused for long enough; since then it was not.
+    scene.pass(DAY * 13);
+    assert_eq!(scene.acts(), []);
+    assert_eq!(scene.state.ladder, Ladder::default());
+    // What was never used has lost nothing.
+    let mut unused = Scene::new();
+    unused.settle();
+    assert!(!unused.ask().why.contains(&Reason::LastUseLost));
+    assert_eq!(unused.state.activity.last, None);
+}

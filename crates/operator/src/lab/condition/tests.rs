@@ -145,6 +145,10 @@ fn who_sees_use_is_told_only_of_what_runs() {
     let told_so = told_so.expect("a condition");
     assert_eq!((told_so.holds, told_so.reason), (false, "SourceBlind"));
 
+    let used = json!({"status": {"activity": {"source": "Gateway", "count": 3}}});
+    let lost = activity(&subject(&world(used), &[Source::Gateway]), &nothing_seen(), &seen);
+    assert_eq!(lost.map(|told| (told.holds, told.reason)), Some((false, "LastUseLost")));
+
     let stopped = world(json!({"spec": {"running": false}}));
     assert_eq!(activity(&subject(&stopped, &[]), &nothing_seen(), &seen), None);
 }

@@ -167,6 +167,7 @@ fn a_condition_that_turned_bad_is_told_and_one_that_heals_is_not() {
         ("Accepted", "False", "True", "TemplateMissing"),
         ("Accepted", "False", "True", "TenantMissing"),
         ("ActivityKnown", "False", "True", "SourceBlind"),
+        ("ActivityKnown", "False", "True", "LastUseLost"),
         ("StatusChecked", "False", "True", "Unclear"),
         ("NoticeUndeliverable", "True", "False", "NobodyAccepts"),
     ] {
