@@ -1,7 +1,8 @@
-//! The system that says whether an exam goes on: what `statusCheck.url` leads to.
+//! The system that says whether an exam goes on: what `statusCheck.url` leads to. Programs in Pods
+//! can ask it, too.
 
 use std::convert::Infallible;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -13,11 +14,14 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::stage::OUTSIDE;
+
 #[derive(Debug)]
 struct State {
     status: StatusCode,
     body: String,
-    asked: usize,
+    /// What was asked for, oldest first.
+    asked: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -30,9 +34,9 @@ pub(crate) struct Exam {
 impl Exam {
     /// It goes on.
     pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+        let listener = TcpListener::bind((OUTSIDE, 0)).await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let state = State { status: StatusCode::OK, body: "{}".to_owned(), asked: 0 };
+        let state = State { status: StatusCode::OK, body: "{}".to_owned(), asked: Vec::new() };
         let state = Arc::new(Mutex::new(state));
         let serving = tokio::spawn(serve(listener, state.clone()));
         Self { address, state, serving }
@@ -51,7 +55,12 @@ impl Exam {
 
     /// How often it was asked so far.
     pub(crate) fn asked(&self) -> usize {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).asked
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).asked.len()
+    }
+
+    /// What was asked for so far: path and query.
+    pub(crate) fn heard(&self) -> Vec<String> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).asked.clone()
     }
 }
 
@@ -65,9 +74,9 @@ async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
         let state = state.clone();
-        let answer = service_fn(move |_: Request<Incoming>| {
+        let answer = service_fn(move |request: Request<Incoming>| {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.asked += 1;
+            state.asked.push(request.uri().to_string());
             let body = Full::new(Bytes::from(state.body.clone()));
             let answer = Response::builder().status(state.status).body(body).expect("a response");
             async { Ok::<_, Infallible>(answer) }

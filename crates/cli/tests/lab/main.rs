@@ -10,6 +10,7 @@
 
 #![expect(clippy::print_stdout, reason = "what was skipped")]
 
+mod bastion;
 #[path = "../it/client.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod client;
@@ -18,6 +19,7 @@ mod cluster;
 #[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
 mod control_plane;
 mod crash;
+mod disk;
 mod exam;
 mod example;
 mod expiry;
@@ -26,6 +28,7 @@ mod folder;
 #[path = "../../../apiserver/tests/conformance/identity.rs"]
 #[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
 mod identity;
+mod ingress;
 mod ladder;
 mod link;
 mod objects;
@@ -40,11 +43,15 @@ mod place;
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod process;
 mod prometheus;
+mod reach;
 #[path = "../pods/real.rs"]
 #[allow(dead_code, reason = "the tests of Pods, whose it is, use all of it")]
 mod real;
+mod report;
 mod s3;
 mod scheduler;
+#[path = "../it/skip.rs"]
+mod skip;
 mod smtp;
 mod stage;
 mod submission;

@@ -11,7 +11,7 @@ use crate::wait::{eventually, within};
 const FIELD_MANAGER: &str = "lab-tests";
 
 /// How an API server calls what the tests touch: kind, group, version, plural.
-const KINDS: [(&str, &str, &str, &str); 12] = [
+const KINDS: [(&str, &str, &str, &str); 15] = [
     ("Instance", "lab.sojourn.dev", "v1alpha1", "instances"),
     ("Template", "lab.sojourn.dev", "v1alpha1", "templates"),
     ("Tenant", "lab.sojourn.dev", "v1alpha1", "tenants"),
@@ -23,6 +23,9 @@ const KINDS: [(&str, &str, &str, &str); 12] = [
     ("Pod", "", "v1", "pods"),
     ("Service", "", "v1", "services"),
     ("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims"),
+    ("Job", "batch", "v1", "jobs"),
+    ("Ingress", "networking.k8s.io", "v1", "ingresses"),
+    ("CustomResourceDefinition", "apiextensions.k8s.io", "v1", "customresourcedefinitions"),
     ("ClusterRoleBinding", "rbac.authorization.k8s.io", "v1", "clusterrolebindings"),
 ];
 

@@ -1,7 +1,8 @@
 """What the instances of the tests run: a small web application.
 
 It counts its visits in a file of its folder, tells which headers it was sent, and echoes what it is
-told over a WebSocket. Everything is of Python's own library.
+told over a WebSocket. After a visit to `/close` it listens no more, after one to `/hang` it takes
+connections and says nothing; it goes on running either way. Everything is of Python's own library.
 """
 
 import asyncio
@@ -15,6 +16,8 @@ import sys
 PORT = int(os.environ["SOJOURN_PORT_HTTP"])
 FOLDER = os.environ.get("FOLDER") or os.environ["HOME"]
 MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+SERVERS = []
+HUNG = asyncio.Event()
 
 
 def visit():
@@ -59,6 +62,8 @@ async def serve(reader, writer):
             if line:
                 name, value = line.split(":", 1)
                 headers[name.strip().lower()] = value.strip()
+        if HUNG.is_set():
+            await asyncio.Event().wait()
         if headers.get("upgrade", "").lower() == "websocket":
             return await echo(reader, writer, headers["sec-websocket-key"])
         if path == "/healthz":
@@ -71,6 +76,10 @@ async def serve(reader, writer):
             b"Set-Cookie: own=instance; Path=/\r\nContent-Length: " + str(len(body)).encode() + b"\r\n\r\n" + body
         )
         await writer.drain()
+        if path == "/close":
+            SERVERS[0].close()
+        if path == "/hang":
+            HUNG.set()
     except (asyncio.IncompleteReadError, ConnectionError):
         pass
     finally:
@@ -78,9 +87,9 @@ async def serve(reader, writer):
 
 
 async def main():
-    server = await asyncio.start_server(serve, "127.0.0.1", PORT)
+    SERVERS.append(await asyncio.start_server(serve, "127.0.0.1", PORT))
     print("serving", file=sys.stderr, flush=True)
-    await server.serve_forever()
+    await asyncio.Event().wait()
 
 
 asyncio.run(main())

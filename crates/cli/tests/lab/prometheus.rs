@@ -1,4 +1,4 @@
-//! A real Prometheus that scrapes a small exporter of the test's.
+//! A real Prometheus that scrapes a small exporter of the test's, or our own tracker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -168,15 +168,26 @@ pub(crate) struct Prometheus {
 
 impl Prometheus {
     pub(crate) async fn start(tools: &Tools, exporter: &Exporter) -> Self {
+        Self::start_with(tools, exporter, None).await
+    }
+
+    /// With this for a bastion host, instead of what the exporter shows of one.
+    pub(crate) async fn start_with(
+        tools: &Tools,
+        exporter: &Exporter,
+        bastion: Option<SocketAddr>,
+    ) -> Self {
         let folder = Folder::new();
         let jobs = Job::ALL.map(|job| {
             let (label, value) = job.label();
+            let (target, path) = match bastion {
+                Some(tracker) if job == Job::Bastion => (tracker, "/metrics"),
+                _ => (exporter.address, job.path()),
+            };
             json!({
                 "job_name": job.path(),
-                "metrics_path": job.path(),
-                "static_configs": [
-                    {"targets": [exporter.address.to_string()], "labels": {label: value}},
-                ],
+                "metrics_path": path,
+                "static_configs": [{"targets": [target.to_string()], "labels": {label: value}}],
             })
         });
         let config = json!({

@@ -2,6 +2,7 @@
 //! which can be killed and started again.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -29,6 +30,8 @@ const FIRST_PORT: u16 = 25_000;
 const PORTS: u16 = 100;
 /// Then the first ones are free again, and what follows is the system's.
 const MOST_STAGES: u16 = 70;
+/// All of them, where Pods have ports of the machine.
+pub(crate) const POD_PORTS: RangeInclusive<u16> = FIRST_PORT..=FIRST_PORT + MOST_STAGES * PORTS - 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Engine {
@@ -93,10 +96,12 @@ impl Stage {
         Some(stage)
     }
 
-    /// The options of the family, and where people reach us.
+    /// The options of the family, and where people reach us, unless they say so.
     pub(crate) async fn configure(&self, options: &Value) {
         let mut options = options.clone();
-        options["publicURL"] = json!(format!("http://{}", self.web));
+        if options["publicURL"].is_null() {
+            options["publicURL"] = json!(format!("http://{}", self.web));
+        }
         self.objects
             .apply(&json!({
                 "apiVersion": "v1", "kind": "ConfigMap",

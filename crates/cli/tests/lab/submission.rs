@@ -1,6 +1,5 @@
 //! Exams: ended by their system, stopped, archived while streaming, handed in once.
 
-use std::path::Path;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
@@ -9,11 +8,9 @@ use serde_json::{Value, json};
 use crate::exam::Exam;
 use crate::objects::Named;
 use crate::person::{Person, is_phase};
-use crate::s3::S3;
 use crate::smtp::Encryption;
 use crate::stage::{Engine, Stage};
 use crate::survivors;
-use crate::tool::Tools;
 use crate::upload::{Upload, Uploads};
 use crate::wait::eventually;
 use crate::world::World;
@@ -22,13 +19,15 @@ const GIBIBYTE: u64 = 1 << 30;
 /// What the process that archives and uploads may ever have in memory.
 const MEMORY_LIMIT: u64 = 64 << 20;
 /// Two gibibytes take their time in a build without optimisation.
-const LONG: Duration = Duration::from_secs(600);
+pub(crate) const LONG: Duration = Duration::from_secs(600);
 
+// case: lab S4
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_an_ended_exam_is_stopped_and_handed_in_once() {
     hand_in(Engine::Embedded).await;
 }
 
+// case: lab S4
 #[tokio::test(flavor = "multi_thread")]
 async fn real_an_ended_exam_is_stopped_and_handed_in_once() {
     hand_in(Engine::Real).await;
@@ -74,6 +73,10 @@ async fn hand_in(engine: Engine) {
     else {
         panic!("three tries under one key: {attempts:?}");
     };
+    check_job(&stage, &person).await;
+    let senders = uploads.senders();
+    assert_eq!(senders.len(), 3, "one process for each attempt: {senders:?}");
+    assert!(senders.iter().all(|sender| is_confined(sender)), "{senders:#?}");
     never_woken(&stage, &person).await;
     // Nothing holds it any more.
     stage.objects.delete("Instance", namespace, name).await;
@@ -121,11 +124,11 @@ async fn delete(engine: Engine) {
     stage.stop();
 }
 
-fn is_done(instance: &Value) -> bool {
+pub(crate) fn is_done(instance: &Value) -> bool {
     instance["status"]["submission"][0]["state"] == "Done"
 }
 
-async fn make_secret(stage: &Stage, person: &Person, data: &Value) {
+pub(crate) async fn make_secret(stage: &Stage, person: &Person, data: &Value) {
     stage.objects.make_namespace(&person.instance.namespace).await;
     stage
         .objects
@@ -146,6 +149,40 @@ fn check(instance: &Value, upload: &Upload, environment: &str) {
     let receipt = submission["receipt"].as_str().unwrap_or_default();
     assert!(receipt.starts_with("receipt-"), "{submission}");
     assert!(submission["submittedAt"].is_string(), "{submission}");
+}
+
+/// The Job as the API server has it, and the Pods that were made of it: ten attempts at most, each in a
+/// Pod of its own, without a token, without root, with the claim and the Secret and nothing else. It
+/// goes five minutes after its outcome is on record.
+async fn check_job(stage: &Stage, person: &Person) {
+    let namespace = &person.instance.namespace;
+    let what = "the Job is let go";
+    let job = eventually(what, async || {
+        let job = stage.objects.get("Job", namespace, "student-web-submit-1").await?;
+        job["spec"]["ttlSecondsAfterFinished"].is_i64().then_some(job)
+    })
+    .await;
+    assert_eq!(job["spec"]["ttlSecondsAfterFinished"], 300);
+    assert_eq!(job["spec"]["backoffLimit"], 9, "the first attempt is no retry");
+    assert_eq!((&job["status"]["failed"], &job["status"]["succeeded"]), (&json!(2), &json!(1)));
+    let pods = stage.objects.list("Pod", namespace, "job-name=student-web-submit-1").await;
+    assert_eq!(pods.len(), 3, "{pods:#?}");
+    for pod in &pods {
+        let spec = &pod["spec"];
+        assert_eq!(spec["restartPolicy"], "Never");
+        assert_eq!(spec["automountServiceAccountToken"], false);
+        assert_eq!(spec["securityContext"]["runAsNonRoot"], true);
+        let bounds = &spec["containers"][0]["securityContext"];
+        assert_eq!(bounds["allowPrivilegeEscalation"], false);
+        assert_eq!(bounds["capabilities"]["drop"], json!(["ALL"]));
+        let volumes = spec["volumes"].as_array().expect("volumes");
+        let [claim, secret] = &volumes[..] else { panic!("not two volumes: {volumes:?}") };
+        assert_eq!(claim["persistentVolumeClaim"]["claimName"], "student-web");
+        assert_eq!(secret["secret"]["secretName"], "hand-in");
+        let mounts = spec["containers"][0]["volumeMounts"].as_array().expect("mounts");
+        assert!(mounts.len() == 2 && mounts.iter().all(|mount| mount["readOnly"] == true));
+        assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0, "{pod}");
+    }
 }
 
 /// Whoever comes to an exam that has ended is told so.
@@ -210,6 +247,16 @@ async fn hand_in_much(engine: Engine) {
 /// The most that any process which hands something in has had in memory.
 static PEAK: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
+/// Whether a process is neither root nor able to become it: no user 0, no capability, no way to gain any.
+fn is_confined(status: &str) -> bool {
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    let mut users = field("Uid:").unwrap_or("0").split_whitespace();
+    let none = |name| field(name).is_some_and(|all| all.trim().chars().all(|digit| digit == '0'));
+    users.all(|user| user != "0")
+        && ["CapPrm:", "CapEff:", "CapBnd:"].into_iter().all(none)
+        && field("NoNewPrivs:").is_some_and(|value| value.trim() == "1")
+}
+
 async fn watch_memory() {
     loop {
         for id in survivors::with("--idempotency-key") {
@@ -221,72 +268,4 @@ async fn watch_memory() {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-}
-
-// case: lab S13
-#[tokio::test(flavor = "multi_thread")]
-async fn embedded_a_disk_goes_to_an_object_store() {
-    hand_in_a_disk(Engine::Embedded).await;
-}
-
-// case: lab S13
-#[tokio::test(flavor = "multi_thread")]
-async fn real_a_disk_goes_to_an_object_store() {
-    hand_in_a_disk(Engine::Real).await;
-}
-
-async fn hand_in_a_disk(engine: Engine) {
-    let Some(tools) = Tools::find() else { return };
-    let Some(world) = World::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
-    let s3 = S3::start(&tools).await;
-    let script = "printf written | dd of=\"$SOJOURN_DEVICE_DATA\" conv=notrunc status=none; \
-                  touch /tmp/ready; exec sleep 100000";
-    let person = Person::new("disk")
-        .environment("machine", &json!({
-            "command": ["sh", "-c", script],
-            "readinessProbe": {"httpGet": null, "exec": {"command": ["test", "-e", "/tmp/ready"]}},
-            "persistent": true, "size": "16Mi", "volumeMode": "Block", "mountPath": "/dev/xvda",
-        }))
-        .spec(&json!({"submission": {
-            "url": s3.url("hand-in"), "method": "S3", "when": "OnRequest",
-            "secretRef": {"name": "hand-in"},
-        }}));
-    let credentials =
-        json!({"accessKeyId": "test", "secretAccessKey": "test", "region": "us-east-1"});
-    make_secret(&stage, &person, &credentials).await;
-    person.apply(&stage.objects).await;
-    stage.objects.until(&person.instance, "it is ready", is_phase("Ready")).await;
-    let namespace = &person.instance.namespace;
-    for verb in [&["stop", &person.named()][..], &["submission", "request", &person.named()]] {
-        let asked = stage.sojourn(namespace, verb);
-        assert_eq!(asked.code, Some(0), "{verb:?}: {}", asked.stderr);
-    }
-    let done = stage.objects.until_within(LONG, &person.instance, "it is handed in", is_done).await;
-    // The URL is a folder of the store; the archive has its own name in it.
-    let object = "hand-in/disk-machine.zip";
-    assert_eq!(s3.objects().await, [object]);
-    assert_eq!(s3.unfinished().await, Vec::<String>::new());
-    let size = s3.head(object).await["content-length"].to_str().expect("text").parse().ok();
-    assert_eq!(done["status"]["submission"][0]["size"].as_u64(), size);
-    let archive = s3.fetch(object).await;
-    assert_eq!(disk_in(&tools.python, &archive), (16 << 20, "written".to_owned()));
-    stage.stop();
-}
-
-/// How large `disk.img` of an archive is, and how it begins.
-fn disk_in(python: &Path, archive: &[u8]) -> (u64, String) {
-    const READ: &str = "\
-import json, sys, zipfile
-archive = zipfile.ZipFile(sys.argv[1])
-assert archive.namelist() == ['disk.img'], archive.namelist()
-disk = archive.read('disk.img')
-print(json.dumps([len(disk), disk[:7].decode()]))";
-    let folder = crate::folder::Folder::new();
-    let file = folder.join("archive.zip");
-    std::fs::write(&file, archive).expect("a file");
-    let read = std::process::Command::new(python).args(["-c", READ]).arg(&file).output();
-    let read = read.expect("python starts");
-    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
-    serde_json::from_slice(&read.stdout).expect("JSON")
 }

@@ -22,6 +22,7 @@ use tokio::task::JoinHandle;
 use crate::folder::Folder;
 use crate::process::Running;
 use crate::stage::OUTSIDE;
+use crate::survivors;
 use crate::tool::Tools;
 use crate::wait::{PATIENCE, within};
 
@@ -38,7 +39,7 @@ pub(crate) struct Upload {
     pub(crate) key: Option<String>,
     pub(crate) authorization: Option<String>,
     pub(crate) size: u64,
-    file: PathBuf,
+    pub(crate) file: PathBuf,
     /// Where in the file the archive begins.
     offset: u64,
 }
@@ -75,6 +76,8 @@ struct State {
     uploads: Vec<Upload>,
     /// Every request, also those that were answered with an error or never ended.
     attempts: Vec<Option<String>>,
+    /// How each process was that sent something under a key, in the kernel's words.
+    senders: Vec<String>,
     failures: u32,
 }
 
@@ -117,6 +120,11 @@ impl Uploads {
             *attempts.entry(key.clone()).or_default() += 1;
         }
         attempts
+    }
+
+    /// `/proc/PID/status` of every process that handed something in, while it did.
+    pub(crate) fn senders(&self) -> Vec<String> {
+        lock(&self.state).senders.clone()
     }
 
     /// Waits until something was handed in there, once.
@@ -193,7 +201,14 @@ async fn take(
             _ => Err("neither POST nor PUT".to_owned()),
         }
     });
+    // It waits for the answer. Keys are its own, and among its arguments.
+    let senders = upload.key.iter().flat_map(|key| survivors::with(key)).filter_map(|id| {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status"));
+        status.ok()
+    });
+    let senders: Vec<_> = senders.collect();
     let mut state = lock(state);
+    state.senders.extend(senders);
     let (status, words) = match read {
         Err(problem) => (StatusCode::BAD_REQUEST, problem),
         Ok(()) if state.failures > 0 => {

@@ -104,7 +104,11 @@ impl Visitor {
     pub(crate) async fn press(&mut self, address: &str, page: &Page) -> Page {
         let form = page.form();
         let action = form.action.filter(|action| !action.is_empty());
-        let to = action.unwrap_or_else(|| address.to_owned());
+        let to = match action {
+            Some(action) if action.starts_with('/') => format!("{}{action}", self.origin(address)),
+            Some(action) => action,
+            None => address.to_owned(),
+        };
         self.follow(Method::POST, &to, Some(encode(&form.fields)), "same-origin").await
     }
 
@@ -139,6 +143,12 @@ impl Visitor {
         WebSocket::open(self.site, &host, &path, self.cookies_for(&host, &path)).await
     }
 
+    /// Scheme, host and port of an address. Somebody else ends TLS where it is `https`.
+    fn origin(&self, address: &str) -> String {
+        let scheme = if address.starts_with("https:") { "https" } else { "http" };
+        format!("{scheme}://{}", self.host(address))
+    }
+
     /// Host and port of an address, which are the listener's where it names none.
     fn host(&self, address: &str) -> String {
         let uri: Uri = address.parse().unwrap_or_else(|e| panic!("{address}: {e}"));
@@ -166,18 +176,20 @@ impl Visitor {
             if form.is_some() {
                 request = request
                     .header("Content-Type", "application/x-www-form-urlencoded")
-                    .header("Origin", format!("http://{host}"));
+                    .header("Origin", self.origin(&address));
             }
             let body = Full::new(Bytes::from(form.take().unwrap_or_default()));
-            let page = self.send(&host, request.body(body).expect("a request")).await;
+            let mut page = self.send(&host, request.body(body).expect("a request")).await;
+            page.address = format!("{}{}", self.origin(&address), target(&address));
             let Some(to) = page.headers.get(LOCATION).filter(|_| page.status.is_redirection())
             else {
                 return page;
             };
-            address = to.to_str().expect("an address").to_owned();
-            if address.starts_with('/') {
-                address = format!("http://{host}{address}");
-            }
+            let to = to.to_str().expect("an address");
+            address = match to.strip_prefix('/') {
+                Some(path) => format!("{}/{path}", self.origin(&address)),
+                None => to.to_owned(),
+            };
             let next = self.host(&address);
             // What was typed stays so; a page's own request does not.
             from = match from {

@@ -1,5 +1,7 @@
 //! The whole outside world at once, and the options that lead to it.
 
+use std::net::SocketAddr;
+
 use serde_json::{Value, json};
 
 use crate::prometheus::{Exporter, Job, Prometheus};
@@ -20,9 +22,17 @@ pub(crate) struct World {
 impl World {
     /// Nothing where a program is missing.
     pub(crate) async fn start(encryption: Encryption) -> Option<Self> {
+        Self::start_with(encryption, None).await
+    }
+
+    /// With metrics of a bastion host from elsewhere.
+    pub(crate) async fn start_with(
+        encryption: Encryption,
+        bastion: Option<SocketAddr>,
+    ) -> Option<Self> {
         let tools = Tools::find()?;
         let exporter = Exporter::start().await;
-        let prometheus = Prometheus::start(&tools, &exporter).await;
+        let prometheus = Prometheus::start_with(&tools, &exporter, bastion).await;
         let smtp = Smtp::start(&tools, encryption);
         Some(Self { tools, smtp, exporter, prometheus })
     }
