@@ -90,31 +90,33 @@ impl Parts {
             tracing::error!(problem, "cannot use {what} as configured");
             problems.push(format!("{what}: {problem}"));
         };
-        let mut secret = Vec::new();
-        for reference in [&config.webhook_url, &config.slack_url] {
-            secret.push(match reference {
-                None => None,
-                Some(reference) => {
-                    read(client, reference).await.map_err(|problem| note("a Secret", problem)).ok()
-                }
-            });
-        }
-        let slack_url = secret.pop().flatten();
-        let webhook_url = secret.pop().flatten();
         let wanted =
             config.enable_inactivity_notifications || config.enable_expiration_notifications;
-        let channels = if wanted {
-            match outside.channels(config, &Secrets { webhook_url, slack_url }) {
-                Ok(channels) => channels,
+        let (mut secrets, mut channels) = (Secrets::default(), Vec::new());
+        // Nobody is told by another way than the one that was chosen.
+        let broken = |name, problem| -> Arc<dyn Channel> { Arc::new(Broken { name, problem }) };
+        let named = [
+            ("webhook", &config.webhook_url, &mut secrets.webhook_url),
+            ("slack", &config.slack_url, &mut secrets.slack_url),
+        ];
+        for (name, reference, url) in named {
+            let Some(reference) = reference.as_ref().filter(|_| wanted) else { continue };
+            match read(client, reference).await {
+                Ok(read) => *url = Some(read),
                 Err(problem) => {
-                    // Nobody is told by another way than the one that was chosen.
-                    note("mail", problem.clone());
-                    vec![Arc::new(Broken(problem)) as Arc<dyn Channel>]
+                    note(name, problem.clone());
+                    channels.push(broken(name, problem));
                 }
             }
-        } else {
-            Vec::new()
-        };
+        }
+        match outside.channels(config, &secrets) {
+            Ok(made) => channels.extend(made.into_iter().filter(|_| wanted)),
+            Err(problem) if wanted => {
+                note("mail", problem.clone());
+                channels.push(broken("mail", problem));
+            }
+            Err(_) => {}
+        }
         // Mail that went out was written in the zone that was known before.
         let zone = outside.zone(config).unwrap_or_else(|_| self.zone());
         let probe = outside.probe(config).unwrap_or_else(|problem| {
@@ -151,18 +153,21 @@ async fn read(client: &Client, reference: &SecretKey) -> Result<String, String> 
 
 /// A channel that is configured and cannot work: every attempt says why.
 #[derive(Debug)]
-struct Broken(String);
+struct Broken {
+    name: &'static str,
+    problem: String,
+}
 
 impl Channel for Broken {
     fn name(&self) -> &'static str {
-        "mail"
+        self.name
     }
 
     fn send<'a>(
         &'a self,
         _: &'a sojourn_drivers::notify::Notice,
     ) -> futures::future::BoxFuture<'a, Result<(), sojourn_drivers::notify::SendError>> {
-        let refused = sojourn_drivers::notify::SendError::Transient(self.0.clone());
+        let refused = sojourn_drivers::notify::SendError::Transient(self.problem.clone());
         Box::pin(std::future::ready(Err(refused)))
     }
 }

@@ -1,14 +1,15 @@
 //! What a notice waits for is repaired, or given up: it is told, or holds nothing up, at once.
 
 use serde_json::json;
-use sojourn_api::name::lab::NOTICE_WAIVE;
+use sojourn_api::name::lab::{NOTICE_WAIVE, condition};
 use sojourn_sim::outside::Mood;
 use sojourn_sim::people::Design;
 use sojourn_sim::truth::Policy;
-use sojourn_sim::world::{CONFIG, World};
+use sojourn_sim::world::{CONFIG, Setting, World};
 
 use crate::stage::{
-    DAY, HOUR, MINUTE, hours, kept, key, nothing_is_wrong, status, told, world_with_one,
+    DAY, HOUR, MINUTE, condition, hours, kept, key, lend, nothing_is_wrong, status, told, with,
+    world_with_one,
 };
 
 /// An instance whose first warning nobody has accepted for so long that the next attempt is most of an
@@ -36,6 +37,32 @@ async fn mail_that_is_configured_anew_is_tried_at_once() {
     world.pass(MINUTE).await;
     assert_eq!(told(&world), ["inactivity-warning"]);
     nothing_is_wrong(&world);
+}
+
+/// Nobody is told by another way than the one that was chosen, and what was chosen is read when it is
+/// there.
+#[tokio::test(start_paused = true)]
+async fn a_secret_that_is_missing_is_no_reason_to_tell_by_events() {
+    let options = "webhookURL: {name: hook, key: url}\n";
+    let setting =
+        Setting { config: format!("{CONFIG}{options}"), mail: false, ..Setting::default() };
+    let world = with(&kept(), setting).await;
+    lend(&world, "one", json!({})).await;
+    world.pass(DAY * 2).await;
+    let one = world.instance(&key("one")).await.expect("it is there");
+    let undeliverable = condition(&one, condition::UNDELIVERABLE);
+    assert_eq!(undeliverable, Some(("NobodyAccepts".to_owned(), true)), "{:?}", status(&one));
+    assert_eq!(world.events("InactivityWarning").await, 0);
+    nothing_is_wrong(&world);
+    world
+        .create(json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "hook", "namespace": "sojourn-system"},
+            "stringData": {"url": "https://hook.example/"},
+        }))
+        .await;
+    world.pass(MINUTE).await;
+    assert_eq!(world.events("InactivityWarning").await, 1, "this world's webhook is no other");
 }
 
 #[tokio::test(start_paused = true)]
