@@ -53,6 +53,9 @@ mod selection;
 mod selector;
 mod serve;
 mod shape;
+#[cfg(test)]
+#[path = "../../../xtask/skip.rs"]
+mod skip;
 mod status;
 mod store;
 mod subresource;

@@ -23,5 +23,8 @@ pub mod machine;
 pub mod metrics;
 pub mod notify;
 pub mod probe;
+#[cfg(test)]
+#[path = "../../../xtask/skip.rs"]
+mod skip;
 pub mod submission;
 pub mod trust;

@@ -49,6 +49,9 @@ mod request;
 pub mod scheduler;
 mod server;
 pub mod shim;
+#[cfg(test)]
+#[path = "../../../xtask/skip.rs"]
+mod skip;
 pub mod taint;
 mod volume;
 mod worker;

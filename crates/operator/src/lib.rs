@@ -36,6 +36,9 @@ pub mod outbox;
 pub mod random;
 pub mod readiness;
 pub mod retry;
+#[cfg(test)]
+#[path = "../../../xtask/skip.rs"]
+mod skip;
 mod spoken;
 #[cfg(test)]
 mod tool;

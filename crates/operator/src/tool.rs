@@ -2,8 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::skip;
+
 /// A program of Debian's package `prometheus`: the system's, or where `cargo xtask lab` unpacks it.
 /// Where it is missing this says so, or fails where the outside world is required.
+#[track_caller]
 pub(crate) fn of_prometheus(program: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
     let places = [Path::new("/usr/bin"), &target.join("prometheus/usr/bin")];
@@ -11,7 +14,7 @@ pub(crate) fn of_prometheus(program: &str) -> Option<PathBuf> {
     if found.is_none() {
         let required = std::env::var_os("SOJOURN_REQUIRE_WORLD").is_some_and(|value| value == "1");
         assert!(!required, "{program} is not there");
-        println!("skipped: {program} is not there (cargo xtask lab)");
+        skip::whole(format_args!("{program} is not there (cargo xtask lab)"));
     }
     found
 }

@@ -23,6 +23,7 @@ use crate::control_plane::ControlPlane;
 use crate::fixture::{PATIENCE, admin, eventually, open, user, within};
 use crate::florist::{Bouquet, BouquetSpec, FINALIZER, LEASE, LEDGER, MANAGER, Shop, child_name};
 use crate::identity;
+use crate::skip;
 use crate::target::Target;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,8 +77,7 @@ impl RealServer {
         let Some(assets) = ControlPlane::assets() else {
             let required = std::env::var("SOJOURN_REQUIRE_KUBE").is_ok_and(|value| value == "1");
             assert!(!required, "KUBEBUILDER_ASSETS is not set");
-            let skipped = b"skipped: KUBEBUILDER_ASSETS is not set (cargo xtask kube-env)\n";
-            let _ = std::io::Write::write_all(&mut std::io::stderr(), skipped);
+            skip::left_to_another_run("KUBEBUILDER_ASSETS is not set (cargo xtask kube-env)");
             return None;
         };
         // Two that look for free ports at the same time may find the same ones.

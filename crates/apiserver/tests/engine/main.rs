@@ -21,6 +21,8 @@ mod listener;
 mod pod;
 mod quiet;
 mod schema_change;
+#[path = "../../../../xtask/skip.rs"]
+mod skip;
 mod store;
 #[path = "../conformance/target.rs"]
 mod target;

@@ -16,6 +16,7 @@ use crate::client;
 use crate::control_plane::{ControlPlane, Extra};
 use crate::folder::Folder;
 use crate::process::{Running, command, sojourn};
+use crate::skip;
 use crate::wait::eventually;
 
 const CONTROLLERS: &[&str] = &[
@@ -42,7 +43,7 @@ impl Cluster {
         let Some(assets) = ControlPlane::assets() else {
             let required = std::env::var("SOJOURN_REQUIRE_KUBE").is_ok_and(|value| value == "1");
             assert!(!required, "KUBEBUILDER_ASSETS is not set");
-            println!("skipped: KUBEBUILDER_ASSETS is not set (cargo xtask kube-env)");
+            skip::left_to_another_run("KUBEBUILDER_ASSETS is not set (cargo xtask kube-env)");
             return None;
         };
         let extra = Extra {

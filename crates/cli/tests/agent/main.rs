@@ -7,8 +7,6 @@
 //! | `KUBEBUILDER_ASSETS`        | folder of kubectl, kwok and the programs of a control plane |
 //! | `SOJOURN_REQUIRE_KUBE`      | `1`: fail rather than skip without those           |
 
-#![expect(clippy::print_stdout, reason = "what was skipped")]
-
 #[path = "../it/client.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod client;
@@ -25,6 +23,8 @@ mod identity;
 #[path = "../it/process.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod process;
+#[path = "../../../../xtask/skip.rs"]
+mod skip;
 #[path = "../../../apiserver/tests/conformance/target.rs"]
 #[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
 mod target;

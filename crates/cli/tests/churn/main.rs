@@ -25,7 +25,7 @@ mod process;
 mod processes;
 mod settled;
 mod shape;
-#[path = "../it/skip.rs"]
+#[path = "../../../../xtask/skip.rs"]
 mod skip;
 mod slot;
 mod stayer;

@@ -14,6 +14,6 @@ mod pod;
 mod probe;
 mod race;
 mod root;
-#[path = "../it/skip.rs"]
+#[path = "../../../../xtask/skip.rs"]
 mod skip;
 mod volume;

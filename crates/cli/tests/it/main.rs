@@ -16,5 +16,6 @@ mod metrics;
 mod operator;
 mod process;
 mod refusal;
+#[path = "../../../../xtask/skip.rs"]
 mod skip;
 mod up;

@@ -10,7 +10,7 @@ use crate::process::Running;
 
 /// promtool, the system's or unpacked by `cargo xtask lab`; where it is missing this says so, or fails
 /// where it is required.
-#[expect(clippy::print_stdout, reason = "what was skipped")]
+#[track_caller]
 fn promtool() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/prometheus");
     let places = [PathBuf::from("/usr/bin/promtool"), target.join("usr/bin/promtool")];
@@ -18,7 +18,7 @@ fn promtool() -> Option<PathBuf> {
     if found.is_none() {
         let required = std::env::var_os("SOJOURN_REQUIRE_WORLD").is_some_and(|value| value == "1");
         assert!(!required, "promtool is not there");
-        println!("skipped: promtool is not there (cargo xtask lab)");
+        crate::skip::part("promtool is not there (cargo xtask lab)");
     }
     found
 }

@@ -37,7 +37,7 @@ mod place;
 mod process;
 mod real;
 mod run;
-#[path = "../it/skip.rs"]
+#[path = "../../../../xtask/skip.rs"]
 mod skip;
 mod suite;
 mod survivors;

@@ -10,7 +10,7 @@ mod exec;
 mod footprint;
 mod logs;
 mod pod;
-#[path = "../it/skip.rs"]
+#[path = "../../../../xtask/skip.rs"]
 mod skip;
 mod user;
 mod wait;

@@ -6,6 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
+use crate::skip;
 
 /// How long a process may take to do what it is expected to do.
 const BOUND: Duration = Duration::from_secs(30);
@@ -28,12 +29,30 @@ impl Scene {
     }
 
     /// `None` and a word on it where the machine cannot show this.
+    #[track_caller]
     fn with(what: &str, has: fn(&Self) -> bool) -> Option<Self> {
         let scene = Self::new();
         if has(&scene) {
             return Some(scene);
         }
-        eprintln!("skipped: {what} cannot be had here: {}", scene.groups.enforced().how);
+        let why = format!("{what} cannot be had here: {}", scene.groups.enforced().how);
+        if rustix::process::geteuid().is_root() {
+            skip::whole(why);
+        } else {
+            skip::left_to_another_run(why);
+        }
+        None
+    }
+
+    /// The same for groups of a version, of which a kernel may have only the other.
+    #[track_caller]
+    fn of_version(version: Version, has: fn(&Tree) -> bool) -> Option<Self> {
+        let scene = Self::new();
+        if scene.groups.trees.iter().any(|tree| tree.version == version && has(tree)) {
+            return Some(scene);
+        }
+        let why = format!("no group of version {version:?} here: {}", scene.groups.enforced().how);
+        skip::left_to_another_run(why);
         None
     }
 
@@ -168,11 +187,7 @@ fn a_fork_bomb_is_bounded_and_dies_as_a_whole() {
 /// The kernel's own `cgroup.kill`, in a version 2 tree with or without controllers.
 #[test]
 fn version_two_kills_at_once() {
-    let Some(scene) = Scene::with("a version 2 group", |scene| {
-        scene.groups.trees.iter().any(|tree| tree.version == Version::Two)
-    }) else {
-        return;
-    };
+    let Some(scene) = Scene::of_version(Version::Two, |_| true) else { return };
     let group = scene.container(Limits::default(), DEFAULT_PIDS);
     let pod = scene.tree(|tree| tree.version == Version::Two).pod(scene.uid);
     let mut child = run(&group, "setsid sleep 1000 & setsid sleep 1000 & wait");
@@ -184,9 +199,7 @@ fn version_two_kills_at_once() {
 
 #[test]
 fn one_by_one_where_nothing_kills_at_once() {
-    let Some(mut scene) = Scene::with("a version 1 group", |scene| {
-        scene.groups.trees.iter().any(|tree| tree.version == Version::One && tree.controllers.pids)
-    }) else {
+    let Some(mut scene) = Scene::of_version(Version::One, |tree| tree.controllers.pids) else {
         return;
     };
     let whole = scene.groups.trees.clone();

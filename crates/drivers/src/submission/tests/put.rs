@@ -225,8 +225,7 @@ async fn a_file_that_cannot_be_read_fails_the_attempt_and_ends_no_body() {
     let locked = folder.file("zz/locked.txt", "secret");
     std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o000)).unwrap();
     if std::fs::File::open(&locked).is_ok() {
-        eprintln!("skipped: root reads every file");
-        return;
+        return crate::skip::left_to_another_run("root reads every file");
     }
     let server = Server::answering(CREATED).await;
     let error = attempt(order(&folder, Method::Put, &server.url("/x"))).await.unwrap_err();

@@ -1,7 +1,9 @@
-//! The one way of not testing something because this machine lacks what it takes.
+//! The one way of not testing something because this machine lacks what it takes: a module of the
+//! tests of every crate that has such a test, by `#[path]`, since a crate of its own would be an edge
+//! from all of them.
 //!
-//! It is always said, with the reason, and never by returning alone. Under CI (`CI=true`) it fails; `cargo xtask test` names a file
-//! in which everything that was skipped is counted.
+//! It is always said, with the reason, and never by returning alone. Under CI (`CI=true`) it fails;
+//! `cargo xtask test` names a file in which everything that was skipped is counted.
 //!
 //! | variable of the environment | meaning                                    |
 //! |-----------------------------|--------------------------------------------|
