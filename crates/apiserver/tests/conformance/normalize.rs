@@ -9,8 +9,7 @@
 //! - addresses, ports, continue tokens, signed tokens and certificates get a name each.
 //!
 //! Some things have no promised order and are sorted: `details.causes` and the same errors listed in
-//! the Status' message, and the rules of a SelfSubjectRulesReview, which upstream collects from
-//! bindings in the order of a Go map. `managedFields` go by time, in whole seconds, so that two writes
+//! the Status' message, and the rules of a SelfSubjectRulesReview. `managedFields` go by time, in whole seconds, so that two writes
 //! are a second apart in one run and not in another: whether they are in upstream's order is found
 //! out, and told if not, and then they are sorted without their times.
 
@@ -211,6 +210,12 @@ fn sort_unordered(value: &mut Value) {
                     entries.push(OUT_OF_ORDER.into());
                 }
             }
+            // Upstream's order is not stable from one request to the next, so there is none to be
+            // equal to: its resolver visits all ClusterRoleBindings and then the namespace's
+            // RoleBindings, but each lister lists the items of an informer's store, which is a Go
+            // map. Everybody is in `system:authenticated`, which has several bindings, so even one
+            // binding of a scenario's own lies anywhere among them. What is stable, the order of
+            // groups, resources, names and verbs within a rule, is compared.
             for key in ["resourceRules", "nonResourceRules"] {
                 if let Some(Value::Array(rules)) = members.get_mut(key) {
                     rules.sort_by_key(Value::to_string);
