@@ -50,7 +50,7 @@ mod real;
 mod report;
 mod s3;
 mod scheduler;
-#[path = "../it/skip.rs"]
+#[path = "../../../../xtask/skip.rs"]
 mod skip;
 mod smtp;
 mod stage;
