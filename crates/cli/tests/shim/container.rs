@@ -195,9 +195,7 @@ async fn a_daemon_in_namespaces_of_its_own_does_not_outlive_its_container() {
         log.iter().any(|line| line.ends_with("hidden") || line.ends_with("seen"))
     })
     .await;
-    if log.iter().any(|line| line.ends_with("seen")) {
-        skip::part("a container cannot make namespaces here");
-    }
+    // Where containers may make no namespaces, it stays in those of its container. It ends all the same.
     pod.handle().signal("web", 15).await.expect("it runs");
     assert_eq!(pod.next_end().await.1.exit_code, 7);
     assert_eq!(processes_with(&marker), [0; 0]);
