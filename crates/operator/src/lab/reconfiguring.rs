@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use sojourn_api::lab::LabConfig;
@@ -58,6 +59,8 @@ impl Reconfiguring {
             });
         }
         self.config.until_ready().await;
+        // What was told until now is what is read here: nothing is repaired by a start.
+        let _ = changed.notified().now_or_never();
         let config = self.config.current();
         let seen = Stamp::of(&self.outside.files(&config));
         self.parts.build(&self.client, &config, self.outside.as_ref(), None).await;
@@ -83,6 +86,7 @@ impl Reconfiguring {
     ) {
         loop {
             tokio::select! {
+                biased;
                 () = changed.notified() => {}
                 () = self.files_change(&seen) => {}
             }
