@@ -60,7 +60,8 @@ async fn serve(args: args::Operator, printer: Printer) -> Result<(), Failure> {
         Some(address) => Some(Entrance::bind(address, web_tls(&args, address)?).await?),
         None => None,
     };
-    let replica = Replica { args, config, client, retries, metrics, entrance, printer };
+    let claim = webhook.as_ref().map(webhook::Webhook::claim);
+    let replica = Replica { args, config, client, retries, metrics, entrance, claim, printer };
     let ending = replica.run(&mut signals).await;
     probing.abort();
     if let Some(counting) = counting {
@@ -93,6 +94,8 @@ struct Replica {
     metrics: Metrics,
     /// Every replica has it: who leads serves people, the others pass them on.
     entrance: Option<Entrance>,
+    /// Where it serves admission.
+    claim: Option<webhook::Claim>,
     printer: Printer,
 }
 
@@ -183,6 +186,12 @@ impl Replica {
             Ok(acting) => acting,
             Err(failure) => return Ending::Broken(failure),
         };
+        if let Some(claim) = &self.claim
+            && let Err(error) = claim.make().await
+        {
+            let error = format!("{error:#}");
+            tracing::warn!(error, "the API server may ask a replica that is gone");
+        }
         self.printer.good("The operator is up.");
         if let Some(people) = &acting.people {
             self.printer.field("web", people.url());

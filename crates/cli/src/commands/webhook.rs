@@ -18,6 +18,7 @@ use sojourn_web::{Listener, Serving};
 use tokio::task::JoinHandle;
 
 use self::certificate::{Pair, Shown, Store};
+pub(super) use self::keeper::Claim;
 use self::keeper::Keeper;
 use super::people;
 use crate::args;
@@ -30,9 +31,14 @@ const HTTPS: i32 = 443;
 pub(super) struct Webhook {
     serving: Serving,
     keeping: JoinHandle<()>,
+    claim: Claim,
 }
 
 impl Webhook {
+    pub(super) fn claim(&self) -> Claim {
+        self.claim.clone()
+    }
+
     pub(super) async fn stop(self) {
         self.keeping.abort();
         self.serving.stop().await;
@@ -72,7 +78,8 @@ pub(super) async fn serve(
         .register()
         .await
         .map_err(|error| Failure::unavailable(error, "The operator needs the right to do it."))?;
-    Ok(Some(Webhook { serving, keeping: tokio::spawn(keeper.run()) }))
+    let claim = keeper.claim();
+    Ok(Some(Webhook { serving, keeping: tokio::spawn(keeper.run()), claim }))
 }
 
 /// How the API server reaches admission, and by which name it knows it.

@@ -127,6 +127,7 @@ impl Pair {
 }
 
 /// The Secret.
+#[derive(Clone)]
 pub(super) struct Store {
     pub(super) api: Api<Secret>,
     pub(super) name: String,

@@ -27,6 +27,37 @@ const LOOK_EVERY: Duration = Duration::from_secs(60 * 60);
 /// each has its way now and then.
 const CORRECT_EVERY: Duration = Duration::from_secs(30);
 
+/// Has the API server ask this replica. Where each has an address of its own, the registration may
+/// name one that is gone: whoever leads from now on is there.
+#[derive(Clone)]
+pub(in crate::commands) struct Claim {
+    registrations: Api<ValidatingWebhookConfiguration>,
+    target: Target,
+    store: Store,
+}
+
+impl Claim {
+    pub(in crate::commands) async fn make(&self) -> anyhow::Result<()> {
+        // While the Secret is gone, whoever makes it again registers as well.
+        let Some((pair, _)) = self.store.read().await? else { return Ok(()) };
+        register(&self.registrations, &self.target, &pair).await
+    }
+}
+
+async fn register(
+    registrations: &Api<ValidatingWebhookConfiguration>,
+    target: &Target,
+    pair: &Pair,
+) -> anyhow::Result<()> {
+    let wanted = configuration(target, pair.authorities.as_bytes());
+    let params = PatchParams::apply(shared::MANAGER).force();
+    registrations
+        .patch(NAME, &params, &Patch::Apply(&wanted))
+        .await
+        .map(drop)
+        .context("cannot register the admission webhook")
+}
+
 pub(super) struct Keeper {
     pub(super) client: Client,
     pub(super) target: Target,
@@ -44,18 +75,17 @@ impl Keeper {
     }
 
     async fn register_with(&self, pair: &Pair) -> anyhow::Result<()> {
-        let wanted = configuration(&self.target, pair.authorities.as_bytes());
-        let params = PatchParams::apply(shared::MANAGER).force();
-        let patch = Patch::Apply(&wanted);
-        self.registrations()
-            .patch(NAME, &params, &patch)
-            .await
-            .map(drop)
-            .context("cannot register the admission webhook")
+        register(&self.registrations(), &self.target, pair).await
     }
 
     fn registrations(&self) -> Api<ValidatingWebhookConfiguration> {
         Api::all(self.client.clone())
+    }
+
+    /// What it takes to have this replica asked.
+    pub(super) fn claim(&self) -> Claim {
+        let (registrations, target) = (self.registrations(), self.target.clone());
+        Claim { registrations, target, store: self.store.clone() }
     }
 
     /// Looks whenever the registration or the Secret changed, for ever.
