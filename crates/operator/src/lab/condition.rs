@@ -22,7 +22,7 @@ pub(super) fn conditions(
     executed: &Result<(), LabError>,
     status: &InstanceStatus,
 ) -> Vec<Told> {
-    let problem = lab.config.problem().or_else(|| lab.parts.problem());
+    let problem = problem(lab.config.problem(), lab.parts.problem());
     let taken = match executed {
         Err(error @ (LabError::Taken { .. } | LabError::Missing { .. })) => Some(error.to_string()),
         Ok(()) | Err(_) => in_the_way(&lab.world, subject),
@@ -34,6 +34,13 @@ pub(super) fn conditions(
     all.extend(submitted(status));
     all.extend(held(verdict));
     all
+}
+
+/// What is wrong with the configuration: it is bad, and the one before it holds, or what it names cannot
+/// be used, and nothing stands in for it.
+fn problem(bad: Option<String>, unusable: Option<String>) -> Option<String> {
+    let bad = bad.map(|words| format!("the last good configuration is in force: {words}"));
+    bad.or_else(|| Some(format!("what the configuration names cannot be used: {}", unusable?)))
 }
 
 fn accepted(subject: &Subject, taken: Option<String>, configuration: Option<String>) -> Told {
@@ -61,8 +68,7 @@ fn accepted(subject: &Subject, taken: Option<String>, configuration: Option<Stri
         let message = format!("there is no Tenant {tenant}; nobody can be told until there is");
         return told(kind, false, reason::TENANT_MISSING, message);
     }
-    if let Some(problem) = configuration {
-        let message = format!("the last good configuration is in force: {problem}");
+    if let Some(message) = configuration {
         return told(kind, false, reason::CONFIGURATION_INVALID, message);
     }
     told(kind, true, reason::VALID, "")

@@ -57,9 +57,17 @@ fn it_is_accepted_when_all_it_refers_to_is_there_and_makes_sense() {
     let subject = subject(&world, &[]);
     assert_eq!(accepted(&subject, None, None), told("Accepted", true, "Valid", ""));
     let bad = "lab.yaml.margin: no span";
-    let words = format!("the last good configuration is in force: {bad}");
-    let expected = told("Accepted", false, "ConfigurationInvalid", words);
-    assert_eq!(accepted(&subject, None, Some(bad.to_owned())), expected);
+    let mail = "mail: there is no smtp-config.yaml";
+    for (bad, unusable, words) in [
+        (Some(bad), None, format!("the last good configuration is in force: {bad}")),
+        (Some(bad), Some(mail), format!("the last good configuration is in force: {bad}")),
+        (None, Some(mail), format!("what the configuration names cannot be used: {mail}")),
+    ] {
+        let problem = problem(bad.map(str::to_owned), unusable.map(str::to_owned));
+        let expected = told("Accepted", false, "ConfigurationInvalid", words);
+        assert_eq!(accepted(&subject, None, problem), expected);
+    }
+    assert_eq!(problem(None, None), None);
 }
 
 #[test]
