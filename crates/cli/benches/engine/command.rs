@@ -55,6 +55,14 @@ fn wanted<P>(
     Ok(by_cargo_bench.then_some(wanted))
 }
 
+/// The `sojourn` to measure: the one of this build, or, for figures of two builds from one machine,
+/// the one that `$SOJOURN_BENCH_PROGRAM` names.
+#[allow(dead_code, reason = "some benchmarks start no `sojourn`")]
+pub(crate) fn program() -> PathBuf {
+    let other = std::env::var_os("SOJOURN_BENCH_PROGRAM");
+    other.map_or_else(|| env!("CARGO_BIN_EXE_sojourn").into(), PathBuf::from)
+}
+
 /// One line for the person who waits.
 #[expect(clippy::print_stderr, reason = "a benchmark has a person to talk to, and no log")]
 pub(crate) fn say(line: &str) {

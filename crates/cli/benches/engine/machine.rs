@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -15,6 +16,8 @@ const SYNCS: usize = 100;
 
 #[derive(Debug)]
 pub(crate) struct Machine {
+    /// What was measured, as git calls it.
+    commit: String,
     processors: usize,
     /// Milliseconds that it takes to have 4 KB on disk: what every durable write waits for.
     sync: f64,
@@ -25,7 +28,8 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn look(folder: &Path) -> Result<Self> {
         let processors = std::thread::available_parallelism()?.get();
-        let mut machine = Self { processors, sync: sync(folder)?, loads: Vec::new() };
+        let sync = sync(folder)?;
+        let mut machine = Self { commit: commit(), processors, sync, loads: Vec::new() };
         machine.note_load();
         Ok(machine)
     }
@@ -34,6 +38,17 @@ impl Machine {
         let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
         self.loads.extend(text.split_whitespace().next().and_then(|load| load.parse::<f64>().ok()));
     }
+}
+
+/// The commit of the tree; what is not committed shows as `-dirty`. The figures themselves do not count.
+fn commit() -> String {
+    let described = Command::new("git")
+        .args(["-c", "core.fsmonitor=false", "describe", "--always", "--exclude=*", "--dirty"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output();
+    let described = described.ok().filter(|output| output.status.success());
+    let text = described.and_then(|output| String::from_utf8(output.stdout).ok());
+    text.map_or_else(|| "not known".to_owned(), |text| text.trim().to_owned())
 }
 
 fn sync(folder: &Path) -> Result<f64> {
@@ -54,7 +69,8 @@ impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} processors, for servers and clients together; {}; 4 KB are on disk after {:.2} ms.",
+            "Commit {}; {} processors, for servers and clients together; {}; 4 KB are on disk after {:.2} ms.",
+            self.commit,
             self.processors,
             std::env::consts::OS,
             self.sync

@@ -74,11 +74,36 @@ async fn round(
     let server = Server::sojourn(&folder).await?;
     measure::fresh(&server, Column::Sojourn, plan, report).await.context("sojourn up")?;
     server.processes.stop().await?;
+    second_start(
+        async |folder| Server::sojourn(folder).await,
+        scratch,
+        Column::Sojourn,
+        plan,
+        report,
+    )
+    .await?;
 
     let Some(assets) = assets else { return Ok(()) };
     let folder = scratch.folder()?;
     let server = Server::kubernetes(assets, &folder).await?;
     measure::fresh(&server, Column::Kubernetes, plan, report).await.context("kube-apiserver")?;
+    server.processes.stop().await?;
+    let start = async |folder: &Path| Server::kubernetes(assets, folder).await;
+    second_start(start, scratch, Column::Kubernetes, plan, report).await
+}
+
+/// A server is started on an empty folder and stopped, and then on what it left there.
+async fn second_start(
+    start: impl AsyncFn(&Path) -> Result<Server>,
+    scratch: &Scratch,
+    column: Column,
+    plan: &Plan,
+    report: &mut Report,
+) -> Result<()> {
+    let folder = scratch.folder()?;
+    start(&folder).await?.processes.stop().await?;
+    let server = start(&folder).await?;
+    measure::started_again(&server, column, plan, report).await;
     server.processes.stop().await
 }
 

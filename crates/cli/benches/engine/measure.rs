@@ -46,12 +46,42 @@ pub(crate) async fn fresh(
 ) -> Result<()> {
     let ready = Figure::new(START, "ready, on an empty folder", Unit::Milliseconds);
     report.note(&ready.goal(Goal::AtMost(50.0)), column, milliseconds(server.ready));
+    note_start(server, "on an empty folder", column, report);
     tokio::time::sleep(plan.settle).await;
-    let idle = Figure::new(START, "resident, idle", Unit::Megabytes).goal(Goal::AtMost(30.0));
-    report.note_if_known(&idle, column, server.processes.resident().map(|bytes| bytes / MEGABYTE));
+    note_idle(server, "", column, report);
     let (admin, account) = prepared(server).await?;
     let subject = Subject { column, admin, account, processes: Some(&server.processes) };
     subject.work(plan, report).await
+}
+
+/// A server that has just been started on what the last one stored.
+pub(crate) async fn started_again(
+    server: &Server,
+    column: Column,
+    plan: &Plan,
+    report: &mut Report,
+) {
+    let ready = Figure::new(START, "ready, a second start", Unit::Milliseconds);
+    report.note(&ready.goal(Goal::AtMost(50.0)), column, milliseconds(server.ready));
+    note_start(server, "a second start", column, report);
+    tokio::time::sleep(plan.settle).await;
+    note_idle(server, ", a second start", column, report);
+}
+
+fn note_start(server: &Server, which: &str, column: Column, report: &mut Report) {
+    let name = format!("processor time until ready, {which}");
+    let figure = Figure::new(START, name, Unit::Milliseconds);
+    report.note_if_known(&figure, column, server.processes.processor().map(milliseconds));
+}
+
+fn note_idle(server: &Server, which: &str, column: Column, report: &mut Report) {
+    let megabytes = |bytes: Option<f64>| bytes.map(|bytes| bytes / MEGABYTE);
+    let resident = Figure::new(START, format!("resident, idle{which}"), Unit::Megabytes);
+    let resident = resident.goal(Goal::AtMost(30.0));
+    report.note_if_known(&resident, column, megabytes(server.processes.resident()));
+    let name = format!("of it no pages of the program's file{which}");
+    let anonymous = Figure::new(START, name, Unit::Megabytes);
+    report.note_if_known(&anonymous, column, megabytes(server.processes.anonymous()));
 }
 
 /// The engine inside of this process, on an empty folder.
@@ -184,12 +214,18 @@ impl Subject<'_> {
         let whole = Figure::new(READS, format!("list {objects} ConfigMaps"), Unit::Milliseconds);
         let paged = format!("list {objects} ConfigMaps in pages of {PAGE}");
         let paged = Figure::new(READS, paged, Unit::Milliseconds);
+        let before = self.processor();
         for _ in 0..times {
             let started = Instant::now();
             let length = load::list(&self.account, namespace).await?;
             report.note(&whole, self.column, milliseconds(started.elapsed()));
             ensure!(length > objects * 1_400, "a list of {objects} objects has {length} bytes");
         }
+        let used = self.processor().zip(before).map(|(after, before)| after.saturating_sub(before));
+        let each = used.map(|used| milliseconds(used) / count(times));
+        let of_server = format!("list {objects} ConfigMaps, processor time of the server");
+        let of_server = Figure::new(READS, of_server, Unit::Milliseconds);
+        report.note_if_known(&of_server, self.column, each);
         for _ in 0..times {
             let started = Instant::now();
             let pages = load::list_paged(&self.account, namespace, PAGE).await?;

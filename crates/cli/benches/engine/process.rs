@@ -65,6 +65,12 @@ impl Processes {
         self.memory("VmRSS:")
     }
 
+    /// Bytes of [`Self::resident`] that are no pages of a file: what the program itself asked for.
+    #[allow(dead_code, reason = "not every benchmark tells it")]
+    pub(crate) fn anonymous(&self) -> Option<f64> {
+        self.memory("RssAnon:")
+    }
+
     /// The most that [`Self::resident`] ever was.
     pub(crate) fn peak(&self) -> Option<f64> {
         self.memory("VmHWM:")

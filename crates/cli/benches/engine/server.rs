@@ -27,7 +27,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts `sojourn up` on the data in `folder`.
+    /// Starts `sojourn up`, with everything that it runs by default, on the data in `folder`.
     pub(crate) async fn sojourn(folder: &Path) -> Result<Self> {
         let kubeconfig = folder.join("data/kubeconfig");
         if kubeconfig.exists() {
@@ -36,10 +36,10 @@ impl Server {
         }
         let mut processes = Processes::default();
         let started = Instant::now();
-        let program = env!("CARGO_BIN_EXE_sojourn");
-        let mut command = Command::new(program);
+        let mut command = Command::new(crate::command::program());
+        // With Pods, controllers and pages, as everybody runs it.
         command
-            .args(["up", "--no-pods", "--no-controllers", "--listen", "127.0.0.1:0", "--data"])
+            .args(["up", "--listen", "127.0.0.1:0", "--web", "127.0.0.1:0", "--data"])
             .arg(folder.join("data"));
         processes.start(&mut command, &folder.join("sojourn.log"))?;
         let access = || {

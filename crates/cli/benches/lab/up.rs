@@ -61,7 +61,7 @@ pub(crate) struct Up {
 impl Up {
     pub(crate) async fn start(home: &Home, controllers: Controllers) -> Result<Self> {
         let (data, log) = (home.data(), home.folder.join("log"));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sojourn"));
+        let mut command = Command::new(crate::command::program());
         command.args(["up", "--listen", "127.0.0.1:0", "--no-pods", "--data"]).arg(&data);
         match controllers {
             Controllers::On => command.args(["--web", &home.web.to_string()]),

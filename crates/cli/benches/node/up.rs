@@ -26,7 +26,7 @@ pub(crate) struct Up {
 impl Up {
     pub(crate) async fn start(folder: &Path) -> Result<Self> {
         let (data, log) = (folder.join("data"), folder.join("log"));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sojourn"));
+        let mut command = Command::new(crate::command::program());
         let listen = ["up", "--no-controllers", "--listen", "127.0.0.1:0"];
         command.args(listen).args(["--max-pods", "1000", "--data"]).arg(&data);
         command.env_remove("SOJOURN_LOG");
