@@ -31,6 +31,8 @@ mod eviction;
 mod field;
 pub mod folder;
 mod follow;
+#[cfg(test)]
+mod growth;
 mod internal;
 mod json;
 mod jsonpath;

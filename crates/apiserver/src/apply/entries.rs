@@ -323,3 +323,40 @@ impl Entry {
         format!("{{{}}}", parts.join(","))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::growth::assert_in_proportion;
+
+    /// Updates of so many managers, and old updates that come last: whoever looks for those from the
+    /// front passes all others.
+    fn updates(count: usize) -> Value {
+        let update = |manager: String, time: &str, key: usize| {
+            json!({
+                "manager": manager, "operation": "Update", "apiVersion": "v1", "time": time,
+                "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {format!("f:k{key}"): {}}},
+            })
+        };
+        let old = update(OLD_UPDATES.to_owned(), "2024-01-02T00:00:00Z", count);
+        let managers = (0..count).map(|i| update(format!("m{i}"), "2024-01-01T00:00:00Z", i));
+        managers.chain([old]).collect()
+    }
+
+    #[test]
+    fn reading_entries_takes_time_in_proportion_to_their_number() {
+        assert_in_proportion(2_000, updates, |list| Entries::from_client(list).unwrap());
+    }
+
+    #[test]
+    fn merging_old_updates_takes_time_in_proportion_to_their_number() {
+        let entries = |count| Entries::from_client(updates(count)).unwrap();
+        assert_in_proportion(2_000, entries, |mut entries| {
+            entries.cap();
+            assert_eq!(entries.0.len(), MAX_UPDATE_ENTRIES);
+            entries
+        });
+    }
+}

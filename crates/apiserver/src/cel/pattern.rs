@@ -303,4 +303,12 @@ mod tests {
             assert!(compile(wrong).is_err(), "{wrong}");
         }
     }
+
+    #[test]
+    fn braces_take_time_in_proportion_to_their_number() {
+        let braces = |count| "{".repeat(count);
+        crate::growth::assert_in_proportion(10_000, braces, |braces| {
+            assert_eq!(translate(&braces).unwrap().len(), 2 * braces.len());
+        });
+    }
 }

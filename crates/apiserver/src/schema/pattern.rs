@@ -661,4 +661,12 @@ mod tests {
             let _ = compile(&pattern);
         }
     }
+
+    #[test]
+    fn braces_take_time_in_proportion_to_their_number() {
+        let braces = |count| "{".repeat(count);
+        crate::growth::assert_in_proportion(50_000, braces, |braces| {
+            assert_eq!(Translator::new(&braces).run().unwrap().len(), 2 * braces.len());
+        });
+    }
 }

@@ -165,9 +165,8 @@ pub(super) fn match_namespace(call: &Call, metadata: &mut Object) -> Result<(), 
 /// Owner references with the same uid are one.
 pub(super) fn dedup_owners(call: &Call, metadata: &mut Object) {
     let Some(Value::Array(owners)) = metadata.get_mut("ownerReferences") else { return };
-    let mut seen: HashSet<Value> = HashSet::with_capacity(owners.len());
     let before = owners.len();
-    owners.retain(|owner| !seen.contains(owner) && seen.insert(owner.clone()));
+    drop_repeated(owners);
     if owners.len() < before {
         let last = owners.last().map(|o| o.text("uid").to_owned()).unwrap_or_default();
         call.warn(format!(
@@ -176,6 +175,12 @@ pub(super) fn dedup_owners(call: &Call, metadata: &mut Object) {
              requests; duplicate UID(s) observed: {last}"
         ));
     }
+}
+
+/// Of equal elements the first one stays.
+fn drop_repeated(list: &mut Vec<Value>) {
+    let mut seen: HashSet<Value> = HashSet::with_capacity(list.len());
+    list.retain(|element| !seen.contains(element) && seen.insert(element.clone()));
 }
 
 fn name_is_generated(object: &Object) -> bool {
@@ -194,4 +199,30 @@ fn generate_name(call: &Call, metadata: &mut Object) -> Result<(), ApiError> {
     let name = format!("{}{suffix}", &stem[..cut]);
     metadata.insert("name".to_owned(), json!(name));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::growth::assert_in_proportion;
+
+    fn owner(i: usize) -> Value {
+        json!({"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": format!("u{i}")})
+    }
+
+    #[test]
+    fn the_first_of_equal_owners_stays() {
+        let mut owners = vec![owner(0), owner(1), owner(0), owner(2), owner(1)];
+        drop_repeated(&mut owners);
+        assert_eq!(owners, [owner(0), owner(1), owner(2)]);
+    }
+
+    #[test]
+    fn telling_owners_apart_takes_time_in_proportion_to_their_number() {
+        let owners = |count| (0..count).map(owner).collect::<Vec<Value>>();
+        assert_in_proportion(2_000, owners, |mut owners| {
+            drop_repeated(&mut owners);
+            owners
+        });
+    }
 }

@@ -424,3 +424,27 @@ fn positive_compute<'a>(holder: &'a Value, which: &str) -> Amounts<'a> {
     list.retain(|name, amount| COMPUTE.contains(name) && amount.is_positive());
     list
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::growth::assert_in_proportion;
+
+    #[test]
+    fn claims_that_there_are_not_take_time_in_proportion_to_their_number() {
+        let names = |count: usize| {
+            let asked: Vec<Value> = (0..count).map(|i| json!({"name": format!("d{i}")})).collect();
+            let given: Vec<String> = (0..count).map(|i| format!("c{i}")).collect();
+            (asked, given)
+        };
+        assert_in_proportion(4_000, names, |(asked, given)| {
+            let given: BTreeSet<&str> = given.iter().map(String::as_str).collect();
+            let mut errors = Errors::new();
+            claims(&mut errors, &Path::new("claims"), &asked, &given);
+            assert_eq!(errors.len(), asked.len());
+            errors
+        });
+    }
+}

@@ -304,3 +304,26 @@ pub(super) fn check_order(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::growth::assert_in_proportion;
+
+    #[test]
+    fn deleting_elements_takes_time_in_proportion_to_their_number() {
+        let lists = |count: usize| -> (Vec<Value>, Vec<Value>) {
+            let name = |i: usize| format!("E{i}");
+            // The last one is deleted first: whoever looks for it from the front passes all others.
+            let deletion = |i| json!({"name": name(count - 1 - i), DIRECTIVE: "delete"});
+            let original = (0..count).map(|i| json!({"name": name(i), "value": ""}));
+            (original.collect(), (0..count).map(deletion).collect())
+        };
+        assert_in_proportion(2_000, lists, |(original, patch)| {
+            let left = apply_directives(original, patch, "name").unwrap();
+            assert_eq!(left, (vec![], vec![]));
+        });
+    }
+}

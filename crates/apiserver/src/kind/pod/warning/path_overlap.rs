@@ -145,4 +145,14 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn files_side_by_side_take_time_in_proportion_to_their_number() {
+        let paths = |count: usize| (0..count).map(|i| format!("a/{i}")).collect::<Vec<String>>();
+        crate::growth::assert_in_proportion(2_000, paths, |paths| {
+            let mut seen = SeenPaths::default();
+            let told: usize = paths.iter().map(|path| seen.overlaps(path, "").len()).sum();
+            assert_eq!(told, 0);
+        });
+    }
 }
