@@ -195,27 +195,45 @@ fn intersection(a: &Node, b: &Node) -> Node {
     out
 }
 
+/// Takes as long as the smaller set is large: all that a write changes is compared with what each of
+/// many managers owns.
 fn intersects(a: &Node, b: &Node) -> bool {
-    children(b).any(|(step, below_b)| {
-        child(a, step).is_some_and(|below_a| {
-            (is_member(below_a) && is_member(below_b)) || intersects(below_a, below_b)
+    let (small, large) = if a.len() < b.len() { (a, b) } else { (b, a) };
+    children(small).any(|(step, below_small)| {
+        child(large, step).is_some_and(|below_large| {
+            (is_member(below_small) && is_member(below_large))
+                || intersects(below_small, below_large)
         })
     })
 }
 
+/// Takes as long as the smaller set is large, like [`intersects`].
 fn subtract(a: &mut Node, b: &Node) {
+    if a.len() < b.len() {
+        a.retain(|step, below_a| match (below_a, child(b, step)) {
+            (Value::Object(below_a), Some(below_b)) => subtract_below(below_a, below_b),
+            _ => true,
+        });
+        return;
+    }
     for (step, below_b) in children(b) {
-        let Some(Value::Object(below_a)) = a.get_mut(step) else {
-            continue;
-        };
-        let member = is_member(below_a) && !is_member(below_b);
-        subtract(below_a, below_b);
-        if member || has_children(below_a) {
-            set_member(below_a, member);
-        } else {
+        if let Some(Value::Object(below_a)) = a.get_mut(step)
+            && !subtract_below(below_a, below_b)
+        {
             a.remove(step);
         }
     }
+}
+
+/// Subtracts what hangs from a step that is in both; whether anything of the step is left.
+fn subtract_below(below_a: &mut Node, below_b: &Node) -> bool {
+    let member = is_member(below_a) && !is_member(below_b);
+    subtract(below_a, below_b);
+    let is_left = member || has_children(below_a);
+    if is_left {
+        set_member(below_a, member);
+    }
+    is_left
 }
 
 fn remove_path(node: &mut Node, path: &[&str]) {

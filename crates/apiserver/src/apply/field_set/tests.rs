@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::growth::assert_in_proportion;
 
 fn set(value: &Value) -> FieldSet {
     FieldSet::parse(value).unwrap()
@@ -75,6 +76,28 @@ fn paths_list_members_before_what_lies_below() {
             ".spec.ports[port=443].port",
         ]
     );
+}
+
+/// What a write changes, and what each of as many managers owns.
+fn owned_by_many(count: usize) -> (FieldSet, Vec<FieldSet>) {
+    let changed: Node = (0..count).map(|i| (format!("f:k{i}"), leaf())).collect();
+    let owned = (0..count).map(|i| set(&json!({"f:data": {format!("f:o{i}"): {}}})));
+    (set(&json!({"f:data": changed})), owned.collect())
+}
+
+#[test]
+fn taking_from_many_managers_takes_time_in_proportion_to_their_number() {
+    assert_in_proportion(4_000, owned_by_many, |(changed, mut owned)| {
+        owned.iter_mut().for_each(|fields| fields.subtract(&changed));
+        assert!(owned.iter().all(|fields| !fields.is_empty()));
+    });
+}
+
+#[test]
+fn finding_conflicts_takes_time_in_proportion_to_the_number_of_managers() {
+    assert_in_proportion(4_000, owned_by_many, |(changed, owned)| {
+        assert!(!owned.iter().any(|fields| fields.intersects(&changed)));
+    });
 }
 
 fn any_step() -> impl Strategy<Value = String> {
