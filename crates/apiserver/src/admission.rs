@@ -1,4 +1,4 @@
-//! Admission: what stands between a decoded object and the store, in upstream's order.
+//! Admission of decoded objects before they are stored, in upstream's order.
 //!
 //! On a write the mutating steps come first (the namespace must be there, then the built-in
 //! plugins, then the registered hooks, whose result is decoded anew), then the validating ones.
@@ -8,8 +8,8 @@
 mod builtin;
 mod hook;
 
-use hook::Asked;
-pub use hook::{Hook, HookService, Hooks, Scope};
+use hook::AdmissionOptions;
+pub use hook::{Hook, HookScope, HookService, Hooks};
 
 use crate::json::{Access, Object};
 use crate::status::{ApiError, GroupResource};
@@ -17,7 +17,7 @@ use crate::verb::Call;
 use crate::verb::delete::DeleteOptions;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub(crate) enum AdmissionOperation {
     Create,
     Update,
     Delete,
@@ -26,31 +26,31 @@ pub(crate) enum Operation {
 /// Runs the mutating steps and returns the object as it is now.
 pub(crate) async fn mutate(
     call: &Call,
-    operation: Operation,
+    operation: AdmissionOperation,
     mut object: Object,
     old: Option<&Object>,
     dry_run: bool,
 ) -> Result<Object, ApiError> {
-    if operation == Operation::Create {
+    if operation == AdmissionOperation::Create {
         check_namespace(call, &object)?;
         check_definition(call, &object)?;
     }
     if call.path.subresource.is_empty() {
         builtin::mutate(call, operation, &mut object, old)?;
     }
-    hook::mutate(call, operation, object, old, Asked { dry_run, deletion: None }).await
+    hook::mutate(call, operation, object, old, AdmissionOptions { dry_run, deletion: None }).await
 }
 
 /// Runs the validating steps.
 pub(crate) async fn validate(
     call: &Call,
-    operation: Operation,
+    operation: AdmissionOperation,
     object: Option<&Object>,
     old: Option<&Object>,
     dry_run: bool,
 ) -> Result<(), ApiError> {
     builtin::validate(call, operation, object, old)?;
-    hook::validate(call, operation, object, old, Asked { dry_run, deletion: None }).await
+    hook::validate(call, operation, object, old, AdmissionOptions { dry_run, deletion: None }).await
 }
 
 /// Runs the validating steps of a deletion.
@@ -59,13 +59,13 @@ pub(crate) async fn validate_deletion(
     old: &Object,
     options: &DeleteOptions,
 ) -> Result<(), ApiError> {
-    let operation = Operation::Delete;
+    let operation = AdmissionOperation::Delete;
     builtin::validate(call, operation, None, Some(old))?;
-    let asked = Asked { dry_run: options.dry_run, deletion: Some(options) };
-    hook::validate(call, operation, None, Some(old), asked).await
+    let options = AdmissionOptions { dry_run: options.dry_run, deletion: Some(options) };
+    hook::validate(call, operation, None, Some(old), options).await
 }
 
-/// Nothing is created of a kind that is on its way out.
+/// Refuses to create an object whose definition is being deleted.
 fn check_definition(call: &Call, object: &Object) -> Result<(), ApiError> {
     let resource = &call.endpoint.resource;
     if call.endpoint.custom().is_none() {
@@ -82,7 +82,7 @@ fn check_definition(call: &Call, object: &Object) -> Result<(), ApiError> {
     Err(ApiError::forbidden(call.of(), object.at("metadata").text("name"), why))
 }
 
-/// Nothing is created in a namespace that is missing or on its way out.
+/// Refuses to create an object in a namespace that is missing or terminating.
 fn check_namespace(call: &Call, object: &Object) -> Result<(), ApiError> {
     if !call.endpoint.resource.namespaced {
         return Ok(());
@@ -106,7 +106,7 @@ fn check_namespace(call: &Call, object: &Object) -> Result<(), ApiError> {
     Err(ApiError::forbidden(call.of(), shown_name(object), &why).with_causes(vec![cause]))
 }
 
-/// What refusals call an object that may not have a name yet.
+/// The name in error messages of an object that may not have a name yet.
 fn shown_name(object: &Object) -> &str {
     let metadata = object.at("metadata");
     match metadata.text("name") {

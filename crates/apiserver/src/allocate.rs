@@ -1,4 +1,4 @@
-//! What the server hands out when an object is written: the addresses and ports of
+//! Allocation of what the server assigns when an object is written: cluster IPs and node ports of
 //! Services.
 
 use std::collections::{BTreeSet, HashMap};
@@ -14,12 +14,12 @@ use crate::json::Object;
 use crate::kind::service::allocation;
 
 /// The Service network is `10.0.0.0/24`; the first address is the API's own.
-const NETWORK: [u8; 3] = [10, 0, 0];
+const SERVICE_NETWORK: [u8; 3] = [10, 0, 0];
 const FIRST_HOST: u8 = 1;
 const LAST_HOST: u8 = 254;
 /// Where `default/kubernetes` is.
 pub(crate) const API_ADDRESS: &str = "10.0.0.1";
-const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+const NODE_PORT_RANGE: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
 impl Shared {
     /// Completes a new object (`old` is `None`) or a changed one.
@@ -36,29 +36,29 @@ impl Shared {
     }
 }
 
-/// Addresses and ports that were handed out but may not be stored yet.
+/// Addresses and ports that were allocated but may not be stored yet.
 #[derive(Debug, Default)]
-pub(crate) struct Pool {
-    pending: HashMap<Handed, Instant>,
+pub(crate) struct PendingAllocations {
+    reserved: HashMap<Allocation, Instant>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Handed {
+enum Allocation {
     Address(String),
     Port(i64),
 }
 
 /// A write that takes longer than this has failed.
-const PENDING: Duration = Duration::from_secs(60);
+const PENDING_ALLOCATION_TIMEOUT: Duration = Duration::from_secs(60);
 
-impl Pool {
-    fn take(&mut self, what: Handed) -> bool {
+impl PendingAllocations {
+    fn reserve(&mut self, what: Allocation) -> bool {
         let now = Instant::now();
-        self.pending.retain(|_, at| now.duration_since(*at) < PENDING);
-        if self.pending.contains_key(&what) {
+        self.reserved.retain(|_, at| now.duration_since(*at) < PENDING_ALLOCATION_TIMEOUT);
+        if self.reserved.contains_key(&what) {
             return false;
         }
-        self.pending.insert(what, now);
+        self.reserved.insert(what, now);
         true
     }
 }
@@ -74,34 +74,38 @@ impl Shared {
             Some(old) => allocation::begin_update(service, old)?,
         }
         let (mut addresses, mut ports) = self.services_in_use();
-        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pending = self.pending_allocations.lock().unwrap_or_else(PoisonError::into_inner);
         let held_address = old.and_then(allocation::cluster_ip).map(str::to_owned);
         if let Some(held) = &held_address {
             addresses.remove(held);
         }
         allocation::allocate_cluster_ip(service, |wanted| match wanted {
             Some(wanted) if Some(wanted) == held_address.as_deref() => Ok(wanted.to_owned()),
-            Some(wanted) => take_address(&mut pool, &addresses, wanted),
-            None => next_address(&mut pool, &addresses).ok_or_else(|| "range is full".to_owned()),
+            Some(wanted) => reserve_address(&mut pending, &addresses, wanted),
+            None => {
+                next_address(&mut pending, &addresses).ok_or_else(|| "range is full".to_owned())
+            }
         })?;
         let held = old.map(allocation::node_ports).unwrap_or_default();
         for port in &held {
             ports.remove(port);
         }
         allocation::allocate_node_ports(service, &held, |wanted| match wanted {
-            Some(wanted) if !NODE_PORTS.contains(&wanted) => {
-                let (low, high) = (NODE_PORTS.start(), NODE_PORTS.end());
+            Some(wanted) if !NODE_PORT_RANGE.contains(&wanted) => {
+                let (low, high) = (NODE_PORT_RANGE.start(), NODE_PORT_RANGE.end());
                 Err(format!(
                     "provided port is not in the valid range. The range of valid ports is {low}-{high}"
                 ))
             }
-            Some(wanted) if ports.contains(&wanted) || !pool.take(Handed::Port(wanted)) => {
+            Some(wanted)
+                if ports.contains(&wanted) || !pending.reserve(Allocation::Port(wanted)) =>
+            {
                 Err("provided port is already allocated".to_owned())
             }
             Some(wanted) => Ok(wanted),
-            None => NODE_PORTS
+            None => NODE_PORT_RANGE
                 .into_iter()
-                .find(|port| !ports.contains(port) && pool.take(Handed::Port(*port)))
+                .find(|port| !ports.contains(port) && pending.reserve(Allocation::Port(*port)))
                 .ok_or_else(|| "range is full".to_owned()),
         })
     }
@@ -119,23 +123,27 @@ impl Shared {
     }
 }
 
-fn take_address(pool: &mut Pool, used: &BTreeSet<String>, wanted: &str) -> Result<String, String> {
+fn reserve_address(
+    pending: &mut PendingAllocations,
+    used: &BTreeSet<String>,
+    wanted: &str,
+) -> Result<String, String> {
     let in_range = wanted.parse::<Ipv4Addr>().is_ok_and(|ip| {
         let [a, b, c, host] = ip.octets();
-        [a, b, c] == NETWORK && (FIRST_HOST..=LAST_HOST).contains(&host)
+        [a, b, c] == SERVICE_NETWORK && (FIRST_HOST..=LAST_HOST).contains(&host)
     });
     if !in_range {
         return Err("the provided network does not match the current range".to_owned());
     }
-    if used.contains(wanted) || !pool.take(Handed::Address(wanted.to_owned())) {
+    if used.contains(wanted) || !pending.reserve(Allocation::Address(wanted.to_owned())) {
         return Err("provided IP is already allocated".to_owned());
     }
     Ok(wanted.to_owned())
 }
 
-fn next_address(pool: &mut Pool, used: &BTreeSet<String>) -> Option<String> {
-    let [a, b, c] = NETWORK;
+fn next_address(pending: &mut PendingAllocations, used: &BTreeSet<String>) -> Option<String> {
+    let [a, b, c] = SERVICE_NETWORK;
     (FIRST_HOST + 1..=LAST_HOST)
         .map(|host| Ipv4Addr::new(a, b, c, host).to_string())
-        .find(|ip| !used.contains(ip) && pool.take(Handed::Address(ip.clone())))
+        .find(|ip| !used.contains(ip) && pending.reserve(Allocation::Address(ip.clone())))
 }

@@ -27,7 +27,7 @@ use serde_json::Value;
 use self::compare::{Difference, compare};
 use self::composition::empty_map;
 use self::conflict::OwnerConflicts;
-use self::entries::{Entries, Entry, Identity, Operation};
+use self::entries::{Entries, Entry, Identity, ManagedFieldsOperation};
 use self::field_set::FieldSet;
 use crate::json::{Access, object_mut};
 use crate::shape::{ShapeId, Shapes};
@@ -147,7 +147,7 @@ pub(crate) fn apply(
     }
     take_managed_fields(&mut object);
     if is_kubectl {
-        last_applied::keep_in_step(&mut object, config);
+        last_applied::update_last_applied(&mut object, config);
     }
     put_managed_fields(&mut object, entries);
     Ok(object)
@@ -160,7 +160,7 @@ struct Applied {
 }
 
 impl Request<'_> {
-    fn identity<'b>(&'b self, manager: &'b str, operation: Operation) -> Identity<'b> {
+    fn identity<'b>(&'b self, manager: &'b str, operation: ManagedFieldsOperation) -> Identity<'b> {
         let manager = if manager.is_empty() { "unknown" } else { manager };
         let (api_version, subresource) = (self.api_version, self.subresource);
         Identity { manager, operation, api_version, subresource }
@@ -188,7 +188,7 @@ impl Request<'_> {
 
     /// Drops entries that cannot be understood any more and adapts those written under another
     /// shape.
-    fn bring_up_to_date(&self, entries: &mut Entries) {
+    fn migrate_entries(&self, entries: &mut Entries) {
         entries.retain(|entry| self.served.iter().any(|version| **version == *entry.api_version()));
         for entry in entries.iter_mut() {
             reconcile::reconcile(self.shapes, self.root, &mut entry.fields);
@@ -220,7 +220,7 @@ impl Request<'_> {
         entries: &mut Entries,
         manager: &str,
     ) -> Result<(), element::ItemError> {
-        self.bring_up_to_date(entries);
+        self.migrate_entries(entries);
         let Difference { changed, removed } = self.compare(live, new)?;
         for entry in entries.iter_mut() {
             entry.fields.subtract(&changed);
@@ -231,7 +231,7 @@ impl Request<'_> {
             entries.cap();
             return Ok(());
         }
-        let identity = self.identity(manager, Operation::Update);
+        let identity = self.identity(manager, ManagedFieldsOperation::Update);
         if let Some(own) = entries.find_mut(identity) {
             own.fields.unite(&changed);
             own.set_time(self.now);
@@ -253,13 +253,13 @@ impl Request<'_> {
         mut entries: Entries,
     ) -> Result<Applied, ApplyError> {
         let (shapes, root) = (self.shapes, self.root);
-        self.bring_up_to_date(&mut entries);
+        self.migrate_entries(&mut entries);
         merge::merge(shapes, root, object, config)
             .map_err(|error| ApplyError::Invalid(format!("failed to merge config: {error}")))?;
 
         let mut mentioned = owned::fields_of(shapes, root, config);
         self.drop_reset_fields(&mut mentioned);
-        let identity = self.identity(self.manager, Operation::Apply);
+        let identity = self.identity(self.manager, ManagedFieldsOperation::Apply);
         if let Some(last) = entries.find(identity) {
             self.prune(object, &entries, identity, &last.fields, &mentioned);
         }

@@ -1,5 +1,5 @@
-//! What happens without being asked: garbage collection, namespaces going away, definitions being
-//! accepted, events expiring. One task each, all on the store's own tables.
+//! Controllers of the engine: garbage collection, terminating namespaces, establishing definitions,
+//! expiring events. One task each, all on the store's own tables.
 
 mod claim_protection;
 pub(crate) mod crd;
@@ -27,7 +27,7 @@ pub(crate) fn start(engine: &Arc<Shared>) {
     supervise("unbound Pods", engine, unbound_pod::run(engine.clone()));
 }
 
-/// A loop that ends before the engine does is a fault that must be seen.
+/// Logs a loop that ends before the engine does, which is a fault.
 fn supervise(
     name: &'static str,
     engine: &Arc<Shared>,

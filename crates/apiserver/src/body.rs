@@ -13,7 +13,7 @@ use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use crate::field::go_quote;
-use crate::json::budget::{Budget, ITEM, MAP, TooLarge};
+use crate::json::budget::{Budget, ITEM_BYTES, MAP_BYTES, TooLarge};
 use crate::status::ApiError;
 
 /// As many strict errors as upstream collects.
@@ -24,7 +24,7 @@ const MAX_STRICT_ERRORS: usize = 100;
 /// without optimisation.
 const MAX_YAML_DEPTH: usize = 64;
 const MAX_YAML_NODES: usize = 1_000_000;
-const MAX_YAML_REPLAYED: usize = 100_000;
+const MAX_YAML_REPLAYED_EVENTS: usize = 100_000;
 
 /// A body, read.
 #[derive(Debug, PartialEq)]
@@ -72,7 +72,7 @@ pub(crate) fn parse_json_within(body: &[u8], budget: &Budget) -> Result<Parsed, 
 fn parse_json_text(text: &str, raw: &[u8], budget: &Budget) -> Result<Parsed, ParseError> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let seed = Seed { place: Place::Root, duplicates: &mut duplicates, budget };
+    let seed = ValueSeed { path: MemberPath::Root, duplicates: &mut duplicates, budget };
     let value = seed
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value))
@@ -124,7 +124,7 @@ fn read_yaml(
         },
         duplicate_keys: duplicate_keys,
         alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: MAX_YAML_REPLAYED,
+            max_total_replayed_events: MAX_YAML_REPLAYED_EVENTS,
         },
         legacy_octal_numbers: true,
         with_snippet: false,
@@ -162,7 +162,8 @@ struct Bounded(Result<Value, TooLarge>);
 impl<'de> Deserialize<'de> for Bounded {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let (budget, mut duplicates) = (Budget::new(), Vec::new());
-        let seed = Seed { place: Place::Root, duplicates: &mut duplicates, budget: &budget };
+        let seed =
+            ValueSeed { path: MemberPath::Root, duplicates: &mut duplicates, budget: &budget };
         match seed.deserialize(deserializer) {
             Err(_) if budget.is_exceeded() => Ok(Self(Err(TooLarge))),
             read => read.map(|value| Self(Ok(value))),
@@ -221,13 +222,15 @@ impl<'a> TypeMeta<'a> {
 
 /// The message of the 400 with which a body of unknown kind is refused.
 pub(crate) fn unrecognized(wanted_kind: &str, error: &ParseError, body: &[u8]) -> String {
-    const SHOWN: usize = 30;
+    const MAX_SHOWN_BYTES: usize = 30;
     let mut summary = match body {
         [] => "<empty>".to_owned(),
-        [b'{', ..] => String::from_utf8_lossy(&body[..body.len().min(SHOWN)]).into_owned(),
-        _ => hex::encode(&body[..body.len().min(SHOWN)]),
+        [b'{', ..] => {
+            String::from_utf8_lossy(&body[..body.len().min(MAX_SHOWN_BYTES)]).into_owned()
+        }
+        _ => hex::encode(&body[..body.len().min(MAX_SHOWN_BYTES)]),
     };
-    if body.len() > SHOWN {
+    if body.len() > MAX_SHOWN_BYTES {
         summary.push_str(" ...");
     }
     let stage = match error {
@@ -265,17 +268,17 @@ fn quoted_path<'a>(text: &'a str, what: &str) -> Option<&'a str> {
 
 /// Where reading is; printed only when a member repeats.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum MemberPath<'a> {
     Root,
     Member { parent: &'a Self, name: &'a str },
     Item { parent: &'a Self, index: usize },
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for MemberPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
-            Self::Member { parent: Place::Root, name } => f.write_str(name),
+            Self::Member { parent: MemberPath::Root, name } => f.write_str(name),
             Self::Member { parent, name } => write!(f, "{parent}.{name}"),
             Self::Item { parent, index } => write!(f, "{parent}[{index}]"),
         }
@@ -283,13 +286,13 @@ impl fmt::Display for Place<'_> {
 }
 
 /// Builds a [`Value`] as serde_json does, and notes repeated members on the way.
-struct Seed<'a> {
-    place: Place<'a>,
+struct ValueSeed<'a> {
+    path: MemberPath<'a>,
     duplicates: &'a mut Vec<String>,
     budget: &'a Budget,
 }
 
-impl<'de> DeserializeSeed<'de> for Seed<'_> {
+impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
     type Value = Value;
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -297,7 +300,7 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Seed<'_> {
+impl<'de> Visitor<'de> for ValueSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -341,11 +344,11 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         loop {
-            let place = Place::Item { parent: &self.place, index: list.len() };
-            let seed = Seed { place, duplicates: self.duplicates, budget: self.budget };
+            let path = MemberPath::Item { parent: &self.path, index: list.len() };
+            let seed = ValueSeed { path, duplicates: self.duplicates, budget: self.budget };
             match items.next_element_seed(seed)? {
                 Some(item) => {
-                    self.budget.take(ITEM).map_err(A::Error::custom)?;
+                    self.budget.take(ITEM_BYTES).map_err(A::Error::custom)?;
                     list.push(item);
                 }
                 None => return Ok(Value::Array(list)),
@@ -357,17 +360,17 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let mut object = Map::new();
         while let Some(name) = members.next_key::<String>()? {
             if object.is_empty() {
-                self.budget.take(MAP).map_err(A::Error::custom)?;
+                self.budget.take(MAP_BYTES).map_err(A::Error::custom)?;
             }
             self.budget.take_member(&name).map_err(A::Error::custom)?;
-            let place = Place::Member { parent: &self.place, name: &name };
+            let path = MemberPath::Member { parent: &self.path, name: &name };
             if object.contains_key(&name) && self.duplicates.len() < MAX_STRICT_ERRORS {
-                let duplicate = format!("duplicate field {}", go_quote(&place.to_string()));
+                let duplicate = format!("duplicate field {}", go_quote(&path.to_string()));
                 if !self.duplicates.contains(&duplicate) {
                     self.duplicates.push(duplicate);
                 }
             }
-            let seed = Seed { place, duplicates: self.duplicates, budget: self.budget };
+            let seed = ValueSeed { path, duplicates: self.duplicates, budget: self.budget };
             let value = members.next_value_seed(seed)?;
             object.insert(name, value);
         }

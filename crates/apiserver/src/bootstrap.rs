@@ -8,7 +8,7 @@ use futures::future::try_join_all;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::auth::certificate::{Authority, Certified};
+use crate::auth::certificate::{CertificateAndKey, CertificateAuthority};
 use crate::auth::service_account::TokenIssuer;
 use crate::engine::Shared;
 use crate::internal;
@@ -43,8 +43,14 @@ async fn make_all(engine: &Arc<Shared>, objects: Vec<Value>) -> Result<(), ApiEr
             if resource.table.get(&key).is_some() {
                 return Ok(());
             }
-            internal::create_if_missing(engine, &resource, &namespace, object, internal::SERVER)
-                .await
+            internal::create_if_missing(
+                engine,
+                &resource,
+                &namespace,
+                object,
+                internal::KUBE_APISERVER,
+            )
+            .await
         })
     });
     // All at once, so that they share commits.
@@ -95,7 +101,7 @@ pub(crate) fn authority(
     store: &Store,
     data: Option<&Path>,
     now: Timestamp,
-) -> Result<Authority, OpenError> {
+) -> Result<CertificateAuthority, OpenError> {
     let failed = |why: &dyn std::fmt::Display| OpenError::Damaged {
         path: data.map(Path::to_owned).unwrap_or_default(),
         why: format!("the certificate authority cannot be used: {why}"),
@@ -107,9 +113,10 @@ pub(crate) fn authority(
     if let (Some(certificate_pem), Some(key_pem)) =
         (text(AUTHORITY_CERTIFICATE)?, text(AUTHORITY_KEY)?)
     {
-        return Authority::from_pem(Certified { certificate_pem, key_pem }).map_err(|e| failed(&e));
+        return CertificateAuthority::from_pem(CertificateAndKey { certificate_pem, key_pem })
+            .map_err(|e| failed(&e));
     }
-    let authority = Authority::generate("sojourn", now).map_err(|e| failed(&e))?;
+    let authority = CertificateAuthority::generate("sojourn", now).map_err(|e| failed(&e))?;
     let certified = authority.certified();
     let kept =
         [(AUTHORITY_CERTIFICATE, &certified.certificate_pem), (AUTHORITY_KEY, &certified.key_pem)];

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::admission::Hooks;
-use crate::allocate::Pool;
-use crate::auth::certificate::{Authority, CertificateError, Certified};
+use crate::allocate::PendingAllocations;
+use crate::auth::certificate::{CertificateAndKey, CertificateAuthority, CertificateError};
 use crate::auth::identity::Identity;
 use crate::auth::impersonate::Impersonation;
 use crate::auth::service_account::TokenIssuer;
@@ -17,19 +17,19 @@ use crate::auth::token::TokenTable;
 use crate::clock::{Clock, Entropy, SystemClock, SystemEntropy};
 use crate::metrics::Metrics;
 use crate::registry::Registry;
+use crate::serve::body_reader::BodyReader;
 use crate::serve::fairness::{self, Fairness};
-use crate::serve::intake::Intake;
 use crate::serve::quota::Quota;
 use crate::status::ApiError;
 use crate::store::{OpenError, Store, WriterMode};
 use crate::view::{AccessView, RegistryView};
 
 /// How long a read waits for a version that has not been reached yet.
-const VERSION_WAIT: Duration = Duration::from_secs(3);
+const VERSION_WAIT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Large answers that are being sent, of all users and of one.
-const ANSWERS: usize = 1_024;
-const ANSWERS_PER_USER: usize = 64;
+/// Large lists that are being sent, of all users and of one.
+const MAX_LARGE_LISTS: usize = 1_024;
+const MAX_LARGE_LISTS_PER_USER: usize = 64;
 
 /// Bounds on what clients may ask for at once.
 #[derive(Debug, Clone)]
@@ -160,16 +160,16 @@ pub(crate) struct Shared {
     pub(crate) registry: RegistryView,
     pub(crate) access: AccessView,
     pub(crate) impersonation: Impersonation,
-    pub(crate) authority: Authority,
-    pub(crate) pool: Mutex<Pool>,
+    pub(crate) authority: CertificateAuthority,
+    pub(crate) pending_allocations: Mutex<PendingAllocations>,
     pub(crate) tokens: RwLock<TokenTable>,
     pub(crate) accounts: TokenIssuer,
     pub(crate) metrics: Metrics,
     pub(crate) shutdown: watch::Sender<bool>,
     pub(crate) fairness: Arc<Fairness>,
-    pub(crate) intake: Arc<Intake>,
+    pub(crate) body_reader: Arc<BodyReader>,
     pub(crate) watches: Arc<Quota>,
-    pub(crate) answers: Arc<Quota>,
+    pub(crate) large_lists: Arc<Quota>,
     pub(crate) data: Option<PathBuf>,
 }
 
@@ -195,7 +195,7 @@ impl Engine {
             registry: RegistryView::new(builtin, &store),
             impersonation: Impersonation::default(),
             authority,
-            pool: Mutex::default(),
+            pending_allocations: Mutex::default(),
             access: AccessView::new(&store).map_err(|e| unusable(config.data.as_deref(), &e))?,
             store,
             clock: config.clock,
@@ -205,9 +205,9 @@ impl Engine {
                 config.reserved_users,
                 flow_control,
             )),
-            intake: Arc::default(),
+            body_reader: Arc::default(),
             watches: Arc::new(Quota::new(limits.watches, limits.watches_per_user)),
-            answers: Arc::new(Quota::new(ANSWERS, ANSWERS_PER_USER)),
+            large_lists: Arc::new(Quota::new(MAX_LARGE_LISTS, MAX_LARGE_LISTS_PER_USER)),
             limits,
             hooks: config.hooks,
             names: config.names,
@@ -255,8 +255,8 @@ impl Engine {
     }
 
     /// What somebody else who wants this data directory is told.
-    pub fn note_holder(&self, text: &str) {
-        self.shared.store.note_holder(text);
+    pub fn set_lock_holder(&self, text: &str) {
+        self.shared.store.set_lock_holder(text);
     }
 
     /// The certificate with which a node serves its logs, for its name and address: the only one
@@ -265,13 +265,16 @@ impl Engine {
         &self,
         name: &str,
         address: IpAddr,
-    ) -> Result<Certified, CertificateError> {
+    ) -> Result<CertificateAndKey, CertificateError> {
         let names = [name.to_owned(), address.to_string()];
         self.shared.authority.issue_server(&names, self.shared.clock.now())
     }
 
     /// A certificate with which a server beside this one shows who it is.
-    pub fn server_certificate(&self, names: &[String]) -> Result<Certified, CertificateError> {
+    pub fn server_certificate(
+        &self,
+        names: &[String],
+    ) -> Result<CertificateAndKey, CertificateError> {
         self.shared.authority.issue_server(names, self.shared.clock.now())
     }
 
@@ -282,7 +285,7 @@ impl Engine {
 
     /// Lets whoever shows `token` act as `identity`. Only the token's hash is kept.
     pub fn add_token(&self, token: &str, identity: Identity) {
-        let holder = crate::auth::token::TokenHolder { identity, expires: None };
+        let holder = crate::auth::token::TokenEntry { identity, expires: None };
         let mut tokens = self.shared.tokens.write().unwrap_or_else(PoisonError::into_inner);
         tokens.insert(crate::auth::token::TokenHash::of(token), holder);
     }
@@ -302,11 +305,11 @@ impl Shared {
         if self.store.version() >= version {
             return Ok(());
         }
-        fairness::aside(self.version_reached(version)).await
+        fairness::without_seat(self.version_reached(version)).await
     }
 
     async fn version_reached(&self, version: u64) -> Result<(), ApiError> {
-        let deadline = tokio::time::Instant::now() + VERSION_WAIT;
+        let deadline = tokio::time::Instant::now() + VERSION_WAIT_TIMEOUT;
         while self.store.version() < version {
             if tokio::time::Instant::now() >= deadline {
                 return Err(ApiError::version_too_large(version, self.store.version()));

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::admission::{self, Operation as Admission};
+use crate::admission::{self, AdmissionOperation};
 use crate::auth::identity::Identity;
 use crate::field::FieldErrors;
 use crate::json::{Access, Object};
@@ -20,13 +20,13 @@ use crate::store::Stored;
 use crate::subresource::decode;
 use crate::verb::delete::{DeleteOptions, delete_object};
 use crate::verb::list::range;
-use crate::verb::update::{Replaced, own, replace};
+use crate::verb::update::{Replaced, record_managed_fields, replace};
 use crate::verb::{Call, FieldValidation, WriteOptions};
 
 /// How often a write is tried again when others write too.
-const ATTEMPTS: usize = 64;
+const MAX_WRITE_ATTEMPTS: usize = 64;
 /// Who writes the status of budgets, in their managed fields.
-const MANAGER: &str = "kube-apiserver";
+const FIELD_MANAGER: &str = "kube-apiserver";
 
 pub(crate) async fn evict(call: &Call, body: &Bytes) -> Result<Response<Body>, ApiError> {
     Form::negotiate_without_table(&call.headers, &call.query)?;
@@ -43,8 +43,9 @@ pub(crate) async fn evict(call: &Call, body: &Bytes) -> Result<Response<Body>, A
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
     let asked = delete_options(&eviction, options.dry_run)?;
-    admission::validate(call, Admission::Create, Some(&eviction), None, asked.dry_run).await?;
-    for _ in 0..ATTEMPTS {
+    admission::validate(call, AdmissionOperation::Create, Some(&eviction), None, asked.dry_run)
+        .await?;
+    for _ in 0..MAX_WRITE_ATTEMPTS {
         match attempt(call, &asked).await? {
             Attempt::Done => return Ok(success()),
             Attempt::Changed => {}
@@ -68,7 +69,7 @@ async fn attempt(call: &Call, asked: &DeleteOptions) -> Result<Attempt, ApiError
         if pod.at("status").text("phase") == "Pending" && !meta::is_deleting(&pod) {
             options.version.get_or_insert_with(|| current.version.to_string());
         }
-        return match remove(call, &options).await {
+        return match delete_pod(call, &options).await {
             Err(error) if error.reason == "Conflict" && asked.version.is_none() => {
                 Ok(Attempt::Changed)
             }
@@ -84,7 +85,9 @@ async fn attempt(call: &Call, asked: &DeleteOptions) -> Result<Attempt, ApiError
     if let Some((budget, of)) = budget {
         match disruption::check(&of.endpoint.to_object(budget), &pod) {
             Check::Allowed => {
-                if let Attempt::Changed = take(of, budget, &call.path.name, asked.dry_run).await? {
+                if let Attempt::Changed =
+                    consume_disruption(of, budget, &call.path.name, asked.dry_run).await?
+                {
                     return Ok(Attempt::Changed);
                 }
             }
@@ -95,7 +98,7 @@ async fn attempt(call: &Call, asked: &DeleteOptions) -> Result<Attempt, ApiError
             Check::Refused(error) => return Err(*error),
         }
     }
-    match remove(call, &options).await {
+    match delete_pod(call, &options).await {
         Err(error) if error.reason == "Conflict" && options.version != asked.version => {
             let name = budget.map_or("", |(budget, _)| budget.name());
             Err(disruption::in_progress(name))
@@ -152,8 +155,8 @@ fn of_server(call: &Call, endpoint: crate::registry::Endpoint, path: ResourcePat
     )
 }
 
-/// Takes one disruption from a budget.
-async fn take(
+/// Consumes one disruption of a budget.
+async fn consume_disruption(
     of: &Call,
     current: &Arc<Stored>,
     pod: &str,
@@ -164,16 +167,16 @@ async fn take(
     }
     let mut old = of.endpoint.to_object(current);
     let mut new = old.clone();
-    disruption::take(&mut new, pod, &meta::time(of.now()));
-    let new = own(of, new, &mut old, MANAGER);
+    disruption::consume_disruption(&mut new, pod, &meta::time(of.now()));
+    let new = record_managed_fields(of, new, &mut old, FIELD_MANAGER);
     match replace(of, current, old, new, &write_options()).await? {
         Replaced::Done(_) => Ok(Attempt::Done),
         Replaced::Changed => Ok(Attempt::Changed),
     }
 }
 
-/// Says on the Pod why it goes, and deletes it.
-async fn remove(call: &Call, options: &DeleteOptions) -> Result<(), ApiError> {
+/// Sets the `DisruptionTarget` condition of the Pod, and deletes it.
+async fn delete_pod(call: &Call, options: &DeleteOptions) -> Result<(), ApiError> {
     let path = |subresource: &str| ResourcePath {
         subresource: subresource.to_owned(),
         ..call.path.clone()
@@ -181,7 +184,7 @@ async fn remove(call: &Call, options: &DeleteOptions) -> Result<(), ApiError> {
     let mut options = options.clone();
     if !options.dry_run {
         let status = of_server(call, call.endpoint.clone(), path("status"));
-        let version = announce(&status, &options).await?;
+        let version = set_disruption_condition(&status, &options).await?;
         if options.version.is_some() {
             options.version = Some(version.to_string());
         }
@@ -194,14 +197,14 @@ async fn remove(call: &Call, options: &DeleteOptions) -> Result<(), ApiError> {
     }
 }
 
-/// Sets the condition that tells why the Pod goes; returns the version that this made.
-async fn announce(of: &Call, options: &DeleteOptions) -> Result<u64, ApiError> {
-    for _ in 0..ATTEMPTS {
+/// Sets the `DisruptionTarget` condition; returns the version that this made.
+async fn set_disruption_condition(of: &Call, options: &DeleteOptions) -> Result<u64, ApiError> {
+    for _ in 0..MAX_WRITE_ATTEMPTS {
         let current = of.endpoint.resource.table.get(&of.key()).ok_or_else(|| of.not_found())?;
         options.check(of, &current)?;
         let old = of.endpoint.to_object(&current);
         let mut new = old.clone();
-        disruption::announce(&mut new, &meta::time(of.now()));
+        disruption::set_disruption_condition(&mut new, &meta::time(of.now()));
         match replace(of, &current, old, new, &write_options()).await? {
             Replaced::Done(stored) => return Ok(stored.version),
             Replaced::Changed => {}

@@ -13,12 +13,12 @@ use crate::json::Object;
 use crate::registry::{Endpoint, Resource};
 use crate::request::{Query, ResourcePath};
 use crate::status::ApiError;
-use crate::store::{Change, Expect, Operation, Stored, WriteError};
+use crate::store::{Change, Precondition, Stored, WriteError, WriteOperation};
 use crate::verb::delete::{DeleteOptions, Deleted, delete_object};
 use crate::verb::{Call, FieldValidation, WriteOptions, create, write_error};
 
 /// How often an edit is tried again when others write too.
-const ATTEMPTS: usize = 64;
+const MAX_WRITE_ATTEMPTS: usize = 64;
 
 /// A call by the server itself on an object of a resource.
 pub(crate) fn call(
@@ -90,32 +90,32 @@ pub(crate) enum Edit {
 
 /// Who an edit is recorded for in `managedFields`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Editor {
+pub(crate) struct FieldManager {
     pub(crate) manager: &'static str,
     pub(crate) subresource: &'static str,
 }
 
 /// What upstream's controllers call themselves.
-pub(crate) const CONTROLLERS: &str = "kube-controller-manager";
-pub(crate) const SERVER: &str = "kube-apiserver";
+pub(crate) const KUBE_CONTROLLER_MANAGER: &str = "kube-controller-manager";
+pub(crate) const KUBE_APISERVER: &str = "kube-apiserver";
 
 /// Changes an object in the store, beside validation and admission: for the server's own fields.
 pub(crate) async fn edit(
     engine: &Arc<Shared>,
     resource: &Arc<Resource>,
     key: &str,
-    editor: Editor,
+    field_manager: FieldManager,
     mut change: impl FnMut(&mut Object) -> Edit,
 ) -> Result<Option<Arc<Stored>>, ApiError> {
     let endpoint = Endpoint { resource: resource.clone(), index: 0 };
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_WRITE_ATTEMPTS {
         let Some(current) = resource.table.get(key) else { return Ok(None) };
         let mut object = endpoint.to_object(&current);
         let change = match change(&mut object) {
             Edit::Keep => return Ok(Some(current)),
             Edit::Put => {
                 let live = Value::Object(endpoint.to_object(&current));
-                let Editor { manager, subresource } = editor;
+                let FieldManager { manager, subresource } = field_manager;
                 let request = endpoint.apply_request(manager, subresource, engine.clock.now());
                 let mut value = Value::Object(object);
                 if let Err(error) = apply::update(&request, Some(&live), &mut value) {
@@ -126,10 +126,10 @@ pub(crate) async fn edit(
             }
             Edit::Remove => Change::Remove,
         };
-        let operation = Operation {
+        let operation = WriteOperation {
             table: resource.table.clone(),
             key: current.key.clone(),
-            expect: Expect::Version(current.version),
+            precondition: Precondition::Version(current.version),
             change,
         };
         match engine.store.write(operation).await {

@@ -85,10 +85,10 @@ pub(crate) fn is_deeper_than(levels: usize, object: &Object) -> bool {
 }
 
 /// Writes whole numbers as Go does: `1.0` and `1e3` become `1` and `1000`.
-pub(crate) fn settle_numbers(value: &mut Value) {
+pub(crate) fn normalize_numbers(value: &mut Value) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(settle_numbers),
-        Value::Object(members) => members.values_mut().for_each(settle_numbers),
+        Value::Array(items) => items.iter_mut().for_each(normalize_numbers),
+        Value::Object(members) => members.values_mut().for_each(normalize_numbers),
         Value::Number(number) => {
             /// Above this, a float no longer tells neighbouring integers apart.
             const EXACT: f64 = 9_007_199_254_740_992.0;

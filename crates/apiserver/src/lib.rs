@@ -6,12 +6,12 @@
 //!
 //! | part | does |
 //! |---|---|
-//! | `serve` | the way of a request: who, what, may they |
+//! | `serve` | a request's authentication, routing, authorization and seat |
 //! | `verb` | create, get, list, watch, update, patch, delete |
 //! | `registry`, `kind`, `typed`, `schema`, `cel` | which kinds there are and their rules |
 //! | `apply`, `patch` | field ownership and the patch types |
-//! | `store`, `follow`, `view` | objects in memory and on disk, and what is derived from them |
-//! | `background` | garbage collection, namespaces, definitions, expiry |
+//! | `store`, `follower`, `view` | objects in memory and on disk, and what is derived from them |
+//! | `background` | controllers: garbage collection, namespaces, definitions, expiry |
 //!
 //! It must never see the other crates of this project, save for `rbac`.
 
@@ -30,7 +30,7 @@ mod engine;
 mod eviction;
 mod field;
 pub mod folder;
-mod follow;
+mod follower;
 #[cfg(test)]
 mod growth;
 mod internal;
@@ -67,7 +67,7 @@ mod verb;
 mod view;
 mod warning;
 
-pub use admission::{Hook, HookService, Hooks, Scope};
+pub use admission::{Hook, HookScope, HookService, Hooks};
 pub use backup::{BackupError, backup};
 pub use clock::{
     Clock, Entropy, NoRandomness, SeededEntropy, SystemClock, SystemEntropy, TokioClock,

@@ -18,21 +18,21 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::auth::certificate::{Authority, CertificateError};
+use crate::auth::certificate::{CertificateAuthority, CertificateError};
 use crate::engine::Shared;
 use crate::json::{Access, Object};
 use crate::status::ApiError;
 use crate::verb::Call;
 
 /// How long a node may take to answer with the beginning of a log.
-const PATIENCE: Duration = Duration::from_secs(10);
+const NODE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much of a node's refusal is passed on.
-const REFUSAL_LIMIT: usize = 2000;
+const MAX_ERROR_BODY_BYTES: usize = 2000;
 /// What a kubelet calls the API server.
 const CLIENT_NAME: &str = "kube-apiserver-kubelet-client";
 const CLIENT_GROUP: &str = "system:masters";
 /// The parameters that a node understands.
-const PARAMETERS: [&str; 8] = [
+const LOG_PARAMETERS: [&str; 8] = [
     "follow",
     "previous",
     "timestamps",
@@ -55,23 +55,24 @@ pub(crate) async fn relay(call: &Call) -> Result<Response<Body>, ApiError> {
     }
     let address = node_address(call, node)?;
     let path = log_path(call, &container);
-    let answer = tokio::time::timeout(PATIENCE, ask(&call.engine, node, &address, &path)).await;
+    let answer =
+        tokio::time::timeout(NODE_TIMEOUT, request_log(&call.engine, node, &address, &path)).await;
     match answer {
         Ok(Ok(response)) => Ok(response),
         // As upstream: what the node says is the answer.
-        Ok(Err(AskError::Refused { status: StatusCode::BAD_REQUEST, words })) => {
-            Err(ApiError::bad_request(words))
+        Ok(Err(NodeRequestError::Refused { status: StatusCode::BAD_REQUEST, message })) => {
+            Err(ApiError::bad_request(message))
         }
-        Ok(Err(AskError::Refused { status: StatusCode::NOT_FOUND, words })) => {
-            Err(ApiError::new(StatusCode::NOT_FOUND, "NotFound", words))
+        Ok(Err(NodeRequestError::Refused { status: StatusCode::NOT_FOUND, message })) => {
+            Err(ApiError::new(StatusCode::NOT_FOUND, "NotFound", message))
         }
         Ok(Err(why)) => Err(unreachable(node, &address, &why)),
         Err(_) => Err(unreachable(node, &address, &"it did not answer in time")),
     }
 }
 
-fn unreachable(node: &str, address: &Address, why: &dyn std::fmt::Display) -> ApiError {
-    let Address { host, port } = address;
+fn unreachable(node: &str, address: &NodeAddress, why: &dyn std::fmt::Display) -> ApiError {
+    let NodeAddress { host, port } = address;
     ApiError::internal(format!("cannot get the log from node {node} at {host}:{port}: {why}"))
 }
 
@@ -104,13 +105,13 @@ fn container(call: &Call, pod: &Object) -> Result<String, ApiError> {
     Err(ApiError::bad_request(format!("container {asked} is not valid for pod {pod}")))
 }
 
-struct Address {
+struct NodeAddress {
     host: String,
     port: u16,
 }
 
-/// Where the node says that it can be asked.
-fn node_address(call: &Call, name: &str) -> Result<Address, ApiError> {
+/// The kubelet endpoint that the node's status names.
+fn node_address(call: &Call, name: &str) -> Result<NodeAddress, ApiError> {
     let node = call.engine.core_object("nodes", "", name).unwrap_or(Value::Null);
     let status = node.at("status");
     let of_kind = |kind: &str| {
@@ -120,14 +121,14 @@ fn node_address(call: &Call, name: &str) -> Result<Address, ApiError> {
     let host = ["InternalIP", "Hostname", "ExternalIP"].into_iter().find_map(of_kind);
     let port = status.at("daemonEndpoints").at("kubeletEndpoint").int("Port");
     match (host, port.and_then(|p| u16::try_from(p).ok()).filter(|p| *p != 0)) {
-        (Some(host), Some(port)) => Ok(Address { host: host.to_owned(), port }),
+        (Some(host), Some(port)) => Ok(NodeAddress { host: host.to_owned(), port }),
         _ => Err(ApiError::internal(format!("node {name} does not say where its logs are served"))),
     }
 }
 
 fn log_path(call: &Call, container: &str) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
-    for name in PARAMETERS {
+    for name in LOG_PARAMETERS {
         if let Some(value) = call.query.get(name) {
             query.append_pair(name, value);
         }
@@ -136,9 +137,9 @@ fn log_path(call: &Call, container: &str) -> String {
     format!("/containerLogs/{namespace}/{pod}/{container}?{query}")
 }
 
-/// Why a node could not be asked.
+/// Why a node could not be requested for a log.
 #[derive(Debug, thiserror::Error)]
-enum AskError {
+enum NodeRequestError {
     #[error("connecting failed: {0}")]
     Connect(#[from] std::io::Error),
     #[error("its name cannot be verified: {0}")]
@@ -153,16 +154,16 @@ enum AskError {
     Http(#[from] hyper::Error),
     #[error("the request cannot be made: {0}")]
     Request(#[from] http::Error),
-    #[error("it answered {status}: {words}")]
-    Refused { status: StatusCode, words: String },
+    #[error("it answered {status}: {message}")]
+    Refused { status: StatusCode, message: String },
 }
 
-async fn ask(
+async fn request_log(
     engine: &Shared,
     node: &str,
-    address: &Address,
+    address: &NodeAddress,
     path: &str,
-) -> Result<Response<Body>, AskError> {
+) -> Result<Response<Body>, NodeRequestError> {
     let config = client_config(&engine.authority, engine.clock.now())?;
     let name = ServerName::try_from(node.to_owned())?;
     let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
@@ -179,11 +180,11 @@ async fn ask(
         .body(Body::empty())?;
     let (parts, body) = sender.send_request(request).await?.into_parts();
     if parts.status != StatusCode::OK {
-        let said = Limited::new(body, REFUSAL_LIMIT).collect().await;
+        let said = Limited::new(body, MAX_ERROR_BODY_BYTES).collect().await;
         // What came before the limit or a cut is still the best that can be said.
         let said = said.map(Collected::to_bytes).unwrap_or_default();
-        let words = String::from_utf8_lossy(&said).trim().to_owned();
-        return Err(AskError::Refused { status: parts.status, words });
+        let message = String::from_utf8_lossy(&said).trim().to_owned();
+        return Err(NodeRequestError::Refused { status: parts.status, message });
     }
     let mut response = Response::new(Body::new(body));
     let plain = http::HeaderValue::from_static("text/plain");
@@ -191,7 +192,10 @@ async fn ask(
     Ok(response)
 }
 
-fn client_config(authority: &Authority, now: jiff::Timestamp) -> Result<ClientConfig, AskError> {
+fn client_config(
+    authority: &CertificateAuthority,
+    now: jiff::Timestamp,
+) -> Result<ClientConfig, NodeRequestError> {
     let own = authority.issue_client(CLIENT_NAME, Some(CLIENT_GROUP), now)?;
     let chain = vec![CertificateDer::from_pem_slice(own.certificate_pem.as_bytes())?];
     let key = PrivateKeyDer::from_pem_slice(own.key_pem.as_bytes())?;

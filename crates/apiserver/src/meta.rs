@@ -11,7 +11,7 @@ use crate::name;
 
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 pub(crate) const ORPHAN: &str = "orphan";
-const ANNOTATIONS_MAX: usize = 256 << 10;
+const MAX_ANNOTATIONS_BYTES: usize = 256 << 10;
 
 /// How a kind checks `metadata.name`.
 pub(crate) type NameCheck = fn(&str) -> Vec<String>;
@@ -92,8 +92,8 @@ fn validate_contents(metadata: &Value, path: &Path<'_>, errors: &mut FieldErrors
             errors.push(FieldError::invalid_text(&at, key, text));
         }
     }
-    if size > ANNOTATIONS_MAX {
-        errors.push(FieldError::too_long(&at, ANNOTATIONS_MAX));
+    if size > MAX_ANNOTATIONS_BYTES {
+        errors.push(FieldError::too_long(&at, MAX_ANNOTATIONS_BYTES));
     }
     validate_owners(metadata, &path.field("ownerReferences"), errors);
     validate_finalizers(metadata, &path.field("finalizers"), errors);

@@ -8,8 +8,8 @@ const SUBDOMAIN_FORMAT: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0
 const DNS1035_FORMAT: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
 const LABEL_KEY_FORMAT: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 
-pub(crate) const LABEL_MAX: usize = 63;
-pub(crate) const SUBDOMAIN_MAX: usize = 253;
+pub(crate) const MAX_LABEL_CHARS: usize = 63;
+pub(crate) const MAX_SUBDOMAIN_CHARS: usize = 253;
 
 /// What upstream counts the length of a name in: its older checks say characters, those of labels
 /// say bytes. Both mean bytes.
@@ -32,8 +32,8 @@ pub(crate) fn pattern_text(message: &str, pattern: &str, examples: &[&str]) -> S
 /// RFC 1123 label: names of containers, namespaces, ports.
 pub(crate) fn dns1123_label(value: &str) -> Vec<String> {
     let mut texts = Vec::new();
-    if value.len() > LABEL_MAX {
-        texts.push(max_length_text(LABEL_MAX, CHARACTERS));
+    if value.len() > MAX_LABEL_CHARS {
+        texts.push(max_length_text(MAX_LABEL_CHARS, CHARACTERS));
     }
     if !is_label(value) {
         if is_subdomain(value) {
@@ -57,8 +57,8 @@ pub(crate) fn dns1123_subdomain(value: &str) -> Vec<String> {
 
 fn subdomain(value: &str, unit: &str) -> Vec<String> {
     let mut texts = Vec::new();
-    if value.len() > SUBDOMAIN_MAX {
-        texts.push(max_length_text(SUBDOMAIN_MAX, unit));
+    if value.len() > MAX_SUBDOMAIN_CHARS {
+        texts.push(max_length_text(MAX_SUBDOMAIN_CHARS, unit));
     }
     if !is_subdomain(value) {
         texts.push(pattern_text(
@@ -74,8 +74,8 @@ fn subdomain(value: &str, unit: &str) -> Vec<String> {
 /// RFC 1035 label: names of Services.
 pub(crate) fn dns1035_label(value: &str) -> Vec<String> {
     let mut texts = Vec::new();
-    if value.len() > LABEL_MAX {
-        texts.push(max_length_text(LABEL_MAX, CHARACTERS));
+    if value.len() > MAX_LABEL_CHARS {
+        texts.push(max_length_text(MAX_LABEL_CHARS, CHARACTERS));
     }
     if !is_label(value) || !value.starts_with(|c: char| c.is_ascii_lowercase()) {
         texts.push(pattern_text(
@@ -116,8 +116,8 @@ pub(crate) fn qualified_name(value: &str) -> Vec<String> {
     };
     if name.is_empty() {
         texts.push("name part must be non-empty".to_owned());
-    } else if name.len() > LABEL_MAX {
-        texts.push(format!("name part {}", max_length_text(LABEL_MAX, BYTES)));
+    } else if name.len() > MAX_LABEL_CHARS {
+        texts.push(format!("name part {}", max_length_text(MAX_LABEL_CHARS, BYTES)));
     }
     if !is_label_key_name(name) {
         texts.push(format!("name part {}", shown()));
@@ -127,8 +127,8 @@ pub(crate) fn qualified_name(value: &str) -> Vec<String> {
 
 pub(crate) fn label_value(value: &str) -> Vec<String> {
     let mut texts = Vec::new();
-    if value.len() > LABEL_MAX {
-        texts.push(max_length_text(LABEL_MAX, BYTES));
+    if value.len() > MAX_LABEL_CHARS {
+        texts.push(max_length_text(MAX_LABEL_CHARS, BYTES));
     }
     if !value.is_empty() && !is_label_key_name(value) {
         texts.push(pattern_text(

@@ -56,7 +56,7 @@ impl Quantity {
         if text.is_empty() {
             return Err(QuantityError::Format);
         }
-        let parts = Parts::split(text)?;
+        let parts = QuantityParts::split(text)?;
         let (base, exponent, format) = interpret(parts.suffix).ok_or(QuantityError::Suffix)?;
         if let Some(fast) = parts.small(text, base, exponent, format) {
             return Ok(fast);
@@ -249,14 +249,14 @@ impl PartialEq for Quantity {
 impl Eq for Quantity {}
 
 /// A quantity's text, taken apart. Leading zeros of the number are gone.
-struct Parts<'a> {
+struct QuantityParts<'a> {
     negative: bool,
     num: &'a str,
     denom: &'a str,
     suffix: &'a str,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> QuantityParts<'a> {
     fn split(text: &'a str) -> Result<Self, QuantityError> {
         let (negative, rest) = match text.as_bytes().first() {
             Some(b'-') => (true, &text[1..]),

@@ -13,8 +13,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::request::Query;
+use crate::serve::block_in_place;
 use crate::serve::fairness::work::Work;
-use crate::serve::off_worker;
 use crate::status::ApiError;
 use crate::store::Stored;
 use crate::table::{self, Include, ListMeta, MetaVersion, View};
@@ -22,7 +22,7 @@ use crate::verb::Call;
 use crate::verb::list::Page;
 
 /// A list without a limit is sent in pieces of about this size.
-const CHUNK: usize = 256 << 10;
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// The shape in which objects are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -264,11 +264,12 @@ fn open_list(kind: &str, api_version: &str, shows_continue: bool, page: &Page, o
 
 /// A large list, written piece by piece while it is sent: memory stays bounded.
 fn streamed(call: &Call, page: &Page) -> Response<Body> {
-    let mut begun = Vec::with_capacity(CHUNK);
+    let mut begun = Vec::with_capacity(CHUNK_BYTES);
     let kind = &call.endpoint.resource.list_kind;
     let api_version = &call.endpoint.version().api_version;
     open_list(kind, api_version, !call.endpoint.bare_items(), page, &mut begun);
-    let pieces = Pieces { call: call.for_stream(), objects: page.objects.clone(), next: 0, begun };
+    let pieces =
+        ChunkStream { call: call.for_stream(), objects: page.objects.clone(), next: 0, begun };
     let pieces = futures::stream::unfold(Some(pieces), |pieces| async move {
         let mut pieces = pieces?;
         let piece = pieces.write().await;
@@ -282,21 +283,21 @@ fn streamed(call: &Call, page: &Page) -> Response<Body> {
 }
 
 /// What is left of a large list.
-struct Pieces {
+struct ChunkStream {
     call: Call,
     objects: Vec<Arc<Stored>>,
     next: usize,
     begun: Vec<u8>,
 }
 
-impl Pieces {
+impl ChunkStream {
     async fn write(&mut self) -> Bytes {
-        let work = Work::writing(Form::Json, CHUNK, 0).piece();
-        let _seat = self.call.engine.fairness.piece(&self.call.identity, work).await;
-        off_worker::run(work.is_heavy(), || {
+        let work = Work::writing(Form::Json, CHUNK_BYTES, 0).as_chunk();
+        let _seat = self.call.engine.fairness.admit_chunk(&self.call.identity, work).await;
+        block_in_place::run(work.is_heavy(), || {
             let mut out = std::mem::take(&mut self.begun);
-            out.reserve(CHUNK);
-            while self.next < self.objects.len() && out.len() < CHUNK {
+            out.reserve(CHUNK_BYTES);
+            while self.next < self.objects.len() && out.len() < CHUNK_BYTES {
                 if self.next > 0 {
                     out.push(b',');
                 }

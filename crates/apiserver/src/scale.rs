@@ -22,7 +22,7 @@ use crate::verb::update::{Replaced, replace, set_version};
 use crate::verb::{Call, FieldValidation, WriteOptions};
 use crate::{media, typed};
 
-const ATTEMPTS: usize = 64;
+const MAX_WRITE_ATTEMPTS: usize = 64;
 const API_VERSION: &str = "autoscaling/v1";
 
 pub(crate) async fn answer(
@@ -50,7 +50,7 @@ pub(crate) async fn answer(
     }
     let options = WriteOptions::parse(&call.query, "UpdateOptions")?;
     let manager = options.manager(&call.headers);
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_WRITE_ATTEMPTS {
         let stored =
             call.endpoint.resource.table.get(&call.key()).ok_or_else(|| call.not_found())?;
         let old = call.endpoint.to_object(&stored);

@@ -59,7 +59,7 @@ pub(crate) struct Node {
     limits: Limits,
     branches: Option<Box<Branches>>,
     /// What the subtree holds, so that walks can leave out what does not concern them.
-    holds: Holds,
+    holds: SubtreeFeatures,
 }
 
 /// What `type` names.
@@ -120,7 +120,7 @@ struct Branches {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Holds {
+struct SubtreeFeatures {
     defaults: bool,
     embedded: bool,
     keyed_lists: bool,

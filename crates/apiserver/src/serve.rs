@@ -1,15 +1,15 @@
-//! The way of a request: who, what, may they, its body, a seat, then the verb.
+//! The stages of a request: authentication, routing, authorization, its body, a seat, then the verb.
 
 pub(crate) mod authorize;
+pub(crate) mod block_in_place;
+pub(crate) mod body_reader;
 mod compress;
 pub(crate) mod connections;
 mod dispatch;
 pub(crate) mod fairness;
+mod guarded_body;
 mod health;
-mod held;
-pub(crate) mod intake;
 pub(crate) mod listener;
-pub(crate) mod off_worker;
 pub(crate) mod quota;
 
 use std::sync::Arc;
@@ -29,11 +29,11 @@ use crate::request::{Query, ResourcePath, Verb};
 use crate::status::ApiError;
 use crate::verb::Call;
 
+use block_in_place::BlockInPlace;
 use connections::Peer;
 use dispatch::Routed;
 use fairness::Flow;
 use fairness::work::Work;
-use off_worker::OffWorker;
 
 /// Says that a connection's peer showed a certificate of ours.
 #[derive(Debug, Clone)]
@@ -105,8 +105,8 @@ fn without_body(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// Authenticate, authorize, read, take a seat, run: whoever may not ask costs nobody a seat, and
-/// what does not come is waited for by nobody else.
+/// Authenticate, authorize, read the body, take a seat, run: a request that is not authorized takes no
+/// seat, and a body that does not arrive delays no other request.
 async fn handle(
     engine: Arc<Shared>,
     request: Request<Body>,
@@ -121,8 +121,10 @@ async fn handle(
     let Routed { flow, to } = dispatch::route(&engine, &parts, query, &identity)?;
     let Some((call, verb)) = to else {
         let seat = engine.fairness.admit(&flow, 1).await?;
-        let work = async { Ok(packed(dispatch::plain(&engine, &parts).await?, gzip).await) };
-        return fairness::seated(seat, work).await;
+        let work = async {
+            Ok(compressed(dispatch::serve_non_resource(&engine, &parts).await?, gzip).await)
+        };
+        return fairness::with_seat(seat, work).await;
     };
     match verb {
         Verb::Watch if call.path.subresource.is_empty() => watch(&flow, call).await,
@@ -130,8 +132,8 @@ async fn handle(
         Verb::Get | Verb::List => run(&flow, &call, verb, Bytes::new(), gzip).await,
         _ => {
             let limit = engine.limits.body_bytes;
-            let read = engine.intake.read(&engine.fairness, &flow, body, limit);
-            let (bytes, _held) = read.await?;
+            let read = engine.body_reader.read(&engine.fairness, &flow, body, limit);
+            let (bytes, _permit) = read.await?;
             run(&flow, &call, verb, bytes, gzip).await
         }
     }
@@ -148,54 +150,54 @@ async fn run(
     let engine = &call.engine;
     let refused = || engine.fairness.refuse(flow, Rejection::Answers);
     // Refusing must cost less than finding out how much it would be.
-    if verb == Verb::List && Work::may_be_large(call) && engine.answers.is_full_for(flow) {
+    if verb == Verb::List && Work::may_be_large(call) && engine.large_lists.is_full_for(flow) {
         return Err(refused());
     }
     let work = Work::of(call, verb, body.len(), gzip);
-    let place = if verb == Verb::List && work.is_heavy() {
-        Some(engine.answers.take(flow).ok_or_else(refused)?)
+    let permit = if verb == Verb::List && work.is_heavy() {
+        Some(engine.large_lists.take(flow).ok_or_else(refused)?)
     } else {
         None
     };
-    let answering = async { packed(dispatch::serve(call, verb, &body).await, gzip).await };
+    let answering = async { compressed(dispatch::serve(call, verb, &body).await, gzip).await };
     let answering = std::pin::pin!(answering);
     // What a request asks for while it is answered is a part of it.
     let response = if fairness::is_nested() {
         answering.await
     } else {
-        let seat = engine.fairness.admit(flow, work.width(engine.fairness.widest())).await?;
-        fairness::seated(seat, OffWorker::new(work.is_heavy(), answering)).await
+        let seat = engine.fairness.admit(flow, work.width(engine.fairness.max_width())).await?;
+        fairness::with_seat(seat, BlockInPlace::new(work.is_heavy(), answering)).await
     };
-    Ok(match place {
-        Some(place) => held::until_sent(place, response),
+    Ok(match permit {
+        Some(permit) => guarded_body::hold_until_sent(permit, response),
         None => response,
     })
 }
 
-/// Starts a watch: what goes out at first is work, what follows is not.
+/// Starts a watch: its initial events take a seat, later events do not.
 async fn watch(flow: &Flow, call: Call) -> Result<Response<Body>, ApiError> {
     let engine = call.engine.clone();
     let refused = || engine.fairness.refuse(flow, Rejection::Watches);
-    let place = engine.watches.take(flow).ok_or_else(refused)?;
+    let permit = engine.watches.take(flow).ok_or_else(refused)?;
     let work = Work::of(&call, Verb::Watch, 0, false);
     let _seat = if fairness::is_nested() {
         None
     } else {
-        Some(engine.fairness.admit(flow, work.width(engine.fairness.widest())).await?)
+        Some(engine.fairness.admit(flow, work.width(engine.fairness.max_width())).await?)
     };
-    let response = off_worker::run(work.is_heavy(), || dispatch::watch(call))?;
-    Ok(held::until_sent(place, response))
+    let response = block_in_place::run(work.is_heavy(), || dispatch::watch(call))?;
+    Ok(guarded_body::hold_until_sent(permit, response))
 }
 
-/// A log comes from elsewhere, in its own time.
+/// A log is streamed from a node, so it takes a watch permit and no seat.
 async fn log(flow: &Flow, call: &Call) -> Result<Response<Body>, ApiError> {
     let engine = &call.engine;
     let refused = || engine.fairness.refuse(flow, Rejection::Watches);
-    let place = engine.watches.take(flow).ok_or_else(refused)?;
-    Ok(held::until_sent(place, dispatch::serve(call, Verb::Get, &Bytes::new()).await))
+    let permit = engine.watches.take(flow).ok_or_else(refused)?;
+    Ok(guarded_body::hold_until_sent(permit, dispatch::serve(call, Verb::Get, &Bytes::new()).await))
 }
 
-async fn packed(response: Response<Body>, gzip: bool) -> Response<Body> {
+async fn compressed(response: Response<Body>, gzip: bool) -> Response<Body> {
     if gzip { compress::compress(response).await } else { response }
 }
 

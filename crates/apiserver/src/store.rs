@@ -3,12 +3,13 @@
 //! Reads never touch the file. A write is acknowledged after its transaction is durable and the
 //! change is visible to every reader; in that order, so that "list, then watch" has no gap.
 
+mod interned_text;
 mod lock;
 mod object;
 mod readiness;
 mod sqlite;
 mod table;
-mod text;
+
 mod writer;
 
 use std::collections::HashMap;
@@ -18,9 +19,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use object::{Draft, Stored, header, key};
 pub use sqlite::OpenError;
-pub(crate) use sqlite::{CommitError, FILE as DATABASE_FILE, check_database, connect};
-pub(crate) use table::{Event, Gone, Objects, Table};
-pub(crate) use writer::{Change, Expect, Operation, WriteError};
+pub(crate) use sqlite::{CommitError, DATABASE_FILE, check_database, connect};
+pub(crate) use table::{ChangeEvent, Gone, Objects, Table};
+pub(crate) use writer::{Change, Precondition, WriteError, WriteOperation};
 
 use crate::folder::SafeFolder;
 use lock::DirectoryLock;
@@ -38,7 +39,7 @@ pub(crate) struct Store {
     changes: watch::Sender<u64>,
     readiness: Arc<Readiness>,
     /// Resource ids and settings; the writer has a connection of its own.
-    registrar: Mutex<Option<Database>>,
+    settings_database: Mutex<Option<Database>>,
     lock: Mutex<Option<DirectoryLock>>,
 }
 
@@ -60,7 +61,7 @@ impl Store {
             changes: committer.changes(),
             readiness: committer.readiness(),
             writer: start(committer, mode)?,
-            registrar: Mutex::new(None),
+            settings_database: Mutex::new(None),
             lock: Mutex::new(None),
         })
     }
@@ -71,9 +72,9 @@ impl Store {
         let lock = DirectoryLock::take(&folder)?;
         let mut database = Database::open(folder.clone(), mode == WriterMode::Inline)?;
         let loaded = database.load()?;
-        let registrar = Database::open(folder, true)?;
-        database.trust()?;
-        registrar.trust()?;
+        let settings_database = Database::open(folder, true)?;
+        database.enable_checkpoint_on_close()?;
+        settings_database.enable_checkpoint_on_close()?;
         let version = Arc::new(AtomicU64::new(loaded.version));
         let tables = loaded
             .resources
@@ -87,7 +88,7 @@ impl Store {
             changes: committer.changes(),
             readiness: committer.readiness(),
             writer: start(committer, mode).map_err(failed)?,
-            registrar: Mutex::new(Some(registrar)),
+            settings_database: Mutex::new(Some(settings_database)),
             lock: Mutex::new(Some(lock)),
         })
     }
@@ -109,8 +110,9 @@ impl Store {
         if let Some(table) = tables.get(&name) {
             return Ok(table.clone());
         }
-        let registrar = self.registrar.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = match registrar.as_ref() {
+        let settings_database =
+            self.settings_database.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = match settings_database.as_ref() {
             Some(database) => database.resource_id(group, plural)?,
             None => i64::try_from(tables.len()).unwrap_or(i64::MAX),
         };
@@ -130,7 +132,7 @@ impl Store {
 
     /// Compares and swaps. What comes back is the object as it is now stored; for a removal, its
     /// last state under the removal's version.
-    pub(crate) async fn write(&self, operation: Operation) -> Result<Arc<Stored>, WriteError> {
+    pub(crate) async fn write(&self, operation: WriteOperation) -> Result<Arc<Stored>, WriteError> {
         self.writer.write(operation).await
     }
 
@@ -140,33 +142,33 @@ impl Store {
     }
 
     pub(crate) fn setting(&self, name: &str) -> Result<Option<Vec<u8>>, CommitError> {
-        match self.registrar.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+        match self.settings_database.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
             Some(database) => database.setting(name),
             None => Ok(None),
         }
     }
 
     pub(crate) fn set_setting(&self, name: &str, value: &[u8]) -> Result<(), CommitError> {
-        match self.registrar.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+        match self.settings_database.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
             Some(database) => database.set_setting(name, value),
             None => Ok(()),
         }
     }
 
-    /// What somebody else who wants this data directory is told.
-    pub(crate) fn note_holder(&self, text: &str) {
+    /// Sets the text that another process that wants this data directory is shown.
+    pub(crate) fn set_lock_holder(&self, text: &str) {
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lock) = lock.as_mut()
-            && let Err(error) = lock.note(text)
+            && let Err(error) = lock.write_holder(text)
         {
             tracing::warn!(%error, "cannot write into the lock file");
         }
     }
 
-    /// Finishes what is waiting and lets go of the files.
+    /// Finishes queued writes and closes the files.
     pub(crate) fn close(&self) {
         self.writer.close();
-        self.registrar.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.settings_database.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }

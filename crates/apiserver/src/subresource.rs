@@ -14,11 +14,11 @@ use crate::kind::Kind;
 use crate::request::Verb;
 use crate::respond::{self, Form};
 use crate::status::{ApiError, GroupResource};
-use crate::store::{Change, Expect, Operation, WriteError};
+use crate::store::{Change, Precondition, WriteError, WriteOperation};
 use crate::verb::{Call, FieldValidation, WriteOptions, update, write_error};
 use crate::{eviction, kind, logs, media, review, typed};
 
-const ATTEMPTS: usize = 64;
+const MAX_WRITE_ATTEMPTS: usize = 64;
 
 pub(crate) async fn answer(
     call: &Call,
@@ -95,7 +95,7 @@ async fn bind(call: &Call, body: &Bytes) -> Result<Response<Body>, ApiError> {
         let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
         return Err(ApiError::unexplained(texts.join(", ")));
     }
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_WRITE_ATTEMPTS {
         let table = &call.endpoint.resource.table;
         let current = table.get(&call.key()).ok_or_else(|| call.not_found())?;
         let mut pod = call.endpoint.to_object(&current);
@@ -108,10 +108,10 @@ async fn bind(call: &Call, body: &Bytes) -> Result<Response<Body>, ApiError> {
         if options.dry_run {
             break;
         }
-        let operation = Operation {
+        let operation = WriteOperation {
             table: table.clone(),
             key: current.key.clone(),
-            expect: Expect::Version(current.version),
+            precondition: Precondition::Version(current.version),
             change: Change::Put(Box::new(call.endpoint.draft(pod, &call.engine))),
         };
         match call.engine.store.write(operation).await {

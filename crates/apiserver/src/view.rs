@@ -1,5 +1,5 @@
 //! What requests look up on their way: the registry of kinds, and who may do what. Both follow
-//! tables (see `follow`).
+//! tables (see `follower`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -9,7 +9,7 @@ use sojourn_rbac::{Binding, ClusterRole, Policy, Role};
 
 use crate::auth::node::graph::NodeGraph;
 use crate::engine::Shared;
-use crate::follow::{Follower, News};
+use crate::follower::{Follower, TableChange};
 use crate::json::Access;
 use crate::kind::custom_resource_definition::Definition;
 use crate::registry::{Endpoint, Registry, Resource};
@@ -23,18 +23,18 @@ const EXTENSIONS: &str = "apiextensions.k8s.io";
 pub(crate) struct RegistryView {
     builtin: Registry,
     current: RwLock<Arc<Registry>>,
-    following: Mutex<Definitions>,
+    following: Mutex<FollowedDefinitions>,
 }
 
 #[derive(Debug)]
-struct Definitions {
+struct FollowedDefinitions {
     follower: Option<Follower>,
     /// By name of the definition, with the version at which it was compiled.
-    served: HashMap<Box<str>, Served>,
+    served: HashMap<Box<str>, ServedResource>,
 }
 
 #[derive(Debug)]
-struct Served {
+struct ServedResource {
     spec: Value,
     resource: Arc<Resource>,
 }
@@ -46,7 +46,7 @@ impl RegistryView {
         Self {
             builtin,
             current: RwLock::new(Arc::new(current)),
-            following: Mutex::new(Definitions {
+            following: Mutex::new(FollowedDefinitions {
                 follower: table.map(Follower::new),
                 served: HashMap::new(),
             }),
@@ -55,10 +55,10 @@ impl RegistryView {
 
     pub(crate) fn current(&self, engine: &Shared) -> Arc<Registry> {
         let mut following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
-        let Definitions { follower, served } = &mut *following;
+        let FollowedDefinitions { follower, served } = &mut *following;
         if let Some(follower) = follower.as_mut().filter(|f| f.is_behind()) {
             let mut changed = false;
-            follower.drain(|news| changed |= take_in(served, &news, engine));
+            follower.drain(|change| changed |= apply_change(served, &change, engine));
             if changed {
                 let custom = served.values().map(|s| s.resource.clone());
                 let registry = Arc::new(self.builtin.with_custom(custom));
@@ -87,19 +87,23 @@ fn reindex(resource: &Arc<Resource>) {
 }
 
 /// Whether the set of served resources changed.
-fn take_in(served: &mut HashMap<Box<str>, Served>, news: &News<'_>, engine: &Shared) -> bool {
-    match news {
-        News::Reset => {
+fn apply_change(
+    served: &mut HashMap<Box<str>, ServedResource>,
+    change: &TableChange<'_>,
+    engine: &Shared,
+) -> bool {
+    match change {
+        TableChange::Reset => {
             served.clear();
             true
         }
-        News::Removed(stored) => served.remove(stored.name()).is_some(),
-        News::Put(stored) => take_definition(served, stored, engine),
+        TableChange::Removed(stored) => served.remove(stored.name()).is_some(),
+        TableChange::Put(stored) => apply_definition(served, stored, engine),
     }
 }
 
-fn take_definition(
-    served: &mut HashMap<Box<str>, Served>,
+fn apply_definition(
+    served: &mut HashMap<Box<str>, ServedResource>,
     stored: &Stored,
     engine: &Shared,
 ) -> bool {
@@ -123,7 +127,7 @@ fn take_definition(
         Ok(resource) => {
             let resource = Arc::new(resource);
             reindex(&resource);
-            served.insert(stored.name().into(), Served { spec, resource });
+            served.insert(stored.name().into(), ServedResource { spec, resource });
             true
         }
         Err(error) => {
@@ -137,7 +141,7 @@ fn take_definition(
 #[derive(Debug)]
 pub(crate) struct AccessView {
     state: RwLock<AccessState>,
-    followers: Mutex<Vec<(Source, Follower)>>,
+    followers: Mutex<Vec<(AccessSource, Follower)>>,
 }
 
 #[derive(Debug, Default)]
@@ -147,7 +151,7 @@ pub(crate) struct AccessState {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Source {
+enum AccessSource {
     Roles,
     ClusterRoles,
     RoleBindings,
@@ -158,11 +162,11 @@ enum Source {
 impl AccessView {
     pub(crate) fn new(store: &Store) -> Result<Self, CommitError> {
         let followers = [
-            (Source::Roles, RBAC, "roles"),
-            (Source::ClusterRoles, RBAC, "clusterroles"),
-            (Source::RoleBindings, RBAC, "rolebindings"),
-            (Source::ClusterRoleBindings, RBAC, "clusterrolebindings"),
-            (Source::Pods, "", "pods"),
+            (AccessSource::Roles, RBAC, "roles"),
+            (AccessSource::ClusterRoles, RBAC, "clusterroles"),
+            (AccessSource::RoleBindings, RBAC, "rolebindings"),
+            (AccessSource::ClusterRoleBindings, RBAC, "clusterrolebindings"),
+            (AccessSource::Pods, "", "pods"),
         ];
         let followers = followers
             .into_iter()
@@ -174,14 +178,14 @@ impl AccessView {
     /// The state now: every acknowledged write is in it.
     pub(crate) fn current(&self) -> RwLockReadGuard<'_, AccessState> {
         let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
-        if followers.iter().any(|(_, f)| f.is_behind() && f.has_lost_track()) {
+        if followers.iter().any(|(_, f)| f.is_behind() && f.has_missed_changes()) {
             // What was removed meanwhile is not known: start over from nothing.
             *self.state.write().unwrap_or_else(PoisonError::into_inner) = AccessState::default();
             followers.iter_mut().for_each(|(_, follower)| follower.reset());
         }
         for (source, follower) in followers.iter_mut().filter(|(_, f)| f.is_behind()) {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-            follower.drain(|news| state.take_in(*source, &news));
+            follower.drain(|change| state.apply_change(*source, &change));
         }
         drop(followers);
         self.state.read().unwrap_or_else(PoisonError::into_inner)
@@ -189,37 +193,37 @@ impl AccessView {
 }
 
 impl AccessState {
-    fn take_in(&mut self, source: Source, news: &News<'_>) {
-        match news {
-            News::Reset => {}
-            News::Removed(stored) => self.remove(source, stored),
-            News::Put(stored) => self.put(source, stored),
+    fn apply_change(&mut self, source: AccessSource, change: &TableChange<'_>) {
+        match change {
+            TableChange::Reset => {}
+            TableChange::Removed(stored) => self.remove(source, stored),
+            TableChange::Put(stored) => self.put(source, stored),
         }
     }
 
-    fn remove(&mut self, source: Source, stored: &Stored) {
+    fn remove(&mut self, source: AccessSource, stored: &Stored) {
         let (namespace, name) = (stored.namespace(), stored.name());
         match source {
-            Source::Roles => self.policy.remove_role(namespace, name),
-            Source::ClusterRoles => self.policy.remove_cluster_role(name),
-            Source::RoleBindings | Source::ClusterRoleBindings => {
+            AccessSource::Roles => self.policy.remove_role(namespace, name),
+            AccessSource::ClusterRoles => self.policy.remove_cluster_role(name),
+            AccessSource::RoleBindings | AccessSource::ClusterRoleBindings => {
                 self.policy.remove_binding(namespace, name);
             }
-            Source::Pods => self.graph.remove_pod(namespace, name),
+            AccessSource::Pods => self.graph.remove_pod(namespace, name),
         }
     }
 
-    fn put(&mut self, source: Source, stored: &Stored) {
+    fn put(&mut self, source: AccessSource, stored: &Stored) {
         let object = Value::Object(stored.to_value());
         let taken = match source {
-            Source::Roles => Role::from_value(&object).map(|r| self.policy.upsert_role(r)),
-            Source::ClusterRoles => {
+            AccessSource::Roles => Role::from_value(&object).map(|r| self.policy.upsert_role(r)),
+            AccessSource::ClusterRoles => {
                 ClusterRole::from_value(&object).map(|r| self.policy.upsert_cluster_role(r))
             }
-            Source::RoleBindings | Source::ClusterRoleBindings => {
+            AccessSource::RoleBindings | AccessSource::ClusterRoleBindings => {
                 Binding::from_value(&object).map(|b| self.policy.upsert_binding(b))
             }
-            Source::Pods => {
+            AccessSource::Pods => {
                 self.graph.upsert_pod(&crate::json::into_object(object));
                 Ok(())
             }

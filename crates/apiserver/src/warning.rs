@@ -1,15 +1,15 @@
 //! Texts for `Warning` headers, as many as one answer may carry.
 //!
-//! The bounds are upstream's: up to [`TOTAL_CHARS`] every text is sent whole; once there are more, each
-//! is cut to [`TEXT_CHARS`] and no more are taken when the cut texts fill the total too. So the size of
+//! The bounds are upstream's: up to [`MAX_TOTAL_CHARS`] every text is sent whole; once there are more, each
+//! is cut to [`MAX_TEXT_CHARS`] and no more are taken when the cut texts fill the total too. So the size of
 //! the answer does not depend on the body, and whoever compares elements pair by pair may stop as soon
 //! as [`Warnings::is_full`].
 
 use std::collections::HashSet;
 
-const TOTAL_CHARS: usize = 4 * 1024;
+const MAX_TOTAL_CHARS: usize = 4 * 1024;
 /// The length of each text when not all fit.
-const TEXT_CHARS: usize = 256;
+const MAX_TEXT_CHARS: usize = 256;
 
 /// What a client is to be warned of: each text once, in the order in which they were found.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl Warnings {
             return;
         }
         self.seen.insert(text.clone());
-        let fits = self.chars + char_count(&text, TOTAL_CHARS + 1) <= TOTAL_CHARS;
+        let fits = self.chars + char_count(&text, MAX_TOTAL_CHARS + 1) <= MAX_TOTAL_CHARS;
         self.texts.push(text);
         if fits || self.cutting {
             self.cut_last();
@@ -39,7 +39,7 @@ impl Warnings {
 
     /// Whether further texts would be dropped.
     pub(crate) fn is_full(&self) -> bool {
-        self.cutting && self.chars >= TOTAL_CHARS
+        self.cutting && self.chars >= MAX_TOTAL_CHARS
     }
 
     pub(crate) fn into_texts(self) -> Vec<String> {
@@ -51,7 +51,7 @@ impl Warnings {
             if self.cutting {
                 cut(text);
             }
-            self.chars += char_count(text, TOTAL_CHARS);
+            self.chars += char_count(text, MAX_TOTAL_CHARS);
         }
     }
 
@@ -60,7 +60,7 @@ impl Warnings {
         self.chars = 0;
         for text in &mut self.texts {
             cut(text);
-            self.chars += char_count(text, TEXT_CHARS);
+            self.chars += char_count(text, MAX_TEXT_CHARS);
         }
     }
 }
@@ -82,7 +82,7 @@ fn char_count(text: &str, limit: usize) -> usize {
 }
 
 fn cut(text: &mut String) {
-    if let Some((end, _)) = text.char_indices().nth(TEXT_CHARS) {
+    if let Some((end, _)) = text.char_indices().nth(MAX_TEXT_CHARS) {
         text.truncate(end);
         text.shrink_to_fit();
     }
@@ -100,24 +100,24 @@ mod tests {
 
     #[test]
     fn few_texts_are_sent_whole_and_once() {
-        let long = "x".repeat(TOTAL_CHARS - 1);
+        let long = "x".repeat(MAX_TOTAL_CHARS - 1);
         let given = [long.clone(), "é".to_owned(), long.clone()];
         assert_eq!(texts(given), [long, "é".to_owned()]);
     }
 
     #[test]
     fn texts_that_do_not_fit_are_all_cut() {
-        let given = (0..3).map(|i| format!("{i}{}", "é".repeat(TOTAL_CHARS / 2)));
+        let given = (0..3).map(|i| format!("{i}{}", "é".repeat(MAX_TOTAL_CHARS / 2)));
         let cut = texts(given);
         assert_eq!(cut.len(), 3);
-        assert!(cut.iter().all(|text| text.chars().count() == TEXT_CHARS), "{cut:?}");
+        assert!(cut.iter().all(|text| text.chars().count() == MAX_TEXT_CHARS), "{cut:?}");
     }
 
     #[test]
-    fn there_is_an_end_to_it() {
+    fn the_total_is_bounded() {
         let mut warnings = Warnings::default();
         warnings.extend((0..1_000_000).map(|i| format!("{i} {}", "x".repeat(1_000))));
         assert!(warnings.is_full());
-        assert_eq!(warnings.into_texts().len(), TOTAL_CHARS / TEXT_CHARS);
+        assert_eq!(warnings.into_texts().len(), MAX_TOTAL_CHARS / MAX_TEXT_CHARS);
     }
 }

@@ -3,14 +3,14 @@
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::rule::{ALL, Piece, PolicyRule, Target};
+use crate::rule::{ALL, PolicyRule, Subrule, Target};
 
-/// Rules are compared piece by piece, and a rule has as many pieces as the product of its lists:
+/// Rules are compared subrule by subrule, and a rule has as many subrules as the product of its lists:
 /// a small body could ask for trillions. Past this many, rules count as not covered.
-const MOST_PIECES: usize = 100_000;
-/// Each piece is compared with the rules that are held, which may be as many. Past this many comparisons
+const MAX_SUBRULES: usize = 100_000;
+/// Each subrule is compared with the rules that are held, which may be as many. Past this many comparisons
 /// of single values, what is left counts as not covered.
-const MOST_COMPARISONS: usize = 50_000_000;
+const MAX_COMPARISONS: usize = 50_000_000;
 
 /// The parts of `requested` that no rule of `owned` covers, broken down to single values; nothing if
 /// all of it is covered.
@@ -19,17 +19,17 @@ const MOST_COMPARISONS: usize = 50_000_000;
 pub fn uncovered<R: Borrow<PolicyRule>>(owned: &[R], requested: &[PolicyRule]) -> Vec<PolicyRule> {
     let owned = OwnedRules::new(owned.iter().map(Borrow::borrow));
     let mut missing = Vec::new();
-    let mut pieces = MOST_PIECES;
-    let mut comparisons = MOST_COMPARISONS;
+    let mut subrules = MAX_SUBRULES;
+    let mut comparisons = MAX_COMPARISONS;
     for rule in requested {
-        let Some(rest) = pieces.checked_sub(piece_count(rule)) else {
+        let Some(rest) = subrules.checked_sub(subrule_count(rule)) else {
             missing.push(rule.clone());
             continue;
         };
-        pieces = rest;
-        each_piece(rule, |piece| {
-            if !owned.covers(&piece, &mut comparisons) {
-                missing.push(piece.to_rule());
+        subrules = rest;
+        each_subrule(rule, |subrule| {
+            if !owned.covers(&subrule, &mut comparisons) {
+                missing.push(subrule.to_rule());
             }
         });
     }
@@ -54,12 +54,12 @@ impl<'a> OwnedRules<'a> {
         Self { by_verb }
     }
 
-    fn covers(&self, piece: &Piece<'_>, comparisons: &mut usize) -> bool {
+    fn covers(&self, subrule: &Subrule<'_>, comparisons: &mut usize) -> bool {
         let with = |verb: &str| self.by_verb.get(verb).into_iter().flatten();
-        with(ALL).chain(with(piece.verb)).any(|rule| {
+        with(ALL).chain(with(subrule.verb)).any(|rule| {
             let Some(rest) = comparisons.checked_sub(value_count(rule)) else { return false };
             *comparisons = rest;
-            rule.covers(piece)
+            rule.covers(subrule)
         })
     }
 }
@@ -72,7 +72,7 @@ fn value_count(rule: &PolicyRule) -> usize {
         + rule.non_resource_urls.len()
 }
 
-fn piece_count(rule: &PolicyRule) -> usize {
+fn subrule_count(rule: &PolicyRule) -> usize {
     let on_resources = rule
         .api_groups
         .len()
@@ -82,12 +82,12 @@ fn piece_count(rule: &PolicyRule) -> usize {
     on_resources.saturating_add(rule.non_resource_urls.len().saturating_mul(rule.verbs.len()))
 }
 
-fn each_piece<'a>(rule: &'a PolicyRule, mut visit: impl FnMut(Piece<'a>)) {
+fn each_subrule<'a>(rule: &'a PolicyRule, mut visit: impl FnMut(Subrule<'a>)) {
     for group in &rule.api_groups {
         for resource in &rule.resources {
             for verb in &rule.verbs {
                 let mut visit_name = |name| {
-                    visit(Piece { verb, target: Target::Resource { group, resource, name } });
+                    visit(Subrule { verb, target: Target::Resource { group, resource, name } });
                 };
                 if rule.resource_names.is_empty() {
                     visit_name(None);
@@ -100,12 +100,12 @@ fn each_piece<'a>(rule: &'a PolicyRule, mut visit: impl FnMut(Piece<'a>)) {
     }
     for path in &rule.non_resource_urls {
         for verb in &rule.verbs {
-            visit(Piece { verb, target: Target::Path(path) });
+            visit(Subrule { verb, target: Target::Path(path) });
         }
     }
 }
 
-impl Piece<'_> {
+impl Subrule<'_> {
     fn to_rule(self) -> PolicyRule {
         let one = |value: &str| vec![value.to_owned()];
         match self.target {

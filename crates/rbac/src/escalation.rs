@@ -17,7 +17,7 @@ use crate::rule::PolicyRule;
 
 /// Why a write to the policy is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum EscalationError {
     /// Forbidden; the text is the cause.
     #[error("{0}")]
     NotHeld(String),
@@ -53,7 +53,7 @@ pub fn check_role(
     policy: &Policy,
     write: &RoleWrite<'_>,
     authorize: Authorize<'_>,
-) -> Result<(), Refusal> {
+) -> Result<(), EscalationError> {
     let escalate = Attributes {
         namespace: write.namespace,
         name: write.name,
@@ -62,10 +62,10 @@ pub fn check_role(
     if write.user.is_superuser() || authorize(&escalate) {
         return Ok(());
     }
-    confirm_held(policy, write.user, write.namespace, write.rules)?;
+    require_held(policy, write.user, write.namespace, write.rules)?;
     if write.aggregates {
-        confirm_held(policy, write.user, write.namespace, &full_authority())
-            .map_err(|_| Refusal::Aggregation)?;
+        require_held(policy, write.user, write.namespace, &full_authority())
+            .map_err(|_| EscalationError::Aggregation)?;
     }
     Ok(())
 }
@@ -77,7 +77,7 @@ pub fn check_binding(
     namespace: &str,
     role_ref: &RoleRef,
     authorize: Authorize<'_>,
-) -> Result<(), Refusal> {
+) -> Result<(), EscalationError> {
     if user.is_superuser() {
         return Ok(());
     }
@@ -97,16 +97,16 @@ pub fn check_binding(
         return Ok(());
     }
     let rules = policy.rules_of(role_ref, namespace)?;
-    confirm_held(policy, user, namespace, rules)
+    require_held(policy, user, namespace, rules)
 }
 
 /// Whether the user holds all of these rules in the namespace.
-pub fn confirm_held(
+pub fn require_held(
     policy: &Policy,
     user: &User,
     namespace: &str,
     rules: &[PolicyRule],
-) -> Result<(), Refusal> {
+) -> Result<(), EscalationError> {
     let held = policy.rules_for(user, namespace);
     let missing = uncovered(&held.rules, rules);
     if missing.is_empty() {
@@ -123,7 +123,7 @@ pub fn confirm_held(
     if !held.unresolved.is_empty() {
         text.push_str(&format!("; resolution errors: [{}]", aggregate(&held.unresolved)));
     }
-    Err(Refusal::NotHeld(text))
+    Err(EscalationError::NotHeld(text))
 }
 
 fn full_authority() -> [PolicyRule; 2] {

@@ -281,9 +281,9 @@ pub struct RulesFor<'a> {
 }
 
 impl RulesFor<'_> {
-    /// The `status` of a SelfSubjectRulesReview. `elsewhere` says why the rules of another
+    /// The `status` of a SelfSubjectRulesReview. `other_authorizer_error` says why the rules of another
     /// authorizer cannot be listed, if one applies to the user: the review is incomplete then.
-    pub fn to_review_status(&self, elsewhere: Option<&str>) -> Value {
+    pub fn to_review_status(&self, other_authorizer_error: Option<&str>) -> Value {
         let on_resources = self.rules.iter().filter(|rule| !rule.resources.is_empty());
         let on_paths = self.rules.iter().filter(|rule| !rule.non_resource_urls.is_empty());
         let resource_rules: Vec<PolicyRule> = on_resources
@@ -299,9 +299,9 @@ impl RulesFor<'_> {
         let mut status = json!({
             "resourceRules": resource_rules,
             "nonResourceRules": non_resource_rules,
-            "incomplete": elsewhere.is_some(),
+            "incomplete": other_authorizer_error.is_some(),
         });
-        let errors: Vec<&dyn fmt::Display> = elsewhere
+        let errors: Vec<&dyn fmt::Display> = other_authorizer_error
             .iter()
             .map(|text| text as &dyn fmt::Display)
             .chain(self.unresolved.iter().map(|role| role as &dyn fmt::Display))

@@ -71,10 +71,10 @@ impl PolicyRule {
         self.non_resource_urls.iter().any(|own| own == ALL || path_covers(own, path))
     }
 
-    /// Whether everything that the piece allows is allowed by this rule alone.
-    pub(crate) fn covers(&self, piece: &Piece<'_>) -> bool {
-        has_or_all(&self.verbs, piece.verb)
-            && match piece.target {
+    /// Whether everything that the subrule allows is allowed by this rule alone.
+    pub(crate) fn covers(&self, subrule: &Subrule<'_>) -> bool {
+        has_or_all(&self.verbs, subrule.verb)
+            && match subrule.target {
                 Target::Resource { group, resource, name } => {
                     has_or_all(&self.api_groups, group)
                         && self.covers_resource(resource)
@@ -100,7 +100,7 @@ impl PolicyRule {
 
 /// A rule broken down to single values.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece<'a> {
+pub(crate) struct Subrule<'a> {
     pub(crate) verb: &'a str,
     pub(crate) target: Target<'a>,
 }

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use sojourn_api::lab::Instance;
 use sojourn_api::name::shared;
 use sojourn_apiserver::auth::identity::Identity;
-use sojourn_apiserver::{Config, Engine, Hook, Hooks, Scope, SeededEntropy, TokioClock};
+use sojourn_apiserver::{Config, Engine, Hook, HookScope, Hooks, SeededEntropy, TokioClock};
 use sojourn_core::activity::Source;
 use sojourn_core::key::Key;
 use sojourn_drivers::notify::fake::Received;
@@ -503,7 +503,7 @@ pub(crate) async fn open(dice: &Dice, providers: admission::Providers) -> (Engin
     let admission = Admission::new(providers);
     let owned = |list: &[&str]| list.iter().map(|&item| item.to_owned()).collect();
     let scope =
-        Scope { groups: owned(&admission::GROUPS), resources: owned(&admission::RESOURCES) };
+        HookScope { groups: owned(&admission::GROUPS), resources: owned(&admission::RESOURCES) };
     let hook = Hook::new(admission::NAME, scope, admission.service());
     let hooks = Hooks { mutating: Vec::new(), validating: vec![hook] };
     let config = Config::in_memory()

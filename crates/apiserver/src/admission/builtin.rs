@@ -13,29 +13,29 @@ use crate::kind::{node, persistent_volume_claim};
 use crate::status::ApiError;
 use crate::verb::Call;
 
-use super::{Operation, shown_name};
+use super::{AdmissionOperation, shown_name};
 
 pub(super) fn mutate(
     call: &Call,
-    operation: Operation,
+    operation: AdmissionOperation,
     object: &mut Object,
     old: Option<&Object>,
 ) -> Result<(), ApiError> {
     let resource = &call.endpoint.resource;
     match (&*resource.group, &*resource.kind, operation) {
-        ("", "Pod", Operation::Create) => mutate_pod(call, object),
-        ("", "Pod", Operation::Update) => {
+        ("", "Pod", AdmissionOperation::Create) => mutate_pod(call, object),
+        ("", "Pod", AdmissionOperation::Update) => {
             pod::default_tolerations(object);
             if let Some(old) = old {
                 pod::keep_priority(object, old);
             }
             Ok(())
         }
-        ("", "PersistentVolumeClaim", Operation::Create) => {
+        ("", "PersistentVolumeClaim", AdmissionOperation::Create) => {
             persistent_volume_claim::protect(object);
             Ok(())
         }
-        ("", "Node", Operation::Create) => {
+        ("", "Node", AdmissionOperation::Create) => {
             node::taint_not_ready(object);
             Ok(())
         }
@@ -71,7 +71,7 @@ fn mutate_pod(call: &Call, object: &mut Object) -> Result<(), ApiError> {
 
 pub(super) fn validate(
     call: &Call,
-    operation: Operation,
+    operation: AdmissionOperation,
     object: Option<&Object>,
     old: Option<&Object>,
 ) -> Result<(), ApiError> {
@@ -107,18 +107,18 @@ fn check_workload(call: &Call, object: &Object, old: Option<&Object>) -> Result<
 
 fn restrict_node(
     call: &Call,
-    operation: Operation,
+    operation: AdmissionOperation,
     object: Option<&Object>,
     old: Option<&Object>,
 ) -> Result<(), ApiError> {
     let body_name = object.map(|o| o.at("metadata").text("name")).unwrap_or_default();
     let name = if call.path.name.is_empty() { body_name } else { &call.path.name };
-    let write = restriction::Write {
+    let write = restriction::NodeWrite {
         user: call.identity.user(),
         operation: match operation {
-            Operation::Create => restriction::Operation::Create,
-            Operation::Update => restriction::Operation::Update,
-            Operation::Delete => restriction::Operation::Delete,
+            AdmissionOperation::Create => restriction::NodeWriteOperation::Create,
+            AdmissionOperation::Update => restriction::NodeWriteOperation::Update,
+            AdmissionOperation::Delete => restriction::NodeWriteOperation::Delete,
         },
         group: &call.endpoint.resource.group,
         resource: &call.endpoint.resource.plural,
@@ -173,7 +173,9 @@ fn check_binding(call: &Call, object: &Object, old: Option<&Object>) -> Result<(
     )
     .map_err(|why| match why {
         // Upstream names the binding's resource, not the role's.
-        escalation::Refusal::RoleNotFound(role) => ApiError::not_found(call.of(), &role.name),
+        escalation::EscalationError::RoleNotFound(role) => {
+            ApiError::not_found(call.of(), &role.name)
+        }
         why => refuse(call, object, &why),
     })
 }

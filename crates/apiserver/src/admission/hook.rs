@@ -21,7 +21,7 @@ use crate::status::ApiError;
 use crate::verb::delete::DeleteOptions;
 use crate::verb::{Call, FieldValidation};
 
-use super::Operation;
+use super::AdmissionOperation;
 
 /// What a hook is: the same service that a webhook server mounts.
 pub type HookService =
@@ -31,23 +31,23 @@ pub type HookService =
 /// `pods/*` is everything of a Pod, `*` every resource, `*/*` whatever there is. Empty lists mean
 /// all.
 #[derive(Debug, Clone, Default)]
-pub struct Scope {
+pub struct HookScope {
     pub groups: Vec<String>,
     pub resources: Vec<String>,
 }
 
-impl Scope {
-    fn covers(&self, call: &Call) -> bool {
+impl HookScope {
+    fn matches(&self, call: &Call) -> bool {
         let resource = &call.endpoint.resource;
         let group = |group: &String| *group == *resource.group || group == "*";
-        let named = |rule: &String| names(rule, &resource.plural, &call.path.subresource);
+        let named = |rule: &String| rule_matches(rule, &resource.plural, &call.path.subresource);
         (self.groups.is_empty() || self.groups.iter().any(group))
             && (self.resources.is_empty() || self.resources.iter().any(named))
     }
 }
 
 /// Whether a rule's resource is this one.
-fn names(rule: &str, resource: &str, subresource: &str) -> bool {
+fn rule_matches(rule: &str, resource: &str, subresource: &str) -> bool {
     match rule.split_once('/') {
         None => subresource.is_empty() && [resource, "*"].contains(&rule),
         Some((of, "*")) => [resource, "*"].contains(&of),
@@ -58,12 +58,12 @@ fn names(rule: &str, resource: &str, subresource: &str) -> bool {
 /// One registered hook.
 pub struct Hook {
     name: String,
-    scope: Scope,
+    scope: HookScope,
     service: Mutex<HookService>,
 }
 
 impl Hook {
-    pub fn new(name: impl Into<String>, scope: Scope, service: HookService) -> Self {
+    pub fn new(name: impl Into<String>, scope: HookScope, service: HookService) -> Self {
         Self { name: name.into(), scope, service: Mutex::new(service) }
     }
 }
@@ -74,29 +74,29 @@ impl fmt::Debug for Hook {
     }
 }
 
-/// The hooks, in the order in which they are asked.
+/// The hooks, in the order in which they are called.
 #[derive(Debug, Default)]
 pub struct Hooks {
     pub mutating: Vec<Hook>,
     pub validating: Vec<Hook>,
 }
 
-/// How a write was asked for.
+/// The options of the write that is reviewed.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct AdmissionOptions<'a> {
     pub(super) dry_run: bool,
     pub(super) deletion: Option<&'a DeleteOptions>,
 }
 
 pub(super) async fn mutate(
     call: &Call,
-    operation: Operation,
+    operation: AdmissionOperation,
     mut object: Object,
     old: Option<&Object>,
-    asked: Asked<'_>,
+    options: AdmissionOptions<'_>,
 ) -> Result<Object, ApiError> {
-    for hook in call.engine.hooks.mutating.iter().filter(|h| h.scope.covers(call)) {
-        let response = ask(call, hook, operation, Some(&object), old, asked).await?;
+    for hook in call.engine.hooks.mutating.iter().filter(|h| h.scope.matches(call)) {
+        let response = call_hook(call, hook, operation, Some(&object), old, options).await?;
         let Some(bytes) = response.patch else { continue };
         let failed = |why: &dyn fmt::Display| {
             ApiError::internal(format!("the patch of admission hook {} fails: {why}", hook.name))
@@ -112,27 +112,27 @@ pub(super) async fn mutate(
 
 pub(super) async fn validate(
     call: &Call,
-    operation: Operation,
+    operation: AdmissionOperation,
     object: Option<&Object>,
     old: Option<&Object>,
-    asked: Asked<'_>,
+    options: AdmissionOptions<'_>,
 ) -> Result<(), ApiError> {
-    for hook in call.engine.hooks.validating.iter().filter(|h| h.scope.covers(call)) {
-        ask(call, hook, operation, object, old, asked).await?;
+    for hook in call.engine.hooks.validating.iter().filter(|h| h.scope.matches(call)) {
+        call_hook(call, hook, operation, object, old, options).await?;
     }
     Ok(())
 }
 
-/// Asks one hook; its refusal is the request's.
-async fn ask(
+/// Calls one hook; if it denies, the request is denied.
+async fn call_hook(
     call: &Call,
     hook: &Hook,
-    operation: Operation,
+    operation: AdmissionOperation,
     object: Option<&Object>,
     old: Option<&Object>,
-    asked: Asked<'_>,
+    options: AdmissionOptions<'_>,
 ) -> Result<AdmissionResponse, ApiError> {
-    let request = request(call, operation, object, old, asked)
+    let request = admission_request(call, operation, object, old, options)
         .map_err(|e| ApiError::internal(format!("admission hook {}: {e}", hook.name)))?;
     let service = hook.service.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     let Ok(response) = service.oneshot(request).await;
@@ -142,19 +142,20 @@ async fn ask(
     if response.allowed {
         return Ok(response);
     }
-    Err(refusal(&hook.name, &response.result))
+    Err(denial(&hook.name, &response.result))
 }
 
 /// What upstream answers when a webhook refuses: the webhook's own code, reason and details, and
 /// its message with its name before it.
-fn refusal(hook: &str, result: &Status) -> ApiError {
+fn denial(hook: &str, result: &Status) -> ApiError {
     let why = [&result.message, &result.reason].into_iter().find(|text| !text.is_empty());
     let message = match why {
         None => format!("admission webhook \"{hook}\" denied the request without explanation"),
         Some(why) => format!("admission webhook \"{hook}\" denied the request: {why}"),
     };
     let code = StatusCode::from_u16(result.code).ok().filter(|code| code.as_u16() >= 400);
-    let reason = REASONS.into_iter().find(|known| *known == result.reason).unwrap_or_default();
+    let reason =
+        STATUS_REASONS.into_iter().find(|known| *known == result.reason).unwrap_or_default();
     let error = ApiError::new(code.unwrap_or(StatusCode::BAD_REQUEST), reason, message);
     match result.details.as_ref().and_then(|details| serde_json::to_value(details).ok()) {
         Some(details) => error.with_details(details),
@@ -163,7 +164,7 @@ fn refusal(hook: &str, result: &Status) -> ApiError {
 }
 
 /// The reasons that clients know.
-const REASONS: [&str; 19] = [
+const STATUS_REASONS: [&str; 19] = [
     "AlreadyExists",
     "BadRequest",
     "Conflict",
@@ -194,12 +195,12 @@ enum ReviewError {
     NoRandomness(#[from] NoRandomness),
 }
 
-fn request(
+fn admission_request(
     call: &Call,
-    operation: Operation,
+    operation: AdmissionOperation,
     object: Option<&Object>,
     old: Option<&Object>,
-    asked: Asked<'_>,
+    options: AdmissionOptions<'_>,
 ) -> Result<AdmissionRequest<DynamicObject>, ReviewError> {
     let resource = &call.endpoint.resource;
     let version = &call.endpoint.version().name;
@@ -226,26 +227,26 @@ fn request(
         name: name.to_owned(),
         namespace: some(namespace),
         operation: match operation {
-            Operation::Create => admission::Operation::Create,
-            Operation::Update => admission::Operation::Update,
-            Operation::Delete => admission::Operation::Delete,
+            AdmissionOperation::Create => admission::Operation::Create,
+            AdmissionOperation::Update => admission::Operation::Update,
+            AdmissionOperation::Delete => admission::Operation::Delete,
         },
         user_info: serde_json::from_value(call.identity.user_info())?,
-        object: object.map(dynamic).transpose()?,
-        old_object: old.map(dynamic).transpose()?,
-        dry_run: asked.dry_run,
-        options: asked.deletion.map(|options| RawExtension(options.written())),
+        object: object.map(to_dynamic).transpose()?,
+        old_object: old.map(to_dynamic).transpose()?,
+        dry_run: options.dry_run,
+        options: options.deletion.map(|deletion| RawExtension(deletion.written())),
     })
 }
 
 /// The object as hooks get it.
-fn dynamic(object: &Object) -> Result<DynamicObject, serde_json::Error> {
+fn to_dynamic(object: &Object) -> Result<DynamicObject, serde_json::Error> {
     let types = TypeMeta {
         api_version: object.text("apiVersion").to_owned(),
         kind: object.text("kind").to_owned(),
     };
     let metadata = object.get("metadata").map(ObjectMeta::deserialize).transpose()?;
-    let rest = object.iter().filter(|(name, _)| !OUTER.contains(&name.as_str()));
+    let rest = object.iter().filter(|(name, _)| !TYPE_AND_METADATA.contains(&name.as_str()));
     let data = rest.map(|(name, value)| (name.clone(), value.clone())).collect();
     Ok(DynamicObject {
         types: Some(types),
@@ -254,8 +255,8 @@ fn dynamic(object: &Object) -> Result<DynamicObject, serde_json::Error> {
     })
 }
 
-/// What of an object is not its kind's own.
-const OUTER: [&str; 3] = ["apiVersion", "kind", "metadata"];
+/// The members that every kind has.
+const TYPE_AND_METADATA: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 #[cfg(test)]
 mod tests {
@@ -277,7 +278,7 @@ mod tests {
             ("*/status", "pods", "scale", false),
             ("*/*", "pods", "scale", true),
         ] {
-            assert_eq!(names(rule, resource, subresource), expected, "{rule} {subresource}");
+            assert_eq!(rule_matches(rule, resource, subresource), expected, "{rule} {subresource}");
         }
     }
 }

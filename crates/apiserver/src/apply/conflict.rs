@@ -2,7 +2,7 @@
 
 use crate::field::go_quote;
 
-use super::entries::{Entry, Operation};
+use super::entries::{Entry, ManagedFieldsOperation};
 use super::field_set::{FieldSet, path_text};
 
 /// A field that the configuration would change although somebody else owns it.
@@ -34,7 +34,7 @@ impl OwnerConflicts {
             text.push_str(" with subresource ");
             text.push_str(&go_quote(owner.subresource()));
         }
-        if owner.operation() == Operation::Update {
+        if owner.operation() == ManagedFieldsOperation::Update {
             text.push_str(" using ");
             text.push_str(owner.api_version());
         }

@@ -26,7 +26,7 @@ const OLD_UPDATES: &str = "ancient-changes";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EntryError {
     #[error("operation must be `Apply` or `Update`")]
-    Operation,
+    ManagedFieldsOperation,
     #[error("apiVersion must not be empty")]
     ApiVersion,
     #[error("missing fieldsType in managed fields entry {0}")]
@@ -38,12 +38,12 @@ pub(crate) enum EntryError {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub(crate) enum ManagedFieldsOperation {
     Apply,
     Update,
 }
 
-impl Operation {
+impl ManagedFieldsOperation {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Apply => APPLY,
@@ -57,7 +57,7 @@ impl Operation {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity<'a> {
     pub(crate) manager: &'a str,
-    pub(crate) operation: Operation,
+    pub(crate) operation: ManagedFieldsOperation,
     pub(crate) api_version: &'a str,
     pub(crate) subresource: &'a str,
 }
@@ -96,8 +96,12 @@ impl Entry {
         self.header.text("subresource")
     }
 
-    pub(crate) fn operation(&self) -> Operation {
-        if self.header.text("operation") == APPLY { Operation::Apply } else { Operation::Update }
+    pub(crate) fn operation(&self) -> ManagedFieldsOperation {
+        if self.header.text("operation") == APPLY {
+            ManagedFieldsOperation::Apply
+        } else {
+            ManagedFieldsOperation::Update
+        }
     }
 
     pub(crate) fn set_api_version(&mut self, version: &str) {
@@ -139,7 +143,8 @@ impl Identity<'_> {
         self.operation == entry.operation()
             && self.manager == entry.manager()
             && self.subresource == entry.subresource()
-            && (self.operation == Operation::Apply || self.api_version == entry.api_version())
+            && (self.operation == ManagedFieldsOperation::Apply
+                || self.api_version == entry.api_version())
     }
 }
 
@@ -182,10 +187,10 @@ impl Entries {
         let mut places: HashMap<String, usize> = HashMap::with_capacity(list.len());
         for (index, entry) in list.into_iter().enumerate() {
             let Value::Object(mut header) = entry else {
-                return Err(EntryError::Operation);
+                return Err(EntryError::ManagedFieldsOperation);
             };
             if ![APPLY, UPDATE].contains(&header.text("operation")) {
-                return Err(EntryError::Operation);
+                return Err(EntryError::ManagedFieldsOperation);
             }
             if header.text("apiVersion").is_empty() {
                 return Err(EntryError::ApiVersion);
@@ -238,7 +243,7 @@ impl Entries {
 
     /// Merges the oldest updates of each version into one entry until there are few enough.
     pub(crate) fn cap(&mut self) {
-        let is_update = |entry: &Entry| entry.operation() == Operation::Update;
+        let is_update = |entry: &Entry| entry.operation() == ManagedFieldsOperation::Update;
         let mut count = self.0.iter().filter(|entry| is_update(entry)).count();
         if count <= MAX_UPDATE_ENTRIES {
             return;
@@ -316,7 +321,7 @@ impl Entry {
         };
         part("manager", self.manager());
         part("operation", self.operation().as_str());
-        if self.operation() == Operation::Update {
+        if self.operation() == ManagedFieldsOperation::Update {
             part("apiVersion", self.api_version());
         }
         part("subresource", self.subresource());

@@ -17,7 +17,7 @@ pub(crate) const KUBECTL: &str = "kubectl";
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Upstream's limit for all annotations of an object together.
-const MAX_ANNOTATIONS_SIZE: usize = 256 * 1024;
+const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 
 fn last_applied(object: &Value) -> Option<&str> {
     let text = object.at("metadata").at("annotations").text(ANNOTATION);
@@ -62,7 +62,7 @@ fn fields_still_applied(
 }
 
 /// If the object carries the annotation, makes it say what was applied now.
-pub(crate) fn keep_in_step(object: &mut Value, config: &Value) {
+pub(crate) fn update_last_applied(object: &mut Value, config: &Value) {
     if last_applied(object).is_none() {
         return;
     }
@@ -82,7 +82,7 @@ pub(crate) fn keep_in_step(object: &mut Value, config: &Value) {
         .iter()
         .map(|(name, value)| name.len() + value.as_str().map_or(0, str::len))
         .sum();
-    if size > MAX_ANNOTATIONS_SIZE {
+    if size > MAX_ANNOTATIONS_BYTES {
         annotations.remove(ANNOTATION);
     }
 }

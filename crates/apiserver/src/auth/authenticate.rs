@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::auth::LiveObjects;
 use crate::auth::identity::Identity;
-use crate::auth::service_account::{InvalidToken, TokenIssuer, Verified};
+use crate::auth::service_account::{InvalidToken, TokenIssuer, VerifiedToken};
 use crate::auth::token::TokenTable;
 use crate::json::{Access, Object};
 use crate::status::ApiError;
@@ -55,7 +55,7 @@ impl Authenticator<'_> {
         token: &str,
         audiences: &[String],
         now: Timestamp,
-    ) -> Result<Verified, BadToken> {
+    ) -> Result<VerifiedToken, BadToken> {
         if let Some(identity) = self.tokens.find(token, now) {
             // Opaque tokens are for this server only.
             let ours = self.accounts.audiences();
@@ -64,7 +64,7 @@ impl Authenticator<'_> {
             if audiences.is_empty() {
                 return Err(BadToken::Unknown);
             }
-            return Ok(Verified { identity: identity.clone(), audiences });
+            return Ok(VerifiedToken { identity: identity.clone(), audiences });
         }
         self.accounts.verify(token, audiences, self.objects, now)?.ok_or(BadToken::Unknown)
     }
@@ -81,7 +81,7 @@ impl Authenticator<'_> {
             spec.list("audiences").iter().filter_map(Value::as_str).map(str::to_owned).collect();
         let audiences = if asked.is_empty() { self.accounts.audiences() } else { &asked };
         Ok(match self.verify(token, audiences, now) {
-            Ok(Verified { identity, audiences }) => json!({
+            Ok(VerifiedToken { identity, audiences }) => json!({
                 "authenticated": true,
                 "user": identity.user_info(),
                 "audiences": audiences,
@@ -105,7 +105,7 @@ mod tests {
     use sojourn_rbac::User;
 
     use super::*;
-    use crate::auth::token::{TokenHash, TokenHolder};
+    use crate::auth::token::{TokenEntry, TokenHash};
     use crate::auth::{LiveKind, ObjectState};
 
     struct Nothing;
@@ -157,8 +157,7 @@ mod tests {
             ..User::default()
         });
         let mut tokens = TokenTable::default();
-        tokens
-            .insert(TokenHash::of("bobtok"), TokenHolder { identity: bob.clone(), expires: None });
+        tokens.insert(TokenHash::of("bobtok"), TokenEntry { identity: bob.clone(), expires: None });
         let authenticator = Authenticator { tokens: &tokens, accounts: &issuer, objects: &Nothing };
         let now = Timestamp::UNIX_EPOCH;
 

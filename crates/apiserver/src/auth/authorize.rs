@@ -10,13 +10,13 @@ use crate::status::{ApiError, GroupResource};
 
 /// The answer of an authorizer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct AuthorizationDecision {
     pub(crate) allowed: bool,
     /// Why, in upstream's words; may be empty.
     pub(crate) reason: String,
 }
 
-impl Verdict {
+impl AuthorizationDecision {
     pub(crate) fn allow(reason: impl Into<String>) -> Self {
         Self { allowed: true, reason: reason.into() }
     }
@@ -28,11 +28,11 @@ impl Verdict {
 
 /// Anything that can answer for a request.
 pub(crate) trait Authorizer {
-    fn authorize(&self, request: &Attributes<'_>) -> Verdict;
+    fn authorize(&self, request: &Attributes<'_>) -> AuthorizationDecision;
 }
 
-impl<F: Fn(&Attributes<'_>) -> Verdict> Authorizer for F {
-    fn authorize(&self, request: &Attributes<'_>) -> Verdict {
+impl<F: Fn(&Attributes<'_>) -> AuthorizationDecision> Authorizer for F {
+    fn authorize(&self, request: &Attributes<'_>) -> AuthorizationDecision {
         self(request)
     }
 }
@@ -61,9 +61,9 @@ impl Authorizers<'_> {
 }
 
 impl Authorizer for Authorizers<'_> {
-    fn authorize(&self, request: &Attributes<'_>) -> Verdict {
+    fn authorize(&self, request: &Attributes<'_>) -> AuthorizationDecision {
         if request.user.is_superuser() {
-            return Verdict::allow("");
+            return AuthorizationDecision::allow("");
         }
         let by_node = node::authorize(self.graph, request).unwrap_or_default();
         if by_node.allowed {
@@ -72,11 +72,11 @@ impl Authorizer for Authorizers<'_> {
         let by_policy = self.policy.authorize(request);
         let reason = by_policy.reason();
         if by_policy.is_allowed() {
-            return Verdict::allow(reason);
+            return AuthorizationDecision::allow(reason);
         }
         let reasons = [by_node.reason, reason];
         let given: Vec<String> = reasons.into_iter().filter(|reason| !reason.is_empty()).collect();
-        Verdict::no_opinion(given.join("\n"))
+        AuthorizationDecision::no_opinion(given.join("\n"))
     }
 }
 
@@ -197,18 +197,18 @@ mod tests {
 
         let root = User { groups: vec!["system:masters".to_owned()], ..alice() };
         let of = |user, verb| Attributes::on_resource(user, verb, "", "nodes");
-        assert_eq!(all.authorize(&of(&root, "list")), Verdict::allow(""));
+        assert_eq!(all.authorize(&of(&root, "list")), AuthorizationDecision::allow(""));
         assert!(all.allows(&of(&root, "list")));
         let node = crate::auth::identity::Identity::node("n1");
         assert!(all.allows(&of(node.user(), "create")));
         assert_eq!(
             all.authorize(&of(node.user(), "list")),
-            Verdict::no_opinion(
+            AuthorizationDecision::no_opinion(
                 "node 'n1' cannot read all nodes, only its own Node object\n\
                  RBAC: clusterrole.rbac.authorization.k8s.io \"nope\" not found"
             )
         );
-        assert_eq!(all.authorize(&of(&alice(), "list")), Verdict::default());
+        assert_eq!(all.authorize(&of(&alice(), "list")), AuthorizationDecision::default());
         assert_eq!(
             all.rules_review(node.user(), "x")["evaluationError"],
             "[node authorizer does not support user rule resolution, \

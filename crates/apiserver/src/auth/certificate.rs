@@ -19,17 +19,17 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use crate::auth::identity::{CREDENTIAL_ID, Identity};
 
-pub use serving::{Serving, server_config};
+pub use serving::{ServingCertificate, server_config};
 
 const DAY: i64 = 24 * 60 * 60;
-const AUTHORITY_DAYS: i64 = 3650;
-const LEAF_DAYS: i64 = 365;
+const CA_VALIDITY_DAYS: i64 = 3650;
+const LEAF_VALIDITY_DAYS: i64 = 365;
 
 /// Certificates are valid from a little before they are made, for clients whose clocks are behind.
 const BACKDATED_SECONDS: i64 = 5 * 60;
 
 /// The last moment that a certificate can name.
-const LAST_SECOND: i64 = 253_402_300_799;
+const MAX_VALIDITY_SECOND: i64 = 253_402_300_799;
 
 /// The attribute of a subject that holds the user's uid.
 const UID_ATTRIBUTE: &str = "1.3.6.1.4.1.57683.2";
@@ -48,21 +48,21 @@ pub enum CertificateError {
 
 /// A certificate and its private key, in PEM.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Certified {
+pub struct CertificateAndKey {
     pub certificate_pem: String,
     pub key_pem: String,
 }
 
 /// Logs must never show a key.
-impl fmt::Debug for Certified {
+impl fmt::Debug for CertificateAndKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Certified")
+        f.debug_struct("CertificateAndKey")
             .field("certificate_pem", &self.certificate_pem)
             .finish_non_exhaustive()
     }
 }
 
-impl Certified {
+impl CertificateAndKey {
     /// Whether less than a third of its life is left, so that it is time for another.
     pub fn is_due(&self, now: Timestamp) -> Result<bool, CertificateError> {
         let der = certificate_der(&self.certificate_pem)?;
@@ -95,16 +95,16 @@ fn name_text(name: &GeneralName<'_>) -> Option<String> {
 
 /// A certificate authority.
 #[derive(Debug)]
-pub struct Authority {
-    certified: Certified,
+pub struct CertificateAuthority {
+    certified: CertificateAndKey,
     issuer: Issuer<'static, KeyPair>,
 }
 
-impl Authority {
+impl CertificateAuthority {
     /// Makes a new authority, valid for ten years.
     pub fn generate(name: &str, now: Timestamp) -> Result<Self, CertificateError> {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-        let mut params = params(name, now, AUTHORITY_DAYS);
+        let mut params = params(name, now, CA_VALIDITY_DAYS);
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![
             KeyUsagePurpose::DigitalSignature,
@@ -112,12 +112,12 @@ impl Authority {
             KeyUsagePurpose::CrlSign,
         ];
         let certificate_pem = params.self_signed(&key)?.pem();
-        let certified = Certified { certificate_pem, key_pem: key.serialize_pem() };
+        let certified = CertificateAndKey { certificate_pem, key_pem: key.serialize_pem() };
         Ok(Self { certified, issuer: Issuer::new(params, key) })
     }
 
     /// Reads an authority that was kept.
-    pub fn from_pem(certified: Certified) -> Result<Self, CertificateError> {
+    pub fn from_pem(certified: CertificateAndKey) -> Result<Self, CertificateError> {
         let key = KeyPair::from_pem(&certified.key_pem)?;
         let der = certificate_der(&certified.certificate_pem)?;
         let certificate = parse(&der)?;
@@ -131,7 +131,7 @@ impl Authority {
         Ok(Self { certified, issuer })
     }
 
-    pub const fn certified(&self) -> &Certified {
+    pub const fn certified(&self) -> &CertificateAndKey {
         &self.certified
     }
 
@@ -144,8 +144,8 @@ impl Authority {
         &self,
         names: &[String],
         now: Timestamp,
-    ) -> Result<Certified, CertificateError> {
-        let mut params = params("kube-apiserver", now, LEAF_DAYS);
+    ) -> Result<CertificateAndKey, CertificateError> {
+        let mut params = params("kube-apiserver", now, LEAF_VALIDITY_DAYS);
         params.subject_alt_names = CertificateParams::new(names)?.subject_alt_names;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         self.issue(params)
@@ -157,8 +157,8 @@ impl Authority {
         user: &str,
         group: Option<&str>,
         now: Timestamp,
-    ) -> Result<Certified, CertificateError> {
-        let mut params = params(user, now, LEAF_DAYS);
+    ) -> Result<CertificateAndKey, CertificateError> {
+        let mut params = params(user, now, LEAF_VALIDITY_DAYS);
         if let Some(group) = group {
             params.distinguished_name.push(DnType::OrganizationName, group);
         }
@@ -166,12 +166,12 @@ impl Authority {
         self.issue(params)
     }
 
-    fn issue(&self, mut params: CertificateParams) -> Result<Certified, CertificateError> {
+    fn issue(&self, mut params: CertificateParams) -> Result<CertificateAndKey, CertificateError> {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
         let certificate_pem = params.signed_by(&key, &self.issuer)?.pem();
-        Ok(Certified { certificate_pem, key_pem: key.serialize_pem() })
+        Ok(CertificateAndKey { certificate_pem, key_pem: key.serialize_pem() })
     }
 }
 
@@ -180,7 +180,7 @@ fn params(common_name: &str, now: Timestamp, days: i64) -> CertificateParams {
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, common_name);
     let at = |second: i64| {
-        let second = second.clamp(0, LAST_SECOND).unsigned_abs();
+        let second = second.clamp(0, MAX_VALIDITY_SECOND).unsigned_abs();
         rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(second)
     };
     params.not_before = at(now.as_second() - BACKDATED_SECONDS);
@@ -286,8 +286,8 @@ mod tests {
 
     #[test]
     fn an_authority_can_be_kept() {
-        let made = Authority::generate("sojourn", at(NOW)).unwrap();
-        let kept = Authority::from_pem(made.certified().clone()).unwrap();
+        let made = CertificateAuthority::generate("sojourn", at(NOW)).unwrap();
+        let kept = CertificateAuthority::from_pem(made.certified().clone()).unwrap();
         assert_eq!(kept.certificate_pem(), made.certificate_pem());
         let leaf = kept.issue_client("alice", None, at(NOW)).unwrap();
         let (leaf, ca) = (
@@ -305,10 +305,10 @@ mod tests {
 
     #[test]
     fn authorities_that_are_not_are_refused() {
-        let made = Authority::generate("sojourn", at(NOW)).unwrap();
-        let other = Authority::generate("other", at(NOW)).unwrap();
+        let made = CertificateAuthority::generate("sojourn", at(NOW)).unwrap();
+        let other = CertificateAuthority::generate("other", at(NOW)).unwrap();
         let leaf = made.issue_client("alice", None, at(NOW)).unwrap();
-        let with = |certificate_pem: &str, key_pem: &str| Certified {
+        let with = |certificate_pem: &str, key_pem: &str| CertificateAndKey {
             certificate_pem: certificate_pem.to_owned(),
             key_pem: key_pem.to_owned(),
         };
@@ -319,13 +319,13 @@ mod tests {
             with("x", key),
             leaf,
         ] {
-            assert!(Authority::from_pem(bad.clone()).is_err(), "{bad:?}");
+            assert!(CertificateAuthority::from_pem(bad.clone()).is_err(), "{bad:?}");
         }
     }
 
     #[test]
     fn servers_have_the_names_asked_for() {
-        let authority = Authority::generate("sojourn", at(NOW)).unwrap();
+        let authority = CertificateAuthority::generate("sojourn", at(NOW)).unwrap();
         let names =
             server_names("Box", &["192.168.0.7".to_owned(), "BOX".to_owned(), "0:0::1".to_owned()]);
         assert_eq!(
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn certificates_fall_due_in_their_last_third() {
-        let authority = Authority::generate("sojourn", at(NOW)).unwrap();
+        let authority = CertificateAuthority::generate("sojourn", at(NOW)).unwrap();
         let server = authority.issue_server(&["localhost".to_owned()], at(NOW)).unwrap();
         assert!(!server.is_due(at(NOW)).unwrap());
         assert!(!server.is_due(at(NOW + 243 * DAY)).unwrap());
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn client_certificates_tell_who_signs_in() {
-        let authority = Authority::generate("sojourn", at(NOW)).unwrap();
+        let authority = CertificateAuthority::generate("sojourn", at(NOW)).unwrap();
         let client =
             authority.issue_client("system:node:n1", Some("system:nodes"), at(NOW)).unwrap();
         let der = certificate_der(&client.certificate_pem).unwrap();

@@ -31,14 +31,14 @@ const EXTRA_PREFIX: &str = "impersonate-extra-";
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// From this many values on, a constrained mode first asks for all of them at once.
-const MANY: usize = 4;
+/// From this many values on, a constrained mode first asks whether all values are allowed (`*`).
+const MIN_VALUES_FOR_COMBINED_CHECK: usize = 4;
 
-/// How many requesters' modes are remembered.
-const MOST_REMEMBERED: usize = 10_000;
+/// Requesters whose last successful mode is cached.
+const MAX_CACHED_MODES: usize = 10_000;
 
 /// The user that the headers name, exactly as they name them; `None` if they name none.
-pub(crate) fn wanted_user(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
+pub(crate) fn impersonated_user(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let first = |name| headers.get(name).map(text).unwrap_or_default();
     let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -145,17 +145,17 @@ impl Impersonation {
         request: &Attributes<'_>,
         authorizer: &dyn Authorizer,
     ) -> Result<Impersonated, ApiError> {
-        let remembered = self.remembered(&request.user.name);
-        let rest = Mode::ALL.into_iter().filter(|mode| Some(*mode) != remembered);
+        let cached_mode = self.cached_mode(&request.user.name);
+        let rest = Mode::ALL.into_iter().filter(|mode| Some(*mode) != cached_mode);
         let mut refusal = None;
-        for mode in remembered.into_iter().chain(rest) {
+        for mode in cached_mode.into_iter().chain(rest) {
             if !mode.applies(wanted, request.user) {
                 continue;
             }
             match (Attempt { mode, wanted, request, authorizer }).run() {
                 Ok(identity) => {
-                    if Some(mode) != remembered {
-                        self.remember(&request.user.name, mode);
+                    if Some(mode) != cached_mode {
+                        self.cache_mode(&request.user.name, mode);
                     }
                     let constraint = if mode == Mode::Legacy { "" } else { mode.verb() };
                     return Ok(Impersonated { identity, constraint });
@@ -168,14 +168,14 @@ impl Impersonation {
         Err(refusal.unwrap_or_else(|| ApiError::internal("all impersonation modes failed")))
     }
 
-    fn remembered(&self, requester: &str) -> Option<Mode> {
+    fn cached_mode(&self, requester: &str) -> Option<Mode> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.get(requester).copied()
     }
 
-    fn remember(&self, requester: &str, mode: Mode) {
+    fn cache_mode(&self, requester: &str, mode: Mode) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.len() >= MOST_REMEMBERED {
+        if last.len() >= MAX_CACHED_MODES {
             // It only saves questions, so it may be forgotten at any time.
             last.clear();
         }
@@ -282,7 +282,9 @@ impl Attempt<'_> {
                 return Err(forbidden(&needed, why));
             }
             let all = Attributes { name: "*", ..needed };
-            if groups.len() >= MANY && self.authorizer.authorize(&all).allowed {
+            if groups.len() >= MIN_VALUES_FOR_COMBINED_CHECK
+                && self.authorizer.authorize(&all).allowed
+            {
                 return Ok(());
             }
         }
@@ -296,7 +298,7 @@ impl Attempt<'_> {
             check_extra(extra).map_err(|why| forbidden(&needed, &why))?;
             let all = Attributes { subresource: "*", name: "*", ..needed };
             let count: usize = extra.values().map(Vec::len).sum();
-            if count >= MANY && self.authorizer.authorize(&all).allowed {
+            if count >= MIN_VALUES_FOR_COMBINED_CHECK && self.authorizer.authorize(&all).allowed {
                 return Ok(());
             }
         }

@@ -11,7 +11,7 @@ use ring::signature::{
 use serde::{Deserialize, Serialize};
 
 /// A token is a header of a request; nothing that we sign comes near this.
-const MAX_TOKEN: usize = 16 * 1024;
+const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
 /// What precedes the point in the DER of a P-256 public key.
 const SPKI_PREFIX: [u8; 26] = [
@@ -148,7 +148,7 @@ pub(crate) struct Unverified<'a> {
 
 impl<'a> Unverified<'a> {
     pub(crate) fn parse(token: &'a str) -> Result<Self, JwtError> {
-        if token.len() > MAX_TOKEN {
+        if token.len() > MAX_TOKEN_BYTES {
             return Err(JwtError::NotAToken);
         }
         let (signed, signature) = token.rsplit_once('.').ok_or(JwtError::NotAToken)?;
@@ -253,7 +253,7 @@ mod tests {
             (format!("{token}="), JwtError::NotAToken),
             ("a.b.c.d".to_owned(), JwtError::NotAToken),
             (String::new(), JwtError::NotAToken),
-            ("x".repeat(MAX_TOKEN + 1), JwtError::NotAToken),
+            ("x".repeat(MAX_TOKEN_BYTES + 1), JwtError::NotAToken),
         ];
         for (token, expected) in cases {
             assert_eq!(check(&token, &keys), Err(expected), "{token}");

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::auth::certificate::Certified;
+use crate::auth::certificate::CertificateAndKey;
 use crate::auth::token::Token;
 
 /// How a client reaches and trusts the server, and who it is.
@@ -24,7 +24,7 @@ pub struct Kubeconfig<'a> {
 #[derive(Clone, Debug)]
 pub enum Credential<'a> {
     Token(&'a Token),
-    Certificate(&'a Certified),
+    Certificate(&'a CertificateAndKey),
 }
 
 impl Kubeconfig<'_> {
@@ -68,7 +68,8 @@ mod tests {
     #[test]
     fn renders_both_credentials() {
         let token = Token::generate(&SeededEntropy::new(1)).unwrap();
-        let certified = Certified { certificate_pem: "cert".to_owned(), key_pem: "key".to_owned() };
+        let certified =
+            CertificateAndKey { certificate_pem: "cert".to_owned(), key_pem: "key".to_owned() };
         let mut config = Kubeconfig {
             name: "sojourn",
             server: "https://127.0.0.1:6443",

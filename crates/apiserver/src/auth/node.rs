@@ -8,9 +8,9 @@ mod tests;
 
 use sojourn_rbac::{Attributes, User};
 
-use crate::auth::authorize::Verdict;
+use crate::auth::authorize::AuthorizationDecision;
 use crate::auth::identity::{NODE_USER_PREFIX, NODES_GROUP};
-use crate::auth::node::graph::{NodeGraph, Reached};
+use crate::auth::node::graph::{NodeGraph, ReachableKind};
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
@@ -43,21 +43,24 @@ pub(crate) fn node_name(user: &User) -> Option<&str> {
 }
 
 /// Decides for nodes; `None` for anybody else.
-pub(crate) fn authorize(graph: &NodeGraph, request: &Attributes<'_>) -> Option<Verdict> {
+pub(crate) fn authorize(
+    graph: &NodeGraph,
+    request: &Attributes<'_>,
+) -> Option<AuthorizationDecision> {
     let node = node_name(request.user)?;
     if node.is_empty() {
         let user = crate::field::go_quote(&request.user.name);
-        return Some(Verdict::no_opinion(format!("unknown node for user {user}")));
+        return Some(AuthorizationDecision::no_opinion(format!("unknown node for user {user}")));
     }
-    let asked = Asked { graph, node, request };
+    let asked = NodeRequest { graph, node, request };
     let decided = match (request.api_group, request.resource) {
         _ if !request.is_resource_request => Err(String::new()),
-        ("", "secrets") => asked.read_related(Reached::Secret),
-        ("", "configmaps") => asked.read_related(Reached::ConfigMap),
+        ("", "secrets") => asked.read_related(ReachableKind::Secret),
+        ("", "configmaps") => asked.read_related(ReachableKind::ConfigMap),
         ("", "persistentvolumeclaims") if request.subresource == "status" => {
             asked.update_claim_status()
         }
-        ("", "persistentvolumeclaims") => asked.get_related(Reached::Claim),
+        ("", "persistentvolumeclaims") => asked.get_related(ReachableKind::Claim),
         ("", "serviceaccounts") => asked.service_account(),
         ("", "nodes") => asked.own_node(),
         ("", "pods") => asked.own_pods(),
@@ -65,19 +68,19 @@ pub(crate) fn authorize(graph: &NodeGraph, request: &Attributes<'_>) -> Option<V
         _ => asked.common_rules(),
     };
     Some(match decided {
-        Ok(()) => Verdict::allow(""),
-        Err(reason) => Verdict::no_opinion(reason),
+        Ok(()) => AuthorizationDecision::allow(""),
+        Err(reason) => AuthorizationDecision::no_opinion(reason),
     })
 }
 
 /// One request of one node. Each method gives upstream's reason why not.
-struct Asked<'a> {
+struct NodeRequest<'a> {
     graph: &'a NodeGraph,
     node: &'a str,
     request: &'a Attributes<'a>,
 }
 
-impl Asked<'_> {
+impl NodeRequest<'_> {
     fn common_rules(&self) -> Result<(), String> {
         let Attributes { verb, api_group, resource, subresource, .. } = *self.request;
         let allows = |(verbs, groups, resources): &(&[&str], &[&str], &[&str])| {
@@ -88,7 +91,7 @@ impl Asked<'_> {
     }
 
     /// Reads of one named object that a Pod of the node refers to.
-    fn read_related(&self, kind: Reached) -> Result<(), String> {
+    fn read_related(&self, kind: ReachableKind) -> Result<(), String> {
         let request = self.request;
         if !READ.contains(&request.verb) {
             return refuse("can only read resources of this type");
@@ -102,7 +105,7 @@ impl Asked<'_> {
         self.related(kind)
     }
 
-    fn get_related(&self, kind: Reached) -> Result<(), String> {
+    fn get_related(&self, kind: ReachableKind) -> Result<(), String> {
         if self.request.verb != "get" {
             return refuse("can only get individual resources of this type");
         }
@@ -112,7 +115,7 @@ impl Asked<'_> {
         self.related(kind)
     }
 
-    fn related(&self, kind: Reached) -> Result<(), String> {
+    fn related(&self, kind: ReachableKind) -> Result<(), String> {
         if self.request.name.is_empty() {
             return refuse("No Object name found");
         }
@@ -126,13 +129,13 @@ impl Asked<'_> {
         if !matches!(self.request.verb, "update" | "patch") {
             return refuse("can only get/update/patch this type");
         }
-        self.related(Reached::Claim)
+        self.related(ReachableKind::Claim)
     }
 
     fn service_account(&self) -> Result<(), String> {
         let Attributes { verb, subresource, name, .. } = *self.request;
         if verb == "get" && subresource.is_empty() {
-            return self.read_related(Reached::ServiceAccount);
+            return self.read_related(ReachableKind::ServiceAccount);
         }
         if verb != "create" || name.is_empty() {
             return refuse("can only create tokens for individual service accounts");
@@ -140,7 +143,7 @@ impl Asked<'_> {
         if subresource != "token" {
             return refuse("can only create token subresource of serviceaccount");
         }
-        self.related(Reached::ServiceAccount)
+        self.related(ReachableKind::ServiceAccount)
     }
 
     fn own_lease(&self) -> Result<(), String> {
@@ -181,7 +184,7 @@ impl Asked<'_> {
             ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => {
                 Ok(())
             }
-            ("", "get") => self.get_related(Reached::Pod),
+            ("", "get") => self.get_related(ReachableKind::Pod),
             ("", "list" | "watch") => {
                 let selects_own = self.request.field_selector.iter().any(|requirement| {
                     requirement.equals
@@ -192,7 +195,7 @@ impl Asked<'_> {
                     return Ok(());
                 }
                 if !name.is_empty() {
-                    return self.related(Reached::Pod);
+                    return self.related(ReachableKind::Pod);
                 }
                 refuse("can only list/watch pods with spec.nodeName field selector")
             }

@@ -63,8 +63,8 @@ pub(crate) struct TokenIssuer {
     signed: Mutex<HashMap<TokenHash, Arc<Claims>>>,
 }
 
-/// How many tokens are remembered.
-const MOST_REMEMBERED: usize = 1024;
+/// Tokens whose verified claims are cached.
+const MAX_CACHED_TOKENS: usize = 1024;
 
 impl TokenIssuer {
     /// The first of the PEM keys signs; all of them verify, so that a key can be replaced without
@@ -103,7 +103,7 @@ impl TokenIssuer {
         audiences: &[String],
         objects: &dyn LiveObjects,
         now: Timestamp,
-    ) -> Result<Option<Verified>, InvalidToken> {
+    ) -> Result<Option<VerifiedToken>, InvalidToken> {
         let Some(claims) = self.signed_claims(token)? else {
             return Ok(None);
         };
@@ -117,7 +117,7 @@ impl TokenIssuer {
         }
         claims.check_times(now)?;
         claims.kubernetes.check_bindings(objects, now)?;
-        Ok(Some(Verified { identity: claims.identity(), audiences: good_for }))
+        Ok(Some(VerifiedToken { identity: claims.identity(), audiences: good_for }))
     }
 
     /// The claims of a token that one of our keys signed.
@@ -127,7 +127,7 @@ impl TokenIssuer {
             iss: String,
         }
         let hash = TokenHash::of(token);
-        if let Some(claims) = self.remembered().get(&hash) {
+        if let Some(claims) = self.cached_claims().get(&hash) {
             return Ok(Some(Arc::clone(claims)));
         }
         let Ok(token) = Unverified::parse(token) else {
@@ -143,22 +143,22 @@ impl TokenIssuer {
             Err(error) => return Err(error.into()),
         }
         let claims: Arc<Claims> = Arc::new(token.unverified_claims()?);
-        let mut remembered = self.remembered();
-        if remembered.len() >= MOST_REMEMBERED {
-            remembered.clear();
+        let mut cached_claims = self.cached_claims();
+        if cached_claims.len() >= MAX_CACHED_TOKENS {
+            cached_claims.clear();
         }
-        remembered.insert(hash, Arc::clone(&claims));
+        cached_claims.insert(hash, Arc::clone(&claims));
         Ok(Some(claims))
     }
 
-    fn remembered(&self) -> MutexGuard<'_, HashMap<TokenHash, Arc<Claims>>> {
+    fn cached_claims(&self) -> MutexGuard<'_, HashMap<TokenHash, Arc<Claims>>> {
         self.signed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A token that is good.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Verified {
+pub(crate) struct VerifiedToken {
     pub(crate) identity: Identity,
     /// The audiences that were asked for and that the token is for.
     pub(crate) audiences: Vec<String>,

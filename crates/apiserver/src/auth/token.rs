@@ -108,7 +108,7 @@ impl FromStr for TokenHash {
 
 /// Whom a token is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TokenHolder {
+pub struct TokenEntry {
     pub identity: Identity,
     /// Not valid from this moment on.
     pub expires: Option<Timestamp>,
@@ -116,10 +116,10 @@ pub struct TokenHolder {
 
 /// The tokens that are good, by their hashes.
 #[derive(Clone, Debug, Default)]
-pub struct TokenTable(HashMap<TokenHash, TokenHolder>);
+pub struct TokenTable(HashMap<TokenHash, TokenEntry>);
 
 impl TokenTable {
-    pub fn insert(&mut self, hash: TokenHash, holder: TokenHolder) {
+    pub fn insert(&mut self, hash: TokenHash, holder: TokenEntry) {
         self.0.insert(hash, holder);
     }
 
@@ -138,7 +138,7 @@ impl TokenTable {
     }
 }
 
-impl TokenHolder {
+impl TokenEntry {
     fn is_valid(&self, now: Timestamp) -> bool {
         self.expires.is_none_or(|expires| now < expires)
     }
@@ -181,7 +181,7 @@ mod tests {
         let entropy = SeededEntropy::new(2);
         let token = Token::generate(&entropy).unwrap();
         let mut table = TokenTable::default();
-        let holder = TokenHolder { identity: Identity::anonymous(), expires: Some(at(100)) };
+        let holder = TokenEntry { identity: Identity::anonymous(), expires: Some(at(100)) };
         table.insert(token.hash(), holder);
         assert_eq!(table.find(token.reveal(), at(99)), Some(&Identity::anonymous()));
         assert_eq!(table.find(token.reveal(), at(100)), None);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::engine::Shared;
-use crate::follow::{Follower, News};
-use crate::internal::{self, CONTROLLERS, Edit, Editor};
+use crate::follower::{Follower, TableChange};
+use crate::internal::{self, Edit, FieldManager, KUBE_CONTROLLER_MANAGER};
 use crate::json::{Access, Object, object_mut};
 use crate::kind::persistent_volume_claim::PROTECTION;
 use crate::meta;
@@ -16,7 +16,8 @@ use crate::store::Stored;
 
 use super::Backoff;
 
-const BY: Editor = Editor { manager: CONTROLLERS, subresource: "" };
+const FIELD_MANAGER: FieldManager =
+    FieldManager { manager: KUBE_CONTROLLER_MANAGER, subresource: "" };
 
 pub(super) async fn run(engine: Arc<Shared>) {
     let registry = engine.registry();
@@ -27,35 +28,39 @@ pub(super) async fn run(engine: Arc<Shared>) {
     };
     let mut follower = Follower::new(claims.table.clone());
     let mut pod_changes = pods.table.subscribe();
-    let mut ending: BTreeSet<Arc<str>> = BTreeSet::new();
+    let mut deleting: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut backoff = Backoff::new();
     loop {
         pod_changes.mark_unchanged();
-        follower.drain(|news| match news {
-            News::Put(claim) if claim.index.deleting => {
-                ending.insert(claim.key.clone());
+        follower.drain(|change| match change {
+            TableChange::Put(claim) if claim.index.deleting => {
+                deleting.insert(claim.key.clone());
             }
-            News::Removed(claim) => {
-                ending.remove(&claim.key);
+            TableChange::Removed(claim) => {
+                deleting.remove(&claim.key);
             }
-            News::Put(_) | News::Reset => {}
+            TableChange::Put(_) | TableChange::Reset => {}
         });
-        for key in ending.clone() {
+        for key in deleting.clone() {
             if is_used(&pods, &key) {
                 continue;
             }
-            match internal::edit(&engine, &claims, &key, BY, release).await {
+            match internal::edit(&engine, &claims, &key, FIELD_MANAGER, remove_finalizer).await {
                 Ok(_) => {
-                    ending.remove(&key);
+                    deleting.remove(&key);
                     backoff.reset();
                 }
                 Err(error) => {
-                    tracing::warn!(claim = &*key, message = error.message, "cannot let it go");
+                    tracing::warn!(
+                        claim = &*key,
+                        message = error.message,
+                        "cannot remove its finalizer"
+                    );
                     backoff.wait().await;
                 }
             }
         }
-        let woken = if ending.is_empty() {
+        let woken = if deleting.is_empty() {
             follower.changed().await
         } else {
             tokio::select! {
@@ -85,7 +90,7 @@ fn mounts(pod: &Stored, claim: &str) -> bool {
     volumes.iter().any(|v| v.at("persistentVolumeClaim").text("claimName") == claim)
 }
 
-fn release(claim: &mut Object) -> Edit {
+fn remove_finalizer(claim: &mut Object) -> Edit {
     if !meta::is_deleting(claim) {
         return Edit::Keep;
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::engine::Shared;
-use crate::internal::{self, Edit, Editor, SERVER};
+use crate::internal::{self, Edit, FieldManager, KUBE_APISERVER};
 use crate::json::{Access, Object, object_mut};
 use crate::kind::custom_resource_definition::{
     TakenNames, accept_names, establish, is_condition_true,
@@ -18,7 +18,7 @@ use crate::verb::delete::DeleteOptions;
 
 use super::Backoff;
 
-const BY: Editor = Editor { manager: SERVER, subresource: "status" };
+const FIELD_MANAGER: FieldManager = FieldManager { manager: KUBE_APISERVER, subresource: "status" };
 
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
@@ -37,16 +37,17 @@ pub(super) async fn run(engine: Arc<Shared>) {
     loop {
         own.mark_unchanged();
         all.mark_unchanged();
-        let pending = match settle(&engine, &definitions).await {
+        let pending = match reconcile(&engine, &definitions).await {
             Ok(pending) => pending,
             Err(error) => {
-                tracing::warn!(message = error.message, "cannot settle a definition");
+                tracing::warn!(message = error.message, "cannot reconcile a definition");
                 backoff.wait().await;
                 continue;
             }
         };
         backoff.reset();
-        // While objects of a definition that goes hold on to finalizers, any change may free it.
+        // While objects of a definition that is being deleted have finalizers, any change may be the one
+        // that removes the last of them.
         let changed = if pending { all.changed().await } else { own.changed().await };
         if changed.is_err() {
             return;
@@ -54,17 +55,17 @@ pub(super) async fn run(engine: Arc<Shared>) {
     }
 }
 
-/// Brings every definition one step on; whether a deletion is waiting for objects.
-async fn settle(engine: &Arc<Shared>, definitions: &Arc<Resource>) -> Result<bool, ApiError> {
+/// Reconciles every definition; whether a deletion is waiting for objects.
+async fn reconcile(engine: &Arc<Shared>, definitions: &Arc<Resource>) -> Result<bool, ApiError> {
     let (all, _) = definitions.table.snapshot();
     let mut pending = false;
     for stored in all.values() {
         if stored.index.deleting {
-            pending |= !clean_up(engine, definitions, &stored.key).await?;
+            pending |= !delete_objects(engine, definitions, &stored.key).await?;
             continue;
         }
         let now = meta::time(engine.clock.now());
-        internal::edit(engine, definitions, &stored.key, BY, |definition| {
+        internal::edit(engine, definitions, &stored.key, FIELD_MANAGER, |definition| {
             let taken = taken_names(definitions, definition);
             // Names first; what they allow is then established in the same write.
             let named = accept_names(definition, &taken, &now);
@@ -100,8 +101,8 @@ fn taken_names(definitions: &Resource, definition: &Object) -> TakenNames {
     taken
 }
 
-/// Deletes the objects of a definition that goes; whether it is gone.
-async fn clean_up(
+/// Deletes the objects of a definition that is being deleted; whether it is gone.
+async fn delete_objects(
     engine: &Arc<Shared>,
     definitions: &Arc<Resource>,
     key: &str,
@@ -123,7 +124,7 @@ async fn clean_up(
         left = resource.table.len();
     }
     let now = meta::time(engine.clock.now());
-    internal::edit(engine, definitions, key, BY, |definition| {
+    internal::edit(engine, definitions, key, FIELD_MANAGER, |definition| {
         if left > 0 {
             return set_terminating(definition, &now);
         }

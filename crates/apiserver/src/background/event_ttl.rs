@@ -5,24 +5,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::Shared;
-use crate::follow::{Follower, News};
-use crate::internal::{self, CONTROLLERS, Edit, Editor};
+use crate::follower::{Follower, TableChange};
+use crate::internal::{self, Edit, FieldManager, KUBE_CONTROLLER_MANAGER};
 use crate::registry::Resource;
 use crate::store::Stored;
 
 use super::Backoff;
 
-const BY: Editor = Editor { manager: CONTROLLERS, subresource: "" };
+const FIELD_MANAGER: FieldManager =
+    FieldManager { manager: KUBE_CONTROLLER_MANAGER, subresource: "" };
 
 pub(super) async fn run(engine: Arc<Shared>) {
     let Some(events) = engine.registry().resource("", "events") else { return };
     let mut follower = Follower::new(events.table.clone());
     let mut changes = events.table.subscribe();
-    let mut queue = Queue::default();
+    let mut queue = ExpiryQueue::default();
     let mut backoff = Backoff::new();
     loop {
         changes.mark_unchanged();
-        follower.drain(|news| queue.take_in(&news));
+        follower.drain(|change| queue.apply_change(&change));
         let now = engine.clock.now().as_second();
         while let Some(key) = queue.next_due(now) {
             match expire(&engine, &events, &key, now).await {
@@ -43,17 +44,17 @@ pub(super) async fn run(engine: Arc<Shared>) {
 }
 
 #[derive(Default)]
-struct Queue {
+struct ExpiryQueue {
     due: BTreeSet<(i64, Arc<str>)>,
 }
 
-impl Queue {
-    fn take_in(&mut self, news: &News<'_>) {
-        match news {
-            News::Reset => self.due.clear(),
-            News::Put(event) => self.add(event),
+impl ExpiryQueue {
+    fn apply_change(&mut self, change: &TableChange<'_>) {
+        match change {
+            TableChange::Reset => self.due.clear(),
+            TableChange::Put(event) => self.add(event),
             // An entry of an event that is gone finds nothing when it is due.
-            News::Removed(_) => {}
+            TableChange::Removed(_) => {}
         }
     }
 
@@ -81,7 +82,7 @@ async fn expire(
     if !still_due {
         return Ok(());
     }
-    let removed = internal::edit(engine, events, key, BY, |_| Edit::Remove).await;
+    let removed = internal::edit(engine, events, key, FIELD_MANAGER, |_| Edit::Remove).await;
     removed.map(|_| ()).map_err(|error| {
         tracing::warn!(key, message = error.message, "cannot remove an expired event");
     })

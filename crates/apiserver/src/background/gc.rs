@@ -12,8 +12,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::engine::Shared;
-use crate::follow::{Follower, News};
-use crate::internal::{self, CONTROLLERS, Edit, Editor};
+use crate::follower::{Follower, TableChange};
+use crate::internal::{self, Edit, FieldManager, KUBE_CONTROLLER_MANAGER};
 use crate::json::{Access, Object, object_mut};
 use crate::meta::{self, FOREGROUND, ORPHAN};
 use crate::registry::{Registry, Resource};
@@ -22,22 +22,27 @@ use crate::store::Stored;
 use crate::verb::delete::{DeleteOptions, Propagation};
 
 use super::Backoff;
-use graph::{Graph, Place};
+use graph::{ObjectRef, OwnerGraph};
 
-const BY: Editor = Editor { manager: CONTROLLERS, subresource: "" };
+const FIELD_MANAGER: FieldManager =
+    FieldManager { manager: KUBE_CONTROLLER_MANAGER, subresource: "" };
 
 pub(super) async fn run(engine: Arc<Shared>) {
-    let mut collector = Collector::new(engine.clone());
+    let mut collector = GarbageCollector::new(engine.clone());
     let mut changes = engine.store.subscribe();
     let mut backoff = Backoff::new();
     loop {
         changes.mark_unchanged();
-        collector.take_in();
-        while let Some(place) = collector.queue.pop_front() {
-            collector.queued.remove(&place);
-            if let Err(error) = collector.look_at(&place).await {
-                tracing::warn!(key = &*place.key, message = error.message, "cannot collect");
-                collector.enqueue(place);
+        collector.observe_changes();
+        while let Some(object_ref) = collector.queue.pop_front() {
+            collector.queued.remove(&object_ref);
+            if let Err(error) = collector.process(&object_ref).await {
+                tracing::warn!(
+                    key = &*object_ref.key,
+                    message = error.message,
+                    "cannot process an object"
+                );
+                collector.enqueue(object_ref);
                 backoff.wait().await;
             } else {
                 backoff.reset();
@@ -49,80 +54,80 @@ pub(super) async fn run(engine: Arc<Shared>) {
     }
 }
 
-struct Collector {
+struct GarbageCollector {
     engine: Arc<Shared>,
     followers: HashMap<i64, Follower>,
-    graph: Graph,
-    queue: VecDeque<Place>,
-    queued: BTreeSet<Place>,
+    graph: OwnerGraph,
+    queue: VecDeque<ObjectRef>,
+    queued: BTreeSet<ObjectRef>,
 }
 
 /// What an owner reference leads to.
-enum Owner {
+enum OwnerState {
     Present,
     /// Present, but being deleted in the foreground, and this reference blocks that.
     Waiting,
     Absent,
-    /// A kind that is not served: nothing can be said.
+    /// A kind that is not served, so whether the owner exists is unknown.
     Unknown,
 }
 
-impl Collector {
+impl GarbageCollector {
     fn new(engine: Arc<Shared>) -> Self {
         Self {
             engine,
             followers: HashMap::new(),
-            graph: Graph::default(),
+            graph: OwnerGraph::default(),
             queue: VecDeque::new(),
             queued: BTreeSet::new(),
         }
     }
 
-    fn enqueue(&mut self, place: Place) {
-        if self.queued.insert(place.clone()) {
-            self.queue.push_back(place);
+    fn enqueue(&mut self, object_ref: ObjectRef) {
+        if self.queued.insert(object_ref.clone()) {
+            self.queue.push_back(object_ref);
         }
     }
 
-    /// Reads what changed in every table and queues what that may concern.
-    fn take_in(&mut self) {
+    /// Reads the changes of every table and queues the objects that they may affect.
+    fn observe_changes(&mut self) {
         for table in self.engine.store.tables() {
             let id = table.id;
             let follower = self.followers.entry(id).or_insert_with(|| Follower::new(table));
             if !follower.is_behind() {
                 continue;
             }
-            let (graph, mut concerned) = (&mut self.graph, Vec::new());
-            follower.drain(|news| match news {
+            let (graph, mut affected) = (&mut self.graph, Vec::new());
+            follower.drain(|change| match change {
                 // Removals went unseen: every deletion under way is looked at again.
-                News::Reset => concerned.extend(graph.deleting()),
-                News::Put(object) => {
-                    let place = Place { table: id, key: object.key.clone() };
-                    // A dependent that lets go of an owner, or no longer blocks it, may free it.
-                    concerned.extend(graph.waiting_owners(graph.owners(&place)));
-                    graph.put(&place, object);
+                TableChange::Reset => affected.extend(graph.deleting()),
+                TableChange::Put(object) => {
+                    let object_ref = ObjectRef { table: id, key: object.key.clone() };
+                    // A dependent that no longer names an owner, or no longer blocks it, may unblock its deletion.
+                    affected.extend(graph.deleting_owners(graph.owners(&object_ref)));
+                    graph.put(&object_ref, object);
                     if !object.index.owners.is_empty() || object.index.deleting {
-                        concerned.push(place);
+                        affected.push(object_ref);
                     }
                 }
-                News::Removed(object) => {
-                    let place = Place { table: id, key: object.key.clone() };
-                    graph.remove(&place);
-                    concerned.extend(graph.dependents(&object.index.uid));
-                    concerned.extend(graph.waiting_owners(&object.index.owners));
+                TableChange::Removed(object) => {
+                    let object_ref = ObjectRef { table: id, key: object.key.clone() };
+                    graph.remove(&object_ref);
+                    affected.extend(graph.dependents(&object.index.uid));
+                    affected.extend(graph.deleting_owners(&object.index.owners));
                 }
             });
-            concerned.into_iter().for_each(|place| self.enqueue(place));
+            affected.into_iter().for_each(|object_ref| self.enqueue(object_ref));
         }
     }
 
-    async fn look_at(&mut self, place: &Place) -> Result<(), ApiError> {
+    async fn process(&mut self, object_ref: &ObjectRef) -> Result<(), ApiError> {
         let registry = self.engine.registry();
-        let Some(resource) = registry.by_table(place.table) else { return Ok(()) };
-        let Some(stored) = resource.table.get(&place.key) else { return Ok(()) };
+        let Some(resource) = registry.by_table(object_ref.table) else { return Ok(()) };
+        let Some(stored) = resource.table.get(&object_ref.key) else { return Ok(()) };
         let object = stored.to_value();
         if stored.index.deleting {
-            self.graph.set_waiting(place, &stored);
+            self.graph.set_deleting(object_ref, &stored);
             return self.continue_deletion(&resource, &stored, &object).await;
         }
         if stored.index.owners.is_empty() {
@@ -140,37 +145,38 @@ impl Collector {
     ) -> Result<(), ApiError> {
         let has = |name: &str| object.at("metadata").list("finalizers").iter().any(|f| f == name);
         if has(ORPHAN) {
-            for place in self.graph.dependents(&stored.index.uid) {
-                self.strip_owners(&place, std::slice::from_ref(&stored.index.uid)).await?;
+            for object_ref in self.graph.dependents(&stored.index.uid) {
+                self.remove_owner_references(&object_ref, std::slice::from_ref(&stored.index.uid))
+                    .await?;
             }
-            return self.drop_finalizer(resource, &stored.key, ORPHAN).await;
+            return self.remove_finalizer(resource, &stored.key, ORPHAN).await;
         }
         if !has(FOREGROUND) {
             return Ok(());
         }
         let mut blocked = false;
-        for place in self.graph.dependents(&stored.index.uid) {
-            blocked |= self.blocks(&place, &stored.index.uid);
+        for object_ref in self.graph.dependents(&stored.index.uid) {
+            blocked |= self.blocks(&object_ref, &stored.index.uid);
             // One that is being deleted already comes by itself when it changes.
-            if !self.is_deleting(&place) {
-                self.enqueue(place);
+            if !self.is_deleting(&object_ref) {
+                self.enqueue(object_ref);
             }
         }
         if blocked {
             return Ok(());
         }
-        self.drop_finalizer(resource, &stored.key, FOREGROUND).await
+        self.remove_finalizer(resource, &stored.key, FOREGROUND).await
     }
 
-    fn is_deleting(&self, place: &Place) -> bool {
-        let resource = self.engine.registry().by_table(place.table);
-        resource.and_then(|r| r.table.get(&place.key)).is_some_and(|o| o.index.deleting)
+    fn is_deleting(&self, object_ref: &ObjectRef) -> bool {
+        let resource = self.engine.registry().by_table(object_ref.table);
+        resource.and_then(|r| r.table.get(&object_ref.key)).is_some_and(|o| o.index.deleting)
     }
 
     /// Whether a dependent holds up its owner's deletion.
-    fn blocks(&self, place: &Place, owner: &str) -> bool {
+    fn blocks(&self, object_ref: &ObjectRef, owner: &str) -> bool {
         let registry = self.engine.registry();
-        let stored = registry.by_table(place.table).and_then(|r| r.table.get(&place.key));
+        let stored = registry.by_table(object_ref.table).and_then(|r| r.table.get(&object_ref.key));
         let Some(stored) = stored else { return false };
         let object = stored.to_value();
         let references = object.at("metadata").list("ownerReferences");
@@ -187,27 +193,27 @@ impl Collector {
         let (mut present, mut waiting, mut gone) = (0, 0, Vec::new());
         for reference in object.at("metadata").list("ownerReferences") {
             match owner(registry, reference, stored.namespace()) {
-                Owner::Present => present += 1,
-                Owner::Waiting => {
+                OwnerState::Present => present += 1,
+                OwnerState::Waiting => {
                     waiting += 1;
                     gone.push(reference.text("uid").into());
                 }
-                Owner::Absent => gone.push(reference.text("uid").into()),
-                Owner::Unknown => return Ok(()),
+                OwnerState::Absent => gone.push(reference.text("uid").into()),
+                OwnerState::Unknown => return Ok(()),
             }
         }
         if gone.is_empty() {
             return Ok(());
         }
-        let place = Place { table: resource.table.id, key: stored.key.clone() };
+        let object_ref = ObjectRef { table: resource.table.id, key: stored.key.clone() };
         if present > 0 {
-            return self.strip_owners(&place, &gone).await;
+            return self.remove_owner_references(&object_ref, &gone).await;
         }
         let dependents = self.graph.dependents(&stored.index.uid);
         let has_dependents = !dependents.is_empty();
         if waiting > 0 && dependents.iter().any(|d| self.is_deleting(d)) {
-            // Owner and owned wait for each other: this one lets go of its owners.
-            self.unblock_owners(&place).await?;
+            // Owner and dependent wait for each other, so this one stops blocking its owners.
+            self.unblock_owners(&object_ref).await?;
         }
         let has = |name: &str| object.at("metadata").list("finalizers").iter().any(|f| f == name);
         let propagation = if waiting > 0 && has_dependents {
@@ -231,10 +237,16 @@ impl Collector {
         }
     }
 
-    async fn strip_owners(&self, place: &Place, gone: &[Box<str>]) -> Result<(), ApiError> {
-        let Some(resource) = self.engine.registry().by_table(place.table) else { return Ok(()) };
+    async fn remove_owner_references(
+        &self,
+        object_ref: &ObjectRef,
+        gone: &[Box<str>],
+    ) -> Result<(), ApiError> {
+        let Some(resource) = self.engine.registry().by_table(object_ref.table) else {
+            return Ok(());
+        };
         let gone: HashSet<&str> = gone.iter().map(|uid| &**uid).collect();
-        internal::edit(&self.engine, &resource, &place.key, BY, |object| {
+        internal::edit(&self.engine, &resource, &object_ref.key, FIELD_MANAGER, |object| {
             let metadata = object_mut(object, "metadata");
             let mut owners = metadata.list("ownerReferences").to_vec();
             let before = owners.len();
@@ -253,10 +265,12 @@ impl Collector {
         .map(|_| ())
     }
 
-    /// Takes away the blocking of its owners' deletion.
-    async fn unblock_owners(&self, place: &Place) -> Result<(), ApiError> {
-        let Some(resource) = self.engine.registry().by_table(place.table) else { return Ok(()) };
-        internal::edit(&self.engine, &resource, &place.key, BY, |object| {
+    /// Sets `blockOwnerDeletion` to false in all owner references.
+    async fn unblock_owners(&self, object_ref: &ObjectRef) -> Result<(), ApiError> {
+        let Some(resource) = self.engine.registry().by_table(object_ref.table) else {
+            return Ok(());
+        };
+        internal::edit(&self.engine, &resource, &object_ref.key, FIELD_MANAGER, |object| {
             let metadata = object_mut(object, "metadata");
             let Some(Value::Array(owners)) = metadata.get_mut("ownerReferences") else {
                 return Edit::Keep;
@@ -272,13 +286,13 @@ impl Collector {
         .map(|_| ())
     }
 
-    async fn drop_finalizer(
+    async fn remove_finalizer(
         &self,
         resource: &Arc<Resource>,
         key: &str,
         finalizer: &str,
     ) -> Result<(), ApiError> {
-        internal::edit(&self.engine, resource, key, BY, |object| {
+        internal::edit(&self.engine, resource, key, FIELD_MANAGER, |object| {
             let metadata = object_mut(object, "metadata");
             let mut finalizers = metadata.list("finalizers").to_vec();
             finalizers.retain(|f| f != finalizer);
@@ -297,23 +311,23 @@ impl Collector {
 }
 
 /// Where a reference leads: an owner is in the same namespace or in none.
-fn owner(registry: &Registry, reference: &Value, namespace: &str) -> Owner {
+fn owner(registry: &Registry, reference: &Value, namespace: &str) -> OwnerState {
     let found = registry.by_kind(reference.text("apiVersion"), reference.text("kind"));
-    let Some(resource) = found else { return Owner::Unknown };
+    let Some(resource) = found else { return OwnerState::Unknown };
     if resource.namespaced && namespace.is_empty() {
         // An object without a namespace cannot be owned by one in a namespace: nothing is known.
-        return Owner::Unknown;
+        return OwnerState::Unknown;
     }
     let scope = if resource.namespaced { namespace } else { "" };
     let key = crate::store::key(scope, reference.text("name"));
     match resource.table.get(&key).filter(|o| *o.index.uid == *reference.text("uid")) {
-        None => Owner::Absent,
+        None => OwnerState::Absent,
         Some(owner) if owner.index.deleting && reference.flag("blockOwnerDeletion") => {
             let object = owner.to_value();
             let foreground =
                 object.at("metadata").list("finalizers").iter().any(|f| f == FOREGROUND);
-            if foreground { Owner::Waiting } else { Owner::Present }
+            if foreground { OwnerState::Waiting } else { OwnerState::Present }
         }
-        Some(_) => Owner::Present,
+        Some(_) => OwnerState::Present,
     }
 }

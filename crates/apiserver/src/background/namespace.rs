@@ -1,4 +1,5 @@
-//! Namespaces on their way out: their content is deleted, then their finalizer goes, then they do.
+//! Terminating namespaces: their content is deleted, then their finalizer is removed, then the
+//! namespace itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,8 +8,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::engine::Shared;
-use crate::follow::{Follower, News};
-use crate::internal::{self, CONTROLLERS, Edit, Editor};
+use crate::follower::{Follower, TableChange};
+use crate::internal::{self, Edit, FieldManager, KUBE_CONTROLLER_MANAGER};
 use crate::json::{Access, Object, object_mut};
 use crate::kind::namespace::FINALIZER;
 use crate::meta;
@@ -19,41 +20,46 @@ use crate::verb::delete::DeleteOptions;
 
 use super::Backoff;
 
-const BY: Editor = Editor { manager: CONTROLLERS, subresource: "status" };
+const FIELD_MANAGER: FieldManager =
+    FieldManager { manager: KUBE_CONTROLLER_MANAGER, subresource: "status" };
 
 pub(super) async fn run(engine: Arc<Shared>) {
     let Some(namespaces) = engine.registry().resource("", "namespaces") else { return };
     let mut follower = Follower::new(namespaces.table.clone());
     let mut changes = engine.store.subscribe();
-    let mut ending: BTreeMap<Arc<str>, Attempts> = BTreeMap::new();
+    let mut terminating: BTreeMap<Arc<str>, DeletionAttempts> = BTreeMap::new();
     loop {
         changes.mark_unchanged();
-        follower.drain(|news| match news {
-            News::Put(namespace) if namespace.index.deleting => {
-                ending.entry(namespace.key.clone()).or_default();
+        follower.drain(|change| match change {
+            TableChange::Put(namespace) if namespace.index.deleting => {
+                terminating.entry(namespace.key.clone()).or_default();
             }
-            News::Removed(namespace) => {
-                ending.remove(&namespace.key);
+            TableChange::Removed(namespace) => {
+                terminating.remove(&namespace.key);
             }
-            News::Put(_) | News::Reset => {}
+            TableChange::Put(_) | TableChange::Reset => {}
         });
         let mut gone = Vec::new();
-        for (name, attempts) in &mut ending {
-            match empty(&engine, &namespaces, name, attempts).await {
+        for (name, attempts) in &mut terminating {
+            match delete_content(&engine, &namespaces, name, attempts).await {
                 Ok(true) => gone.push(name.clone()),
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(namespace = &**name, message = error.message, "cannot empty it");
+                    tracing::warn!(
+                        namespace = &**name,
+                        message = error.message,
+                        "cannot delete its content"
+                    );
                     attempts.wait();
                 }
             }
         }
-        ending.retain(|name, _| !gone.contains(name));
+        terminating.retain(|name, _| !gone.contains(name));
         // While content with finalizers remains, any change may be the one that frees it. What was
-        // refused is tried again after a while, and keeps no other namespace.
-        let retry = ending.values().filter_map(|attempts| attempts.again).min();
+        // refused is tried again after a while, and delays no other namespace.
+        let retry = terminating.values().filter_map(|attempts| attempts.retry_at).min();
         let woken = async {
-            if ending.is_empty() {
+            if terminating.is_empty() {
                 follower.changed().await
             } else {
                 changes.changed().await.is_ok()
@@ -69,33 +75,33 @@ pub(super) async fn run(engine: Arc<Shared>) {
     }
 }
 
-/// What was tried in vain in a namespace.
+/// The last attempt to delete the content of a namespace.
 #[derive(Debug)]
-struct Attempts {
+struct DeletionAttempts {
     /// Why not all could be deleted, when it was last tried: one reason for each resource.
     refused: Vec<String>,
-    /// Before that nothing more is tried.
-    again: Option<Instant>,
+    /// No further attempt is made before that.
+    retry_at: Option<Instant>,
     backoff: Backoff,
 }
 
-impl Default for Attempts {
+impl Default for DeletionAttempts {
     fn default() -> Self {
-        Self { refused: Vec::new(), again: None, backoff: Backoff::new() }
+        Self { refused: Vec::new(), retry_at: None, backoff: Backoff::new() }
     }
 }
 
-impl Attempts {
-    fn are_due(&self) -> bool {
-        self.again.is_none_or(|again| again <= Instant::now())
+impl DeletionAttempts {
+    fn is_due(&self) -> bool {
+        self.retry_at.is_none_or(|retry_at| retry_at <= Instant::now())
     }
 
     fn wait(&mut self) {
-        self.again = Some(Instant::now() + self.backoff.next());
+        self.retry_at = Some(Instant::now() + self.backoff.next());
     }
 
-    /// Takes in what came of one.
-    fn made(&mut self, refused: Vec<String>) {
+    /// Records the refusals of an attempt.
+    fn record(&mut self, refused: Vec<String>) {
         if refused.is_empty() {
             *self = Self::default();
         } else {
@@ -106,21 +112,21 @@ impl Attempts {
 }
 
 /// Deletes what is in the namespace, as far as that is allowed; whether it is gone.
-async fn empty(
+async fn delete_content(
     engine: &Arc<Shared>,
     namespaces: &Arc<Resource>,
     name: &str,
-    attempts: &mut Attempts,
+    attempts: &mut DeletionAttempts,
 ) -> Result<bool, ApiError> {
     let Some(namespace) = namespaces.table.get(name) else { return Ok(true) };
     let object = namespace.to_value();
     let holds = object.at("spec").list("finalizers").iter().any(|f| f == FINALIZER);
     if !holds {
-        *attempts = Attempts::default();
+        *attempts = DeletionAttempts::default();
         return Ok(false);
     }
-    let due = attempts.are_due();
-    let (mut left, mut refused) = (Left::default(), Vec::new());
+    let due = attempts.is_due();
+    let (mut remaining_content, mut refused) = (RemainingContent::default(), Vec::new());
     for resource in engine.registry().iter() {
         // Events come last upstream only by accident of order; views share their table.
         if !resource.namespaced || !resource.is_stored() || resource.is_view() {
@@ -134,18 +140,18 @@ async fn empty(
             first = first.or(deleted.err().map(|error| error.message));
         }
         refused.extend(first);
-        left.count(resource, name);
+        remaining_content.count(resource, name);
     }
     if due {
-        attempts.made(refused);
+        attempts.record(refused);
     }
     let now = meta::time(engine.clock.now());
-    let done = left.is_empty();
-    internal::edit(engine, namespaces, name, BY, |object| {
+    let done = remaining_content.is_empty();
+    internal::edit(engine, namespaces, name, FIELD_MANAGER, |object| {
         let before = object.clone();
-        left.set_conditions(object, &attempts.refused, &now);
+        remaining_content.set_conditions(object, &attempts.refused, &now);
         if done {
-            return finalize(object);
+            return remove_finalizer(object);
         }
         if *object == before { Edit::Keep } else { Edit::Put }
     })
@@ -158,8 +164,8 @@ fn content(resource: &Resource, namespace: &str) -> Vec<Arc<Stored>> {
     crate::verb::list::range(&objects, namespace, None).cloned().collect()
 }
 
-/// Takes our finalizer off; without any other the namespace goes.
-fn finalize(object: &mut Object) -> Edit {
+/// Removes our finalizer; without any other the namespace is removed.
+fn remove_finalizer(object: &mut Object) -> Edit {
     let spec = object_mut(object, "spec");
     let mut finalizers = spec.list("finalizers").to_vec();
     finalizers.retain(|f| f != FINALIZER);
@@ -171,14 +177,14 @@ fn finalize(object: &mut Object) -> Edit {
     if finalizers.is_empty() && !meta::has_finalizers(object) { Edit::Remove } else { Edit::Put }
 }
 
-/// What remains, for the namespace's conditions.
+/// The content that remains, for the namespace's conditions.
 #[derive(Default)]
-struct Left {
+struct RemainingContent {
     resources: Vec<String>,
     finalizers: BTreeMap<String, usize>,
 }
 
-impl Left {
+impl RemainingContent {
     fn count(&mut self, resource: &Resource, namespace: &str) {
         let remaining = content(resource, namespace);
         if remaining.is_empty() {

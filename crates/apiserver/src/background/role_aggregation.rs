@@ -5,12 +5,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::engine::Shared;
-use crate::internal::{self, Edit, Editor};
+use crate::internal::{self, Edit, FieldManager};
 use crate::status::ApiError;
 
 use super::Backoff;
 
-const BY: Editor = Editor { manager: "clusterrole-aggregation-controller", subresource: "" };
+const FIELD_MANAGER: FieldManager =
+    FieldManager { manager: "clusterrole-aggregation-controller", subresource: "" };
 
 pub(super) async fn run(engine: Arc<Shared>) {
     let registry = engine.registry();
@@ -19,7 +20,7 @@ pub(super) async fn run(engine: Arc<Shared>) {
     let mut backoff = Backoff::new();
     loop {
         changes.mark_unchanged();
-        match bring_up_to_date(&engine, &roles).await {
+        match reconcile(&engine, &roles).await {
             Ok(()) => backoff.reset(),
             Err(error) => {
                 tracing::warn!(message = error.message, "cannot aggregate cluster roles");
@@ -33,7 +34,7 @@ pub(super) async fn run(engine: Arc<Shared>) {
     }
 }
 
-async fn bring_up_to_date(
+async fn reconcile(
     engine: &Arc<Shared>,
     roles: &Arc<crate::registry::Resource>,
 ) -> Result<(), ApiError> {
@@ -51,7 +52,7 @@ async fn bring_up_to_date(
             .collect()
     };
     for (name, rules) in stale {
-        internal::edit(engine, roles, &name, BY, |role| {
+        internal::edit(engine, roles, &name, FIELD_MANAGER, |role| {
             role.insert("rules".to_owned(), rules.clone());
             Edit::Put
         })

@@ -5,21 +5,22 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::engine::Shared;
-use crate::follow::{Follower, News};
-use crate::internal::{self, CONTROLLERS, Edit, Editor};
+use crate::follower::{Follower, TableChange};
+use crate::internal::{self, Edit, FieldManager, KUBE_CONTROLLER_MANAGER};
 use crate::json::Access;
 use crate::registry::{Registry, Resource};
 use crate::status::ApiError;
 
 use super::Backoff;
 
-const BY: Editor = Editor { manager: CONTROLLERS, subresource: "" };
+const FIELD_MANAGER: FieldManager =
+    FieldManager { manager: KUBE_CONTROLLER_MANAGER, subresource: "" };
 const ROOT_CA: &str = "kube-root-ca.crt";
 
 pub(super) async fn run(engine: Arc<Shared>) {
     let registry = engine.registry();
-    let Some(kinds) = Kinds::of(&registry) else { return };
-    let tables = [&kinds.namespaces, &kinds.accounts, &kinds.config_maps];
+    let Some(resources) = Resources::of(&registry) else { return };
+    let tables = [&resources.namespaces, &resources.accounts, &resources.config_maps];
     let mut followers = tables.map(|r| Follower::new(r.table.clone()));
     let mut changes = tables.map(|r| r.table.subscribe());
     let mut backoff = Backoff::new();
@@ -27,23 +28,27 @@ pub(super) async fn run(engine: Arc<Shared>) {
         changes.iter_mut().for_each(tokio::sync::watch::Receiver::mark_unchanged);
         let mut touched = std::collections::BTreeSet::new();
         for (at, follower) in followers.iter_mut().enumerate() {
-            follower.drain(|news| match news {
-                News::Put(namespace) if at == 0 => {
+            follower.drain(|change| match change {
+                TableChange::Put(namespace) if at == 0 => {
                     touched.insert(namespace.name().to_owned());
                 }
                 // Somebody may have changed the certificate.
-                News::Put(object) if at == 2 && object.name() == ROOT_CA => {
+                TableChange::Put(object) if at == 2 && object.name() == ROOT_CA => {
                     touched.insert(object.namespace().to_owned());
                 }
-                News::Removed(object) if at > 0 => {
+                TableChange::Removed(object) if at > 0 => {
                     touched.insert(object.namespace().to_owned());
                 }
                 _ => {}
             });
         }
         for namespace in touched {
-            while let Err(error) = furnish(&engine, &kinds, &namespace).await {
-                tracing::warn!(namespace, message = error.message, "cannot furnish a namespace");
+            while let Err(error) = ensure_defaults(&engine, &resources, &namespace).await {
+                tracing::warn!(
+                    namespace,
+                    message = error.message,
+                    "cannot create the defaults of a namespace"
+                );
                 backoff.wait().await;
             }
             backoff.reset();
@@ -60,13 +65,13 @@ pub(super) async fn run(engine: Arc<Shared>) {
     }
 }
 
-struct Kinds {
+struct Resources {
     namespaces: Arc<Resource>,
     accounts: Arc<Resource>,
     config_maps: Arc<Resource>,
 }
 
-impl Kinds {
+impl Resources {
     fn of(registry: &Registry) -> Option<Self> {
         Some(Self {
             namespaces: registry.resource("", "namespaces")?,
@@ -76,9 +81,13 @@ impl Kinds {
     }
 }
 
-/// Makes what the namespace lacks.
-async fn furnish(engine: &Arc<Shared>, kinds: &Kinds, namespace: &str) -> Result<(), ApiError> {
-    let active = kinds.namespaces.table.get(namespace).is_some_and(|n| !n.index.deleting);
+/// Creates the default ServiceAccount and the CA bundle if the namespace lacks them.
+async fn ensure_defaults(
+    engine: &Arc<Shared>,
+    resources: &Resources,
+    namespace: &str,
+) -> Result<(), ApiError> {
+    let active = resources.namespaces.table.get(namespace).is_some_and(|n| !n.index.deleting);
     if !active {
         return Ok(());
     }
@@ -87,12 +96,12 @@ async fn furnish(engine: &Arc<Shared>, kinds: &Kinds, namespace: &str) -> Result
     };
     let account: Value =
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
-    if missing(&kinds.accounts, "default") {
-        make(engine, &kinds.accounts, namespace, account).await?;
+    if missing(&resources.accounts, "default") {
+        create(engine, &resources.accounts, namespace, account).await?;
     }
     let certificate = engine.authority.certificate_pem();
     let key = crate::store::key(namespace, ROOT_CA);
-    internal::edit(engine, &kinds.config_maps, &key, BY, |bundle| {
+    internal::edit(engine, &resources.config_maps, &key, FIELD_MANAGER, |bundle| {
         if bundle.at("data").text("ca.crt") == certificate {
             return Edit::Keep;
         }
@@ -100,7 +109,7 @@ async fn furnish(engine: &Arc<Shared>, kinds: &Kinds, namespace: &str) -> Result
         Edit::Put
     })
     .await?;
-    if missing(&kinds.config_maps, ROOT_CA) {
+    if missing(&resources.config_maps, ROOT_CA) {
         let description = "Contains a CA bundle that can be used to verify the kube-apiserver when \
                            using internal endpoints such as the internal service IP or \
                            kubernetes.default.svc. No other usage is guaranteed across \
@@ -114,19 +123,19 @@ async fn furnish(engine: &Arc<Shared>, kinds: &Kinds, namespace: &str) -> Result
             },
             "data": {"ca.crt": certificate},
         });
-        make(engine, &kinds.config_maps, namespace, bundle).await?;
+        create(engine, &resources.config_maps, namespace, bundle).await?;
     }
     Ok(())
 }
 
 /// Creates an object; a namespace that went away meanwhile needs nothing.
-async fn make(
+async fn create(
     engine: &Arc<Shared>,
     resource: &Arc<Resource>,
     namespace: &str,
     object: Value,
 ) -> Result<(), ApiError> {
-    let by = internal::CONTROLLERS;
+    let by = internal::KUBE_CONTROLLER_MANAGER;
     match internal::create_if_missing(engine, resource, namespace, object, by).await {
         Err(error) if matches!(error.reason, "NotFound" | "Forbidden") => Ok(()),
         made => made,

@@ -7,36 +7,37 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::engine::Shared;
-use crate::follow::{Follower, News};
-use crate::internal::{self, CONTROLLERS, Edit, Editor};
+use crate::follower::{Follower, TableChange};
+use crate::internal::{self, Edit, FieldManager, KUBE_CONTROLLER_MANAGER};
 use crate::json::{Access, Object};
 use crate::meta;
 
 use super::Backoff;
 
-const BY: Editor = Editor { manager: CONTROLLERS, subresource: "" };
+const FIELD_MANAGER: FieldManager =
+    FieldManager { manager: KUBE_CONTROLLER_MANAGER, subresource: "" };
 
 pub(super) async fn run(engine: Arc<Shared>) {
     let Some(pods) = engine.registry().resource("", "pods") else { return };
     let mut follower = Follower::new(pods.table.clone());
-    let mut ending: BTreeSet<Arc<str>> = BTreeSet::new();
+    let mut deleting: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut backoff = Backoff::new();
     loop {
-        follower.drain(|news| match news {
-            News::Put(pod) if pod.index.deleting => {
-                ending.insert(pod.key.clone());
+        follower.drain(|change| match change {
+            TableChange::Put(pod) if pod.index.deleting => {
+                deleting.insert(pod.key.clone());
             }
-            News::Removed(pod) => {
-                ending.remove(&pod.key);
+            TableChange::Removed(pod) => {
+                deleting.remove(&pod.key);
             }
-            News::Put(_) | News::Reset => {}
+            TableChange::Put(_) | TableChange::Reset => {}
         });
-        while let Some(key) = ending.pop_first() {
-            match internal::edit(&engine, &pods, &key, BY, finish).await {
+        while let Some(key) = deleting.pop_first() {
+            match internal::edit(&engine, &pods, &key, FIELD_MANAGER, remove_if_unbound).await {
                 Ok(_) => backoff.reset(),
                 Err(error) => {
-                    tracing::warn!(pod = &*key, message = error.message, "cannot let it go");
-                    ending.insert(key);
+                    tracing::warn!(pod = &*key, message = error.message, "cannot remove it");
+                    deleting.insert(key);
                     backoff.wait().await;
                 }
             }
@@ -48,7 +49,7 @@ pub(super) async fn run(engine: Arc<Shared>) {
 }
 
 /// Only what has neither a node nor anything else to wait for goes.
-fn finish(pod: &mut Object) -> Edit {
+fn remove_if_unbound(pod: &mut Object) -> Edit {
     let metadata = pod.at("metadata");
     let grace = metadata.int("deletionGracePeriodSeconds").unwrap_or(0);
     let is_held = !pod.at("spec").text("nodeName").is_empty()
@@ -77,7 +78,7 @@ mod tests {
         ] {
             let pod = json!({"metadata": metadata, "spec": {"nodeName": node}});
             let mut object = pod.as_object().expect("an object").clone();
-            let done = finish(&mut object);
+            let done = remove_if_unbound(&mut object);
             assert_eq!(matches!(done, Edit::Remove), removed, "{pod}");
         }
     }

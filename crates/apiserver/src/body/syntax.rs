@@ -9,7 +9,7 @@ const MAX_DEPTH: usize = 10_000;
 
 /// The error that Go reports, or nothing if Go would accept the text.
 pub(super) fn explain(text: &[u8]) -> Option<String> {
-    let mut scanner = Scanner { state: State::BeginValue, open: Vec::new(), done: false };
+    let mut scanner = Scanner { state: ScanState::BeginValue, open: Vec::new(), done: false };
     for byte in text {
         if let Err(error) = scanner.step(*byte) {
             return Some(error);
@@ -25,7 +25,7 @@ pub(super) fn explain(text: &[u8]) -> Option<String> {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum ScanState {
     BeginValue,
     BeginValueOrEmpty,
     BeginKey,
@@ -48,125 +48,129 @@ enum State {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Open {
+enum OpenContainer {
     ObjectKey,
     ObjectValue,
     Array,
 }
 
 struct Scanner {
-    state: State,
-    open: Vec<Open>,
+    state: ScanState,
+    open: Vec<OpenContainer>,
     /// The top-level value is complete.
     done: bool,
 }
 
-type Step = Result<(), String>;
+type StepResult = Result<(), String>;
 
 impl Scanner {
-    fn step(&mut self, byte: u8) -> Step {
+    fn step(&mut self, byte: u8) -> StepResult {
         let space = matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
         match self.state {
-            State::BeginValue
-            | State::BeginValueOrEmpty
-            | State::BeginKey
-            | State::BeginKeyOrEmpty
+            ScanState::BeginValue
+            | ScanState::BeginValueOrEmpty
+            | ScanState::BeginKey
+            | ScanState::BeginKeyOrEmpty
                 if space => {}
-            State::BeginValueOrEmpty if byte == b']' => return self.end_value(byte),
-            State::BeginValue | State::BeginValueOrEmpty => return self.begin_value(byte),
-            State::BeginKeyOrEmpty if byte == b'}' => {
-                self.reopen(Open::ObjectValue);
+            ScanState::BeginValueOrEmpty if byte == b']' => return self.end_value(byte),
+            ScanState::BeginValue | ScanState::BeginValueOrEmpty => return self.begin_value(byte),
+            ScanState::BeginKeyOrEmpty if byte == b'}' => {
+                self.reopen(OpenContainer::ObjectValue);
                 return self.end_value(byte);
             }
-            State::BeginKey | State::BeginKeyOrEmpty => {
+            ScanState::BeginKey | ScanState::BeginKeyOrEmpty => {
                 if byte != b'"' {
                     return refuse(byte, "looking for beginning of object key string");
                 }
-                self.state = State::InString;
+                self.state = ScanState::InString;
             }
-            State::EndValue => return self.end_value(byte),
-            State::InString => match byte {
-                b'"' => self.state = State::EndValue,
-                b'\\' => self.state = State::Escape,
+            ScanState::EndValue => return self.end_value(byte),
+            ScanState::InString => match byte {
+                b'"' => self.state = ScanState::EndValue,
+                b'\\' => self.state = ScanState::Escape,
                 0..0x20 => return refuse(byte, "in string literal"),
                 _ => {}
             },
-            State::Escape => match byte {
+            ScanState::Escape => match byte {
                 b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => {
-                    self.state = State::InString;
+                    self.state = ScanState::InString;
                 }
-                b'u' => self.state = State::Hex(4),
+                b'u' => self.state = ScanState::Hex(4),
                 _ => return refuse(byte, "in string escape code"),
             },
-            State::Hex(left) => {
+            ScanState::Hex(left) => {
                 if !byte.is_ascii_hexdigit() {
                     return refuse(byte, "in \\u hexadecimal character escape");
                 }
-                self.state = if left == 1 { State::InString } else { State::Hex(left - 1) };
+                self.state = if left == 1 { ScanState::InString } else { ScanState::Hex(left - 1) };
             }
-            State::Literal(word, read) => {
+            ScanState::Literal(word, read) => {
                 let wanted = word.as_bytes()[read];
                 if byte != wanted {
                     let expecting = char::from(wanted);
                     return refuse(byte, &format!("in literal {word} (expecting '{expecting}')"));
                 }
                 self.state = if read + 1 == word.len() {
-                    State::EndValue
+                    ScanState::EndValue
                 } else {
-                    State::Literal(word, read + 1)
+                    ScanState::Literal(word, read + 1)
                 };
             }
-            State::Minus
-            | State::Zero
-            | State::Digits
-            | State::Point
-            | State::Fraction
-            | State::Exponent
-            | State::ExponentSign
-            | State::ExponentDigits => return self.number(byte),
+            ScanState::Minus
+            | ScanState::Zero
+            | ScanState::Digits
+            | ScanState::Point
+            | ScanState::Fraction
+            | ScanState::Exponent
+            | ScanState::ExponentSign
+            | ScanState::ExponentDigits => return self.number(byte),
         }
         Ok(())
     }
 
-    fn begin_value(&mut self, byte: u8) -> Step {
+    fn begin_value(&mut self, byte: u8) -> StepResult {
         self.state = match byte {
             b'{' => {
-                self.push(Open::ObjectKey)?;
-                State::BeginKeyOrEmpty
+                self.push(OpenContainer::ObjectKey)?;
+                ScanState::BeginKeyOrEmpty
             }
             b'[' => {
-                self.push(Open::Array)?;
-                State::BeginValueOrEmpty
+                self.push(OpenContainer::Array)?;
+                ScanState::BeginValueOrEmpty
             }
-            b'"' => State::InString,
-            b'-' => State::Minus,
-            b'0' => State::Zero,
-            b'1'..=b'9' => State::Digits,
-            b't' => State::Literal("true", 1),
-            b'f' => State::Literal("false", 1),
-            b'n' => State::Literal("null", 1),
+            b'"' => ScanState::InString,
+            b'-' => ScanState::Minus,
+            b'0' => ScanState::Zero,
+            b'1'..=b'9' => ScanState::Digits,
+            b't' => ScanState::Literal("true", 1),
+            b'f' => ScanState::Literal("false", 1),
+            b'n' => ScanState::Literal("null", 1),
             _ => return refuse(byte, "looking for beginning of value"),
         };
         Ok(())
     }
 
-    fn number(&mut self, byte: u8) -> Step {
+    fn number(&mut self, byte: u8) -> StepResult {
         let digit = byte.is_ascii_digit();
         self.state = match (self.state, byte) {
-            (State::Minus, b'0') => State::Zero,
-            (State::Minus | State::Digits, _) if digit => State::Digits,
-            (State::Minus, _) => return refuse(byte, "in numeric literal"),
-            (State::Digits | State::Zero, b'.') => State::Point,
-            (State::Digits | State::Zero | State::Fraction, b'e' | b'E') => State::Exponent,
-            (State::Point | State::Fraction, _) if digit => State::Fraction,
-            (State::Point, _) => {
+            (ScanState::Minus, b'0') => ScanState::Zero,
+            (ScanState::Minus | ScanState::Digits, _) if digit => ScanState::Digits,
+            (ScanState::Minus, _) => return refuse(byte, "in numeric literal"),
+            (ScanState::Digits | ScanState::Zero, b'.') => ScanState::Point,
+            (ScanState::Digits | ScanState::Zero | ScanState::Fraction, b'e' | b'E') => {
+                ScanState::Exponent
+            }
+            (ScanState::Point | ScanState::Fraction, _) if digit => ScanState::Fraction,
+            (ScanState::Point, _) => {
                 return refuse(byte, "after decimal point in numeric literal");
             }
-            (State::Exponent, b'+' | b'-') => State::ExponentSign,
-            (State::Exponent | State::ExponentSign | State::ExponentDigits, _) if digit => {
-                State::ExponentDigits
+            (ScanState::Exponent, b'+' | b'-') => ScanState::ExponentSign,
+            (ScanState::Exponent | ScanState::ExponentSign | ScanState::ExponentDigits, _)
+                if digit =>
+            {
+                ScanState::ExponentDigits
             }
-            (State::Exponent | State::ExponentSign, _) => {
+            (ScanState::Exponent | ScanState::ExponentSign, _) => {
                 return refuse(byte, "in exponent of numeric literal");
             }
             _ => return self.end_value(byte),
@@ -175,8 +179,8 @@ impl Scanner {
     }
 
     /// A value is complete; the byte belongs to what is around it.
-    fn end_value(&mut self, byte: u8) -> Step {
-        self.state = State::EndValue;
+    fn end_value(&mut self, byte: u8) -> StepResult {
+        self.state = ScanState::EndValue;
         let space = matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
         match self.open.last() {
             None => {
@@ -186,23 +190,23 @@ impl Scanner {
                 }
             }
             Some(_) if space => {}
-            Some(Open::ObjectKey) => {
+            Some(OpenContainer::ObjectKey) => {
                 if byte != b':' {
                     return refuse(byte, "after object key");
                 }
-                self.reopen(Open::ObjectValue);
-                self.state = State::BeginValue;
+                self.reopen(OpenContainer::ObjectValue);
+                self.state = ScanState::BeginValue;
             }
-            Some(Open::ObjectValue) => match byte {
+            Some(OpenContainer::ObjectValue) => match byte {
                 b',' => {
-                    self.reopen(Open::ObjectKey);
-                    self.state = State::BeginKey;
+                    self.reopen(OpenContainer::ObjectKey);
+                    self.state = ScanState::BeginKey;
                 }
                 b'}' => self.pop(),
                 _ => return refuse(byte, "after object key:value pair"),
             },
-            Some(Open::Array) => match byte {
-                b',' => self.state = State::BeginValue,
+            Some(OpenContainer::Array) => match byte {
+                b',' => self.state = ScanState::BeginValue,
                 b']' => self.pop(),
                 _ => return refuse(byte, "after array element"),
             },
@@ -210,7 +214,7 @@ impl Scanner {
         Ok(())
     }
 
-    fn push(&mut self, open: Open) -> Step {
+    fn push(&mut self, open: OpenContainer) -> StepResult {
         if self.open.len() >= MAX_DEPTH {
             return Err("exceeded max depth".to_owned());
         }
@@ -218,7 +222,7 @@ impl Scanner {
         Ok(())
     }
 
-    fn reopen(&mut self, open: Open) {
+    fn reopen(&mut self, open: OpenContainer) {
         if let Some(last) = self.open.last_mut() {
             *last = open;
         }
@@ -230,7 +234,7 @@ impl Scanner {
     }
 }
 
-fn refuse(byte: u8, context: &str) -> Step {
+fn refuse(byte: u8, context: &str) -> StepResult {
     let shown = match byte {
         b'\'' => r"'\''".to_owned(),
         b'"' => "'\"'".to_owned(),

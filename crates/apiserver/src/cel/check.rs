@@ -48,7 +48,7 @@ pub(super) fn check<'s>(
     if !checker.issues.is_empty() {
         return Err(checker.issues);
     }
-    let types = checker.types.iter().map(|t| checker.unknowns.settle(t)).collect();
+    let types = checker.types.iter().map(|t| checker.unknowns.resolve_to_dyn(t)).collect();
     Ok(Checked {
         types,
         overloads: checker.overloads,
@@ -108,7 +108,7 @@ impl<'s> Checker<'_, 's> {
             ExprKind::Fold(fold) => self.check_fold(fold),
             ExprKind::Broken => Type::Error,
         };
-        self.types[id] = if found.is_unwieldy() {
+        self.types[id] = if found.is_too_large() {
             self.report(id, "the type of the expression is too large");
             Type::Error
         } else {
@@ -260,7 +260,7 @@ impl<'s> Checker<'_, 's> {
         }
         found.unwrap_or_else(|| {
             let shown: Vec<String> =
-                given.iter().map(|t| self.unknowns.settle(t).to_string()).collect();
+                given.iter().map(|t| self.unknowns.resolve_to_dyn(t).to_string()).collect();
             let signature = match (is_member, &shown[..]) {
                 (true, [target, args @ ..]) => format!("{target}.({})", args.join(", ")),
                 _ => format!("({})", shown.join(", ")),

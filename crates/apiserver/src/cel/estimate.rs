@@ -60,9 +60,9 @@ struct EntrySize {
     value: Range,
 }
 
-/// Which place of the schema an expression reads, if it reads one.
+/// Which position of the schema an expression reads, if it reads one.
 #[derive(Debug, Clone, Copy)]
-enum Place<'s> {
+enum SchemaPosition<'s> {
     /// No path leads here. One step further the reference takes it for the root.
     Pathless,
     At(&'s Node),
@@ -82,7 +82,7 @@ enum PathStep<'e> {
 
 struct Local<'s> {
     name: String,
-    place: Place<'s>,
+    position: SchemaPosition<'s>,
     size: Option<Range>,
     entry: Option<EntrySize>,
 }
@@ -93,7 +93,7 @@ pub(super) fn highest_cost(expr: &Expr, checked: &Checked<'_>, root: &Node) -> u
     let mut estimator = Estimator {
         checked,
         root,
-        places: vec![Place::Pathless; count],
+        positions: vec![SchemaPosition::Pathless; count],
         sizes: vec![None; count],
         entries: vec![None; count],
         locals: Vec::new(),
@@ -104,7 +104,7 @@ pub(super) fn highest_cost(expr: &Expr, checked: &Checked<'_>, root: &Node) -> u
 struct Estimator<'e, 's> {
     checked: &'e Checked<'e>,
     root: &'s Node,
-    places: Vec<Place<'s>>,
+    positions: Vec<SchemaPosition<'s>>,
     sizes: Vec<Option<Range>>,
     entries: Vec<Option<EntrySize>>,
     locals: Vec<Local<'s>>,
@@ -115,36 +115,38 @@ impl<'s> Estimator<'_, 's> {
         self.locals.iter().rev().find(|local| local.name == name)
     }
 
-    fn step(&self, place: Place<'s>, step: PathStep<'_>) -> Place<'s> {
-        let node = match place {
-            Place::Pathless => return Place::At(self.root),
-            Place::Key | Place::Nowhere => return Place::Nowhere,
-            Place::At(node) => node,
+    fn step(&self, position: SchemaPosition<'s>, step: PathStep<'_>) -> SchemaPosition<'s> {
+        let node = match position {
+            SchemaPosition::Pathless => return SchemaPosition::At(self.root),
+            SchemaPosition::Key | SchemaPosition::Nowhere => return SchemaPosition::Nowhere,
+            SchemaPosition::At(node) => node,
         };
         match (&node.shape, step) {
-            (Shape::List { items, .. }, PathStep::Element) => Place::At(items),
-            (Shape::Map { values }, PathStep::Element) => Place::At(values),
-            (Shape::Map { .. }, PathStep::Key) => Place::Key,
-            (_, PathStep::Field(name)) => node.field(name).map_or(Place::Nowhere, Place::At),
-            _ => Place::Nowhere,
+            (Shape::List { items, .. }, PathStep::Element) => SchemaPosition::At(items),
+            (Shape::Map { values }, PathStep::Element) => SchemaPosition::At(values),
+            (Shape::Map { .. }, PathStep::Key) => SchemaPosition::Key,
+            (_, PathStep::Field(name)) => {
+                node.field(name).map_or(SchemaPosition::Nowhere, SchemaPosition::At)
+            }
+            _ => SchemaPosition::Nowhere,
         }
     }
 
-    fn place_of(&self, expr: &Expr) -> Place<'s> {
+    fn position_of(&self, expr: &Expr) -> SchemaPosition<'s> {
         match &expr.kind {
             ExprKind::Ident(name) => match self.local(name) {
-                Some(local) => local.place,
-                None => self.places[expr.id],
+                Some(local) => local.position,
+                None => self.positions[expr.id],
             },
-            _ => self.places[expr.id],
+            _ => self.positions[expr.id],
         }
     }
 
-    fn size_at(place: Place<'_>) -> Option<Range> {
-        match place {
-            Place::Pathless | Place::Nowhere => None,
-            Place::At(node) => Some(Range { min: 0, max: node.max_elements }),
-            Place::Key => Some(Range::ZERO),
+    fn size_at(position: SchemaPosition<'_>) -> Option<Range> {
+        match position {
+            SchemaPosition::Pathless | SchemaPosition::Nowhere => None,
+            SchemaPosition::At(node) => Some(Range { min: 0, max: node.max_elements }),
+            SchemaPosition::Key => Some(Range::ZERO),
         }
     }
 
@@ -163,7 +165,7 @@ impl<'s> Estimator<'_, 's> {
         if let Some(size) = literal {
             return Some(Range::exactly(size as u64));
         }
-        if let Some(size) = Self::size_at(self.place_of(expr)) {
+        if let Some(size) = Self::size_at(self.position_of(expr)) {
             self.sizes[expr.id] = Some(size);
             return Some(size);
         }
@@ -191,15 +193,15 @@ impl<'s> Estimator<'_, 's> {
         match &expr.kind {
             ExprKind::Literal(_) | ExprKind::Broken | ExprKind::Struct { .. } => Range::ZERO,
             ExprKind::Ident(name) => {
-                self.places[expr.id] = match self.local(name) {
-                    Some(local) => local.place,
-                    None => Place::At(self.root),
+                self.positions[expr.id] = match self.local(name) {
+                    Some(local) => local.position,
+                    None => SchemaPosition::At(self.root),
                 };
                 Range::ONE
             }
             ExprKind::Select { operand, field, test_only } => {
                 if self.checked.named_types[expr.id].is_some() {
-                    self.places[expr.id] = Place::At(self.root);
+                    self.positions[expr.id] = SchemaPosition::At(self.root);
                     return Range::ONE;
                 }
                 let mut sum = self.cost(operand);
@@ -213,7 +215,8 @@ impl<'s> Estimator<'_, 's> {
                 if is_member {
                     sum = sum.plus(Range::ONE);
                 }
-                self.places[expr.id] = self.step(self.place_of(operand), PathStep::Field(field));
+                self.positions[expr.id] =
+                    self.step(self.position_of(operand), PathStep::Field(field));
                 sum
             }
             ExprKind::Call(call) => self.call_cost(expr, call),
@@ -254,19 +257,19 @@ impl<'s> Estimator<'_, 's> {
     fn push(
         &mut self,
         name: &str,
-        place: Place<'s>,
+        position: SchemaPosition<'s>,
         size: Option<Range>,
         entry: Option<EntrySize>,
     ) {
-        self.locals.push(Local { name: name.to_owned(), place, size, entry });
+        self.locals.push(Local { name: name.to_owned(), position, size, entry });
     }
 
     fn fold_cost(&mut self, expr: &Expr, fold: &Fold) -> Range {
         let mut sum = self.cost(&fold.range).plus(self.cost(&fold.init));
         let outer = self.locals.len();
-        let place = self.place_of(&fold.init);
+        let position = self.position_of(&fold.init);
         let (size, entry) = (self.size_of(&fold.init), self.entry_of(&fold.init));
-        self.push(&fold.accumulator, place, size, entry);
+        self.push(&fold.accumulator, position, size, entry);
         if fold.is_binding() {
             sum = sum.plus(self.cost(&fold.result));
             self.locals.truncate(outer);
@@ -300,10 +303,10 @@ impl<'s> Estimator<'_, 's> {
             Some(entry) => entry.is_list,
             None => matches!(self.checked.of(&fold.range), Type::List(_)),
         };
-        let place = self.place_of(&fold.range);
-        let element = self.step(place, PathStep::Element);
+        let position = self.position_of(&fold.range);
+        let element = self.step(position, PathStep::Element);
         let key_step = if is_list { PathStep::Index } else { PathStep::Key };
-        let key = self.step(place, key_step);
+        let key = self.step(position, key_step);
         let key_size = entry.map(|entry| entry.key);
         let value_size = entry.map(|entry| entry.value);
         match &fold.var2 {
@@ -340,7 +343,7 @@ impl<'s> Estimator<'_, 's> {
             };
             if let ("index_list" | "index_map", Some(container)) = (*overload, call.args.first()) {
                 result = self.entry_of(container).map(|entry| entry.value);
-                self.places[expr.id] = self.step(self.place_of(container), PathStep::Element);
+                self.positions[expr.id] = self.step(self.position_of(container), PathStep::Element);
             }
             if result.is_none() {
                 result = self.size_of(expr);
@@ -590,9 +593,11 @@ impl<'s> Estimator<'_, 's> {
     }
 
     fn sized_element(&self, list: &Expr) -> Range {
-        match self.place_of(list) {
-            Place::Pathless => Range::UNKNOWN,
-            place => Self::size_at(self.step(place, PathStep::Element)).unwrap_or(Range::UNKNOWN),
+        match self.position_of(list) {
+            SchemaPosition::Pathless => Range::UNKNOWN,
+            position => {
+                Self::size_at(self.step(position, PathStep::Element)).unwrap_or(Range::UNKNOWN)
+            }
         }
     }
 

@@ -14,11 +14,11 @@ use super::time::TimeError;
 use super::value::{OwnedList, Val};
 
 /// The cost one evaluation may have.
-pub(super) const CALL_LIMIT: u64 = 1_000_000;
+pub(super) const MAX_CALL_COST: u64 = 1_000_000;
 
 /// Elementary operations (characters or values looked at) one evaluation may take. Costs do not
 /// account for everything, comparing large objects for one; this does.
-const WORK_LIMIT: u64 = 100_000_000;
+const MAX_WORK: u64 = 100_000_000;
 
 /// Why an evaluation has no value.
 #[derive(Debug, Clone)]
@@ -75,7 +75,7 @@ pub(super) struct Meter {
 
 impl Meter {
     pub(super) const fn new() -> Self {
-        Self { cost: 0, limit: CALL_LIMIT, work: 0 }
+        Self { cost: 0, limit: MAX_CALL_COST, work: 0 }
     }
 
     pub(super) const fn unlimited() -> Self {
@@ -91,7 +91,7 @@ impl Meter {
     /// Accounts for work that costs nothing in the reference's units.
     pub(super) fn work(&mut self, amount: usize) -> Result<(), Fault> {
         self.work = self.work.saturating_add(amount as u64);
-        if self.work > WORK_LIMIT { Err(Fault::OverBudget) } else { Ok(()) }
+        if self.work > MAX_WORK { Err(Fault::OverBudget) } else { Ok(()) }
     }
 
     /// What may still be spent.
@@ -148,7 +148,7 @@ impl<'a> Evaluation<'a> {
             Step::Call { native, charge, args } => {
                 let args = self.arguments(args, *charge)?;
                 let result = native(&args, &mut self.meter);
-                self.settle(*charge, &args, result)
+                self.charge_call(*charge, &args, result)
             }
         }
     }
@@ -178,7 +178,12 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Charges for a call, whether it succeeded or not.
-    fn settle(&mut self, charge: Charge, args: &[Val<'a>], result: Evaluated<'a>) -> Evaluated<'a> {
+    fn charge_call(
+        &mut self,
+        charge: Charge,
+        args: &[Val<'a>],
+        result: Evaluated<'a>,
+    ) -> Evaluated<'a> {
         let cost = match &result {
             Ok(value) => charge.cost(args, value),
             Err(Fault::OverBudget) => return Err(Fault::OverBudget),
@@ -191,7 +196,7 @@ impl<'a> Evaluation<'a> {
     fn field(&mut self, operand: &'a Step, field: &'a str, mode: Access) -> Evaluated<'a> {
         let operand = self.run(operand)?;
         let missing = || Fault::new(format!("no such key: {field}"));
-        self.reach(&operand, mode, missing, |value| match value.as_map() {
+        self.access(&operand, mode, missing, |value| match value.as_map() {
             Some(map) => map.field(field),
             None if mode.kind == AccessKind::Plain => Err(missing()),
             None => Ok(None),
@@ -209,7 +214,7 @@ impl<'a> Evaluation<'a> {
             let what = if is_list { "index out of bounds" } else { "no such key" };
             Fault::new(format!("{what}: {}", index.shown()))
         };
-        self.reach(&operand, mode, missing, |value| {
+        self.access(&operand, mode, missing, |value| {
             if let Some(map) = value.as_map() {
                 return map.find(&index);
             }
@@ -222,7 +227,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Reaches into a value, or into what an optional holds.
-    fn reach(
+    fn access(
         &mut self,
         operand: &Val<'a>,
         Access { kind, cost }: Access,
@@ -337,7 +342,7 @@ impl<'a> Evaluation<'a> {
                 } else {
                     (element, None)
                 };
-                if !self.turn(fold, base, first, second)? {
+                if !self.iteration(fold, base, first, second)? {
                     break;
                 }
             }
@@ -348,7 +353,7 @@ impl<'a> Evaluation<'a> {
             let member = fold
                 .two_variables
                 .then(|| map.find(&key).and_then(|found| found.ok_or(Fault::Plain("no such key"))));
-            if !self.turn(fold, base, Ok(key), member)? {
+            if !self.iteration(fold, base, Ok(key), member)? {
                 break;
             }
         }
@@ -356,7 +361,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// One round of a loop; `false` if the loop is over.
-    fn turn(
+    fn iteration(
         &mut self,
         fold: &'a FoldPlan,
         base: usize,
@@ -462,7 +467,7 @@ impl<'a> Evaluation<'a> {
     ) -> Evaluated<'a> {
         let args = self.arguments(args, charge)?;
         let result = self.search(kind, compiled, &args);
-        self.settle(charge, &args, result)
+        self.charge_call(charge, &args, result)
     }
 
     fn search(

@@ -11,7 +11,7 @@ use super::eval::Fault;
 const MAX_REPEAT: u32 = 1000;
 
 /// Longer than the longest `:^name:` of a named class.
-const MAX_CLASS_NAME: usize = 16;
+const MAX_CLASS_NAME_BYTES: usize = 16;
 
 /// Longer patterns make larger programs than are compiled.
 const MAX_PATTERN_BYTES: usize = 512 << 10;
@@ -19,7 +19,7 @@ const MAX_PATTERN_BYTES: usize = 512 << 10;
 const MAX_UNICODE_CLASSES: usize = 1_000;
 
 /// Compiled programs larger than this are refused.
-const SIZE_LIMIT: usize = 16 << 20;
+const MAX_PROGRAM_BYTES: usize = 16 << 20;
 
 pub(super) fn compile(pattern: &str) -> Result<Regex, Fault> {
     let wrong = |what: &str| Fault::new(format!("error parsing regexp: {what}: `{pattern}`"));
@@ -28,10 +28,12 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, Fault> {
     if translated.len() > MAX_PATTERN_BYTES || classes > MAX_UNICODE_CLASSES {
         return Err(wrong("expression too large"));
     }
-    RegexBuilder::new(&translated).size_limit(SIZE_LIMIT).build().map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => wrong("expression too large"),
-        _ => wrong(&first_problem(pattern)),
-    })
+    RegexBuilder::new(&translated).size_limit(MAX_PROGRAM_BYTES).build().map_err(
+        |error| match error {
+            regex::Error::CompiledTooBig(_) => wrong("expression too large"),
+            _ => wrong(&first_problem(pattern)),
+        },
+    )
 }
 
 /// The commonest mistake in Go's words; any other is just a bad pattern.
@@ -202,7 +204,7 @@ fn bracket(
             }
             '[' if chars.peek() == Some(&':') => {
                 let rest: String =
-                    chars.clone().take(MAX_CLASS_NAME).take_while(|c| *c != ']').collect();
+                    chars.clone().take(MAX_CLASS_NAME_BYTES).take_while(|c| *c != ']').collect();
                 if rest.len() > 2 && rest.ends_with(':') {
                     out.push('[');
                     out.push_str(&rest);

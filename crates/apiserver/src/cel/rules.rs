@@ -17,9 +17,9 @@ use crate::field::{FieldError, FieldErrorKind, FieldErrors, Path, go_quote};
 use crate::json::Access;
 
 /// The highest cost that one rule may be estimated at, over all values it applies to.
-const RULE_COST_LIMIT: u64 = 10_000_000;
+const MAX_RULE_COST: u64 = 10_000_000;
 /// The highest cost of all rules of a schema together.
-const SCHEMA_COST_LIMIT: u64 = 100_000_000;
+const MAX_SCHEMA_COST: u64 = 100_000_000;
 
 /// Schemas nested deeper than this are not looked at; JSON from outside cannot be.
 const MAX_DEPTH: usize = 128;
@@ -45,12 +45,12 @@ pub(super) struct Rule {
     pub(super) message: String,
     pub(super) source: String,
     pub(super) reason: FieldErrorKind,
-    /// Where a failure is reported, relative to the rule's place; may be empty.
+    /// Where a failure is reported, relative to the rule's position; may be empty.
     pub(super) field_path: String,
     pub(super) optional_old_self: bool,
 }
 
-/// The rules of a schema, by the ordinal of the place they are declared at.
+/// The rules of a schema, by the ordinal of the position they are declared at.
 #[derive(Debug)]
 pub(super) struct Compiled {
     pub(super) root: Node,
@@ -60,7 +60,7 @@ pub(super) struct Compiled {
 }
 
 impl Compiled {
-    /// Whether any rule applies at this place or below.
+    /// Whether any rule applies at this position or below.
     pub(super) fn concerns(&self, node: &Node) -> bool {
         self.before[node.ordinal] < self.before[node.last + 1]
     }
@@ -90,8 +90,14 @@ pub(super) fn compile(schema: &Value, path: &Path<'_>) -> Result<Compiled, Field
         most_expensive: Vec::new(),
         self_type: self_type_name(),
     };
-    let place = Place { schema, node: &root, cardinality: Some(1), uncorrelatable: None, depth: 0 };
-    compiler.visit(&place, path);
+    let position = SchemaPosition {
+        schema,
+        node: &root,
+        cardinality: Some(1),
+        uncorrelatable: None,
+        depth: 0,
+    };
+    compiler.visit(&position, path);
     compiler.check_total(path);
     let Compiler { rules, mut schema_errors, rule_errors, .. } = compiler;
     schema_errors.extend(rule_errors);
@@ -111,8 +117,8 @@ fn self_type_name() -> String {
     format!("selfType{}", now.subsec_nanos())
 }
 
-/// A place in the schema and what its ancestors say about it.
-struct Place<'s, 'p> {
+/// A position in the schema and what its ancestors say about it.
+struct SchemaPosition<'s, 'p> {
     schema: &'s Value,
     node: &'s Node,
     /// How often values can occur here; `None` if nothing bounds it.
@@ -122,7 +128,7 @@ struct Place<'s, 'p> {
     depth: usize,
 }
 
-impl<'s, 'p> Place<'s, 'p> {
+impl<'s, 'p> SchemaPosition<'s, 'p> {
     fn child(
         &self,
         schema: &'s Value,
@@ -156,24 +162,24 @@ struct Compiler {
 }
 
 impl Compiler {
-    fn visit(&mut self, place: &Place<'_, '_>, path: &Path<'_>) {
-        if place.depth >= MAX_DEPTH {
+    fn visit(&mut self, position: &SchemaPosition<'_, '_>, path: &Path<'_>) {
+        if position.depth >= MAX_DEPTH {
             return;
         }
         let errors_before = self.schema_errors.len();
-        self.visit_children(place, path);
-        let declared = place.schema.list(EXTENSION);
+        self.visit_children(position, path);
+        let declared = position.schema.list(EXTENSION);
         if declared.is_empty() {
             return;
         }
         let extension = path.field(EXTENSION);
         for (index, rule) in declared.iter().enumerate() {
-            self.check_shape(place.schema, rule, &extension.index(index));
+            self.check_shape(position.schema, rule, &extension.index(index));
         }
         if self.schema_errors.len() > errors_before {
             return;
         }
-        if !place.node.exposed {
+        if !position.node.exposed {
             self.rule_errors.push(FieldError::internal(
                 &extension,
                 "internal error: failed to construct type information for \
@@ -183,33 +189,33 @@ impl Compiler {
             return;
         }
         for (index, rule) in declared.iter().enumerate() {
-            self.compile_rule(place, rule, &extension.index(index));
+            self.compile_rule(position, rule, &extension.index(index));
         }
     }
 
-    fn visit_children(&mut self, place: &Place<'_, '_>, path: &Path<'_>) {
-        match &place.node.shape {
+    fn visit_children(&mut self, position: &SchemaPosition<'_, '_>, path: &Path<'_>) {
+        match &position.node.shape {
             Shape::Map { values } => {
-                let schema = place.schema.at("additionalProperties");
-                let child = place.child(schema, values, place.uncorrelatable);
+                let schema = position.schema.at("additionalProperties");
+                let child = position.child(schema, values, position.uncorrelatable);
                 self.visit(&child, &path.field("additionalProperties"));
             }
             Shape::Object { properties } => {
                 let base = path.field("properties");
-                for (name, schema) in place.schema.entries("properties") {
+                for (name, schema) in position.schema.entries("properties") {
                     if let Some(node) = properties.get(name) {
-                        let child = place.child(schema, node, place.uncorrelatable);
+                        let child = position.child(schema, node, position.uncorrelatable);
                         self.visit(&child, &base.key(name));
                     }
                 }
             }
             Shape::List { items, .. } => {
-                let by_key = place.schema.text("x-kubernetes-list-type") == "map";
-                let uncorrelatable = match place.uncorrelatable {
+                let by_key = position.schema.text("x-kubernetes-list-type") == "map";
+                let uncorrelatable = match position.uncorrelatable {
                     None if !by_key => Some(path),
                     outer => outer,
                 };
-                let child = place.child(place.schema.at("items"), items, uncorrelatable);
+                let child = position.child(position.schema.at("items"), items, uncorrelatable);
                 self.visit(&child, &path.field("items"));
             }
             _ => {}
@@ -258,10 +264,10 @@ impl Compiler {
         }
     }
 
-    fn compile_rule(&mut self, place: &Place<'_, '_>, rule: &Value, path: &Path<'_>) {
+    fn compile_rule(&mut self, position: &SchemaPosition<'_, '_>, rule: &Value, path: &Path<'_>) {
         let optional_old_self = rule.flag("optionalOldSelf");
         let compile = |source: &str, wanted: &Type<'_>| {
-            compile_expression(source, place.node, &self.self_type, optional_old_self, wanted)
+            compile_expression(source, position.node, &self.self_type, optional_old_self, wanted)
         };
         let program = compile(rule.text("rule"), &Type::Bool);
         // Nothing more is said about a rule whose expression is wrong.
@@ -269,8 +275,9 @@ impl Compiler {
             (Ok(_), expression) if !expression.is_empty() => Some(compile(expression, &Type::Text)),
             _ => None,
         };
-        let occurrences =
-            place.cardinality.unwrap_or_else(|| MAX_REQUEST_BYTES / (place.node.min_size + 1));
+        let occurrences = position
+            .cardinality
+            .unwrap_or_else(|| MAX_REQUEST_BYTES / (position.node.min_size + 1));
         let rule_path = path.field("rule");
         let highest = program.as_ref().map_or(0, |program| program.highest_cost);
         self.observe_cost(&rule_path, highest.saturating_mul(occurrences), "estimated rule cost");
@@ -291,7 +298,7 @@ impl Compiler {
             None => {}
         }
         if program.as_ref().is_ok_and(|program| program.uses_old_self) {
-            if let Some(ancestor) = place.uncorrelatable {
+            if let Some(ancestor) = position.uncorrelatable {
                 let detail = format!(
                     "oldSelf cannot be used on the uncorrelatable portion of the schema within \
                      {ancestor}"
@@ -305,8 +312,8 @@ impl Compiler {
             self.rule_errors.push(error);
         }
         let Ok(program) = program else { return };
-        let field_path = field_path::normalize(rule.text("fieldPath"), place.schema);
-        self.rules[place.node.ordinal].push(Rule {
+        let field_path = field_path::normalize(rule.text("fieldPath"), position.schema);
+        self.rules[position.node.ordinal].push(Rule {
             program,
             message_program: message_program.and_then(Result::ok),
             message: rule.text("message").trim().to_owned(),
@@ -323,12 +330,12 @@ impl Compiler {
     }
 
     fn observe_cost(&mut self, path: &Path<'_>, cost: u64, name: &str) {
-        if cost > RULE_COST_LIMIT {
-            let detail = over_budget(name, cost, RULE_COST_LIMIT);
+        if cost > MAX_RULE_COST {
+            let detail = over_budget(name, cost, MAX_RULE_COST);
             self.rule_errors.push(FieldError::forbidden(path, detail));
         }
         self.total_cost = self.total_cost.saturating_add(cost);
-        if cost >= SCHEMA_COST_LIMIT / 100 {
+        if cost >= MAX_SCHEMA_COST / 100 {
             self.most_expensive.push((path.to_string(), cost));
             self.most_expensive.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
             self.most_expensive.truncate(4);
@@ -336,7 +343,7 @@ impl Compiler {
     }
 
     fn check_total(&mut self, path: &Path<'_>) {
-        if self.total_cost <= SCHEMA_COST_LIMIT {
+        if self.total_cost <= MAX_SCHEMA_COST {
             return;
         }
         for (path, _) in std::mem::take(&mut self.most_expensive) {
@@ -350,7 +357,7 @@ impl Compiler {
             });
         }
         let name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
-        let detail = over_budget(name, self.total_cost, SCHEMA_COST_LIMIT);
+        let detail = over_budget(name, self.total_cost, MAX_SCHEMA_COST);
         self.rule_errors.push(FieldError::forbidden(path, detail));
     }
 }

@@ -106,23 +106,25 @@ impl<'s> Type<'s> {
 
     /// Whether the type is so large that comparing such types would take long. Types share their
     /// parts, so a short expression can have a type that is exponentially large when written out.
-    pub(super) fn is_unwieldy(&self) -> bool {
-        fn weigh(t: &Type<'_>, left: &mut usize) {
+    pub(super) fn is_too_large(&self) -> bool {
+        fn count_nodes(t: &Type<'_>, left: &mut usize) {
             if *left == 0 {
                 return;
             }
             *left -= 1;
             match t {
-                Type::List(inner) | Type::Optional(inner) | Type::Kind(inner) => weigh(inner, left),
+                Type::List(inner) | Type::Optional(inner) | Type::Kind(inner) => {
+                    count_nodes(inner, left)
+                }
                 Type::Map(map) => {
-                    weigh(&map.0, left);
-                    weigh(&map.1, left);
+                    count_nodes(&map.0, left);
+                    count_nodes(&map.1, left);
                 }
                 _ => {}
             }
         }
         let mut left = MAX_TYPE_SIZE;
-        weigh(self, &mut left);
+        count_nodes(self, &mut left);
         left == 0
     }
 
@@ -272,7 +274,7 @@ impl<'s> Unknowns<'s> {
     }
 
     /// The type with everything known filled in, and `dyn` for the rest.
-    pub(super) fn settle(&self, t: &Type<'s>) -> Type<'s> {
+    pub(super) fn resolve_to_dyn(&self, t: &Type<'s>) -> Type<'s> {
         self.filled(t, true)
     }
 
@@ -301,9 +303,9 @@ mod tests {
         let mut unknowns = Unknowns::default();
         let var = unknowns.fresh();
         assert!(!unknowns.all_fit(&[Type::Int, Type::Text], &[var.clone(), var.clone()]));
-        assert_eq!(unknowns.settle(&var).to_string(), "dyn");
+        assert_eq!(unknowns.resolve_to_dyn(&var).to_string(), "dyn");
         assert!(unknowns.all_fit(&[Type::Int, Type::Int], &[var.clone(), var.clone()]));
-        assert_eq!(unknowns.settle(&Type::list(var)).to_string(), "list(int)");
+        assert_eq!(unknowns.resolve_to_dyn(&Type::list(var)).to_string(), "list(int)");
     }
 
     #[test]

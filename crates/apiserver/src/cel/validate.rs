@@ -13,7 +13,7 @@ use crate::field::{FieldError, FieldErrorKind, FieldErrors, Path, go_value};
 use crate::warning::Warnings;
 
 /// What all rules of one object may cost together.
-const OBJECT_BUDGET: u64 = 10_000_000;
+const MAX_OBJECT_COST: u64 = 10_000_000;
 
 /// Longer messages made by a messageExpression are not used.
 const MAX_MESSAGE_BYTES: usize = 5 * 1024;
@@ -28,7 +28,7 @@ pub(super) fn validate(
     errors: &mut FieldErrors,
     warnings: &mut Warnings,
 ) {
-    let mut run = Run { compiled, budget: OBJECT_BUDGET, errors, warnings };
+    let mut run = Run { compiled, budget: MAX_OBJECT_COST, errors, warnings };
     let pair = old.map(|old| Pair { new, old, node: &compiled.root });
     let correlation = Correlation { pair, parent: None, same: Cell::new(None) };
     // Running out of budget is reported where it happens.

@@ -15,13 +15,13 @@ use super::Object;
 pub(crate) const MAX_OBJECT_MEMORY: usize = 32 << 20;
 
 /// An element of a list.
-pub(crate) const ITEM: usize = size_of::<Value>();
+pub(crate) const ITEM_BYTES: usize = size_of::<Value>();
 /// A member of an object: its value and its name, in a node that is not always full.
-pub(crate) const MEMBER: usize = 64;
+pub(crate) const MEMBER_BYTES: usize = 64;
 /// The first node of a map, which has room for eleven members.
-pub(crate) const MAP: usize = 640;
+pub(crate) const MAP_BYTES: usize = 640;
 /// What an allocation takes beside what is asked for.
-const ALLOCATION: usize = 16;
+const ALLOCATION_BYTES: usize = 16;
 
 /// The object would take more memory than [`MAX_OBJECT_MEMORY`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -56,12 +56,12 @@ impl Budget {
 
     /// Charges for a text of so many bytes.
     pub(crate) fn take_text(&self, length: usize) -> Result<(), TooLarge> {
-        self.take(ALLOCATION + length)
+        self.take(ALLOCATION_BYTES + length)
     }
 
     /// Charges for a member of an object, but for its value's own allocations.
     pub(crate) fn take_member(&self, name: &str) -> Result<(), TooLarge> {
-        self.take(MEMBER + ALLOCATION + name.len())
+        self.take(MEMBER_BYTES + ALLOCATION_BYTES + name.len())
     }
 
     /// Charges for a value and all that it holds.
@@ -70,7 +70,7 @@ impl Budget {
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
             Value::String(text) => self.take_text(text.len()),
             Value::Array(items) => {
-                self.take(ITEM * items.len())?;
+                self.take(ITEM_BYTES * items.len())?;
                 items.iter().try_for_each(|item| self.take_value(item))
             }
             Value::Object(members) => self.take_object(members),
@@ -81,7 +81,7 @@ impl Budget {
         if members.is_empty() {
             return Ok(());
         }
-        self.take(MAP)?;
+        self.take(MAP_BYTES)?;
         members.iter().try_for_each(|(name, member)| {
             self.take_member(name)?;
             self.take_value(member)

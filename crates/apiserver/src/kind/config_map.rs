@@ -8,7 +8,7 @@ use crate::field::{FieldError, FieldErrors, Path};
 use crate::json::{Access, Object};
 
 /// How many bytes of values a ConfigMap or Secret can hold.
-pub(crate) const MAX_SIZE: usize = 1024 * 1024;
+pub(crate) const MAX_DATA_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct ConfigMap;
@@ -30,9 +30,9 @@ impl Kind for ConfigMap {
             validate_key(key, &binary, errors);
             size += decoded_len(value);
         }
-        if size > MAX_SIZE {
+        if size > MAX_DATA_BYTES {
             // Upstream blames a path without a name, which prints like this.
-            errors.push(FieldError::too_long(&Path::root().key(""), MAX_SIZE));
+            errors.push(FieldError::too_long(&Path::root().key(""), MAX_DATA_BYTES));
         }
     }
 
@@ -106,10 +106,10 @@ mod tests {
             ]
         );
         let too_long = ["[]: Too long: may not be more than 1048576 bytes"];
-        assert_eq!(faults(&json!({"data": {"a": "x".repeat(MAX_SIZE + 1)}}), None), too_long);
-        let binary = "A".repeat((MAX_SIZE / 3 + 2) * 4);
+        assert_eq!(faults(&json!({"data": {"a": "x".repeat(MAX_DATA_BYTES + 1)}}), None), too_long);
+        let binary = "A".repeat((MAX_DATA_BYTES / 3 + 2) * 4);
         assert_eq!(faults(&json!({"binaryData": {"a": binary}}), None), too_long);
-        assert!(faults(&json!({"data": {"a": "x".repeat(MAX_SIZE)}}), None).is_empty());
+        assert!(faults(&json!({"data": {"a": "x".repeat(MAX_DATA_BYTES)}}), None).is_empty());
     }
 
     #[test]

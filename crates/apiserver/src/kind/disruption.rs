@@ -17,7 +17,7 @@ const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 /// Evictions that the controller has not seen yet.
 const MAX_DISRUPTED_PODS: usize = 2_000;
 /// Before a client asks again about a budget that is being worked out.
-const RETRY_SECONDS: u32 = 10;
+const RETRY_AFTER_SECONDS: u32 = 10;
 
 /// What a budget says of the eviction of one of its Pods.
 #[derive(Debug)]
@@ -100,16 +100,16 @@ fn why_none(name: &str, status: &Value, healthy: i64, desired: i64) -> String {
 /// The controller has not yet worked out what the budget allows.
 pub(crate) fn in_progress(budget: &str) -> ApiError {
     let why = format!("The disruption budget {budget} is still being processed by the server.");
-    ApiError::too_many_requests(VIOLATES, RETRY_SECONDS).with_causes(vec![cause(&why)])
+    ApiError::too_many_requests(VIOLATES, RETRY_AFTER_SECONDS).with_causes(vec![cause(&why)])
 }
 
 fn cause(message: &str) -> Value {
     json!({"reason": BUDGET_CAUSE, "message": message})
 }
 
-/// Takes one disruption from a budget, and notes for which Pod, so that the controller does not count
+/// Consumes one disruption of a budget, and records for which Pod, so that the controller does not count
 /// it any more.
-pub(crate) fn take(budget: &mut Object, pod: &str, now: &str) {
+pub(crate) fn consume_disruption(budget: &mut Object, pod: &str, now: &str) {
     let generation = budget.at("status").at("observedGeneration").clone();
     let status = object_mut(budget, "status");
     let left = status.int("disruptionsAllowed").unwrap_or(0) - 1;
@@ -132,8 +132,8 @@ pub(crate) fn take(budget: &mut Object, pod: &str, now: &str) {
     }
 }
 
-/// Says on a Pod that it is evicted.
-pub(crate) fn announce(pod: &mut Object, now: &str) {
+/// Sets the `DisruptionTarget` condition of a Pod that is evicted.
+pub(crate) fn set_disruption_condition(pod: &mut Object, now: &str) {
     let condition = json!({
         "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
         "message": "Eviction API: evicting",
@@ -212,9 +212,9 @@ mod tests {
                 "lastTransitionTime": "2024-01-01T00:00:00Z", "observedGeneration": 1,
             }],
         }));
-        take(&mut budget, "p", "2024-01-02T00:00:00Z");
+        consume_disruption(&mut budget, "p", "2024-01-02T00:00:00Z");
         assert_eq!(budget["status"]["conditions"][0]["status"], "True");
-        take(&mut budget, "q", "2024-01-02T00:00:00Z");
+        consume_disruption(&mut budget, "q", "2024-01-02T00:00:00Z");
         assert_eq!(budget["status"]["disruptionsAllowed"], 0);
         assert_eq!(budget["status"]["conditions"][0]["status"], "False");
         assert_eq!(budget["status"]["conditions"][0]["reason"], "InsufficientPods");

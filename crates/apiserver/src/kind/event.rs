@@ -84,9 +84,9 @@ pub(crate) fn from_core(obj: &mut Object) {
 }
 
 /// An Event whichever its form is. Errors name members as `v1` does, like upstream.
-struct Reading<'a>(&'a Object);
+struct EventReader<'a>(&'a Object);
 
-impl<'a> Reading<'a> {
+impl<'a> EventReader<'a> {
     fn member(&self, core: &str) -> &'a Value {
         let renamed = RENAMED.iter().find(|(name, _)| *name == core);
         match (self.0.get(core), renamed) {
@@ -110,7 +110,7 @@ impl<'a> Reading<'a> {
 
 impl Kind for CoreEvent {
     fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
-        validate_any(&Reading(obj), "reportingComponent", errors);
+        validate_any(&EventReader(obj), "reportingComponent", errors);
     }
 
     /// In the same order as the other form's, so that one index serves both.
@@ -137,7 +137,7 @@ impl Kind for CoreEvent {
 
 impl Kind for Event {
     fn validate(&self, obj: &Object, errors: &mut FieldErrors) {
-        let event = Reading(obj);
+        let event = EventReader(obj);
         validate_any(&event, "reportingController", errors);
         validate_series(&event, errors);
         if !event.is_set("eventTime") {
@@ -165,7 +165,7 @@ impl Kind for Event {
     }
 
     fn validate_update(&self, new: &Object, old: &Object, errors: &mut FieldErrors) {
-        let (new, old) = (Reading(new), Reading(old));
+        let (new, old) = (EventReader(new), EventReader(old));
         validate_any(&new, "reportingController", errors);
         if new.member("series") != old.member("series") {
             validate_series(&new, errors);
@@ -198,7 +198,7 @@ impl Kind for Event {
 }
 
 fn selectable_field<'a>(obj: &'a Object, label: &str) -> Cow<'a, str> {
-    let event = Reading(obj);
+    let event = EventReader(obj);
     Cow::Borrowed(match label {
         "reason" | "type" => obj.text(label),
         "reportingComponent" | "reportingController" => event.text("reportingComponent"),
@@ -216,7 +216,7 @@ fn selectable_field<'a>(obj: &'a Object, label: &str) -> Cow<'a, str> {
 }
 
 /// What holds for every Event, whichever group it comes through.
-fn validate_any(event: &Reading<'_>, controller_name: &str, errors: &mut FieldErrors) {
+fn validate_any(event: &EventReader<'_>, controller_name: &str, errors: &mut FieldErrors) {
     let namespace = event.0.at("metadata").text("namespace");
     let involved = event.member("involvedObject").text("namespace");
     let is_new = event.is_set("eventTime");
@@ -241,7 +241,7 @@ fn validate_any(event: &Reading<'_>, controller_name: &str, errors: &mut FieldEr
 }
 
 /// An Event with an `eventTime` is of the new kind, and must say who did what.
-fn validate_new(event: &Reading<'_>, controller_name: &str, errors: &mut FieldErrors) {
+fn validate_new(event: &EventReader<'_>, controller_name: &str, errors: &mut FieldErrors) {
     let controller = event.text("reportingComponent");
     let path = Path::new(controller_name);
     if controller.is_empty() {
@@ -264,7 +264,7 @@ fn validate_new(event: &Reading<'_>, controller_name: &str, errors: &mut FieldEr
     }
 }
 
-fn validate_series(event: &Reading<'_>, errors: &mut FieldErrors) {
+fn validate_series(event: &EventReader<'_>, errors: &mut FieldErrors) {
     let series = event.member("series");
     if !series.is_object() {
         return;
@@ -279,7 +279,7 @@ fn validate_series(event: &Reading<'_>, errors: &mut FieldErrors) {
 }
 
 /// How a member that must stay is compared and shown.
-enum Shape {
+enum GoShape {
     Text,
     /// Absent is shown as null.
     Time,
@@ -290,24 +290,24 @@ enum Shape {
 }
 
 /// Everything but the series. Upstream looks at the reason twice, and so reports it twice.
-const IMMUTABLE: [(&str, Shape); 14] = [
-    ("involvedObject", Shape::Struct(&REFERENCE)),
-    ("reason", Shape::Text),
-    ("message", Shape::Text),
-    ("source", Shape::Struct(&SOURCE)),
-    ("firstTimestamp", Shape::Time),
-    ("lastTimestamp", Shape::Time),
-    ("count", Shape::Count),
-    ("reason", Shape::Text),
-    ("type", Shape::Text),
-    ("eventTime", Shape::Time),
-    ("action", Shape::Text),
-    ("related", Shape::Optional(&REFERENCE)),
-    ("reportingComponent", Shape::Text),
-    ("reportingInstance", Shape::Text),
+const IMMUTABLE: [(&str, GoShape); 14] = [
+    ("involvedObject", GoShape::Struct(&REFERENCE)),
+    ("reason", GoShape::Text),
+    ("message", GoShape::Text),
+    ("source", GoShape::Struct(&SOURCE)),
+    ("firstTimestamp", GoShape::Time),
+    ("lastTimestamp", GoShape::Time),
+    ("count", GoShape::Count),
+    ("reason", GoShape::Text),
+    ("type", GoShape::Text),
+    ("eventTime", GoShape::Time),
+    ("action", GoShape::Text),
+    ("related", GoShape::Optional(&REFERENCE)),
+    ("reportingComponent", GoShape::Text),
+    ("reportingInstance", GoShape::Text),
 ];
 
-fn validate_same(new: &Reading<'_>, old: &Reading<'_>, errors: &mut FieldErrors) {
+fn validate_same(new: &EventReader<'_>, old: &EventReader<'_>, errors: &mut FieldErrors) {
     for (member, shape) in IMMUTABLE {
         let (value, previous) = (new.member(member), old.member(member));
         let same_text = new.text(member) == old.text(member);
@@ -315,11 +315,11 @@ fn validate_same(new: &Reading<'_>, old: &Reading<'_>, errors: &mut FieldErrors)
             fields.iter().all(|(_, field)| value.text(field) == previous.text(field))
         };
         let (same, shown) = match shape {
-            Shape::Text => (same_text, go_value(&new.text(member).into())),
-            Shape::Time => (same_text, go_value(value)),
-            Shape::Count => (new.count() == old.count(), new.count().to_string()),
-            Shape::Struct(fields) => (same_fields(fields), go_struct(value, fields)),
-            Shape::Optional(fields) => {
+            GoShape::Text => (same_text, go_value(&new.text(member).into())),
+            GoShape::Time => (same_text, go_value(value)),
+            GoShape::Count => (new.count() == old.count(), new.count().to_string()),
+            GoShape::Struct(fields) => (same_fields(fields), go_struct(value, fields)),
+            GoShape::Optional(fields) => {
                 let same = value.is_object() == previous.is_object() && same_fields(fields);
                 (same, if value.is_object() { go_struct(value, fields) } else { "null".to_owned() })
             }

@@ -132,7 +132,7 @@ pub(crate) fn env_name(name: &str) -> Vec<String> {
 /// A key of a ConfigMap or Secret.
 pub(crate) fn config_key(key: &str) -> Vec<String> {
     let mut texts = Vec::new();
-    if key.len() > name::SUBDOMAIN_MAX {
+    if key.len() > name::MAX_SUBDOMAIN_CHARS {
         texts.push("must be no more than 253 characters".to_owned());
     }
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
@@ -166,7 +166,7 @@ pub(crate) fn http_header(header: &str) -> Vec<String> {
 /// A DNS search path: like a subdomain, but underscores are fine.
 pub(crate) fn search_domain(domain: &str) -> Vec<String> {
     let mut texts = Vec::new();
-    if domain.len() > name::SUBDOMAIN_MAX {
+    if domain.len() > name::MAX_SUBDOMAIN_CHARS {
         texts.push("must be no more than 253 characters".to_owned());
     }
     let label = |part: &str| {

@@ -25,9 +25,9 @@ const OLD_CONTROLLER_UID: &str = "controller-uid";
 const OLD_JOB_NAME: &str = "job-name";
 const INDEXED: &str = "Indexed";
 /// Beyond this many indexes, failures must be bounded.
-const MANY: i64 = 100_000;
-const FEW: i64 = 10_000;
-const LONGEST_MANAGER: usize = 63;
+const MAX_UNBOUNDED_COMPLETIONS: i64 = 100_000;
+const MAX_PARALLELISM_OF_MANY: i64 = 10_000;
+const MAX_MANAGED_BY_CHARS: usize = 63;
 
 #[derive(Debug)]
 pub(crate) struct Job;
@@ -131,8 +131,8 @@ impl Kind for Job {
         let spec = new.at("spec");
         let number = |member: &str| spec.int(member).unwrap_or_default();
         if spec.text("completionMode") == INDEXED
-            && number("completions") > MANY
-            && number("parallelism") > FEW
+            && number("completions") > MAX_UNBOUNDED_COMPLETIONS
+            && number("parallelism") > MAX_PARALLELISM_OF_MANY
         {
             out.push(
                 "spec: In Indexed Jobs with a number of completions higher than 10^5 and a \
@@ -245,8 +245,8 @@ fn validate_spec(errors: &mut Errors, spec: &Value) {
     if let Some(manager) = spec.at("managedBy").as_str() {
         let at = path.field("managedBy");
         domain_prefixed_path(errors, &at, manager);
-        if manager.len() > LONGEST_MANAGER {
-            errors.push(FieldError::too_long(&at, LONGEST_MANAGER));
+        if manager.len() > MAX_MANAGED_BY_CHARS {
+            errors.push(FieldError::too_long(&at, MAX_MANAGED_BY_CHARS));
         }
     }
     completion_mode(errors, &path, spec);
@@ -287,7 +287,7 @@ fn completion_mode(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     let (per_index, most) = (spec.int("backoffLimitPerIndex"), spec.int("maxFailedIndexes"));
     let parallel = path.field("parallelism");
     let failed = path.field("maxFailedIndexes");
-    let most_of =
+    let at_most =
         |errors: &mut Errors, at: &Path<'_>, value: Option<i64>, most: i64, when: &str| {
             if let Some(value) = value.filter(|value| *value > most) {
                 let detail = format!("must be less than or equal to {most}{when}");
@@ -299,22 +299,30 @@ fn completion_mode(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
             let detail = "when completion mode is Indexed";
             errors.push(FieldError::required(&path.field("completions"), detail));
         }
-        most_of(errors, &parallel, parallelism, MANY, " when completion mode is Indexed");
+        at_most(
+            errors,
+            &parallel,
+            parallelism,
+            MAX_UNBOUNDED_COMPLETIONS,
+            " when completion mode is Indexed",
+        );
         if let (Some(completions), Some(most)) = (completions, most)
             && most > completions
         {
             let detail = "must be less than or equal to completions";
             errors.push(FieldError::invalid(&failed, &most.into(), detail));
         }
-        most_of(errors, &failed, most, MANY, "");
-        if completions.is_some_and(|completions| completions > MANY) && per_index.is_some() {
+        at_most(errors, &failed, most, MAX_UNBOUNDED_COMPLETIONS, "");
+        if completions.is_some_and(|completions| completions > MAX_UNBOUNDED_COMPLETIONS)
+            && per_index.is_some()
+        {
             if most.is_none() {
                 let detail = "must be specified when completions is above 100000";
                 errors.push(FieldError::required(&failed, detail));
             }
             let when = " when completions are above 100000 and used with backoff limit per index";
-            most_of(errors, &parallel, parallelism, FEW, when);
-            most_of(errors, &failed, most, FEW, when);
+            at_most(errors, &parallel, parallelism, MAX_PARALLELISM_OF_MANY, when);
+            at_most(errors, &failed, most, MAX_PARALLELISM_OF_MANY, when);
         }
     } else if matches!(mode, "" | "NonIndexed") {
         for (member, value) in [("backoffLimitPerIndex", per_index), ("maxFailedIndexes", most)] {

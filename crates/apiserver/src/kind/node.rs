@@ -209,7 +209,7 @@ fn declared_features(errors: &mut Errors, node: &Object) {
     let features = node.at("status").list("declaredFeatures");
     for (i, feature) in features.iter().enumerate() {
         let text = feature.as_str().unwrap_or_default();
-        let why = if text.len() > name::SUBDOMAIN_MAX {
+        let why = if text.len() > name::MAX_SUBDOMAIN_CHARS {
             "must be no more than 253 characters"
         } else if !is_feature_name(text) {
             "must start with an UpperCamelCase segment, with subsequent segments separated by '/' \

@@ -12,8 +12,8 @@ use crate::json::{Access, Object};
 use crate::name;
 
 const SPEC: &str = "PodDisruptionBudgetSpec";
-const REASON_MAX: usize = 1 << 10;
-const MESSAGE_MAX: usize = 32 << 10;
+const MAX_REASON_CHARS: usize = 1 << 10;
+const MAX_MESSAGE_CHARS: usize = 32 << 10;
 
 #[derive(Debug)]
 pub(crate) struct PodDisruptionBudget;
@@ -108,11 +108,11 @@ fn conditions(errors: &mut Errors, path: &Path<'_>, conditions: &[Value]) {
         let reason = condition.text("reason");
         if reason.is_empty() {
             errors.push(FieldError::required(&at.field("reason"), ""));
-        } else if reason.len() > REASON_MAX {
-            errors.push(FieldError::too_long(&at.field("reason"), REASON_MAX));
+        } else if reason.len() > MAX_REASON_CHARS {
+            errors.push(FieldError::too_long(&at.field("reason"), MAX_REASON_CHARS));
         }
-        if condition.text("message").len() > MESSAGE_MAX {
-            errors.push(FieldError::too_long(&at.field("message"), MESSAGE_MAX));
+        if condition.text("message").len() > MAX_MESSAGE_CHARS {
+            errors.push(FieldError::too_long(&at.field("message"), MAX_MESSAGE_CHARS));
         }
     }
 }

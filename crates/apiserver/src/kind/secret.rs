@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 
 use super::Kind;
-use super::config_map::{MAX_SIZE, decoded_len, validate_immutability, validate_key};
+use super::config_map::{MAX_DATA_BYTES, decoded_len, validate_immutability, validate_key};
 use crate::field::{FieldError, FieldErrors, Path};
 use crate::json::{Access, Object, object_mut};
 use crate::warning::Warnings;
@@ -44,8 +44,8 @@ impl Kind for Secret {
             validate_key(key, &path, errors);
             size += decoded_len(value);
         }
-        if size > MAX_SIZE {
-            errors.push(FieldError::too_long(&path, MAX_SIZE));
+        if size > MAX_DATA_BYTES {
+            errors.push(FieldError::too_long(&path, MAX_DATA_BYTES));
         }
         validate_type(obj, &path, errors);
     }
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn size_and_keys_are_checked() {
-        let big = BASE64.encode(vec![b'x'; MAX_SIZE + 1]);
+        let big = BASE64.encode(vec![b'x'; MAX_DATA_BYTES + 1]);
         assert_eq!(
             faults(&json!({"data": {"a": big, "..": ""}}), None),
             [

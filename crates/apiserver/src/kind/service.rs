@@ -26,8 +26,8 @@ const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ran
 const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 /// Three hours.
-const AFFINITY_SECONDS: i64 = 10800;
-const LONGEST_AFFINITY: i64 = 86400;
+const DEFAULT_AFFINITY_SECONDS: i64 = 10800;
+const MAX_AFFINITY_SECONDS: i64 = 86400;
 const ONLY_LOAD_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Kind for Service {
             "ClientIP" => {
                 let config = spec.at("sessionAffinityConfig").at("clientIP");
                 if config.at("timeoutSeconds").is_null() {
-                    let config = json!({"clientIP": {"timeoutSeconds": AFFINITY_SECONDS}});
+                    let config = json!({"clientIP": {"timeoutSeconds": DEFAULT_AFFINITY_SECONDS}});
                     spec.insert("sessionAffinityConfig".to_owned(), config);
                 }
             }
@@ -379,9 +379,9 @@ fn session_affinity(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     if affinity == "ClientIP" {
         let timeout = spec.at("sessionAffinityConfig").at("clientIP").int("timeoutSeconds");
         let timeout = timeout.unwrap_or_default();
-        if timeout <= 0 || timeout > LONGEST_AFFINITY {
+        if timeout <= 0 || timeout > MAX_AFFINITY_SECONDS {
             let at = config.field("clientIP");
-            let detail = format!("must be greater than 0 and less than {LONGEST_AFFINITY}");
+            let detail = format!("must be greater than 0 and less than {MAX_AFFINITY_SECONDS}");
             errors.push(FieldError::invalid(&at.field("timeoutSeconds"), &timeout.into(), detail));
         }
     }

@@ -6,15 +6,15 @@
 use std::collections::HashMap;
 
 /// Unchanged lines around a change.
-const CONTEXT: usize = 3;
+const CONTEXT_LINES: usize = 3;
 /// Texts longer than this are not compared: the work grows with the square of their length.
-const MOST_LINES: usize = 4000;
+const MAX_LINES: usize = 4000;
 
 /// The difference of two texts, `""` if there is none or they are too long to say.
 pub(crate) fn diff(old: &str, new: &str) -> String {
     let old: Vec<&str> = old.split('\n').collect();
     let new: Vec<&str> = new.split('\n').collect();
-    if old.len() > MOST_LINES || new.len() > MOST_LINES {
+    if old.len() > MAX_LINES || new.len() > MAX_LINES {
         return String::new();
     }
     let mut out = String::new();
@@ -91,18 +91,18 @@ fn grouped(blocks: &[Block]) -> Vec<Vec<Block>> {
         if block.same {
             let length = block.old.1 - block.old.0;
             let keep_end = |block: &mut Block| {
-                block.old.0 = block.old.1.saturating_sub(CONTEXT).max(block.old.0);
-                block.new.0 = block.new.1.saturating_sub(CONTEXT).max(block.new.0);
+                block.old.0 = block.old.1.saturating_sub(CONTEXT_LINES).max(block.old.0);
+                block.new.0 = block.new.1.saturating_sub(CONTEXT_LINES).max(block.new.0);
             };
             let keep_start = |block: &mut Block| {
-                block.old.1 = block.old.1.min(block.old.0 + CONTEXT);
-                block.new.1 = block.new.1.min(block.new.0 + CONTEXT);
+                block.old.1 = block.old.1.min(block.old.0 + CONTEXT_LINES);
+                block.new.1 = block.new.1.min(block.new.0 + CONTEXT_LINES);
             };
             if i == 0 {
                 keep_end(&mut block);
             } else if i == last {
                 keep_start(&mut block);
-            } else if length > 2 * CONTEXT {
+            } else if length > 2 * CONTEXT_LINES {
                 let mut end = block;
                 keep_start(&mut end);
                 group.push(end);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn far_changes_stand_apart() {
+    fn distant_changes_are_separate_hunks() {
         let old: Vec<String> = (0..30).map(|i| i.to_string()).collect();
         let mut new = old.clone();
         new[2] = "x".to_owned();

@@ -8,7 +8,7 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
 use super::*;
-use crate::auth::certificate::{Serving, client_identity, server_config};
+use crate::auth::certificate::{ServingCertificate, client_identity, server_config};
 use crate::auth::identity::Identity;
 use crate::engine::{Config, Engine};
 use crate::internal;
@@ -17,7 +17,7 @@ use crate::internal;
 async fn node(engine: &Engine, name: &str) -> u16 {
     let shared = engine.shared.clone();
     let certified = engine.node_certificate(name, Ipv4Addr::LOCALHOST.into()).unwrap();
-    let serving = Arc::new(Serving::new(&certified).unwrap());
+    let serving = Arc::new(ServingCertificate::new(&certified).unwrap());
     let config = server_config(serving, shared.authority.certificate_pem()).unwrap();
     let mut config = config;
     config.alpn_protocols.clear();

@@ -16,7 +16,7 @@ const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 /// How many values one patch may displace: an insertion moves what is behind it in its list, and a
 /// `move` looks at all that it takes along. A patch of ten thousand operations on a list of ten
 /// thousand elements is within it; ten thousand on a million would take a minute.
-const MAX_DISPLACED: usize = 100_000_000;
+const MAX_DISPLACED_VALUES: usize = 100_000_000;
 /// To look at a value takes so many times as long as to shift it.
 const MOVED_WEIGHT: usize = 16;
 
@@ -30,17 +30,17 @@ const MAX_DEPTH: usize = 128;
 /// If the patch is malformed or too long, or if one of its operations does not apply.
 pub(crate) fn apply(target: &mut Value, patch: &Value) -> Result<(), PatchError> {
     let operations = operations(patch)?;
-    let mut spent = Spent::default();
+    let mut cost = PatchCost::default();
     for operation in operations {
         if let Some(operation) = operation {
-            apply_one(target, operation, &mut spent)
+            apply_one(target, operation, &mut cost)
         } else {
             Err("Unexpected kind: unknown".to_owned())
         }
         .map_err(|reason| PatchError::Rejected { reason })?;
-        if spent.displaced > MAX_DISPLACED {
+        if cost.displaced > MAX_DISPLACED_VALUES {
             return Err(PatchError::TooLarge(format!(
-                "The operations of a JSON patch may displace {MAX_DISPLACED} values in all"
+                "The operations of a JSON patch may displace {MAX_DISPLACED_VALUES} values in all"
             )));
         }
     }
@@ -60,18 +60,18 @@ pub(crate) fn unknown_fields(patch: &Value) -> Vec<String> {
     errors
 }
 
-type Operation = Map<String, Value>;
+type JsonPatchOperation = Map<String, Value>;
 
-/// What the operations of a patch have cost so far.
+/// The cost of the operations of a patch so far.
 #[derive(Debug, Default)]
-struct Spent {
+struct PatchCost {
     copied_bytes: usize,
     /// The same in memory, where a short text can be a large value.
     copies: Budget,
     displaced: usize,
 }
 
-fn operations(patch: &Value) -> Result<Vec<Option<&Operation>>, PatchError> {
+fn operations(patch: &Value) -> Result<Vec<Option<&JsonPatchOperation>>, PatchError> {
     let undecodable = |found: &Value, wanted: &str| {
         let found = json_type(found);
         Err(PatchError::BadRequest(format!(
@@ -116,57 +116,62 @@ fn operations(patch: &Value) -> Result<Vec<Option<&Operation>>, PatchError> {
     Ok(operations)
 }
 
-fn apply_one(root: &mut Value, operation: &Operation, spent: &mut Spent) -> Result<(), String> {
+fn apply_one(
+    root: &mut Value,
+    operation: &JsonPatchOperation,
+    cost: &mut PatchCost,
+) -> Result<(), String> {
     let text = |name: &str| operation.get(name).and_then(Value::as_str);
     let need = |name: &str| text(name).ok_or_else(|| format!("operation missing {name} field"));
     let value = operation.get("value").unwrap_or(&Value::Null);
     match text("op").unwrap_or("unknown") {
-        "add" => Place::find(root, need("path")?)?.add(value.clone(), spent),
-        "remove" => Place::find(root, need("path")?)?.remove(spent).map(drop),
+        "add" => PatchTarget::find(root, need("path")?)?.add(value.clone(), cost),
+        "remove" => PatchTarget::find(root, need("path")?)?.remove(cost).map(drop),
         "replace" => match need("path")? {
             "" if value.is_object() || value.is_array() => {
                 *root = value.clone();
                 Ok(())
             }
             "" => Err("replace operation value must be object or array".to_owned()),
-            path => Place::find(root, path)?.replace(value.clone()),
+            path => PatchTarget::find(root, path)?.replace(value.clone()),
         },
         "test" => {
             let path = need("path")?;
-            let found = if path.is_empty() { &*root } else { Place::find(root, path)?.get()? };
+            let found =
+                if path.is_empty() { &*root } else { PatchTarget::find(root, path)?.get()? };
             if found == value { Ok(()) } else { Err(format!("testing value {path} failed")) }
         }
         "move" => {
-            let moved = Place::find(root, need("from")?)?.remove(spent)?;
-            spent.displaced += MOVED_WEIGHT * value_count(&moved);
-            Place::find(root, need("path")?)?.add(moved, spent)
+            let moved = PatchTarget::find(root, need("from")?)?.remove(cost)?;
+            cost.displaced += MOVED_WEIGHT * value_count(&moved);
+            PatchTarget::find(root, need("path")?)?.add(moved, cost)
         }
         "copy" => {
-            let copy = Place::find(root, need("from")?)?.get()?.clone();
-            let place = Place::find(root, need("path")?)?;
-            spent.copied_bytes += copy.to_string().len();
-            if spent.copied_bytes > MAX_COPIED_BYTES || spent.copies.take_value(&copy).is_err() {
+            let copy = PatchTarget::find(root, need("from")?)?.get()?.clone();
+            let place = PatchTarget::find(root, need("path")?)?;
+            cost.copied_bytes += copy.to_string().len();
+            if cost.copied_bytes > MAX_COPIED_BYTES || cost.copies.take_value(&copy).is_err() {
                 return Err(format!("copies of more than {MAX_COPIED_BYTES} bytes"));
             }
-            place.add(copy, spent)
+            place.add(copy, cost)
         }
         other => Err(format!("Unexpected kind: {other}")),
     }
 }
 
 /// A member or element that need not exist, in a container that does.
-struct Place<'v> {
-    container: Container<'v>,
+struct PatchTarget<'v> {
+    container: TargetContainer<'v>,
     key: String,
     depth: usize,
 }
 
-enum Container<'v> {
+enum TargetContainer<'v> {
     Object(&'v mut Map<String, Value>),
     List(&'v mut Vec<Value>),
 }
 
-impl<'v> Place<'v> {
+impl<'v> PatchTarget<'v> {
     fn find(root: &'v mut Value, path: &str) -> Result<Self, String> {
         let missing = || format!("doc is missing path: {path:?}");
         let mut steps = path.split('/').skip(1).map(unescape).peekable();
@@ -176,8 +181,8 @@ impl<'v> Place<'v> {
             let step = steps.next().ok_or_else(missing)?;
             if steps.peek().is_none() {
                 let container = match at {
-                    Value::Object(members) => Container::Object(members),
-                    Value::Array(items) => Container::List(items),
+                    Value::Object(members) => TargetContainer::Object(members),
+                    Value::Array(items) => TargetContainer::List(items),
                     _ => return Err(missing()),
                 };
                 return Ok(Self { container, key: step, depth });
@@ -197,25 +202,25 @@ impl<'v> Place<'v> {
     fn get(self) -> Result<&'v Value, String> {
         static NULL: Value = Value::Null;
         match self.container {
-            Container::Object(members) => Ok(members.get(&self.key).unwrap_or(&NULL)),
-            Container::List(items) => {
+            TargetContainer::Object(members) => Ok(members.get(&self.key).unwrap_or(&NULL)),
+            TargetContainer::List(items) => {
                 let index = existing_index(items.len(), &self.key)?;
                 Ok(&items[index])
             }
         }
     }
 
-    fn add(self, value: Value, spent: &mut Spent) -> Result<(), String> {
+    fn add(self, value: Value, cost: &mut PatchCost) -> Result<(), String> {
         self.check_depth(&value)?;
         match self.container {
-            Container::Object(members) => {
+            TargetContainer::Object(members) => {
                 members.insert(self.key, value);
             }
-            Container::List(items) if self.key == "-" => items.push(value),
-            Container::List(items) => {
+            TargetContainer::List(items) if self.key == "-" => items.push(value),
+            TargetContainer::List(items) => {
                 // Counted as if the new element were there already.
                 let index = existing_index(items.len() + 1, &self.key)?;
-                spent.displaced += items.len() - index;
+                cost.displaced += items.len() - index;
                 items.insert(index, value);
             }
         }
@@ -225,10 +230,10 @@ impl<'v> Place<'v> {
     fn replace(self, value: Value) -> Result<(), String> {
         self.check_depth(&value)?;
         match self.container {
-            Container::Object(members) => {
+            TargetContainer::Object(members) => {
                 members.insert(self.key, value);
             }
-            Container::List(items) => {
+            TargetContainer::List(items) => {
                 let index = existing_index(items.len(), &self.key)?;
                 items[index] = value;
             }
@@ -236,14 +241,14 @@ impl<'v> Place<'v> {
         Ok(())
     }
 
-    fn remove(self, spent: &mut Spent) -> Result<Value, String> {
+    fn remove(self, cost: &mut PatchCost) -> Result<Value, String> {
         match self.container {
-            Container::Object(members) => members
+            TargetContainer::Object(members) => members
                 .remove(&self.key)
                 .ok_or_else(|| format!("Unable to remove nonexistent key: {}", self.key)),
-            Container::List(items) => {
+            TargetContainer::List(items) => {
                 let index = existing_index(items.len(), &self.key)?;
-                spent.displaced += items.len() - index;
+                cost.displaced += items.len() - index;
                 Ok(items.remove(index))
             }
         }

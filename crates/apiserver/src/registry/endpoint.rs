@@ -10,7 +10,7 @@ use crate::apply;
 use crate::cel;
 use crate::engine::Shared;
 use crate::field::{FieldError, FieldErrorKind, FieldErrors, Path};
-use crate::json::{Access, Object, into_object, settle_numbers};
+use crate::json::{Access, Object, into_object, normalize_numbers};
 use crate::kind::custom_resource_definition::schemas;
 use crate::meta::{self, NameCheck};
 use crate::name;
@@ -32,7 +32,7 @@ use super::{Resource, Rules, Version};
 /// Events are removed this long after they were last written.
 const EVENT_TTL_SECS: i64 = 3_600;
 /// Namespaces that cannot be deleted.
-const IMMORTAL_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"];
+const UNDELETABLE_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
@@ -48,7 +48,7 @@ pub(crate) struct Findings {
 }
 
 /// The two kinds of rules, with the version already chosen.
-enum Chosen<'a> {
+enum VersionRules<'a> {
     Builtin(&'static Builtin),
     Custom(&'a CustomVersion),
 }
@@ -58,22 +58,22 @@ impl Endpoint {
         &self.resource.versions[self.index]
     }
 
-    fn rules(&self) -> Chosen<'_> {
+    fn rules(&self) -> VersionRules<'_> {
         match &self.resource.rules {
-            Rules::Builtin(builtin) => Chosen::Builtin(builtin),
-            Rules::Custom(custom) => Chosen::Custom(&custom.versions[self.index]),
+            Rules::Builtin(builtin) => VersionRules::Builtin(builtin),
+            Rules::Custom(custom) => VersionRules::Custom(&custom.versions[self.index]),
         }
     }
 
     pub(crate) fn custom(&self) -> Option<&CustomVersion> {
         match self.rules() {
-            Chosen::Custom(version) => Some(version),
-            Chosen::Builtin(_) => None,
+            VersionRules::Custom(version) => Some(version),
+            VersionRules::Builtin(_) => None,
         }
     }
 
     fn is(&self, kind: &str) -> bool {
-        matches!(self.rules(), Chosen::Builtin(b) if b.kind == kind)
+        matches!(self.rules(), VersionRules::Builtin(b) if b.kind == kind)
     }
 
     // --- Reading bodies
@@ -89,8 +89,8 @@ impl Endpoint {
             value = Value::Object(Object::new());
         }
         match self.rules() {
-            Chosen::Builtin(builtin) => {
-                // An empty list of owners is gone after decoding, but it means: forget them.
+            VersionRules::Builtin(builtin) => {
+                // An empty `managedFields` list is dropped by decoding, but it asks to reset them.
                 let forgets =
                     value.at("metadata").at("managedFields").as_array().is_some_and(Vec::is_empty);
                 let version = self.version();
@@ -99,7 +99,7 @@ impl Endpoint {
                 typed::decode(ty, &mut value, strict)
                     .map_err(|e| e.answer(|e| self.undecodable(e)))?;
                 let mut object = into_object(value);
-                self.stamp(&mut object);
+                self.set_type_meta(&mut object);
                 builtin.rules.default(&mut object);
                 if forgets {
                     let metadata = crate::json::object_mut(&mut object, "metadata");
@@ -107,7 +107,7 @@ impl Endpoint {
                 }
                 Ok(object)
             }
-            Chosen::Custom(custom) => {
+            VersionRules::Custom(custom) => {
                 if let Some(metadata) = value.get_mut("metadata") {
                     typed::decode_object_meta(metadata, strict)
                         .map_err(|e| e.answer(|e| self.undecodable(e)))?;
@@ -120,7 +120,7 @@ impl Endpoint {
                     .map_err(|e| self.undecodable(&e))?;
                 strict.extend(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")));
                 custom.schema.default(&mut value)?;
-                settle_numbers(&mut value);
+                normalize_numbers(&mut value);
                 Ok(into_object(value))
             }
         }
@@ -129,7 +129,7 @@ impl Endpoint {
     /// Completes the outcome of an apply. A custom kind's nulls are what the client said, and are
     /// left for validation to find.
     pub(crate) fn decode_applied(&self, value: Value) -> Result<Object, ApiError> {
-        let Chosen::Custom(custom) = self.rules() else {
+        let VersionRules::Custom(custom) = self.rules() else {
             return self.decode(value, &mut Vec::new());
         };
         let mut value = value;
@@ -141,7 +141,7 @@ impl Endpoint {
         Ok(into_object(value))
     }
 
-    fn stamp(&self, object: &mut Object) {
+    fn set_type_meta(&self, object: &mut Object) {
         object.insert("apiVersion".to_owned(), Value::from(&*self.version().api_version));
         object.insert("kind".to_owned(), Value::from(&*self.resource.kind));
     }
@@ -158,7 +158,7 @@ impl Endpoint {
     pub(crate) fn check_kind(&self, value: &Value) -> Result<(), ApiError> {
         let expected = &*self.version().api_version;
         let (api_version, kind) = (value.text("apiVersion"), value.text("kind"));
-        let Chosen::Builtin(builtin) = self.rules() else {
+        let VersionRules::Builtin(builtin) = self.rules() else {
             // Another kind is found by validation, as upstream finds it.
             if kind.is_empty() {
                 let why = format!("Object 'Kind' is missing in '{value}'");
@@ -206,8 +206,8 @@ impl Endpoint {
 
     pub(crate) fn has_generation(&self) -> bool {
         match self.rules() {
-            Chosen::Builtin(builtin) => builtin.generation,
-            Chosen::Custom(_) => true,
+            VersionRules::Builtin(builtin) => builtin.generation,
+            VersionRules::Custom(_) => true,
         }
     }
 
@@ -229,14 +229,14 @@ impl Endpoint {
         engine: &Shared,
     ) -> Result<(), ApiError> {
         match self.rules() {
-            Chosen::Builtin(builtin) => {
+            VersionRules::Builtin(builtin) => {
                 // Namespaces carry their name, which may just have been generated, as a label.
                 builtin.rules.default(object);
                 self.allocate(engine, object, None)?;
                 builtin.rules.prepare_create(object);
             }
-            Chosen::Custom(custom) if custom.status => custom::drop_status(object),
-            Chosen::Custom(_) => {}
+            VersionRules::Custom(custom) if custom.status => custom::drop_status(object),
+            VersionRules::Custom(_) => {}
         }
         Ok(())
     }
@@ -248,14 +248,14 @@ impl Endpoint {
         engine: &Shared,
     ) -> Result<(), ApiError> {
         match self.rules() {
-            Chosen::Builtin(builtin) => {
+            VersionRules::Builtin(builtin) => {
                 self.allocate(engine, new, Some(old))?;
                 builtin.rules.prepare_update(new, old);
             }
-            Chosen::Custom(custom) if custom.status => {
+            VersionRules::Custom(custom) if custom.status => {
                 crate::kind::set_or_remove(new, "status", old.get("status").cloned());
             }
-            Chosen::Custom(_) => {}
+            VersionRules::Custom(_) => {}
         }
         Ok(())
     }
@@ -273,8 +273,8 @@ impl Endpoint {
 
     pub(crate) fn prepare_status_update(&self, new: &mut Object, old: &Object) {
         match self.rules() {
-            Chosen::Builtin(builtin) => builtin.rules.prepare_status_update(new, old),
-            Chosen::Custom(_) => {
+            VersionRules::Builtin(builtin) => builtin.rules.prepare_status_update(new, old),
+            VersionRules::Custom(_) => {
                 let status = new.remove("status");
                 let managed = new.at("metadata").get("managedFields").cloned();
                 let version = new.at("metadata").get("resourceVersion").cloned();
@@ -289,22 +289,22 @@ impl Endpoint {
 
     fn name_check(&self) -> NameCheck {
         match self.rules() {
-            Chosen::Builtin(builtin) => builtin.name,
-            Chosen::Custom(_) => name::dns1123_subdomain,
+            VersionRules::Builtin(builtin) => builtin.name,
+            VersionRules::Custom(_) => name::dns1123_subdomain,
         }
     }
 
     pub(crate) fn validate(&self, object: &mut Object, found: &mut Findings) {
         meta::validate(object, self.resource.namespaced, self.name_check(), &mut found.errors);
         match self.rules() {
-            Chosen::Builtin(builtin) => {
+            VersionRules::Builtin(builtin) => {
                 if !self.is("CustomResourceDefinition") {
                     meta::validate_finalizer_names(object, &mut found.errors);
                 }
                 builtin.rules.validate(object, &mut found.errors);
                 self.compile_rules(object, None, &mut found.errors);
             }
-            Chosen::Custom(custom) => {
+            VersionRules::Custom(custom) => {
                 self.validate_kind(object, &mut found.errors);
                 // Lent as a value and taken back: a copy would be the largest cost of a create.
                 let value = Value::Object(std::mem::take(object));
@@ -333,21 +333,21 @@ impl Endpoint {
 
     /// The rules of a kind that is only answered: it has no metadata to speak of.
     pub(crate) fn validate_review(&self, object: &Object, errors: &mut FieldErrors) {
-        if let Chosen::Builtin(builtin) = self.rules() {
+        if let VersionRules::Builtin(builtin) = self.rules() {
             builtin.rules.validate(object, errors);
         }
     }
 
     pub(crate) fn validate_update(&self, new: &Object, old: &Object, found: &mut Findings) {
         match self.rules() {
-            Chosen::Builtin(builtin) => {
+            VersionRules::Builtin(builtin) => {
                 if !self.is("CustomResourceDefinition") {
                     meta::validate_finalizer_names(new, &mut found.errors);
                 }
                 builtin.rules.validate_update(new, old, &mut found.errors);
                 self.compile_rules(new, Some(old), &mut found.errors);
             }
-            Chosen::Custom(custom) => {
+            VersionRules::Custom(custom) => {
                 self.validate_kind(new, &mut found.errors);
                 let (new, old) = (Value::Object(new.clone()), Value::Object(old.clone()));
                 custom.check(&new, Some(&old), found);
@@ -357,36 +357,36 @@ impl Endpoint {
 
     pub(crate) fn validate_status_update(&self, new: &Object, old: &Object, found: &mut Findings) {
         match self.rules() {
-            Chosen::Builtin(builtin) => {
+            VersionRules::Builtin(builtin) => {
                 builtin.rules.validate_status_update(new, old, &mut found.errors);
             }
-            Chosen::Custom(custom) => custom.check_status(new, old, found),
+            VersionRules::Custom(custom) => custom.check_status(new, old, found),
         }
     }
 
     pub(crate) fn warnings(&self, new: &Object, old: Option<&Object>) -> Warnings {
         match self.rules() {
-            Chosen::Builtin(builtin) => builtin.rules.warnings(new, old),
-            Chosen::Custom(_) => Warnings::default(),
+            VersionRules::Builtin(builtin) => builtin.rules.warnings(new, old),
+            VersionRules::Custom(_) => Warnings::default(),
         }
     }
 
     pub(crate) fn unconditional_update(&self) -> bool {
-        matches!(self.rules(), Chosen::Builtin(b) if b.unconditional_update)
+        matches!(self.rules(), VersionRules::Builtin(b) if b.unconditional_update)
     }
 
     pub(crate) fn create_on_update(&self) -> bool {
-        matches!(self.rules(), Chosen::Builtin(b) if b.create_on_update)
+        matches!(self.rules(), VersionRules::Builtin(b) if b.create_on_update)
     }
 
     // --- Deletion
 
     pub(crate) fn delete_returns_object(&self) -> bool {
-        matches!(self.rules(), Chosen::Builtin(b) if b.delete_returns_object)
+        matches!(self.rules(), VersionRules::Builtin(b) if b.delete_returns_object)
     }
 
     pub(crate) fn check_delete(&self, current: &Stored) -> Result<(), ApiError> {
-        if self.is("Namespace") && IMMORTAL_NAMESPACES.contains(&current.name()) {
+        if self.is("Namespace") && UNDELETABLE_NAMESPACES.contains(&current.name()) {
             let of = GroupResource { group: "", resource: "namespaces" };
             return Err(ApiError::forbidden(
                 of,
@@ -414,7 +414,7 @@ impl Endpoint {
     }
 
     pub(crate) fn orphans_by_default(&self) -> bool {
-        matches!(self.rules(), Chosen::Builtin(b) if b.orphans_by_default)
+        matches!(self.rules(), VersionRules::Builtin(b) if b.orphans_by_default)
     }
 
     /// What an object that nobody filled in shows.
@@ -442,14 +442,14 @@ impl Endpoint {
         if asked < 0 { 1 } else { asked }
     }
 
-    /// What else holds an object that is being deleted.
-    pub(crate) fn holds_deletion(&self, object: &Object) -> bool {
+    /// Whether finalizers in `spec` (of a Namespace) keep an object that is being deleted.
+    pub(crate) fn has_spec_finalizers(&self, object: &Object) -> bool {
         self.is("Namespace") && !object.at("spec").list("finalizers").is_empty()
     }
 
-    /// Whether an object without finalizers that is being deleted may go.
-    pub(crate) fn may_go(&self, object: &Object) -> bool {
-        !self.holds_deletion(object)
+    /// Whether an object without finalizers that is being deleted may be removed.
+    pub(crate) fn may_be_removed(&self, object: &Object) -> bool {
+        !self.has_spec_finalizers(object)
     }
 
     /// Whether the start of a deletion counts as a change of what is wanted.
@@ -461,13 +461,13 @@ impl Endpoint {
     pub(crate) fn invalid(&self, object: &Object, name: &str, errors: &FieldErrors) -> ApiError {
         let mut error = match self.rules() {
             // A view's objects are validated as what they are stored as.
-            Chosen::Builtin(Builtin { view: Some(view), kind, .. }) => {
+            VersionRules::Builtin(Builtin { view: Some(view), kind, .. }) => {
                 ApiError::invalid(view.group, kind, name, errors)
             }
-            Chosen::Builtin(builtin) => {
+            VersionRules::Builtin(builtin) => {
                 ApiError::invalid(builtin.group, builtin.kind, name, errors)
             }
-            Chosen::Custom(_) => {
+            VersionRules::Custom(_) => {
                 ApiError::invalid(&self.resource.group, object.text("kind"), name, errors)
             }
         };
@@ -478,11 +478,11 @@ impl Endpoint {
     }
 
     /// Namespaces show no grace period.
-    pub(crate) fn marks_grace(&self) -> bool {
+    pub(crate) fn shows_grace_period(&self) -> bool {
         !self.is("Namespace")
     }
 
-    pub(crate) fn on_mark(&self, object: &mut Object) {
+    pub(crate) fn set_terminating(&self, object: &mut Object) {
         if self.is("Namespace") {
             let status = crate::json::object_mut(object, "status");
             status.insert("phase".to_owned(), Value::from("Terminating"));
@@ -494,7 +494,7 @@ impl Endpoint {
     /// Serialises an object for the store, in the storage version.
     pub(crate) fn draft(&self, mut object: Object, engine: &Shared) -> Draft {
         let fields = self.index_fields(&object);
-        if let Chosen::Builtin(Builtin { view: Some(view), .. }) = self.rules() {
+        if let VersionRules::Builtin(Builtin { view: Some(view), .. }) = self.rules() {
             (view.to_storage)(&mut object);
         }
         if let Rules::Custom(custom) = &self.resource.rules
@@ -514,13 +514,15 @@ impl Endpoint {
 
     fn index_fields(&self, object: &Object) -> Box<[Box<str>]> {
         match self.rules() {
-            Chosen::Builtin(builtin) => {
+            VersionRules::Builtin(builtin) => {
                 let rules = builtin.rules;
                 let fields = rules.indexed_fields().iter();
                 fields.map(|f| rules.selectable_field(object, f).as_ref().into()).collect()
             }
-            Chosen::Custom(custom) if custom.selectable.is_empty() => Box::new([]),
-            Chosen::Custom(custom) => custom.selectable_values(&Value::Object(object.clone())),
+            VersionRules::Custom(custom) if custom.selectable.is_empty() => Box::new([]),
+            VersionRules::Custom(custom) => {
+                custom.selectable_values(&Value::Object(object.clone()))
+            }
         }
     }
 
@@ -550,33 +552,35 @@ impl Endpoint {
     pub(crate) fn to_object(&self, stored: &Stored) -> Object {
         let mut object = stored.to_value();
         match self.rules() {
-            Chosen::Builtin(Builtin { view: Some(view), .. }) => (view.from_storage)(&mut object),
-            Chosen::Builtin(_) => {}
-            Chosen::Custom(custom) => {
+            VersionRules::Builtin(Builtin { view: Some(view), .. }) => {
+                (view.from_storage)(&mut object)
+            }
+            VersionRules::Builtin(_) => {}
+            VersionRules::Custom(custom) => {
                 if !self.serves_as_stored(stored) {
                     let mut value = Value::Object(object);
-                    self.bring_up_to_date(stored, &mut value);
+                    self.apply_new_defaults(stored, &mut value);
                     custom.schema.prune(&mut value, None);
                     object = into_object(value);
                 }
             }
         }
-        self.stamp(&mut object);
+        self.set_type_meta(&mut object);
         object
     }
 
     /// What Go calls an object of this kind inside the server.
     pub(crate) fn go_type(&self) -> String {
         match self.rules() {
-            Chosen::Builtin(builtin) => {
+            VersionRules::Builtin(builtin) => {
                 format!("*{}.{}", internal_name(builtin.group), builtin.kind)
             }
-            Chosen::Custom(_) => "*unstructured.Unstructured".to_owned(),
+            VersionRules::Custom(_) => "*unstructured.Unstructured".to_owned(),
         }
     }
 
     /// Fills in defaults that the stored version declared after the object was written.
-    fn bring_up_to_date(&self, stored: &Stored, value: &mut Value) {
+    fn apply_new_defaults(&self, stored: &Stored, value: &mut Value) {
         if let Rules::Custom(custom) = &self.resource.rules
             && stored.version < custom.schema_since
             && let Some(schema) = &custom.storage_schema
@@ -590,12 +594,12 @@ impl Endpoint {
 
     /// Built-in lists leave out `apiVersion` and `kind` of their items.
     pub(crate) fn bare_items(&self) -> bool {
-        matches!(self.rules(), Chosen::Builtin(_))
+        matches!(self.rules(), VersionRules::Builtin(_))
     }
 
     /// A bookmark of a built-in kind shows the members that its Go type always writes.
     pub(crate) fn shape_bookmark(&self, object: &mut Value) {
-        if let Chosen::Builtin(builtin) = self.rules()
+        if let VersionRules::Builtin(builtin) = self.rules()
             && let Some(ty) = typed::table().lookup(&self.version().api_version, builtin.kind)
             && let Err(error) = typed::decode(ty, object, &mut Vec::new())
         {
@@ -607,10 +611,10 @@ impl Endpoint {
 
     pub(crate) fn selectable_fields(&self) -> Vec<Box<str>> {
         match self.rules() {
-            Chosen::Builtin(builtin) => {
+            VersionRules::Builtin(builtin) => {
                 builtin.rules.selectable_fields().iter().map(|f| (*f).into()).collect()
             }
-            Chosen::Custom(custom) => custom.selectable.clone(),
+            VersionRules::Custom(custom) => custom.selectable.clone(),
         }
     }
 
@@ -619,11 +623,11 @@ impl Endpoint {
         selector: &FieldSelector,
     ) -> Result<(), SelectorError> {
         match self.rules() {
-            Chosen::Builtin(builtin) => {
+            VersionRules::Builtin(builtin) => {
                 let fields = builtin.rules.selectable_fields();
                 selector.check(&Selectable::builtin(builtin.group, builtin.kind, fields))
             }
-            Chosen::Custom(custom) => {
+            VersionRules::Custom(custom) => {
                 let fields: Vec<&str> = custom.selectable.iter().map(AsRef::as_ref).collect();
                 selector.check(&Selectable::custom(&fields, self.resource.namespaced))
             }
@@ -632,8 +636,8 @@ impl Endpoint {
 
     pub(crate) fn printer(&self) -> &Printer {
         match self.rules() {
-            Chosen::Builtin(builtin) => table::printer(builtin.group, builtin.kind),
-            Chosen::Custom(custom) => &custom.printer,
+            VersionRules::Builtin(builtin) => table::printer(builtin.group, builtin.kind),
+            VersionRules::Custom(custom) => &custom.printer,
         }
     }
 
@@ -648,14 +652,14 @@ impl Endpoint {
 
     pub(crate) fn shapes(&self) -> (&Shapes, ShapeId) {
         match self.rules() {
-            Chosen::Builtin(builtin) => {
+            VersionRules::Builtin(builtin) => {
                 let table = typed::table();
                 let ty = table
                     .lookup(&self.version().api_version, builtin.kind)
                     .expect("every built-in kind has a type table");
                 (table.shapes(), table.shape(ty))
             }
-            Chosen::Custom(custom) => custom.schema.shapes(),
+            VersionRules::Custom(custom) => custom.schema.shapes(),
         }
     }
 

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_changes_hands_and_the_rest_stays() {
+    fn only_the_replica_count_changes_its_owner() {
         let whole = json!({"f:spec": {".": {}, "f:replicas": {}}});
         let number = json!({"f:spec": {"f:replicas": {}}});
         let rest = json!({"f:spec": {".": {}}});

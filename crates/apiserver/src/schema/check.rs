@@ -18,7 +18,7 @@ use crate::shape::ListKind;
 
 /// Where in the checked value something is. Unlike [`Path`] the root is empty text, and keys of
 /// maps are written like fields.
-pub(super) enum Place<'a> {
+pub(super) enum ValuePath<'a> {
     Root,
     Field(&'a Self, &'a str),
     /// A key that no property declares; upstream writes its dot even at the root.
@@ -26,7 +26,7 @@ pub(super) enum Place<'a> {
     Index(&'a Self, usize),
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for ValuePath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
@@ -40,8 +40,8 @@ impl fmt::Display for Place<'_> {
 /// One error before it has its full path.
 pub(super) struct Finding {
     kind: FieldErrorKind,
-    /// The place, or nothing where upstream's error does not carry one.
-    place: Option<String>,
+    /// The path, or nothing where upstream's error does not carry one.
+    path: Option<String>,
     value: Option<String>,
     detail: String,
     /// What makes two errors the same.
@@ -49,71 +49,71 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    fn new(kind: FieldErrorKind, place: &Place<'_>, value: String, message: String) -> Self {
-        let place = Some(place.to_string());
-        Self { kind, place, value: Some(value), detail: message.clone(), message }
+    fn new(kind: FieldErrorKind, path: &ValuePath<'_>, value: String, message: String) -> Self {
+        let path = Some(path.to_string());
+        Self { kind, path, value: Some(value), detail: message.clone(), message }
     }
 
-    fn invalid(place: &Place<'_>, value: &Value, message: String) -> Self {
-        Self::new(FieldErrorKind::Invalid, place, go_shown(value), message)
+    fn invalid(path: &ValuePath<'_>, value: &Value, message: String) -> Self {
+        Self::new(FieldErrorKind::Invalid, path, go_shown(value), message)
     }
 
-    pub(super) fn invalid_raw(place: &Place<'_>, value: String, message: String) -> Self {
-        Self::new(FieldErrorKind::Invalid, place, value, message)
+    pub(super) fn invalid_raw(path: &ValuePath<'_>, value: String, message: String) -> Self {
+        Self::new(FieldErrorKind::Invalid, path, value, message)
     }
 
     /// An error that upstream reports without saying where.
-    pub(super) fn unplaced(message: String) -> Self {
+    pub(super) fn without_path(message: String) -> Self {
         let value = Some(go_quote(""));
         let detail = message.clone();
-        Self { kind: FieldErrorKind::Invalid, place: None, value, detail, message }
+        Self { kind: FieldErrorKind::Invalid, path: None, value, detail, message }
     }
 
-    fn wrong_type(place: &Place<'_>, wanted: &str, found: &str) -> Self {
-        let message = format!("{place} in body must be of type {wanted}: {}", go_quote(found));
-        Self::new(FieldErrorKind::TypeInvalid, place, go_quote(found), message)
+    fn wrong_type(path: &ValuePath<'_>, wanted: &str, found: &str) -> Self {
+        let message = format!("{path} in body must be of type {wanted}: {}", go_quote(found));
+        Self::new(FieldErrorKind::TypeInvalid, path, go_quote(found), message)
     }
 
-    fn required(place: &Place<'_>, name: &str) -> Self {
-        let message = format!("{place}.{name} in body is required");
-        let place = Some(Place::Entry(place, name).to_string());
+    fn required(path: &ValuePath<'_>, name: &str) -> Self {
+        let message = format!("{path}.{name} in body is required");
+        let path = Some(ValuePath::Entry(path, name).to_string());
         let detail = String::new();
-        Self { kind: FieldErrorKind::Required, place, value: None, detail, message }
+        Self { kind: FieldErrorKind::Required, path, value: None, detail, message }
     }
 
-    fn unsupported(place: &Place<'_>, value: &Value, allowed: &[Value]) -> Self {
+    fn unsupported(path: &ValuePath<'_>, value: &Value, allowed: &[Value]) -> Self {
         let listed: Vec<String> = allowed
             .iter()
             .map(|v| v.as_str().map_or_else(|| go_quote(&go_json(v)), go_quote))
             .collect();
-        let message = format!("{place} in body should be one of {}", listed.join(" "));
+        let message = format!("{path} in body should be one of {}", listed.join(" "));
         let detail = format!("supported values: {}", listed.join(", "));
-        let finding = Self::new(FieldErrorKind::NotSupported, place, go_shown(value), message);
+        let finding = Self::new(FieldErrorKind::NotSupported, path, go_shown(value), message);
         Self { detail, ..finding }
     }
 
-    fn too_many(place: &Place<'_>, actual: i64, most: i64, what: &str) -> Self {
-        let message = format!("{place} in body should have at most {most} {what}");
+    fn too_many(path: &ValuePath<'_>, actual: i64, most: i64, what: &str) -> Self {
+        let message = format!("{path} in body should have at most {most} {what}");
         let unit = if most == 1 { "item" } else { "items" };
         let detail = format!("must have at most {most} {unit}");
-        let finding = Self::new(FieldErrorKind::TooMany, place, actual.to_string(), message);
+        let finding = Self::new(FieldErrorKind::TooMany, path, actual.to_string(), message);
         Self { detail, ..finding }
     }
 
-    fn too_long(place: &Place<'_>, most: i64) -> Self {
-        let message = format!("{place} in body should be at most {most} chars long");
+    fn too_long(path: &ValuePath<'_>, most: i64) -> Self {
+        let message = format!("{path} in body should be at most {most} chars long");
         let unit = if most == 1 { "byte" } else { "bytes" };
         let detail = format!("may not be more than {most} {unit}");
-        Self { detail, ..Self::new(FieldErrorKind::TooLong, place, String::new(), message) }
+        Self { detail, ..Self::new(FieldErrorKind::TooLong, path, String::new(), message) }
     }
 
     fn into_error(self, prefix: Option<&str>) -> FieldError {
-        let place = self.place.as_deref().map(|p| p.strip_prefix('.').unwrap_or(p));
-        let path = match (prefix, place.filter(|p| !p.is_empty())) {
+        let path = self.path.as_deref().map(|p| p.strip_prefix('.').unwrap_or(p));
+        let path = match (prefix, path.filter(|p| !p.is_empty())) {
             (None, None) => Path::root().to_string(),
-            (None, Some(place)) => place.to_owned(),
+            (None, Some(path)) => path.to_owned(),
             (Some(prefix), None) => prefix.to_owned(),
-            (Some(prefix), Some(place)) => format!("{prefix}.{place}"),
+            (Some(prefix), Some(path)) => format!("{prefix}.{path}"),
         };
         FieldError { kind: self.kind, path, value: self.value, detail: self.detail }
     }
@@ -121,7 +121,7 @@ impl Finding {
 
 /// Where errors go. The branches of `anyOf` and `oneOf` are first tried without keeping any, so
 /// that a value that is fine costs no allocation.
-struct Sink<'s> {
+struct FindingSink<'s> {
     findings: Option<&'s mut Vec<Finding>>,
     /// How much text the findings have.
     bytes: usize,
@@ -131,7 +131,7 @@ struct Sink<'s> {
 /// Past this much text nothing more is found: an answer holds less.
 const MAX_FINDING_BYTES: usize = 1 << 20;
 
-impl Sink<'_> {
+impl FindingSink<'_> {
     const fn quiet() -> Self {
         Self { findings: None, bytes: 0, failed: false }
     }
@@ -158,8 +158,8 @@ pub(super) fn validate(
     errors: &mut FieldErrors,
 ) {
     let mut findings = Vec::new();
-    let mut sink = Sink { findings: Some(&mut findings), bytes: 0, failed: false };
-    check(node, new, old, &Place::Root, &mut sink);
+    let mut sink = FindingSink { findings: Some(&mut findings), bytes: 0, failed: false };
+    check(node, new, old, &ValuePath::Root, &mut sink);
     let mut seen = HashSet::new();
     findings.retain(|finding| seen.insert(finding.message.clone()));
     errors.extend(findings.into_iter().map(|finding| finding.into_error(prefix)));
@@ -171,8 +171,8 @@ fn check(
     node: &Node,
     value: &Value,
     old: Option<&Value>,
-    place: &Place<'_>,
-    sink: &mut Sink<'_>,
+    path: &ValuePath<'_>,
+    sink: &mut FindingSink<'_>,
 ) -> u32 {
     if old.is_some_and(|old| correlation::equal(node, value, old)) {
         return 0;
@@ -180,52 +180,52 @@ fn check(
     let limits = &node.limits;
     let mut matches = 0;
     if value.is_null() {
-        matches += check_type(node, value, place, sink);
+        matches += check_type(node, value, path, sink);
         if !limits.allowed.is_empty() {
-            sink.report(|| Finding::unsupported(place, value, &limits.allowed));
+            sink.report(|| Finding::unsupported(path, value, &limits.allowed));
         }
         return matches;
     }
     if node.types != Types::Any || limits.format.is_some() {
-        matches += check_type(node, value, place, sink) + 1;
+        matches += check_type(node, value, path, sink) + 1;
     }
     matches += match &node.branches {
-        Some(branches) => check_branches(branches, value, place, sink),
+        Some(branches) => check_branches(branches, value, path, sink),
         None => 1,
     } + 1;
     match value {
         Value::String(text) => {
-            matches += 1 + check_text(limits, text, value, place, sink);
+            matches += 1 + check_text(limits, text, value, path, sink);
         }
         Value::Number(_) => {
             matches += 2;
             if let (Some(bounds), Some(number)) = (&limits.number, Number::of(value)) {
-                bounds.check(number, place, &mut |finding| sink.report(finding));
+                bounds.check(number, path, &mut |finding| sink.report(finding));
             }
         }
         Value::Array(items) => {
-            matches += check_items(node, items, old, place, sink) + 2;
+            matches += check_items(node, items, old, path, sink) + 2;
         }
         Value::Null | Value::Bool(_) | Value::Object(_) => {}
     }
     if !limits.allowed.is_empty() && !limits.allows(value) {
-        sink.report(|| Finding::unsupported(place, value, &limits.allowed));
+        sink.report(|| Finding::unsupported(path, value, &limits.allowed));
     }
     matches += 1;
     if let Value::Object(members) = value {
-        matches += check_members(node, members, old, place, sink) + 1;
+        matches += check_members(node, members, old, path, sink) + 1;
     }
     matches + 1
 }
 
-fn check_type(node: &Node, value: &Value, place: &Place<'_>, sink: &mut Sink<'_>) -> u32 {
+fn check_type(node: &Node, value: &Value, path: &ValuePath<'_>, sink: &mut FindingSink<'_>) -> u32 {
     let types = node.types;
     let (found, found_format) = match value {
         Value::Null => {
             if types == Types::Any || node.nullable {
                 return 1;
             }
-            sink.report(|| Finding::wrong_type(place, types.text(), "null"));
+            sink.report(|| Finding::wrong_type(path, types.text(), "null"));
             return 0;
         }
         Value::Bool(_) => (Type::Boolean, ""),
@@ -245,7 +245,7 @@ fn check_type(node: &Node, value: &Value, place: &Place<'_>, sink: &mut Sink<'_>
     let text_or_list = matches!(value, Value::String(_) | Value::Array(_));
     if let Some((_, wanted)) = &node.limits.format {
         if !text_or_list && !fits && found_format != &**wanted {
-            sink.report(|| Finding::wrong_type(place, wanted, found_format));
+            sink.report(|| Finding::wrong_type(path, wanted, found_format));
             return 0;
         }
         let numeric = types.contain(Type::Number) || types.contain(Type::Integer);
@@ -256,7 +256,7 @@ fn check_type(node: &Node, value: &Value, place: &Place<'_>, sink: &mut Sink<'_>
     if fits {
         return 1;
     }
-    sink.report(|| Finding::wrong_type(place, types.text(), found.text()));
+    sink.report(|| Finding::wrong_type(path, types.text(), found.text()));
     0
 }
 
@@ -264,28 +264,28 @@ fn check_text(
     limits: &Limits,
     text: &str,
     value: &Value,
-    place: &Place<'_>,
-    sink: &mut Sink<'_>,
+    path: &ValuePath<'_>,
+    sink: &mut FindingSink<'_>,
 ) -> u32 {
     let length = || i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
     if let Some(most) = limits.max_length.filter(|most| length() > *most) {
-        sink.report(|| Finding::too_long(place, most));
+        sink.report(|| Finding::too_long(path, most));
     } else if let Some(least) = limits.min_length.filter(|least| length() < *least) {
         sink.report(|| {
-            let message = format!("{place} in body should be at least {least} chars long");
-            Finding::invalid(place, value, message)
+            let message = format!("{path} in body should be at least {least} chars long");
+            Finding::invalid(path, value, message)
         });
     } else if let Some((regex, pattern)) = &limits.pattern
         && !regex.is_match(text)
     {
         sink.report(|| {
-            Finding::invalid(place, value, format!("{place} in body should match '{pattern}'"))
+            Finding::invalid(path, value, format!("{path} in body should match '{pattern}'"))
         });
     }
     match &limits.format {
         Some((format, name)) if !format.is_numeric() => {
             if !format.accepts(text) {
-                sink.report(|| Finding::wrong_type(place, name, text));
+                sink.report(|| Finding::wrong_type(path, name, text));
             }
             1
         }
@@ -297,8 +297,8 @@ fn check_items(
     node: &Node,
     items: &[Value],
     old: Option<&Value>,
-    place: &Place<'_>,
-    sink: &mut Sink<'_>,
+    path: &ValuePath<'_>,
+    sink: &mut FindingSink<'_>,
 ) -> u32 {
     let mut matches = 0;
     if let Some(item_node) = node.items.as_deref() {
@@ -310,18 +310,18 @@ fn check_items(
         };
         for (index, item) in items.iter().enumerate() {
             let old_item = counterparts.as_ref().and_then(|old| old.of(item));
-            matches += check(item_node, item, old_item, &Place::Index(place, index), sink);
+            matches += check(item_node, item, old_item, &ValuePath::Index(path, index), sink);
         }
     }
     let size = i64::try_from(items.len()).unwrap_or(i64::MAX);
     if let Some(least) = node.limits.min_items.filter(|least| size < *least) {
         sink.report(|| {
-            let message = format!("{place} in body should have at least {least} items");
-            Finding::invalid_raw(place, size.to_string(), message)
+            let message = format!("{path} in body should have at least {least} items");
+            Finding::invalid_raw(path, size.to_string(), message)
         });
     }
     if let Some(most) = node.limits.max_items.filter(|most| size > *most) {
-        sink.report(|| Finding::too_many(place, size, most, "items"));
+        sink.report(|| Finding::too_many(path, size, most, "items"));
     }
     matches
 }
@@ -330,45 +330,45 @@ fn check_members(
     node: &Node,
     members: &Map<String, Value>,
     old: Option<&Value>,
-    place: &Place<'_>,
-    sink: &mut Sink<'_>,
+    path: &ValuePath<'_>,
+    sink: &mut FindingSink<'_>,
 ) -> u32 {
     let limits = &node.limits;
     let size = i64::try_from(members.len()).unwrap_or(i64::MAX);
     if let Some(least) = limits.min_properties.filter(|least| size < *least) {
         sink.report(|| {
-            let message = format!("{place} in body should have at least {least} properties");
-            Finding::invalid_raw(place, size.to_string(), message)
+            let message = format!("{path} in body should have at least {least} properties");
+            Finding::invalid_raw(path, size.to_string(), message)
         });
     }
     if let Some(most) = limits.max_properties.filter(|most| size > *most) {
-        sink.report(|| Finding::too_many(place, size, most, "properties"));
+        sink.report(|| Finding::too_many(path, size, most, "properties"));
     }
-    let at_root = matches!(place, Place::Root);
+    let at_root = matches!(path, ValuePath::Root);
     let mut matches = 0;
     for (key, value) in members {
         if let Some(property) = node.properties.get(key.as_str()) {
             // The root's type is never seen to change, so it is always checked.
             let correlated = !(at_root && matches!(key.as_str(), "kind" | "apiVersion"));
             let old = old.filter(|_| correlated).and_then(|old| old.get(key));
-            matches += check(property, value, old, &Place::Field(place, key), sink);
+            matches += check(property, value, old, &ValuePath::Field(path, key), sink);
             continue;
         }
         match &node.additional {
             Additional::Schema(schema) => {
                 let old = old.and_then(|old| old.get(key));
-                matches += check(schema, value, old, &Place::Entry(place, key), sink);
+                matches += check(schema, value, old, &ValuePath::Entry(path, key), sink);
             }
             Additional::Denied => sink.report(|| {
-                let message = format!("{place}.{key} in body is a forbidden property");
-                Finding::invalid_raw(place, go_quote(key), message)
+                let message = format!("{path}.{key} in body is a forbidden property");
+                Finding::invalid_raw(path, go_quote(key), message)
             }),
             Additional::Undeclared | Additional::Allowed => {}
         }
     }
     for name in &limits.required {
         if !members.contains_key(&**name) {
-            sink.report(|| Finding::required(place, name));
+            sink.report(|| Finding::required(path, name));
         }
     }
     matches
@@ -377,42 +377,42 @@ fn check_members(
 fn check_branches(
     branches: &Branches,
     value: &Value,
-    place: &Place<'_>,
-    sink: &mut Sink<'_>,
+    path: &ValuePath<'_>,
+    sink: &mut FindingSink<'_>,
 ) -> u32 {
-    let quoted = || go_quote(&place.to_string());
+    let quoted = || go_quote(&path.to_string());
     let mut matches = 1;
     if !branches.any_of.is_empty() {
-        let tried = try_branches(&branches.any_of, value, place, true);
-        matches += tried.shown_matches;
-        if tried.valid == 0 {
+        let results = try_branches(&branches.any_of, value, path, true);
+        matches += results.shown_matches;
+        if results.valid == 0 {
             sink.report(|| {
-                let place = quoted();
-                Finding::unplaced(format!("{place} must validate at least one schema (anyOf)"))
+                let path = quoted();
+                Finding::without_path(format!("{path} must validate at least one schema (anyOf)"))
             });
-            show_best(&tried, value, place, sink);
+            show_best(&results, value, path, sink);
         }
     }
     if !branches.one_of.is_empty() {
-        let tried = try_branches(&branches.one_of, value, place, false);
-        if tried.valid != 1 {
+        let results = try_branches(&branches.one_of, value, path, false);
+        if results.valid != 1 {
             sink.report(|| {
-                let why = match tried.valid {
+                let why = match results.valid {
                     0 => "Found none valid".to_owned(),
                     valid => format!("Found {valid} valid alternatives"),
                 };
-                let place = quoted();
-                Finding::unplaced(format!(
-                    "{place} must validate one and only one schema (oneOf). {why}"
+                let path = quoted();
+                Finding::without_path(format!(
+                    "{path} must validate one and only one schema (oneOf). {why}"
                 ))
             });
         }
         // Several valid alternatives count for nothing.
-        if tried.valid <= 1 {
-            matches += tried.shown_matches;
+        if results.valid <= 1 {
+            matches += results.shown_matches;
         }
-        if tried.valid == 0 {
-            show_best(&tried, value, place, sink);
+        if results.valid == 0 {
+            show_best(&results, value, path, sink);
         }
     }
     if !branches.all_of.is_empty() {
@@ -420,7 +420,7 @@ fn check_branches(
         let mut valid = 0;
         let mut failed = failed_before;
         for branch in &branches.all_of {
-            matches += check(branch, value, None, place, sink);
+            matches += check(branch, value, None, path, sink);
             failed |= sink.failed;
             valid += usize::from(!std::mem::take(&mut sink.failed));
         }
@@ -428,25 +428,25 @@ fn check_branches(
         if valid != branches.all_of.len() {
             sink.report(|| {
                 let none = if valid == 0 { ". None validated" } else { "" };
-                let place = quoted();
-                Finding::unplaced(format!("{place} must validate all the schemas (allOf){none}"))
+                let path = quoted();
+                Finding::without_path(format!("{path} must validate all the schemas (allOf){none}"))
             });
         }
     }
     if let Some(not) = &branches.not {
-        let mut quiet = Sink::quiet();
-        check(not, value, None, place, &mut quiet);
+        let mut quiet = FindingSink::quiet();
+        check(not, value, None, path, &mut quiet);
         if !quiet.failed {
             sink.report(|| {
-                Finding::unplaced(format!("{} must not validate the schema (not)", quoted()))
+                Finding::without_path(format!("{} must not validate the schema (not)", quoted()))
             });
         }
     }
     matches
 }
 
-/// How the branches of an `anyOf` or `oneOf` fared.
-struct Tried<'n> {
+/// The results of the branches of an `anyOf` or `oneOf`.
+struct BranchResults<'n> {
     valid: usize,
     /// The failed branch that matched most, while none is valid.
     best: Option<&'n Node>,
@@ -457,33 +457,39 @@ struct Tried<'n> {
 fn try_branches<'n>(
     branches: &'n [Node],
     value: &Value,
-    place: &Place<'_>,
+    path: &ValuePath<'_>,
     stop_at_first: bool,
-) -> Tried<'n> {
-    let mut tried = Tried { valid: 0, best: None, shown_matches: 0 };
+) -> BranchResults<'n> {
+    let mut results = BranchResults { valid: 0, best: None, shown_matches: 0 };
     for branch in branches {
-        let mut quiet = Sink::quiet();
-        let matches = check(branch, value, None, place, &mut quiet);
+        let mut quiet = FindingSink::quiet();
+        let matches = check(branch, value, None, path, &mut quiet);
         if !quiet.failed {
-            if tried.valid == 0 {
-                tried.shown_matches = matches;
+            if results.valid == 0 {
+                results.shown_matches = matches;
             }
-            tried.valid += 1;
-            tried.best = None;
+            results.valid += 1;
+            results.best = None;
             if stop_at_first {
                 break;
             }
-        } else if tried.valid == 0 && (tried.best.is_none() || matches > tried.shown_matches) {
-            tried.best = Some(branch);
-            tried.shown_matches = matches;
+        } else if results.valid == 0 && (results.best.is_none() || matches > results.shown_matches)
+        {
+            results.best = Some(branch);
+            results.shown_matches = matches;
         }
     }
-    tried
+    results
 }
 
-fn show_best(tried: &Tried<'_>, value: &Value, place: &Place<'_>, sink: &mut Sink<'_>) {
-    if let (Some(best), true) = (tried.best, sink.findings.is_some()) {
-        check(best, value, None, place, sink);
+fn show_best(
+    results: &BranchResults<'_>,
+    value: &Value,
+    path: &ValuePath<'_>,
+    sink: &mut FindingSink<'_>,
+) {
+    if let (Some(best), true) = (results.best, sink.findings.is_some()) {
+        check(best, value, None, path, sink);
     }
 }
 

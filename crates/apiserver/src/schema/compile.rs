@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::format::Format;
 use super::number::{Number, NumberLimits};
 use super::pattern::{self, PatternError};
-use super::{Additional, Branches, Holds, Limits, Node, Type, Types};
+use super::{Additional, Branches, Limits, Node, SubtreeFeatures, Type, Types};
 use crate::json::Access;
 use crate::shape::ListKind;
 
@@ -93,8 +93,8 @@ impl Node {
         Ok(node)
     }
 
-    fn summary(&self) -> Holds {
-        let mut holds = Holds {
+    fn summary(&self) -> SubtreeFeatures {
+        let mut holds = SubtreeFeatures {
             defaults: self.default.is_some(),
             embedded: self.embedded,
             keyed_lists: matches!(self.list, Some(ListKind::Set | ListKind::Map(_))),
@@ -187,7 +187,7 @@ fn limits(schema: &Value, reading: Reading) -> Result<Limits, CompileError> {
             .filter_map(Value::as_str)
             .map(Into::into)
             .collect(),
-        number: number.says_something().then(|| Box::new(number)),
+        number: number.has_limits().then(|| Box::new(number)),
     })
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Additional, Node};
-use crate::json::budget::{Budget, MAP, TooLarge};
+use crate::json::budget::{Budget, MAP_BYTES, TooLarge};
 
 /// Drops members that are null, may not be, and have no default to take their place.
 pub(super) fn drop_nulls(node: &Node, value: &mut Value) {
@@ -32,7 +32,7 @@ pub(super) fn default(node: &Node, value: &mut Value, added: &Budget) -> Result<
     match value {
         Value::Object(members) => {
             if members.is_empty() {
-                added.take(MAP)?;
+                added.take(MAP_BYTES)?;
             }
             for (name, property) in node.properties.iter().filter(|(_, p)| p.holds.defaults) {
                 let member = match (members.get_mut(&**name), &property.default) {

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::check::{Finding, Place};
+use super::check::{Finding, ValuePath};
 use super::format::Format;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,9 +66,9 @@ fn whole_i64(float: f64) -> Option<i64> {
 
 /// Whether JSON Schema would call this float an integer. Upstream allows for rounding.
 pub(super) fn is_json_integer(float: f64) -> bool {
-    const LARGEST: f64 = 9_007_199_254_740_991.0;
+    const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
     const EPSILON: f64 = 1e-9;
-    if !float.is_finite() || float.abs() > LARGEST {
+    if !float.is_finite() || float.abs() > MAX_SAFE_INTEGER {
         return false;
     }
     let whole = float.trunc();
@@ -84,13 +84,13 @@ pub(super) fn is_json_integer(float: f64) -> bool {
 
 /// A float as Go's `%v` prints it: shortest digits, exponent form from 1e+06 and below 1e-04.
 pub(crate) fn go_float(float: f64) -> String {
-    const LARGE: i32 = 6;
+    const EXPONENT_FORM_FROM: i32 = 6;
     let scientific = format!("{float:e}");
     let Some((digits, exponent)) = scientific.split_once('e') else {
         return scientific;
     };
     let exponent: i32 = exponent.parse().unwrap_or_default();
-    if (-4..LARGE).contains(&exponent) {
+    if (-4..EXPONENT_FORM_FROM).contains(&exponent) {
         return format!("{float}");
     }
     let sign = if exponent < 0 { '-' } else { '+' };
@@ -111,7 +111,7 @@ pub(super) struct NumberLimits {
 }
 
 impl NumberLimits {
-    pub(super) fn says_something(&self) -> bool {
+    pub(super) fn has_limits(&self) -> bool {
         self.integer
             || self.format.is_some()
             || self.maximum.is_some()
@@ -123,24 +123,24 @@ impl NumberLimits {
     pub(super) fn check(
         &self,
         value: Number,
-        place: &Place<'_>,
+        path: &ValuePath<'_>,
         report: &mut dyn FnMut(&dyn Fn() -> Finding),
     ) {
         if !value.fits(self.integer, self.format) {
-            report(&|| self.out_of_range("Checked", place));
+            report(&|| self.out_of_range("Checked", path));
         }
         if let Some(factor) = self.multiple_of {
-            self.check_multiple(value, factor, place, report);
+            self.check_multiple(value, factor, path, report);
         }
         if let Some(minimum) = self.minimum {
-            self.check_minimum(value, minimum, place, report);
+            self.check_minimum(value, minimum, path, report);
         }
         if let Some(maximum) = self.maximum {
-            self.check_maximum(value, maximum, place, report);
+            self.check_maximum(value, maximum, path, report);
         }
     }
 
-    fn out_of_range(&self, what: &str, place: &Place<'_>) -> Finding {
+    fn out_of_range(&self, what: &str, path: &ValuePath<'_>) -> Finding {
         let type_name = match (self.integer, self.number) {
             (true, _) => "integer",
             (_, true) => "number",
@@ -153,7 +153,9 @@ impl NumberLimits {
             Some(Format::Double) => "with format double",
             _ => "(default format)",
         };
-        Finding::unplaced(format!("{what} value must be of type {type_name} {format} in {place}"))
+        Finding::without_path(format!(
+            "{what} value must be of type {type_name} {format} in {path}"
+        ))
     }
 
     /// A bound that is itself out of the type's range is reported, and then compared as a float.
@@ -161,12 +163,12 @@ impl NumberLimits {
         &self,
         bound: f64,
         what: &str,
-        place: &Place<'_>,
+        path: &ValuePath<'_>,
         report: &mut dyn FnMut(&dyn Fn() -> Finding),
     ) -> bool {
         let fits = Number::Float(bound).fits(self.integer, self.format);
         if !fits {
-            report(&|| self.out_of_range(what, place));
+            report(&|| self.out_of_range(what, path));
         }
         fits
     }
@@ -175,10 +177,10 @@ impl NumberLimits {
         &self,
         value: Number,
         factor: f64,
-        place: &Place<'_>,
+        path: &ValuePath<'_>,
         report: &mut dyn FnMut(&dyn Fn() -> Finding),
     ) {
-        let native = self.bound_fits(factor, "MultipleOf", place, report);
+        let native = self.bound_fits(factor, "MultipleOf", path, report);
         let (shown, positive, divides) = match value {
             Number::Int(int) if native => {
                 let factor = truncated(factor);
@@ -195,13 +197,13 @@ impl NumberLimits {
         if !positive {
             report(&|| {
                 let text =
-                    format!("factor MultipleOf declared for {place} must be positive: {shown}");
-                Finding::invalid_raw(place, shown.clone(), text)
+                    format!("factor MultipleOf declared for {path} must be positive: {shown}");
+                Finding::invalid_raw(path, shown.clone(), text)
             });
         } else if !divides {
             report(&|| {
-                let text = format!("{place} in body should be a multiple of {shown}");
-                Finding::invalid_raw(place, value.text(), text)
+                let text = format!("{path} in body should be a multiple of {shown}");
+                Finding::invalid_raw(path, value.text(), text)
             });
         }
     }
@@ -210,17 +212,17 @@ impl NumberLimits {
         &self,
         value: Number,
         minimum: f64,
-        place: &Place<'_>,
+        path: &ValuePath<'_>,
         report: &mut dyn FnMut(&dyn Fn() -> Finding),
     ) {
-        let native = self.bound_fits(minimum, "Minimum boundary", place, report);
+        let native = self.bound_fits(minimum, "Minimum boundary", path, report);
         let (bound, below, equal) = compare(value, minimum, native);
         if below || (equal && self.exclusive_minimum) {
             let relation =
                 if self.exclusive_minimum { "greater than" } else { "greater than or equal to" };
             report(&|| {
-                let text = format!("{place} in body should be {relation} {}", bound.text());
-                Finding::invalid_raw(place, value.text(), text)
+                let text = format!("{path} in body should be {relation} {}", bound.text());
+                Finding::invalid_raw(path, value.text(), text)
             });
         }
     }
@@ -229,18 +231,18 @@ impl NumberLimits {
         &self,
         value: Number,
         maximum: f64,
-        place: &Place<'_>,
+        path: &ValuePath<'_>,
         report: &mut dyn FnMut(&dyn Fn() -> Finding),
     ) {
-        let native = self.bound_fits(maximum, "Maximum boundary", place, report);
+        let native = self.bound_fits(maximum, "Maximum boundary", path, report);
         let (bound, below, equal) = compare(value, maximum, native);
         let above = !below && !equal;
         if above || (equal && self.exclusive_maximum) {
             let relation =
                 if self.exclusive_maximum { "less than" } else { "less than or equal to" };
             report(&|| {
-                let text = format!("{place} in body should be {relation} {}", bound.text());
-                Finding::invalid_raw(place, value.text(), text)
+                let text = format!("{path} in body should be {relation} {}", bound.text());
+                Finding::invalid_raw(path, value.text(), text)
             });
         }
     }

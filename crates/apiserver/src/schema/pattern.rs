@@ -26,9 +26,9 @@ impl PatternError {
 
 /// Compiled patterns are shared: the same ones recur in many schemas and across versions.
 /// Past this many the cache starts anew, so that schemas that come and go cannot fill memory.
-const CACHE_LIMIT: usize = 4096;
+const MAX_CACHED_PATTERNS: usize = 4096;
 /// A program larger than this is refused. Go has a limit of the same order.
-const SIZE_LIMIT: usize = 4 << 20;
+const MAX_PROGRAM_BYTES: usize = 4 << 20;
 const MAX_REPEAT: u32 = 1000;
 /// Longer patterns make larger programs than are compiled.
 const MAX_PATTERN_BYTES: usize = 512 << 10;
@@ -48,12 +48,12 @@ pub(crate) fn compile(pattern: &str) -> Result<Arc<Regex>, PatternError> {
         return Err(PatternError::new(TOO_LARGE, pattern));
     }
     let compiled = regex::RegexBuilder::new(&translated)
-        .size_limit(SIZE_LIMIT)
+        .size_limit(MAX_PROGRAM_BYTES)
         .build()
         .map_err(|_| PatternError::new(TOO_LARGE, pattern))?;
     let compiled = Arc::new(compiled);
     let mut cache = cache();
-    if cache.len() >= CACHE_LIMIT {
+    if cache.len() >= MAX_CACHED_PATTERNS {
         cache.clear();
     }
     cache.insert(pattern.to_owned(), Arc::clone(&compiled));

@@ -27,12 +27,12 @@ pub(crate) struct Selectable<'a, S> {
     /// The fields besides name and namespace.
     pub(crate) fields: &'a [S],
     pub(crate) namespace: bool,
-    pub(crate) refusal: Refusal,
+    pub(crate) refusal: UnknownFieldWording,
 }
 
 /// Upstream words the refusal of an unknown field in three ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum UnknownFieldWording {
     /// Kinds that are selected by name and namespace only.
     MetadataOnly,
     /// Kinds with fields of their own, custom kinds among them.
@@ -44,9 +44,9 @@ impl<'a> Selectable<'a, &'static str> {
     /// What a built-in kind can be selected by, `fields` being its own.
     pub(crate) fn builtin(group: &str, kind: &str, fields: &'a [&'static str]) -> Self {
         let refusal = match (group, kind) {
-            ("batch", "Job") => Refusal::Job,
-            _ if fields.is_empty() => Refusal::MetadataOnly,
-            _ => Refusal::NotSupported,
+            ("batch", "Job") => UnknownFieldWording::Job,
+            _ if fields.is_empty() => UnknownFieldWording::MetadataOnly,
+            _ => UnknownFieldWording::NotSupported,
         };
         // Cluster-scoped kinds without fields of their own accept a namespace and find nothing.
         let namespace = !matches!((group, kind), ("", "Namespace" | "Node"));
@@ -57,7 +57,7 @@ impl<'a> Selectable<'a, &'static str> {
 impl<'a, S: AsRef<str>> Selectable<'a, S> {
     /// What a custom kind can be selected by; `fields` are its paths without the leading dot.
     pub(crate) fn custom(fields: &'a [S], namespaced: bool) -> Self {
-        Self { fields, namespace: namespaced, refusal: Refusal::NotSupported }
+        Self { fields, namespace: namespaced, refusal: UnknownFieldWording::NotSupported }
     }
 
     fn knows(&self, field: &str) -> bool {
@@ -68,9 +68,11 @@ impl<'a, S: AsRef<str>> Selectable<'a, S> {
 
     fn refuse(&self, field: &str) -> SelectorError {
         SelectorError(match self.refusal {
-            Refusal::NotSupported => format!("field label not supported: {field}"),
-            Refusal::Job => format!("field label {} not supported for Job", go_quote(field)),
-            Refusal::MetadataOnly => format!(
+            UnknownFieldWording::NotSupported => format!("field label not supported: {field}"),
+            UnknownFieldWording::Job => {
+                format!("field label {} not supported for Job", go_quote(field))
+            }
+            UnknownFieldWording::MetadataOnly => format!(
                 "{} is not a known field selector: only \"{NAME}\", \"{NAMESPACE}\"",
                 go_quote(field)
             ),
@@ -185,8 +187,11 @@ fn unescape(value: &str) -> Result<Cow<'_, str>, SelectorError> {
 mod tests {
     use super::*;
 
-    const PHASED: Selectable<'_, &str> =
-        Selectable { fields: &["status.phase"], namespace: false, refusal: Refusal::NotSupported };
+    const PHASED: Selectable<'_, &str> = Selectable {
+        fields: &["status.phase"],
+        namespace: false,
+        refusal: UnknownFieldWording::NotSupported,
+    };
 
     fn refusal(text: &str, selectable: &Selectable<'_, &str>) -> Option<String> {
         let outcome = FieldSelector::parse(text).and_then(|selector| selector.check(selectable));

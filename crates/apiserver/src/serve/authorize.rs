@@ -69,7 +69,7 @@ fn allow(
     headers: &HeaderMap,
     attributes: Attributes<'_>,
 ) -> Result<Identity, ApiError> {
-    let Some(wanted) = impersonate::wanted_user(headers)? else {
+    let Some(wanted) = impersonate::impersonated_user(headers)? else {
         return check(engine, &attributes).map(|()| identity.clone());
     };
     let acting = {

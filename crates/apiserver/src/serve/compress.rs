@@ -9,11 +9,11 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 
+use super::block_in_place;
 use super::fairness::work::Work;
-use super::off_worker;
 
 /// Upstream compresses answers above this size.
-const THRESHOLD: u64 = 128 << 10;
+const MIN_COMPRESSED_BYTES: u64 = 128 << 10;
 
 pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok());
@@ -22,7 +22,7 @@ pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
 
 pub(super) async fn compress(response: Response<Body>) -> Response<Body> {
     // Only bodies whose size is known up front: a watch has none.
-    let large = response.body().size_hint().exact().is_some_and(|size| size > THRESHOLD);
+    let large = response.body().size_hint().exact().is_some_and(|size| size > MIN_COMPRESSED_BYTES);
     if !large {
         return response;
     }
@@ -34,7 +34,7 @@ pub(super) async fn compress(response: Response<Body>) -> Response<Body> {
             return Response::from_parts(parts, Body::empty());
         }
     };
-    let packed = off_worker::run(Work::compressing(bytes.len()).is_heavy(), || {
+    let packed = block_in_place::run(Work::compressing(bytes.len()).is_heavy(), || {
         let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
         encoder.write_all(&bytes).and_then(|()| encoder.finish())
     });

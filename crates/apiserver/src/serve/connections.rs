@@ -1,9 +1,9 @@
-//! Which connections there are, and which one goes when there is no room for another.
+//! The open connections, and which one is shed when the limit is reached.
 //!
-//! Addresses tell nothing here: on one machine everybody has the same. So a connection is worth
-//! what was shown on it. The first to go is the oldest on which nobody has shown who they are, which
-//! includes those that are still shaking hands; then, of the user with the most connections, the one
-//! on which nothing has been asked for longest. A user's only connection stays.
+//! Addresses do not help here: on one machine all clients have the same. So connections are ranked by
+//! authentication. The first to be shed is the oldest unauthenticated one, handshakes included; then,
+//! of the user with the most connections, the one that has been idle for longest. A user's only
+//! connection stays.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,20 +11,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// The decisions, without sockets.
+/// The connections by user, without sockets.
 #[derive(Debug)]
-struct Table {
+struct ConnectionTable {
     limit: usize,
     next: u64,
-    /// Nobody has shown who they are on these; the oldest has the least number.
+    /// Connections without an authenticated request; the oldest has the lowest id.
     unauthenticated: BTreeSet<u64>,
     users: HashMap<Arc<str>, BTreeSet<u64>>,
-    open: BTreeMap<u64, Arc<State>>,
+    open: BTreeMap<u64, Arc<ConnectionState>>,
 }
 
 /// What is known of a connection.
 #[derive(Debug, Default)]
-struct State {
+struct ConnectionState {
     /// Requests that are not answered to the end.
     active: AtomicUsize,
     /// Requests so far.
@@ -35,7 +35,7 @@ struct State {
     shed: Notify,
 }
 
-impl Table {
+impl ConnectionTable {
     fn new(limit: usize) -> Self {
         Self {
             limit: limit.max(1),
@@ -46,29 +46,33 @@ impl Table {
         }
     }
 
-    /// Takes in a connection; the one that goes instead is told so. `None` if none can.
-    fn open(&mut self) -> Option<(u64, Arc<State>)> {
+    /// Adds a connection, and sheds another one at the limit. `None` if none can be shed.
+    fn open(&mut self) -> Option<(u64, Arc<ConnectionState>)> {
         if self.open.len() >= self.limit {
             self.shed()?;
         }
         let id = self.next;
         self.next += 1;
-        let state = Arc::new(State::default());
+        let state = Arc::new(ConnectionState::default());
         self.unauthenticated.insert(id);
         self.open.insert(id, state.clone());
         Some((id, state))
     }
 
-    /// Ends the connection that is worth least.
+    /// Ends the connection with the lowest rank.
     fn shed(&mut self) -> Option<u64> {
-        let id = self.unauthenticated.first().copied().or_else(|| self.idle_of_the_busiest())?;
+        let id = self
+            .unauthenticated
+            .first()
+            .copied()
+            .or_else(|| self.least_recent_of_busiest_user())?;
         let state = self.open.get(&id)?.clone();
         self.close(id);
         state.shed.notify_one();
         Some(id)
     }
 
-    fn idle_of_the_busiest(&self) -> Option<u64> {
+    fn least_recent_of_busiest_user(&self) -> Option<u64> {
         let mut users: Vec<_> = self.users.values().filter(|ids| ids.len() > 1).collect();
         users.sort_by_key(|ids| (std::cmp::Reverse(ids.len()), ids.first().copied()));
         users.into_iter().find_map(|ids| {
@@ -80,7 +84,7 @@ impl Table {
     }
 
     fn authenticate(&mut self, id: u64, user: &str) {
-        // Whoever was shed meanwhile is not taken back.
+        // A connection that was shed meanwhile is not added again.
         if self.unauthenticated.remove(&id) {
             self.users.entry(user.into()).or_default().insert(id);
         }
@@ -101,19 +105,22 @@ impl Table {
 /// The connections of a listener.
 #[derive(Debug)]
 pub(super) struct Connections {
-    table: Mutex<Table>,
+    table: Mutex<ConnectionTable>,
     requests: AtomicU64,
 }
 
 impl Connections {
     pub(super) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { table: Mutex::new(Table::new(limit)), requests: AtomicU64::new(0) })
+        Arc::new(Self {
+            table: Mutex::new(ConnectionTable::new(limit)),
+            requests: AtomicU64::new(0),
+        })
     }
 
-    /// Takes in another one; `None` if it must be turned away.
-    pub(super) fn open(self: &Arc<Self>) -> Option<Open> {
+    /// Adds a connection; `None` if it must be refused.
+    pub(super) fn open(self: &Arc<Self>) -> Option<OpenConnection> {
         let (id, state) = self.lock().open()?;
-        Some(Open(Arc::new(Peer { connections: self.clone(), id, state })))
+        Some(OpenConnection(Arc::new(Peer { connections: self.clone(), id, state })))
     }
 
     /// Ends one, to have its file descriptor.
@@ -121,16 +128,16 @@ impl Connections {
         self.lock().shed();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, ConnectionTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A connection that is open. Dropped, it is closed.
 #[derive(Debug)]
-pub(super) struct Open(Arc<Peer>);
+pub(super) struct OpenConnection(Arc<Peer>);
 
-impl Open {
+impl OpenConnection {
     pub(super) fn peer(&self) -> Arc<Peer> {
         self.0.clone()
     }
@@ -147,7 +154,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.connections.lock().close(self.0.id);
     }
@@ -158,11 +165,11 @@ impl Drop for Open {
 pub(crate) struct Peer {
     connections: Arc<Connections>,
     id: u64,
-    state: Arc<State>,
+    state: Arc<ConnectionState>,
 }
 
 impl Peer {
-    /// Somebody has shown who they are.
+    /// A request on it was authenticated.
     pub(crate) fn authenticated(&self, user: &str) {
         if !self.state.authenticated.swap(true, Ordering::Relaxed) {
             self.connections.lock().authenticate(self.id, user);
@@ -170,20 +177,20 @@ impl Peer {
     }
 
     /// A request begins; it ends when this is dropped.
-    pub(super) fn begin(self: &Arc<Self>) -> Active {
+    pub(super) fn begin(self: &Arc<Self>) -> ActiveRequest {
         let number = self.connections.requests.fetch_add(1, Ordering::Relaxed);
         self.state.last.store(number, Ordering::Relaxed);
         self.state.served.fetch_add(1, Ordering::Relaxed);
         self.state.active.fetch_add(1, Ordering::Relaxed);
-        Active(self.clone())
+        ActiveRequest(self.clone())
     }
 }
 
 /// A request that is not answered to the end.
 #[derive(Debug)]
-pub(super) struct Active(Arc<Peer>);
+pub(super) struct ActiveRequest(Arc<Peer>);
 
-impl Drop for Active {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         self.0.state.active.fetch_sub(1, Ordering::Relaxed);
     }
@@ -193,13 +200,13 @@ impl Drop for Active {
 mod tests {
     use super::*;
 
-    fn ids(table: &Table) -> Vec<u64> {
+    fn ids(table: &ConnectionTable) -> Vec<u64> {
         table.open.keys().copied().collect()
     }
 
     #[test]
-    fn the_oldest_of_those_who_show_nothing_goes_first() {
-        let mut table = Table::new(3);
+    fn the_oldest_unauthenticated_connection_is_shed_first() {
+        let mut table = ConnectionTable::new(3);
         for id in 0..3 {
             assert_eq!(table.open().map(|(id, _)| id), Some(id));
         }
@@ -212,8 +219,8 @@ mod tests {
     }
 
     #[test]
-    fn then_whoever_has_most_gives_up_what_they_use_least() {
-        let mut table = Table::new(4);
+    fn then_the_idlest_connection_of_the_busiest_user_is_shed() {
+        let mut table = ConnectionTable::new(4);
         let mut states = Vec::new();
         for (user, last) in [("ann", 7), ("bob", 1), ("bob", 3), ("bob", 2)] {
             let (id, state) = table.open().unwrap();
@@ -236,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_users_only_connection_stays() {
-        let mut table = Table::new(2);
+        let mut table = ConnectionTable::new(2);
         for user in ["ann", "bob"] {
             let (id, _) = table.open().unwrap();
             table.authenticate(id, user);
@@ -246,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_closed_is_forgotten() {
+    fn closed_connections_are_removed() {
         let connections = Connections::new(2);
         let one = connections.open().unwrap();
         one.peer().authenticated("ann");

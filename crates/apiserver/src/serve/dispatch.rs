@@ -143,7 +143,10 @@ async fn answer(call: &Call, verb: Verb, body: &Bytes) -> Result<Response<Body>,
 }
 
 /// Paths that name no resource: discovery, OpenAPI, health, metrics, version.
-pub(super) async fn plain(engine: &Arc<Shared>, parts: &Parts) -> Result<Response<Body>, ApiError> {
+pub(super) async fn serve_non_resource(
+    engine: &Arc<Shared>,
+    parts: &Parts,
+) -> Result<Response<Body>, ApiError> {
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return Err(not_allowed());
     }
@@ -198,7 +201,7 @@ fn not_allowed() -> ApiError {
 }
 
 /// Kinds of a Kubernetes cluster in groups that are otherwise served here.
-const LEFT_OUT: [&str; 9] = [
+const UNSERVED_RESOURCES: [&str; 9] = [
     "bindings",
     "componentstatuses",
     "cronjobs",
@@ -219,7 +222,7 @@ fn not_served(path: &ResourcePath, groups: &BTreeMap<&str, Vec<&str>>) -> ApiErr
         return ApiError::page_not_found();
     }
     let mut error = ApiError::unknown_resource();
-    if !served || LEFT_OUT.contains(&path.resource.as_str()) {
+    if !served || UNSERVED_RESOURCES.contains(&path.resource.as_str()) {
         let group = if group.is_empty() { "core" } else { group };
         let (version, resource) = (&path.version, &path.resource);
         error.message.push_str(&format!(" ({group}/{version} {resource} is not served here)"));

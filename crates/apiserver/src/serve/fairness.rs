@@ -1,13 +1,13 @@
-//! In small what API priority and fairness does: whoever is served takes a seat first.
+//! API priority and fairness in small: a request takes a seat before it is served.
 //!
 //! | priority level | who |
 //! |---|---|
-//! | exempt | superusers, and questions after the server's health: they never wait |
+//! | exempt | superusers, and health checks: they never wait |
 //! | reserved | nodes, Kubernetes' own controllers, leases of the system, and whom the program around the engine names |
 //! | workload | everybody else, fair by the user that a request acts as |
 //!
 //! A seat is held for work and not for waiting: it is taken after the body has come, it is given
-//! back while a request waits for a version that has not been reached ([`aside`]), and an answer
+//! back while a request waits for a version that has not been reached ([`without_seat`]), and an answer
 //! that is written while it is sent takes one for every piece.
 
 mod scheduler;
@@ -31,14 +31,14 @@ use scheduler::{Arrival, Level, Queueing, Scheduler};
 use work::Work;
 
 /// How long a request waits for a seat before it is refused.
-const QUEUE_WAIT: Duration = Duration::from_secs(10);
-/// When whoever was refused should come again.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
+/// `Retry-After` of a refused request.
 const RETRY_AFTER_SECS: u32 = 1;
 
 /// Kubernetes' own controllers.
 const SYSTEM_USERS: [&str; 2] = ["system:kube-scheduler", "system:kube-controller-manager"];
 const SYSTEM_GROUPS: [&str; 2] = [NODES_GROUP, "system:serviceaccounts:kube-system"];
-/// Where leases are the system's own: leaders and the signs of life of nodes.
+/// Where leases are the system's own: leader election and node heartbeats.
 const SYSTEM_NAMESPACES: [&str; 2] = ["kube-system", "kube-node-lease"];
 
 /// How much a request is preferred.
@@ -66,7 +66,7 @@ impl PriorityLevel {
     }
 }
 
-/// Whose request it is, as fairness sees it.
+/// The user and priority level of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Flow {
     pub(crate) level: PriorityLevel,
@@ -84,7 +84,7 @@ impl Flow {
 #[derive(Debug)]
 pub(crate) struct Fairness {
     reserved_users: Vec<String>,
-    widest: usize,
+    max_width: usize,
     exempt: AtomicUsize,
     seats: Mutex<Seats>,
     metrics: FlowControl,
@@ -93,7 +93,7 @@ pub(crate) struct Fairness {
 #[derive(Debug)]
 struct Seats {
     scheduler: Scheduler,
-    /// How those who wait are told that they run; dropped, that they do not.
+    /// Wakes the requests that wait; one that is dropped means that its request was evicted.
     waiting: HashMap<u64, oneshot::Sender<()>>,
 }
 
@@ -113,7 +113,7 @@ impl Fairness {
         let scheduler = Scheduler::new(seats);
         Self {
             reserved_users,
-            widest: scheduler.widest(),
+            max_width: scheduler.max_width(),
             exempt: AtomicUsize::new(0),
             seats: Mutex::new(Seats { scheduler, waiting: HashMap::new() }),
             metrics,
@@ -150,8 +150,8 @@ impl Fairness {
     }
 
     /// The most seats that one request takes.
-    pub(crate) const fn widest(&self) -> usize {
-        self.widest
+    pub(crate) const fn max_width(&self) -> usize {
+        self.max_width
     }
 
     /// Takes seats for a request: at once, after a short wait in its user's queue, or not at all.
@@ -160,9 +160,9 @@ impl Fairness {
         flow: &Flow,
         width: usize,
     ) -> Result<Seat, ApiError> {
-        let Waiting { seat, turn } = self.arrive(flow, width, Queueing::Bounded)?;
-        let Some(turn) = turn else { return Ok(seat) };
-        match tokio::time::timeout(QUEUE_WAIT, turn).await {
+        let PendingSeat { seat, granted } = self.arrive(flow, width, Queueing::Bounded)?;
+        let Some(granted) = granted else { return Ok(seat) };
+        match tokio::time::timeout(QUEUE_TIMEOUT, granted).await {
             Ok(Ok(())) => Ok(seat),
             // Another user's request was given the place.
             Ok(Err(_)) => Err(self.refuse(flow, Rejection::QueueFull)),
@@ -171,18 +171,26 @@ impl Fairness {
     }
 
     /// Takes seats to go on with something that has begun: after however long it takes.
-    pub(crate) async fn turn(self: &Arc<Self>, flow: &Flow, width: usize) -> Option<Seat> {
+    pub(crate) async fn admit_unbounded(
+        self: &Arc<Self>,
+        flow: &Flow,
+        width: usize,
+    ) -> Option<Seat> {
         // What has begun is never refused, and never gives up its place.
-        let Waiting { seat, turn } = self.arrive(flow, width, Queueing::Unbounded).ok()?;
-        if let Some(turn) = turn {
-            turn.await.ok()?;
+        let PendingSeat { seat, granted } = self.arrive(flow, width, Queueing::Unbounded).ok()?;
+        if let Some(granted) = granted {
+            granted.await.ok()?;
         }
         Some(seat)
     }
 
     /// Takes seats for a piece of an answer to `identity`.
-    pub(crate) async fn piece(self: &Arc<Self>, identity: &Identity, work: Work) -> Option<Seat> {
-        self.turn(&self.flow(identity.user()), work.width(self.widest)).await
+    pub(crate) async fn admit_chunk(
+        self: &Arc<Self>,
+        identity: &Identity,
+        work: Work,
+    ) -> Option<Seat> {
+        self.admit_unbounded(&self.flow(identity.user()), work.width(self.max_width)).await
     }
 
     fn arrive(
@@ -190,23 +198,23 @@ impl Fairness {
         flow: &Flow,
         width: usize,
         queueing: Queueing,
-    ) -> Result<Waiting, ApiError> {
+    ) -> Result<PendingSeat, ApiError> {
         let PriorityLevel::Seated(level) = flow.level else {
             self.exempt.fetch_add(1, Ordering::Relaxed);
             let seat = Seat { fairness: self.clone(), flow: flow.clone(), width, id: None };
-            return Ok(Waiting { seat, turn: None });
+            return Ok(PendingSeat { seat, granted: None });
         };
         let seat = |id| Seat { fairness: self.clone(), flow: flow.clone(), width, id: Some(id) };
         let mut seats = self.lock();
         match seats.scheduler.arrive(level, &flow.user, width, queueing) {
-            Arrival::Runs(id) => Ok(Waiting { seat: seat(id), turn: None }),
+            Arrival::Runs(id) => Ok(PendingSeat { seat: seat(id), granted: None }),
             Arrival::Waits { id, evicted } => {
                 if let Some(evicted) = evicted {
                     seats.waiting.remove(&evicted);
                 }
-                let (told, turn) = oneshot::channel();
-                seats.waiting.insert(id, told);
-                Ok(Waiting { seat: seat(id), turn: Some(turn) })
+                let (grant, granted) = oneshot::channel();
+                seats.waiting.insert(id, grant);
+                Ok(PendingSeat { seat: seat(id), granted: Some(granted) })
             }
             Arrival::Refused => Err(self.refuse(flow, Rejection::QueueFull)),
         }
@@ -239,10 +247,10 @@ impl Fairness {
     }
 }
 
-/// A seat, and how its holder is told that it is theirs, unless it is already.
-struct Waiting {
+/// A seat, and the signal that it was granted, unless it is already.
+struct PendingSeat {
     seat: Seat,
-    turn: Option<oneshot::Receiver<()>>,
+    granted: Option<oneshot::Receiver<()>>,
 }
 
 /// Seats that a request holds, or waits for. Dropped, they are given back.
@@ -280,18 +288,18 @@ pub(crate) fn is_nested() -> bool {
 }
 
 /// Answers a request, holding its seat.
-pub(crate) async fn seated<T>(seat: Seat, work: impl Future<Output = T>) -> T {
+pub(crate) async fn with_seat<T>(seat: Seat, work: impl Future<Output = T>) -> T {
     SEAT.scope(RefCell::new(Some(seat)), work).await
 }
 
 /// Waits for something that is nobody's work: the seat is given back meanwhile.
-pub(crate) async fn aside<T>(wait: impl Future<Output = T>) -> T {
+pub(crate) async fn without_seat<T>(wait: impl Future<Output = T>) -> T {
     let held = SEAT.try_with(|seat| seat.borrow_mut().take()).ok().flatten();
     let Some(held) = held else { return wait.await };
     let (fairness, flow, width) = (held.fairness.clone(), held.flow.clone(), held.width);
     drop(held);
     let done = wait.await;
-    let seat = fairness.turn(&flow, width).await;
+    let seat = fairness.admit_unbounded(&flow, width).await;
     // It was there above.
     let _ = SEAT.try_with(|place| *place.borrow_mut() = seat);
     done

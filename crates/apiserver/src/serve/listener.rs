@@ -17,20 +17,20 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
 use crate::auth::certificate::{
-    CertificateError, Serving, client_identity, is_named, server_config, server_names,
+    CertificateError, ServingCertificate, client_identity, is_named, server_config, server_names,
 };
 use crate::auth::identity::Identity;
 use crate::engine::{Engine, Shared};
 use crate::status::ApiError;
 
 use super::PeerIdentity;
-use super::connections::{Connections, Open, Peer};
-use super::held;
+use super::connections::{Connections, OpenConnection, Peer};
+use super::guarded_body;
 
 /// How long a client may take to shake hands, or to send a request's head.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long open requests may go on after the listener was told to stop.
-const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection on which nothing is asked for this long ends, as upstream.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// How often a client with HTTP/2 is asked whether it is still there, and how long it may take to
@@ -38,8 +38,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long accepting pauses when there is no file descriptor for a connection.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-const MAX_STREAMS: u32 = 1_000;
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+const MAX_CONCURRENT_STREAMS: u32 = 1_000;
 
 /// Why the API cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -91,11 +91,11 @@ impl Engine {
         further.push(address.ip().to_string());
         let names: Arc<[String]> = server_names(&host_name(), &further).into();
         let certified = shared.authority.issue_server(&names, shared.clock.now())?;
-        let serving = Arc::new(Serving::new(&certified)?);
+        let serving = Arc::new(ServingCertificate::new(&certified)?);
         let authority_pem = shared.authority.certificate_pem().to_owned();
         let config = server_config(serving.clone(), &authority_pem)?;
         let stop = watch::Sender::new(false);
-        let accept = Accept {
+        let accept = AcceptLoop {
             acceptor: TlsAcceptor::from(Arc::new(config)),
             router: self.router(),
             names: names.clone(),
@@ -112,7 +112,7 @@ impl Engine {
 /// Replaces the serving certificate before it runs out.
 async fn renew(
     shared: Arc<Shared>,
-    serving: Arc<Serving>,
+    serving: Arc<ServingCertificate>,
     names: Arc<[String]>,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -132,7 +132,7 @@ async fn renew(
     }
 }
 
-struct Accept {
+struct AcceptLoop {
     acceptor: TlsAcceptor,
     router: Router,
     names: Arc<[String]>,
@@ -142,7 +142,7 @@ struct Accept {
     _running: watch::Sender<bool>,
 }
 
-impl Accept {
+impl AcceptLoop {
     async fn run(mut self, listener: TcpListener) {
         let mut running = JoinSet::new();
         loop {
@@ -157,7 +157,7 @@ impl Accept {
                     // Out of file descriptors, most likely: somebody gives one up.
                     tracing::warn!(%error, "cannot accept a connection");
                     self.connections.shed();
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                     continue;
                 }
             };
@@ -180,7 +180,7 @@ impl Accept {
         }
         drop(listener);
         let ended = async { while running.join_next().await.is_some() {} };
-        if tokio::time::timeout(DRAIN, ended).await.is_err() {
+        if tokio::time::timeout(DRAIN_TIMEOUT, ended).await.is_err() {
             tracing::warn!("some connections did not end in time");
         }
     }
@@ -194,13 +194,13 @@ struct Connection {
 }
 
 impl Connection {
-    async fn run(mut self, stream: TcpStream, open: &Open) {
+    async fn run(mut self, stream: TcpStream, open: &OpenConnection) {
         // Answers are small: without this, each waits for the client's delayed acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
-        let shaken = tokio::time::timeout(HANDSHAKE, self.acceptor.accept(stream)).await;
-        let stream = match shaken {
+        let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, self.acceptor.accept(stream)).await;
+        let stream = match handshake {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
             Err(_) => return tracing::debug!("a TLS handshake took too long"),
@@ -222,15 +222,15 @@ impl Connection {
             let (peer, active) = (peer.clone(), peer.begin());
             async move {
                 let response = serve(router, &names, identity, peer, request).await?;
-                Ok::<_, std::convert::Infallible>(held::until_sent(active, response))
+                Ok::<_, std::convert::Infallible>(guarded_body::hold_until_sent(active, response))
             }
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE);
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE_TIMEOUT);
         builder
             .http2()
             .timer(TokioTimer::new())
-            .max_concurrent_streams(MAX_STREAMS)
+            .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
             .keep_alive_interval(PING_INTERVAL)
             .keep_alive_timeout(PING_TIMEOUT);
         let connection = builder.serve_connection_with_upgrades(
@@ -244,7 +244,7 @@ impl Connection {
         };
         // Which protocol it is shows with the first bytes, and for those nobody else waits with a clock.
         let silent = async {
-            tokio::time::sleep(HANDSHAKE).await;
+            tokio::time::sleep(HANDSHAKE_TIMEOUT).await;
             if open.activity().0 > 0 {
                 idle(open).await;
             }
@@ -261,7 +261,7 @@ impl Connection {
                     return;
                 }
                 connection.as_mut().graceful_shutdown();
-                match tokio::time::timeout(HANDSHAKE, connection).await {
+                match tokio::time::timeout(HANDSHAKE_TIMEOUT, connection).await {
                     Ok(ended) => ended,
                     Err(_) => return,
                 }
@@ -274,7 +274,7 @@ impl Connection {
 }
 
 /// Ends once nothing has been asked for, and everything answered, for a while.
-async fn idle(open: &Open) {
+async fn idle(open: &OpenConnection) {
     let mut before = open.activity();
     loop {
         tokio::time::sleep(IDLE_TIMEOUT).await;

@@ -6,7 +6,7 @@ use std::io::{Read, Seek, Write};
 use super::sqlite::OpenError;
 use crate::folder::SafeFolder;
 
-const FILE: &str = "lock";
+const LOCK_FILE: &str = "lock";
 
 /// Held for as long as the store is open; the operating system frees it however we end.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ impl DirectoryLock {
     pub(crate) fn take(folder: &SafeFolder) -> Result<Self, OpenError> {
         let directory = folder.path();
         let failed = |source| OpenError::Directory { path: directory.to_owned(), source };
-        let mut file = folder.open_or_create(FILE)?;
+        let mut file = folder.open_or_create(LOCK_FILE)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -31,12 +31,12 @@ impl DirectoryLock {
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
         let mut lock = Self(file);
-        lock.note(&format!("process {}", std::process::id())).map_err(failed)?;
+        lock.write_holder(&format!("process {}", std::process::id())).map_err(failed)?;
         Ok(lock)
     }
 
-    /// What the next one who comes is told.
-    pub(crate) fn note(&mut self, text: &str) -> std::io::Result<()> {
+    /// Writes who holds the lock, for the error message of the next process.
+    pub(crate) fn write_holder(&mut self, text: &str) -> std::io::Result<()> {
         self.0.set_len(0)?;
         self.0.rewind()?;
         writeln!(self.0, "{text}")

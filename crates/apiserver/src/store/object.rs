@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::text::Text;
+use super::interned_text::InternedText;
 use crate::json::{Access, Object};
 
 const METADATA_OPEN: &str = r#""metadata":{"resourceVersion":""#;
@@ -21,14 +21,14 @@ pub(crate) struct Stored {
     /// `namespace/name`, or `name` for kinds without a namespace. Sorts as upstream lists.
     pub(crate) key: Arc<str>,
     pub(crate) version: u64,
-    pub(crate) index: Index,
-    text: Text,
+    pub(crate) index: ObjectIndex,
+    text: InternedText,
     body_at: u16,
 }
 
 /// What selectors, garbage collection and expiry ask of an object without parsing it.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Index {
+pub(crate) struct ObjectIndex {
     pub(crate) uid: Box<str>,
     pub(crate) labels: Box<[(Box<str>, Box<str>)]>,
     /// Values of the kind's selectable fields, in the kind's order.
@@ -43,7 +43,7 @@ pub(crate) struct Index {
 /// An object about to be written: everything but its version.
 #[derive(Debug)]
 pub(crate) struct Draft {
-    pub(crate) index: Index,
+    pub(crate) index: ObjectIndex,
     header: Box<str>,
     /// The text after the digits of `resourceVersion`.
     tail: Vec<u8>,
@@ -78,7 +78,7 @@ impl Draft {
             .collect();
         let owners =
             metadata.list("ownerReferences").iter().map(|o| o.text("uid").into()).collect();
-        let index = Index {
+        let index = ObjectIndex {
             uid: metadata.text("uid").into(),
             labels,
             fields,
@@ -108,7 +108,7 @@ impl Draft {
             key,
             version,
             index: self.index.clone(),
-            text: Text::of(json),
+            text: InternedText::of(json),
             body_at: u16::try_from(body_at).expect("group, version and kind are short"),
         }
     }
@@ -173,7 +173,7 @@ impl Stored {
 
     /// The same object with other selectable fields in its index.
     pub(crate) fn with_fields(&self, fields: Box<[Box<str>]>) -> Self {
-        let index = Index { fields, ..self.index.clone() };
+        let index = ObjectIndex { fields, ..self.index.clone() };
         Self {
             key: self.key.clone(),
             version: self.version,
@@ -207,7 +207,7 @@ impl Stored {
         }
         let body_at = u16::try_from(header.len()).map_err(|_| damaged("the header is too long"))?;
         let metadata = parsed.metadata;
-        let index = Index {
+        let index = ObjectIndex {
             uid: metadata.uid.as_ref().into(),
             labels: metadata
                 .labels
@@ -219,7 +219,7 @@ impl Stored {
             expires,
             deleting: metadata.deletion_timestamp.is_some(),
         };
-        Ok(Self { key, version, index, text: Text::of(json), body_at })
+        Ok(Self { key, version, index, text: InternedText::of(json), body_at })
     }
 }
 

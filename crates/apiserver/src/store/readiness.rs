@@ -11,44 +11,44 @@ use tokio::time::{Instant, timeout};
 
 use super::writer::WriteError;
 
-/// A write that took place so recently speaks for the next one.
-const SUCCESS_LASTS: Duration = Duration::from_secs(10);
-/// So long after a write that failed, another is tried if somebody asks.
-const FAILURE_LASTS: Duration = Duration::from_secs(2);
+/// How long a write that succeeded counts as proof that the store writes.
+const SUCCESS_TTL: Duration = Duration::from_secs(10);
+/// How long a failed write is reported before another is tried.
+const FAILURE_TTL: Duration = Duration::from_secs(2);
 /// A disk that takes longer than this for a few bytes does not write.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What is known about writes.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness {
-    last: Mutex<Option<Seen>>,
-    /// Held by the one who finds out for all.
+    last: Mutex<Option<LastWrite>>,
+    /// Held by the one caller that probes.
     probing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Clone)]
-struct Seen {
+struct LastWrite {
     at: Instant,
     result: Result<(), String>,
 }
 
-impl Seen {
-    fn holds_at(&self, now: Instant) -> bool {
-        let lasts = if self.result.is_ok() { SUCCESS_LASTS } else { FAILURE_LASTS };
+impl LastWrite {
+    fn is_fresh(&self, now: Instant) -> bool {
+        let lasts = if self.result.is_ok() { SUCCESS_TTL } else { FAILURE_TTL };
         now.saturating_duration_since(self.at) < lasts
     }
 }
 
 impl Readiness {
-    /// Notes what became of a write.
-    pub(crate) fn note(&self, result: Result<(), String>) {
-        let seen = Seen { at: Instant::now(), result };
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
+    /// Records the result of a write.
+    pub(crate) fn record(&self, result: Result<(), String>) {
+        let last = LastWrite { at: Instant::now(), result };
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
     }
 
     fn known(&self) -> Option<Result<(), String>> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.as_ref().filter(|seen| seen.holds_at(Instant::now())).map(|seen| seen.result.clone())
+        last.as_ref().filter(|last| last.is_fresh(Instant::now())).map(|last| last.result.clone())
     }
 
     /// Whether the store writes, and else why not. `probe` writes something of no consequence; it is
@@ -68,7 +68,7 @@ impl Readiness {
             Ok(result) => result.map_err(|error| error.to_string()),
             Err(_) => Err(format!("no write took place within {} s", PROBE_TIMEOUT.as_secs())),
         };
-        self.note(result.clone());
+        self.record(result.clone());
         result
     }
 }
@@ -96,13 +96,13 @@ mod tests {
         let asked = (0..100).map(|_| readiness.check(probe()));
         assert!(futures::future::join_all(asked).await.iter().all(Result::is_ok));
         assert_eq!(probes.load(Ordering::Relaxed), 1);
-        tokio::time::advance(SUCCESS_LASTS).await;
+        tokio::time::advance(SUCCESS_TTL).await;
         readiness.check(probe()).await.unwrap();
         assert_eq!(probes.load(Ordering::Relaxed), 2);
         // Whatever is written anyway saves the probe.
-        tokio::time::advance(SUCCESS_LASTS / 2).await;
-        readiness.note(Ok(()));
-        tokio::time::advance(SUCCESS_LASTS / 2).await;
+        tokio::time::advance(SUCCESS_TTL / 2).await;
+        readiness.record(Ok(()));
+        tokio::time::advance(SUCCESS_TTL / 2).await;
         readiness.check(probe()).await.unwrap();
         assert_eq!(probes.load(Ordering::Relaxed), 2);
     }
@@ -111,13 +111,13 @@ mod tests {
     async fn a_failure_is_told_at_once_and_gone_soon_after_the_repair() {
         let readiness = Readiness::default();
         readiness.check(ready(Ok(()))).await.unwrap();
-        readiness.note(Err(full().to_string()));
+        readiness.record(Err(full().to_string()));
         let told = readiness.check(ready(Ok(()))).await;
         assert_eq!(told, Err("the disk is full".to_owned()));
-        tokio::time::advance(FAILURE_LASTS).await;
+        tokio::time::advance(FAILURE_TTL).await;
         let told = readiness.check(ready(Err(full()))).await;
         assert_eq!(told, Err("the disk is full".to_owned()));
-        tokio::time::advance(FAILURE_LASTS).await;
+        tokio::time::advance(FAILURE_TTL).await;
         assert_eq!(readiness.check(ready(Ok(()))).await, Ok(()));
     }
 

@@ -14,7 +14,7 @@ use super::table::Objects;
 use crate::clock::NoRandomness;
 use crate::folder::{FolderError, SafeFolder};
 
-pub(crate) const FILE: &str = "sojourn.db";
+pub(crate) const DATABASE_FILE: &str = "sojourn.db";
 /// Given back to the file system when the disk is full, so that deletes can still be written.
 const RESERVE_FILE: &str = "reserve";
 const RESERVE_BYTES: u64 = 8 << 20;
@@ -25,7 +25,7 @@ const VERSION_BLOCK: u64 = 10_000;
 /// that it can still be copied when the disk is full.
 const CHECKPOINT_PAGES: i64 = 1_000;
 /// A log of this many pages is started anew, even if the writer has to wait for it.
-const LONG_LOG_PAGES: u64 = 4_000;
+const MAX_WAL_PAGES: u64 = 4_000;
 const PAGE_BYTES: usize = 4_096;
 /// Free pages that are given back to the file system at a time.
 const VACUUM_PAGES: i64 = 1_000;
@@ -65,19 +65,19 @@ pub(crate) enum CommitError {
 pub(crate) struct Database {
     connection: Connection,
     folder: Arc<SafeFolder>,
-    /// Versions below this are on disk as used.
-    reserved: u64,
-    holds_reserve: bool,
+    /// Versions below this are recorded on disk as used.
+    reserved_version: u64,
+    has_reserve: bool,
     /// Set when the log could not be copied for want of space.
-    log_is_stuck: Arc<AtomicBool>,
-    log: Arc<Log>,
+    wal_is_stuck: Arc<AtomicBool>,
+    log: Arc<WalUsage>,
     inline_checkpoint: bool,
 }
 
-/// What the writer and the checkpointer tell each other about the log. Its file is of no use: it is
-/// written from the start again once all is copied, and never gets shorter.
+/// Pages of the write-ahead log, shared by the writer and the checkpointer. The size of its file says
+/// nothing: it is written from the start again once all is copied, and never gets shorter.
 #[derive(Debug, Default)]
-struct Log {
+struct WalUsage {
     /// Pages that were added since it was last copied, about.
     fresh: AtomicU64,
     /// Pages in it when it was last copied.
@@ -103,11 +103,11 @@ impl Database {
         folder: Arc<SafeFolder>,
         inline_checkpoint: bool,
     ) -> Result<Self, OpenError> {
-        let path = folder.path().join(FILE);
+        let path = folder.path().join(DATABASE_FILE);
         let failed = |source| OpenError::Database { path: path.clone(), source };
         check_database(&folder)?;
         folder.check_file(RESERVE_FILE)?;
-        folder.open_or_create(FILE)?;
+        folder.open_or_create(DATABASE_FILE)?;
         let connection = connect(&folder, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(failed)?;
         // What turns out to be damaged stays as it was found, its log included.
         connection
@@ -123,36 +123,37 @@ impl Database {
         let mut database = Self {
             connection,
             folder,
-            reserved: 0,
-            holds_reserve: false,
-            log_is_stuck: Arc::default(),
+            reserved_version: 0,
+            has_reserve: false,
+            wal_is_stuck: Arc::default(),
             log: Arc::default(),
             inline_checkpoint,
         };
-        database.holds_reserve = database.take_reserve();
+        database.has_reserve = database.write_reserve_file();
         Ok(database)
     }
 
     /// Reads everything. The next version is above all that were ever given out.
     pub(crate) fn load(&mut self) -> Result<Loaded, OpenError> {
-        let path = self.folder.path().join(FILE);
+        let path = self.folder.path().join(DATABASE_FILE);
         let loaded = load(&self.connection).map_err(|e| match e {
             LoadFailure::Sqlite(source) => damaged_or(&path, source),
             LoadFailure::Object(why) => {
                 OpenError::Damaged { path: path.clone(), why: why.to_string() }
             }
         })?;
-        self.reserved = loaded.version;
+        self.reserved_version = loaded.version;
         Ok(loaded)
     }
 
-    /// The database is whole: closing may move the log into it.
-    pub(crate) fn trust(&self) -> Result<(), OpenError> {
-        let trusted =
+    /// The database was read without errors, so closing it may checkpoint the log into it.
+    pub(crate) fn enable_checkpoint_on_close(&self) -> Result<(), OpenError> {
+        let enabled =
             self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
-        trusted
-            .map(|_| ())
-            .map_err(|source| OpenError::Database { path: self.folder.path().join(FILE), source })
+        enabled.map(|_| ()).map_err(|source| OpenError::Database {
+            path: self.folder.path().join(DATABASE_FILE),
+            source,
+        })
     }
 
     pub(crate) fn resource_id(&self, group: &str, plural: &str) -> Result<i64, CommitError> {
@@ -169,16 +170,16 @@ impl Database {
     /// Whether new content may be written. After the disk was full, that is once the reserve could
     /// be taken again; what deleted objects have left is given back for that.
     pub(crate) fn has_room(&mut self) -> bool {
-        if self.log_is_stuck.swap(false, Ordering::Relaxed) {
-            self.drop_reserve();
+        if self.wal_is_stuck.swap(false, Ordering::Relaxed) {
+            self.remove_reserve();
         }
-        if !self.holds_reserve {
-            self.holds_reserve = self.make_room().unwrap_or_else(|error| {
+        if !self.has_reserve {
+            self.has_reserve = self.make_room().unwrap_or_else(|error| {
                 tracing::warn!(%error, "cannot give free space back");
                 false
             });
         }
-        self.holds_reserve
+        self.has_reserve
     }
 
     /// Gives back what deleted objects have left, until the reserve fits beside the rest.
@@ -201,7 +202,7 @@ impl Database {
             let before = free_pages()?;
             vacuum()?;
             empty_log()?;
-            if self.take_reserve() {
+            if self.write_reserve_file() {
                 return Ok(true);
             }
             if free_pages()? >= before {
@@ -214,18 +215,18 @@ impl Database {
     /// place of the reserve, and the rest if room can be made for it.
     pub(crate) fn commit(&mut self, rows: &[Row]) -> Result<(), CommitError> {
         let highest = rows.iter().map(|r| r.object.version).max().unwrap_or(0);
-        let reserve = (highest >= self.reserved).then(|| highest + VERSION_BLOCK);
-        let mut written = self.try_commit(rows, reserve).map_err(|e| commit_error(&e));
+        let version_block = (highest >= self.reserved_version).then(|| highest + VERSION_BLOCK);
+        let mut written = self.try_commit(rows, version_block).map_err(|e| commit_error(&e));
         let frees = || rows.iter().all(|row| row.removed || row.object.index.deleting);
         if matches!(written, Err(CommitError::Full))
-            && self.drop_reserve()
+            && self.remove_reserve()
             && (frees() || self.has_room())
         {
-            written = self.try_commit(rows, reserve).map_err(|e| commit_error(&e));
+            written = self.try_commit(rows, version_block).map_err(|e| commit_error(&e));
         }
         written?;
-        self.reserved = reserve.unwrap_or(self.reserved);
-        self.tend_log(rows);
+        self.reserved_version = version_block.unwrap_or(self.reserved_version);
+        self.checkpoint_if_long(rows);
         Ok(())
     }
 
@@ -235,30 +236,34 @@ impl Database {
             return Err(CommitError::Full);
         }
         // What is there already, but through the log and to the disk like anything else.
-        self.set_setting("version", self.reserved.to_string().as_bytes())?;
+        self.set_setting("version", self.reserved_version.to_string().as_bytes())?;
         self.log.fresh.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
-    pub(crate) const fn holds_reserve(&self) -> bool {
-        self.holds_reserve
+    pub(crate) const fn has_reserve(&self) -> bool {
+        self.has_reserve
     }
 
     /// Counts what was added to the log. Under a steady stream of writes the checkpointer is never
     /// done, so the log only grows; then the writer copies the little that is left itself, after
     /// which the log starts anew.
-    fn tend_log(&self, rows: &[Row]) {
+    fn checkpoint_if_long(&self, rows: &[Row]) {
         let pages: usize = rows.iter().map(|row| 1 + row.object.len() / PAGE_BYTES).sum();
         self.log.fresh.fetch_add(u64::try_from(pages).unwrap_or(0), Ordering::Relaxed);
-        if self.log.length.load(Ordering::Relaxed) > LONG_LOG_PAGES {
+        if self.log.length.load(Ordering::Relaxed) > MAX_WAL_PAGES {
             self.log.length.store(0, Ordering::Relaxed);
-            if let Err(error) = copy_log(&self.connection) {
+            if let Err(error) = checkpoint_passive(&self.connection) {
                 tracing::warn!(%error, "cannot checkpoint the write-ahead log");
             }
         }
     }
 
-    fn try_commit(&mut self, rows: &[Row], reserve: Option<u64>) -> Result<(), rusqlite::Error> {
+    fn try_commit(
+        &mut self,
+        rows: &[Row],
+        version_block: Option<u64>,
+    ) -> Result<(), rusqlite::Error> {
         let transaction = self.connection.transaction()?;
         {
             let mut put = transaction.prepare_cached(
@@ -285,8 +290,8 @@ impl Database {
                     ])?;
                 }
             }
-            if let Some(reserve) = reserve {
-                let text = reserve.to_string();
+            if let Some(version_block) = version_block {
+                let text = version_block.to_string();
                 transaction
                     .prepare_cached("INSERT OR REPLACE INTO setting VALUES ('version', ?1)")?
                     .execute(params![text.as_bytes()])?;
@@ -319,11 +324,11 @@ impl Database {
         Some(Checkpointer {
             connection,
             log: self.log.clone(),
-            is_stuck: self.log_is_stuck.clone(),
+            is_stuck: self.wal_is_stuck.clone(),
         })
     }
 
-    fn take_reserve(&self) -> bool {
+    fn write_reserve_file(&self) -> bool {
         if self.folder.length(RESERVE_FILE) == Some(RESERVE_BYTES) {
             return true;
         }
@@ -332,18 +337,18 @@ impl Database {
             file.set_len(0).and_then(|()| file.write_all(&zeros)).is_ok()
         });
         if !filled {
-            self.drop_reserve_file();
+            self.remove_reserve_file();
         }
         filled
     }
 
     /// Says whether there was one.
-    fn drop_reserve(&mut self) -> bool {
-        self.drop_reserve_file();
-        std::mem::take(&mut self.holds_reserve)
+    fn remove_reserve(&mut self) -> bool {
+        self.remove_reserve_file();
+        std::mem::take(&mut self.has_reserve)
     }
 
-    fn drop_reserve_file(&self) {
+    fn remove_reserve_file(&self) {
         if let Err(error) = self.folder.remove(RESERVE_FILE) {
             tracing::warn!(%error, "cannot give back the reserved disk space");
         }
@@ -354,7 +359,7 @@ impl Database {
 #[derive(Debug)]
 pub(crate) struct Checkpointer {
     connection: Connection,
-    log: Arc<Log>,
+    log: Arc<WalUsage>,
     is_stuck: Arc<AtomicBool>,
 }
 
@@ -364,7 +369,7 @@ impl Checkpointer {
             return;
         }
         self.log.fresh.store(0, Ordering::Relaxed);
-        match copy_log(&self.connection) {
+        match checkpoint_passive(&self.connection) {
             Ok(length) => self.log.length.store(length, Ordering::Relaxed),
             Err(error) => {
                 tracing::warn!(%error, "cannot checkpoint the write-ahead log");
@@ -378,7 +383,7 @@ impl Checkpointer {
 }
 
 /// Copies what is in the log and not yet in the database; returns how many pages the log has.
-fn copy_log(connection: &Connection) -> Result<u64, rusqlite::Error> {
+fn checkpoint_passive(connection: &Connection) -> Result<u64, rusqlite::Error> {
     let length = |row: &rusqlite::Row<'_>| row.get::<_, i64>(1);
     let length = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], length)?;
     Ok(u64::try_from(length).unwrap_or(0))
@@ -430,11 +435,12 @@ impl From<rusqlite::Error> for LoadFailure {
 }
 
 fn load(connection: &Connection) -> Result<Loaded, LoadFailure> {
-    let mark: Option<Vec<u8>> = connection
+    let reserved_version: Option<Vec<u8>> = connection
         .query_row("SELECT value FROM setting WHERE name = 'version'", [], |r| r.get(0))
         .optional()?;
-    let mark = mark.and_then(|m| String::from_utf8(m).ok()).and_then(|m| m.parse().ok());
-    let mut version: u64 = mark.unwrap_or(0);
+    let reserved_version =
+        reserved_version.and_then(|m| String::from_utf8(m).ok()).and_then(|m| m.parse().ok());
+    let mut version: u64 = reserved_version.unwrap_or(0);
     let mut resources = HashMap::new();
     let mut by_id = HashMap::new();
     let mut statement = connection.prepare("SELECT id, grp, plural FROM resource")?;
@@ -482,9 +488,9 @@ fn commit_error(error: &rusqlite::Error) -> CommitError {
 /// Sees that what SQLite will open by itself is ours. Says whether there is a database.
 pub(crate) fn check_database(folder: &SafeFolder) -> Result<bool, FolderError> {
     for suffix in ["-wal", "-shm", "-journal"] {
-        folder.check_file(&format!("{FILE}{suffix}"))?;
+        folder.check_file(&format!("{DATABASE_FILE}{suffix}"))?;
     }
-    folder.check_file(FILE)
+    folder.check_file(DATABASE_FILE)
 }
 
 /// A connection to the database of a folder, which must have no links in its path.
@@ -493,5 +499,5 @@ pub(crate) fn connect(
     access: OpenFlags,
 ) -> Result<Connection, rusqlite::Error> {
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    Connection::open_with_flags(folder.path().join(FILE), flags)
+    Connection::open_with_flags(folder.path().join(DATABASE_FILE), flags)
 }

@@ -15,26 +15,26 @@ use super::object::Stored;
 
 pub(crate) type Objects = imbl::OrdMap<Arc<str>, Arc<Stored>>;
 
-/// Bounds of the ring. A change keeps the previous state alive, so bytes count too.
-const RING_EVENTS: usize = 8_192;
-const RING_BYTES: usize = 8 << 20;
+/// Bounds of the ring of recent changes. A change keeps the previous state alive, so bytes count too.
+const MAX_RING_EVENTS: usize = 8_192;
+const MAX_RING_BYTES: usize = 8 << 20;
 /// Snapshots that paged lists still refer to.
-const SNAPSHOTS: usize = 64;
-const SNAPSHOT_AGE: Duration = Duration::from_secs(300);
+const MAX_SNAPSHOTS: usize = 64;
+const MAX_SNAPSHOT_AGE: Duration = Duration::from_secs(300);
 
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) id: i64,
-    state: RwLock<State>,
+    state: RwLock<TableState>,
     tick: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TableState {
     objects: Objects,
     /// The version of the newest change to this table.
     last: u64,
-    ring: VecDeque<Arc<Event>>,
+    ring: VecDeque<Arc<ChangeEvent>>,
     ring_bytes: usize,
     /// Changes after this version are all in the ring.
     ring_from: u64,
@@ -50,7 +50,7 @@ struct Snapshot {
 
 /// One change.
 #[derive(Debug)]
-pub(crate) struct Event {
+pub(crate) struct ChangeEvent {
     pub(crate) version: u64,
     /// The state after the change; for a removal the last state under the removal's version.
     pub(crate) object: Arc<Stored>,
@@ -64,15 +64,16 @@ pub(crate) struct Gone;
 
 impl Table {
     pub(crate) fn new(id: i64, objects: Objects, version: u64) -> Self {
-        let state = State { objects, last: version, ring_from: version, ..State::default() };
+        let state =
+            TableState { objects, last: version, ring_from: version, ..TableState::default() };
         Self { id, state: RwLock::new(state), tick: watch::Sender::new(version) }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, State> {
+    fn read(&self) -> RwLockReadGuard<'_, TableState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
+    fn write(&self) -> RwLockWriteGuard<'_, TableState> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -115,8 +116,8 @@ impl Table {
             return;
         }
         let now = Instant::now();
-        state.snapshots.retain(|s| now.duration_since(s.taken) < SNAPSHOT_AGE);
-        if state.snapshots.len() == SNAPSHOTS {
+        state.snapshots.retain(|s| now.duration_since(s.taken) < MAX_SNAPSHOT_AGE);
+        if state.snapshots.len() == MAX_SNAPSHOTS {
             state.snapshots.pop_front();
         }
         state.snapshots.push_back(Snapshot { version, taken: now, objects });
@@ -128,7 +129,11 @@ impl Table {
     }
 
     /// Up to `limit` changes after `version`.
-    pub(crate) fn events_after(&self, version: u64, limit: usize) -> Result<Vec<Arc<Event>>, Gone> {
+    pub(crate) fn events_after(
+        &self,
+        version: u64,
+        limit: usize,
+    ) -> Result<Vec<Arc<ChangeEvent>>, Gone> {
         let state = self.read();
         if version < state.ring_from {
             return Err(Gone);
@@ -138,7 +143,7 @@ impl Table {
     }
 
     /// Applies changes in version order. The caller ticks once the global version is stored.
-    pub(crate) fn publish(&self, events: Vec<Arc<Event>>) {
+    pub(crate) fn publish(&self, events: Vec<Arc<ChangeEvent>>) {
         let mut state = self.write();
         for event in events {
             if event.removed {
@@ -150,8 +155,8 @@ impl Table {
             state.ring_bytes += cost(&event);
             state.ring.push_back(event);
         }
-        while state.ring.len() > RING_EVENTS
-            || (state.ring_bytes > RING_BYTES && state.ring.len() > 1)
+        while state.ring.len() > MAX_RING_EVENTS
+            || (state.ring_bytes > MAX_RING_BYTES && state.ring.len() > 1)
         {
             if let Some(old) = state.ring.pop_front() {
                 state.ring_bytes -= cost(&old);
@@ -201,7 +206,7 @@ impl Table {
 }
 
 /// What an event alone keeps in memory: the state that it replaced.
-fn cost(event: &Event) -> usize {
+fn cost(event: &ChangeEvent) -> usize {
     let replaced = event.previous.as_ref().map_or(0, |p| p.len());
     let removed = if event.removed { event.object.len() } else { 0 };
     replaced + removed + 128
@@ -224,11 +229,11 @@ mod tests {
     fn put(table: &Table, name: &str, version: u64) {
         let previous = table.get(&format!("ns/{name}"));
         let object = object(name, version);
-        table.publish(vec![Arc::new(Event { version, object, previous, removed: false })]);
+        table.publish(vec![Arc::new(ChangeEvent { version, object, previous, removed: false })]);
     }
 
     #[test]
-    fn the_past_is_reached_until_the_ring_moves_on() {
+    fn older_versions_are_available_while_the_ring_has_them() {
         let table = Table::new(1, Objects::new(), 10);
         put(&table, "a", 11);
         put(&table, "b", 12);

@@ -1,4 +1,4 @@
-//! The one place where state changes: compare, write to disk, publish, answer, in that order.
+//! The only writer of state: compare, write to disk, publish, answer, in that order.
 //!
 //! Requests submit compare-and-swap operations; the writer takes all that are waiting, commits
 //! them in one transaction and answers them together, so the cost of a durable write is shared.
@@ -15,16 +15,16 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::object::{Draft, Stored};
 use super::readiness::Readiness;
 use super::sqlite::{CommitError, Database, Row};
-use super::table::{Event, Table};
+use super::table::{ChangeEvent, Table};
 
 /// Operations waiting for the writer. More than this and clients are asked to come back.
-const QUEUE: usize = 4_096;
+const MAX_QUEUED_WRITES: usize = 4_096;
 /// Operations in one transaction.
-const BATCH: usize = 512;
+const MAX_BATCH_WRITES: usize = 512;
 
-/// What must hold for a write to take place.
+/// What must hold of the stored object for a write to take place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expect {
+pub(crate) enum Precondition {
     Absent,
     Version(u64),
 }
@@ -36,10 +36,10 @@ pub(crate) enum Change {
 }
 
 #[derive(Debug)]
-pub(crate) struct Operation {
+pub(crate) struct WriteOperation {
     pub(crate) table: Arc<Table>,
     pub(crate) key: Arc<str>,
-    pub(crate) expect: Expect,
+    pub(crate) precondition: Precondition,
     pub(crate) change: Change,
 }
 
@@ -57,18 +57,18 @@ pub(crate) enum WriteError {
     Closed,
 }
 
-type Outcome = Result<Arc<Stored>, WriteError>;
+type WriteResult = Result<Arc<Stored>, WriteError>;
 
-/// What the writer's thread is asked for.
+/// A job of the writer's thread.
 #[derive(Debug)]
-pub(crate) enum Job {
-    Write(Operation, oneshot::Sender<Outcome>),
+pub(crate) enum WriterJob {
+    Write(WriteOperation, oneshot::Sender<WriteResult>),
     Probe(oneshot::Sender<Result<(), WriteError>>),
 }
 
 #[derive(Debug)]
 pub(crate) enum Writer {
-    Thread { jobs: Mutex<Option<mpsc::Sender<Job>>>, thread: Mutex<Option<JoinHandle<()>>> },
+    Thread { jobs: Mutex<Option<mpsc::Sender<WriterJob>>>, thread: Mutex<Option<JoinHandle<()>>> },
     Inline(Mutex<Option<Committer>>),
 }
 
@@ -94,7 +94,7 @@ impl Committer {
         self.changes.clone()
     }
 
-    /// What became of the last write.
+    /// The result of the last write.
     pub(crate) fn readiness(&self) -> Arc<Readiness> {
         self.readiness.clone()
     }
@@ -102,16 +102,16 @@ impl Committer {
     /// Finds out whether writes take place.
     fn probe(&mut self) -> Result<(), WriteError> {
         let probed = self.database.as_mut().map_or(Ok(()), Database::probe);
-        self.readiness.note(probed.clone().map_err(|error| error.to_string()));
+        self.readiness.record(probed.clone().map_err(|error| error.to_string()));
         Ok(probed?)
     }
 
-    /// Notes a commit that took place: on a full disk that says nothing about what needs room.
-    fn note_commit(&self, found_room: Option<bool>) {
-        let holds_reserve = self.database.as_ref().is_none_or(Database::holds_reserve);
-        let is_full = found_room == Some(false) || !holds_reserve;
+    /// Records a commit that took place: on a full disk that says nothing about what needs room.
+    fn record_commit(&self, found_room: Option<bool>) {
+        let has_reserve = self.database.as_ref().is_none_or(Database::has_reserve);
+        let is_full = found_room == Some(false) || !has_reserve;
         let result = if is_full { Err(CommitError::Full.to_string()) } else { Ok(()) };
-        self.readiness.note(result);
+        self.readiness.record(result);
     }
 
     fn has_room(&mut self) -> bool {
@@ -119,27 +119,27 @@ impl Committer {
     }
 
     /// Commits a batch and answers each operation.
-    fn run(&mut self, batch: Vec<Operation>) -> Vec<Outcome> {
+    fn run(&mut self, batch: Vec<WriteOperation>) -> Vec<WriteResult> {
         let mut pending: HashMap<(i64, Arc<str>), Option<Arc<Stored>>> = HashMap::new();
         let mut rows = Vec::with_capacity(batch.len());
-        let mut events: BTreeMap<i64, (Arc<Table>, Vec<Arc<Event>>)> = BTreeMap::new();
+        let mut events: BTreeMap<i64, (Arc<Table>, Vec<Arc<ChangeEvent>>)> = BTreeMap::new();
         let mut outcomes = Vec::with_capacity(batch.len());
         // Asked at most once a batch: on a full disk only what frees space is let through.
-        let mut roomy = None;
+        let mut has_room = None;
         for operation in batch {
-            let Operation { table, key, expect, change } = operation;
+            let WriteOperation { table, key, precondition, change } = operation;
             let slot = (table.id, key);
             let current = pending.get(&slot).cloned().unwrap_or_else(|| table.get(&slot.1));
-            let matches = match expect {
-                Expect::Absent => current.is_none(),
-                Expect::Version(v) => current.as_ref().is_some_and(|c| c.version == v),
+            let matches = match precondition {
+                Precondition::Absent => current.is_none(),
+                Precondition::Version(v) => current.as_ref().is_some_and(|c| c.version == v),
             };
             if !matches {
                 outcomes.push(Err(WriteError::Changed(current)));
                 continue;
             }
             let grows = matches!(&change, Change::Put(draft) if !draft.index.deleting);
-            if grows && !*roomy.get_or_insert_with(|| self.has_room()) {
+            if grows && !*has_room.get_or_insert_with(|| self.has_room()) {
                 outcomes.push(Err(CommitError::Full.into()));
                 continue;
             }
@@ -156,7 +156,7 @@ impl Committer {
             let object = Arc::new(object);
             pending.insert(slot, (!removed).then(|| object.clone()));
             rows.push(Row { resource: table.id, object: object.clone(), removed });
-            let event = Event { version, object: object.clone(), previous: current, removed };
+            let event = ChangeEvent { version, object: object.clone(), previous: current, removed };
             events.entry(table.id).or_insert_with(|| (table, Vec::new())).1.push(Arc::new(event));
             outcomes.push(Ok(object));
         }
@@ -164,11 +164,11 @@ impl Committer {
             && let Err(error) = database.commit(&rows)
         {
             tracing::error!(%error, writes = rows.len(), "a commit failed; its writes are refused");
-            self.readiness.note(Err(error.to_string()));
+            self.readiness.record(Err(error.to_string()));
             return outcomes.into_iter().map(|o| o.and(Err(error.clone().into()))).collect();
         }
-        if !rows.is_empty() || roomy.is_some() {
-            self.note_commit(roomy);
+        if !rows.is_empty() || has_room.is_some() {
+            self.record_commit(has_room);
         }
         for (table, events) in events.values_mut() {
             table.publish(std::mem::take(events));
@@ -189,7 +189,7 @@ impl Writer {
     }
 
     pub(crate) fn thread(mut committer: Committer) -> std::io::Result<Self> {
-        let (jobs, mut waiting) = mpsc::channel::<Job>(QUEUE);
+        let (jobs, mut waiting) = mpsc::channel::<WriterJob>(MAX_QUEUED_WRITES);
         let checkpointer = committer.database.as_ref().and_then(Database::checkpointer);
         let (due, wakes) = std::sync::mpsc::sync_channel::<()>(1);
         if let Some(checkpointer) = checkpointer {
@@ -201,18 +201,18 @@ impl Writer {
         }
         let thread =
             std::thread::Builder::new().name("sojourn-writer".to_owned()).spawn(move || {
-                let mut batch = Vec::with_capacity(BATCH);
-                let mut answers = Vec::with_capacity(BATCH);
+                let mut batch = Vec::with_capacity(MAX_BATCH_WRITES);
+                let mut answers = Vec::with_capacity(MAX_BATCH_WRITES);
                 let mut probes = Vec::new();
                 while let Some(first) = waiting.blocking_recv() {
                     let more = std::iter::from_fn(|| waiting.try_recv().ok());
-                    for job in std::iter::once(first).chain(more).take(BATCH) {
+                    for job in std::iter::once(first).chain(more).take(MAX_BATCH_WRITES) {
                         match job {
-                            Job::Write(operation, answer) => {
+                            WriterJob::Write(operation, answer) => {
                                 batch.push(operation);
                                 answers.push(answer);
                             }
-                            Job::Probe(answer) => probes.push(answer),
+                            WriterJob::Probe(answer) => probes.push(answer),
                         }
                     }
                     let outcomes = committer.run(std::mem::take(&mut batch));
@@ -233,11 +233,11 @@ impl Writer {
         Ok(Self::Thread { jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)) })
     }
 
-    pub(crate) async fn write(&self, operation: Operation) -> Outcome {
+    pub(crate) async fn write(&self, operation: WriteOperation) -> WriteResult {
         match self {
             Self::Thread { jobs, .. } => {
                 let (send, answer) = oneshot::channel();
-                submit(jobs, Job::Write(operation, send))?;
+                submit(jobs, WriterJob::Write(operation, send))?;
                 answer.await.map_err(|_| WriteError::Closed)?
             }
             Self::Inline(committer) => {
@@ -253,7 +253,7 @@ impl Writer {
         match self {
             Self::Thread { jobs, .. } => {
                 let (send, answer) = oneshot::channel();
-                submit(jobs, Job::Probe(send))?;
+                submit(jobs, WriterJob::Probe(send))?;
                 answer.await.map_err(|_| WriteError::Closed)?
             }
             Self::Inline(committer) => {
@@ -282,7 +282,7 @@ impl Writer {
     }
 }
 
-fn submit(jobs: &Mutex<Option<mpsc::Sender<Job>>>, job: Job) -> Result<(), WriteError> {
+fn submit(jobs: &Mutex<Option<mpsc::Sender<WriterJob>>>, job: WriterJob) -> Result<(), WriteError> {
     let jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
     let jobs = jobs.as_ref().ok_or(WriteError::Closed)?;
     jobs.try_send(job).map_err(|e| match e {

@@ -8,11 +8,11 @@
 use serde_json::{Map, Number, Value};
 
 use crate::json::Object;
-use crate::json::budget::{Budget, MAP, TooLarge};
+use crate::json::budget::{Budget, MAP_BYTES, TooLarge};
 use crate::quantity::{Quantity, QuantityError};
 use crate::status::ApiError;
 use crate::typed::base64;
-use crate::typed::path::Place;
+use crate::typed::path::DecodePath;
 use crate::typed::table::{Field, Node, Omit, Opaque, Struct, TypeId, TypeTable, table};
 use crate::typed::time::{self, Precision};
 
@@ -82,7 +82,7 @@ fn run(
 ) -> Result<(), DecodeError> {
     let added = Budget::new();
     let mut decoder = Decoder { table: table(), unknown: Some(strict), first: None, added: &added };
-    decoder.value(ty, body, &Place::Root { prefix: path })?;
+    decoder.value(ty, body, &DecodePath::Root { prefix: path })?;
     decoder.first.map_or(Ok(()), |error| Err(error.into()))
 }
 
@@ -100,43 +100,43 @@ struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    fn value(&mut self, ty: TypeId, value: &mut Value, place: &Place<'_>) -> Fatal {
+    fn value(&mut self, ty: TypeId, value: &mut Value, path: &DecodePath<'_>) -> Fatal {
         match self.table.node(ty) {
             Node::Pointer(target) => {
                 if !value.is_null() {
-                    self.value(*target, value, place)?;
+                    self.value(*target, value, path)?;
                 }
             }
             Node::Struct(body) => match value {
-                Value::Object(members) => self.structure(ty, body, members, place)?,
+                Value::Object(members) => self.structure(ty, body, members, path)?,
                 Value::Null => {
-                    self.added.take(MAP)?;
+                    self.added.take(MAP_BYTES)?;
                     *value = zero(self.table, ty);
                     self.added.take_value(value)?;
                 }
-                _ => self.mismatch(ty, value, place),
+                _ => self.mismatch(ty, value, path),
             },
             Node::List { item, .. } => match value {
                 Value::Array(items) => {
                     for (index, element) in items.iter_mut().enumerate() {
-                        self.value(*item, element, &Place::Index { parent: place, index })?;
+                        self.value(*item, element, &DecodePath::Index { parent: path, index })?;
                     }
                 }
                 Value::Null => {}
-                _ => self.mismatch(ty, value, place),
+                _ => self.mismatch(ty, value, path),
             },
             Node::Map { value: of } => match value {
                 Value::Object(entries) => {
                     for (key, entry) in entries.iter_mut() {
-                        self.value(*of, entry, &Place::Key { parent: place, key })?;
+                        self.value(*of, entry, &DecodePath::Key { parent: path, key })?;
                     }
                 }
                 Value::Null => {}
-                _ => self.mismatch(ty, value, place),
+                _ => self.mismatch(ty, value, path),
             },
-            Node::Opaque { codec, .. } => self.opaque(*codec, value, place)?,
+            Node::Opaque { codec, .. } => self.opaque(*codec, value, path)?,
             Node::String | Node::Bool | Node::Int32 | Node::Int64 | Node::Float64 | Node::Bytes => {
-                self.scalar(ty, value, place);
+                self.scalar(ty, value, path);
             }
             // A finished table has neither.
             Node::Alias(_) | Node::Unread => {}
@@ -149,18 +149,18 @@ impl Decoder<'_> {
         ty: TypeId,
         body: &'static Struct,
         members: &mut Object,
-        place: &Place<'_>,
+        path: &DecodePath<'_>,
     ) -> Fatal {
         let owner = bare_name(self.table, ty);
         if members.is_empty() {
-            self.added.take(MAP)?;
+            self.added.take(MAP_BYTES)?;
         }
         let mut fatal = Ok(());
         // Members and fields are both sorted, so the next field is the first guess.
         let mut guess = 0;
         members.retain(|name, value| {
             let Some(position) = find(&body.fields, guess, name) else {
-                self.unknown_member(place, name);
+                self.unknown_member(path, name);
                 return false;
             };
             guess = position + 1;
@@ -168,8 +168,8 @@ impl Decoder<'_> {
                 return true;
             }
             let field = &body.fields[position];
-            let place = Place::Field { parent: place, owner, via: &field.via, name: field.name };
-            fatal = self.value(field.ty, value, &place);
+            let path = DecodePath::Field { parent: path, owner, via: &field.via, name: field.name };
+            fatal = self.value(field.ty, value, &path);
             keeps(self.table, field, value)
         });
         fatal?;
@@ -183,7 +183,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn scalar(&mut self, ty: TypeId, value: &mut Value, place: &Place<'_>) {
+    fn scalar(&mut self, ty: TypeId, value: &mut Value, path: &DecodePath<'_>) {
         let fits = match (self.table.node(ty), &*value) {
             (_, Value::Null) => {
                 *value = zero(self.table, ty);
@@ -213,7 +213,7 @@ impl Decoder<'_> {
             (Node::Bytes, Value::Array(items)) => {
                 match items.iter().find(|item| byte_of(item).is_none()) {
                     Some(wrong) => {
-                        let error = mismatch_text(wrong, true, "uint8", place);
+                        let error = mismatch_text(wrong, true, "uint8", path);
                         self.note(error);
                     }
                     None => {
@@ -226,14 +226,14 @@ impl Decoder<'_> {
             _ => false,
         };
         if !fits {
-            self.mismatch(ty, value, place);
+            self.mismatch(ty, value, path);
         }
     }
 
-    fn opaque(&mut self, codec: Opaque, value: &mut Value, place: &Place<'_>) -> Fatal {
+    fn opaque(&mut self, codec: Opaque, value: &mut Value, path: &DecodePath<'_>) -> Fatal {
         match codec {
-            Opaque::Time => time(value, Precision::Seconds, place),
-            Opaque::MicroTime => time(value, Precision::Micros, place),
+            Opaque::Time => time(value, Precision::Seconds, path),
+            Opaque::MicroTime => time(value, Precision::Micros, path),
             Opaque::Quantity => quantity(value),
             Opaque::IntOrString => match value {
                 Value::String(_) => Ok(()),
@@ -246,26 +246,24 @@ impl Decoder<'_> {
                 {
                     Ok(())
                 }
-                _ => Err(mismatch_text(value, true, "int32", place).into()),
+                _ => Err(mismatch_text(value, true, "int32", path).into()),
             },
             Opaque::Raw | Opaque::Fields | Opaque::RawExtension => Ok(()),
             Opaque::SchemaOrBool => match value {
                 Value::Bool(_) => Ok(()),
-                Value::Object(_) => self.inner("apiextensions.JSONSchemaProps", value, place),
+                Value::Object(_) => self.inner("apiextensions.JSONSchemaProps", value, path),
                 _ => Err("boolean or JSON schema expected".to_owned().into()),
             },
-            Opaque::SchemaOrArray => {
-                self.schema_or("[]apiextensions.JSONSchemaProps", value, place)
-            }
-            Opaque::SchemaOrStrings => self.schema_or("[]string", value, place),
+            Opaque::SchemaOrArray => self.schema_or("[]apiextensions.JSONSchemaProps", value, path),
+            Opaque::SchemaOrStrings => self.schema_or("[]string", value, path),
         }
     }
 
     /// A schema, or a list; anything else counts as nothing.
-    fn schema_or(&mut self, list: &str, value: &mut Value, place: &Place<'_>) -> Fatal {
+    fn schema_or(&mut self, list: &str, value: &mut Value, path: &DecodePath<'_>) -> Fatal {
         match value {
-            Value::Object(_) => self.inner("apiextensions.JSONSchemaProps", value, place),
-            Value::Array(items) if !items.is_empty() => self.inner(list, value, place),
+            Value::Object(_) => self.inner("apiextensions.JSONSchemaProps", value, path),
+            Value::Array(items) if !items.is_empty() => self.inner(list, value, path),
             _ => {
                 *value = Value::Null;
                 Ok(())
@@ -274,31 +272,31 @@ impl Decoder<'_> {
     }
 
     /// A decoder within a decoder: it is not strict, and its first error ends the outer one.
-    fn inner(&mut self, name: &str, value: &mut Value, place: &Place<'_>) -> Fatal {
+    fn inner(&mut self, name: &str, value: &mut Value, path: &DecodePath<'_>) -> Fatal {
         let Some(ty) = self.table.named(name) else {
             return Ok(());
         };
         let mut inner =
             Decoder { table: self.table, unknown: None, first: None, added: self.added };
-        inner.value(ty, value, &Place::Inner { parent: place })?;
+        inner.value(ty, value, &DecodePath::Inner { parent: path })?;
         inner.first.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    fn unknown_member(&mut self, place: &Place<'_>, name: &str) {
+    fn unknown_member(&mut self, path: &DecodePath<'_>, name: &str) {
         if let Some(unknown) = &mut self.unknown
             && unknown.len() < MAX_STRICT_ERRORS
         {
-            let path = crate::field::go_quote(&place.member(name));
+            let path = crate::field::go_quote(&path.member(name));
             unknown.push(format!("unknown field {path}"));
         }
     }
 
-    fn mismatch(&mut self, ty: TypeId, value: &Value, place: &Place<'_>) {
+    fn mismatch(&mut self, ty: TypeId, value: &Value, path: &DecodePath<'_>) {
         if self.first.is_none() {
             let to_number =
                 matches!(self.table.node(ty), Node::Int32 | Node::Int64 | Node::Float64);
             let go = self.table.go_name(ty);
-            self.first = Some(mismatch_text(value, to_number, &go, place));
+            self.first = Some(mismatch_text(value, to_number, &go, path));
         }
     }
 
@@ -368,7 +366,7 @@ fn zero(table: &TypeTable, ty: TypeId) -> Value {
     }
 }
 
-fn time(value: &mut Value, precision: Precision, place: &Place<'_>) -> Fatal {
+fn time(value: &mut Value, precision: Precision, path: &DecodePath<'_>) -> Fatal {
     match value {
         Value::Null => Ok(()),
         Value::String(text) => {
@@ -377,7 +375,7 @@ fn time(value: &mut Value, precision: Precision, place: &Place<'_>) -> Fatal {
             }
             Ok(())
         }
-        _ => Err(mismatch_text(value, false, "string", place).into()),
+        _ => Err(mismatch_text(value, false, "string", path).into()),
     }
 }
 
@@ -415,7 +413,7 @@ fn byte_of(value: &Value) -> Option<u8> {
     }
 }
 
-fn mismatch_text(value: &Value, to_number: bool, go_type: &str, place: &Place<'_>) -> String {
+fn mismatch_text(value: &Value, to_number: bool, go_type: &str, path: &DecodePath<'_>) -> String {
     let given = match value {
         Value::Null => "null".to_owned(),
         Value::Bool(_) => "bool".to_owned(),
@@ -425,7 +423,7 @@ fn mismatch_text(value: &Value, to_number: bool, go_type: &str, place: &Place<'_
         Value::Number(number) if to_number => format!("number {number}"),
         Value::Number(_) => "number".to_owned(),
     };
-    match place.go_field() {
+    match path.go_field() {
         Some(field) => {
             format!("json: cannot unmarshal {given} into Go struct field {field} of type {go_type}")
         }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// A chain of borrowed steps: nothing is allocated until an error is worded.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place<'a> {
+pub(super) enum DecodePath<'a> {
     /// The body, or a part of it that stands at the given path of a larger one.
     Root {
         prefix: &'a str,
@@ -30,7 +30,7 @@ pub(super) enum Place<'a> {
     },
 }
 
-impl<'a> Place<'a> {
+impl<'a> DecodePath<'a> {
     fn parent(&self) -> Option<&'a Self> {
         match self {
             Self::Root { .. } => None,
@@ -41,7 +41,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The path of a member of this place as strict decoding prints it: `spec.ports[0].name`.
+    /// The path of a member of this value as strict decoding prints it: `spec.ports[0].name`.
     pub(super) fn member(&self, name: &str) -> String {
         let mut text = String::new();
         self.write_strict(&mut text);
@@ -76,14 +76,14 @@ impl<'a> Place<'a> {
 
     fn owner(&self) -> Option<&'static str> {
         let mut nearest = None;
-        let mut place = Some(self);
-        while let Some(here) = place {
+        let mut path = Some(self);
+        while let Some(here) = path {
             match here {
                 Self::Field { owner, .. } => nearest = nearest.or(Some(*owner)),
                 Self::Inner { .. } => nearest = None,
                 _ => {}
             }
-            place = here.parent();
+            path = here.parent();
         }
         nearest
     }
@@ -114,15 +114,16 @@ mod tests {
 
     #[test]
     fn both_ways_of_printing() {
-        let root = Place::Root { prefix: "" };
+        let root = DecodePath::Root { prefix: "" };
         assert_eq!(root.member("spec"), "spec");
         assert_eq!(root.go_field(), None);
-        let spec = Place::Field { parent: &root, owner: "Pod", via: &[], name: "spec" };
-        let volumes = Place::Field { parent: &spec, owner: "PodSpec", via: &[], name: "volumes" };
-        let first = Place::Index { parent: &volumes, index: 0 };
+        let spec = DecodePath::Field { parent: &root, owner: "Pod", via: &[], name: "spec" };
+        let volumes =
+            DecodePath::Field { parent: &spec, owner: "PodSpec", via: &[], name: "volumes" };
+        let first = DecodePath::Index { parent: &volumes, index: 0 };
         assert_eq!(first.member("foo"), "spec.volumes[0].foo");
         assert_eq!(first.go_field().as_deref(), Some("PodSpec.spec.volumes"));
-        let source = Place::Field {
+        let source = DecodePath::Field {
             parent: &first,
             owner: "Volume",
             via: &["VolumeSource"],
@@ -130,15 +131,15 @@ mod tests {
         };
         assert_eq!(source.member("foo"), "spec.volumes[0].emptyDir.foo");
         assert_eq!(source.go_field().as_deref(), Some("Volume.spec.volumes.VolumeSource.emptyDir"));
-        let key = Place::Key { parent: &source, key: "a/b" };
+        let key = DecodePath::Key { parent: &source, key: "a/b" };
         assert_eq!(key.member("c"), "spec.volumes[0].emptyDir.a/b.c");
-        let inner = Place::Inner { parent: &source };
-        let within = Place::Field { parent: &inner, owner: "Other", via: &[], name: "x" };
+        let inner = DecodePath::Inner { parent: &source };
+        let within = DecodePath::Field { parent: &inner, owner: "Other", via: &[], name: "x" };
         assert_eq!(
             within.go_field().as_deref(),
             Some("Volume.spec.volumes.VolumeSource.emptyDir.x")
         );
-        let embedded = Place::Root { prefix: "spec.template.metadata" };
+        let embedded = DecodePath::Root { prefix: "spec.template.metadata" };
         assert_eq!(embedded.member("foo"), "spec.template.metadata.foo");
     }
 }

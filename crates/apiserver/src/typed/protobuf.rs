@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::body;
 use crate::json::Object;
-use crate::json::budget::{Budget, ITEM, MAP, MEMBER, TooLarge};
+use crate::json::budget::{Budget, ITEM_BYTES, MAP_BYTES, MEMBER_BYTES, TooLarge};
 use crate::typed::base64;
 use crate::typed::table::{Node, Opaque, Struct, TypeId, TypeTable, table};
 use crate::typed::time::{self, Precision};
@@ -100,11 +100,11 @@ fn message(
 ) -> Result<(), ProtobufError> {
     let depth = depth.checked_sub(1).ok_or(ProtobufError::Depth)?;
     if object.is_empty() && !bytes.is_empty() {
-        source.budget.take(MAP)?;
+        source.budget.take(MAP_BYTES)?;
     }
     let mut reader = Reader(bytes);
     while let Some((number, payload)) = reader.field()? {
-        source.budget.take(MEMBER)?;
+        source.budget.take(MEMBER_BYTES)?;
         // Unknown fields are skipped, as generated code does.
         let Some(declared) = body.declared.iter().find(|declared| declared.number == number) else {
             continue;
@@ -164,7 +164,7 @@ fn repeated(
     {
         let mut reader = Reader(packed);
         while !reader.0.is_empty() {
-            source.budget.take(ITEM)?;
+            source.budget.take(ITEM_BYTES)?;
             let payload = Payload::Varint(reader.varint()?);
             items.push(single(source, item, payload, depth, name)?);
         }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::admission::{self, Operation as Admission};
+use crate::admission::{self, AdmissionOperation};
 use crate::apply;
 use crate::json::{Access, Object, object_mut};
 use crate::kind::pod::admission::mark_gated;
@@ -16,14 +16,14 @@ use crate::meta;
 use crate::registry::Findings;
 use crate::respond::{self, Form};
 use crate::status::ApiError;
-use crate::store::{Change, Expect, Operation, Stored, WriteError, key};
+use crate::store::{Change, Precondition, Stored, WriteError, WriteOperation, key};
 
 use super::{Call, WriteOptions, write_error};
 
 /// How often a generated name is drawn anew when it is taken.
-const NAME_ATTEMPTS: usize = 8;
+const MAX_NAME_ATTEMPTS: usize = 8;
 /// Longest name that still leaves room for the generated suffix.
-const GENERATED_STEM_MAX: usize = 63 - 5;
+const MAX_GENERATE_NAME_BYTES: usize = 63 - 5;
 
 pub(crate) async fn create(call: &Call, body: &Bytes) -> Result<Response<Body>, ApiError> {
     let form = Form::negotiate(&call.headers, &call.query)?;
@@ -44,9 +44,10 @@ pub(crate) async fn create_object(
     match_namespace(call, metadata)?;
     dedup_owners(call, metadata);
     let manager = options.manager(&call.headers);
-    object = own(call, object, &manager);
+    object = record_managed_fields(call, object, &manager);
     // Admission sees the object before a name is made up for it.
-    object = admission::mutate(call, Admission::Create, object, None, options.dry_run).await?;
+    object =
+        admission::mutate(call, AdmissionOperation::Create, object, None, options.dry_run).await?;
     if !name_is_generated(&object) {
         return store_new(call, object, options).await;
     }
@@ -57,7 +58,7 @@ pub(crate) async fn create_object(
         match store_new(call, object, options).await {
             Err(error) if error.reason == "AlreadyExists" => {
                 attempt += 1;
-                if attempt == NAME_ATTEMPTS {
+                if attempt == MAX_NAME_ATTEMPTS {
                     return Err(error);
                 }
             }
@@ -96,7 +97,8 @@ pub(super) async fn store_new(
         call.warn(text);
     }
     call.check_depth(&object)?;
-    admission::validate(call, Admission::Create, Some(&object), None, options.dry_run).await?;
+    admission::validate(call, AdmissionOperation::Create, Some(&object), None, options.dry_run)
+        .await?;
     if !object.at("metadata").text("resourceVersion").is_empty() {
         let why = "resourceVersion should not be set on objects to be created";
         return Err(ApiError::unexplained(why));
@@ -109,10 +111,10 @@ pub(super) async fn store_new(
         }
         return Ok(Arc::new(draft.without_version(key)));
     }
-    let operation = Operation {
+    let operation = WriteOperation {
         table: endpoint.resource.table.clone(),
         key,
-        expect: Expect::Absent,
+        precondition: Precondition::Absent,
         change: Change::Put(Box::new(draft)),
     };
     call.engine.store.write(operation).await.map_err(|e| match e {
@@ -127,7 +129,7 @@ pub(super) async fn store_new(
 }
 
 /// Records who set what: the client owns every field that it sent.
-fn own(call: &Call, object: Object, manager: &str) -> Object {
+fn record_managed_fields(call: &Call, object: Object, manager: &str) -> Object {
     let mut value = Value::Object(object);
     let request = call.endpoint.apply_request(manager, &call.path.subresource, call.now());
     // As upstream: what a new object of the kind shows anyway is not the client's doing.
@@ -191,7 +193,7 @@ fn name_is_generated(object: &Object) -> bool {
 fn generate_name(call: &Call, metadata: &mut Object) -> Result<(), ApiError> {
     let stem = metadata.text("generateName");
     // Names are checked later: here a cut inside a character must only not panic.
-    let mut cut = stem.len().min(GENERATED_STEM_MAX);
+    let mut cut = stem.len().min(MAX_GENERATE_NAME_BYTES);
     while !stem.is_char_boundary(cut) {
         cut -= 1;
     }

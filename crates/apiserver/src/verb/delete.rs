@@ -15,14 +15,14 @@ use crate::media;
 use crate::meta::{self, FOREGROUND, ORPHAN};
 use crate::respond::{self, Form};
 use crate::status::{ApiError, GroupResource, object_details};
-use crate::store::{Change, Expect, Operation, Stored, WriteError};
+use crate::store::{Change, Precondition, Stored, WriteError, WriteOperation};
 
 use super::options::dry_run;
 use super::{Call, list, write_error};
 
-const ATTEMPTS: usize = 64;
+const MAX_WRITE_ATTEMPTS: usize = 64;
 /// Deletions of one `deletecollection` that run at once.
-const COLLECTION_CONCURRENCY: usize = 16;
+const MAX_CONCURRENT_DELETES: usize = 16;
 
 /// What the client asks of a deletion.
 #[derive(Debug, Clone, Default)]
@@ -41,11 +41,11 @@ pub(crate) enum Propagation {
     Foreground,
 }
 
-/// What became of the object.
+/// The result of a deletion.
 pub(crate) enum Deleted {
-    /// Gone; this was its last state.
+    /// Removed; this was its last state.
     Gone(Arc<Stored>),
-    /// Marked; finalizers or the grace period hold it.
+    /// `deletionTimestamp` is set; finalizers or the grace period keep it.
     Marked(Arc<Stored>),
 }
 
@@ -98,7 +98,7 @@ pub(crate) async fn delete_collection(
                 Err(error) => Err(error),
             }
         })
-        .buffered(COLLECTION_CONCURRENCY)
+        .buffered(MAX_CONCURRENT_DELETES)
         .try_collect::<Vec<()>>()
         .await?;
     // As upstream: the objects as they were found.
@@ -113,13 +113,13 @@ pub(crate) async fn delete_object(
 ) -> Result<Deleted, ApiError> {
     let endpoint = &call.endpoint;
     let mut marked: Option<Arc<Stored>> = None;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_WRITE_ATTEMPTS {
         let (_, name) = key.split_once('/').unwrap_or(("", key));
         let found = endpoint.resource.table.get(key);
         let current = match (found, &marked) {
             (Some(current), None) => current,
             (Some(current), Some(marked)) if current.index.uid == marked.index.uid => current,
-            // Whoever saw the mark, as a node does, has removed it before us.
+            // Another client that saw the deletion timestamp, such as a node, has removed it before us.
             (_, Some(marked)) => return Ok(Deleted::Gone(marked.clone())),
             (None, None) => return Err(ApiError::not_found(call.of(), name)),
         };
@@ -130,12 +130,14 @@ pub(crate) async fn delete_object(
         let object = endpoint.to_object(&current);
         endpoint.check_delete(&current)?;
         admission::validate_deletion(call, &object, options).await?;
-        let step = next_step(call, &current, object, options);
-        let ends = matches!(&step, Step::Mark(object) if is_free(call, object));
+        let step = next_deletion_step(call, &current, object, options);
+        let ends = matches!(&step, DeletionStep::Mark(object) if can_be_removed(call, object));
         let change = match step {
-            Step::Nothing => return Ok(Deleted::Marked(current)),
-            Step::Remove => Change::Remove,
-            Step::Mark(object) => Change::Put(Box::new(endpoint.draft(object, &call.engine))),
+            DeletionStep::Nothing => return Ok(Deleted::Marked(current)),
+            DeletionStep::Remove => Change::Remove,
+            DeletionStep::Mark(object) => {
+                Change::Put(Box::new(endpoint.draft(object, &call.engine)))
+            }
         };
         if options.dry_run {
             return Ok(match change {
@@ -147,10 +149,10 @@ pub(crate) async fn delete_object(
             });
         }
         let removes = matches!(change, Change::Remove);
-        let operation = Operation {
+        let operation = WriteOperation {
             table: endpoint.resource.table.clone(),
             key: current.key.clone(),
-            expect: Expect::Version(current.version),
+            precondition: Precondition::Version(current.version),
             change,
         };
         match call.engine.store.write(operation).await {
@@ -165,14 +167,19 @@ pub(crate) async fn delete_object(
     Err(ApiError::modified(call.of(), &call.path.name))
 }
 
-enum Step {
+enum DeletionStep {
     /// It is being deleted already and nothing would change.
     Nothing,
     Mark(Object),
     Remove,
 }
 
-fn next_step(call: &Call, current: &Stored, object: Object, options: &DeleteOptions) -> Step {
+fn next_deletion_step(
+    call: &Call,
+    current: &Stored,
+    object: Object,
+    options: &DeleteOptions,
+) -> DeletionStep {
     let endpoint = &call.endpoint;
     let before = object.at("metadata").at("finalizers").clone();
     let finalizers = endpoint.deletion_finalizers(&object, options.propagation);
@@ -184,9 +191,9 @@ fn next_step(call: &Call, current: &Stored, object: Object, options: &DeleteOpti
         match options.grace_seconds.map(|g| if g < 0 { 1 } else { g }) {
             Some(asked) if asked < pending_grace => {
                 shorten_grace(&mut new, pending_grace, asked, call.now());
-                return Step::Mark(new);
+                return DeletionStep::Mark(new);
             }
-            _ => return Step::Nothing,
+            _ => return DeletionStep::Nothing,
         }
     }
     let metadata = object_mut(&mut new, "metadata");
@@ -195,30 +202,36 @@ fn next_step(call: &Call, current: &Stored, object: Object, options: &DeleteOpti
     } else {
         metadata.insert("finalizers".to_owned(), json!(finalizers));
     }
-    let held = !finalizers.is_empty() || endpoint.holds_deletion(&new);
+    let held = !finalizers.is_empty() || endpoint.has_spec_finalizers(&new);
     let marked_first = endpoint.is_graceful() && !current.index.deleting;
     if !held && grace == 0 && !marked_first {
-        return Step::Remove;
+        return DeletionStep::Remove;
     }
     let unchanged = before.as_array().map_or(0, Vec::len) == finalizers.len();
     if current.index.deleting && unchanged {
-        return Step::Nothing;
+        return DeletionStep::Nothing;
     }
     let bumps = endpoint.deletion_bumps_generation();
-    mark(&mut new, grace, call.now(), endpoint.marks_grace(), bumps);
-    endpoint.on_mark(&mut new);
-    Step::Mark(new)
+    set_deletion_timestamp(&mut new, grace, call.now(), endpoint.shows_grace_period(), bumps);
+    endpoint.set_terminating(&mut new);
+    DeletionStep::Mark(new)
 }
 
-/// Whether a marked object has nothing left to wait for.
-fn is_free(call: &Call, object: &Object) -> bool {
+/// Whether neither a finalizer nor a grace period keeps an object that is being deleted.
+fn can_be_removed(call: &Call, object: &Object) -> bool {
     !meta::has_finalizers(object)
-        && !call.endpoint.holds_deletion(object)
+        && !call.endpoint.has_spec_finalizers(object)
         && object.at("metadata").int("deletionGracePeriodSeconds").unwrap_or(0) == 0
 }
 
 /// Sets the deletion time; the generation moves once, when it is first set.
-fn mark(object: &mut Object, grace: i64, now: Timestamp, show_grace: bool, bumps: bool) {
+fn set_deletion_timestamp(
+    object: &mut Object,
+    grace: i64,
+    now: Timestamp,
+    show_grace: bool,
+    bumps: bool,
+) {
     if !meta::is_deleting(object) {
         let generation = meta::generation(object);
         if generation > 0 && bumps {

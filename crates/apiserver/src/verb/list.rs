@@ -30,7 +30,7 @@ pub(crate) struct Page {
 
 /// Which state the client wants to see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Match {
+pub(crate) enum VersionMatch {
     Newest,
     NotOlderThan(u64),
     Exact(u64),
@@ -38,7 +38,7 @@ pub(crate) enum Match {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct VersionRule {
-    pub(crate) matching: Match,
+    pub(crate) matching: VersionMatch,
 }
 
 pub(crate) async fn list(call: &Call) -> Result<Response<Body>, ApiError> {
@@ -48,12 +48,13 @@ pub(crate) async fn list(call: &Call) -> Result<Response<Body>, ApiError> {
 }
 
 /// The objects that the request's selectors, version and page ask for. A page that is asked for has
-/// `most` of them; without a limit there are no pages, since clients that name none rely on the whole.
-pub(crate) async fn select(call: &Call, most: usize) -> Result<Page, ApiError> {
+/// `max_objects` of them; without a limit there are no pages, since clients that name none rely on the whole.
+pub(crate) async fn select(call: &Call, max_objects: usize) -> Result<Page, ApiError> {
     // As upstream: whoever takes any state there is gets all of it.
     let any = call.query.text("resourceVersion") == "0" && call.query.text("continue").is_empty();
     let limit = call.query.int("limit")?.filter(|l| *l > 0 && !any);
-    let limit = limit.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX).min(most));
+    let limit =
+        limit.map_or(usize::MAX, |l| usize::try_from(l).unwrap_or(usize::MAX).min(max_objects));
     let token = call.query.text("continue");
     let rule = VersionRule::for_list(&call.query, limit != usize::MAX)?;
     let selection = Selection::of(call)?;
@@ -62,40 +63,40 @@ pub(crate) async fn select(call: &Call, most: usize) -> Result<Page, ApiError> {
         let (objects, version) = snapshot(call, rule.matching).await?;
         let left = (limit != usize::MAX && selection.is_all())
             .then(|| count(&objects, call.namespace(), None));
-        return Ok(cut(call, &objects, version, None, limit, &selection, left));
+        return Ok(cut_page(call, &objects, version, None, limit, &selection, left));
     }
-    let token = Token::decode(token)?;
+    let token = ContinueToken::decode(token)?;
     if token.version == 0 {
         // The client chose to go on with whatever is there now.
-        let (objects, version) = snapshot(call, Match::Newest).await?;
+        let (objects, version) = snapshot(call, VersionMatch::Newest).await?;
         let left =
             selection.is_all().then(|| count(&objects, call.namespace(), Some(&token.start)));
-        return Ok(cut(call, &objects, version, Some(&token.start), limit, &selection, left));
+        return Ok(cut_page(call, &objects, version, Some(&token.start), limit, &selection, left));
     }
     let objects = table.snapshot_at(token.version).map_err(|Gone| token.expired())?;
     if !token.start.starts_with(&prefix(call.namespace())) {
         let why = "invalid continue token: continue key is not valid: it is of another list";
         return Err(ApiError::bad_request(why));
     }
-    Ok(cut(call, &objects, token.version, Some(&token.start), limit, &selection, token.left))
+    Ok(cut_page(call, &objects, token.version, Some(&token.start), limit, &selection, token.left))
 }
 
 /// The state that a rule asks for, and its version.
-async fn snapshot(call: &Call, matching: Match) -> Result<(Objects, u64), ApiError> {
+async fn snapshot(call: &Call, matching: VersionMatch) -> Result<(Objects, u64), ApiError> {
     let engine = &call.engine;
     match matching {
-        Match::Exact(version) => {
+        VersionMatch::Exact(version) => {
             engine.wait_for_version(version).await?;
             let objects = call.endpoint.resource.table.snapshot_at(version).map_err(|Gone| {
                 ApiError::expired("The resourceVersion for the provided list is too old.")
             })?;
             Ok((objects, version))
         }
-        Match::NotOlderThan(version) => {
+        VersionMatch::NotOlderThan(version) => {
             engine.wait_for_version(version).await?;
             Ok(newest(call))
         }
-        Match::Newest => Ok(newest(call)),
+        VersionMatch::Newest => Ok(newest(call)),
     }
 }
 
@@ -106,7 +107,7 @@ pub(super) fn newest(call: &Call) -> (Objects, u64) {
     (objects, global.max(last))
 }
 
-fn cut(
+fn cut_page(
     call: &Call,
     objects: &Objects,
     version: u64,
@@ -122,7 +123,7 @@ fn cut(
         let taken = u64::try_from(page.objects.len()).unwrap_or(u64::MAX);
         page.remaining = left.map(|l| l.saturating_sub(taken));
         let start = page.objects.last().map(|o| o.key.to_string()).unwrap_or_default();
-        page.next = Some(Token { version, start, left: page.remaining }.encode());
+        page.next = Some(ContinueToken { version, start, left: page.remaining }.encode());
         call.endpoint.resource.table.keep_snapshot(version, objects.clone());
     }
     page
@@ -161,8 +162,8 @@ fn count(objects: &Objects, namespace: &str, after: Option<&str>) -> u64 {
 impl VersionRule {
     pub(crate) fn for_get(query: &Query) -> Result<Self, ApiError> {
         let matching = match parse_version(query.text("resourceVersion"))? {
-            None | Some(0) => Match::Newest,
-            Some(version) => Match::NotOlderThan(version),
+            None | Some(0) => VersionMatch::Newest,
+            Some(version) => VersionMatch::NotOlderThan(version),
         };
         Ok(Self { matching })
     }
@@ -207,11 +208,11 @@ impl VersionRule {
         }
         Ok(Self {
             matching: match (parsed, matching) {
-                (None | Some(0), _) => Match::Newest,
-                (Some(version), "Exact") => Match::Exact(version),
+                (None | Some(0), _) => VersionMatch::Newest,
+                (Some(version), "Exact") => VersionMatch::Exact(version),
                 // Before there was a match parameter, a limit meant exactly this version.
-                (Some(version), "") if limited => Match::Exact(version),
-                (Some(version), _) => Match::NotOlderThan(version),
+                (Some(version), "") if limited => VersionMatch::Exact(version),
+                (Some(version), _) => VersionMatch::NotOlderThan(version),
             },
         })
     }
@@ -231,7 +232,7 @@ pub(super) fn parse_version(text: &str) -> Result<Option<u64>, ApiError> {
 
 /// What `metadata.continue` carries.
 #[derive(Debug, Serialize, Deserialize)]
-struct Token {
+struct ContinueToken {
     #[serde(rename = "rv")]
     version: u64,
     /// The last key of the page before.
@@ -241,7 +242,7 @@ struct Token {
     left: Option<u64>,
 }
 
-impl Token {
+impl ContinueToken {
     fn encode(&self) -> String {
         let text = serde_json::to_string(self).expect("a token is plain data");
         BASE64_URL_SAFE_NO_PAD.encode(text)

@@ -6,7 +6,7 @@ use crate::field::{FieldError, FieldErrors, Path};
 use crate::request::Query;
 use crate::status::ApiError;
 
-const MANAGER_MAX: usize = 128;
+const MAX_FIELD_MANAGER_CHARS: usize = 128;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
@@ -31,8 +31,8 @@ impl WriteOptions {
         let dry_run = dry_run(query.all("dryRun"), &mut errors);
         let field_manager = query.text("fieldManager").to_owned();
         let path = Path::new("fieldManager");
-        if field_manager.len() > MANAGER_MAX {
-            errors.push(FieldError::too_long(&path, MANAGER_MAX));
+        if field_manager.len() > MAX_FIELD_MANAGER_CHARS {
+            errors.push(FieldError::too_long(&path, MAX_FIELD_MANAGER_CHARS));
         }
         if let Some((at, c)) = field_manager.char_indices().find(|(_, c)| c.is_control()) {
             let why = format!("invalid character U+{:04X} (at position {at})", c as u32);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode, header};
 use serde_json::Value;
 
-use crate::admission::{self, Operation as Admission};
+use crate::admission::{self, AdmissionOperation};
 use crate::apply;
 use crate::body;
 use crate::field::{FieldError, Path};
@@ -17,11 +17,13 @@ use crate::respond::{self, Form};
 use crate::status::ApiError;
 use crate::store::Stored;
 
-use super::update::{Replaced, check_name, given_version, own, replace, set_version};
+use super::update::{
+    Replaced, check_name, given_version, record_managed_fields, replace, set_version,
+};
 use super::{Call, FieldValidation, WriteOptions, create};
 
 /// How often a patch is applied anew when others write too.
-const ATTEMPTS: usize = 64;
+const MAX_WRITE_ATTEMPTS: usize = 64;
 
 pub(crate) async fn patch(call: &Call, bytes: &Bytes) -> Result<Response<Body>, ApiError> {
     let form = Form::negotiate(&call.headers, &call.query)?;
@@ -38,7 +40,7 @@ pub(crate) async fn patch(call: &Call, bytes: &Bytes) -> Result<Response<Body>, 
         })
     })?;
     let manager = options.manager(&call.headers);
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_WRITE_ATTEMPTS {
         let table = &call.endpoint.resource.table;
         let current = table.get(&call.key()).ok_or_else(|| call.not_found())?;
         let mut old = call.endpoint.to_object(&current);
@@ -64,7 +66,7 @@ pub(crate) async fn patch(call: &Call, bytes: &Bytes) -> Result<Response<Body>, 
         if asked.is_some_and(|v| v != current.version) {
             return Err(ApiError::modified(call.of(), &call.path.name));
         }
-        let mut new = own(call, new, &mut old, &manager);
+        let mut new = record_managed_fields(call, new, &mut old, &manager);
         set_version(&mut new, current.version);
         match replace(call, &current, old, new, &options).await? {
             Replaced::Done(stored) => {
@@ -105,7 +107,7 @@ async fn apply_patch(
     }
     let config = parsed.value;
     let force = options.force.unwrap_or(false);
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_WRITE_ATTEMPTS {
         let current = call.endpoint.resource.table.get(&call.key());
         let outcome = match &current {
             Some(current) => apply_to(call, current, &config, force, options).await?,
@@ -170,7 +172,8 @@ async fn apply_new(
     crate::meta::wipe_system_fields(metadata);
     metadata.remove("resourceVersion");
     create::match_namespace(call, metadata)?;
-    let new = admission::mutate(call, Admission::Create, new, None, options.dry_run).await?;
+    let new =
+        admission::mutate(call, AdmissionOperation::Create, new, None, options.dry_run).await?;
     match create::store_new(call, new, options).await {
         Ok(stored) => Ok(Replaced::Done(stored)),
         Err(error) if error.reason == "AlreadyExists" => Ok(Replaced::Changed),

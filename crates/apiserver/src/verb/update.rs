@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::admission::{self, Operation as Admission};
+use crate::admission::{self, AdmissionOperation};
 use crate::apply;
 use crate::field::{FieldError, Path};
 use crate::json::{Access, Object, object_mut};
@@ -16,18 +16,18 @@ use crate::meta;
 use crate::registry::Findings;
 use crate::respond::{self, Form};
 use crate::status::ApiError;
-use crate::store::{Change, Expect, Operation, Stored, WriteError};
+use crate::store::{Change, Precondition, Stored, WriteError, WriteOperation};
 
 use super::{Call, WriteOptions, create, write_error};
 
 /// How often a change that names no version is tried again when others write too.
-const ATTEMPTS: usize = 64;
+const MAX_WRITE_ATTEMPTS: usize = 64;
 
 pub(crate) async fn update(call: &Call, body: &Bytes) -> Result<Response<Body>, ApiError> {
     let form = Form::negotiate(&call.headers, &call.query)?;
     let options = WriteOptions::parse(&call.query, "UpdateOptions")?;
     let manager = options.manager(&call.headers);
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_WRITE_ATTEMPTS {
         // Read anew for every attempt: a second one is rare, and a copy for it would cost everybody.
         let object = sent(call, body, &options)?;
         let given = given_version(&object)?;
@@ -39,7 +39,7 @@ pub(crate) async fn update(call: &Call, body: &Bytes) -> Result<Response<Body>, 
         let mut new = object;
         check_version(call, given, &current)?;
         set_version(&mut new, current.version);
-        let new = own(call, new, &mut old, &manager);
+        let new = record_managed_fields(call, new, &mut old, &manager);
         match replace(call, &current, old, new, &options).await? {
             Replaced::Done(stored) => {
                 return respond::object(call, StatusCode::OK, &stored, form);
@@ -98,7 +98,8 @@ pub(crate) async fn replace(
 ) -> Result<Replaced, ApiError> {
     let endpoint = &call.endpoint;
     let mut new =
-        admission::mutate(call, Admission::Update, new, Some(&old), options.dry_run).await?;
+        admission::mutate(call, AdmissionOperation::Update, new, Some(&old), options.dry_run)
+            .await?;
     meta::carry_over_generation(&mut new, &old);
     let status = call.path.subresource == "status";
     match call.path.subresource.as_str() {
@@ -130,7 +131,8 @@ pub(crate) async fn replace(
     }
     found.warnings.into_texts().into_iter().for_each(|text| call.warn(text));
     call.check_depth(&new)?;
-    admission::validate(call, Admission::Update, Some(&new), Some(&old), options.dry_run).await?;
+    admission::validate(call, AdmissionOperation::Update, Some(&new), Some(&old), options.dry_run)
+        .await?;
     store(call, current, &old, new, options).await
 }
 
@@ -145,7 +147,7 @@ async fn store(
     let finished = meta::is_deleting(old)
         && !meta::has_finalizers(&new)
         && old.at("metadata").int("deletionGracePeriodSeconds").unwrap_or(0) == 0
-        && endpoint.may_go(&new);
+        && endpoint.may_be_removed(&new);
     let mut last_words = None;
     let change = if finished {
         // The answer is the object as this write would have left it.
@@ -167,10 +169,10 @@ async fn store(
         let shown = draft.at_version(current.key.clone(), current.version);
         return Ok(Replaced::Done(Arc::new(shown)));
     }
-    let operation = Operation {
+    let operation = WriteOperation {
         table: endpoint.resource.table.clone(),
         key: current.key.clone(),
-        expect: Expect::Version(current.version),
+        precondition: Precondition::Version(current.version),
         change,
     };
     match call.engine.store.write(operation).await {
@@ -181,7 +183,12 @@ async fn store(
 }
 
 /// Records that `manager` changed what differs from `old`.
-pub(crate) fn own(call: &Call, new: Object, old: &mut Object, manager: &str) -> Object {
+pub(crate) fn record_managed_fields(
+    call: &Call,
+    new: Object,
+    old: &mut Object,
+    manager: &str,
+) -> Object {
     let mut value = Value::Object(new);
     // Lent as a value and taken back: a copy would be the largest cost of a large update.
     let live = Value::Object(std::mem::take(old));

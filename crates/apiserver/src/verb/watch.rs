@@ -18,28 +18,28 @@ use crate::field::{FieldError, Path};
 use crate::json::Object;
 use crate::respond::{self, Form};
 use crate::selection::Selection;
+use crate::serve::block_in_place;
 use crate::serve::fairness::work::Work;
-use crate::serve::off_worker;
 use crate::status::ApiError;
-use crate::store::{Event, Gone, Stored};
+use crate::store::{ChangeEvent, Gone, Stored};
 use crate::table::{self, ListMeta, View};
 
 use super::Call;
 use super::list::{self, parse_version};
 
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 /// A last bookmark goes out this long before the watch ends.
-const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+const FINAL_BOOKMARK_LEAD: Duration = Duration::from_secs(2);
 /// A watch without a timeout ends after this long, plus up to as long again.
 const DEFAULT_TIMEOUT_SECS: u64 = 1_800;
 /// Changes taken from the ring, and synthetic events written, in one go.
-const BATCH: usize = 256;
+const MAX_BATCH_EVENTS: usize = 256;
 
 pub(crate) fn watch(call: Call) -> Result<Response<Body>, ApiError> {
     let form = Form::negotiate(&call.headers, &call.query)?;
-    let start = Start::of(&call)?;
+    let start = WatchStart::of(&call)?;
     let selection = Selection::of(&call)?;
-    let watcher = Watcher::new(call, form, selection, start)?;
+    let watcher = WatchStream::new(call, form, selection, start)?;
     let stream = futures::stream::unfold(Some(watcher), |watcher| async move {
         let mut watcher = watcher?;
         let piece = watcher.next().await?;
@@ -55,7 +55,7 @@ pub(crate) fn watch(call: Call) -> Result<Response<Body>, ApiError> {
 
 /// From where a watch begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Start {
+enum WatchStart {
     /// Every object as ADDED, then changes.
     Everything,
     /// The same, then a bookmark that says so.
@@ -66,7 +66,7 @@ enum Start {
     Now,
 }
 
-impl Start {
+impl WatchStart {
     fn of(call: &Call) -> Result<Self, ApiError> {
         let query = &call.query;
         let version = query.text("resourceVersion");
@@ -102,7 +102,7 @@ impl Start {
     }
 }
 
-struct Watcher {
+struct WatchStream {
     call: Call,
     form: Form,
     selection: Selection,
@@ -123,8 +123,13 @@ struct Watcher {
     ended: bool,
 }
 
-impl Watcher {
-    fn new(call: Call, form: Form, selection: Selection, start: Start) -> Result<Self, ApiError> {
+impl WatchStream {
+    fn new(
+        call: Call,
+        form: Form,
+        selection: Selection,
+        start: WatchStart,
+    ) -> Result<Self, ApiError> {
         let timeout = match call.query.int("timeoutSeconds")? {
             Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
             _ => default_timeout(&call),
@@ -144,7 +149,7 @@ impl Watcher {
             changes,
             shutdown,
             bookmarks,
-            next_bookmark: now + BOOKMARK_EVERY.min(timeout.saturating_sub(LAST_BOOKMARK)),
+            next_bookmark: now + BOOKMARK_INTERVAL.min(timeout.saturating_sub(FINAL_BOOKMARK_LEAD)),
             deadline,
             headers_sent: false,
             failed: None,
@@ -154,21 +159,21 @@ impl Watcher {
         Ok(watcher)
     }
 
-    fn begin(&mut self, start: Start) {
+    fn begin(&mut self, start: WatchStart) {
         let (objects, version) = list::newest(&self.call);
         self.last = version;
         match start {
-            Start::Now => {}
-            Start::Everything => {
+            WatchStart::Now => {}
+            WatchStart::Everything => {
                 self.queue_initial(&objects);
                 self.announce = self.bookmarks;
             }
-            Start::EverythingThenBookmark(asked) if asked <= version => {
+            WatchStart::EverythingThenBookmark(asked) if asked <= version => {
                 self.queue_initial(&objects);
                 self.announce = self.bookmarks;
             }
-            Start::After(asked) if asked <= version => self.last = asked,
-            Start::EverythingThenBookmark(asked) | Start::After(asked) => {
+            WatchStart::After(asked) if asked <= version => self.last = asked,
+            WatchStart::EverythingThenBookmark(asked) | WatchStart::After(asked) => {
                 // A version from the future (a restored backup): waiting for it would leave the
                 // client blind, so it is told to list anew.
                 self.failed = Some(ApiError::expired(format!(
@@ -207,7 +212,7 @@ impl Watcher {
             // The store's version is read before the ring: a bookmark may not skip a change.
             let current = self.call.engine.store.version();
             self.changes.mark_unchanged();
-            match self.call.endpoint.resource.table.events_after(self.last, BATCH) {
+            match self.call.endpoint.resource.table.events_after(self.last, MAX_BATCH_EVENTS) {
                 Err(Gone) => {
                     let (last, oldest) = (self.last, self.call.endpoint.resource.table.oldest());
                     let why = format!("too old resource version: {last} ({oldest})");
@@ -247,14 +252,14 @@ impl Watcher {
 
     /// A piece of the first events, which are work like a list is.
     async fn write_initial(&mut self, out: &mut Vec<u8>) {
-        let count = self.initial.len().min(BATCH);
+        let count = self.initial.len().min(MAX_BATCH_EVENTS);
         let batch: Vec<_> = self.initial.drain(..count).collect();
         let bytes = batch.iter().map(|object| object.len()).sum();
         let work = Work::writing(self.form, bytes, count);
         // A first batch that is all there is costs no more than a small list.
-        let work = if self.initial.is_empty() { work } else { work.piece() };
-        let _seat = self.call.engine.fairness.piece(&self.call.identity, work).await;
-        off_worker::run(work.is_heavy(), || {
+        let work = if self.initial.is_empty() { work } else { work.as_chunk() };
+        let _seat = self.call.engine.fairness.admit_chunk(&self.call.identity, work).await;
+        block_in_place::run(work.is_heavy(), || {
             for object in &batch {
                 self.write(out, "ADDED", object);
             }
@@ -262,14 +267,14 @@ impl Watcher {
     }
 
     fn schedule_bookmark(&mut self, now: Instant) {
-        let last = self.deadline.checked_sub(LAST_BOOKMARK).unwrap_or(now);
-        let regular = now + BOOKMARK_EVERY;
+        let last = self.deadline.checked_sub(FINAL_BOOKMARK_LEAD).unwrap_or(now);
+        let regular = now + BOOKMARK_INTERVAL;
         self.next_bookmark =
             if regular >= last && now < last { last } else { regular.min(self.deadline) };
     }
 
     /// What a change means to this watcher: entering its selection is ADDED, leaving it DELETED.
-    fn write_change(&mut self, out: &mut Vec<u8>, event: &Event) {
+    fn write_change(&mut self, out: &mut Vec<u8>, event: &ChangeEvent) {
         if !self.in_namespace(&event.object) {
             return;
         }

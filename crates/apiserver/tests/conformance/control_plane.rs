@@ -27,10 +27,10 @@ const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,\
      serviceaccount-controller,root-ca-certificate-publisher-controller,\
      clusterrole-aggregation-controller,persistentvolumeclaim-protection-controller";
 
-const START_LIMIT: Duration = Duration::from_secs(90);
+const START_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The garbage collector looks for new kinds every 30 s, and then waits for its caches.
-const PATIENCE: Duration = Duration::from_secs(100);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(100);
 
 /// How many this process has started: some suites have several beside each other.
 static STARTED: AtomicU32 = AtomicU32::new(0);
@@ -152,7 +152,7 @@ impl ControlPlane {
 
     pub(crate) async fn target(&self) -> Result<TlsTarget, BoxError> {
         let ca = std::fs::read(self.path("certs/apiserver.crt"))?;
-        Ok(TlsTarget::connect(self.address, &ca).await?.with_patience(PATIENCE))
+        Ok(TlsTarget::connect(self.address, &ca).await?.with_timeout(REQUEST_TIMEOUT))
     }
 
     /// The administrator's.
@@ -185,7 +185,7 @@ impl ControlPlane {
                     self.wait_for(&target, "/readyz").await?;
                     return Ok(target);
                 }
-                Err(e) if start.elapsed() > START_LIMIT => return Err(self.failure(&e)),
+                Err(e) if start.elapsed() > START_TIMEOUT => return Err(self.failure(&e)),
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         }
@@ -201,7 +201,7 @@ impl ControlPlane {
             if answer.status().is_success() {
                 return Ok(());
             }
-            if start.elapsed() > START_LIMIT {
+            if start.elapsed() > START_TIMEOUT {
                 let status = answer.status();
                 return Err(self.failure(&format!("{path} still answers {status}")));
             }

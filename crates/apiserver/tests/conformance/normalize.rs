@@ -25,7 +25,7 @@ use self::pattern::Patterns;
 /// also stand in `kept`, the parts of the records that will be compared, are numbered: what a
 /// controller writes beside the scenario has no fixed place among the scenario's own writes.
 pub(crate) fn normalize(records: &mut [Value], kept: &[Value]) {
-    let mut seen = Seen::default();
+    let mut seen = SeenValues::default();
     for record in &mut *records {
         sort_unordered(record);
         seen.collect(record);
@@ -65,13 +65,13 @@ fn collect_compared(value: &Value, versions: &mut BTreeSet<u64>) {
 
 /// What must be known of the whole scenario before anything is renamed.
 #[derive(Default)]
-struct Seen {
+struct SeenValues {
     versions: BTreeSet<u64>,
     /// Generated names and what they become, in order of appearance.
     generated: Vec<(String, String)>,
 }
 
-impl Seen {
+impl SeenValues {
     fn collect(&mut self, value: &Value) {
         match value {
             Value::Array(elements) => elements.iter().for_each(|element| self.collect(element)),

@@ -18,7 +18,7 @@ use crate::target::{Answer, Target};
 use crate::variable::Variables;
 use crate::watch::Watch;
 
-const POLL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The headers that are part of an answer's meaning.
 const HEADERS: [header::HeaderName; 3] =
@@ -26,7 +26,7 @@ const HEADERS: [header::HeaderName; 3] =
 
 /// What happened in one step; `status` and `headers` are absent where events were read.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct StepOutcome {
     pub(crate) label: String,
     /// The whole answer; what is to be kept of it is picked after normalisation, which needs all.
     pub(crate) record: Value,
@@ -35,7 +35,7 @@ pub(crate) struct Outcome {
 
 #[derive(Debug)]
 pub(crate) struct Run {
-    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) outcomes: Vec<StepOutcome>,
     /// What kept the scenario from running as written: set-up that failed, a wait that ended
     /// unfulfilled, a capture that found nothing. On the reference server there must be none.
     pub(crate) problems: Vec<String>,
@@ -44,7 +44,7 @@ pub(crate) struct Run {
 pub(crate) async fn run(scenario: &Scenario, target: &dyn Target) -> Run {
     let mut runner = Runner {
         target,
-        patience: target.patience(),
+        timeout: target.timeout(),
         variables: Variables::of(scenario),
         watches: BTreeMap::new(),
         problems: Vec::new(),
@@ -59,7 +59,7 @@ pub(crate) async fn run(scenario: &Scenario, target: &dyn Target) -> Run {
 
 struct Runner<'a> {
     target: &'a dyn Target,
-    patience: Duration,
+    timeout: Duration,
     variables: Variables,
     watches: BTreeMap<String, Watch>,
     problems: Vec<String>,
@@ -78,14 +78,14 @@ impl Runner<'_> {
         let ns = scenario.namespace();
         let core = format!("/api/v1/namespaces/{ns}");
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns}});
-        self.must("POST", "/api/v1/namespaces", Some(&namespace)).await;
+        self.require_success("POST", "/api/v1/namespaces", Some(&namespace)).await;
         self.await_ok(&format!("{core}/serviceaccounts/default")).await;
         self.await_ok(&format!("{core}/configmaps/kube-root-ca.crt")).await;
 
         let group = scenario.group();
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         for crd in &scenario.crds {
-            self.must("POST", definitions, Some(&crd.object(&group))).await;
+            self.require_success("POST", definitions, Some(&crd.object(&group))).await;
         }
         for crd in &scenario.crds {
             self.await_ok(&crd.collection(&group)).await;
@@ -95,7 +95,7 @@ impl Runner<'_> {
         for step in &scenario.setup {
             self.step(step, "set-up", &mut unrecorded).await;
         }
-        for Outcome { label, record, .. } in unrecorded {
+        for StepOutcome { label, record, .. } in unrecorded {
             let status = record["status"].as_u64();
             if !status.is_some_and(|status| (200..300).contains(&status)) {
                 self.problems.push(format!("{label} failed: {record}"));
@@ -103,7 +103,7 @@ impl Runner<'_> {
         }
     }
 
-    async fn must(&mut self, method: &str, path: &str, body: Option<&Value>) {
+    async fn require_success(&mut self, method: &str, path: &str, body: Option<&Value>) {
         let read = self.exchange(request(method, path, body)).await;
         if !(200..300).contains(&read.status) {
             self.problems.push(format!("{method} {path}: {} {}", read.status, read.body));
@@ -113,19 +113,19 @@ impl Runner<'_> {
     async fn await_ok(&mut self, path: &str) {
         let start = Instant::now();
         while self.exchange(request("GET", path, None)).await.status != 200 {
-            if start.elapsed() > self.patience {
+            if start.elapsed() > self.timeout {
                 self.problems.push(format!("{path} does not appear"));
                 return;
             }
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
     /// One step, or one per element of `each` and `cases`.
-    async fn step(&mut self, step: &Step, label: &str, outcomes: &mut Vec<Outcome>) {
+    async fn step(&mut self, step: &Step, label: &str, outcomes: &mut Vec<StepOutcome>) {
         if step.events.is_some() {
             let record = self.read_events(step).await;
-            outcomes.push(Outcome { label: label.to_owned(), record, pick: self.picks(step) });
+            outcomes.push(StepOutcome { label: label.to_owned(), record, pick: self.picks(step) });
             return;
         }
         let whole = Value::Object(serde_json::Map::new());
@@ -159,7 +159,7 @@ impl Runner<'_> {
                 for problem in &mut self.problems[known..] {
                     *problem = format!("{label}: {problem}");
                 }
-                outcomes.push(Outcome { label, record, pick: self.picks(step) });
+                outcomes.push(StepOutcome { label, record, pick: self.picks(step) });
             }
         }
     }
@@ -180,11 +180,11 @@ impl Runner<'_> {
             if condition.holds(Some(read.status), &read.body) {
                 break read;
             }
-            if start.elapsed() > self.patience {
+            if start.elapsed() > self.timeout {
                 self.problems.push(format!("{condition:?} never held; last: {}", read.body));
                 break read;
             }
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         };
         if read.status == 0 {
             self.problems.push(format!("no answer: {}", read.body));
@@ -214,7 +214,7 @@ impl Runner<'_> {
             return json!({"body": "(the watch was not opened)"});
         };
         let until = step.until.as_ref().map(|condition| condition.filled(&self.variables));
-        let taken = watch.take(step.count, until.as_ref(), self.patience).await;
+        let taken = watch.take(step.count, until.as_ref(), self.timeout).await;
         if taken.late {
             self.problems.push(format!("watch {name}: gave up after {:?}", taken.events));
         }
@@ -275,7 +275,7 @@ impl Runner<'_> {
                 Err(problem) => Read { status: 0, headers: json!({}), body: problem.into() },
             }
         };
-        tokio::time::timeout(self.patience, reading).await.unwrap_or_else(|_| Read {
+        tokio::time::timeout(self.timeout, reading).await.unwrap_or_else(|_| Read {
             status: 0,
             headers: json!({}),
             body: "(no end of the answer)".into(),
@@ -283,7 +283,7 @@ impl Runner<'_> {
     }
 
     async fn send(&self, request: Request<Bytes>) -> Result<Answer, String> {
-        match tokio::time::timeout(self.patience, self.target.send(request)).await {
+        match tokio::time::timeout(self.timeout, self.target.send(request)).await {
             Ok(answer) => answer.map_err(|e| format!("({e})")),
             Err(_) => Err("(no answer)".to_owned()),
         }

@@ -11,7 +11,7 @@ use crate::scenario::{self, Topic};
 use crate::target::Target;
 use crate::transcript::{self, Records};
 
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_SCENARIOS: usize = 8;
 
 /// The scenarios to run.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Suite {
 
     pub(crate) async fn run(self, target: impl Target + 'static) -> Answers {
         let target = Arc::new(target);
-        let permits = Arc::new(Semaphore::new(AT_ONCE));
+        let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_SCENARIOS));
         let mut topics = Vec::new();
         let mut running = Vec::new();
         for (number, topic) in self.topics.into_iter().enumerate() {

@@ -27,7 +27,7 @@ pub(crate) trait Target: Send + Sync {
     fn send(&self, request: Request<Bytes>) -> Sending<'_>;
 
     /// How long an answer, an event or a condition may take before a scenario goes on without it.
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         Duration::from_secs(10)
     }
 }
@@ -41,7 +41,7 @@ pub(crate) struct TlsTarget {
     address: SocketAddr,
     connector: TlsConnector,
     sender: Mutex<Sender>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl TlsTarget {
@@ -59,11 +59,11 @@ impl TlsTarget {
         config.alpn_protocols = vec![b"h2".to_vec()];
         let connector = TlsConnector::from(Arc::new(config));
         let sender = Mutex::new(connect(address, &connector).await?);
-        Ok(Self { address, connector, sender, patience: Duration::from_secs(10) })
+        Ok(Self { address, connector, sender, timeout: Duration::from_secs(10) })
     }
 
-    pub(crate) fn with_patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+    pub(crate) fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     async fn sender(&self) -> Result<Sender, BoxError> {
@@ -112,7 +112,7 @@ impl Target for TlsTarget {
         })
     }
 
-    fn patience(&self) -> Duration {
-        self.patience
+    fn timeout(&self) -> Duration {
+        self.timeout
     }
 }

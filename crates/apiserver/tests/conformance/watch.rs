@@ -21,7 +21,7 @@ pub(crate) struct Watch {
 }
 
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct TakenEvents {
     pub(crate) events: Vec<Value>,
     /// The server ended the watch.
     pub(crate) ended: bool,
@@ -41,10 +41,10 @@ impl Watch {
         &mut self,
         count: Option<usize>,
         until: Option<&Condition>,
-        patience: Duration,
-    ) -> Taken {
-        let deadline = Instant::now() + patience;
-        let mut taken = Taken { events: Vec::new(), ended: false, late: false };
+        timeout: Duration,
+    ) -> TakenEvents {
+        let deadline = Instant::now() + timeout;
+        let mut taken = TakenEvents { events: Vec::new(), ended: false, late: false };
         while count != Some(taken.events.len()) {
             match tokio::time::timeout_at(deadline, self.events.recv()).await {
                 Ok(Some(event)) => {

@@ -1,4 +1,4 @@
-//! Hooks: the same services that a webhook server mounts, asked as a cluster asks webhooks.
+//! Hooks: the same services that a webhook server mounts, called as a cluster calls webhooks.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use kube::Client;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, Operation};
 use serde_json::{Value, json};
-use sojourn_apiserver::{Config, Engine, Hook, HookService, Hooks, Scope};
+use sojourn_apiserver::{Config, Engine, Hook, HookScope, HookService, Hooks};
 use tower::util::BoxCloneService;
 
 use crate::fixture::{
@@ -19,20 +19,20 @@ use crate::fixture::{
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
-type Asked = AdmissionRequest<DynamicObject>;
+type Review = AdmissionRequest<DynamicObject>;
 
 fn service(
-    decide: impl Fn(&Asked, AdmissionResponse) -> AdmissionResponse + Clone + Send + 'static,
+    decide: impl Fn(&Review, AdmissionResponse) -> AdmissionResponse + Clone + Send + 'static,
 ) -> HookService {
-    BoxCloneService::new(tower::service_fn(move |asked: Asked| {
-        let response = decide(&asked, AdmissionResponse::from(&asked));
+    BoxCloneService::new(tower::service_fn(move |review: Review| {
+        let response = decide(&review, AdmissionResponse::from(&review));
         async move { Ok::<_, Infallible>(response) }
     }))
 }
 
-fn on(resources: &[&str]) -> Scope {
+fn on(resources: &[&str]) -> HookScope {
     let resources = resources.iter().map(|&resource| resource.to_owned()).collect();
-    Scope { groups: vec![String::new()], resources }
+    HookScope { groups: vec![String::new()], resources }
 }
 
 fn patched(response: AdmissionResponse, operations: Value) -> AdmissionResponse {
@@ -60,11 +60,11 @@ fn map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "1"}})
 }
 
-/// Remembers what it was asked.
+/// Records the admission requests of a hook.
 #[derive(Clone, Default)]
-struct Notes(Arc<Mutex<Vec<Value>>>);
+struct RecordedReviews(Arc<Mutex<Vec<Value>>>);
 
-impl Notes {
+impl RecordedReviews {
     fn take(&self) -> Vec<Value> {
         std::mem::take(&mut self.0.lock().expect("nobody panics while holding it"))
     }
@@ -74,13 +74,13 @@ impl Notes {
     }
 
     /// A hook that allows everything and notes the request.
-    fn hook(&self, name: &str, scope: Scope) -> Hook {
+    fn hook(&self, name: &str, scope: HookScope) -> Hook {
         let notes = self.clone();
         Hook::new(
             name,
             scope,
-            service(move |asked, response| {
-                notes.note(serde_json::to_value(asked).expect("a request is JSON"));
+            service(move |review, response| {
+                notes.note(serde_json::to_value(review).expect("a request is JSON"));
                 response
             }),
         )
@@ -88,7 +88,7 @@ impl Notes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_hook_adds_is_defaulted_like_what_a_client_sends() {
+async fn fields_added_by_a_hook_are_defaulted() {
     let add = service(|_, response| {
         let port = json!({"name": "extra", "port": 81});
         patched(response, json!([{"op": "add", "path": "/spec/ports/-", "value": port}]))
@@ -114,8 +114,8 @@ async fn what_a_hook_adds_is_defaulted_like_what_a_client_sends() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_hook_adds_is_validated_and_must_fit_the_kind() {
-    let spoil = service(|asked, response| {
-        let operations = match asked.name.as_str() {
+    let spoil = service(|review, response| {
+        let operations = match review.name.as_str() {
             "number" => json!([{"op": "add", "path": "/data/b", "value": 1}]),
             "bad-key" => json!([{"op": "add", "path": "/data/a~1b", "value": ""}]),
             "nowhere" => json!([{"op": "replace", "path": "/data/none/at/all", "value": ""}]),
@@ -151,8 +151,8 @@ async fn put_new(client: &Client, name: &str) -> crate::fixture::Answer {
 /// Refusals carry the hook's words and code, as those of webhooks do.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_passed_on_as_it_is_given() {
-    let refuse = service(|asked, response| {
-        let object = asked.object.as_ref().expect("a create has an object");
+    let refuse = service(|review, response| {
+        let object = review.object.as_ref().expect("a create has an object");
         let name = object.metadata.name.as_deref().unwrap_or_default();
         let mut response = match name {
             "plain" => response.deny("not on a Sunday"),
@@ -195,11 +195,11 @@ async fn a_refusal_is_passed_on_as_it_is_given() {
 
 #[tokio::test(start_paused = true)]
 async fn hooks_are_asked_in_order() {
-    let seen = Notes::default();
+    let seen = RecordedReviews::default();
     let append = |letter: &'static str| {
         let seen = seen.clone();
-        let decide = move |asked: &Asked, response| {
-            let object = asked.object.as_ref().expect("a create has an object");
+        let decide = move |review: &Review, response| {
+            let object = review.object.as_ref().expect("a create has an object");
             let so_far = object.data["data"]["a"].as_str().unwrap_or_default().to_owned();
             let uid = object.metadata.uid.is_some();
             seen.note(json!([letter, so_far, uid]));
@@ -210,8 +210,8 @@ async fn hooks_are_asked_in_order() {
     };
     let check = |letter: &'static str, allowed: bool| {
         let seen = seen.clone();
-        let decide = move |asked: &Asked, response: AdmissionResponse| {
-            let object = asked.object.as_ref().expect("a create has an object");
+        let decide = move |review: &Review, response: AdmissionResponse| {
+            let object = review.object.as_ref().expect("a create has an object");
             let uid = object.metadata.uid.is_some();
             seen.note(json!([letter, object.data["data"]["a"], uid]));
             if allowed { response } else { response.deny("no") }
@@ -243,7 +243,7 @@ async fn hooks_are_asked_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn hooks_are_told_what_is_asked() {
-    let notes = Notes::default();
+    let notes = RecordedReviews::default();
     let (engine, client) =
         with_hooks(validating(vec![notes.hook("notes", on(&["configmaps"]))])).await;
     let path = format!("{MAPS}/c");
@@ -257,13 +257,13 @@ async fn hooks_are_told_what_is_asked() {
     let told: Vec<Value> = notes
         .take()
         .into_iter()
-        .map(|asked| {
-            let data = |object: &str| asked[object]["data"]["a"].clone();
+        .map(|review| {
+            let data = |object: &str| review[object]["data"]["a"].clone();
             json!([
-                asked["operation"],
-                asked["name"],
-                asked["dryRun"],
-                asked["userInfo"]["username"],
+                review["operation"],
+                review["name"],
+                review["dryRun"],
+                review["userInfo"]["username"],
                 data("oldObject"),
                 data("object"),
             ])
@@ -282,12 +282,12 @@ async fn hooks_are_told_what_is_asked() {
     let version = engine.version();
     put(&client, &format!("{path}?dryRun=All"), &map("c")).await;
     post(&client, &format!("{MAPS}?dryRun=All"), &map("d")).await.ok();
-    let asked = notes.take().pop().expect("dry runs are admitted too");
-    assert_eq!((&asked["dryRun"], &asked["operation"]), (&json!(true), &json!("CREATE")));
-    assert_eq!(asked["kind"], json!({"group": "", "version": "v1", "kind": "ConfigMap"}));
-    let resource = &asked["resource"];
+    let review = notes.take().pop().expect("dry runs are admitted too");
+    assert_eq!((&review["dryRun"], &review["operation"]), (&json!(true), &json!("CREATE")));
+    assert_eq!(review["kind"], json!({"group": "", "version": "v1", "kind": "ConfigMap"}));
+    let resource = &review["resource"];
     assert_eq!((&resource["version"], &resource["resource"]), (&json!("v1"), &json!("configmaps")));
-    assert_eq!(asked["namespace"], "default");
+    assert_eq!(review["namespace"], "default");
     assert_eq!(engine.version(), version, "a dry run changes nothing");
     engine.close().await;
 }
@@ -296,7 +296,7 @@ async fn hooks_are_told_what_is_asked() {
 /// often it has to be made up anew.
 #[tokio::test(start_paused = true)]
 async fn generated_names_come_after_the_mutating_hooks() {
-    let (before, after) = (Notes::default(), Notes::default());
+    let (before, after) = (RecordedReviews::default(), RecordedReviews::default());
     let (engine, client) = with_hooks(Hooks {
         mutating: vec![before.hook("before", on(&["configmaps"]))],
         validating: vec![after.hook("after", on(&["configmaps"]))],
@@ -310,21 +310,23 @@ async fn generated_names_come_after_the_mutating_hooks() {
     let made = post(&client, MAPS, &nameless).await.ok();
     let name = &made.body["metadata"]["name"];
     assert!(name.as_str().is_some_and(|name| name.starts_with("g-")), "{name}");
-    let [asked] = &before.take()[..] else { panic!("one request") };
-    assert_eq!((&asked["name"], asked["object"]["metadata"].get("name")), (&json!(""), None));
-    let [asked] = &after.take()[..] else { panic!("one request") };
-    assert_eq!((&asked["name"], &asked["object"]["metadata"]["name"]), (name, name));
+    let [review] = &before.take()[..] else { panic!("one request") };
+    assert_eq!((&review["name"], review["object"]["metadata"].get("name")), (&json!(""), None));
+    let [review] = &after.take()[..] else { panic!("one request") };
+    assert_eq!((&review["name"], &review["object"]["metadata"]["name"]), (name, name));
     engine.close().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hook_sees_only_its_scope() {
-    let (maps, leases, all) = (Notes::default(), Notes::default(), Notes::default());
-    let of_group = Scope { groups: vec!["coordination.k8s.io".to_owned()], resources: Vec::new() };
+    let (maps, leases, all) =
+        (RecordedReviews::default(), RecordedReviews::default(), RecordedReviews::default());
+    let of_group =
+        HookScope { groups: vec!["coordination.k8s.io".to_owned()], resources: Vec::new() };
     let (engine, client) = with_hooks(validating(vec![
         maps.hook("maps", on(&["configmaps", "secrets"])),
         leases.hook("leases", of_group),
-        all.hook("all", Scope::default()),
+        all.hook("all", HookScope::default()),
     ]))
     .await;
     for notes in [&maps, &leases, &all] {
@@ -340,8 +342,8 @@ async fn a_hook_sees_only_its_scope() {
         "spec": {},
     });
     post(&client, "/apis/coordination.k8s.io/v1/namespaces/default/leases", &lease).await.ok();
-    let kinds = |notes: &Notes| -> Vec<String> {
-        let kind = |asked: &Value| asked["kind"]["kind"].as_str().unwrap_or("?").to_owned();
+    let kinds = |notes: &RecordedReviews| -> Vec<String> {
+        let kind = |review: &Value| review["kind"]["kind"].as_str().unwrap_or("?").to_owned();
         notes.take().iter().map(kind).collect()
     };
     assert_eq!(kinds(&maps), ["ConfigMap", "Secret"]);
@@ -359,9 +361,9 @@ async fn a_namespace_goes_once_all_of_it_may_be_deleted() {
     let kept = Arc::new(AtomicBool::new(true));
     let keep = {
         let kept = kept.clone();
-        service(move |asked, response| {
-            let refuses = kept.load(Ordering::Relaxed) && asked.name == "kept";
-            if refuses && asked.operation == Operation::Delete {
+        service(move |review, response| {
+            let refuses = kept.load(Ordering::Relaxed) && review.name == "kept";
+            if refuses && review.operation == Operation::Delete {
                 response.deny("not yet")
             } else {
                 response
@@ -413,9 +415,9 @@ async fn a_namespace_goes_once_all_of_it_may_be_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn warnings_come_with_the_answer() {
-    let warn = service(|asked, mut response| {
+    let warn = service(|review, mut response| {
         response.warnings = Some(vec!["mind the \"gap\"".to_owned(), "twice".to_owned()]);
-        let object = asked.object.as_ref().expect("a create has an object");
+        let object = review.object.as_ref().expect("a create has an object");
         if object.metadata.name.as_deref() == Some("bad") { response.deny("no") } else { response }
     });
     let again = service(|_, mut response| {

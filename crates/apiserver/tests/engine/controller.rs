@@ -20,8 +20,10 @@ use sojourn_apiserver::{SystemClock, SystemEntropy};
 use tokio::sync::oneshot;
 
 use crate::control_plane::ControlPlane;
-use crate::fixture::{PATIENCE, admin, eventually, open, user, within};
-use crate::florist::{Bouquet, BouquetSpec, FINALIZER, LEASE, LEDGER, MANAGER, Shop, child_name};
+use crate::fixture::{TEST_TIMEOUT, admin, eventually, open, user, within};
+use crate::florist::{
+    Bouquet, BouquetSpec, FINALIZER, Florist, LEASE, LEDGER, MANAGER, child_name,
+};
 use crate::identity;
 use crate::skip;
 use crate::target::Target;
@@ -29,7 +31,7 @@ use crate::target::Target;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_works_in_process() {
     let engine = open().await;
-    a_season(admin(&engine), PATIENCE).await;
+    run_controller_scenario(admin(&engine), TEST_TIMEOUT).await;
     engine.close().await;
 }
 
@@ -50,23 +52,23 @@ async fn a_controller_works_over_tls() {
     let config = kube::config::Kubeconfig::from_yaml(&config.render()).expect("it is a kubeconfig");
     let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await;
     let client = Client::try_from(config.expect("kube-rs reads it")).expect("it makes a client");
-    a_season(client, PATIENCE).await;
+    run_controller_scenario(client, TEST_TIMEOUT).await;
     engine.end_watches();
-    within("the listener ends", PATIENCE, server.stop()).await;
+    within("the listener ends", TEST_TIMEOUT, server.stop()).await;
     engine.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_works_on_a_real_server() {
     if let Some(real) = RealServer::start().await {
-        a_season(real.client.clone(), real.patience).await;
+        run_controller_scenario(real.client.clone(), real.timeout).await;
     }
 }
 
 /// A real control plane and an administrator's client of it.
 pub(crate) struct RealServer {
     pub(crate) client: Client,
-    patience: Duration,
+    timeout: Duration,
     _plane: ControlPlane,
     _alone: tokio::sync::MutexGuard<'static, ()>,
 }
@@ -85,7 +87,7 @@ impl RealServer {
         let alone = ONE.lock().await;
         let plane = ControlPlane::start(&assets).await.expect("the control plane starts");
         let target = std::sync::Arc::new(plane.target().await.expect("the control plane answers"));
-        let patience = target.patience();
+        let timeout = target.timeout();
         let service = tower::service_fn(move |mut request: Request<kube::client::Body>| {
             let target = target.clone();
             async move {
@@ -99,79 +101,79 @@ impl RealServer {
         });
         Some(Self {
             client: Client::new(service, "default"),
-            patience,
+            timeout,
             _plane: plane,
             _alone: alone,
         })
     }
 }
 
-/// From the definition to the last deletion, with what must be there after each step.
-async fn a_season(client: Client, patience: Duration) {
+/// Runs the florist controller from the definition to the last deletion, and checks each step.
+async fn run_controller_scenario(client: Client, timeout: Duration) {
     let namespace = "flowers";
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let new = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
     let new = serde_json::from_value(new).expect("it is a Namespace");
     namespaces.create(&PostParams::default(), &new).await.expect("a Namespace is created");
-    install(&client, patience).await;
+    install(&client, timeout).await;
 
-    let shop = Shop::new(&client, namespace, "anna", SystemClock).with_recorder();
-    let stand = Stand { shop, patience };
+    let florist = Florist::new(&client, namespace, "anna", SystemClock).with_recorder();
+    let test = ControllerTest { florist, timeout };
     let (stop, stopped) = oneshot::channel::<()>();
-    let running = tokio::spawn(stand.shop.clone().run(async { drop(stopped.await) }));
+    let running = tokio::spawn(test.florist.clone().run(async { drop(stopped.await) }));
 
-    let rose = stand.arranges_a_new_bouquet().await;
-    stand.follows_changes(&rose).await;
-    stand.repairs_children(&rose).await;
-    stand.cleans_up(&rose).await;
-    stand.told_what_happened(&rose).await;
-    stand.holds_the_lease().await;
+    let rose = test.arranges_a_new_bouquet().await;
+    test.follows_changes(&rose).await;
+    test.repairs_children(&rose).await;
+    test.cleans_up(&rose).await;
+    test.records_events(&rose).await;
+    test.holds_the_lease().await;
 
     stop.send(()).expect("the controller still runs");
-    within("the controller stops", patience, running).await.expect("it did not panic");
-    stand.gave_the_lease_back().await;
-    uninstall(&client, patience).await;
+    within("the controller stops", timeout, running).await.expect("it did not panic");
+    test.released_the_lease().await;
+    uninstall(&client, timeout).await;
 }
 
-pub(crate) async fn install(client: &Client, patience: Duration) {
+pub(crate) async fn install(client: &Client, timeout: Duration) {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let definition = Bouquet::crd();
     let made = definitions.create(&PostParams::default(), &definition).await;
     made.expect("the definition is accepted");
     let established =
         await_condition(definitions, Bouquet::crd_name(), conditions::is_crd_established());
-    let established = within("the definition is established", patience, established).await;
+    let established = within("the definition is established", timeout, established).await;
     established.expect("the definition can be watched");
 }
 
-async fn uninstall(client: &Client, patience: Duration) {
+async fn uninstall(client: &Client, timeout: Duration) {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let name = Bouquet::crd_name();
     let deleted = definitions.delete(name, &DeleteParams::default()).await;
     let uid = deleted.expect("the definition can be deleted").map_left(|crd| crd.uid()).left();
     let uid = uid.flatten().expect("a definition is not gone at once");
     let gone = await_condition(definitions, name, conditions::is_deleted(&uid));
-    within("the definition goes", patience, gone).await.expect("the definition can be watched");
+    within("the definition goes", timeout, gone).await.expect("the definition can be watched");
 }
 
-/// Where the controller is seen from outside.
-struct Stand {
-    shop: Shop,
-    patience: Duration,
+/// The running controller, checked through the API.
+struct ControllerTest {
+    florist: Florist,
+    timeout: Duration,
 }
 
-impl Stand {
+impl ControllerTest {
     async fn until(&self, what: &str, name: &str, condition: impl Condition<Bouquet>) {
-        let waited = await_condition(self.shop.bouquets(), name, condition);
-        within(what, self.patience, waited).await.expect("bouquets can be watched");
+        let waited = await_condition(self.florist.bouquets(), name, condition);
+        within(what, self.timeout, waited).await.expect("bouquets can be watched");
     }
 
     async fn arranges_a_new_bouquet(&self) -> Bouquet {
         let rose = Bouquet::new("rose", BouquetSpec { flowers: vec!["rose".to_owned()] });
         let by = PostParams { field_manager: Some("gardener".to_owned()), dry_run: false };
-        self.shop.bouquets().create(&by, &rose).await.expect("a bouquet is created");
+        self.florist.bouquets().create(&by, &rose).await.expect("a bouquet is created");
         self.until("the bouquet is arranged", "rose", observed(1)).await;
-        let rose = self.shop.bouquets().get("rose").await.expect("it is there");
+        let rose = self.florist.bouquets().get("rose").await.expect("it is there");
         assert_eq!(rose.finalizers(), [FINALIZER]);
         let status = rose.status.as_ref().expect("it has a status");
         assert_eq!((&*status.phase, &*status.arrangement), ("Arranged", "rose-arrangement"));
@@ -200,7 +202,7 @@ impl Stand {
     async fn follows_changes(&self, rose: &Bouquet) {
         let wider = json!({"spec": {"flowers": ["rose", "fern"]}});
         let by = PatchParams { field_manager: Some("gardener".to_owned()), ..Default::default() };
-        let bouquets = self.shop.bouquets();
+        let bouquets = self.florist.bouquets();
         let changed = bouquets.patch("rose", &by, &Patch::Merge(&wider)).await;
         assert_eq!(changed.expect("it can be patched").metadata.generation, Some(2));
         self.until("the change is arranged", "rose", observed(2)).await;
@@ -211,11 +213,11 @@ impl Stand {
     /// A child that is deleted is made again; one that is changed is put right, and what others
     /// added to it stays.
     async fn repairs_children(&self, rose: &Bouquet) {
-        let children = self.shop.config_maps();
+        let children = self.florist.config_maps();
         let before = self.child(rose).await.and_then(|child| child.uid());
         let name = child_name(rose);
         children.delete(&name, &DeleteParams::default()).await.expect("it can be deleted");
-        eventually("the child is made again", self.patience, async || {
+        eventually("the child is made again", self.timeout, async || {
             self.child(rose).await.filter(|child| child.uid() != before)
         })
         .await;
@@ -223,7 +225,7 @@ impl Stand {
         let meddling = json!({"data": {"flowers": "weeds", "card": "from me"}});
         let by = PatchParams { field_manager: Some("meddler".to_owned()), ..Default::default() };
         children.patch(&name, &by, &Patch::Merge(&meddling)).await.expect("it can be patched");
-        let data = eventually("the child is put right", self.patience, async || {
+        let data = eventually("the child is put right", self.timeout, async || {
             let data = self.child(rose).await?.data?;
             (data["flowers"] == "rose fern").then_some(data)
         })
@@ -234,7 +236,7 @@ impl Stand {
     async fn cleans_up(&self, rose: &Bouquet) {
         let policy = PropagationPolicy::Foreground;
         let options = DeleteParams { propagation_policy: Some(policy), ..Default::default() };
-        let deleted = self.shop.bouquets().delete("rose", &options).await;
+        let deleted = self.florist.bouquets().delete("rose", &options).await;
         let marked = deleted.expect("it can be deleted").left().expect("it is only marked");
         let finalizers = marked.finalizers();
         assert!(finalizers.iter().any(|name| name == FINALIZER), "{finalizers:?}");
@@ -242,16 +244,17 @@ impl Stand {
         let uid = rose.uid().expect("a stored object has a uid");
         self.until("the bouquet goes", "rose", conditions::is_deleted(&uid)).await;
         // A change that was being arranged meanwhile may have made the child once more.
-        eventually("the child goes", self.patience, async || {
+        eventually("the child goes", self.timeout, async || {
             self.child(rose).await.is_none().then_some(())
         })
         .await;
-        let ledger = self.shop.config_maps().get(LEDGER).await.expect("the cleanup ran");
+        let ledger = self.florist.config_maps().get(LEDGER).await.expect("the cleanup ran");
         assert_eq!(ledger.data.expect("it has data")["rose"], "rose fern");
     }
 
-    async fn told_what_happened(&self, rose: &Bouquet) {
-        let events: Api<Event> = Api::namespaced(self.shop.client.clone(), &self.shop.namespace);
+    async fn records_events(&self, rose: &Bouquet) {
+        let events: Api<Event> =
+            Api::namespaced(self.florist.client.clone(), &self.florist.namespace);
         let all = events.list(&ListParams::default()).await.expect("events can be listed");
         let mut told: Vec<_> = all
             .iter()
@@ -267,11 +270,12 @@ impl Stand {
 
     /// Others do not get the lease while it is held, and a swap of an old state is refused.
     async fn holds_the_lease(&self) {
-        let rival = Shop::new(&self.shop.client, &self.shop.namespace, "berta", SystemClock);
-        assert!(!rival.hold_lease().await.expect("leases can be read"));
-        let leases = self.shop.leases();
+        let rival =
+            Florist::new(&self.florist.client, &self.florist.namespace, "berta", SystemClock);
+        assert!(!rival.acquire_lease().await.expect("leases can be read"));
+        let leases = self.florist.leases();
         let old = leases.get(LEASE).await.expect("the lease is there");
-        assert!(self.shop.hold_lease().await.expect("the holder renews"));
+        assert!(self.florist.acquire_lease().await.expect("the holder renews"));
         let late = leases.replace(LEASE, &PostParams::default(), &old).await;
         let Err(kube::Error::Api(status)) = late else { panic!("{late:?}") };
         assert_eq!((status.code, &*status.reason), (409, "Conflict"));
@@ -280,17 +284,18 @@ impl Stand {
         assert_eq!(spec.lease_transitions, Some(0));
     }
 
-    async fn gave_the_lease_back(&self) {
-        let rival = Shop::new(&self.shop.client, &self.shop.namespace, "berta", SystemClock);
-        assert!(rival.hold_lease().await.expect("leases can be written"));
-        let lease = self.shop.leases().get(LEASE).await.expect("the lease is there");
+    async fn released_the_lease(&self) {
+        let rival =
+            Florist::new(&self.florist.client, &self.florist.namespace, "berta", SystemClock);
+        assert!(rival.acquire_lease().await.expect("leases can be written"));
+        let lease = self.florist.leases().get(LEASE).await.expect("the lease is there");
         let spec = lease.spec.expect("it has a spec");
         assert_eq!(spec.holder_identity.as_deref(), Some("berta"));
         assert_eq!(spec.lease_transitions, Some(1));
     }
 
     async fn child(&self, bouquet: &Bouquet) -> Option<ConfigMap> {
-        let found = self.shop.config_maps().get_opt(&child_name(bouquet)).await;
+        let found = self.florist.config_maps().get_opt(&child_name(bouquet)).await;
         found.expect("configmaps can be read")
     }
 }

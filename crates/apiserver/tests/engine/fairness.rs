@@ -11,7 +11,7 @@ use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use serde_json::{Value, json};
 use sojourn_apiserver::auth::identity::Identity;
-use sojourn_apiserver::{Config, Engine, Hook, Hooks, Limits, Scope};
+use sojourn_apiserver::{Config, Engine, Hook, HookScope, Hooks, Limits};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -19,8 +19,8 @@ use tower::ServiceExt as _;
 use tower::util::BoxCloneService;
 
 use crate::fixture::{
-    Answer, PATIENCE, Watch, admin, delete, eventually, get, on_virtual_time, post, request, send,
-    settle, user, within,
+    Answer, TEST_TIMEOUT, Watch, admin, delete, eventually, get, on_virtual_time, post, request,
+    send, settle, user, within,
 };
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -33,7 +33,7 @@ fn map(name: &str) -> Value {
 }
 
 /// Lets these users do anything to ConfigMaps.
-async fn furnish(engine: &Engine, users: &[&str]) {
+async fn create_fixtures(engine: &Engine, users: &[&str]) {
     let admin = admin(engine);
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -63,7 +63,7 @@ async fn furnish(engine: &Engine, users: &[&str]) {
 async fn open(config: Config) -> Engine {
     let engine = Engine::open(on_virtual_time(config, 1)).await.expect("an engine in memory opens");
     settle().await;
-    furnish(&engine, &["ann", "bob", CONTROLLER]).await;
+    create_fixtures(&engine, &["ann", "bob", CONTROLLER]).await;
     engine
 }
 
@@ -129,8 +129,8 @@ fn gate() -> (watch::Sender<bool>, Hooks) {
     (open, hooks(Hook::new("gate", of_maps(), BoxCloneService::new(service))))
 }
 
-fn of_maps() -> Scope {
-    Scope { groups: vec![String::new()], resources: vec!["configmaps".to_owned()] }
+fn of_maps() -> HookScope {
+    HookScope { groups: vec![String::new()], resources: vec!["configmaps".to_owned()] }
 }
 
 fn hooks(hook: Hook) -> Hooks {
@@ -166,7 +166,7 @@ async fn requests_without_rights_hold_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_that_never_come_hold_up_nobody_else() {
+async fn a_body_that_never_arrives_delays_no_other_user() {
     let engine = open(Config::in_memory()).await;
     let began = Instant::now();
     let mut asked: Vec<_> = (0..700).map(|_| endless(&engine, "ann")).collect();
@@ -353,7 +353,7 @@ async fn watches_are_bounded_by_user() {
 
 /// An answer that nobody reads any more gives back what it held.
 #[tokio::test(start_paused = true)]
-async fn what_nobody_reads_is_let_go() {
+async fn an_unread_response_is_dropped() {
     let limits = Limits { watches: 2, watches_per_user: 1, ..Limits::default() };
     let engine = open(Config::in_memory().limits(limits)).await;
     let client = as_user(&engine, "ann");
@@ -372,9 +372,9 @@ async fn what_nobody_reads_is_let_go() {
 async fn large_lists_of_one_user_leave_room_for_small_requests() {
     const LISTS: usize = 2_000;
     /// How long a small request may take, on a busy machine and without optimisation.
-    const BOUND: Duration = Duration::from_secs(5);
+    const MAX_WAIT: Duration = Duration::from_secs(5);
     let engine = Engine::open(Config::in_memory()).await.expect("an engine in memory opens");
-    furnish(&engine, &["ann", "bob"]).await;
+    create_fixtures(&engine, &["ann", "bob"]).await;
     let administrator = admin(&engine);
     for number in 0..1_200 {
         let mut one = map(&format!("m-{number}"));
@@ -403,14 +403,14 @@ async fn large_lists_of_one_user_leave_room_for_small_requests() {
     }
     let mut whole = 0;
     for list in lists {
-        match within("a list ends", PATIENCE, list).await.expect("it did not panic") {
+        match within("a list ends", TEST_TIMEOUT, list).await.expect("it did not panic") {
             (200, size) if size > 2_400_000 => whole += 1,
             (429, _) => {}
             other => panic!("{other:?}"),
         }
     }
     println!("the slowest of the small requests took {slowest:?} beside {whole} lists");
-    assert!(slowest < BOUND, "{slowest:?}");
+    assert!(slowest < MAX_WAIT, "{slowest:?}");
     assert!(whole > 0, "whoever asks for much is served too");
     engine.close().await;
 }
@@ -419,7 +419,7 @@ async fn large_lists_of_one_user_leave_room_for_small_requests() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_large_body_leaves_the_worker_to_others() {
     let engine = Engine::open(Config::in_memory()).await.expect("an engine in memory opens");
-    furnish(&engine, &["ann", "bob"]).await;
+    create_fixtures(&engine, &["ann", "bob"]).await;
     let mut large = map("large");
     for number in 0..25_000 {
         large["data"][format!("key-{number}")] = "a value of some length".into();
@@ -434,14 +434,14 @@ async fn a_large_body_leaves_the_worker_to_others() {
         rest.lines().next()?.parse().ok().filter(|seats: &usize| *seats > 1)
     };
     // Asked by the thread of this test, which is not a worker.
-    eventually("the large one is at work", PATIENCE, async || {
+    eventually("the large one is at work", TEST_TIMEOUT, async || {
         let metrics = get(&admin(&engine), "/metrics").await.ok();
         holds(metrics.body.as_str().expect("it is text"))
     })
     .await;
     let bob = as_user(&engine, "bob");
     let small = tokio::spawn(async move { get(&bob, MAPS).await.status });
-    let small = within("a small one is answered", PATIENCE, small).await;
+    let small = within("a small one is answered", TEST_TIMEOUT, small).await;
     assert_eq!(small.expect("it did not panic"), 200);
     assert!(!large.is_finished(), "the small one had to wait for the large one");
     assert_eq!(large.await.expect("it did not panic"), 201);

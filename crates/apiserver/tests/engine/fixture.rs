@@ -1,4 +1,4 @@
-//! What the tests stand on: engines, identities, plain requests, and waits that have an end.
+//! Test fixtures: engines, identities, plain requests, and waits with a timeout.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use sojourn_apiserver::{Config, Engine, SeededEntropy, TokioClock};
 use sojourn_rbac::User;
 
 /// How long anything that must happen may take, on a machine that is busy with other things.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An engine in memory on the machine's own clock.
 pub(crate) async fn open() -> Engine {
@@ -186,7 +186,7 @@ pub(crate) async fn eventually<T>(
 /// Creates a definition and waits until its collection is served.
 pub(crate) async fn open_definition(client: &Client, definition: &Value, collection: &str) {
     post(client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await.ok();
-    eventually("the kind is served", PATIENCE, async || {
+    eventually("the kind is served", TEST_TIMEOUT, async || {
         (get(client, collection).await.status == StatusCode::OK).then_some(())
     })
     .await;

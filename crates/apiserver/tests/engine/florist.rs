@@ -33,10 +33,10 @@ pub(crate) const LEDGER: &str = "ledger";
 
 /// How long a lease is good without being renewed.
 const LEASE_SECONDS: i32 = 300;
-const RENEW_EVERY: Duration = Duration::from_secs(120);
-const RETRY_EVERY: Duration = Duration::from_millis(200);
+const RENEW_INTERVAL: Duration = Duration::from_secs(120);
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 /// How often an arrangement is looked at even if nothing changed.
-const CHECK_EVERY: Duration = Duration::from_secs(600);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(600);
 
 #[derive(CustomResource, Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -59,9 +59,9 @@ pub(crate) struct BouquetStatus {
     pub(crate) arrangement: String,
 }
 
-/// A running controller's surroundings.
+/// The context of the controller.
 #[derive(Clone)]
-pub(crate) struct Shop {
+pub(crate) struct Florist {
     pub(crate) client: Client,
     pub(crate) namespace: String,
     /// Who holds the lease.
@@ -79,7 +79,7 @@ pub(crate) enum ArrangeError {
     Finalizer(#[from] Box<finalizer::Error<Self>>),
 }
 
-impl Shop {
+impl Florist {
     pub(crate) fn new(
         client: &Client,
         namespace: &str,
@@ -115,39 +115,39 @@ impl Shop {
 
     /// Waits for the lease, works while it is held, and gives it back when `stop` is there.
     pub(crate) async fn run(self, stop: impl Future<Output = ()> + Send + Sync + 'static) {
-        while !matches!(self.hold_lease().await, Ok(true)) {
-            tokio::time::sleep(RETRY_EVERY).await;
+        while !matches!(self.acquire_lease().await, Ok(true)) {
+            tokio::time::sleep(RETRY_DELAY).await;
         }
-        let shop = Arc::new(self);
-        let controller = Controller::new(shop.bouquets(), watcher::Config::default())
-            .owns(shop.config_maps(), watcher::Config::default())
+        let florist = Arc::new(self);
+        let controller = Controller::new(florist.bouquets(), watcher::Config::default())
+            .owns(florist.config_maps(), watcher::Config::default())
             .graceful_shutdown_on(stop)
-            .run(reconcile, |_, _, _| Action::requeue(RETRY_EVERY), shop.clone())
+            .run(reconcile, |_, _, _| Action::requeue(RETRY_DELAY), florist.clone())
             .for_each(|outcome| {
                 if let Err(error) = outcome {
-                    complain(&shop.name, &error);
+                    print_error(&florist.name, &error);
                 }
                 std::future::ready(())
             });
         tokio::select! {
             () = controller => {}
-            () = shop.renew_lease() => {}
+            () = florist.renew_lease() => {}
         }
-        shop.release_lease().await.expect("the lease can be given back");
+        florist.release_lease().await.expect("the lease can be given back");
     }
 
     /// Renews for as long as the lease is ours.
     async fn renew_lease(&self) {
         loop {
-            tokio::time::sleep(RENEW_EVERY).await;
-            if matches!(self.hold_lease().await, Ok(false)) {
+            tokio::time::sleep(RENEW_INTERVAL).await;
+            if matches!(self.acquire_lease().await, Ok(false)) {
                 return;
             }
         }
     }
 
     /// Takes or renews the lease by comparing and swapping; whether it is ours now.
-    pub(crate) async fn hold_lease(&self) -> Result<bool, kube::Error> {
+    pub(crate) async fn acquire_lease(&self) -> Result<bool, kube::Error> {
         let now = self.clock.now();
         let Some(mut lease) = self.leases().get_opt(LEASE).await? else {
             let spec = LeaseSpec {
@@ -160,7 +160,7 @@ impl Shop {
             };
             let metadata = ObjectMeta { name: Some(LEASE.to_owned()), ..ObjectMeta::default() };
             let lease = Lease { metadata, spec: Some(spec) };
-            return won(self.leases().create(&self.post(), &lease).await);
+            return swapped(self.leases().create(&self.post(), &lease).await);
         };
         let spec = lease.spec.get_or_insert_default();
         let holder = spec.holder_identity.clone().unwrap_or_default();
@@ -175,7 +175,7 @@ impl Shop {
             spec.lease_transitions = Some(spec.lease_transitions.unwrap_or(0) + 1);
         }
         spec.renew_time = Some(MicroTime(now));
-        won(self.leases().replace(LEASE, &self.post(), &lease).await)
+        swapped(self.leases().replace(LEASE, &self.post(), &lease).await)
     }
 
     async fn release_lease(&self) -> Result<(), kube::Error> {
@@ -183,7 +183,7 @@ impl Shop {
         let spec = lease.spec.get_or_insert_default();
         if spec.holder_identity.as_ref() == Some(&self.name) {
             spec.holder_identity = None;
-            won(self.leases().replace(LEASE, &self.post(), &lease).await)?;
+            swapped(self.leases().replace(LEASE, &self.post(), &lease).await)?;
         }
         Ok(())
     }
@@ -239,7 +239,7 @@ impl Shop {
             "status": status,
         });
         self.bouquets().patch_status(&bouquet.name_any(), &apply, &Patch::Apply(&status)).await?;
-        Ok(Action::requeue(CHECK_EVERY))
+        Ok(Action::requeue(RECHECK_INTERVAL))
     }
 
     async fn clean_up(&self, bouquet: &Bouquet) -> Result<Action, kube::Error> {
@@ -262,19 +262,19 @@ impl Shop {
     }
 }
 
-async fn reconcile(bouquet: Arc<Bouquet>, shop: Arc<Shop>) -> Result<Action, ArrangeError> {
-    let bouquets = shop.bouquets();
+async fn reconcile(bouquet: Arc<Bouquet>, florist: Arc<Florist>) -> Result<Action, ArrangeError> {
+    let bouquets = florist.bouquets();
     let outcome = finalizer(&bouquets, FINALIZER, bouquet, |event| async {
         Ok(match event {
-            finalizer::Event::Apply(bouquet) => shop.arrange(&bouquet).await?,
-            finalizer::Event::Cleanup(bouquet) => shop.clean_up(&bouquet).await?,
+            finalizer::Event::Apply(bouquet) => florist.arrange(&bouquet).await?,
+            finalizer::Event::Cleanup(bouquet) => florist.clean_up(&bouquet).await?,
         })
     });
     outcome.await.map_err(|error| ArrangeError::Finalizer(Box::new(error)))
 }
 
 #[expect(clippy::print_stdout, reason = "it is shown with the test that fails")]
-fn complain(who: &str, error: &dyn std::fmt::Display) {
+fn print_error(who: &str, error: &dyn std::fmt::Display) {
     println!("{who}: {error}");
 }
 
@@ -283,7 +283,7 @@ pub(crate) fn child_name(bouquet: &Bouquet) -> String {
 }
 
 /// Whether a compare-and-swap went through; somebody else being first is no error.
-fn won<T>(outcome: Result<T, kube::Error>) -> Result<bool, kube::Error> {
+fn swapped<T>(outcome: Result<T, kube::Error>) -> Result<bool, kube::Error> {
     match outcome {
         Ok(_) => Ok(true),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),

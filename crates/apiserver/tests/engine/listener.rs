@@ -18,7 +18,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use crate::fixture::{PATIENCE, user, within};
+use crate::fixture::{TEST_TIMEOUT, user, within};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -66,7 +66,7 @@ impl Connection {
             .header(header::AUTHORIZATION, format!("Bearer {token}"))
             .body(Empty::new())
             .expect("it is well formed");
-        let answer = within("an answer", PATIENCE, self.sender.send_request(request)).await;
+        let answer = within("an answer", TEST_TIMEOUT, self.sender.send_request(request)).await;
         answer.expect("it is answered")
     }
 
@@ -80,7 +80,7 @@ impl Connection {
 }
 
 #[tokio::test]
-async fn connections_that_show_nothing_keep_nobody_out() {
+async fn unauthenticated_connections_keep_no_user_out() {
     let (engine, server) = serve(Limits { connections: 8, ..Limits::default() }).await;
     let mut silent = Vec::new();
     for _ in 0..20 {
@@ -99,9 +99,9 @@ async fn connections_that_show_nothing_keep_nobody_out() {
     assert_eq!(first.status("admin", MAPS).await, 200, "who has shown who they are stays");
     // The oldest went for the newer ones.
     let mut room = [0; 1];
-    let read = within("the oldest is closed", PATIENCE, silent[0].read(&mut room)).await;
+    let read = within("the oldest is closed", TEST_TIMEOUT, silent[0].read(&mut room)).await;
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
-    let ended = within("the wrong one is closed", PATIENCE, wrong.ended).await;
+    let ended = within("the wrong one is closed", TEST_TIMEOUT, wrong.ended).await;
     assert!(ended.is_ok(), "{ended:?}");
     engine.end_watches();
     server.stop().await;
@@ -141,7 +141,7 @@ async fn an_idle_connection_ends_and_one_with_a_watch_goes_on() {
     assert!((80..=200).contains(&after), "it ended after {after} s");
     let mut bookmarks = 0;
     while bookmarks < 5 {
-        let frame = within("a bookmark", PATIENCE * 2, events.frame()).await;
+        let frame = within("a bookmark", TEST_TIMEOUT * 2, events.frame()).await;
         let data = frame.expect("it goes on").expect("it is whole").into_data().expect("events");
         bookmarks += usize::from(data.starts_with(br#"{"type":"BOOKMARK""#));
     }

@@ -5,7 +5,6 @@
 
 mod access;
 mod admission;
-mod collection;
 #[path = "../conformance/control_plane.rs"]
 mod control_plane;
 mod controller;
@@ -13,13 +12,14 @@ mod examples;
 mod fairness;
 mod fixture;
 mod florist;
-mod garbage;
+mod fuzz;
+mod garbage_collection;
 #[allow(dead_code, reason = "the conformance suite uses more of it")]
 #[path = "../conformance/identity.rs"]
 mod identity;
+mod idle;
 mod listener;
 mod pod;
-mod quiet;
 mod schema_change;
 #[path = "../../../../xtask/skip.rs"]
 mod skip;

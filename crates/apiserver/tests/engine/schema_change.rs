@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sojourn_apiserver::{Config, Engine};
 
-use crate::fixture::{Folder, PATIENCE, admin, eventually, get, open_definition, patch, post};
+use crate::fixture::{Folder, TEST_TIMEOUT, admin, eventually, get, open_definition, patch, post};
 
 const THINGS: &str = "/apis/schema.example/v1/namespaces/default/things";
 const DEFINITION: &str =
@@ -51,7 +51,7 @@ async fn later_defaults_are_filled_in_when_older_objects_are_read() {
 
     let engine = Engine::open(Config::at(folder.path())).await.expect("the store opens again");
     let client = admin(&engine);
-    eventually("the kind is served again", PATIENCE, async || {
+    eventually("the kind is served again", TEST_TIMEOUT, async || {
         (get(&client, &old).await.body["spec"] == json!({"colour": "red"})).then_some(())
     })
     .await;

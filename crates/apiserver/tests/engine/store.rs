@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use sojourn_apiserver::{Config, Engine, Limits, OpenError, backup};
 
 use crate::fixture::{
-    Folder, PATIENCE, admin, delete, eventually, get, on_virtual_time, patch, post, settle, within,
+    Folder, TEST_TIMEOUT, admin, delete, eventually, get, on_virtual_time, patch, post, settle,
+    within,
 };
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -79,8 +80,8 @@ fn definition() -> Value {
 }
 
 /// Waits until the background work of a new engine is done.
-async fn furnished(client: &Client) {
-    eventually("the namespaces are furnished", PATIENCE, async || {
+async fn wait_for_defaults(client: &Client) {
+    eventually("the namespaces have their defaults", TEST_TIMEOUT, async || {
         let maps = get(client, "/api/v1/configmaps").await.ok().body;
         let accounts = get(client, "/api/v1/serviceaccounts").await.ok().body;
         let count = |list: &Value| list["items"].as_array().map_or(0, Vec::len);
@@ -90,7 +91,7 @@ async fn furnished(client: &Client) {
 }
 
 async fn fill(client: &Client) {
-    furnished(client).await;
+    wait_for_defaults(client).await;
     post(client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition())
         .await
         .ok();
@@ -101,7 +102,7 @@ async fn fill(client: &Client) {
         "some": {"text": "é\u{1f600}", "number": 9_007_199_254_740_993_i64, "float": 1.5},
     });
     let things = "/apis/store.example/v1/namespaces/default/things";
-    eventually("the definition is established", PATIENCE, async || {
+    eventually("the definition is established", TEST_TIMEOUT, async || {
         post(client, things, &thing).await.status.is_success().then_some(())
     })
     .await;
@@ -203,7 +204,7 @@ async fn a_folder_has_one_engine() {
     assert!(text.contains(&holder), "{text}");
     assert!(text.contains(&folder.path().display().to_string()), "{text}");
 
-    engine.note_holder("the kitchen");
+    engine.set_lock_holder("the kitchen");
     let (_, text) = refusal(folder.path()).await;
     assert!(text.ends_with("is in use by the kitchen"), "{text}");
     // The one that holds it is not disturbed.
@@ -395,10 +396,10 @@ async fn the_write_queue_is_bounded() {
     let engine = open_at(folder.path()).await;
     let client = admin(&engine);
     engine.add_token("admin", crate::fixture::user("admin", &["system:masters"]));
-    furnished(&client).await;
+    wait_for_defaults(&client).await;
     // Whoever holds the write lock of the database is a disk that does not answer.
     let slow = Connection::open(folder.path().join(DATABASE)).expect("it opens");
-    slow.busy_timeout(PATIENCE).expect("it waits");
+    slow.busy_timeout(TEST_TIMEOUT).expect("it waits");
     slow.execute_batch("BEGIN IMMEDIATE").expect("the lock is free");
 
     let mut waiting = FuturesUnordered::new();
@@ -439,7 +440,7 @@ async fn the_write_queue_is_bounded() {
             assert_eq!(status, 201, "what was taken in is written");
         }
     };
-    within("the queue empties", PATIENCE, all).await;
+    within("the queue empties", TEST_TIMEOUT, all).await;
     post(&client, MAPS, &map("after", "")).await.ok();
     engine.close().await;
 }
@@ -513,7 +514,7 @@ async fn readiness_says_whether_the_store_writes() {
 
     // Nobody writes anything from here on: readiness finds out by itself.
     other.execute_batch("ROLLBACK").expect("as it was");
-    eventually("the store writes again", PATIENCE, async || {
+    eventually("the store writes again", TEST_TIMEOUT, async || {
         get(&client, "/readyz").await.status.is_success().then_some(())
     })
     .await;

@@ -1,4 +1,4 @@
-//! Time that does not pass: a day in a moment, and the same bytes every time.
+//! The engine on tokio's paused clock: expiry, timeouts, bookmarks, and the same bytes from the same seed.
 
 use std::time::{Duration, Instant};
 
@@ -13,46 +13,46 @@ use tokio::task::JoinHandle;
 
 use crate::controller::{install, observed};
 use crate::fixture::{
-    PATIENCE, Watch, admin, delete, get, open_on_virtual_time, patch, post, settle, within,
+    TEST_TIMEOUT, Watch, admin, delete, get, open_on_virtual_time, patch, post, settle, within,
 };
-use crate::florist::{Bouquet, BouquetSpec, Shop};
+use crate::florist::{Bouquet, BouquetSpec, Florist};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// A controller that runs until it is told to stop.
-struct Season {
-    shop: Shop,
+struct RunningController {
+    florist: Florist,
     stop: oneshot::Sender<()>,
     running: JoinHandle<()>,
 }
 
-impl Season {
+impl RunningController {
     async fn start(client: &Client) -> Self {
-        install(client, PATIENCE).await;
+        install(client, TEST_TIMEOUT).await;
         let clock = TokioClock::starting_at(Timestamp::UNIX_EPOCH);
-        let shop = Shop::new(client, "default", "anna", clock);
+        let florist = Florist::new(client, "default", "anna", clock);
         let (stop, stopped) = oneshot::channel::<()>();
-        let running = tokio::spawn(shop.clone().run(async { drop(stopped.await) }));
-        Self { shop, stop, running }
+        let running = tokio::spawn(florist.clone().run(async { drop(stopped.await) }));
+        Self { florist, stop, running }
     }
 
-    async fn plant(&self, name: &str) {
+    async fn create_bouquet(&self, name: &str) {
         let bouquet = Bouquet::new(name, BouquetSpec { flowers: vec![name.to_owned()] });
         let by = PostParams { field_manager: Some("gardener".to_owned()), dry_run: false };
-        self.shop.bouquets().create(&by, &bouquet).await.expect("a bouquet is created");
+        self.florist.bouquets().create(&by, &bouquet).await.expect("a bouquet is created");
     }
 
-    async fn grow(&self, name: &str, flowers: usize) {
+    async fn set_flower_count(&self, name: &str, flowers: usize) {
         let wider = json!({"spec": {"flowers": vec![name; flowers]}});
         let by = PatchParams { field_manager: Some("gardener".to_owned()), ..Default::default() };
-        let grown = self.shop.bouquets().patch(name, &by, &Patch::Merge(&wider)).await;
+        let grown = self.florist.bouquets().patch(name, &by, &Patch::Merge(&wider)).await;
         grown.expect("a bouquet is changed");
     }
 
     async fn end(self) {
         self.stop.send(()).expect("the controller still runs");
-        within("the controller stops", PATIENCE, self.running).await.expect("it did not panic");
+        within("the controller stops", TEST_TIMEOUT, self.running).await.expect("it did not panic");
     }
 }
 
@@ -75,22 +75,22 @@ async fn a_day_of_a_controller_takes_seconds() {
     let started = Instant::now();
     let engine = open_on_virtual_time(1).await;
     let client = admin(&engine);
-    let season = Season::start(&client).await;
+    let controller = RunningController::start(&client).await;
     for name in ["aster", "dahlia", "rose"] {
-        season.plant(name).await;
+        controller.create_bouquet(name).await;
     }
     for hour in 0..24_usize {
         tokio::time::sleep(HOUR).await;
-        season.grow("rose", hour + 2).await;
+        controller.set_flower_count("rose", hour + 2).await;
         post(&client, EVENTS, &event(&format!("hour-{hour}"))).await.ok();
     }
-    let grown = await_condition(season.shop.bouquets(), "rose", observed(25));
-    within("the last change is arranged", PATIENCE, grown).await.expect("it can be watched");
+    let grown = await_condition(controller.florist.bouquets(), "rose", observed(25));
+    within("the last change is arranged", TEST_TIMEOUT, grown).await.expect("it can be watched");
 
-    let lease = season.shop.leases().get("florist").await.expect("the lease is there");
+    let lease = controller.florist.leases().get("florist").await.expect("the lease is there");
     let renewed = lease.spec.and_then(|spec| spec.renew_time).expect("it was renewed").0;
     assert!(renewed >= timestamp(24 * HOUR - 2 * MINUTE), "{renewed}");
-    season.end().await;
+    controller.end().await;
     let kept = get(&client, EVENTS).await.ok();
     let kept: Vec<_> = items(&kept.body).iter().map(|e| &e["metadata"]["name"]).collect();
     assert_eq!(kept, ["hour-23"], "older ones have expired");
@@ -210,8 +210,8 @@ async fn a_version_that_is_not_reached_is_waited_for_briefly() {
     engine.close().await;
 }
 
-/// What everybody would see who lists everything after a busy virtual morning.
-fn a_morning(seed: u64) -> Vec<(String, String)> {
+/// The lists of every kind after two virtual hours of activity.
+fn lists_after_activity(seed: u64) -> Vec<(String, String)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -220,26 +220,26 @@ fn a_morning(seed: u64) -> Vec<(String, String)> {
     runtime.block_on(async {
         let engine = open_on_virtual_time(seed).await;
         let client = admin(&engine);
-        let season = Season::start(&client).await;
+        let controller = RunningController::start(&client).await;
         for name in ["aster", "dahlia", "rose"] {
-            season.plant(name).await;
+            controller.create_bouquet(name).await;
         }
         tokio::time::sleep(HOUR).await;
-        season.grow("rose", 2).await;
-        people_come_and_go(&client).await;
+        controller.set_flower_count("rose", 2).await;
+        create_and_delete_objects(&client).await;
         let aster = "/apis/florist.example/v1/namespaces/default/bouquets/aster";
         delete(&client, aster).await.ok();
         tokio::time::sleep(HOUR).await;
-        season.end().await;
+        controller.end().await;
         settle().await;
-        let everything = everything(&engine, &client).await;
+        let lists = list_everything(&engine, &client).await;
         engine.close().await;
-        everything
+        lists
     })
 }
 
 /// Work for the background: generated names, owners that go, namespaces that go.
-async fn people_come_and_go(client: &Client) {
+async fn create_and_delete_objects(client: &Client) {
     for namespace in ["east", "north", "south", "west"] {
         let made =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
@@ -282,7 +282,7 @@ async fn people_come_and_go(client: &Client) {
 }
 
 /// Every kind that can be listed, in every version, as its list's text.
-async fn everything(engine: &Engine, client: &Client) -> Vec<(String, String)> {
+async fn list_everything(engine: &Engine, client: &Client) -> Vec<(String, String)> {
     let mut roots = vec!["/api/v1".to_owned()];
     let groups = get(client, "/apis").await.ok().body;
     for group in groups["groups"].as_array().expect("there are groups") {
@@ -291,8 +291,7 @@ async fn everything(engine: &Engine, client: &Client) -> Vec<(String, String)> {
             roots.push(format!("/apis/{name}"));
         }
     }
-    // The authority's key is no game of chance: no seed may decide it, so its certificate is the
-    // one text that differs.
+    // The CA's key never comes from the seed, so its certificate is the one text that differs.
     let authority =
         get(client, "/api/v1/namespaces/default/configmaps/kube-root-ca.crt").await.ok();
     let authority = authority.body["data"]["ca.crt"].to_string();
@@ -316,13 +315,13 @@ async fn everything(engine: &Engine, client: &Client) -> Vec<(String, String)> {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
-    let (first, second) = (a_morning(7), a_morning(7));
+    let (first, second) = (lists_after_activity(7), lists_after_activity(7));
     assert!(first.len() > 15, "{} kinds", first.len());
     for (one, other) in first.iter().zip(&second) {
         assert_eq!(one, other);
     }
     assert_eq!(first.len(), second.len());
-    assert_ne!(first, a_morning(8));
+    assert_ne!(first, lists_after_activity(8));
 }
 
 fn items(list: &Value) -> &[Value] {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sojourn_apiserver::Engine;
 
 use crate::fixture::{
-    PATIENCE, Watch, admin, delete, get, open_on_virtual_time, patch, post, put, within,
+    TEST_TIMEOUT, Watch, admin, delete, get, open_on_virtual_time, patch, post, put, within,
 };
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -50,7 +50,7 @@ fn ours(config: Config) -> Config {
 async fn next<K: ResourceExt>(
     events: &mut (impl Stream<Item = Result<Event<K>, Error>> + Unpin),
 ) -> String {
-    let event = within("the watcher says something", PATIENCE, events.next()).await;
+    let event = within("the watcher says something", TEST_TIMEOUT, events.next()).await;
     match event.expect("a watcher never ends") {
         Ok(Event::Init) => "init".to_owned(),
         Ok(Event::InitApply(object)) => format!("has {}", object.name_any()),
@@ -74,7 +74,7 @@ async fn expect<K: ResourceExt>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watcher_that_was_overtaken_lists_anew() {
+async fn a_watcher_behind_the_ring_lists_again() {
     let engine = open_on_virtual_time(1).await;
     let client = admin(&engine);
     post(&client, MAPS, &map("busy", "")).await.ok();
@@ -291,7 +291,7 @@ async fn selectors_see_objects_come_and_go() {
 
 /// Errors of the request itself, which no new list would cure, are no events.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_makes_no_sense_is_refused() {
+async fn invalid_watch_parameters_are_refused() {
     let engine = open_on_virtual_time(1).await;
     let client = admin(&engine);
     for (query, code) in [

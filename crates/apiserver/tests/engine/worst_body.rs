@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use sojourn_apiserver::Engine;
 
 use self::body::{Fill, base, filled, patch};
-use self::table::{Place, Table};
+use self::table::{ListField, Table};
 use crate::fixture::{admin, delete, get, open, post, send, within};
 
 /// The size of a body that the matrix is run with by default, with code that is not optimised.
@@ -38,17 +38,17 @@ const SMALL_RELATED_BODY: usize = 192 << 10;
 /// The limit of the server.
 const FULL_BODY: usize = 3 << 20;
 /// The processor time that a request with a full body may take, in optimised code.
-const FULL_TIME: Duration = Duration::from_secs(1);
-const FULL_MEMORY: u64 = 200 << 20;
+const MAX_FULL_TIME: Duration = Duration::from_secs(1);
+const MAX_FULL_MEMORY: u64 = 200 << 20;
 /// Code that is not optimised, with small bodies, three times what was seen. What is quadratic takes
 /// many times as long.
-const SMALL_TIME: Duration = Duration::from_millis(1_500);
-const SMALL_RELATED_TIME: Duration = Duration::from_secs(4);
-const SMALL_MEMORY: u64 = 64 << 20;
+const MAX_SMALL_TIME: Duration = Duration::from_millis(1_500);
+const MAX_SMALL_RELATED_TIME: Duration = Duration::from_secs(4);
+const MAX_SMALL_MEMORY: u64 = 64 << 20;
 /// How large an answer may be, whatever was sent: the object as it was stored, or what is wrong with it.
-const ANSWER_OVERHEAD: usize = 4 << 20;
+const MAX_ANSWER_OVERHEAD: usize = 4 << 20;
 /// How long somebody else may wait for an answer while such a body is worked on.
-const OTHERS_WAIT: Duration = Duration::from_secs(10);
+const MAX_OTHERS_WAIT: Duration = Duration::from_secs(10);
 
 const OWN_PROCESS: &str = "SOJOURN_WORST_BODY_PROCESS";
 const BYTES: &str = "SOJOURN_WORST_BODY_BYTES";
@@ -57,7 +57,7 @@ const FILTER: &str = "SOJOURN_WORST_BODY_FILTER";
 
 #[test]
 fn the_cost_of_every_list_grows_with_the_body_and_no_faster() {
-    in_a_process_of_its_own(
+    run_in_subprocess(
         "worst_body::the_cost_of_every_list_grows_with_the_body_and_no_faster",
         async |run| run.all_lists().await,
     );
@@ -65,7 +65,7 @@ fn the_cost_of_every_list_grows_with_the_body_and_no_faster() {
 
 #[test]
 fn the_cost_of_lists_that_refer_to_each_other_grows_with_the_body_and_no_faster() {
-    in_a_process_of_its_own(
+    run_in_subprocess(
         "worst_body::the_cost_of_lists_that_refer_to_each_other_grows_with_the_body_and_no_faster",
         async |run| run.related_lists().await,
     );
@@ -83,21 +83,21 @@ async fn an_object_that_takes_too_much_memory_is_refused_however_short_its_text(
     large["spec"]["initContainers"] =
         (0..60_000).map(|number| json!({ "name": format!("c{number}") })).collect();
     let object = format!("{pods}/small");
-    for (way, path) in [
-        (Way::Update, &*object),
-        (Way::Apply, &object),
-        (Way::Merge, &object),
-        (Way::Strategic, &object),
-        (Way::Create, pods),
+    for (method, path) in [
+        (WriteMethod::Update, &*object),
+        (WriteMethod::Apply, &object),
+        (WriteMethod::Merge, &object),
+        (WriteMethod::Strategic, &object),
+        (WriteMethod::Create, pods),
     ] {
-        let answer = send(&client, request(way, path, large.to_string())).await;
-        assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE, "{way:?}: {}", answer.body);
-        assert_eq!(answer.body["reason"], "RequestEntityTooLarge", "{way:?}");
+        let answer = send(&client, request(method, path, large.to_string())).await;
+        assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE, "{method:?}: {}", answer.body);
+        assert_eq!(answer.body["reason"], "RequestEntityTooLarge", "{method:?}");
     }
 }
 
 /// Runs the test `name` again, alone in a process; in there, does the work.
-fn in_a_process_of_its_own(name: &str, work: impl AsyncFnOnce(&mut Run)) {
+fn run_in_subprocess(name: &str, work: impl AsyncFnOnce(&mut Run)) {
     if std::env::var_os(OWN_PROCESS).is_none() {
         let program = std::env::current_exe().expect("a test knows its program");
         let mut command = Command::new(program);
@@ -126,13 +126,13 @@ fn in_a_process_of_its_own(name: &str, work: impl AsyncFnOnce(&mut Run)) {
     runtime.block_on(async {
         let mut run = Run::new().await;
         work(&mut run).await;
-        run.verdict();
+        run.assert_no_failures();
     });
 }
 
-/// One way to send a filled list.
+/// The write that a filled list is sent with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum WriteMethod {
     Create,
     Update,
     Apply,
@@ -141,7 +141,7 @@ pub(crate) enum Way {
     Json,
 }
 
-impl Way {
+impl WriteMethod {
     /// To an object that exists.
     const CHANGES: [Self; 5] =
         [Self::Update, Self::Apply, Self::Merge, Self::Strategic, Self::Json];
@@ -205,7 +205,7 @@ impl Run {
             client,
             table: Table::read(),
             bytes: bytes.unwrap_or(SMALL_BODY),
-            small_time: SMALL_TIME,
+            small_time: MAX_SMALL_TIME,
             filter,
             sent: 0,
             failures: String::new(),
@@ -234,14 +234,14 @@ impl Run {
                 // What other kinds have too has other rules here; metadata is the same everywhere.
                 let mut elsewhere: HashSet<(&str, &str)> =
                     seen.iter().copied().filter(|(ty, _)| ty.starts_with("meta.")).collect();
-                let known: HashSet<String> = new.iter().map(Place::path).collect();
+                let known: HashSet<String> = new.iter().map(ListField::path).collect();
                 for place in self.table.places(kind.root, &mut elsewhere) {
                     if !known.contains(&place.path()) {
                         number += 1;
                         self.list(kind, &place, Fill::ALL[number % 3], number, false).await;
                     }
                 }
-                self.say(&format!("{}: {} requests", kind.kind, self.sent));
+                self.print_progress(&format!("{}: {} requests", kind.kind, self.sent));
             }
         }
         assert!(number > 500 || !self.filter.is_empty(), "{number} lists");
@@ -249,12 +249,12 @@ impl Run {
 
     /// A progress line, for whoever waits for all of them.
     #[expect(clippy::print_stderr, reason = "the whole matrix takes minutes")]
-    fn say(&self, line: &str) {
+    fn print_progress(&self, line: &str) {
         eprintln!("worst-body: {line}");
     }
 
-    /// Creates an object with one list filled, and changes one to it: in every way if `all`.
-    async fn list(&mut self, kind: &Kind, place: &Place, fill: Fill, number: usize, all: bool) {
+    /// Creates an object with one list filled, and changes one to it: with every method if `all`.
+    async fn list(&mut self, kind: &Kind, place: &ListField, fill: Fill, number: usize, all: bool) {
         let name = format!("w{number}");
         let case = format!("{} {} {fill:?}", kind.kind, place.path());
         if !case.contains(&self.filter) {
@@ -262,35 +262,37 @@ impl Run {
         }
         let base = base(&kind.api_version, &kind.kind, &name);
         let whole = filled(&self.table, &base, place, fill, self.bytes);
-        let created = self.send(&case, Way::Create, &kind.collection, whole.clone()).await;
+        let created = self.send(&case, WriteMethod::Create, &kind.collection, whole.clone()).await;
         if !kind.changes {
             return;
         }
         if !created.is_success() {
-            let made = request(Way::Create, &kind.collection, base.to_string());
+            let made = request(WriteMethod::Create, &kind.collection, base.to_string());
             let _ = self.client.send(made).await.expect("the engine answers");
         }
         let object_name = base["metadata"]["name"].as_str().unwrap_or_default();
         let path = format!("{}/{object_name}", kind.collection);
-        for (i, way) in Way::CHANGES.into_iter().enumerate() {
-            if !(all && self.is_full()) && number % Way::CHANGES.len() != i {
+        for (i, method) in WriteMethod::CHANGES.into_iter().enumerate() {
+            if !(all && self.is_full()) && number % WriteMethod::CHANGES.len() != i {
                 continue;
             }
-            let body = match way {
-                Way::Create | Way::Update | Way::Apply => whole.clone(),
-                Way::Merge | Way::Strategic => patch(&self.table, place, fill, self.bytes),
-                Way::Json => self.operations(place, fill),
+            let body = match method {
+                WriteMethod::Create | WriteMethod::Update | WriteMethod::Apply => whole.clone(),
+                WriteMethod::Merge | WriteMethod::Strategic => {
+                    patch(&self.table, place, fill, self.bytes)
+                }
+                WriteMethod::Json => self.operations(place, fill),
             };
-            self.send(&case, way, &path, body).await;
+            self.send(&case, method, &path, body).await;
         }
         delete(&self.client, &path).await;
     }
 
     /// As many single insertions at the beginning of the list as a patch may have.
-    fn operations(&self, place: &Place, fill: Fill) -> String {
+    fn operations(&self, place: &ListField, fill: Fill) -> String {
         let item = patch(&self.table, place, fill, 0);
         let parsed: Value = serde_json::from_str(&item).expect("a body is JSON");
-        let root = place.way[0].name;
+        let root = place.steps[0].name;
         let mut out =
             format!("[{{\"op\":\"add\",\"path\":\"/{root}\",\"value\":{}}}", parsed[root]);
         let pointer = place.pointer(&self.table);
@@ -308,17 +310,17 @@ impl Run {
     pub(crate) async fn send(
         &mut self,
         case: &str,
-        way: Way,
+        method: WriteMethod,
         path: &str,
         body: String,
     ) -> StatusCode {
         let length = body.len();
         let resident = measure::resident();
-        measure::forget_peak();
+        measure::reset_peak();
         let before = measure::processor_time();
         let started = Instant::now();
         let client = self.client.clone();
-        let sent = request(way, path, body);
+        let sent = request(method, path, body);
         let answering = tokio::spawn(async move {
             let answer = client.send(sent).await.expect("the engine answers");
             let warnings: usize =
@@ -330,27 +332,27 @@ impl Run {
         // Others are served meanwhile.
         tokio::task::yield_now().await;
         let others = get(&self.client, "/api/v1/namespaces/default");
-        within(case, OTHERS_WAIT, others).await.ok();
+        within(case, MAX_OTHERS_WAIT, others).await.ok();
         let (status, warnings, answer) = answering.await.expect("the server does not fall over");
         let took = measure::processor_time().saturating_sub(before);
         let memory = measure::peak().saturating_sub(resident);
         self.sent += 1;
         let full = self.is_full();
         let share = self.bytes as f64 / FULL_BODY as f64;
-        let time = if full { FULL_TIME.mul_f64(share.max(0.3)) } else { self.small_time };
-        let most = if full { FULL_MEMORY } else { SMALL_MEMORY };
+        let time = if full { MAX_FULL_TIME.mul_f64(share.max(0.3)) } else { self.small_time };
+        let most = if full { MAX_FULL_MEMORY } else { MAX_SMALL_MEMORY };
         let faults = [
             (took > time, format!("took {took:?}, {:?} by the clock", started.elapsed())),
             (memory > most, format!("took {} MiB", memory >> 20)),
             (
-                answer.len() > 16 * length + ANSWER_OVERHEAD,
+                answer.len() > 16 * length + MAX_ANSWER_OVERHEAD,
                 format!("answered {} bytes", answer.len()),
             ),
             (warnings > 64 << 10, format!("warned with {warnings} bytes")),
             (status.is_server_error() && status != 500, format!("answered {status}")),
         ];
         for (_, fault) in faults.iter().filter(|(is_so, _)| *is_so) {
-            writeln!(self.failures, "{case}, {way:?}, {length} bytes: {fault} ({status})")
+            writeln!(self.failures, "{case}, {method:?}, {length} bytes: {fault} ({status})")
                 .expect("writing to memory cannot fail");
         }
         status
@@ -387,18 +389,18 @@ impl Run {
         kinds
     }
 
-    fn verdict(&self) {
+    fn assert_no_failures(&self) {
         let found = self.failures.lines().count();
         assert!(found == 0, "{found} of {} requests cost too much:\n{}", self.sent, self.failures);
         assert!(self.sent > 10 || !self.filter.is_empty(), "{} requests", self.sent);
     }
 }
 
-pub(crate) fn request(way: Way, path: &str, body: String) -> Request<Body> {
+pub(crate) fn request(method: WriteMethod, path: &str, body: String) -> Request<Body> {
     Request::builder()
-        .method(way.method())
-        .uri(format!("{path}{}", way.query()))
-        .header(header::CONTENT_TYPE, way.media_type())
+        .method(method.method())
+        .uri(format!("{path}{}", method.query()))
+        .header(header::CONTENT_TYPE, method.media_type())
         .body(Body::from(body.into_bytes()))
         .expect("a request of this test is well formed")
 }

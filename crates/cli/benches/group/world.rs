@@ -8,7 +8,7 @@ use kube::Client;
 use sojourn_api::install;
 use sojourn_api::name::shared;
 use sojourn_apiserver::auth::identity::Identity;
-use sojourn_apiserver::{Config, Engine, Hook, Hooks, Scope};
+use sojourn_apiserver::{Config, Engine, Hook, HookScope, Hooks};
 use sojourn_drivers::machine::fake::Fake;
 use sojourn_operator::admission::{self, Admission};
 use sojourn_operator::clock::SystemClock;
@@ -46,7 +46,7 @@ impl World {
         let started = Instant::now();
         let providers = Providers::default().with(fake.clone());
         let admission = Admission::new(providers.for_admission());
-        let scope = Scope {
+        let scope = HookScope {
             groups: admission::GROUPS.map(str::to_owned).into(),
             resources: admission::RESOURCES.map(str::to_owned).into(),
         };

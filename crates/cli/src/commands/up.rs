@@ -14,7 +14,7 @@ use sojourn_apiserver::auth::identity::Identity;
 use sojourn_apiserver::auth::token::Token;
 use sojourn_apiserver::folder::SafeFolder;
 use sojourn_apiserver::{
-    Config, Engine, Hook, Hooks, Limits, Scope, ServeError, Server, SystemEntropy,
+    Config, Engine, Hook, HookScope, Hooks, Limits, ServeError, Server, SystemEntropy,
 };
 use sojourn_drivers::dial::{Dial, Direct};
 use sojourn_node::Leaving;
@@ -76,7 +76,7 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
     admission.connect(engine.client_named(administrator(), "sojourn"));
     let server = engine.serve_tls(up.listen).await.map_err(serve_failure)?;
     let address = reachable(server.address());
-    engine.note_holder(&format!("process {}, serving https://{address}", std::process::id()));
+    engine.set_lock_holder(&format!("process {}, serving https://{address}", std::process::id()));
 
     let kubeconfig = match &data {
         Some(data) => KubeconfigFile::in_folder(data)?,
@@ -144,7 +144,7 @@ async fn broken(family: Option<&mut Family>) -> Failure {
 }
 
 fn hooks(admission: &Admission) -> Hooks {
-    let scope = Scope {
+    let scope = HookScope {
         groups: admission::GROUPS.map(str::to_owned).into(),
         resources: admission::RESOURCES.map(str::to_owned).into(),
     };

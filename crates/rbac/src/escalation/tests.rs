@@ -65,14 +65,14 @@ fn policy() -> Policy {
     policy
 }
 
-fn write_role(user: &User, rules: &[PolicyRule], aggregates: bool) -> Result<(), Refusal> {
+fn write_role(user: &User, rules: &[PolicyRule], aggregates: bool) -> Result<(), EscalationError> {
     let policy = policy();
     let write =
         RoleWrite { user, resource: "clusterroles", namespace: "", name: "", rules, aggregates };
     check_role(&policy, &write, &|request| policy.authorize(request).is_allowed())
 }
 
-fn bind(user: &User, namespace: &str, role_ref: &RoleRef) -> Result<(), Refusal> {
+fn bind(user: &User, namespace: &str, role_ref: &RoleRef) -> Result<(), EscalationError> {
     let policy = policy();
     check_binding(&policy, user, namespace, role_ref, &|request| {
         policy.authorize(request).is_allowed()
@@ -128,7 +128,7 @@ fn bindings_need_the_verb_or_the_rules() {
     assert!(bind(&user("carol", &[]), "", &role_ref("ClusterRole", "editor")).is_err());
     assert_eq!(
         bind(&bob(), "shop", &role_ref("Role", "missing")),
-        Err(Refusal::RoleNotFound(UnresolvedRole {
+        Err(EscalationError::RoleNotFound(UnresolvedRole {
             kind: "Role".to_owned(),
             name: "missing".to_owned(),
         }))
@@ -147,7 +147,7 @@ fn mentions_roles_that_could_not_be_resolved() {
     policy.upsert_binding(Binding::from_value(&object).unwrap());
     let wanted = rules(json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]));
     assert_eq!(
-        confirm_held(&policy, &user("bob", &[]), "", &wanted).unwrap_err().to_string(),
+        require_held(&policy, &user("bob", &[]), "", &wanted).unwrap_err().to_string(),
         "user \"bob\" (groups=[]) is attempting to grant RBAC permissions not currently held:\n\
          {APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\"]}; resolution errors: \
          [clusterrole.rbac.authorization.k8s.io \"gone\" not found]"

@@ -24,7 +24,7 @@ impl BindingIndex {
         self.remove(&binding.name);
         let binding = Arc::new(binding);
         for subject in &binding.subjects {
-            let Some((index, key)) = self.place_of(subject, &binding.namespace) else {
+            let Some((index, key)) = self.index_entry(subject, &binding.namespace) else {
                 continue;
             };
             let listed = index.entry(key).or_default();
@@ -41,7 +41,7 @@ impl BindingIndex {
             return;
         };
         for subject in &binding.subjects {
-            let Some((index, key)) = self.place_of(subject, &binding.namespace) else {
+            let Some((index, key)) = self.index_entry(subject, &binding.namespace) else {
                 continue;
             };
             if let Some(listed) = index.get_mut(&key) {
@@ -70,7 +70,7 @@ impl BindingIndex {
         self.by_user.get(&user.name).into_iter().chain(groups).flatten()
     }
 
-    fn place_of(
+    fn index_entry(
         &mut self,
         subject: &Subject,
         binding_namespace: &str,

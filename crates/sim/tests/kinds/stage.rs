@@ -11,7 +11,7 @@ use kube::discovery::ApiResource;
 use kube::{Api, Client, Error};
 use serde_json::{Value, json};
 use sojourn_apiserver::auth::identity::Identity;
-use sojourn_apiserver::{Config, Engine, Hook, Hooks, Scope};
+use sojourn_apiserver::{Config, Engine, Hook, HookScope, Hooks};
 use sojourn_operator::admission::{self, Admission, Providers};
 use sojourn_rbac::User;
 
@@ -27,7 +27,7 @@ pub(crate) async fn engine() -> (Engine, Client) {
     let admission = Admission::new(Providers::default().with("fake", |_| Vec::new()));
     let owned = |list: &[&str]| list.iter().map(|&item| item.to_owned()).collect();
     let scope =
-        Scope { groups: owned(&admission::GROUPS), resources: owned(&admission::RESOURCES) };
+        HookScope { groups: owned(&admission::GROUPS), resources: owned(&admission::RESOURCES) };
     let hook = Hook::new(admission::NAME, scope, admission.service());
     let hooks = Hooks { mutating: Vec::new(), validating: vec![hook] };
     let engine = Engine::open(Config::in_memory().hooks(hooks)).await.expect("an engine opens");

@@ -10,31 +10,31 @@ use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
 
-use super::{CertificateError, Certified, read_error};
+use super::{CertificateAndKey, CertificateError, read_error};
 
 /// The certificate that the listener shows; handshakes after a replacement show the new one.
 #[derive(Debug)]
-pub struct Serving(RwLock<Arc<CertifiedKey>>);
+pub struct ServingCertificate(RwLock<Arc<CertifiedKey>>);
 
-impl Serving {
-    pub fn new(certified: &Certified) -> Result<Self, CertificateError> {
+impl ServingCertificate {
+    pub fn new(certified: &CertificateAndKey) -> Result<Self, CertificateError> {
         Ok(Self(RwLock::new(load(certified)?)))
     }
 
-    pub fn replace(&self, certified: &Certified) -> Result<(), CertificateError> {
+    pub fn replace(&self, certified: &CertificateAndKey) -> Result<(), CertificateError> {
         let fresh = load(certified)?;
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }
 }
 
-impl ResolvesServerCert for Serving {
+impl ResolvesServerCert for ServingCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
-fn load(certified: &Certified) -> Result<Arc<CertifiedKey>, CertificateError> {
+fn load(certified: &CertificateAndKey) -> Result<Arc<CertifiedKey>, CertificateError> {
     let chain = CertificateDer::pem_slice_iter(certified.certificate_pem.as_bytes())
         .collect::<Result<Vec<_>, _>>()
         .map_err(read_error)?;
@@ -46,7 +46,7 @@ fn load(certified: &Certified) -> Result<Arc<CertifiedKey>, CertificateError> {
 /// The listener's configuration. Client certificates are asked for, not demanded; one that the
 /// authority didn't issue fails the handshake.
 pub fn server_config(
-    serving: Arc<Serving>,
+    serving: Arc<ServingCertificate>,
     client_authority_pem: &str,
 ) -> Result<ServerConfig, CertificateError> {
     let provider = Arc::new(provider::default_provider());
@@ -75,9 +75,12 @@ mod tests {
     use rustls::{ClientConfig, ClientConnection, ServerConnection};
 
     use super::*;
-    use crate::auth::certificate::{Authority, client_identity, server_names};
+    use crate::auth::certificate::{CertificateAuthority, client_identity, server_names};
 
-    fn client(authority: &Authority, as_user: Option<&Certified>) -> ClientConnection {
+    fn client(
+        authority: &CertificateAuthority,
+        as_user: Option<&CertificateAndKey>,
+    ) -> ClientConnection {
         let mut roots = RootCertStore::empty();
         let ca = CertificateDer::from_pem_slice(authority.certificate_pem().as_bytes()).unwrap();
         roots.add(ca).unwrap();
@@ -125,12 +128,12 @@ mod tests {
     #[test]
     fn clients_may_or_may_not_show_a_certificate() {
         let now = Timestamp::now();
-        let authority = Authority::generate("sojourn", now).unwrap();
+        let authority = CertificateAuthority::generate("sojourn", now).unwrap();
         let certified = authority.issue_server(&server_names("box", &[]), now).unwrap();
-        let serving = Arc::new(Serving::new(&certified).unwrap());
+        let serving = Arc::new(ServingCertificate::new(&certified).unwrap());
         let config =
             Arc::new(server_config(Arc::clone(&serving), authority.certificate_pem()).unwrap());
-        let connect = |as_user: Option<&Certified>| {
+        let connect = |as_user: Option<&CertificateAndKey>| {
             let mut server = ServerConnection::new(Arc::clone(&config)).unwrap();
             let mut client = client(&authority, as_user);
             shake(&mut client, &mut server).map(|()| server)
@@ -145,7 +148,7 @@ mod tests {
         let peer = &server.peer_certificates().unwrap()[0];
         assert_eq!(client_identity(peer).unwrap().unwrap().user().name, "system:node:n1");
 
-        let stranger = Authority::generate("stranger", now).unwrap();
+        let stranger = CertificateAuthority::generate("stranger", now).unwrap();
         let stranger = stranger.issue_client("admin", Some("system:masters"), now).unwrap();
         assert!(connect(Some(&stranger)).is_err());
         // A server's certificate is not good for signing in.
@@ -155,13 +158,13 @@ mod tests {
     #[test]
     fn certificates_are_replaced_while_serving() {
         let now = Timestamp::now();
-        let authority = Authority::generate("sojourn", now).unwrap();
+        let authority = CertificateAuthority::generate("sojourn", now).unwrap();
         let names = server_names("box", &[]);
         let (first, second) = (
             authority.issue_server(&names, now).unwrap(),
             authority.issue_server(&names, now).unwrap(),
         );
-        let serving = Arc::new(Serving::new(&first).unwrap());
+        let serving = Arc::new(ServingCertificate::new(&first).unwrap());
         let config =
             Arc::new(server_config(Arc::clone(&serving), authority.certificate_pem()).unwrap());
         let shown = || {
@@ -174,7 +177,7 @@ mod tests {
         serving.replace(&second).unwrap();
         let after = shown();
         assert_ne!(before, after);
-        let wrong = Certified { key_pem: first.key_pem, ..second };
+        let wrong = CertificateAndKey { key_pem: first.key_pem, ..second };
         assert!(serving.replace(&wrong).is_err());
         assert_eq!(shown(), after);
     }

@@ -1,7 +1,7 @@
 use http::{HeaderName, HeaderValue};
 
 use super::*;
-use crate::auth::authorize::Verdict;
+use crate::auth::authorize::AuthorizationDecision;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
@@ -20,11 +20,11 @@ fn user(name: &str) -> User {
 }
 
 /// What `tokenreviews` of this file's requests are allowed: `verb group/resource/subresource/name`.
-fn allowing(rules: &'static [&'static str]) -> impl Fn(&Attributes<'_>) -> Verdict {
+fn allowing(rules: &'static [&'static str]) -> impl Fn(&Attributes<'_>) -> AuthorizationDecision {
     move |request| {
         let Attributes { verb, api_group, resource, subresource, name, .. } = *request;
         let asked = format!("{verb} {api_group}/{resource}/{subresource}/{name}");
-        Verdict {
+        AuthorizationDecision {
             allowed: rules.iter().any(|rule| *rule == asked || *rule == "*"),
             reason: String::new(),
         }
@@ -37,7 +37,7 @@ fn decide(
     pairs: Pairs<'_>,
     authorizer: &dyn Authorizer,
 ) -> Result<Impersonated, String> {
-    let wanted = wanted_user(&headers(pairs)).unwrap().expect("a user is wanted");
+    let wanted = impersonated_user(&headers(pairs)).unwrap().expect("a user is wanted");
     let request =
         Attributes::on_resource(requester, "create", AUTHENTICATION, "selfsubjectreviews");
     memory.decide(&wanted, &request, authorizer).map_err(|error| error.message)
@@ -50,7 +50,7 @@ fn groups(result: &Result<Impersonated, String>) -> Vec<&str> {
 
 #[test]
 fn reads_the_headers() {
-    let wanted = wanted_user(&headers(&[
+    let wanted = impersonated_user(&headers(&[
         ("Impersonate-User", "bob"),
         ("Impersonate-Group", "a"),
         ("Impersonate-Group", "b"),
@@ -74,8 +74,8 @@ fn reads_the_headers() {
             ("scopes", &["s1".to_owned(), "s2".to_owned()]),
         ]
     );
-    assert_eq!(wanted_user(&headers(&[("Accept", "x")])).unwrap(), None);
-    assert_eq!(wanted_user(&headers(&[("Impersonate-User", "")])).unwrap(), None);
+    assert_eq!(impersonated_user(&headers(&[("Accept", "x")])).unwrap(), None);
+    assert_eq!(impersonated_user(&headers(&[("Impersonate-User", "")])).unwrap(), None);
 }
 
 #[test]
@@ -101,13 +101,13 @@ fn a_user_must_be_named() {
         ),
     ];
     for (pairs, message) in cases {
-        let error = wanted_user(&headers(&pairs)).unwrap_err();
+        let error = impersonated_user(&headers(&pairs)).unwrap_err();
         assert_eq!((error.code.as_u16(), error.message.as_str()), (400, message));
     }
 }
 
 #[test]
-fn those_without_rights_hear_of_the_first_mode() {
+fn the_refusal_of_the_first_mode_is_reported() {
     let alice = user("alice");
     let nothing = allowing(&[]);
     for (wanted, mode) in [
@@ -284,7 +284,7 @@ fn constrained_rights_are_enough() {
 }
 
 #[test]
-fn an_account_may_act_as_its_own_node() {
+fn a_service_account_may_impersonate_its_own_node() {
     let mut agent = user("system:serviceaccount:kube-system:agent");
     agent.extra.insert(service_account::NODE_NAME.to_owned(), vec!["n1".to_owned()]);
     let rights = allowing(&[

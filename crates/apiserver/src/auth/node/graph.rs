@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use crate::auth::node::reference;
 use crate::json::{Access, Object};
 
-/// What can be reached from a node.
+/// Kinds of objects that a node may read through its Pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Reached {
+pub(crate) enum ReachableKind {
     Pod,
     Secret,
     ConfigMap,
@@ -20,13 +20,13 @@ pub(crate) enum Reached {
 pub(crate) struct NodeGraph {
     pods: HashMap<String, BoundPod>,
     /// By `namespace/name`, the nodes that reach it, each with how many of its Pods do.
-    reached: HashMap<(Reached, String), HashMap<String, usize>>,
+    reached: HashMap<(ReachableKind, String), HashMap<String, usize>>,
 }
 
 #[derive(Clone, Debug)]
 struct BoundPod {
     node: String,
-    refers_to: HashSet<(Reached, String)>,
+    refers_to: HashSet<(ReachableKind, String)>,
 }
 
 impl NodeGraph {
@@ -41,17 +41,20 @@ impl NodeGraph {
             return;
         }
         let place = |name: &str| format!("{namespace}/{name}");
-        let mut refers_to = HashSet::from([(Reached::Pod, place(name))]);
+        let mut refers_to = HashSet::from([(ReachableKind::Pod, place(name))]);
         // A node makes its mirror Pods itself, so they must not open anything to it.
         if !reference::is_mirror(pod) {
             let account = spec.text("serviceAccountName");
             if !account.is_empty() {
-                refers_to.insert((Reached::ServiceAccount, place(account)));
+                refers_to.insert((ReachableKind::ServiceAccount, place(account)));
             }
-            refers_to.extend(reference::secrets(spec).map(|name| (Reached::Secret, place(name))));
             refers_to
-                .extend(reference::config_maps(spec).map(|name| (Reached::ConfigMap, place(name))));
-            refers_to.extend(reference::claims(pod).map(|name| (Reached::Claim, place(&name))));
+                .extend(reference::secrets(spec).map(|name| (ReachableKind::Secret, place(name))));
+            refers_to.extend(
+                reference::config_maps(spec).map(|name| (ReachableKind::ConfigMap, place(name))),
+            );
+            refers_to
+                .extend(reference::claims(pod).map(|name| (ReachableKind::Claim, place(&name))));
         }
         for key in &refers_to {
             let nodes = self.reached.entry(key.clone()).or_default();
@@ -81,7 +84,13 @@ impl NodeGraph {
     }
 
     /// Whether a Pod of the node is this object, or refers to it.
-    pub(crate) fn reaches(&self, node: &str, kind: Reached, namespace: &str, name: &str) -> bool {
+    pub(crate) fn reaches(
+        &self,
+        node: &str,
+        kind: ReachableKind,
+        namespace: &str,
+        name: &str,
+    ) -> bool {
         let key = (kind, format!("{namespace}/{name}"));
         self.reached.get(&key).is_some_and(|nodes| nodes.contains_key(node))
     }
@@ -131,14 +140,14 @@ mod tests {
             }),
         ));
         let all = [
-            (Reached::Pod, vec!["p"]),
-            (Reached::ServiceAccount, vec!["robot"]),
+            (ReachableKind::Pod, vec!["p"]),
+            (ReachableKind::ServiceAccount, vec!["robot"]),
             (
-                Reached::Secret,
+                ReachableKind::Secret,
                 vec!["pull", "init", "key", "mounted", "projected", "publish", "rbd"],
             ),
-            (Reached::ConfigMap, vec!["settings", "single", "files", "projected-map"]),
-            (Reached::Claim, vec!["disk", "p-e"]),
+            (ReachableKind::ConfigMap, vec!["settings", "single", "files", "projected-map"]),
+            (ReachableKind::Claim, vec!["disk", "p-e"]),
         ];
         let count: usize = all.iter().map(|(_, names)| names.len()).sum();
         assert_eq!(graph.reached.len(), count);
@@ -152,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn forgets_with_the_last_pod() {
+    fn access_ends_with_the_last_pod() {
         let mut graph = NodeGraph::default();
         let spec = json!({"imagePullSecrets": [{"name": "s"}]});
         graph.upsert_pod(&pod("a", "n1", &spec));
@@ -160,22 +169,22 @@ mod tests {
         graph.upsert_pod(&pod("b", "n1", &spec));
         graph.upsert_pod(&pod("c", "n2", &spec));
         graph.remove_pod("shop", "a");
-        assert!(graph.reaches("n1", Reached::Secret, "shop", "s"));
+        assert!(graph.reaches("n1", ReachableKind::Secret, "shop", "s"));
         graph.remove_pod("shop", "b");
-        assert!(!graph.reaches("n1", Reached::Secret, "shop", "s"));
-        assert!(graph.reaches("n2", Reached::Secret, "shop", "s"));
+        assert!(!graph.reaches("n1", ReachableKind::Secret, "shop", "s"));
+        assert!(graph.reaches("n2", ReachableKind::Secret, "shop", "s"));
         graph.upsert_pod(&pod("c", "", &spec));
         graph.remove_pod("shop", "never");
         assert!(graph.pods.is_empty() && graph.reached.is_empty());
     }
 
     #[test]
-    fn mirror_pods_open_nothing() {
+    fn mirror_pods_grant_no_access() {
         let mut graph = NodeGraph::default();
         let mut mirror = pod("m", "n1", &json!({"imagePullSecrets": [{"name": "s"}]}));
         mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
         graph.upsert_pod(&mirror);
-        assert!(graph.reaches("n1", Reached::Pod, "shop", "m"));
-        assert!(!graph.reaches("n1", Reached::Secret, "shop", "s"));
+        assert!(graph.reaches("n1", ReachableKind::Pod, "shop", "m"));
+        assert!(!graph.reaches("n1", ReachableKind::Secret, "shop", "s"));
     }
 }

@@ -14,9 +14,9 @@ use crate::status::{ApiError, GroupResource};
 
 /// A write, as admission sees it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Write<'a> {
+pub(crate) struct NodeWrite<'a> {
     pub(crate) user: &'a User,
-    pub(crate) operation: Operation,
+    pub(crate) operation: NodeWriteOperation,
     pub(crate) group: &'a str,
     pub(crate) resource: &'a str,
     pub(crate) subresource: &'a str,
@@ -30,13 +30,13 @@ pub(crate) struct Write<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub(crate) enum NodeWriteOperation {
     Create,
     Update,
     Delete,
 }
 
-impl Operation {
+impl NodeWriteOperation {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -47,18 +47,18 @@ impl Operation {
 }
 
 /// Why a write is refused.
-enum Refusal {
+enum NodeRefusal {
     Forbidden(String),
     NotFound(LiveKind, String),
 }
 
-impl From<String> for Refusal {
+impl From<String> for NodeRefusal {
     fn from(why: String) -> Self {
         Self::Forbidden(why)
     }
 }
 
-impl From<&str> for Refusal {
+impl From<&str> for NodeRefusal {
     fn from(why: &str) -> Self {
         Self::Forbidden(why.to_owned())
     }
@@ -66,39 +66,39 @@ impl From<&str> for Refusal {
 
 /// Whether the write may go on; whoever is no node is not restricted.
 pub(crate) fn admit(
-    write: &Write<'_>,
+    write: &NodeWrite<'_>,
     objects: &dyn LiveObjects,
     authorizer: &dyn Authorizer,
 ) -> Result<(), ApiError> {
     let Some(node) = node_name(write.user) else {
         return Ok(());
     };
-    let writer = Writer { node, write, objects, authorizer };
+    let writer = NodeRestriction { node, write, objects, authorizer };
     writer.admit().map_err(|refusal| match refusal {
-        Refusal::Forbidden(why) => {
+        NodeRefusal::Forbidden(why) => {
             let resource = GroupResource { group: write.group, resource: write.resource };
             ApiError::forbidden(resource, writer.object_name().unwrap_or("Unknown!"), &why)
         }
-        Refusal::NotFound(kind, name) => {
+        NodeRefusal::NotFound(kind, name) => {
             ApiError::not_found(GroupResource { group: "", resource: kind.resource() }, &name)
         }
     })
 }
 
-struct Writer<'a> {
+struct NodeRestriction<'a> {
     node: &'a str,
-    write: &'a Write<'a>,
+    write: &'a NodeWrite<'a>,
     objects: &'a dyn LiveObjects,
     authorizer: &'a dyn Authorizer,
 }
 
-impl Writer<'_> {
-    fn admit(&self) -> Result<(), Refusal> {
+impl NodeRestriction<'_> {
+    fn admit(&self) -> Result<(), NodeRefusal> {
         if self.node.is_empty() {
             let user = go_quote(&self.write.user.name);
             return Err(format!("could not determine node from user {user}").into());
         }
-        let Write { group, resource, subresource, operation, .. } = *self.write;
+        let NodeWrite { group, resource, subresource, operation, .. } = *self.write;
         match (group, resource, subresource) {
             ("", "pods", "") => self.pod(),
             ("", "pods", "status") => self.pod_status(),
@@ -111,7 +111,9 @@ impl Writer<'_> {
             ("", "nodes", _) => self.own_node(),
             ("", "persistentvolumeclaims", "status") => self.claim_status(),
             ("", "persistentvolumeclaims", _) => Err("may only update PVC status".into()),
-            ("", "serviceaccounts", "token") if operation == Operation::Create => self.token(),
+            ("", "serviceaccounts", "token") if operation == NodeWriteOperation::Create => {
+                self.token()
+            }
             ("coordination.k8s.io", "leases", _) => self.own_lease(),
             _ => Ok(()),
         }
@@ -126,33 +128,33 @@ impl Writer<'_> {
             .find(|name| !name.is_empty())
     }
 
-    fn new_object(&self) -> Result<&Object, Refusal> {
+    fn new_object(&self) -> Result<&Object, NodeRefusal> {
         self.write.object.ok_or_else(|| "unexpected type <nil>".into())
     }
 
-    fn old_object(&self) -> Result<&Object, Refusal> {
+    fn old_object(&self) -> Result<&Object, NodeRefusal> {
         self.write.old.ok_or_else(|| "unexpected type <nil>".into())
     }
 
-    fn unexpected_operation(&self) -> Refusal {
+    fn unexpected_operation(&self) -> NodeRefusal {
         format!("unexpected operation {}", go_quote(self.write.operation.as_str())).into()
     }
 
-    fn stored_pod(&self, name: &str) -> Result<Object, Refusal> {
+    fn stored_pod(&self, name: &str) -> Result<Object, NodeRefusal> {
         self.objects
             .pod(self.write.namespace, name)
-            .ok_or_else(|| Refusal::NotFound(LiveKind::Pod, name.to_owned()))
+            .ok_or_else(|| NodeRefusal::NotFound(LiveKind::Pod, name.to_owned()))
     }
 
     fn is_bound_here(&self, pod: &Object) -> bool {
         pod.at("spec").text("nodeName") == self.node
     }
 
-    fn pod(&self) -> Result<(), Refusal> {
+    fn pod(&self) -> Result<(), NodeRefusal> {
         let node = go_quote(self.node);
         match self.write.operation {
-            Operation::Create => self.mirror_pod(self.new_object()?),
-            Operation::Delete => {
+            NodeWriteOperation::Create => self.mirror_pod(self.new_object()?),
+            NodeWriteOperation::Delete => {
                 let found = match self.write.old {
                     Some(pod) => self.is_bound_here(pod),
                     None => self.is_bound_here(&self.stored_pod(self.write.name)?),
@@ -163,14 +165,14 @@ impl Writer<'_> {
                 Err(format!("node {node} can only delete pods with spec.nodeName set to itself")
                     .into())
             }
-            Operation::Update => Err(format!(
+            NodeWriteOperation::Update => Err(format!(
                 "unexpected operation \"UPDATE\", node {node} can only create and delete mirror pods"
             )
             .into()),
         }
     }
 
-    fn mirror_pod(&self, pod: &Object) -> Result<(), Refusal> {
+    fn mirror_pod(&self, pod: &Object) -> Result<(), NodeRefusal> {
         let node = go_quote(self.node);
         if !reference::is_mirror(pod) {
             return Err(format!(
@@ -206,7 +208,7 @@ impl Writer<'_> {
         let stored = self
             .objects
             .state(LiveKind::Node, "", self.node)
-            .ok_or_else(|| Refusal::NotFound(LiveKind::Node, self.node.to_owned()))?;
+            .ok_or_else(|| NodeRefusal::NotFound(LiveKind::Node, self.node.to_owned()))?;
         let uid = owner.text("uid");
         if uid != stored.uid {
             let (name, stored) = (self.node, stored.uid);
@@ -221,13 +223,13 @@ impl Writer<'_> {
         }
     }
 
-    fn not_own(&self, what: &str) -> Refusal {
+    fn not_own(&self, what: &str) -> NodeRefusal {
         let node = go_quote(self.node);
         format!("node {node} can only create pods with {what} set to itself").into()
     }
 
-    fn pod_status(&self) -> Result<(), Refusal> {
-        if self.write.operation != Operation::Update {
+    fn pod_status(&self) -> Result<(), NodeRefusal> {
+        if self.write.operation != NodeWriteOperation::Update {
             return Err(self.unexpected_operation());
         }
         let (old, new) = (self.old_object()?, self.new_object()?);
@@ -251,14 +253,14 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn eviction(&self) -> Result<(), Refusal> {
-        if self.write.operation != Operation::Create {
+    fn eviction(&self) -> Result<(), NodeRefusal> {
+        if self.write.operation != NodeWriteOperation::Create {
             let operation = self.write.operation.as_str();
             return Err(format!("unexpected operation {operation}").into());
         }
         let name = self
             .object_name()
-            .ok_or_else(|| Refusal::from("could not determine pod from request data"))?;
+            .ok_or_else(|| NodeRefusal::from("could not determine pod from request data"))?;
         if self.is_bound_here(&self.stored_pod(name)?) {
             return Ok(());
         }
@@ -266,7 +268,7 @@ impl Writer<'_> {
             .into())
     }
 
-    fn own_node(&self) -> Result<(), Refusal> {
+    fn own_node(&self) -> Result<(), NodeRefusal> {
         let node = go_quote(self.node);
         let name = self.object_name().unwrap_or_default();
         if name != self.node {
@@ -275,8 +277,8 @@ impl Writer<'_> {
             );
         }
         match self.write.operation {
-            Operation::Delete => Ok(()),
-            Operation::Create => {
+            NodeWriteOperation::Delete => Ok(()),
+            NodeWriteOperation::Create => {
                 let new = self.new_object()?;
                 if !new.at("spec").at("configSource").is_null() {
                     return Err(format!(
@@ -292,11 +294,13 @@ impl Writer<'_> {
                 Err(format!("node {node} is not allowed to set the following labels: {labels}")
                     .into())
             }
-            Operation::Update => self.own_node_update(self.old_object()?, self.new_object()?),
+            NodeWriteOperation::Update => {
+                self.own_node_update(self.old_object()?, self.new_object()?)
+            }
         }
     }
 
-    fn own_node_update(&self, old: &Object, new: &Object) -> Result<(), Refusal> {
+    fn own_node_update(&self, old: &Object, new: &Object) -> Result<(), NodeRefusal> {
         let node = go_quote(self.node);
         let (old_spec, spec) = (old.at("spec"), new.at("spec"));
         let source = spec.at("configSource");
@@ -321,8 +325,8 @@ impl Writer<'_> {
     }
 
     /// A node may report what a claim's volume holds and the conditions of it, nothing else.
-    fn claim_status(&self) -> Result<(), Refusal> {
-        if self.write.operation != Operation::Update {
+    fn claim_status(&self) -> Result<(), NodeRefusal> {
+        if self.write.operation != NodeWriteOperation::Update {
             return Err(self.unexpected_operation());
         }
         let rest = |claim: &Object| {
@@ -350,7 +354,7 @@ impl Writer<'_> {
     }
 
     /// A node gets tokens only for Pods that are bound to it, and only for their audiences.
-    fn token(&self) -> Result<(), Refusal> {
+    fn token(&self) -> Result<(), NodeRefusal> {
         let spec = self.new_object()?.at("spec");
         let bound = spec.at("boundObjectRef");
         let (name, uid) = (bound.text("name"), bound.text("uid"));
@@ -400,7 +404,7 @@ impl Writer<'_> {
         self.authorizer.authorize(&request).allowed
     }
 
-    fn own_lease(&self) -> Result<(), Refusal> {
+    fn own_lease(&self) -> Result<(), NodeRefusal> {
         if self.write.namespace != LEASE_NAMESPACE {
             return Err(other_lease_namespace().into());
         }

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 use sojourn_rbac::FieldRequirement;
 
-use super::restriction::{Operation, Write, admit};
+use super::restriction::{NodeWrite, NodeWriteOperation, admit};
 use super::*;
 use crate::auth::identity::Identity;
 use crate::auth::{LiveKind, LiveObjects, ObjectState};
@@ -116,7 +116,8 @@ fn decides_as_upstream_does() {
             subresource,
             ..Attributes::on_resource(node.user(), verb, group, resource)
         };
-        let expected = why_not.map_or_else(|| Verdict::allow(""), Verdict::no_opinion);
+        let expected = why_not
+            .map_or_else(|| AuthorizationDecision::allow(""), AuthorizationDecision::no_opinion);
         assert_eq!(
             authorize(&graph, &request),
             Some(expected),
@@ -128,7 +129,7 @@ fn decides_as_upstream_does() {
     assert!(authorize(&graph, &Attributes { field_selector: &own, ..list }).unwrap().allowed);
     assert!(!authorize(&graph, &Attributes { field_selector: &other, ..list }).unwrap().allowed);
     let path = Attributes::on_path(node.user(), "get", "/healthz");
-    assert_eq!(authorize(&graph, &path), Some(Verdict::default()));
+    assert_eq!(authorize(&graph, &path), Some(AuthorizationDecision::default()));
 }
 
 #[test]
@@ -145,7 +146,7 @@ fn only_nodes_are_nodes() {
     assert_eq!(decide(&user("system:node:n1", "dev")), None);
     assert_eq!(
         decide(&user("system:node:", "system:nodes")),
-        Some(Verdict::no_opinion("unknown node for user \"system:node:\""))
+        Some(AuthorizationDecision::no_opinion("unknown node for user \"system:node:\""))
     );
 }
 
@@ -164,12 +165,12 @@ impl LiveObjects for Cluster {
     }
 }
 
-fn nobody(_: &Attributes<'_>) -> Verdict {
-    Verdict::default()
+fn nobody(_: &Attributes<'_>) -> AuthorizationDecision {
+    AuthorizationDecision::default()
 }
 
 struct Case<'a> {
-    write: (Operation, &'a str, &'a str),
+    write: (NodeWriteOperation, &'a str, &'a str),
     name: &'a str,
     object: Option<Value>,
     old: Option<Value>,
@@ -185,7 +186,7 @@ fn check(cases: &[Case<'_>], bound_to: &str) {
         let new = case.object.as_ref().map(object);
         let old = case.old.as_ref().map(object);
         let namespace = if group.is_empty() { "default" } else { "kube-node-lease" };
-        let write = Write {
+        let write = NodeWrite {
             user: node.user(),
             operation,
             group,
@@ -203,7 +204,7 @@ fn check(cases: &[Case<'_>], bound_to: &str) {
 
 #[test]
 fn nodes_write_only_their_own_node() {
-    use Operation::{Create, Delete, Update};
+    use NodeWriteOperation::{Create, Delete, Update};
     let labelled =
         |labels: Value| json!({"metadata": {"name": "n1", "labels": labels}, "spec": {}});
     let tainted = json!({"metadata": {"name": "n1"}, "spec": {"taints": [{"key": "a"}]}});
@@ -322,7 +323,7 @@ fn nodes_write_only_their_own_node() {
 
 #[test]
 fn nodes_touch_only_pods_bound_to_them() {
-    use Operation::{Create, Delete, Update};
+    use NodeWriteOperation::{Create, Delete, Update};
     let mut relabelled = pod_on("n1");
     relabelled["metadata"]["labels"] = json!({"a": "b"});
     let status = |new: Value, old: Value, refusal| Case {
@@ -423,7 +424,7 @@ fn nodes_create_only_mirror_pods() {
         Some(pod)
     };
     let case = |object, refusal| Case {
-        write: (Operation::Create, "", "pods"),
+        write: (NodeWriteOperation::Create, "", "pods"),
         name: "m",
         object,
         old: None,
@@ -504,7 +505,7 @@ fn nodes_get_tokens_only_for_their_pods() {
         }}))
     };
     let case = |object, refusal| Case {
-        write: (Operation::Create, "", "serviceaccounts/token"),
+        write: (NodeWriteOperation::Create, "", "serviceaccounts/token"),
         name: "robot",
         object,
         old: None,
@@ -563,7 +564,7 @@ fn nodes_report_only_the_volumes_of_claims() {
         Some(json!({"spec": {"x": spec}, "status": {"capacity": {"storage": capacity}}}))
     };
     let case = |object, refusal| Case {
-        write: (Operation::Update, "", "persistentvolumeclaims/status"),
+        write: (NodeWriteOperation::Update, "", "persistentvolumeclaims/status"),
         name: "d",
         object,
         old: claim("a", "1Gi"),

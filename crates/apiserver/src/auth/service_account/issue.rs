@@ -12,25 +12,25 @@ use crate::status::{ApiError, GroupResource};
 
 const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenRequest";
-const DEFAULT_SECONDS: i64 = 60 * 60;
-const LEAST_SECONDS: i64 = 10 * 60;
-const MOST_SECONDS: i64 = 1 << 32;
+const DEFAULT_TOKEN_SECONDS: i64 = 60 * 60;
+const MIN_TOKEN_SECONDS: i64 = 10 * 60;
+const MAX_TOKEN_SECONDS: i64 = 1 << 32;
 
 /// What injected volumes ask for. Such a token really lasts a year, with a mark of when it should
 /// have been renewed, because old clients read their token only once.
-const INJECTED_SECONDS: i64 = 60 * 60 + 7;
-const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
+const INJECTED_TOKEN_SECONDS: i64 = 60 * 60 + 7;
+const EXTENDED_TOKEN_SECONDS: i64 = 365 * 24 * 60 * 60;
 
 /// A token that was issued.
 #[derive(Debug)]
-pub(crate) struct Issued {
+pub(crate) struct IssuedToken {
     /// The TokenRequest to answer with.
     pub(crate) answer: Value,
 }
 
 /// The object that a token is to be bound to.
 #[derive(Default)]
-struct Bound {
+struct BoundObject {
     pod: Option<ObjectRef>,
     node: Option<ObjectRef>,
     secret: Option<ObjectRef>,
@@ -46,7 +46,7 @@ impl TokenIssuer {
         objects: &dyn LiveObjects,
         now: Timestamp,
         entropy: &dyn Entropy,
-    ) -> Result<Issued, ApiError> {
+    ) -> Result<IssuedToken, ApiError> {
         let account = check_metadata(request, namespace, name, objects)?;
         let spec = request.at("spec");
         let mut audiences: Vec<String> =
@@ -54,17 +54,17 @@ impl TokenIssuer {
         if audiences.is_empty() {
             audiences.clone_from(&self.audiences);
         }
-        let seconds = spec.int("expirationSeconds").unwrap_or(DEFAULT_SECONDS);
+        let seconds = spec.int("expirationSeconds").unwrap_or(DEFAULT_TOKEN_SECONDS);
         check_duration(seconds)?;
         let bound = match spec.at("boundObjectRef") {
-            Value::Null => Bound::default(),
+            Value::Null => BoundObject::default(),
             reference => resolve(reference, namespace, name, objects)?,
         };
 
         let issued_at = now.as_second();
         let ours = audiences.iter().all(|audience| self.audiences.contains(audience));
-        let extends = bound.pod.is_some() && seconds == INJECTED_SECONDS && ours;
-        let lasts = if extends { EXTENDED_SECONDS } else { seconds };
+        let extends = bound.pod.is_some() && seconds == INJECTED_TOKEN_SECONDS && ours;
+        let lasts = if extends { EXTENDED_TOKEN_SECONDS } else { seconds };
         let jti = entropy.uid().map_err(ApiError::internal)?;
         let claims = Claims {
             aud: audiences.clone(),
@@ -105,7 +105,7 @@ impl TokenIssuer {
             },
             "status": {"token": token, "expirationTimestamp": at(issued_at + seconds)?},
         });
-        Ok(Issued { answer })
+        Ok(IssuedToken { answer })
     }
 }
 
@@ -143,9 +143,9 @@ fn check_metadata(
 }
 
 fn check_duration(seconds: i64) -> Result<(), ApiError> {
-    let detail = if seconds < LEAST_SECONDS {
+    let detail = if seconds < MIN_TOKEN_SECONDS {
         "may not specify a duration less than 10 minutes"
-    } else if seconds > MOST_SECONDS {
+    } else if seconds > MAX_TOKEN_SECONDS {
         "may not specify a duration larger than 2^32 seconds"
     } else {
         return Ok(());
@@ -160,7 +160,7 @@ fn resolve(
     namespace: &str,
     account: &str,
     objects: &dyn LiveObjects,
-) -> Result<Bound, ApiError> {
+) -> Result<BoundObject, ApiError> {
     let (group, version) = match reference.text("apiVersion").split('/').collect::<Vec<_>>()[..] {
         [version] => ("", version),
         [group, version] => (group, version),
@@ -172,7 +172,7 @@ fn resolve(
         |live, namespace| objects.state(live, namespace, name).ok_or_else(|| not_found(live, name));
     let to = |found: ObjectState| Some(ObjectRef { name: name.to_owned(), uid: found.uid });
 
-    let mut bound = Bound::default();
+    let mut bound = BoundObject::default();
     match (group, kind) {
         ("", "Pod") => {
             let pod = objects.pod(namespace, name).ok_or_else(|| not_found(LiveKind::Pod, name))?;

@@ -243,7 +243,7 @@ fn verified_tokens_give_upstreams_identity() {
 }
 
 #[test]
-fn tokens_die_with_their_time_audience_and_objects() {
+fn tokens_are_refused_after_expiry_for_other_audiences_and_without_their_objects() {
     let issuer = issuer();
     let token = |body: &Value| {
         let answer = request(&issuer, "robot", body).unwrap();
@@ -317,7 +317,7 @@ fn tokens_die_with_their_time_audience_and_objects() {
 }
 
 #[test]
-fn tokens_of_others_are_not_judged() {
+fn tokens_of_other_issuers_are_ignored() {
     let (ours, theirs) = (issuer(), issuer());
     let answer = request(&theirs, "robot", &json!({})).unwrap();
     let token = answer["status"]["token"].as_str().unwrap();

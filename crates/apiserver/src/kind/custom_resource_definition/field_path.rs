@@ -22,7 +22,7 @@ pub(super) enum FieldPathError {
 }
 
 /// Where a path leads.
-pub(super) struct Found<'s> {
+pub(super) struct ResolvedField<'s> {
     /// The names on the way.
     pub(super) steps: Vec<String>,
     pub(super) schema: &'s Value,
@@ -33,8 +33,8 @@ pub(super) fn resolve<'s>(
     path: &str,
     schema: &'s Value,
     array_notation: bool,
-) -> Result<Found<'s>, FieldPathError> {
-    let mut found = Found { steps: Vec::new(), schema };
+) -> Result<ResolvedField<'s>, FieldPathError> {
+    let mut found = ResolvedField { steps: Vec::new(), schema };
     let mut rest = path;
     while !rest.is_empty() {
         match take_token(&mut rest) {
@@ -70,7 +70,7 @@ pub(super) fn resolve<'s>(
     Ok(found)
 }
 
-impl Found<'_> {
+impl ResolvedField<'_> {
     fn enter(&mut self, name: String) -> Result<(), FieldPathError> {
         const NOTHING: &Value = &Value::Null;
         let properties =

@@ -10,9 +10,9 @@ use crate::field::{FieldError, Path};
 use crate::json::{Access, Object};
 use crate::name;
 
-const MOST_RULES: usize = 20;
-const MOST_CODES: usize = 255;
-const MOST_CONDITIONS: usize = 20;
+const MAX_RULES: usize = 20;
+const MAX_EXIT_CODES: usize = 255;
+const MAX_POD_CONDITIONS: usize = 20;
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 const OPERATORS: [&str; 2] = ["In", "NotIn"];
@@ -30,8 +30,8 @@ pub(super) fn default(spec: &mut Object) {
 pub(super) fn validate(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     let rules = spec.at("podFailurePolicy").list("rules");
     let at = path.field("rules");
-    if rules.len() > MOST_RULES {
-        errors.push(FieldError::too_many(&at, rules.len(), MOST_RULES));
+    if rules.len() > MAX_RULES {
+        errors.push(FieldError::too_many(&at, rules.len(), MAX_RULES));
     }
     let pod = spec.at("template").at("spec");
     let containers = pod.list("containers").iter().chain(pod.list("initContainers"));
@@ -63,8 +63,8 @@ fn validate_rule(
         exit_codes(errors, &path.field("onExitCodes"), codes, containers);
     }
     let at = path.field("onPodConditions");
-    if conditions.len() > MOST_CONDITIONS {
-        errors.push(FieldError::too_many(&at, conditions.len(), MOST_CONDITIONS));
+    if conditions.len() > MAX_POD_CONDITIONS {
+        errors.push(FieldError::too_many(&at, conditions.len(), MAX_POD_CONDITIONS));
     }
     for (i, pattern) in conditions.iter().enumerate() {
         let at = at.index(i);
@@ -115,8 +115,8 @@ fn exit_codes(
         // Decoding no longer tells an empty list from none; upstream prints `null` for none.
         let detail = "at least one value is required";
         errors.push(FieldError::invalid_raw(&at, "[]", detail));
-    } else if values.len() > MOST_CODES {
-        errors.push(FieldError::too_many(&at, values.len(), MOST_CODES));
+    } else if values.len() > MAX_EXIT_CODES {
+        errors.push(FieldError::too_many(&at, values.len(), MAX_EXIT_CODES));
     }
     let mut seen = HashSet::new();
     let mut ordered = true;

@@ -19,14 +19,14 @@ pub(super) fn has_condition(job: &Object, kind: &str, status: &str) -> bool {
 }
 
 /// What is said about a Job by its conditions.
-struct Outcome {
+struct JobOutcome {
     complete: bool,
     failed: bool,
     failure_target: bool,
     criteria_met: bool,
 }
 
-impl Outcome {
+impl JobOutcome {
     fn of(job: &Object) -> Self {
         let is = |kind: &str| has_condition(job, kind, "True");
         Self {
@@ -43,7 +43,7 @@ impl Outcome {
 }
 
 pub(super) fn validate(errors: &mut Errors, new: &Object, old: &Object) {
-    let (now, before) = (Outcome::of(new), Outcome::of(old));
+    let (now, before) = (JobOutcome::of(new), JobOutcome::of(old));
     counters(errors, new.at("status"));
     times_and_outcome(errors, new, old, &now, &before);
     indexes(errors, new, old);
@@ -82,8 +82,8 @@ fn times_and_outcome(
     errors: &mut Errors,
     new: &Object,
     old: &Object,
-    now: &Outcome,
-    before: &Outcome,
+    now: &JobOutcome,
+    before: &JobOutcome,
 ) {
     let path = Path::new("status");
     let conditions = path.field("conditions");
@@ -135,7 +135,13 @@ fn times_and_outcome(
     finished(errors, new, old, now, before);
 }
 
-fn finished(errors: &mut Errors, new: &Object, old: &Object, now: &Outcome, before: &Outcome) {
+fn finished(
+    errors: &mut Errors,
+    new: &Object,
+    old: &Object,
+    now: &JobOutcome,
+    before: &JobOutcome,
+) {
     if !now.finished() {
         return;
     }
@@ -210,7 +216,7 @@ fn indexes(errors: &mut Errors, new: &Object, old: &Object) {
     }
 }
 
-fn running(errors: &mut Errors, new: &Object, old: &Object, now: &Outcome, before: &Outcome) {
+fn running(errors: &mut Errors, new: &Object, old: &Object, now: &JobOutcome, before: &JobOutcome) {
     let path = Path::new("status");
     let (status, old_status) = (new.at("status"), old.at("status"));
     let changed = |member: &str| status.at(member) != old_status.at(member);
@@ -227,7 +233,7 @@ fn running(errors: &mut Errors, new: &Object, old: &Object, now: &Outcome, befor
     }
 }
 
-fn criteria(errors: &mut Errors, new: &Object, now: &Outcome) {
+fn criteria(errors: &mut Errors, new: &Object, now: &JobOutcome) {
     let path = Path::new("status");
     let at = path.field("conditions");
     let unmet = !new.at("spec").at("successPolicy").is_null() && !now.criteria_met && now.complete;
@@ -252,7 +258,7 @@ fn criteria(errors: &mut Errors, new: &Object, now: &Outcome) {
 }
 
 /// What must not be taken back.
-fn steps(errors: &mut Errors, new: &Object, old: &Object, now: &Outcome, before: &Outcome) {
+fn steps(errors: &mut Errors, new: &Object, old: &Object, now: &JobOutcome, before: &JobOutcome) {
     let path = Path::new("status");
     let conditions = path.field("conditions");
     for (was, is, kind) in [

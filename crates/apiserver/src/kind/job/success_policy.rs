@@ -7,8 +7,8 @@ use super::index_list;
 use crate::field::{FieldError, Path};
 use crate::json::Access;
 
-const MOST_RULES: usize = 20;
-const LONGEST_LIST: usize = 64 * 1024;
+const MAX_RULES: usize = 20;
+const MAX_INDEX_LIST_BYTES: usize = 64 * 1024;
 
 pub(super) fn validate(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     let rules = spec.at("successPolicy").list("rules");
@@ -17,8 +17,8 @@ pub(super) fn validate(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
         let detail = "at least one rules must be specified when the successPolicy is specified";
         errors.push(FieldError::required(&at, detail));
     }
-    if rules.len() > MOST_RULES {
-        errors.push(FieldError::too_many(&at, rules.len(), MOST_RULES));
+    if rules.len() > MAX_RULES {
+        errors.push(FieldError::too_many(&at, rules.len(), MAX_RULES));
     }
     let completions = spec.int("completions").unwrap_or_default();
     for (i, rule) in rules.iter().enumerate() {
@@ -35,8 +35,8 @@ fn validate_rule(errors: &mut Errors, path: &Path<'_>, rule: &Value, completions
     let mut listed = 0;
     if let Some(indexes) = indexes {
         let at = path.field("succeededIndexes");
-        if indexes.len() > LONGEST_LIST {
-            errors.push(FieldError::too_long(&at, LONGEST_LIST));
+        if indexes.len() > MAX_INDEX_LIST_BYTES {
+            errors.push(FieldError::too_long(&at, MAX_INDEX_LIST_BYTES));
         }
         match index_list::count(indexes, completions) {
             Ok(count) => listed = count,

@@ -23,7 +23,7 @@ const EVICTING_TAINTS: [&str; 2] =
     ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum PodRefusal {
     #[error("a mirror pod may not reference service accounts")]
     MirrorAccount,
     #[error("a mirror pod may not reference secrets")]
@@ -59,7 +59,7 @@ pub(crate) enum Refusal {
 
 /// The service account that the Pod runs as, `default` if it names none; the caller looks it up.
 /// `None` for a mirror Pod, which has none.
-pub(crate) fn service_account_name(pod: &mut Object) -> Result<Option<String>, Refusal> {
+pub(crate) fn service_account_name(pod: &mut Object) -> Result<Option<String>, PodRefusal> {
     if is_mirror(pod) {
         validate_mirror(pod)?;
         return Ok(None);
@@ -76,10 +76,10 @@ fn is_mirror(pod: &Object) -> bool {
     !pod.at("metadata").at("annotations").at(MIRROR).is_null()
 }
 
-fn validate_mirror(pod: &Object) -> Result<(), Refusal> {
+fn validate_mirror(pod: &Object) -> Result<(), PodRefusal> {
     let spec = pod.at("spec");
     if !spec.text("serviceAccountName").is_empty() {
-        return Err(Refusal::MirrorAccount);
+        return Err(PodRefusal::MirrorAccount);
     }
     let mut secret = !spec.list("imagePullSecrets").is_empty();
     secret |= spec.list("volumes").iter().any(|volume| {
@@ -92,13 +92,13 @@ fn validate_mirror(pod: &Object) -> Result<(), Refusal> {
         secret |= container.list("envFrom").iter().any(|source| !source.at("secretRef").is_null());
     });
     if secret {
-        return Err(Refusal::MirrorSecret);
+        return Err(PodRefusal::MirrorSecret);
     }
     let token = spec.list("volumes").iter().any(|volume| {
         let sources = volume.at("projected").list("sources");
         sources.iter().any(|source| !source.at("serviceAccountToken").is_null())
     });
-    if token { Err(Refusal::MirrorToken) } else { Ok(()) }
+    if token { Err(PodRefusal::MirrorToken) } else { Ok(()) }
 }
 
 /// Mounts the account's token into every container, under a volume whose name ends in `suffix`,
@@ -107,7 +107,7 @@ pub(crate) fn admit_service_account(
     pod: &mut Object,
     account: &Object,
     suffix: &str,
-) -> Result<(), Refusal> {
+) -> Result<(), PodRefusal> {
     let spec = object_mut(pod, "spec");
     let automount = spec
         .at("automountServiceAccountToken")
@@ -179,14 +179,14 @@ fn push(parent: &mut Object, key: &str, item: Value) {
 }
 
 /// An account can insist that its Pods use no secrets but those that it lists.
-fn limit_secrets(spec: &Object, account: &Object) -> Result<(), Refusal> {
+fn limit_secrets(spec: &Object, account: &Object) -> Result<(), PodRefusal> {
     let account_name = account.at("metadata").text("name");
     let names = |member: &str| -> HashSet<&str> {
         account.list(member).iter().map(|secret| secret.text("name")).collect()
     };
     let (secrets, pull_secrets) = (names("secrets"), names("imagePullSecrets"));
     let refuse = |what: String, kind: &str| {
-        Err(Refusal::SecretNotMountable(format!(
+        Err(PodRefusal::SecretNotMountable(format!(
             "{what} is not allowed because service account {account_name} does not reference that \
              {kind}"
         )))
@@ -250,7 +250,7 @@ pub(crate) fn default_tolerations(pod: &mut Object) {
 
 /// Resolves the Pod's priority. `class` is the PriorityClass that the Pod names, or the global
 /// default one if it names none.
-pub(crate) fn admit_priority(pod: &mut Object, class: Option<&Object>) -> Result<(), Refusal> {
+pub(crate) fn admit_priority(pod: &mut Object, class: Option<&Object>) -> Result<(), PodRefusal> {
     let spec = object_mut(pod, "spec");
     let name = spec.text("priorityClassName").to_owned();
     let (computed, policy) = match (class, name.as_str()) {
@@ -265,16 +265,16 @@ pub(crate) fn admit_priority(pod: &mut Object, class: Option<&Object>) -> Result
         (None, "system-cluster-critical") => {
             (2_000_000_000, Some("PreemptLowerPriority".to_owned()))
         }
-        (None, _) => return Err(Refusal::NoPriorityClass(name)),
+        (None, _) => return Err(PodRefusal::NoPriorityClass(name)),
     };
     if let Some(given) = spec.int("priority").filter(|given| *given != computed) {
-        return Err(Refusal::Priority { given, computed });
+        return Err(PodRefusal::Priority { given, computed });
     }
     spec.insert("priority".to_owned(), computed.into());
     if let Some(policy) = policy {
         let given = spec.at("preemptionPolicy").as_str().filter(|given| *given != policy);
         if let Some(given) = given {
-            return Err(Refusal::Preemption { given: given.to_owned(), computed: policy });
+            return Err(PodRefusal::Preemption { given: given.to_owned(), computed: policy });
         }
         spec.insert("preemptionPolicy".to_owned(), policy.into());
     }
@@ -293,11 +293,14 @@ pub(crate) fn keep_priority(new: &mut Object, old: &Object) {
 }
 
 /// Applies the RuntimeClass that the Pod names, if it names one.
-pub(crate) fn admit_runtime_class(pod: &mut Object, class: Option<&Object>) -> Result<(), Refusal> {
+pub(crate) fn admit_runtime_class(
+    pod: &mut Object,
+    class: Option<&Object>,
+) -> Result<(), PodRefusal> {
     let spec = object_mut(pod, "spec");
     let name = spec.at("runtimeClassName").as_str().map(str::to_owned);
     let class = match (name, class) {
-        (Some(name), None) => return Err(Refusal::NoRuntimeClass(name)),
+        (Some(name), None) => return Err(PodRefusal::NoRuntimeClass(name)),
         (Some(_), Some(class)) => Some(class),
         (None, _) => None,
     };
@@ -305,7 +308,7 @@ pub(crate) fn admit_runtime_class(pod: &mut Object, class: Option<&Object>) -> R
     if !overhead.is_null() {
         let given = spec.at("overhead");
         if !given.is_null() && given != overhead {
-            return Err(Refusal::OverheadDiffers);
+            return Err(PodRefusal::OverheadDiffers);
         }
         spec.insert("overhead".to_owned(), overhead.clone());
     }
@@ -316,7 +319,7 @@ pub(crate) fn admit_runtime_class(pod: &mut Object, class: Option<&Object>) -> R
         let selector = object_mut(spec, "nodeSelector");
         match selector.get(key) {
             Some(other) if other != value => {
-                return Err(Refusal::NodeSelector {
+                return Err(PodRefusal::NodeSelector {
                     key: key.clone(),
                     class: value.as_str().unwrap_or_default().to_owned(),
                     pod: other.as_str().unwrap_or_default().to_owned(),
@@ -335,13 +338,16 @@ pub(crate) fn admit_runtime_class(pod: &mut Object, class: Option<&Object>) -> R
 }
 
 /// What is left to be said of the overhead once the Pod is known to be valid.
-pub(crate) fn validate_runtime_class(pod: &Object, class: Option<&Object>) -> Result<(), Refusal> {
+pub(crate) fn validate_runtime_class(
+    pod: &Object,
+    class: Option<&Object>,
+) -> Result<(), PodRefusal> {
     let spec = pod.at("spec");
     let class = class.filter(|_| !spec.at("runtimeClassName").is_null());
     match (spec.at("overhead"), overhead_of(class)) {
         (given, wanted) if given == wanted => Ok(()),
-        (_, Value::Null) => Err(Refusal::OverheadWithoutClass),
-        _ => Err(Refusal::OverheadDiffers),
+        (_, Value::Null) => Err(PodRefusal::OverheadWithoutClass),
+        _ => Err(PodRefusal::OverheadDiffers),
     }
 }
 

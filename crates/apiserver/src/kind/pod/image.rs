@@ -1,6 +1,6 @@
 //! Image references, as far as the default pull policy depends on them.
 
-const LONGEST_NAME: usize = 255;
+const MAX_NAME_CHARS: usize = 255;
 
 /// The pull policy of an image that names none: a moving tag is always pulled.
 pub(crate) fn default_pull_policy(image: &str) -> &'static str {
@@ -26,7 +26,7 @@ fn tag(image: &str) -> Option<&str> {
         None => "docker.io/library/".len(),
     };
     let well_formed = !is_id
-        && prefix + path.len() <= LONGEST_NAME
+        && prefix + path.len() <= MAX_NAME_CHARS
         && domain.is_none_or(is_domain)
         && path.split('/').all(is_path_component)
         && tag.is_none_or(is_tag)

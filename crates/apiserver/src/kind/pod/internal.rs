@@ -36,7 +36,7 @@ const MOVED: [&str; 5] =
     ["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"];
 
 /// How deep types nest is fixed by the table; this only guards against a wrong table.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 /// On one line.
 pub(crate) fn compact(type_name: &str, value: &Value) -> String {
@@ -145,7 +145,7 @@ impl Writer {
     }
 
     fn members(&mut self, type_name: &str, value: &Value, depth: usize, first: &mut bool) {
-        let Some(members) = types().get(type_name).filter(|_| depth < DEEPEST) else {
+        let Some(members) = types().get(type_name).filter(|_| depth < MAX_DEPTH) else {
             return;
         };
         for member in members {
@@ -217,7 +217,7 @@ impl Writer {
     fn plain(&mut self, value: &Value, depth: usize) {
         match value {
             Value::String(text) => self.text(text),
-            Value::Array(items) if depth < DEEPEST => {
+            Value::Array(items) if depth < MAX_DEPTH => {
                 self.out.push('[');
                 for (i, item) in items.iter().enumerate() {
                     if i > 0 {
@@ -231,7 +231,7 @@ impl Writer {
                 }
                 self.out.push(']');
             }
-            Value::Object(members) if depth < DEEPEST => {
+            Value::Object(members) if depth < MAX_DEPTH => {
                 self.out.push('{');
                 for (i, (key, value)) in members.iter().enumerate() {
                     if i > 0 {

@@ -11,7 +11,7 @@ use crate::json::Access;
 
 const DUPLICATE: &str = "conflicting duplicate paths";
 /// Ten minutes.
-const SHORTEST_TOKEN: i64 = 600;
+const MIN_TOKEN_SECONDS: i64 = 600;
 
 pub(super) fn validate(errors: &mut Errors, path: &Path<'_>, source: &Value) {
     file_mode(errors, &path.field("defaultMode"), source.int("defaultMode"));
@@ -66,7 +66,7 @@ pub(super) fn validate(errors: &mut Errors, path: &Path<'_>, source: &Value) {
 fn token_projection(errors: &mut Errors, volume: &Path<'_>, at: &Path<'_>, token: &Value) {
     let expiration = token.int("expirationSeconds").unwrap_or_default();
     let expiration_path = at.field("expirationSeconds");
-    if expiration < SHORTEST_TOKEN {
+    if expiration < MIN_TOKEN_SECONDS {
         let detail = "may not specify a duration less than 10 minutes";
         errors.push(FieldError::invalid(&expiration_path, &expiration.into(), detail));
     }

@@ -127,7 +127,7 @@ fn is_sysctl(name: &str) -> bool {
                 .iter()
                 .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'))
     };
-    name.len() <= name::SUBDOMAIN_MAX && name.split(['.', '/']).all(segment)
+    name.len() <= name::MAX_SUBDOMAIN_CHARS && name.split(['.', '/']).all(segment)
 }
 
 /// Whether a sysctl belongs to the network namespace, and whether to the IPC one.
@@ -168,7 +168,7 @@ fn seccomp(errors: &mut Errors, path: &Path<'_>, profile: &Value) {
 
 pub(super) fn app_armor(errors: &mut Errors, path: &Path<'_>, profile: &Value) {
     /// The longest path that Linux takes.
-    const LONGEST: usize = 4095;
+    const MAX_PATH_CHARS: usize = 4095;
     if profile.is_null() {
         return;
     }
@@ -187,8 +187,8 @@ pub(super) fn app_armor(errors: &mut Errors, path: &Path<'_>, profile: &Value) {
             } else if file.is_empty() {
                 errors.push(FieldError::required(&at, detail));
             }
-            if file.len() > LONGEST {
-                errors.push(FieldError::too_long(&at, LONGEST));
+            if file.len() > MAX_PATH_CHARS {
+                errors.push(FieldError::too_long(&at, MAX_PATH_CHARS));
             }
         }
         "RuntimeDefault" | "Unconfined" => {
@@ -206,7 +206,7 @@ pub(super) fn app_armor(errors: &mut Errors, path: &Path<'_>, profile: &Value) {
 }
 
 fn windows_options(errors: &mut Errors, path: &Path<'_>, options: &Value) {
-    const SPEC_KIB: usize = 64;
+    const MAX_SPEC_KIB: usize = 64;
     if let Some(spec) = options.at("gmsaCredentialSpecName").as_str() {
         let texts = name::dns1123_subdomain(spec);
         push_texts(errors, &path.field("gmsaCredentialSpecName"), spec, texts);
@@ -216,8 +216,8 @@ fn windows_options(errors: &mut Errors, path: &Path<'_>, options: &Value) {
         if spec.is_empty() {
             let detail = "gmsaCredentialSpec cannot be an empty string";
             errors.push(FieldError::invalid_text(&at, spec, detail));
-        } else if spec.len() > SPEC_KIB * 1024 {
-            let detail = format!("gmsaCredentialSpec size must be under {SPEC_KIB} KiB");
+        } else if spec.len() > MAX_SPEC_KIB * 1024 {
+            let detail = format!("gmsaCredentialSpec size must be under {MAX_SPEC_KIB} KiB");
             errors.push(FieldError::invalid_text(&at, spec, detail));
         }
     }

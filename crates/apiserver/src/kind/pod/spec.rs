@@ -15,9 +15,9 @@ use crate::name;
 
 const DNS_POLICIES: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 const RESTART_POLICIES: [&str; 3] = ["Always", "OnFailure", "Never"];
-const MOST_NAMESERVERS: usize = 3;
-const MOST_SEARCHES: usize = 32;
-const LONGEST_SEARCHES: usize = 2048;
+const MAX_NAMESERVERS: usize = 3;
+const MAX_SEARCH_DOMAINS: usize = 32;
+const MAX_SEARCH_LIST_CHARS: usize = 2048;
 
 /// Whose spec it is. A template leaves some things to the Pod that is made from it.
 #[derive(Clone, Copy)]
@@ -176,8 +176,8 @@ fn dns_config(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
             return errors.push(FieldError::required(&servers_path, detail));
         }
     }
-    if servers.len() > MOST_NAMESERVERS {
-        let detail = format!("must not have more than {MOST_NAMESERVERS} nameservers");
+    if servers.len() > MAX_NAMESERVERS {
+        let detail = format!("must not have more than {MAX_NAMESERVERS} nameservers");
         errors.push(FieldError::invalid(&servers_path, config.at("nameservers"), detail));
     }
     for (i, server) in servers.iter().enumerate() {
@@ -185,14 +185,14 @@ fn dns_config(errors: &mut Errors, path: &Path<'_>, spec: &Value) {
     }
     let searches = config.list("searches");
     let searches_path = path.field("searches");
-    if searches.len() > MOST_SEARCHES {
-        let detail = format!("must not have more than {MOST_SEARCHES} search paths");
+    if searches.len() > MAX_SEARCH_DOMAINS {
+        let detail = format!("must not have more than {MAX_SEARCH_DOMAINS} search paths");
         errors.push(FieldError::invalid(&searches_path, config.at("searches"), detail));
     }
     let letters: usize = searches.iter().map(|s| s.as_str().unwrap_or_default().len() + 1).sum();
-    if letters.saturating_sub(1) > LONGEST_SEARCHES {
+    if letters.saturating_sub(1) > MAX_SEARCH_LIST_CHARS {
         let detail = format!(
-            "must not have more than {LONGEST_SEARCHES} characters (including spaces) in the \
+            "must not have more than {MAX_SEARCH_LIST_CHARS} characters (including spaces) in the \
              search list"
         );
         errors.push(FieldError::invalid(&searches_path, config.at("searches"), detail));

@@ -9,7 +9,7 @@ use crate::json::{Access, Object};
 use crate::name;
 
 /// All annotations of an object together.
-const LONGEST_ANNOTATIONS: usize = 256 * 1024;
+const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 
 pub(crate) fn validate(errors: &mut Errors, path: &Path<'_>, template: &Value) {
     // Upstream leaves `metadata` out of these paths.
@@ -35,8 +35,8 @@ pub(crate) fn validate_annotations(errors: &mut Errors, path: &Path<'_>, annotat
         push_texts(errors, path, key, name::qualified_name(&key.to_lowercase()));
         size += key.len() + value.as_str().unwrap_or_default().len();
     }
-    if size > LONGEST_ANNOTATIONS {
-        errors.push(FieldError::too_long(path, LONGEST_ANNOTATIONS));
+    if size > MAX_ANNOTATIONS_BYTES {
+        errors.push(FieldError::too_long(path, MAX_ANNOTATIONS_BYTES));
     }
 }
 

@@ -85,7 +85,7 @@ fn fields_to_select_by() {
 
 /// Whatever a body holds, nothing panics.
 #[test]
-fn odd_objects_do_no_harm() {
+fn malformed_objects_do_not_panic() {
     let kinds = [json!(null), json!(1), json!("x"), json!([]), json!({}), json!([1, "x", {}, []])];
     for part in ["metadata", "spec", "status"] {
         for odd in &kinds {

@@ -280,8 +280,8 @@ fn csi(errors: &mut Errors, path: &Path<'_>, source: &Value) {
     if driver.is_empty() {
         errors.push(FieldError::required(&at, ""));
     } else {
-        if driver.len() > name::LABEL_MAX {
-            errors.push(FieldError::too_long(&at, name::LABEL_MAX));
+        if driver.len() > name::MAX_LABEL_CHARS {
+            errors.push(FieldError::too_long(&at, name::MAX_LABEL_CHARS));
         }
         push_texts(errors, &at, driver, name::dns1123_subdomain(&driver.to_lowercase()));
     }

@@ -204,12 +204,12 @@ impl Places {
 }
 
 /// Lists longer than this are not worth upstream's odd order.
-const MAX_ODDLY_SORTED: usize = 1000;
+const MAX_INSERTION_SORTED: usize = 1000;
 
 /// Sorts by place. Where elements have none upstream's comparison says `less` both ways, and what
 /// comes of that depends on its insertion sort, so that is what is done then.
 fn sort_by_place<T>(items: &mut [T], place: impl Fn(&T) -> Option<usize>) {
-    if items.len() > MAX_ODDLY_SORTED || items.iter().all(|item| place(item).is_some()) {
+    if items.len() > MAX_INSERTION_SORTED || items.iter().all(|item| place(item).is_some()) {
         items.sort_by_key(place);
         return;
     }

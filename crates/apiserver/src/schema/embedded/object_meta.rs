@@ -114,19 +114,21 @@ pub(super) fn decode(
 ) -> Result<Map<String, Value>, DecodeError> {
     match metadata {
         Value::Null => Ok(Map::new()),
-        Value::Object(members) => decode_struct(members, &OBJECT_META, &Place::ROOT, unknown),
+        Value::Object(members) => {
+            decode_struct(members, &OBJECT_META, &DecodePosition::ROOT, unknown)
+        }
         other => Err(DecodeError::NotAnObject { found: go_kind(other) }),
     }
 }
 
 /// Where decoding is: as unknown members are reported, and as Go names a struct's field.
-struct Place {
+struct DecodePosition {
     path: String,
     struct_name: &'static str,
     fields: String,
 }
 
-impl Place {
+impl DecodePosition {
     const ROOT: Self =
         Self { path: String::new(), struct_name: "ObjectMeta", fields: String::new() };
 
@@ -139,15 +141,15 @@ impl Place {
 fn decode_struct(
     members: &Map<String, Value>,
     table: &[Member],
-    place: &Place,
+    position: &DecodePosition,
     unknown: &mut Vec<String>,
 ) -> Result<Map<String, Value>, DecodeError> {
     let mut decoded = Map::new();
     for (key, value) in members {
         match table.iter().find(|m| m.name == key) {
-            None => unknown.push(format!("{}{key}", place.path)),
+            None => unknown.push(format!("{}{key}", position.path)),
             Some(member) => {
-                if let Some(value) = decode_member(value, member, place, unknown)? {
+                if let Some(value) = decode_member(value, member, position, unknown)? {
                     decoded.insert(key.clone(), value);
                 }
             }
@@ -163,10 +165,10 @@ fn decode_struct(
 fn decode_member(
     value: &Value,
     member: &Member,
-    place: &Place,
+    position: &DecodePosition,
     unknown: &mut Vec<String>,
 ) -> Result<Option<Value>, DecodeError> {
-    let wrong = |value: &Value, wanted: &str| place.wrong_type(member.name, value, wanted);
+    let wrong = |value: &Value, wanted: &str| position.wrong_type(member.name, value, wanted);
     // Null is the zero value of every Go type.
     let text = |value: &Value, wanted: &str| match value {
         Value::Null => Ok(Value::String(String::new())),
@@ -184,7 +186,7 @@ fn decode_member(
         (Kind::Flag, other) => return Err(wrong(other, "bool")),
         (Kind::Int | Kind::OptionalInt, Value::Number(_)) => {
             let Some(int) = Number::of(value).and_then(Number::whole) else {
-                let error = place.wrong_type(member.name, value, "int64");
+                let error = position.wrong_type(member.name, value, "int64");
                 return Err(error.with_number(value));
             };
             let keep = int != 0 || matches!(member.kind, Kind::OptionalInt);
@@ -214,9 +216,9 @@ fn decode_member(
                 let Some(members) = item.as_object() else {
                     return Err(wrong(item, &format!("v1.{struct_name}")));
                 };
-                let path = format!("{}{}[{index}].", place.path, member.name);
-                let fields = format!("{}{}.", place.fields, member.name);
-                let inner = Place { path, struct_name, fields };
+                let path = format!("{}{}[{index}].", position.path, member.name);
+                let fields = format!("{}{}.", position.fields, member.name);
+                let inner = DecodePosition { path, struct_name, fields };
                 decoded.push(Value::Object(decode_struct(members, table, &inner, unknown)?));
             }
             (!decoded.is_empty()).then_some(Value::Array(decoded))
@@ -241,7 +243,7 @@ fn go_kind(value: &Value) -> String {
 }
 
 /// Total size of annotations.
-const ANNOTATIONS_MAX: usize = 256 * 1024;
+const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 
 /// Validates decoded metadata. Names are loose: any segment of a URL path will do.
 pub(super) fn validate(metadata: &Map<String, Value>, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -273,8 +275,8 @@ pub(super) fn validate(metadata: &Map<String, Value>, path: &Path<'_>, errors: &
     for finalizer in metadata.list("finalizers").iter().filter_map(Value::as_str) {
         refuse(&finalizers, finalizer, name::qualified_name(finalizer));
     }
-    if size > ANNOTATIONS_MAX {
-        errors.push(FieldError::too_long(&annotations, ANNOTATIONS_MAX));
+    if size > MAX_ANNOTATIONS_BYTES {
+        errors.push(FieldError::too_long(&annotations, MAX_ANNOTATIONS_BYTES));
     }
     if metadata.int("generation").is_some_and(|generation| generation < 0) {
         let at = path.field("generation");

@@ -1,4 +1,4 @@
-//! Who runs next: seats are shared between priority levels, and within a level between users.
+//! Which request runs next: seats are shared between priority levels, and within a level between users.
 //!
 //! A level has a nominal number of seats. Half of them are always kept for it; the other half is
 //! lent while it has nobody waiting, and taken back as requests end. Within a level every user is a
@@ -23,7 +23,7 @@ pub(super) const MAX_QUEUED: usize = 4_096;
 /// One in this many seats is nominally for the reserved level.
 const RESERVED_SHARE: usize = 5;
 /// A request takes at most this part of all seats.
-const WIDEST_SHARE: usize = 8;
+const MAX_WIDTH_SHARE: usize = 8;
 
 /// The levels that have a bounded number of seats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -104,20 +104,20 @@ struct LevelState {
     in_use: usize,
     executing: usize,
     queued: usize,
-    flows: HashMap<Arc<str>, Flow>,
-    /// The flows that wait, in the order of their turns: start tag, then who came first.
-    turns: BTreeMap<(u64, u64), Arc<str>>,
+    flows: HashMap<Arc<str>, FlowQueue>,
+    /// The flows that wait, in the order in which they are served: start tag, then who came first.
+    waiting: BTreeMap<(u64, u64), Arc<str>>,
     /// The start tag of the newest request that was given seats.
     virtual_time: u64,
     sequence: u64,
 }
 
 #[derive(Debug, Default)]
-struct Flow {
+struct FlowQueue {
     in_use: usize,
     queue: VecDeque<u64>,
-    /// Where the flow stands among the turns while it waits.
-    turn: Option<(u64, u64)>,
+    /// The flow's key in `waiting` while it waits.
+    position: Option<(u64, u64)>,
     /// Where the next request of the flow starts, unless virtual time has passed that.
     finish: u64,
 }
@@ -133,8 +133,8 @@ impl Scheduler {
     }
 
     /// The seats that one request takes at most.
-    pub(super) fn widest(&self) -> usize {
-        (self.seats / WIDEST_SHARE).max(1)
+    pub(super) fn max_width(&self) -> usize {
+        (self.seats / MAX_WIDTH_SHARE).max(1)
     }
 
     pub(super) fn occupancy(&self, level: Level) -> Occupancy {
@@ -155,10 +155,10 @@ impl Scheduler {
         width: usize,
         queueing: Queueing,
     ) -> Arrival {
-        let width = width.clamp(1, self.widest());
+        let width = width.clamp(1, self.max_width());
         let id = self.next_id;
         let request = Request { level, user: user.clone(), width, queueing, runs: true };
-        if self.level(level).turns.is_empty() && self.fits(level, user, width) {
+        if self.level(level).waiting.is_empty() && self.fits(level, user, width) {
             self.next_id += 1;
             let state = self.level_mut(level);
             let flow = state.flows.entry(user.clone()).or_default();
@@ -183,7 +183,7 @@ impl Scheduler {
         let state = self.level_mut(level);
         state.queued += 1;
         state.flows.entry(user.clone()).or_default().queue.push_back(id);
-        state.take_turn(user);
+        state.enqueue_flow(user);
         // Those who wait may all have as much as they may have at once, while this one has not.
         let woken = self.run_waiting();
         debug_assert!(woken.iter().all(|woken| *woken == id), "{woken:?} could have run before");
@@ -205,13 +205,13 @@ impl Scheduler {
             if let Some(flow) = state.flows.get_mut(&request.user) {
                 flow.queue.retain(|waiting| *waiting != id);
                 if flow.queue.is_empty()
-                    && let Some(turn) = flow.turn.take()
+                    && let Some(position) = flow.position.take()
                 {
-                    state.turns.remove(&turn);
+                    state.waiting.remove(&position);
                 }
             }
         }
-        state.forget_idle(&request.user);
+        state.remove_idle(&request.user);
         self.run_waiting()
     }
 
@@ -234,13 +234,13 @@ impl Scheduler {
         if state.queued < MAX_QUEUED {
             return Ok(None);
         }
-        let flows = state.turns.values().filter_map(|user| state.flows.get(user));
+        let flows = state.waiting.values().filter_map(|user| state.flows.get(user));
         let longest = flows.max_by_key(|flow| flow.queue.len()).ok_or(Full)?;
         if longest.queue.len() <= own + 1 {
             return Err(Full);
         }
         let bounded = |id: &&u64| self.requests[id].queueing == Queueing::Bounded;
-        // Never the one whose turn is next: those behind it would have to be looked at.
+        // Never the one that is served next: those behind it would have to be looked at.
         let evicted = *longest.queue.iter().skip(1).rev().find(bounded).ok_or(Full)?;
         self.leave(evicted);
         Ok(Some(evicted))
@@ -253,19 +253,19 @@ impl Scheduler {
 
     fn has_free(&self, level: Level, width: usize) -> bool {
         let other = self.level(level.other());
-        let claim = if other.turns.is_empty() { other.kept() } else { other.nominal };
+        let claim = if other.waiting.is_empty() { other.never_lent() } else { other.nominal };
         let in_use: usize = self.levels.iter().map(|level| level.in_use).sum();
         self.seats >= in_use + width + claim.saturating_sub(other.in_use)
     }
 
     /// One user has at most half of what their level can get.
     fn within_share(&self, level: Level, user: &Arc<str>, width: usize) -> bool {
-        let obtainable = self.seats - self.level(level.other()).kept();
+        let obtainable = self.seats - self.level(level.other()).never_lent();
         let in_use = self.level(level).flows.get(user).map_or(0, |flow| flow.in_use);
         in_use == 0 || in_use + width <= obtainable / 2
     }
 
-    /// Gives free seats to those whose turn it is.
+    /// Gives free seats to the requests that are next.
     fn run_waiting(&mut self) -> Vec<u64> {
         let mut run = Vec::new();
         loop {
@@ -283,7 +283,7 @@ impl Scheduler {
 
     fn run_next(&mut self, level: Level) -> Option<u64> {
         let state = self.level(level);
-        let heads = state.turns.values().filter_map(|user| {
+        let heads = state.waiting.values().filter_map(|user| {
             let id = *state.flows.get(user)?.queue.front()?;
             Some((user, id, self.requests[&id].width))
         });
@@ -300,13 +300,13 @@ impl Scheduler {
         if let Some(flow) = state.flows.get_mut(&user) {
             flow.queue.pop_front();
             flow.in_use += width;
-            if let Some(turn) = flow.turn.take() {
-                state.turns.remove(&turn);
-                state.virtual_time = state.virtual_time.max(turn.0);
-                flow.finish = turn.0 + as_tag(width);
+            if let Some(position) = flow.position.take() {
+                state.waiting.remove(&position);
+                state.virtual_time = state.virtual_time.max(position.0);
+                flow.finish = position.0 + as_tag(width);
             }
         }
-        state.take_turn(&user);
+        state.enqueue_flow(&user);
         if let Some(request) = self.requests.get_mut(&id) {
             request.runs = true;
         }
@@ -316,23 +316,23 @@ impl Scheduler {
 
 impl LevelState {
     /// The seats that are never lent.
-    const fn kept(&self) -> usize {
+    const fn never_lent(&self) -> usize {
         self.nominal.div_ceil(2)
     }
 
-    /// Puts a flow that waits among the turns, if it is not there yet.
-    fn take_turn(&mut self, user: &Arc<str>) {
+    /// Adds a flow with queued requests to `waiting`, if it is not there yet.
+    fn enqueue_flow(&mut self, user: &Arc<str>) {
         let Some(flow) = self.flows.get_mut(user) else { return };
-        if flow.queue.is_empty() || flow.turn.is_some() {
+        if flow.queue.is_empty() || flow.position.is_some() {
             return;
         }
-        let turn = (flow.finish.max(self.virtual_time), self.sequence);
+        let position = (flow.finish.max(self.virtual_time), self.sequence);
         self.sequence += 1;
-        flow.turn = Some(turn);
-        self.turns.insert(turn, user.clone());
+        flow.position = Some(position);
+        self.waiting.insert(position, user.clone());
     }
 
-    fn forget_idle(&mut self, user: &Arc<str>) {
+    fn remove_idle(&mut self, user: &Arc<str>) {
         if self.flows.get(user).is_some_and(|flow| flow.in_use == 0 && flow.queue.is_empty()) {
             self.flows.remove(user);
         }

@@ -7,8 +7,8 @@ use crate::request::Verb;
 use crate::respond::Form;
 use crate::verb::{Call, list};
 
-/// Work above this leaves the async workers.
-pub(crate) const INLINE: Duration = Duration::from_millis(1);
+/// Work above this is run with `block_in_place`.
+pub(crate) const MAX_INLINE_WORK: Duration = Duration::from_millis(1);
 
 /// What writing takes for each byte of the body and of the object that is there: decoding, field
 /// ownership, validation and writing it out again.
@@ -23,8 +23,8 @@ const GZIP_NANOS_PER_BYTE: u64 = 10;
 /// What deleting takes for each object of a collection.
 const DELETE_NANOS_PER_OBJECT: u64 = 20_000;
 /// Objects of a list that are looked at to estimate it.
-const MAX_SAMPLED: usize = 1_000;
-/// The least share of all seats that work beside the async workers takes, as a part of the widest:
+const MAX_SAMPLED_OBJECTS: usize = 1_000;
+/// The least share of all seats that work beside the async workers takes, as a part of the maximum width:
 /// it bounds how many threads do such work at once.
 const HEAVY_SHARE: usize = 8;
 
@@ -48,8 +48,8 @@ impl Work {
 
     /// A piece of an answer that is written while it is sent. However small, many of them at once
     /// would keep the async workers from everybody else.
-    pub(crate) fn piece(self) -> Self {
-        Self(self.0.max(INLINE + Duration::from_nanos(1)))
+    pub(crate) fn as_chunk(self) -> Self {
+        Self(self.0.max(MAX_INLINE_WORK + Duration::from_nanos(1)))
     }
 
     /// Compressing an answer of this size.
@@ -94,7 +94,7 @@ impl Work {
 
     /// Whether estimating a list is work by itself.
     pub(crate) fn may_be_large(call: &Call) -> bool {
-        call.endpoint.resource.table.len() >= MAX_SAMPLED
+        call.endpoint.resource.table.len() >= MAX_SAMPLED_OBJECTS
     }
 
     fn list(call: &Call, gzip: bool) -> Self {
@@ -107,16 +107,16 @@ impl Work {
 
     /// Whether it is to be done beside the async workers.
     pub(crate) fn is_heavy(self) -> bool {
-        self.0 > INLINE
+        self.0 > MAX_INLINE_WORK
     }
 
-    /// The seats that it takes, of `widest` at most: one for each millisecond.
-    pub(crate) fn width(self, widest: usize) -> usize {
+    /// The seats that it takes, of `max_width` at most: one for each millisecond.
+    pub(crate) fn width(self, max_width: usize) -> usize {
         if !self.is_heavy() {
             return 1;
         }
         let millis = usize::try_from(self.0.as_millis()).unwrap_or(usize::MAX);
-        millis.saturating_add(widest / HEAVY_SHARE).clamp(1, widest)
+        millis.saturating_add(max_width / HEAVY_SHARE).clamp(1, max_width)
     }
 }
 
@@ -134,9 +134,9 @@ fn sample(call: &Call) -> (usize, usize) {
     let limit = limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
     let (objects, _) = call.endpoint.resource.table.snapshot();
     let (sampled, bytes) = list::range(&objects, call.namespace(), None)
-        .take(limit.min(MAX_SAMPLED))
+        .take(limit.min(MAX_SAMPLED_OBJECTS))
         .fold((0, 0), |(objects, bytes), object| (objects + 1, bytes + object.len()));
-    if sampled < MAX_SAMPLED {
+    if sampled < MAX_SAMPLED_OBJECTS {
         return (sampled, bytes);
     }
     let all = objects.len().min(limit);
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wide_is_what_takes_long() {
+    fn width_grows_with_the_estimated_work() {
         let small = Work::writing(Form::Json, 100 << 10, 100);
         assert_eq!((small.is_heavy(), small.width(75)), (false, 1));
         let large = Work::writing(Form::Json, 8 << 20, 8_000);

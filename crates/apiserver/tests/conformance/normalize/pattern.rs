@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use regex::{Captures, Regex};
 
 /// Times further from now than this were written by the scenario itself.
-const NEAR: SignedDuration = SignedDuration::from_hours(48);
+const MAX_DISTANCE_FROM_NOW: SignedDuration = SignedDuration::from_hours(48);
 
 pub(super) struct Patterns {
     uid: Regex,
@@ -58,7 +58,7 @@ impl Patterns {
             .replace_all(text, |found: &Captures<'_>| {
                 let near = found[0]
                     .parse::<Timestamp>()
-                    .is_ok_and(|time| time.duration_since(now).abs() < NEAR);
+                    .is_ok_and(|time| time.duration_since(now).abs() < MAX_DISTANCE_FROM_NOW);
                 match (near, found.get(1)) {
                     (false, _) => found[0].to_owned(),
                     (true, None) => "<time>".to_owned(),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::table::{Field, Place, Table, element};
+use super::table::{Field, ListField, Table, element};
 
 /// What a list is filled with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,26 +81,26 @@ fn definition(name: &str) -> Value {
 pub(crate) fn filled(
     table: &Table,
     base: &Value,
-    place: &Place,
+    place: &ListField,
     fill: Fill,
     bytes: usize,
 ) -> String {
     let mut marked = base.clone();
-    put(table, &mut marked, &place.way, json!(MARK));
+    put(table, &mut marked, &place.steps, json!(MARK));
     let text = marked.to_string();
     let mark = json!(MARK).to_string();
-    let leaf = place.way.last().expect("a place has a way to it");
+    let leaf = place.steps.last().expect("a list field has steps");
     let filling = filling(table, leaf, fill, bytes.saturating_sub(text.len()));
     text.replacen(&mark, &filling, 1)
 }
 
 /// What is at the place alone, as a merge patch.
-pub(crate) fn patch(table: &Table, place: &Place, fill: Fill, bytes: usize) -> String {
+pub(crate) fn patch(table: &Table, place: &ListField, fill: Fill, bytes: usize) -> String {
     filled(table, &json!({}), place, fill, bytes)
 }
 
-fn put(table: &Table, at: &mut Value, way: &[Field], value: Value) {
-    let Some((field, rest)) = way.split_first() else {
+fn put(table: &Table, at: &mut Value, steps: &[Field], value: Value) {
+    let Some((field, rest)) = steps.split_first() else {
         *at = value;
         return;
     };

@@ -21,12 +21,12 @@ pub(crate) fn resident() -> u64 {
     status("VmRSS:")
 }
 
-/// The most memory since [`forget_peak`].
+/// The most memory since [`reset_peak`].
 pub(crate) fn peak() -> u64 {
     status("VmHWM:")
 }
 
-pub(crate) fn forget_peak() {
+pub(crate) fn reset_peak() {
     fs::write("/proc/self/clear_refs", "5").expect("a process can reset its own peak");
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::body::base;
-use super::{Run, SMALL_RELATED_BODY, SMALL_RELATED_TIME, Way};
+use super::{MAX_SMALL_RELATED_TIME, Run, SMALL_RELATED_BODY, WriteMethod};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -16,18 +16,18 @@ impl Run {
     pub(super) async fn related_lists(&mut self) {
         if !self.is_full() {
             self.bytes = SMALL_RELATED_BODY;
-            self.small_time = SMALL_RELATED_TIME;
+            self.small_time = MAX_SMALL_RELATED_TIME;
         }
         for (number, (case, spec)) in pods().into_iter().enumerate() {
             let mut pod = base("v1", "Pod", &format!("p{number}"));
-            self.filled(case, Way::Create, PODS, |count| {
+            self.filled(case, WriteMethod::Create, PODS, |count| {
                 extend(&mut pod["spec"], spec(count));
                 pod.clone()
             })
             .await;
             let path = format!("{PODS}/p{number}");
             // The same once more: the old list meets the new one.
-            self.filled(case, Way::Update, &path, |count| {
+            self.filled(case, WriteMethod::Update, &path, |count| {
                 extend(&mut pod["spec"], spec(count));
                 pod.clone()
             })
@@ -35,11 +35,11 @@ impl Run {
         }
         for (number, (case, metadata)) in metadata().into_iter().enumerate() {
             let mut map = base("v1", "ConfigMap", &format!("m{number}"));
-            for (way, path) in [
-                (Way::Create, CONFIG_MAPS.to_owned()),
-                (Way::Update, format!("{CONFIG_MAPS}/m{number}")),
+            for (method, path) in [
+                (WriteMethod::Create, CONFIG_MAPS.to_owned()),
+                (WriteMethod::Update, format!("{CONFIG_MAPS}/m{number}")),
             ] {
-                self.filled(case, way, &path, |count| {
+                self.filled(case, method, &path, |count| {
                     extend(&mut map["metadata"], metadata(count));
                     map.clone()
                 })
@@ -51,7 +51,7 @@ impl Run {
         for (number, (case, schema)) in schemas().into_iter().enumerate() {
             let name = format!("d{number}");
             let mut definition = base("apiextensions.k8s.io/v1", "CustomResourceDefinition", &name);
-            self.filled(case, Way::Create, DEFINITIONS, |count| {
+            self.filled(case, WriteMethod::Create, DEFINITIONS, |count| {
                 definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
                     json!({"type": "object", "properties": {"spec": schema(count)}});
                 definition.clone()
@@ -64,7 +64,7 @@ impl Run {
     async fn filled(
         &mut self,
         case: &str,
-        way: Way,
+        method: WriteMethod,
         path: &str,
         mut body: impl FnMut(usize) -> Value,
     ) {
@@ -81,7 +81,7 @@ impl Run {
             }
             count = count * 9 / 10;
         };
-        self.send(case, way, path, text).await;
+        self.send(case, method, path, text).await;
     }
 
     /// Applied as YAML, which takes longer to read than JSON.
@@ -102,7 +102,7 @@ impl Run {
                 body.push_str(&line.replace('%', &number.to_string()));
                 number += 1;
             }
-            self.send(case, Way::Apply, &format!("{CONFIG_MAPS}/yaml"), body).await;
+            self.send(case, WriteMethod::Apply, &format!("{CONFIG_MAPS}/yaml"), body).await;
         }
     }
 
@@ -110,25 +110,25 @@ impl Run {
     async fn patches(&mut self) {
         let path = format!("{PODS}/patched");
         let mut pod = base("v1", "Pod", "patched");
-        self.filled("patched", Way::Create, PODS, |count| {
+        self.filled("patched", WriteMethod::Create, PODS, |count| {
             pod["spec"]["containers"][0]["env"] =
                 list(count, |i| json!({"name": format!("E{i}"), "value": ""}));
             pod.clone()
         })
         .await;
         let env = |patch: Value| json!({"spec": {"containers": [{"name": "a", "env": patch}]}});
-        self.filled("deletions of elements", Way::Strategic, &path, |count| {
+        self.filled("deletions of elements", WriteMethod::Strategic, &path, |count| {
             env(list(count, |i| json!({"name": format!("E{i}"), "$patch": "delete"})))
         })
         .await;
-        self.filled("an order of elements", Way::Strategic, &path, |count| {
+        self.filled("an order of elements", WriteMethod::Strategic, &path, |count| {
             let order = list(count, |i| json!({"name": format!("E{}", count - i)}));
             let mut container = json!({"name": "a"});
             container["$setElementOrder/env"] = order;
             json!({"spec": {"containers": [container]}})
         })
         .await;
-        self.filled("keys to retain", Way::Strategic, &path, |count| {
+        self.filled("keys to retain", WriteMethod::Strategic, &path, |count| {
             let mut labels = json!({"$retainKeys": list(count, |i| json!(format!("a{i}")))});
             (0..count).for_each(|i| labels[format!("a{i}")] = json!(""));
             json!({"metadata": {"labels": labels}})
@@ -137,12 +137,12 @@ impl Run {
         let operation =
             |op: &str| json!({"op": op, "path": "/spec/containers/0/env/0", "value": {}});
         for op in ["add", "remove"] {
-            self.filled("operations at the front", Way::Json, &path, |count| {
+            self.filled("operations at the front", WriteMethod::Json, &path, |count| {
                 list(count.min(10_000), |_| operation(op))
             })
             .await;
         }
-        self.filled("moves of all", Way::Json, &path, |count| {
+        self.filled("moves of all", WriteMethod::Json, &path, |count| {
             list(count.min(10_000), |i| match i % 2 {
                 0 => json!({"op": "move", "from": "/spec", "path": "/elsewhere"}),
                 _ => json!({"op": "move", "from": "/elsewhere", "path": "/spec"}),

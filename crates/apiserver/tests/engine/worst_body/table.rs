@@ -21,17 +21,17 @@ pub(crate) struct Field {
     first_of_enum: Option<&'static str>,
 }
 
-/// Where a list or map stands in a kind.
+/// A list or map field of a kind.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
-    /// The members on the way, with the type of each; a list is entered at its first element.
-    pub(crate) way: Vec<Field>,
+pub(crate) struct ListField {
+    /// The members that lead to it, with the type of each; a list is entered at its first element.
+    pub(crate) steps: Vec<Field>,
 }
 
-impl Place {
+impl ListField {
     /// `spec.containers.ports`
     pub(crate) fn path(&self) -> String {
-        let names: Vec<&str> = self.way.iter().map(|field| field.name).collect();
+        let names: Vec<&str> = self.steps.iter().map(|field| field.name).collect();
         names.join(".")
     }
 
@@ -45,7 +45,7 @@ impl Place {
             };
             format!("/{}{first}", field.name)
         };
-        self.way.iter().map(step).collect()
+        self.steps.iter().map(step).collect()
     }
 }
 
@@ -97,29 +97,29 @@ impl Table {
         &self,
         root: &'static str,
         seen: &mut HashSet<(&'static str, &'static str)>,
-    ) -> Vec<Place> {
+    ) -> Vec<ListField> {
         let mut found = Vec::new();
         let mut next: VecDeque<(&'static str, Vec<Field>)> = VecDeque::from([(root, Vec::new())]);
-        while let Some((ty, way)) = next.pop_front() {
+        while let Some((ty, steps)) = next.pop_front() {
             for field in self.structs.get(ty).into_iter().flatten() {
                 if field.name == "-" {
                     if field.ty != "meta.TypeMeta" {
-                        next.push_back((field.ty, way.clone()));
+                        next.push_back((field.ty, steps.clone()));
                     }
                     continue;
                 }
                 if !seen.insert((ty, field.name)) {
                     continue;
                 }
-                let way: Vec<Field> = way.iter().chain([field]).cloned().collect();
+                let steps: Vec<Field> = steps.iter().chain([field]).cloned().collect();
                 let bare = self.bare(field.ty);
                 let item = element(bare);
                 if item.is_some() {
-                    found.push(Place { way: way.clone() });
+                    found.push(ListField { steps: steps.clone() });
                 }
                 let below = item.map_or(bare, |item| self.bare(item));
                 if self.structs.contains_key(below) {
-                    next.push_back((below, way));
+                    next.push_back((below, steps));
                 }
             }
         }

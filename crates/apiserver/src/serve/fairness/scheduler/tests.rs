@@ -189,7 +189,7 @@ fn check(scheduler: &mut Scheduler, running: &[u64], waiting: &[u64]) {
         assert!(state.flows.values().all(|flow| flow.queue.len() <= MAX_QUEUED_PER_USER));
         assert!(state.flows.values().all(|flow| flow.in_use + flow.queue.len() > 0));
         let other = scheduler.level(level.other());
-        assert!(state.in_use.max(state.kept()) + other.in_use <= scheduler.seats);
+        assert!(state.in_use.max(state.never_lent()) + other.in_use <= scheduler.seats);
     }
     assert_eq!(scheduler.run_waiting(), [0; 0], "seats are free and somebody waits for them");
 }

@@ -40,7 +40,7 @@ async fn delete_in_foreground(engine: &Engine, name: &str) {
 /// Two that own each other, deleted from either end, with the collector between the steps or after
 /// all of them.
 #[tokio::test(start_paused = true)]
-async fn a_circle_of_owners_goes_whole_in_every_order() {
+async fn a_cycle_of_owners_is_removed_in_every_order() {
     for first in ["one", "two"] {
         for settled in [false, true] {
             let engine = open_on_virtual_time(1).await;
@@ -61,7 +61,7 @@ async fn a_circle_of_owners_goes_whole_in_every_order() {
 
 /// An owner waits for what blocks it, and goes as soon as it is let go in any of three ways.
 #[tokio::test(start_paused = true)]
-async fn an_owner_goes_when_its_last_dependent_lets_go() {
+async fn an_owner_is_removed_when_its_last_dependent_stops_blocking() {
     for way in ["unblocks", "names another", "goes"] {
         let engine = open_on_virtual_time(1).await;
         let owner = create(&engine, "owner", &Value::Null).await;

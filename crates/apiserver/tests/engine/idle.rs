@@ -1,4 +1,4 @@
-//! An engine that nobody asks anything does nothing.
+//! An engine without requests writes nothing.
 
 use jiff::Timestamp;
 use sojourn_apiserver::{Config, Engine, SeededEntropy, TokioClock};

@@ -1,5 +1,5 @@
-//! Garbage in, an answer out: whatever a client sends, the engine answers in time, in HTTP, with a
-//! Status that explains an error, and nothing of it panics or grows without bound.
+//! Arbitrary requests: whatever a client sends, the engine answers in time, in HTTP, with a Status that
+//! explains an error, and nothing panics or grows without bound.
 
 use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
@@ -22,10 +22,10 @@ use crate::fixture::{admin, on_virtual_time, request, settle};
 mod input;
 
 /// No answer may take longer than this, in real time.
-const LIMIT: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Watches go on for ever; the engine's own waits end sooner. Virtual time.
-const ENOUGH: Duration = Duration::from_secs(10);
-const BODY_LIMIT: usize = 3 << 20;
+const WATCH_READ_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_BODY_BYTES: usize = 3 << 20;
 
 thread_local! {
     /// Panics on this thread, whoever caught them: a background task's are told to nobody.
@@ -99,7 +99,7 @@ impl Server {
     fn ask(&self, request: Request<Body>) -> Result<Reply, TestCaseError> {
         let shown = format!("{request:?}");
         self.requests.send(request).expect("the server's thread runs");
-        let reply = self.replies.recv_timeout(LIMIT);
+        let reply = self.replies.recv_timeout(ANSWER_TIMEOUT);
         let reply = reply.map_err(|_| TestCaseError::fail(format!("no answer to {shown}")))?;
         reply.ok_or_else(|| TestCaseError::fail(format!("a panic on or after {shown}")))
     }
@@ -144,7 +144,7 @@ async fn reply(client: &kube::Client, request: Request<Body>) -> Reply {
         }
     };
     // A watch has no end of its own.
-    drop(tokio::time::timeout(ENOUGH, all).await);
+    drop(tokio::time::timeout(WATCH_READ_TIMEOUT, all).await);
     Reply { status: parts.status, headers: parts.headers, body: read.into() }
 }
 
@@ -246,7 +246,7 @@ fn any_selector_is_answered() {
 
 /// Deep, wide and self-repeating bodies cost no more than their size.
 #[test]
-fn bombs_do_not_go_off() {
+fn alias_and_nesting_bombs_are_refused() {
     let server = Server::start();
     let laughs = {
         let mut yaml = "a0: &a0 [lol]\n".to_owned();
@@ -298,7 +298,7 @@ fn bombs_do_not_go_off() {
 
 /// Bodies as deep as bodies may be, and somewhat deeper, by every way that an object takes.
 #[test]
-fn depth_has_an_end() {
+fn depth_is_bounded() {
     let server = Server::start();
     let seed = format!("{}/seed", input::WIDGETS);
     for depth in (60..140).chain([1_000, 5_000]) {
@@ -386,12 +386,12 @@ fn bodies_are_bounded() {
             .body(Body::from(body.into_bytes()))
             .expect("it is well formed")
     };
-    let over = server.check(of(BODY_LIMIT + 1)).expect("it is answered");
+    let over = server.check(of(MAX_BODY_BYTES + 1)).expect("it is answered");
     assert_eq!(over.status, 413);
     let message = String::from_utf8_lossy(&over.body).into_owned();
     assert!(message.contains("Request entity too large: limit is 3145728"), "{message}");
     // As large as may be is read, and refused as an object for what it is.
-    let at = server.check(of(BODY_LIMIT)).expect("it is answered");
+    let at = server.check(of(MAX_BODY_BYTES)).expect("it is answered");
     assert_eq!(at.status, 422, "{}", String::from_utf8_lossy(&at.body));
 }
 

@@ -9,19 +9,19 @@ use http::Response;
 use http_body::{Frame, SizeHint};
 
 /// Keeps `guard` until the answer is over.
-pub(super) fn until_sent<G: Unpin + Send + 'static>(
+pub(super) fn hold_until_sent<G: Unpin + Send + 'static>(
     guard: G,
     response: Response<Body>,
 ) -> Response<Body> {
-    response.map(|body| Body::new(Held { body, _guard: guard }))
+    response.map(|body| Body::new(GuardedBody { body, _guard: guard }))
 }
 
-struct Held<G> {
+struct GuardedBody<G> {
     body: Body,
     _guard: G,
 }
 
-impl<G: Unpin> http_body::Body for Held<G> {
+impl<G: Unpin> http_body::Body for GuardedBody<G> {
     type Data = Bytes;
     type Error = axum::Error;
 

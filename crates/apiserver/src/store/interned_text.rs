@@ -1,8 +1,8 @@
 //! The text of an object, as it is kept in memory.
 //!
-//! A good half of a small object is `managedFields`: which fields who set, and that is the same for
-//! thousands of objects that one program wrote. Those parts are kept once for all, and put back when
-//! the text is read.
+//! About half of a small object is `managedFields`, which is the same for thousands of objects that
+//! one program wrote. Those parts are interned: kept once for all objects, and put back when the text
+//! is read.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,39 +12,41 @@ use memchr::memmem::Finder;
 
 /// What stands before a part that others may have as well. Inside of a text its quotes would be
 /// escaped, so it is a member's name wherever it is found.
-const MARK: &[u8] = br#""fieldsV1":{"#;
-static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MARK));
-/// What is shorter than this is not worth sharing.
-const SHORTEST: usize = 96;
+const FIELDS_PREFIX: &[u8] = br#""fieldsV1":{"#;
+static FIELDS_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(FIELDS_PREFIX));
+/// Shorter parts are not interned.
+const MIN_INTERNED_BYTES: usize = 96;
 
-/// A text with the parts that it shares left out.
+/// A text without its interned parts.
 #[derive(Debug)]
-pub(super) struct Text {
+pub(super) struct InternedText {
     own: Box<[u8]>,
-    shared: Box<[Part]>,
+    shared: Box<[InternedPart]>,
 }
 
-/// A part that was left out, and where.
+/// An interned part, and where it belongs.
 #[derive(Debug, Clone)]
-struct Part {
+struct InternedPart {
     /// It comes before this byte of what is left.
     at: u32,
     text: Arc<[u8]>,
 }
 
-impl Text {
+impl InternedText {
     pub(super) fn of(whole: &[u8]) -> Self {
         let mut own = Vec::with_capacity(whole.len());
         let mut shared = Vec::new();
         let mut done = 0;
-        while let Some(found) = FINDER.find(&whole[done..]) {
+        while let Some(found) = FIELDS_FINDER.find(&whole[done..]) {
             // The brace is part of what is shared.
-            let begin = done + found + MARK.len() - 1;
+            let begin = done + found + FIELDS_PREFIX.len() - 1;
             let Some(length) = length_of_object(&whole[begin..]) else { break };
             own.extend_from_slice(&whole[done..begin]);
             let part = &whole[begin..begin + length];
             match u32::try_from(own.len()) {
-                Ok(at) if length >= SHORTEST => shared.push(Part { at, text: the_one(part) }),
+                Ok(at) if length >= MIN_INTERNED_BYTES => {
+                    shared.push(InternedPart { at, text: intern(part) })
+                }
                 _ => own.extend_from_slice(part),
             }
             done = begin + length;
@@ -87,16 +89,16 @@ impl Text {
     /// The same with other bytes in place of some, before which nothing is shared.
     pub(super) fn replacing(&self, range: std::ops::Range<usize>, with: &[u8]) -> Self {
         let own = [&self.own[..range.start], with, &self.own[range.end..]].concat();
-        let moved = |part: &Part| {
+        let moved = |part: &InternedPart| {
             let at = usize::try_from(part.at).unwrap_or(usize::MAX) + with.len() - range.len();
-            Part { at: u32::try_from(at).unwrap_or(u32::MAX), text: part.text.clone() }
+            InternedPart { at: u32::try_from(at).unwrap_or(u32::MAX), text: part.text.clone() }
         };
         let shared = self.shared.iter().map(moved).collect();
         Self { own: own.into_boxed_slice(), shared }
     }
 }
 
-impl Clone for Text {
+impl Clone for InternedText {
     fn clone(&self) -> Self {
         Self { own: self.own.clone(), shared: self.shared.clone() }
     }
@@ -123,23 +125,23 @@ fn length_of_object(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// Every part that somebody has.
+/// Every interned part.
 #[derive(Debug, Default)]
-struct Pool {
+struct InternPool {
     parts: HashSet<Arc<[u8]>>,
-    /// With so many parts, those that nobody has any more are left out.
+    /// With so many parts, those that no text refers to any more are removed.
     sweep_at: usize,
 }
 
 /// The pool is never swept for fewer than this.
-const FEW: usize = 4096;
+const MIN_SWEPT_PARTS: usize = 4096;
 
-impl Pool {
-    fn the_one(&mut self, part: &[u8]) -> Arc<[u8]> {
+impl InternPool {
+    fn intern(&mut self, part: &[u8]) -> Arc<[u8]> {
         if let Some(there) = self.parts.get(part) {
             return there.clone();
         }
-        if self.parts.len() >= self.sweep_at.max(FEW) {
+        if self.parts.len() >= self.sweep_at.max(MIN_SWEPT_PARTS) {
             self.parts.retain(|part| Arc::strong_count(part) > 1);
             self.sweep_at = self.parts.len() * 2;
         }
@@ -149,10 +151,10 @@ impl Pool {
     }
 }
 
-/// The one copy of a part. Equal parts are equal in whatever store they are.
-fn the_one(part: &[u8]) -> Arc<[u8]> {
-    static POOL: LazyLock<Mutex<Pool>> = LazyLock::new(Mutex::default);
-    POOL.lock().unwrap_or_else(PoisonError::into_inner).the_one(part)
+/// The shared copy of a part. The pool is global: all stores share it.
+fn intern(part: &[u8]) -> Arc<[u8]> {
+    static INTERN_POOL: LazyLock<Mutex<InternPool>> = LazyLock::new(Mutex::default);
+    INTERN_POOL.lock().unwrap_or_else(PoisonError::into_inner).intern(part)
 }
 
 #[cfg(test)]
@@ -178,16 +180,19 @@ mod tests {
         let short = r#"{"fieldsV1":{"f:data":{}},"data":"\"fieldsV1\":{"}"#;
         let broken = r#"{"fieldsV1":{"f:data":{}"#;
         for whole in [&object("x", "b"), "", "{}", short, broken] {
-            let text = Text::of(whole.as_bytes());
+            let text = InternedText::of(whole.as_bytes());
             assert_eq!(text.whole(), whole.as_bytes(), "{whole}");
             assert_eq!(text.len(), whole.len());
         }
-        assert!(Text::of(short.as_bytes()).shared.is_empty(), "what is short is not shared");
+        assert!(
+            InternedText::of(short.as_bytes()).shared.is_empty(),
+            "what is short is not shared"
+        );
     }
 
     #[test]
     fn equal_parts_are_kept_once() {
-        let texts = ["x", "y"].map(|name| Text::of(object(name, "b").as_bytes()));
+        let texts = ["x", "y"].map(|name| InternedText::of(object(name, "b").as_bytes()));
         assert!(texts.iter().all(|text| text.shared.len() == 2));
         for part in 0..2 {
             let [x, y] = texts.each_ref().map(|text| &text.shared[part].text);
@@ -201,22 +206,23 @@ mod tests {
         let whole = object("x", "b");
         let at = whole.find("\"x\"").expect("the name");
         for name in ["\"y\"", "\"longer\"", ""] {
-            let replaced = Text::of(whole.as_bytes()).replacing(at..at + 3, name.as_bytes());
+            let replaced =
+                InternedText::of(whole.as_bytes()).replacing(at..at + 3, name.as_bytes());
             assert_eq!(replaced.whole(), whole.replacen("\"x\"", name, 1).as_bytes());
         }
         let mut body = Vec::new();
-        Text::of(whole.as_bytes()).write_from(9, &mut body);
+        InternedText::of(whole.as_bytes()).write_from(9, &mut body);
         assert_eq!(body, whole.as_bytes()[9..]);
     }
 
     #[test]
-    fn what_nobody_has_any_more_is_swept() {
-        let mut pool = Pool::default();
-        let kept = pool.the_one(b"kept");
-        for number in 0..10 * FEW {
-            pool.the_one(number.to_string().as_bytes());
+    fn parts_without_references_are_removed() {
+        let mut pool = InternPool::default();
+        let kept = pool.intern(b"kept");
+        for number in 0..10 * MIN_SWEPT_PARTS {
+            pool.intern(number.to_string().as_bytes());
         }
-        assert!(pool.parts.len() <= FEW, "{}", pool.parts.len());
-        assert!(Arc::ptr_eq(&kept, &pool.the_one(b"kept")));
+        assert!(pool.parts.len() <= MIN_SWEPT_PARTS, "{}", pool.parts.len());
+        assert!(Arc::ptr_eq(&kept, &pool.intern(b"kept")));
     }
 }
