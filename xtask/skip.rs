@@ -32,18 +32,18 @@ pub(crate) fn part(why: impl std::fmt::Display) {
 #[track_caller]
 #[allow(dead_code, reason = "not every suite has such a test")]
 pub(crate) fn left_to_another_run(why: impl std::fmt::Display) {
-    say("left to another run", &why.to_string());
+    message("left to another run", &why.to_string());
 }
 
 #[track_caller]
 fn note(what: &str, why: &str) {
-    let line = say(what, why);
+    let line = message(what, why);
     let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
     assert!(!is_ci, "{line}CI has what the tests need");
 }
 
 #[track_caller]
-fn say(what: &str, why: &str) -> String {
+fn message(what: &str, why: &str) -> String {
     let place = std::panic::Location::caller();
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     let line = format!("{what}: {test} ({}:{}): {why}\n", place.file(), place.line());

@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::kube_env;
-use crate::process::{cargo, run, say};
+use crate::process::{cargo, print_line, run};
 
 /// Where the figures of a full run are kept.
 const DOCUMENT: &str = "docs/performance.md";
@@ -65,7 +65,7 @@ pub(crate) fn engine(root: &Path, arguments: &[String]) -> Result<()> {
                 bench.env("KUBEBUILDER_ASSETS", assets);
             }
             Err(error) if options.quick => {
-                say(&format!("no real server to compare with: {error:#}"));
+                print_line(&format!("no real server to compare with: {error:#}"));
                 bench.env_remove("KUBEBUILDER_ASSETS");
             }
             Err(error) => return Err(error),

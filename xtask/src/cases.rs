@@ -22,8 +22,8 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 
 use self::claim::{Claim, Language};
-use self::list::{Case, Standing};
-use crate::process::say;
+use self::list::{Applicability, Case};
+use crate::process::print_line;
 use crate::tidy;
 
 /// How many cases a family has, and how many of them cannot apply. Whoever lists one more, takes one
@@ -45,7 +45,7 @@ pub(crate) fn run(root: &Path, family: &str) -> Result<()> {
     out.write_all(report.text.as_bytes()).context("cannot print the cases")?;
     out.flush().context("cannot print the cases")?;
     for wrong in &report.wrong {
-        say(&format!("error: {wrong}"));
+        print_line(&format!("error: {wrong}"));
     }
     match (report.wrong.len(), report.missing) {
         (0, 0) => Ok(()),
@@ -76,11 +76,11 @@ impl Report {
                 }
             };
             for id in &claim.ids {
-                match listed.iter().find(|case| case.id == *id).map(|case| &case.standing) {
-                    Some(Standing::Applies) => {
+                match listed.iter().find(|case| case.id == *id).map(|case| &case.applicability) {
+                    Some(Applicability::Applies) => {
                         places.entry(id).or_default().push(format!("{at} {test}"));
                     }
-                    Some(Standing::NotApplicable(reason)) => {
+                    Some(Applicability::NotApplicable(reason)) => {
                         wrong.push(format!("{at}: {id} is listed as not applicable: {reason}"));
                     }
                     None => wrong.push(format!("{at}: {family} has no case `{id}`")),
@@ -95,20 +95,20 @@ impl Report {
 
     fn print(&mut self, family: &str, listed: &[Case], places: &BTreeMap<&str, Vec<String>>) {
         let (mut covered, mut not_applicable) = (0, 0);
-        for Case { id, about, standing } in listed {
-            match (standing, places.get(id.as_str())) {
-                (Standing::Applies, Some(places)) => {
+        for Case { id, about, applicability } in listed {
+            match (applicability, places.get(id.as_str())) {
+                (Applicability::Applies, Some(places)) => {
                     covered += 1;
                     self.line(format_args!("{id:<4} {about}"));
                     for place in places {
                         self.line(format_args!("     {place}"));
                     }
                 }
-                (Standing::Applies, None) => {
+                (Applicability::Applies, None) => {
                     self.missing += 1;
                     self.line(format_args!("{id:<4} {about}\n     MISSING"));
                 }
-                (Standing::NotApplicable(reason), _) => {
+                (Applicability::NotApplicable(reason), _) => {
                     not_applicable += 1;
                     self.line(format_args!("{id:<4} not applicable: {reason}"));
                 }
@@ -127,7 +127,8 @@ impl Report {
 
 /// What is wrong with how many cases a family has.
 fn pinned(family: &str, listed: &[Case]) -> Option<String> {
-    let not_applicable = |case: &&Case| matches!(case.standing, Standing::NotApplicable(_));
+    let not_applicable =
+        |case: &&Case| matches!(case.applicability, Applicability::NotApplicable(_));
     let found = (listed.len(), listed.iter().filter(not_applicable).count());
     let (_, all, none) = PINNED.into_iter().find(|(name, ..)| *name == family)?;
     (found != (all, none)).then(|| {

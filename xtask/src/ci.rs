@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::process::{cargo, read, run as start, say};
-use crate::{browser, cases, kube_env, sim, test, tidy, world};
+use crate::process::{cargo, print_line, read, run as start};
+use crate::{browser, cases, kube_env, sim, test, test_programs, tidy};
 
 struct Step {
     name: &'static str,
@@ -78,10 +78,10 @@ const STEPS: [Step; 16] = [
 /// Runs the steps, but for those that `--skip` names.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<()> {
     let skipped = skipped(arguments)?;
-    let mut machine = Machine { root, assets: None };
-    let rows = perform(&STEPS, &skipped, |action| machine.perform(action));
-    say(&summary(&rows));
-    match rows.iter().find(|row| matches!(row.outcome, Outcome::Failed(_))) {
+    let mut context = StepContext { root, assets: None };
+    let rows = perform(&STEPS, &skipped, |action| context.perform(action));
+    print_line(&summary(&rows));
+    match rows.iter().find(|row| matches!(row.outcome, StepOutcome::Failed(_))) {
         Some(row) => bail!("ci: `{}` failed", row.name),
         None => Ok(()),
     }
@@ -112,10 +112,10 @@ fn skipped(arguments: &[String]) -> Result<Vec<&str>> {
 
 struct Row {
     name: &'static str,
-    outcome: Outcome,
+    outcome: StepOutcome,
 }
 
-enum Outcome {
+enum StepOutcome {
     Passed(Duration),
     Failed(Duration),
     Skipped,
@@ -131,18 +131,18 @@ fn perform(
     let mut rows = Vec::new();
     for step in steps {
         let outcome = if skipped.contains(&step.name) {
-            Outcome::Skipped
+            StepOutcome::Skipped
         } else if failed {
-            Outcome::NotRun
+            StepOutcome::NotRun
         } else {
-            say(&format!("\n== {} ==", step.name));
+            print_line(&format!("\n== {} ==", step.name));
             let started = Instant::now();
             match action(step.action) {
-                Ok(()) => Outcome::Passed(started.elapsed()),
+                Ok(()) => StepOutcome::Passed(started.elapsed()),
                 Err(error) => {
                     failed = true;
-                    say(&format!("{}: {error:#}", step.name));
-                    Outcome::Failed(started.elapsed())
+                    print_line(&format!("{}: {error:#}", step.name));
+                    StepOutcome::Failed(started.elapsed())
                 }
             }
         };
@@ -156,10 +156,10 @@ fn summary(rows: &[Row]) -> String {
     let mut table = String::new();
     for row in rows {
         let (word, took) = match row.outcome {
-            Outcome::Passed(took) => ("passed", Some(took)),
-            Outcome::Failed(took) => ("FAILED", Some(took)),
-            Outcome::Skipped => ("skipped", None),
-            Outcome::NotRun => ("not run", None),
+            StepOutcome::Passed(took) => ("passed", Some(took)),
+            StepOutcome::Failed(took) => ("FAILED", Some(took)),
+            StepOutcome::Skipped => ("skipped", None),
+            StepOutcome::NotRun => ("not run", None),
         };
         let took = took.map(|took| format!("{:8.1} s", took.as_secs_f64())).unwrap_or_default();
         let line = format!("{:width$}  {word:7}{took}", row.name);
@@ -169,13 +169,13 @@ fn summary(rows: &[Row]) -> String {
 }
 
 /// What the steps work on, and what earlier ones leave for later ones.
-struct Machine<'a> {
+struct StepContext<'a> {
     root: &'a Path,
     /// Where the binaries of the control plane are, once known.
     assets: Option<PathBuf>,
 }
 
-impl Machine<'_> {
+impl StepContext<'_> {
     fn perform(&mut self, action: Action) -> Result<()> {
         match action {
             Action::Format => start(cargo(self.root).args(["fmt", "--all", "--check"])),
@@ -191,15 +191,18 @@ impl Machine<'_> {
                 Ok(())
             }
             Action::Kube(suite) => self.test_with_kube(suite),
-            Action::Lab => world::test_lab_with_kube(self.root, &self.assets()?),
-            Action::Group => world::test_group(self.root, &self.assets()?, &[]),
+            Action::Lab => test_programs::test_lab_with_kube(self.root, &self.assets()?),
+            Action::Group => test_programs::test_group(self.root, &self.assets()?, &[]),
         }
     }
 
     /// Everything; a target that plain `cargo test` leaves out has to be named.
     fn lint(&self) -> Result<()> {
-        for targets in [&["--all-targets"][..], &["--test", world::LAB], &["--test", world::GROUP]]
-        {
+        for targets in [
+            &["--all-targets"][..],
+            &["--test", test_programs::LAB],
+            &["--test", test_programs::GROUP],
+        ] {
             let mut command = cargo(self.root);
             command.args(["clippy", "--workspace"]).args(targets);
             start(command.args(["--", "--deny", "warnings"]))?;
@@ -294,8 +297,8 @@ mod tests {
     #[test]
     fn the_summary_is_a_table() {
         let rows = [
-            Row { name: "test", outcome: Outcome::Passed(Duration::from_millis(123_450)) },
-            Row { name: "kube-env", outcome: Outcome::NotRun },
+            Row { name: "test", outcome: StepOutcome::Passed(Duration::from_millis(123_450)) },
+            Row { name: "kube-env", outcome: StepOutcome::NotRun },
         ];
         assert_eq!(summary(&rows), "\ntest      passed    123.5 s\nkube-env  not run");
     }

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::process::{read, say};
+use crate::process::{print_line, read};
 
 /// What the transcripts of the conformance suite were recorded with.
 const VERSION: &str = "1.36.3";
@@ -70,7 +70,7 @@ fn lock(path: &Path) -> Result<File> {
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            say("kube-env: another run is building it; waiting");
+            print_line("kube-env: another run is building it; waiting");
             file.lock().context("cannot wait for the other run")?;
         }
         Err(TryLockError::Error(error)) => return Err(error).context("cannot lock the cache"),
@@ -104,7 +104,9 @@ pub(crate) fn ensure_e2e() -> Result<PathBuf> {
 }
 
 fn build_e2e(versions: &Path, program: &Path) -> Result<()> {
-    say("kube-env: building Kubernetes' own end-to-end tests (about 5 minutes on two cores, once)");
+    print_line(
+        "kube-env: building Kubernetes' own end-to-end tests (about 5 minutes on two cores, once)",
+    );
     let module = versions.join(format!("e2e-{VERSION}.partial"));
     let sample = format!("-require=k8s.io/sample-apiserver@v0{}", &VERSION[1..]);
     kubernetes_module(&module, &[&sample])?;
@@ -148,7 +150,9 @@ fn kubernetes_module(module: &Path, requirements: &[&str]) -> Result<()> {
 
 /// Builds in a folder beside the final one, which only a finished build is moved to.
 fn build(versions: &Path, assets: &Path) -> Result<()> {
-    say(&format!("kube-env: building Kubernetes {VERSION} (about 5 minutes on two cores, once)"));
+    print_line(&format!(
+        "kube-env: building Kubernetes {VERSION} (about 5 minutes on two cores, once)"
+    ));
     let module = versions.join(format!("{VERSION}.partial"));
     kubernetes_module(&module, &[])?;
     let go = |arguments: &[&str]| go(&module, arguments);
@@ -158,13 +162,15 @@ fn build(versions: &Path, assets: &Path) -> Result<()> {
     let wanted_etcd = format!("{etcd}@v{ETCD_VERSION}");
     go(&[&["get", "-tool"], packages.as_slice(), &[wanted_etcd.as_str()]].concat())?;
 
-    say("kube-env: compiling kube-apiserver, kube-controller-manager, kube-scheduler, kubectl");
+    print_line(
+        "kube-env: compiling kube-apiserver, kube-controller-manager, kube-scheduler, kubectl",
+    );
     go(&[
         &["build", "-trimpath", "-ldflags", &version_flags(), "-o", "bin/"],
         packages.as_slice(),
     ]
     .concat())?;
-    say("kube-env: compiling etcd");
+    print_line("kube-env: compiling etcd");
     go(&["build", "-trimpath", "-ldflags", "-s -w", "-o", "bin/etcd", etcd])?;
 
     let built = module.join("bin");
@@ -182,7 +188,9 @@ fn build(versions: &Path, assets: &Path) -> Result<()> {
 
 /// A program of its own, with dependencies of its own.
 fn build_kwok(versions: &Path, kwok: &Path) -> Result<()> {
-    say(&format!("kube-env: building kwok {KWOK_VERSION} (about 2 minutes on two cores, once)"));
+    print_line(&format!(
+        "kube-env: building kwok {KWOK_VERSION} (about 2 minutes on two cores, once)"
+    ));
     let folder = versions.join(format!("kwok-{KWOK_VERSION}.partial"));
     clear(&folder)?;
     std::fs::create_dir_all(&folder)

@@ -10,16 +10,16 @@ mod packages;
 mod process;
 mod sim;
 mod test;
+mod test_programs;
 mod tidy;
 mod upstream;
-mod world;
 mod worst_body;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::process::say;
+use crate::process::print_line;
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
@@ -54,11 +54,11 @@ fn main() -> ExitCode {
     match perform(task, rest) {
         Some(Ok(())) => ExitCode::SUCCESS,
         Some(Err(error)) => {
-            say(&format!("error: {error:#}"));
+            print_line(&format!("error: {error:#}"));
             ExitCode::FAILURE
         }
         None => {
-            say(USAGE);
+            print_line(USAGE);
             ExitCode::from(2)
         }
     }
@@ -75,9 +75,9 @@ fn perform(task: &str, rest: &[String]) -> Option<Result<()>> {
         ("ci", rest) => ci::run(&root, rest),
         ("tidy", []) => tidy::run(&root),
         ("cases", [family]) => cases::run(&root, family),
-        ("lab", rest) => world::test_lab(&root, rest),
+        ("lab", rest) => test_programs::test_lab(&root, rest),
         ("group", rest) => {
-            kube_env::ensure().and_then(|assets| world::test_group(&root, &assets, rest))
+            kube_env::ensure().and_then(|assets| test_programs::test_group(&root, &assets, rest))
         }
         ("browser", rest) => browser::test(&root, rest),
         ("sim", rest) => sim::run(&root, rest),

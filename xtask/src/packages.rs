@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail, ensure};
 
-use crate::process::{run, say};
+use crate::process::{print_line, run};
 
 const HINT: &str = "install one: `apt-get install build-essential` (Debian, Ubuntu), `dnf install gcc` \
                     (Fedora), `apk add build-base` (Alpine) or `xcode-select --install` (macOS)";
@@ -26,7 +26,7 @@ pub(crate) fn ensure_python() -> Result<()> {
     if !may_install() {
         bail!("the tests of Pods need {PYTHON}; install the system's python3");
     }
-    say("no python3 of the system; installing it");
+    print_line("no python3 of the system; installing it");
     install("python3")
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn ensure_chromium() -> Result<()> {
     if !may_install() {
         bail!("install the packages `chromium` and `chromium-driver`; {needed:?} must be there");
     }
-    say("no Chromium; installing it with its driver");
+    print_line("no Chromium; installing it with its driver");
     install("chromium-driver")
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn ensure_venv() -> Result<()> {
     if !may_install() {
         bail!("{PYTHON} cannot make environments; install the system's python3-venv");
     }
-    say("no python3-venv of the system; installing it");
+    print_line("no python3-venv of the system; installing it");
     install("python3-venv")
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn download(package: &str, into: &Path) -> Result<()> {
 pub(crate) fn ensure_compiler() -> Result<()> {
     if !answers("make", "--version") {
         ensure!(may_install(), "there is no `make`; {HINT}");
-        say("no make; installing build-essential");
+        print_line("no make; installing build-essential");
         install("build-essential")?;
     }
     let chosen = std::env::var("CC").ok().filter(|name| !name.is_empty());
@@ -81,7 +81,7 @@ pub(crate) fn ensure_compiler() -> Result<()> {
     match remedy(present, chosen, may_install()) {
         Remedy::Nothing => Ok(()),
         Remedy::Install => {
-            say("no C compiler; installing build-essential");
+            print_line("no C compiler; installing build-essential");
             install("build-essential")
         }
         Remedy::Explain(problem) => bail!("{problem}; {HINT}"),

@@ -45,7 +45,7 @@ fn describes_this_package(variable: &OsStr) -> bool {
 /// Runs the program to its end, with its output going where ours goes.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let shown = shown(command);
-    say(&format!("$ {shown}"));
+    print_line(&format!("$ {shown}"));
     let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
     if !status.success() {
         bail!("`{shown}` failed: {status}");
@@ -69,7 +69,7 @@ pub(crate) fn read(command: &mut Command) -> Result<String> {
 
 /// One line for the person who waits.
 #[expect(clippy::print_stderr, reason = "tasks have people to talk to, and no log")]
-pub(crate) fn say(line: &str) {
+pub(crate) fn print_line(line: &str) {
     eprintln!("{line}");
 }
 

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::process::{cargo, run as start, say};
+use crate::process::{cargo, print_line, run as start};
 
 /// How much is simulated, unless the command line says otherwise.
 const SEEDS: u64 = 200;
 const DAYS: u64 = 30;
 /// People come and go during a few days; in less, nothing could become of what they did.
-const FEWEST_DAYS: u64 = 4;
+const MIN_DAYS: u64 = 4;
 /// How many seeds CI simulates, unless the environment says otherwise.
 const SHARE: u64 = 20;
 
@@ -28,9 +28,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<()> {
         command.args(["--test", "group", "--test", "lab"]);
         command
     };
-    say("sim: building (optimised; the first build takes some minutes)");
+    print_line("sim: building (optimised; the first build takes some minutes)");
     start(test().arg("--no-run"))?;
-    say(&format!("sim: {seeds} seeds of {days} days"));
+    print_line(&format!("sim: {seeds} seeds of {days} days"));
     let mut command = test();
     command.args(["--", "months", "--nocapture"]);
     command.env(SEEDS_VARIABLE, seeds.to_string()).env(DAYS_VARIABLE, days.to_string());
@@ -63,7 +63,7 @@ fn asked(arguments: &[String]) -> Result<(u64, u64)> {
         [] => Ok((SEEDS, DAYS)),
         [seeds] => Ok((number(seeds)?, DAYS)),
         [seeds, days] => match number(days)? {
-            days if days < FEWEST_DAYS => bail!("a simulation has {FEWEST_DAYS} days at least"),
+            days if days < MIN_DAYS => bail!("a simulation has {MIN_DAYS} days at least"),
             days => Ok((number(seeds)?, days)),
         },
         _ => bail!("usage: cargo xtask sim [SEEDS [DAYS]]"),

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::process::{cargo, run, say};
-use crate::{packages, world};
+use crate::process::{cargo, print_line, run};
+use crate::{packages, test_programs};
 
 /// In the target folder: a line for everything that was not tested.
 const SKIPS: &str = "target/skips.txt";
@@ -23,9 +23,9 @@ pub(crate) fn all(root: &Path) -> Result<()> {
     run_all(root, None).map(drop)
 }
 
-/// The same, and nothing may be skipped, nor be missing of the outside world.
+/// The same, and nothing may be skipped, nor any external program be missing.
 pub(crate) fn whole(root: &Path) -> Result<()> {
-    world::ensure_prometheus(root)?;
+    test_programs::ensure_prometheus(root)?;
     match run_all(root, Some(("SOJOURN_REQUIRE_WORLD", "1")))? {
         0 => Ok(()),
         count => bail!("{count} tests were skipped, wholly or in part"),
@@ -36,9 +36,9 @@ pub(crate) fn whole(root: &Path) -> Result<()> {
 fn run_all(root: &Path, environment: Option<(&str, &str)>) -> Result<usize> {
     packages::ensure_compiler()?;
     packages::ensure_python()?;
-    say("test: building (the first build compiles everything and takes some minutes)");
+    print_line("test: building (the first build compiles everything and takes some minutes)");
     run(cargo(root).args(["test", "--workspace", "--no-run"]))?;
-    say("test: running");
+    print_line("test: running");
     let skips = root.join(SKIPS);
     std::fs::write(&skips, "")
         // Some tests run as an ordinary user, too.
@@ -48,7 +48,7 @@ fn run_all(root: &Path, environment: Option<(&str, &str)>) -> Result<usize> {
     let text = std::fs::read_to_string(&skips)
         .with_context(|| format!("cannot read {}", skips.display()))?;
     let (words, count) = summary(&text);
-    say(&words);
+    print_line(&words);
     Ok(count)
 }
 

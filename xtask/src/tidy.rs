@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: the rules of the house that no compiler knows.
+//! `cargo xtask tidy`: the rules of this repository that no compiler checks.
 //!
 //! | check          | refuses                                                                     |
 //! |----------------|-----------------------------------------------------------------------------|
@@ -22,7 +22,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::process::{self, say};
+use crate::process::{self, print_line};
 
 /// One thing to change, and where.
 struct Finding {
@@ -74,13 +74,13 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     }
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     for finding in &findings {
-        say(&finding.to_string());
+        print_line(&finding.to_string());
     }
     let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
     if errors > 0 {
         bail!("tidy: {errors} to mend");
     }
-    say(&format!("tidy: {} files, {} warnings", files.len(), findings.len()));
+    print_line(&format!("tidy: {} files, {} warnings", files.len(), findings.len()));
     Ok(())
 }
 

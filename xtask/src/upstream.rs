@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use crate::kube_env;
-use crate::process::{cargo, run as start, say};
+use crate::process::{cargo, print_line, run as start};
 
 /// What the names of the specs match.
 const FOCUS: [&str; 20] = [
@@ -47,7 +47,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// All specs, or those of them that match the filter.
 pub(crate) fn run(root: &Path, filter: &[String]) -> Result<()> {
     let e2e = kube_env::ensure_e2e()?;
-    say("upstream: building sojourn");
+    print_line("upstream: building sojourn");
     start(cargo(root).args(["build", "--workspace", "--bin", "sojourn"]))?;
     let folder = Scratch::new()?;
     let server = Server::start(&root.join("target/debug/sojourn"), &folder.0)?;
@@ -71,12 +71,12 @@ pub(crate) fn run(root: &Path, filter: &[String]) -> Result<()> {
     for line in BufReader::new(output).lines() {
         let line = line.context("the suite's output")?;
         counts = counts.or_else(|| Counts::parse(&line));
-        say(&line);
+        print_line(&line);
     }
     let status = suite.wait().context("cannot wait for the suite")?;
     let Counts { passed, failed } =
         counts.context("the suite did not say how many specs passed")?;
-    say(&format!("upstream: {passed} passed, {failed} failed"));
+    print_line(&format!("upstream: {passed} passed, {failed} failed"));
     let wanted = if filter.is_empty() { SPECS } else { 1 };
     if !status.success() || failed > 0 || passed < wanted {
         bail!("{passed} specs passed and {failed} failed, where {wanted} should pass");
@@ -118,7 +118,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            say(&format!("upstream: cannot remove {}: {error}", self.0.display()));
+            print_line(&format!("upstream: cannot remove {}: {error}", self.0.display()));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::process::{cargo, run as start, say};
+use crate::process::{cargo, print_line, run as start};
 
 /// The largest body that the server reads.
 const BYTES: &str = "3145728";
@@ -17,9 +17,9 @@ pub(crate) fn run(root: &Path, filter: &[String]) -> Result<()> {
         command.args(["--test", "engine"]);
         command
     };
-    say("worst-body: building (optimised; the first build takes some minutes)");
+    print_line("worst-body: building (optimised; the first build takes some minutes)");
     start(test().arg("--no-run"))?;
-    say("worst-body: sending bodies of 3 MiB");
+    print_line("worst-body: sending bodies of 3 MiB");
     let mut command = test();
     command.args(["--", "worst_body", "--nocapture", "--test-threads", "1"]);
     command.env("SOJOURN_WORST_BODY_BYTES", BYTES);

@@ -9,11 +9,11 @@ pub(super) struct Case {
     pub(super) id: String,
     /// A few words for whoever reads the report.
     pub(super) about: String,
-    pub(super) standing: Standing,
+    pub(super) applicability: Applicability,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum Applicability {
     Applies,
     /// Why it cannot apply.
     NotApplicable(String),
@@ -46,14 +46,14 @@ pub(super) fn parse(text: &str) -> Result<Vec<Case>> {
         if cases.iter().any(|case| case.id == id) {
             bail!("line {number}: {id} is listed twice");
         }
-        let standing = match about.strip_prefix("n/a:").map(str::trim) {
-            Some(reason) => Standing::NotApplicable(reason.to_owned()),
-            None => Standing::Applies,
+        let applicability = match about.strip_prefix("n/a:").map(str::trim) {
+            Some(reason) => Applicability::NotApplicable(reason.to_owned()),
+            None => Applicability::Applies,
         };
-        if about.is_empty() || standing == Standing::NotApplicable(String::new()) {
+        if about.is_empty() || applicability == Applicability::NotApplicable(String::new()) {
             bail!("line {number}: {id} needs a few words");
         }
-        cases.push(Case { id: id.to_owned(), about: about.to_owned(), standing });
+        cases.push(Case { id: id.to_owned(), about: about.to_owned(), applicability });
     }
     Ok(cases)
 }

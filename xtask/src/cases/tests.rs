@@ -153,8 +153,11 @@ fn a_list_is_read_and_checked() {
     let cases = cases.expect("it is right");
     assert_eq!(cases[0].id, "D1");
     assert_eq!(cases[0].about, "days become hours");
-    assert_eq!(cases[0].standing, Standing::Applies);
-    assert_eq!(cases[1].standing, Standing::NotApplicable("no such thing here".to_owned()));
+    assert_eq!(cases[0].applicability, Applicability::Applies);
+    assert_eq!(
+        cases[1].applicability,
+        Applicability::NotApplicable("no such thing here".to_owned())
+    );
     for (text, expected) in [
         ("d1 x", "line 1: `d1` is not an id, such as D1 or 26"),
         ("D x", "line 1: `D` is not an id, such as D1 or 26"),
@@ -229,17 +232,20 @@ fn wrong_claims_are_reported_and_cover_nothing() {
 
 #[test]
 fn how_many_cases_there_are_and_how_many_cannot_apply_is_pinned() {
-    let case =
-        |number: usize, standing| Case { id: number.to_string(), about: String::new(), standing };
+    let case = |number: usize, applicability| Case {
+        id: number.to_string(),
+        about: String::new(),
+        applicability,
+    };
     let listed = |all: usize, none: usize| -> Vec<Case> {
-        let standing = |number| {
+        let applicability = |number| {
             if number < none {
-                Standing::NotApplicable("because".to_owned())
+                Applicability::NotApplicable("because".to_owned())
             } else {
-                Standing::Applies
+                Applicability::Applies
             }
         };
-        (0..all).map(|number| case(number, standing(number))).collect()
+        (0..all).map(|number| case(number, applicability(number))).collect()
     };
     assert_eq!(pinned("group", &listed(93, 22)), None);
     assert_eq!(pinned("lab", &listed(98, 0)), None);

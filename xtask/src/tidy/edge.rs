@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::Finding;
 use crate::process;
 
-struct Room {
+struct CrateRules {
     package: &'static str,
     may_use: &'static [&'static str],
     /// Packages of others that it must not see, by whatever way.
@@ -37,31 +37,31 @@ const NODE: &str = "sojourn-node";
 const OPERATOR: &str = "sojourn-operator";
 const WEB: &str = "sojourn-web";
 
-const HOUSE: [Room; 11] = [
-    Room { package: CORE, may_use: &[], never: &[TOKIO, KUBE, CLIENT, JSON] },
-    Room { package: API, may_use: &[CORE], never: &[TOKIO, AXUM, SQLITE, CLIENT] },
-    Room { package: DRIVERS, may_use: &[CORE], never: &[CLIENT, SQLITE] },
-    Room { package: RBAC, may_use: &[], never: &[TOKIO, CLIENT] },
-    Room { package: APISERVER, may_use: &[RBAC], never: &[] },
-    Room { package: NODE, may_use: &[], never: &[] },
-    Room { package: OPERATOR, may_use: &[CORE, API, DRIVERS, RBAC], never: &[SQLITE] },
-    Room { package: WEB, may_use: &[CORE, API], never: &[] },
-    Room {
+const CRATES: [CrateRules; 11] = [
+    CrateRules { package: CORE, may_use: &[], never: &[TOKIO, KUBE, CLIENT, JSON] },
+    CrateRules { package: API, may_use: &[CORE], never: &[TOKIO, AXUM, SQLITE, CLIENT] },
+    CrateRules { package: DRIVERS, may_use: &[CORE], never: &[CLIENT, SQLITE] },
+    CrateRules { package: RBAC, may_use: &[], never: &[TOKIO, CLIENT] },
+    CrateRules { package: APISERVER, may_use: &[RBAC], never: &[] },
+    CrateRules { package: NODE, may_use: &[], never: &[] },
+    CrateRules { package: OPERATOR, may_use: &[CORE, API, DRIVERS, RBAC], never: &[SQLITE] },
+    CrateRules { package: WEB, may_use: &[CORE, API], never: &[] },
+    CrateRules {
         package: "sojourn-cli",
         may_use: &[CORE, API, DRIVERS, RBAC, APISERVER, NODE, OPERATOR, WEB],
         never: &[],
     },
-    Room {
+    CrateRules {
         package: "sojourn-sim",
         may_use: &[CORE, API, DRIVERS, RBAC, APISERVER, NODE, OPERATOR],
         never: &[],
     },
-    Room { package: "xtask", may_use: &[], never: &[] },
+    CrateRules { package: "xtask", may_use: &[], never: &[] },
 ];
 
 /// The packages of the workspace.
 pub(crate) fn packages() -> impl Iterator<Item = &'static str> {
-    HOUSE.iter().map(|room| room.package)
+    CRATES.iter().map(|rules| rules.package)
 }
 
 pub(super) fn check(root: &Path) -> Result<Vec<Finding>> {
@@ -75,7 +75,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<Finding>> {
     }
     let mut findings = declared_edges(&members);
     for member in &members {
-        if room(&member.name).is_some_and(|room| !room.never.is_empty()) {
+        if rules(&member.name).is_some_and(|rules| !rules.never.is_empty()) {
             findings.extend(reached_edges(member, &reached(root, &member.name)?));
         }
     }
@@ -133,8 +133,8 @@ fn reached(root: &Path, package: &str) -> Result<BTreeSet<String>> {
     Ok(tree.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
 }
 
-fn room(package: &str) -> Option<&'static Room> {
-    HOUSE.iter().find(|room| room.package == package)
+fn rules(package: &str) -> Option<&'static CrateRules> {
+    CRATES.iter().find(|rules| rules.package == package)
 }
 
 fn declared_edges(members: &[Member]) -> Vec<Finding> {
@@ -143,7 +143,7 @@ fn declared_edges(members: &[Member]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for member in members {
         let mut report = |line, text| findings.push(Finding::error(&member.manifest, line, text));
-        let Some(room) = room(&member.name) else {
+        let Some(rules) = rules(&member.name) else {
             report(
                 1,
                 format!(
@@ -155,16 +155,16 @@ fn declared_edges(members: &[Member]) -> Vec<Finding> {
         };
         for dependency in &member.declared {
             let name = dependency.as_str();
-            if ours.contains_key(name) && !room.may_use.contains(&name) {
+            if ours.contains_key(name) && !rules.may_use.contains(&name) {
                 report(
                     member.line_of(name),
                     format!(
                         "`{}` must not depend on `{name}`, not even in tests; it may use {}",
                         member.name,
-                        list(room.may_use)
+                        list(rules.may_use)
                     ),
                 );
-            } else if is_never(room, name) {
+            } else if is_never(rules, name) {
                 report(
                     member.line_of(name),
                     format!(
@@ -181,7 +181,7 @@ fn declared_edges(members: &[Member]) -> Vec<Finding> {
 /// Forbidden packages that come by way of others.
 fn reached_edges(member: &Member, reached: &BTreeSet<String>) -> Vec<Finding> {
     let forbidden = reached.iter().filter(|name| {
-        room(&member.name).is_some_and(|room| is_never(room, name))
+        rules(&member.name).is_some_and(|rules| is_never(rules, name))
             && !member.declared.contains(*name)
     });
     let finding = |name: &String| {
@@ -194,8 +194,8 @@ fn reached_edges(member: &Member, reached: &BTreeSet<String>) -> Vec<Finding> {
     forbidden.map(finding).collect()
 }
 
-fn is_never(room: &Room, package: &str) -> bool {
-    room.never.iter().any(|group| group.contains(&package))
+fn is_never(rules: &CrateRules, package: &str) -> bool {
+    rules.never.iter().any(|group| group.contains(&package))
 }
 
 fn list(packages: &[&str]) -> String {
@@ -219,10 +219,10 @@ mod tests {
         members(&metadata, Path::new("/top")).expect("well-formed").remove(0)
     }
 
-    /// What is found when, of the whole house, this one crate has dependencies.
+    /// What is found when, of all crates, this one has dependencies.
     fn texts(name: &str, dependencies: &[&str]) -> Vec<String> {
-        let others = HOUSE.iter().filter(|room| room.package != name);
-        let mut members: Vec<_> = others.map(|room| member(room.package, &[])).collect();
+        let others = CRATES.iter().filter(|rules| rules.package != name);
+        let mut members: Vec<_> = others.map(|rules| member(rules.package, &[])).collect();
         members.push(member(name, dependencies));
         declared_edges(&members).into_iter().map(|finding| finding.text).collect()
     }
@@ -290,8 +290,8 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table_uses_rows_of_the_table() {
-        for used in HOUSE.iter().flat_map(|room| room.may_use) {
-            assert!(room(used).is_some(), "{used}");
+        for used in CRATES.iter().flat_map(|rules| rules.may_use) {
+            assert!(rules(used).is_some(), "{used}");
         }
     }
 }

@@ -4,21 +4,21 @@ use std::path::Path;
 
 use super::Finding;
 
-const LIMIT: usize = 800;
+const MAX_LINES: usize = 800;
 /// Where splitting is still easy.
-const WARNING: usize = 600;
+const WARNING_LINES: usize = 600;
 /// Tables of cases are long without being hard to read.
-const TEST_LIMIT: usize = 1500;
+const MAX_TEST_LINES: usize = 1500;
 
 pub(super) fn check(path: &Path, source: &str) -> Option<Finding> {
     let lines = source.lines().count();
-    let limit = if holds_tests(path) { TEST_LIMIT } else { LIMIT };
+    let limit = if holds_tests(path) { MAX_TEST_LINES } else { MAX_LINES };
     if lines > limit {
         let text = format!("{lines} lines, {limit} are allowed; split it by subject");
         Some(Finding::error(path, limit + 1, text))
-    } else if lines > WARNING && !holds_tests(path) {
+    } else if lines > WARNING_LINES && !holds_tests(path) {
         let text = format!("{lines} lines, {limit} are allowed; is it still one subject?");
-        Some(Finding::warning(path, WARNING + 1, text))
+        Some(Finding::warning(path, WARNING_LINES + 1, text))
     } else {
         None
     }

@@ -1,4 +1,4 @@
-//! The outside world of the end-to-end tests: programs that play it beside the binary.
+//! The external programs of the end-to-end tests, which run beside the binary.
 //!
 //! Python packages go into `target/python`, at the versions that the tests ask for. Prometheus is
 //! Debian's: the system's own where it is installed, else its package unpacked into
@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use crate::packages;
-use crate::process::{cargo, run, say};
+use crate::process::{cargo, print_line, run};
 
 /// The target of the lab's tests.
 pub(crate) const LAB: &str = "lab-world";
@@ -19,7 +19,7 @@ pub(crate) const LAB: &str = "lab-world";
 pub(crate) const GROUP: &str = "group-world";
 /// So many scenarios play side by side, however few cores there are: mostly they wait for time to
 /// pass.
-const AT_ONCE: &str = "6";
+const TEST_THREADS: &str = "6";
 /// What the tests ask for.
 const REQUIREMENTS: &str = "crates/cli/tests/lab/requirements.txt";
 const SYSTEM_PROMETHEUS: &str = "/usr/bin/prometheus";
@@ -53,7 +53,7 @@ pub(crate) fn test_group(root: &Path, assets: &Path, filter: &[String]) -> Resul
 fn suite(root: &Path, target: &str) -> Command {
     let mut command = cargo(root);
     // With the features of the whole workspace, so that what the other tests built is used again.
-    command.args(["test", "--workspace", "--test", target, "--", "--test-threads", AT_ONCE]);
+    command.args(["test", "--workspace", "--test", target, "--", "--test-threads", TEST_THREADS]);
     command.env("SOJOURN_REQUIRE_WORLD", "1");
     command
 }
@@ -72,7 +72,7 @@ fn ensure_packages(root: &Path) -> Result<()> {
         return Ok(());
     }
     packages::ensure_venv()?;
-    say("test: installing Python packages into target/python");
+    print_line("test: installing Python packages into target/python");
     remove(&environment)?;
     run(Command::new(packages::PYTHON).args(["-m", "venv"]).arg(&environment))?;
     run(Command::new(environment.join("bin/python"))
@@ -90,7 +90,7 @@ pub(crate) fn ensure_prometheus(root: &Path) -> Result<()> {
     if !packages::can_unpack() {
         bail!("install the package `prometheus`; {SYSTEM_PROMETHEUS} is not there");
     }
-    say("test: unpacking Debian's prometheus into target/prometheus");
+    print_line("test: unpacking Debian's prometheus into target/prometheus");
     let loading = root.join("target/prometheus.new");
     remove(&loading)?;
     fs::create_dir_all(&loading).with_context(|| format!("cannot make {}", loading.display()))?;
