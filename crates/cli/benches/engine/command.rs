@@ -7,14 +7,14 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// What the command line asks for.
 #[derive(Debug)]
-pub(crate) struct Wanted<P> {
+pub(crate) struct BenchOptions<P> {
     pub(crate) plan: P,
     /// The document whose marked section the tables go into.
     pub(crate) into: Option<PathBuf>,
 }
 
 /// Runs the benchmark with the plan that the command line asks for.
-pub(crate) fn main<P, F>(full: P, quick: P, run: impl FnOnce(Wanted<P>) -> F) -> Result<()>
+pub(crate) fn main<P, F>(full: P, quick: P, run: impl FnOnce(BenchOptions<P>) -> F) -> Result<()>
 where
     F: Future<Output = Result<()>>,
 {
@@ -36,8 +36,8 @@ fn wanted<P>(
     arguments: impl IntoIterator<Item = String>,
     full: P,
     quick: P,
-) -> Result<Option<Wanted<P>>> {
-    let mut wanted = Wanted { plan: full, into: None };
+) -> Result<Option<BenchOptions<P>>> {
+    let mut wanted = BenchOptions { plan: full, into: None };
     let mut quick = Some(quick);
     let mut by_cargo_bench = false;
     let mut arguments = arguments.into_iter();
@@ -65,7 +65,7 @@ pub(crate) fn program() -> PathBuf {
 
 /// One line for the person who waits.
 #[expect(clippy::print_stderr, reason = "a benchmark has a person to talk to, and no log")]
-pub(crate) fn say(line: &str) {
+pub(crate) fn print_line(line: &str) {
     eprintln!("{line}");
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn look(folder: &Path) -> Result<Self> {
+    pub(crate) fn detect(folder: &Path) -> Result<Self> {
         let processors = std::thread::available_parallelism()?.get();
         let sync = sync(folder)?;
         let mut machine = Self { commit: commit(), processors, sync, loads: Vec::new() };

@@ -24,7 +24,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::command::{Wanted, print, say};
+use crate::command::{BenchOptions, print, print_line};
 use crate::document::Document;
 use crate::machine::Machine;
 use crate::plan::Plan;
@@ -36,22 +36,22 @@ fn main() -> Result<()> {
     command::main(Plan::FULL, Plan::QUICK, run)
 }
 
-async fn run(wanted: Wanted<Plan>) -> Result<()> {
+async fn run(wanted: BenchOptions<Plan>) -> Result<()> {
     let document = wanted.into.map(|path| Document::open(path, "engine")).transpose()?;
     let assets = kubernetes::assets();
     if assets.is_none() {
-        say("$KUBEBUILDER_ASSETS is not set: there is no real server to compare with");
+        print_line("$KUBEBUILDER_ASSETS is not set: there is no real server to compare with");
     }
     let scratch = Scratch::make("engine")?;
-    let mut machine = Machine::look(scratch.path())?;
+    let mut machine = Machine::detect(scratch.path())?;
     let mut report = Report::default();
     let plan = &wanted.plan;
     for number in 1..=plan.rounds {
-        say(&format!("round {number} of {}", plan.rounds));
+        print_line(&format!("round {number} of {}", plan.rounds));
         round(&scratch, assets.as_deref(), plan, &mut report).await?;
         machine.note_load();
     }
-    say(&format!("with {} objects", plan.many));
+    print_line(&format!("with {} objects", plan.many));
     with_many(&scratch, assets.as_deref(), plan, &mut report).await?;
     machine.note_load();
 

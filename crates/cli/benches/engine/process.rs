@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 /// How long a server may take to stop when asked politely.
-const PATIENCE: Duration = Duration::from_secs(30);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The unit of `/proc/PID/stat`. It has been 100 per second on every Linux of the last decades,
 /// and asking for it takes a C library.
@@ -50,7 +50,7 @@ impl Processes {
             }
             let asked = Instant::now();
             while child.try_wait()?.is_none() {
-                if asked.elapsed() > PATIENCE {
+                if asked.elapsed() > STOP_TIMEOUT {
                     bail!("process {} does not stop", child.id());
                 }
                 tokio::time::sleep(Duration::from_millis(5)).await;

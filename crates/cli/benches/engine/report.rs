@@ -178,12 +178,12 @@ impl Row {
             (None, Some(one)) | (Some(one), None) => one,
             (None, None) => "–".to_owned(),
         };
-        let goal = goal.map_or_else(String::new, |goal| self.verdict(goal));
+        let goal = goal.map_or_else(String::new, |goal| self.goal_text(goal));
         let name = format!("{name}, {}", unit.text());
         [name, in_process, sojourn, kubernetes, better, goal]
     }
 
-    fn verdict(&self, goal: Goal) -> String {
+    fn goal_text(&self, goal: Goal) -> String {
         match goal {
             Goal::AtMost(limit) => {
                 let met = self.median(Column::Sojourn).map(|figure| figure <= limit);

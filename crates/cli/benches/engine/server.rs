@@ -12,9 +12,9 @@ use serde_json::Value;
 use crate::client::{Address, Call, Client};
 use crate::process::Processes;
 
-const START_LIMIT: Duration = Duration::from_secs(120);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// Between two looks at whether a server is ready: what the figure may be off by.
-const POLL: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -57,7 +57,7 @@ impl Server {
     ) -> Result<Self> {
         let mut client = None;
         let mut last = anyhow!("it never wrote how to reach it");
-        while started.elapsed() < START_LIMIT {
+        while started.elapsed() < START_TIMEOUT {
             processes.check()?;
             if client.is_none()
                 && let Some((address, token)) = access()
@@ -77,7 +77,7 @@ impl Server {
                 }
                 client = Some((connected, address, token));
             }
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Err(last.context("a server did not get ready"))
     }

@@ -22,7 +22,7 @@ pub(crate) const USER: &str = "system:serviceaccount:bench:load";
 pub(crate) const GROUPS: [&str; 2] = ["system:serviceaccounts", "system:serviceaccounts:bench"];
 
 const WIDGETS: &str = "/apis/bench.example.com/v1/namespaces/bench/widgets";
-const SETTLE_LIMIT: Duration = Duration::from_secs(60);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Makes the namespaces, the kind `Widget`, and an account that may use both.
 pub(crate) async fn prepare(admin: &Client) -> Result<()> {
@@ -94,7 +94,7 @@ pub(crate) async fn settled(account: &Client) -> Result<()> {
     let started = Instant::now();
     for path in [config_maps(NAMESPACE), WIDGETS.to_owned()] {
         while let Err(error) = account.finish(0, Call::get(&path)).await {
-            if started.elapsed() > SETTLE_LIMIT {
+            if started.elapsed() > SETTLE_TIMEOUT {
                 bail!(error.context("what was prepared did not come into effect"));
             }
             tokio::time::sleep(Duration::from_millis(20)).await;

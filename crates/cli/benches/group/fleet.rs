@@ -16,7 +16,7 @@ use tokio::time::{Duration, Instant, sleep_until};
 use crate::number::count;
 
 /// Requests that are made at once.
-const REQUESTS_AT_ONCE: usize = 32;
+const MAX_CONCURRENT_REQUESTS: usize = 32;
 /// So many groups share a namespace.
 const PER_NAMESPACE: usize = 100;
 /// How many objects one answer of a list may hold.
@@ -77,7 +77,7 @@ impl Fleet {
             api.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
             anyhow::Ok(())
         };
-        let all = stream::iter(0..many).map(make).buffer_unordered(REQUESTS_AT_ONCE);
+        let all = stream::iter(0..many).map(make).buffer_unordered(MAX_CONCURRENT_REQUESTS);
         let all = all.try_for_each(|()| async { Ok(()) }).await;
         all.with_context(|| format!("cannot create objects called {name}"))
     }

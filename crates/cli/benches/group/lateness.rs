@@ -12,26 +12,26 @@ use tokio::sync::oneshot;
 use tokio::time::Duration;
 
 use crate::fleet::Fleet;
+use crate::harness::Harness;
 use crate::number::percentile;
 use crate::plan::Plan;
 use crate::report::{Goal, Report, Unit};
 use crate::up::Home;
-use crate::world::World;
 
 const SECTION: &str = "lateness of rotations";
 /// How long everything may take beyond what the plan asks for.
-const PATIENCE: Duration = Duration::from_secs(300);
+const EXTRA_TIMEOUT: Duration = Duration::from_secs(300);
 /// Seconds that a decision may be late, of 99 in 100.
-const GOAL: f64 = 1.0;
+const GOAL_SECONDS: f64 = 1.0;
 
 /// The first rotation of each machine that was due, by namespace and name: how late it was.
 #[derive(Debug, Default)]
-struct Seen {
+struct RotationLateness {
     of_groups: HashMap<String, f64>,
     on_demand: HashMap<String, f64>,
 }
 
-impl Seen {
+impl RotationLateness {
     /// Notes the first that is seen of a machine's rotation.
     fn saw(&mut self, machine: &Machine, term: SignedDuration, now: Timestamp) {
         let rotates = machine.status.as_ref().is_some_and(|status| status.rotation.is_some());
@@ -50,10 +50,10 @@ impl Seen {
 }
 
 pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Result<()> {
-    World::prepare(home).await?;
+    Harness::prepare(home).await?;
     let fake = Fake::new(Script::default());
-    let world = World::open(home, &fake).await?;
-    let fleet = Fleet(world.people.clone());
+    let harness = Harness::open(home, &fake).await?;
+    let fleet = Fleet(harness.people.clone());
     fleet.namespaces(plan.due).await?;
 
     let (watches, watching) = oneshot::channel();
@@ -61,7 +61,7 @@ pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Re
         let (fleet, due) = (fleet.clone(), plan.due);
         let term = SignedDuration::try_from(plan.term)?;
         async move {
-            let mut seen = Seen::default();
+            let mut seen = RotationLateness::default();
             let saw = |machine: Machine, _| {
                 seen.saw(&machine, term, Timestamp::now());
                 seen.of_groups.len() == due && seen.on_demand.len() == due
@@ -84,9 +84,9 @@ pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Re
         )
     };
     both.await?;
-    let seen = tokio::time::timeout(plan.term + plan.spread + PATIENCE, seeing).await;
+    let seen = tokio::time::timeout(plan.term + plan.spread + EXTRA_TIMEOUT, seeing).await;
     let seen = seen.context("not all of them are replaced")???;
-    world.close().await;
+    harness.close().await;
 
     note(report, &format!("{} machines of as many groups", plan.due), &seen.of_groups)?;
     note(report, &format!("{} machines on demand", plan.due), &seen.on_demand)
@@ -99,7 +99,7 @@ fn note(report: &mut Report, whose: &str, late: &HashMap<String, f64>) -> Result
         let name = format!("{whose}, from their age until they rotate, {part}");
         report.note(SECTION, name, Unit::Seconds, percentile(&late, share));
         if part == "p99" {
-            report.goal(Goal::AtMost(GOAL));
+            report.goal(Goal::AtMost(GOAL_SECONDS));
         }
     }
     Ok(())

@@ -9,6 +9,7 @@ mod command;
 #[path = "../engine/document.rs"]
 mod document;
 mod fleet;
+mod harness;
 mod lateness;
 #[path = "../engine/machine.rs"]
 mod machine;
@@ -27,12 +28,11 @@ mod scratch;
 #[path = "../lab/up.rs"]
 #[allow(dead_code, reason = "the benchmark of the lab, whose it is, uses all of it")]
 mod up;
-mod world;
 
 use anyhow::Result;
 use tikv_jemallocator::Jemalloc;
 
-use crate::command::{Wanted, print, say};
+use crate::command::{BenchOptions, print, print_line};
 use crate::document::Document;
 use crate::machine::Machine;
 use crate::plan::Plan;
@@ -48,20 +48,20 @@ fn main() -> Result<()> {
     command::main(Plan::FULL, Plan::QUICK, run)
 }
 
-async fn run(wanted: Wanted<Plan>) -> Result<()> {
+async fn run(wanted: BenchOptions<Plan>) -> Result<()> {
     let document = wanted.into.map(|path| Document::open(path, "group")).transpose()?;
     let scratch = Scratch::make("group")?;
-    let mut machine = Machine::look(scratch.path())?;
+    let mut machine = Machine::detect(scratch.path())?;
     let (plan, mut report) = (wanted.plan, Report::default());
 
     // First, while this process has nothing else in memory.
-    say(&format!("{} machines of {} groups at rest", plan.resting(), plan.groups));
+    print_line(&format!("{} machines of {} groups at rest", plan.resting(), plan.groups));
     rest::measure(&Home::new(scratch.folder()?)?, &plan, &mut report).await?;
     machine.note_load();
-    say(&format!("{} groups and {} machines on demand that are due", plan.due, plan.due));
+    print_line(&format!("{} groups and {} machines on demand that are due", plan.due, plan.due));
     lateness::measure(&Home::new(scratch.folder()?)?, &plan, &mut report).await?;
     machine.note_load();
-    say(&format!("a roll of {} machines, {} at a time", plan.rolled, plan.budget));
+    print_line(&format!("a roll of {} machines, {} at a time", plan.rolled, plan.budget));
     roll::measure(&Home::new(scratch.folder()?)?, &plan, &mut report).await?;
     machine.note_load();
 

@@ -9,13 +9,13 @@ use sojourn_api::group::status::Phase;
 use sojourn_drivers::machine::fake::{Fake, Script};
 
 use crate::fleet::Fleet;
+use crate::harness::Harness;
 use crate::number::count;
 use crate::plan::Plan;
+use crate::print_line;
 use crate::process::{memory_of, own_processor};
 use crate::report::{Goal, Report, Unit};
-use crate::say;
 use crate::up::Home;
-use crate::world::World;
 
 const REST: &str = "machines at rest";
 const RESTART: &str = "restart, on what the provider still has";
@@ -28,12 +28,12 @@ const NOTHING: f64 = 1.0;
 const ARMED: f64 = 10.0;
 
 pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Result<()> {
-    World::prepare(home).await?;
+    Harness::prepare(home).await?;
     let fake = Fake::new(Script::default());
-    let world = World::open(home, &fake).await?;
-    let fleet = Fleet(world.people.clone());
+    let harness = Harness::open(home, &fake).await?;
+    let fleet = Fleet(harness.people.clone());
     fleet.namespaces(plan.groups).await?;
-    world.until_armed(0).await?;
+    harness.until_armed(0).await?;
     let empty = resident()?;
     note_memory(report, "resident, none", empty);
 
@@ -44,14 +44,14 @@ pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Re
         "expiry": {"eligibleAge": "20d", "forcedAge": "30d"},
     });
     fleet.groups(plan.groups, Duration::ZERO, &spec).await?;
-    world.until_armed(plan.groups).await?;
+    harness.until_armed(plan.groups).await?;
     let each = (used()? - before).as_secs_f64() * 1e6 / count(plan.resting());
     let what = "from the first create until all rest";
     let name = format!("{} machines of {} groups, {what}", plan.resting(), plan.groups);
     report.note(REST, name, Unit::Seconds, started.elapsed().as_secs_f64());
     report.note(REST, "processor time of it, per machine", Unit::Microseconds, each);
 
-    at_rest(&world, plan, report).await?;
+    at_rest(&harness, plan, report).await?;
     let all = resident()?;
     note_memory(report, "resident, all made", all);
     report.goal(Goal::AtMost(MEMORY));
@@ -61,18 +61,18 @@ pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Re
     let is_ready = |phase| phase == Some(Phase::Ready);
     let counted = fleet.counted(|one| is_ready(one.status.as_ref().and_then(|s| s.phase))).await?;
     ensure!(counted == [plan.resting(); 2], "there are, and are ready: {counted:?}");
-    world.close().await;
+    harness.close().await;
 
-    say("restart");
+    print_line("restart");
     let (started, before) = (Instant::now(), used()?);
-    let world = World::open(home, &fake).await?;
-    let version = world.engine.version();
-    world.until_armed(plan.groups).await?;
+    let harness = Harness::open(home, &fake).await?;
+    let version = harness.engine.version();
+    harness.until_armed(plan.groups).await?;
     let (armed, used) = (started.elapsed(), used()? - before);
-    let looks = world.family.looks();
-    let writes = world.engine.version() - version;
-    let (opened, filled) = (world.opened, world.filled);
-    world.close().await;
+    let looks = harness.family.looks();
+    let writes = harness.engine.version() - version;
+    let (opened, filled) = (harness.opened, harness.filled);
+    harness.close().await;
     ensure!(writes == 0, "a restart wrote {writes} times");
     let seconds = Unit::Seconds;
     report.note(RESTART, "until the engine is open", seconds, opened.as_secs_f64());
@@ -87,17 +87,17 @@ pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Re
 }
 
 /// Lets them rest, and sees what that takes.
-async fn at_rest(world: &World, plan: &Plan, report: &mut Report) -> Result<()> {
-    let (version, looks) = (world.engine.version(), world.family.looks());
+async fn at_rest(harness: &Harness, plan: &Plan, report: &mut Report) -> Result<()> {
+    let (version, looks) = (harness.engine.version(), harness.family.looks());
     let (watched, before) = (Instant::now(), used()?);
     tokio::time::sleep(plan.rest).await;
     let share = 100.0 * (used()? - before).as_secs_f64() / watched.elapsed().as_secs_f64();
     let name = format!("of one processor, over {} s", plan.rest.as_secs());
     report.note(REST, name, Unit::Percent, share);
     report.goal(Goal::AtMost(NOTHING));
-    let looks = world.family.looks() - looks;
+    let looks = harness.family.looks() - looks;
     report.note(REST, "looks meanwhile", Unit::Number, count(usize::try_from(looks)?));
-    let writes = world.engine.version() - version;
+    let writes = harness.engine.version() - version;
     ensure!(writes == 0, "groups at rest were written {writes} times");
     Ok(())
 }

@@ -14,19 +14,19 @@ use tokio::sync::oneshot;
 use tokio::time::Duration;
 
 use crate::fleet::Fleet;
+use crate::harness::Harness;
 use crate::number::count;
 use crate::plan::Plan;
+use crate::print_line;
 use crate::process::own_processor;
 use crate::report::{Goal, Report, Unit};
-use crate::say;
 use crate::up::Home;
-use crate::world::World;
 
 const SECTION: &str = "a roll of one group";
 /// How many times the ideal it may take.
-const GOAL: f64 = 1.2;
-const PATIENCE: Duration = Duration::from_secs(900);
-const POLL: Duration = Duration::from_millis(100);
+const GOAL_RATIO: f64 = 1.2;
+const ROLL_TIMEOUT: Duration = Duration::from_secs(900);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Times of creation are whole seconds; a roll is of what was created before it.
 const A_SECOND: Duration = Duration::from_millis(1_100);
 
@@ -42,24 +42,24 @@ async fn until_ready(groups: &Api<InstanceGroup>, wanted: usize) -> Result<()> {
         if usize::try_from(ready)? == wanted {
             return Ok(());
         }
-        ensure!(started.elapsed() < PATIENCE, "of {wanted} machines {ready} are ready");
-        tokio::time::sleep(POLL).await;
+        ensure!(started.elapsed() < ROLL_TIMEOUT, "of {wanted} machines {ready} are ready");
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// What was seen of a roll.
 #[derive(Debug, Default)]
-struct Seen {
+struct RollObservation {
     there: usize,
     most: usize,
     gone: usize,
 }
 
 pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Result<()> {
-    World::prepare(home).await?;
+    Harness::prepare(home).await?;
     let fake = Fake::new(Script { boot: plan.boot, ..Script::default() });
-    let world = World::open(home, &fake).await?;
-    let fleet = Fleet(world.people.clone());
+    let harness = Harness::open(home, &fake).await?;
+    let fleet = Fleet(harness.people.clone());
     fleet.namespaces(1).await?;
     let spec = json!({
         "size": plan.rolled, "surge": plan.budget, "drainTimeout": "0s",
@@ -69,19 +69,19 @@ pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Re
     });
     let started = Instant::now();
     fleet.groups(1, Duration::ZERO, &spec).await?;
-    let groups: Api<InstanceGroup> = Api::namespaced(world.people.clone(), "team-0");
+    let groups: Api<InstanceGroup> = Api::namespaced(harness.people.clone(), "team-0");
     until_ready(&groups, plan.rolled).await?;
-    world.until_armed(1).await?;
+    harness.until_armed(1).await?;
     let name = format!("{} machines made and at rest", plan.rolled);
     report.note(SECTION, name, Unit::Seconds, started.elapsed().as_secs_f64());
     tokio::time::sleep(A_SECOND).await;
 
-    say("rolling");
+    print_line("rolling");
     let (watches, watching) = oneshot::channel();
     let seeing = tokio::spawn({
         let (fleet, rolled) = (fleet.clone(), plan.rolled);
         async move {
-            let mut seen = Seen { there: rolled, most: rolled, gone: 0 };
+            let mut seen = RollObservation { there: rolled, most: rolled, gone: 0 };
             let saw = |machine: Machine, gone: bool| {
                 if gone {
                     seen.gone += 1;
@@ -98,16 +98,16 @@ pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Re
     watching.await.context("the watch did not begin")?;
     let used = || own_processor().context("cannot tell what this process uses");
     let (started, before) = (Instant::now(), used()?);
-    let of_groups = || world.family.reconciles[0].total();
+    let of_groups = || harness.family.reconciles[0].total();
     let looks = of_groups();
-    let version = world.engine.version();
+    let version = harness.engine.version();
     let asked = json!({"metadata": {"annotations": {ROTATE: format!("{:.0}", Timestamp::now())}}});
     groups.patch(GROUP, &PatchParams::default(), &Patch::Merge(&asked)).await?;
-    let seen = tokio::time::timeout(PATIENCE, seeing).await;
+    let seen = tokio::time::timeout(ROLL_TIMEOUT, seeing).await;
     let (seen, ended) = seen.context("the roll does not end")???;
     let (took, used) = (ended.duration_since(started), used()?.saturating_sub(before));
-    let (looks, writes) = (of_groups() - looks, world.engine.version() - version);
-    world.until_armed(1).await?;
+    let (looks, writes) = (of_groups() - looks, harness.engine.version() - version);
+    harness.until_armed(1).await?;
     let counted = fleet.counted(|_| true).await?;
     ensure!(counted[0] == plan.rolled, "after the roll there are {} machines", counted[0]);
     ensure!(
@@ -115,15 +115,15 @@ pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Re
         "there were {} machines at the same time",
         seen.most
     );
-    world.close().await;
+    harness.close().await;
 
     let ideal = plan.boot.as_secs_f64() * count(plan.rolled.div_ceil(plan.budget));
     let how = format!("{} machines, {} at a time", plan.rolled, plan.budget);
     report.note(SECTION, format!("{how}, the ideal"), Unit::Seconds, ideal);
     report.note(SECTION, format!("{how}, as seen"), Unit::Seconds, took.as_secs_f64());
-    report.goal(Goal::AtMost(GOAL * ideal));
+    report.goal(Goal::AtMost(GOAL_RATIO * ideal));
     report.note(SECTION, "times the ideal", Unit::Number, took.as_secs_f64() / ideal);
-    report.goal(Goal::AtMost(GOAL));
+    report.goal(Goal::AtMost(GOAL_RATIO));
     let each = used.as_secs_f64() * 1e6 / count(plan.rolled);
     report.note(SECTION, "processor time per machine", Unit::Microseconds, each);
     let each = count(usize::try_from(writes)?) / count(plan.rolled);

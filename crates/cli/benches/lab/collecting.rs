@@ -24,7 +24,7 @@ const SECTION: &str = "one look at the use of all instances";
 pub(crate) async fn measure(plan: &Plan, report: &mut Report) -> Result<()> {
     for objects in plan.collected {
         let server = Server::start(objects).await?;
-        let mut looking = Looking::at(&server, objects)?;
+        let mut looking = CollectorHarness::at(&server, objects)?;
         let first = looking.look().await?;
         let mut looks = Vec::new();
         for _ in 0..plan.ticks {
@@ -49,14 +49,14 @@ struct Look {
 }
 
 /// A collector with three sources, whose looks come one interval after the other.
-struct Looking {
+struct CollectorHarness {
     collector: Collector,
     tracker: Tracker,
     objects: usize,
     now: Timestamp,
 }
 
-impl Looking {
+impl CollectorHarness {
     fn at(server: &Server, objects: usize) -> Result<Self> {
         let by = |source, data: &str, identity| Polled {
             source,

@@ -22,7 +22,7 @@ use crate::valgrind;
 const SECTION: &str = "decisions, on one processor";
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 /// After so many decisions at one moment, nothing may change any more.
-const MOST_DECISIONS: usize = 10;
+const MAX_DECISIONS: usize = 10;
 /// What [`Plan`] asks for, at least.
 const PER_SECOND: f64 = 2e6;
 
@@ -83,7 +83,7 @@ impl Rest {
         let used =
             Seen { last: now - SignedDuration::from_hours(1), source: Source::Nginx, count: 1 };
         let mut activity = running.then_some(used);
-        for _ in 0..MOST_DECISIONS {
+        for _ in 0..MAX_DECISIONS {
             let coverage: Vec<&Coverage> = rest.coverage.iter().collect();
             let seen = Observed {
                 activity: activity.take(),

@@ -15,7 +15,7 @@ use tokio::time::{Duration, Instant, sleep_until};
 use crate::number::count;
 
 /// Requests that are made at once.
-const REQUESTS_AT_ONCE: usize = 32;
+const MAX_CONCURRENT_REQUESTS: usize = 32;
 /// Where the template is, and how the namespaces of instances begin.
 const SCHOOL: &str = "school";
 const TEMPLATE: &str = "notebook";
@@ -74,7 +74,7 @@ impl Fleet {
             }
         };
         let all = stream::iter(0..size.div_ceil(PER_TENANT)).map(make);
-        all.buffer_unordered(REQUESTS_AT_ONCE).try_for_each(|()| async { Ok(()) }).await?;
+        all.buffer_unordered(MAX_CONCURRENT_REQUESTS).try_for_each(|()| async { Ok(()) }).await?;
         Ok(fleet)
     }
 
@@ -114,7 +114,7 @@ impl Fleet {
             api.create(&PostParams::default(), &instance).await?;
             anyhow::Ok(())
         };
-        let all = stream::iter(0..self.size).map(make).buffer_unordered(REQUESTS_AT_ONCE);
+        let all = stream::iter(0..self.size).map(make).buffer_unordered(MAX_CONCURRENT_REQUESTS);
         all.try_for_each(|()| async { Ok(()) }).await.context("cannot create instances")
     }
 

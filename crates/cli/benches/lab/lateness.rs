@@ -21,13 +21,13 @@ const SECTION: &str = "lateness of deletions";
 /// Nobody is warned, so that each deadline is the deletion's.
 const OPTIONS: &str = "enableInactivityNotifications: false\nmargin: 1s\n";
 /// How long everything may take beyond what the plan asks for.
-const PATIENCE: Duration = Duration::from_secs(300);
+const EXTRA_TIMEOUT: Duration = Duration::from_secs(300);
 /// Seconds that an action may be late, of 99 in 100.
-const GOAL: f64 = 1.0;
+const GOAL_SECONDS: f64 = 1.0;
 
 /// What was seen of one instance, and when.
 #[derive(Debug, Default)]
-struct Seen {
+struct InstanceObservation {
     due: Option<Timestamp>,
     marked: Option<Timestamp>,
     gone: Option<Timestamp>,
@@ -44,7 +44,7 @@ pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Re
     let watching = tokio::spawn(until_gone(api, version, plan.due));
     fleet.create(plan.spread).await?;
     let before = up.processor()?;
-    let seen = tokio::time::timeout(plan.term + plan.spread + PATIENCE, watching).await;
+    let seen = tokio::time::timeout(plan.term + plan.spread + EXTRA_TIMEOUT, watching).await;
     let seen = seen.context("they do not go")???;
     let used = up.processor()?.saturating_sub(before).as_secs_f64();
     up.stop().await?;
@@ -63,10 +63,10 @@ pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Re
 fn note(
     report: &mut Report,
     what: &str,
-    seen: &HashMap<String, Seen>,
-    of: fn(&Seen) -> Option<Timestamp>,
+    seen: &HashMap<String, InstanceObservation>,
+    of: fn(&InstanceObservation) -> Option<Timestamp>,
 ) -> Result<()> {
-    let late = |seen: &Seen| Some(of(seen)?.duration_since(seen.due?).as_secs_f64());
+    let late = |seen: &InstanceObservation| Some(of(seen)?.duration_since(seen.due?).as_secs_f64());
     let late: Vec<f64> = seen.values().filter_map(late).collect();
     ensure!(late.len() == seen.len(), "of {} {} were seen to be {what}", seen.len(), late.len());
     ensure!(late.iter().all(|late| *late >= 0.0), "one was {what} early");
@@ -74,7 +74,7 @@ fn note(
         let name = format!("from its deadline until it is {what}, {part}");
         report.note(SECTION, name, Unit::Seconds, percentile(&late, share));
         if part == "p99" {
-            report.goal(Goal::AtMost(GOAL));
+            report.goal(Goal::AtMost(GOAL_SECONDS));
         }
     }
     Ok(())
@@ -85,8 +85,8 @@ async fn until_gone(
     api: Api<Instance>,
     mut version: String,
     count: usize,
-) -> Result<HashMap<String, Seen>> {
-    let mut all: HashMap<String, Seen> = HashMap::new();
+) -> Result<HashMap<String, InstanceObservation>> {
+    let mut all: HashMap<String, InstanceObservation> = HashMap::new();
     let mut gone = 0;
     while gone < count {
         let mut events = pin!(api.watch(&WatchParams::default(), &version).await?);

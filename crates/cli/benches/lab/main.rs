@@ -31,7 +31,7 @@ mod valgrind;
 
 use anyhow::{Context as _, Result};
 
-use crate::command::{Wanted, print, say};
+use crate::command::{BenchOptions, print, print_line};
 use crate::document::Document;
 use crate::machine::Machine;
 use crate::plan::Plan;
@@ -49,24 +49,24 @@ fn main() -> Result<()> {
     command::main(Plan::FULL, Plan::QUICK, run)
 }
 
-async fn run(wanted: Wanted<Plan>) -> Result<()> {
+async fn run(wanted: BenchOptions<Plan>) -> Result<()> {
     let document = wanted.into.map(|path| Document::open(path, "lab")).transpose()?;
     let scratch = Scratch::make("lab")?;
-    let mut machine = Machine::look(scratch.path())?;
+    let mut machine = Machine::detect(scratch.path())?;
     let (plan, mut report) = (wanted.plan, Report::default());
 
-    say("decisions");
+    print_line("decisions");
     decisions::measure(&plan, &mut report)?;
-    say("reports of use");
+    print_line("reports of use");
     reports::measure(&plan, &mut report)?;
     machine.note_load();
-    say("looks at the use of all instances");
+    print_line("looks at the use of all instances");
     collecting::measure(&plan, &mut report).await?;
     machine.note_load();
-    say(&format!("{} instances that are due", plan.due));
+    print_line(&format!("{} instances that are due", plan.due));
     lateness::measure(&Home::new(scratch.folder()?)?, &plan, &mut report).await?;
     machine.note_load();
-    say(&format!("{} instances at rest", plan.resting));
+    print_line(&format!("{} instances at rest", plan.resting));
     rest::measure(&Home::new(scratch.folder()?)?, &plan, &mut report).await?;
     machine.note_load();
 

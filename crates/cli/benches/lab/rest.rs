@@ -19,19 +19,19 @@ use sojourn_rbac::User;
 use crate::fleet::Fleet;
 use crate::number::count;
 use crate::plan::Plan;
+use crate::print_line;
 use crate::process::own_processor;
 use crate::report::{Report, Unit};
-use crate::say;
 use crate::up::{Controllers, Home, Up};
 
 const REST: &str = "instances at rest";
 const RESTART: &str = "restart, in one process with the engine";
 /// How long stopped instances are kept, long enough to sit through any benchmark.
-const KEPT: &str = "30d";
+const RETENTION: &str = "30d";
 const MEGABYTE: f64 = 1e6;
 /// How long it may take until every timer is armed.
-const PATIENCE: Duration = Duration::from_secs(600);
-const POLL: Duration = Duration::from_millis(2);
+const ARM_TIMEOUT: Duration = Duration::from_secs(600);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Result<()> {
     let mut up = Up::start(home, Controllers::Off).await?;
@@ -45,7 +45,7 @@ pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Re
     made(&mut up, plan, none, report).await?;
     up.stop().await?;
 
-    say("restarts");
+    print_line("restarts");
     let with = again(home, Controllers::On, plan, report).await? - none;
     let without = again(home, Controllers::Off, plan, report).await? - none_without;
     let each = |bytes: f64| bytes / count(plan.resting);
@@ -57,7 +57,7 @@ pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Re
 
 /// Makes them and lets them rest.
 async fn made(up: &mut Up, plan: &Plan, empty: f64, report: &mut Report) -> Result<()> {
-    let fleet = Fleet::prepare(up.client().await?, plan.resting, KEPT).await?;
+    let fleet = Fleet::prepare(up.client().await?, plan.resting, RETENTION).await?;
     up.at_rest().await?;
     let (started, before) = (Instant::now(), up.processor()?);
     fleet.create(Duration::ZERO).await?;
@@ -136,10 +136,10 @@ async fn restart(home: &Home, plan: &Plan, report: &mut Report) -> Result<()> {
     let family = lab::start(start, &mut tasks).await?;
     let filled = started.elapsed();
     while family.queue.depth() != (0, plan.resting) || !family.is_idle() {
-        if started.elapsed() > PATIENCE {
+        if started.elapsed() > ARM_TIMEOUT {
             bail!("of {} timers, these are armed: {:?}", plan.resting, family.queue.depth());
         }
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     let (armed, used) = (started.elapsed(), used()?.saturating_sub(before));
     let looks = family.reconciles.total();

@@ -12,13 +12,13 @@ use kube::{Client, Config};
 use crate::process::Processes;
 
 /// How long it may take to start, and to come to rest.
-const PATIENCE: Duration = Duration::from_secs(900);
-const POLL: Duration = Duration::from_millis(10);
+const START_TIMEOUT: Duration = Duration::from_secs(900);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// What it says last when it is ready.
 const READY: &str = "Ctrl-C stops it.";
 /// At rest, it uses no more of a processor than this, for so long.
-const QUIET: f64 = 0.02;
-const QUIET_FOR: Duration = Duration::from_secs(3);
+const IDLE_PROCESSOR_SHARE: f64 = 0.02;
+const IDLE_DURATION: Duration = Duration::from_secs(3);
 
 /// What it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,10 +74,10 @@ impl Up {
         let says = |log: &Path| std::fs::read_to_string(log).context("cannot read what it says");
         while !says(&log)?.contains(READY) {
             processes.check().with_context(|| says(&log).unwrap_or_default())?;
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > START_TIMEOUT {
                 bail!("sojourn does not get ready: {}", says(&log)?);
             }
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(Self { processes, data, ready: started.elapsed() })
     }
@@ -93,8 +93,8 @@ impl Up {
         let asked = Instant::now();
         let mut quiet_since = Instant::now();
         let mut before = self.processor()?;
-        while quiet_since.elapsed() < QUIET_FOR {
-            if asked.elapsed() > PATIENCE {
+        while quiet_since.elapsed() < IDLE_DURATION {
+            if asked.elapsed() > START_TIMEOUT {
                 bail!("sojourn does not come to rest");
             }
             let looked = Instant::now();
@@ -102,7 +102,7 @@ impl Up {
             self.processes.check()?;
             let now = self.processor()?;
             let share = now.saturating_sub(before).as_secs_f64() / looked.elapsed().as_secs_f64();
-            if share > QUIET {
+            if share > IDLE_PROCESSOR_SHARE {
                 quiet_since = Instant::now();
             }
             before = now;

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::command::{Wanted, print, say};
+use crate::command::{BenchOptions, print, print_line};
 use crate::document::Document;
 use crate::machine::Machine;
 use crate::number::{count, percentile};
@@ -46,22 +46,22 @@ fn main() -> Result<()> {
     command::main(Plan::FULL, Plan::QUICK, run)
 }
 
-async fn run(wanted: Wanted<Plan>) -> Result<()> {
+async fn run(wanted: BenchOptions<Plan>) -> Result<()> {
     let document = wanted.into.map(|path| Document::open(path, "node")).transpose()?;
     let scratch = Scratch::make("node")?;
-    let mut machine = Machine::look(scratch.path())?;
+    let mut machine = Machine::detect(scratch.path())?;
     let mut report = Report::default();
     let folder = scratch.folder()?;
     let up = Up::start(&folder).await?;
     let pods = Pods::watch(up.client().await?).await?;
 
-    say("one Pod at a time");
+    print_line("one Pod at a time");
     one_at_a_time(&pods, &wanted.plan, &mut report).await?;
     machine.note_load();
-    say(&format!("{} Pods at once", wanted.plan.some));
+    print_line(&format!("{} Pods at once", wanted.plan.some));
     some_at_once(&pods, &wanted.plan, &mut report).await?;
     machine.note_load();
-    say(&format!("{} Pods", wanted.plan.many));
+    print_line(&format!("{} Pods", wanted.plan.many));
     many(&up, &pods, &wanted.plan, &mut report).await?;
     machine.note_load();
     up.stop().await?;

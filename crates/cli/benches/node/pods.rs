@@ -12,13 +12,13 @@ use serde_json::json;
 use tokio::sync::watch;
 
 /// How long everything together may take.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PODS_TIMEOUT: Duration = Duration::from_secs(600);
 /// Requests that are made at once.
-const REQUESTS_AT_ONCE: usize = 20;
+const MAX_CONCURRENT_REQUESTS: usize = 20;
 
 /// When each Pod was first seen to run, and to be gone.
 #[derive(Debug, Default)]
-struct Seen {
+struct PodTimes {
     running: HashMap<String, Instant>,
     gone: HashMap<String, Instant>,
 }
@@ -26,7 +26,7 @@ struct Seen {
 #[derive(Debug)]
 pub(crate) struct Pods {
     api: Api<Pod>,
-    seen: watch::Receiver<Seen>,
+    seen: watch::Receiver<PodTimes>,
 }
 
 /// How long something took for each Pod.
@@ -45,7 +45,7 @@ impl Pods {
         let api: Api<Pod> = Api::default_namespaced(client);
         let listed = api.list(&ListParams::default()).await?;
         let version = listed.metadata.resource_version.context("lists have a version")?;
-        let (sender, seen) = watch::channel(Seen::default());
+        let (sender, seen) = watch::channel(PodTimes::default());
         tokio::spawn(follow(api.clone(), version, sender));
         Ok(Self { api, seen })
     }
@@ -83,7 +83,7 @@ impl Pods {
                 ask(name).await?;
                 Ok((name.as_str(), started))
             })
-            .buffer_unordered(REQUESTS_AT_ONCE)
+            .buffer_unordered(MAX_CONCURRENT_REQUESTS)
             .try_collect()
             .await
     }
@@ -91,11 +91,11 @@ impl Pods {
     async fn await_all(
         &self,
         asked: &[(&str, Instant)],
-        of: fn(&Seen) -> &HashMap<String, Instant>,
+        of: fn(&PodTimes) -> &HashMap<String, Instant>,
     ) -> Result<Took> {
         let mut seen = self.seen.clone();
         let all = seen.wait_for(|seen| asked.iter().all(|(name, _)| of(seen).contains_key(*name)));
-        let Ok(Ok(seen)) = tokio::time::timeout(PATIENCE, all).await else {
+        let Ok(Ok(seen)) = tokio::time::timeout(PODS_TIMEOUT, all).await else {
             let seen = self.seen.borrow();
             let missing = asked.iter().filter(|(name, _)| !of(&seen).contains_key(*name));
             bail!("{} of {} are missing", missing.count(), asked.len());
@@ -108,7 +108,7 @@ impl Pods {
 }
 
 /// Takes in what the server tells, until it tells no more.
-async fn follow(api: Api<Pod>, mut version: String, sender: watch::Sender<Seen>) {
+async fn follow(api: Api<Pod>, mut version: String, sender: watch::Sender<PodTimes>) {
     while let Ok(events) = api.watch(&WatchParams::default(), &version).await {
         let mut events = std::pin::pin!(events);
         while let Ok(Some(event)) = events.try_next().await {

@@ -12,8 +12,8 @@ use kube::{Client, Config};
 use crate::usage::{self, Usage};
 
 /// How long it may take to start or to stop.
-const PATIENCE: Duration = Duration::from_secs(120);
-const POLL: Duration = Duration::from_millis(10);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// What it says last when it is ready.
 const READY: &str = "Ctrl-C stops it.";
 
@@ -37,10 +37,10 @@ impl Up {
             if let Some(status) = up.child.try_wait()? {
                 bail!("sojourn ended with {status}: {}", std::fs::read_to_string(&log)?);
             }
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > START_TIMEOUT {
                 bail!("sojourn does not get ready: {}", std::fs::read_to_string(&log)?);
             }
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(up)
     }
@@ -76,10 +76,10 @@ impl Up {
                 }
                 bail!("sojourn ended with {status}");
             }
-            if asked.elapsed() > PATIENCE {
+            if asked.elapsed() > START_TIMEOUT {
                 bail!("sojourn does not stop");
             }
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }

@@ -55,7 +55,7 @@ impl Cluster {
         let plane = ControlPlane::start_with(&assets, extra).await.expect("the control plane");
         let folder = Folder::new();
         let client = client::connect(&plane.kubeconfig()).await;
-        teach(&assets, &plane.kubeconfig());
+        install_kinds(&assets, &plane.kubeconfig());
         let agent_kubeconfig = folder.join("agent");
         let text = std::fs::read_to_string(plane.kubeconfig()).expect("a kubeconfig");
         let mut config: Value = serde_json::from_str(&text).expect("JSON");
@@ -161,7 +161,7 @@ impl Cluster {
     }
 
     /// Waits until the answer's words contain these; the answer.
-    pub(crate) async fn until_told(&self, name: &str, words: &str) -> DrainReply {
+    pub(crate) async fn until_reply_says(&self, name: &str, words: &str) -> DrainReply {
         eventually(&format!("{name} is answered with {words:?}"), async || {
             self.reply(name).await.filter(|reply| reply.message.contains(words))
         })
@@ -211,7 +211,7 @@ fn kubelets(assets: &Path, kubeconfig: &Path) -> Running {
 }
 
 /// Applies what `sojourn crds` prints, as people do.
-fn teach(assets: &Path, kubeconfig: &Path) {
+fn install_kinds(assets: &Path, kubeconfig: &Path) {
     let printed = sojourn(&["crds"]);
     assert_eq!(printed.code, Some(0), "{}", printed.stderr);
     let mut kubectl = Command::new(assets.join("kubectl"));

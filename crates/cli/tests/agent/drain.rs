@@ -102,7 +102,8 @@ async fn real_nodes_are_emptied_as_their_budgets_allow() {
     let agent = cluster.agent();
     cluster.drain("web-1", "web-1-1", SignedDuration::from_mins(10)).await;
     let over = cluster.drain("web-2", "web-2-1", SignedDuration::from_secs(15)).await;
-    let refused = cluster.until_told("web-1", "disruption budget web needs 1 healthy pods").await;
+    let refused =
+        cluster.until_reply_says("web-1", "disruption budget web needs 1 healthy pods").await;
     assert_eq!((refused.id.as_str(), refused.outcome), ("web-1-1", DrainOutcome::Progress));
     assert_eq!(cluster.node_marks("ip-10-0-0-1").await, (true, true));
     eventually("the Pod's Events say why", async || {
@@ -112,7 +113,7 @@ async fn real_nodes_are_emptied_as_their_budgets_allow() {
     .await;
 
     // Two budgets never agree: it goes when only its grace is left, and not before.
-    let done = cluster.until_told("web-2", "All Pods are gone").await;
+    let done = cluster.until_reply_says("web-2", "All Pods are gone").await;
     assert_eq!(done.outcome, DrainOutcome::Done);
     let now = Timestamp::now();
     let last_call = over.checked_sub(SignedDuration::from_secs(4)).expect("in range");
@@ -129,15 +130,15 @@ async fn real_nodes_are_emptied_as_their_budgets_allow() {
     drop(agent);
     let agent = cluster.agent();
     cluster.merge(&web, &json!({"spec": {"replicas": 2}})).await;
-    let told = cluster.until_told("web-1", "attached volume").await;
-    assert_eq!(told.message, "All Pods are gone. Waits for 1 attached volume: pv-1.");
+    let reply = cluster.until_reply_says("web-1", "attached volume").await;
+    assert_eq!(reply.message, "All Pods are gone. Waits for 1 attached volume: pv-1.");
     eventually("web is elsewhere", async || {
         let placed = cluster.running("app=web").await.filter(|all| all.len() == 2)?;
         placed.iter().all(|(_, node)| node != "ip-10-0-0-1").then_some(())
     })
     .await;
     cluster.api(&attachment).delete("disk", &DeleteParams::default()).await.expect("detached");
-    let done = cluster.until_told("web-1", "no volume is attached").await;
+    let done = cluster.until_reply_says("web-1", "no volume is attached").await;
     assert_eq!((done.id.as_str(), done.outcome), ("web-1-1", DrainOutcome::Done));
     let daemons = cluster.running("app=daemon").await.expect("they run");
     assert!(daemons.iter().any(|(_, node)| node == "ip-10-0-0-1"), "{daemons:?}");

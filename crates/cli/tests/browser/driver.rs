@@ -14,7 +14,7 @@ use crate::folder::Folder;
 use crate::process::Running;
 use crate::survivors::Reaper;
 use crate::tool::free_port;
-use crate::wait::{PATIENCE, eventually};
+use crate::wait::{EVENTUALLY_TIMEOUT, eventually};
 
 const CHROMIUM: &str = "/usr/bin/chromium";
 const CHROMEDRIVER: &str = "/usr/bin/chromedriver";
@@ -48,7 +48,8 @@ impl Driver {
         let running = Running::start(command);
         // Nothing here speaks TLS, but the client wants to know how it would.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
+        let client =
+            Client::builder().no_proxy().timeout(EVENTUALLY_TIMEOUT).build().expect("a client");
         let address = format!("http://127.0.0.1:{port}");
         let driver = Arc::new(Self { client, address, _running: running });
         eventually("ChromeDriver is ready", async || {

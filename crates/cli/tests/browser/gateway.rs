@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use crate::page;
 use crate::person::{Person, is_phase};
 use crate::stage::{OUTSIDE, Stage};
-use crate::wait::{PATIENCE, eventually};
+use crate::wait::{EVENTUALLY_TIMEOUT, eventually};
 
 /// What the instance runs: a page that shows which headers it was asked with, and talks over a
 /// WebSocket. It serves once the gate is opened.
@@ -30,7 +30,7 @@ impl Gate {
 
     /// Waits until somebody stands before it.
     async fn open(&self) {
-        let arrived = tokio::time::timeout(PATIENCE, self.0.accept()).await;
+        let arrived = tokio::time::timeout(EVENTUALLY_TIMEOUT, self.0.accept()).await;
         let (mut stream, _) = arrived.expect("the program is started").expect("a connection");
         stream.write_all(b"go\n").await.expect("it listens");
     }

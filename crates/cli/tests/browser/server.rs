@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::wait::PATIENCE;
+use crate::wait::EVENTUALLY_TIMEOUT;
 
 /// Serves one page at every address, and keeps the JSON that is posted there.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Server {
     pub(crate) async fn posted(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         let mut posted = self.posted.clone();
         let found = posted.wait_for(|all| all.iter().any(&fits));
-        let found = tokio::time::timeout(PATIENCE, found).await;
+        let found = tokio::time::timeout(EVENTUALLY_TIMEOUT, found).await;
         let all = found.unwrap_or_else(|_| panic!("not posted: {what}")).expect("it serves");
         all.iter().find(|one| fits(one)).expect("it was waited for").clone()
     }

@@ -32,13 +32,13 @@ pub(crate) struct Stage {
     up: Option<Running>,
     _reaper: Reaper,
     folder: Folder,
-    _turn: tokio::sync::MutexGuard<'static, ()>,
+    _exclusive: tokio::sync::MutexGuard<'static, ()>,
 }
 
 impl Stage {
     /// Nothing where there is no browser.
     pub(crate) async fn start() -> Option<Self> {
-        let turn = ONE_AT_A_TIME.lock().await;
+        let exclusive = ONE_AT_A_TIME.lock().await;
         let driver = Driver::start().await?;
         let folder = Folder::new();
         let reaper = Reaper::of(folder.path());
@@ -59,7 +59,7 @@ impl Stage {
             up: Some(up),
             _reaper: reaper,
             folder,
-            _turn: turn,
+            _exclusive: exclusive,
         })
     }
 

@@ -11,30 +11,30 @@
 //! | `SOJOURN_CHURN_ROUNDS`      | how often the server is killed (10)                         |
 //! | `SOJOURN_CHURN_SEED`        | repeats the choices of a run that printed this number       |
 
+mod churn_test;
 #[path = "../it/client.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod client;
-mod dice;
 #[path = "../it/folder.rs"]
 mod folder;
 mod journal;
+mod long_lived;
 mod observer;
 #[path = "../it/process.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod process;
 mod processes;
+mod rng;
 mod settled;
 mod shape;
 #[path = "../../../../xtask/skip.rs"]
 mod skip;
 mod slot;
-mod stayer;
-mod world;
 
 use std::time::Duration;
 
-use crate::dice::Dice;
-use crate::world::World;
+use crate::churn_test::ChurnTest;
+use crate::rng::Rng;
 
 const ROUNDS: u64 = 10;
 
@@ -48,10 +48,10 @@ enum Moment {
 }
 
 impl Moment {
-    fn draw(dice: &mut Dice) -> Self {
-        match dice.below(4) {
-            0 => Self::Starting(Duration::from_millis(dice.below(1000))),
-            _ => Self::Busy(1 + usize::try_from(dice.below(400)).expect("small")),
+    fn draw(rng: &mut Rng) -> Self {
+        match rng.below(4) {
+            0 => Self::Starting(Duration::from_millis(rng.below(1000))),
+            _ => Self::Busy(1 + usize::try_from(rng.below(400)).expect("small")),
         }
     }
 }
@@ -64,30 +64,30 @@ fn number(variable: &str) -> Option<u64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_outlive_whoever_runs_them() {
     let rounds = number("SOJOURN_CHURN_ROUNDS").unwrap_or(ROUNDS);
-    let seed = number("SOJOURN_CHURN_SEED").unwrap_or_else(dice::seed);
+    let seed = number("SOJOURN_CHURN_SEED").unwrap_or_else(rng::seed);
     println!("SOJOURN_CHURN_SEED={seed}");
-    let mut dice = Dice::new(seed);
-    let mut world = World::new(&mut dice);
-    let server = world.start();
-    if let Err(why) = world.begin(&server).await {
+    let mut rng = Rng::new(seed);
+    let mut test = ChurnTest::new(&mut rng);
+    let server = test.start();
+    if let Err(why) = test.begin(&server).await {
         return skip::whole(why);
     }
-    world.churn(server, 1 + usize::try_from(dice.below(100)).expect("small")).await;
+    test.churn(server, 1 + usize::try_from(rng.below(100)).expect("small")).await;
     for round in 1..rounds {
-        world.stay_down(&mut dice).await;
-        let moment = Moment::draw(&mut dice);
-        println!("round {round}: {moment:?}; {world}");
-        let server = world.start();
+        test.stay_down(&mut rng).await;
+        let moment = Moment::draw(&mut rng);
+        println!("round {round}: {moment:?}; {test}");
+        let server = test.start();
         match moment {
             Moment::Starting(after) => {
                 tokio::time::sleep(after).await;
-                world.kill(server);
+                test.kill(server);
             }
-            Moment::Busy(changes) => world.churn(server, changes).await,
+            Moment::Busy(changes) => test.churn(server, changes).await,
         }
     }
-    println!("after {rounds} rounds: {world}");
-    let server = world.start();
-    world.settle(server).await;
-    println!("at the end: {world}");
+    println!("after {rounds} rounds: {test}");
+    let server = test.start();
+    test.settle(server).await;
+    println!("at the end: {test}");
 }

@@ -31,13 +31,13 @@ pub(crate) async fn observe(
     api: Api<Pod>,
     listed: ObjectList<Pod>,
     view: watch::Sender<View>,
-    told: Arc<Mutex<Told>>,
+    reported: Arc<Mutex<ReportedRuns>>,
 ) {
     let mut version = listed.metadata.resource_version.expect("lists have a version");
     view.send_modify(|view| {
-        let mut told = told.lock().expect("no panic");
+        let mut reported = reported.lock().expect("no panic");
         for pod in listed.items {
-            told.take_in(&pod);
+            reported.record_pod(&pod);
             view.pods.insert(pod.name_any(), pod);
         }
     });
@@ -52,7 +52,7 @@ pub(crate) async fn observe(
                 WatchEvent::Error(status) => panic!("a watch was refused: {status:?}"),
             };
             version = pod.resource_version().expect("stored objects have a version");
-            told.lock().expect("no panic").take_in(&pod);
+            reported.lock().expect("no panic").record_pod(&pod);
             view.send_modify(|view| {
                 view.changes += 1;
                 if is_gone {
@@ -69,9 +69,9 @@ pub(crate) async fn observe(
 /// One run of a container: mark of the Pod, name of the container, attempt.
 type RunId = (String, String, usize);
 
-/// Everything that was ever told of runs.
+/// Everything that the API ever reported of runs.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct ReportedRuns {
     ends: BTreeMap<RunId, End>,
     starts: BTreeMap<RunId, String>,
     /// When each Pod was started, by its mark.
@@ -90,8 +90,8 @@ struct End {
     deleting: bool,
 }
 
-impl Told {
-    fn take_in(&mut self, pod: &Pod) {
+impl ReportedRuns {
+    fn record_pod(&mut self, pod: &Pod) {
         let mark = pod.labels().get(MARK).cloned().unwrap_or_default();
         let Some(status) = &pod.status else { return };
         if let Some(Time(started)) = &status.start_time {
@@ -104,11 +104,11 @@ impl Told {
         }
         let deleting = pod.metadata.deletion_timestamp.is_some();
         for container in statuses(pod) {
-            self.take_in_container(&mark, container, deleting);
+            self.record_container(&mark, container, deleting);
         }
     }
 
-    fn take_in_container(&mut self, mark: &str, container: &ContainerStatus, deleting: bool) {
+    fn record_container(&mut self, mark: &str, container: &ContainerStatus, deleting: bool) {
         let name = &container.name;
         let count = container.restart_count;
         let known = self.restarts.entry((mark.to_owned(), name.clone())).or_insert(count);

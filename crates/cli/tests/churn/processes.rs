@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::shape::{MARK_VARIABLE, ROLE_VARIABLE, WORLD_VARIABLE};
+use crate::shape::{MARK_VARIABLE, ROLE_VARIABLE, RUN_ID_VARIABLE};
 
 /// A process of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,17 +18,17 @@ pub(crate) struct Process {
 }
 
 /// Every process of the Pods of a test. Those of others may not be looked at, which is no matter.
-pub(crate) fn of(world: &str) -> Vec<Process> {
-    pids().filter_map(|pid| process(pid, world)).collect()
+pub(crate) fn of(run_id: &str) -> Vec<Process> {
+    pids().filter_map(|pid| process(pid, run_id)).collect()
 }
 
-fn process(pid: u32, world: &str) -> Option<Process> {
+fn process(pid: u32, run_id: &str) -> Option<Process> {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
     let environment: BTreeMap<&str, &str> = environment
         .split(|byte| *byte == 0)
         .filter_map(|variable| std::str::from_utf8(variable).ok()?.split_once('='))
         .collect();
-    if environment.get(WORLD_VARIABLE) != Some(&world) {
+    if environment.get(RUN_ID_VARIABLE) != Some(&run_id) {
         return None;
     }
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -14,7 +14,7 @@ use crate::slot::Slot;
 
 /// Everything that can be seen from outside at one moment.
 #[derive(Debug)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct ClusterSnapshot<'a> {
     pub(crate) pods: &'a [Pod],
     pub(crate) journal: &'a Journal,
     pub(crate) processes: &'a [Process],
@@ -22,7 +22,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) folder: &'a Path,
 }
 
-impl Seen<'_> {
+impl ClusterSnapshot<'_> {
     pub(crate) fn problems(&self, slots: &[Slot]) -> Vec<String> {
         let mut problems: Vec<String> =
             slots.iter().filter_map(|slot| self.unfinished(slot)).collect();
@@ -44,7 +44,7 @@ impl Seen<'_> {
         }
         let strays = self.processes.iter().filter(|process| !running.contains(&process.mark));
         problems.extend(strays.map(|process| format!("nobody's: {process:?}")));
-        problems.extend(self.homeless());
+        problems.extend(self.orphans());
         problems
     }
 
@@ -99,7 +99,7 @@ impl Seen<'_> {
     }
 
     /// Shims and folders without a Pod, and Pods without theirs.
-    fn homeless(&self) -> Vec<String> {
+    fn orphans(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let shims = processes::shims(self.folder);
         let running = self.pods.iter().filter(|pod| phase(pod) == "Running");

@@ -3,14 +3,14 @@
 
 use serde_json::{Value, json};
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// The claim that the journals are in.
 pub(crate) const CLAIM: &str = "journal";
 /// The label that tells Pods of one name apart.
 pub(crate) const MARK: &str = "mark";
 /// In the environment of every process of a test.
-pub(crate) const WORLD_VARIABLE: &str = "CHURN_WORLD";
+pub(crate) const RUN_ID_VARIABLE: &str = "CHURN_WORLD";
 /// Whose process it is: `MARK.CONTAINER`.
 pub(crate) const MARK_VARIABLE: &str = "CHURN_MARK";
 /// Only in the environment of what a container's first process has started.
@@ -82,21 +82,21 @@ const KINDS: [Kind; 10] = [
 ];
 
 impl Shape {
-    pub(crate) fn draw(dice: &mut Dice) -> Self {
-        let kind = match dice.below(6) {
-            0 => Kind::Signal(dice.choose(&SIGNALS)),
+    pub(crate) fn draw(rng: &mut Rng) -> Self {
+        let kind = match rng.below(6) {
+            0 => Kind::Signal(rng.choose(&SIGNALS)),
             1 => Kind::Short,
-            _ => dice.choose(&KINDS),
+            _ => rng.choose(&KINDS),
         };
-        Self::of(kind, dice)
+        Self::of(kind, rng)
     }
 
-    pub(crate) fn of(kind: Kind, dice: &mut Dice) -> Self {
+    pub(crate) fn of(kind: Kind, rng: &mut Rng) -> Self {
         Self {
             kind,
-            code: dice.below(HIGHEST_CODE + 1),
-            life_ms: dice.below(1200),
-            grace: 1 + dice.below(2),
+            code: rng.below(HIGHEST_CODE + 1),
+            life_ms: rng.below(1200),
+            grace: 1 + rng.below(2),
         }
     }
 
@@ -112,15 +112,15 @@ impl Shape {
         }
     }
 
-    /// The Pod: `mark` tells it from all others, `world` the test from others.
-    pub(crate) fn pod(&self, name: &str, mark: &str, world: &str) -> Value {
+    /// The Pod: `mark` tells it from all others, `run_id` the test from others.
+    pub(crate) fn pod(&self, name: &str, mark: &str, run_id: &str) -> Value {
         let container = |name: &str, script: &str| {
             json!({
                 "name": name,
                 "image": "none",
                 "command": ["/bin/sh", "-c", format!("{PRELUDE}{script}")],
                 "env": [
-                    {"name": WORLD_VARIABLE, "value": world},
+                    {"name": RUN_ID_VARIABLE, "value": run_id},
                     {"name": MARK_VARIABLE, "value": format!("{mark}.{name}")},
                 ],
                 "volumeMounts": [{"name": "journal", "mountPath": "/journal"}],

@@ -6,22 +6,22 @@ use kube::{Api, ResourceExt};
 use tokio::sync::watch;
 
 use crate::client;
-use crate::dice::Dice;
 use crate::observer::View;
+use crate::rng::Rng;
 use crate::shape::{MARK, Shape};
 
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) name: String,
-    world: String,
+    run_id: String,
     made: usize,
-    dice: Dice,
+    rng: Rng,
     /// The Pod that was asked for last.
-    pub(crate) asked: Option<Asked>,
+    pub(crate) asked: Option<RequestedPod>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RequestedPod {
     pub(crate) mark: String,
     pub(crate) shape: Shape,
     /// Once its creation was acknowledged.
@@ -35,9 +35,9 @@ pub(crate) struct Asked {
 pub(crate) struct Gone;
 
 impl Slot {
-    pub(crate) fn new(number: usize, world: &str, dice: Dice) -> Self {
+    pub(crate) fn new(number: usize, run_id: &str, rng: Rng) -> Self {
         let name = format!("slot-{number}");
-        Self { name, world: world.to_owned(), made: 0, dice, asked: None }
+        Self { name, run_id: run_id.to_owned(), made: 0, rng, asked: None }
     }
 
     /// Goes on until the server is gone.
@@ -55,7 +55,7 @@ impl Slot {
             return Ok(());
         }
         // Some go at once, some when they run, some when nothing more will come of them.
-        let wanted = self.dice.choose(&["", "", "Running", asked.shape.last_phase()]);
+        let wanted = self.rng.choose(&["", "", "Running", asked.shape.last_phase()]);
         let is_there = |pod: &Pod| {
             let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
             [wanted, "Succeeded", "Failed"].contains(&phase.unwrap_or_default())
@@ -70,10 +70,10 @@ impl Slot {
     async fn create(&mut self, api: &Api<Pod>) -> Result<(), Gone> {
         self.made += 1;
         let mark = format!("{}-{}", self.name, self.made);
-        let shape = Shape::draw(&mut self.dice);
-        let pod = shape.pod(&self.name, &mark, &self.world);
+        let shape = Shape::draw(&mut self.rng);
+        let pod = shape.pod(&self.name, &mark, &self.run_id);
         let pod = serde_json::from_value(pod).expect("a Pod");
-        let asked = self.asked.insert(Asked { mark, shape, uid: None, deleting: false });
+        let asked = self.asked.insert(RequestedPod { mark, shape, uid: None, deleting: false });
         let created = api.create(&PostParams::default(), &pod).await;
         asked.uid = acknowledged(created, &asked.mark)?.uid();
         Ok(())
@@ -82,7 +82,7 @@ impl Slot {
     async fn delete(&mut self, api: &Api<Pod>) -> Result<(), Gone> {
         let Some(asked) = &mut self.asked else { return Ok(()) };
         asked.deleting = true;
-        let grace = self.dice.choose(&[None, None, Some(0), Some(1)]);
+        let grace = self.rng.choose(&[None, None, Some(0), Some(1)]);
         let params = DeleteParams { grace_period_seconds: grace, ..DeleteParams::default() };
         let deleted = api.delete(&self.name, &params).await;
         acknowledged(deleted, &asked.mark).map(drop)

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::{Value, json};
 use sojourn_node::claim;
 
-use crate::fixture::{Running, World};
+use crate::fixture::{Running, TestCluster};
 
 fn claim(name: &str, more: &Value) -> Value {
     let mut claim = json!({
@@ -26,9 +26,9 @@ fn phase(claim: &PersistentVolumeClaim) -> &str {
 
 #[tokio::test(start_paused = true)]
 async fn claims_are_bound_or_told_why_not() {
-    let world = World::open().await;
+    let cluster = TestCluster::open().await;
     let _running =
-        Running::start(claim::run(world.controller("persistent-volume-binder"), None, pending()));
+        Running::start(claim::run(cluster.controller("persistent-volume-binder"), None, pending()));
     for (name, more) in [
         ("plain", json!({})),
         ("classless", json!({"storageClassName": ""})),
@@ -37,10 +37,10 @@ async fn claims_are_bound_or_told_why_not() {
         ("device", json!({"volumeMode": "Block"})),
         ("choosy", json!({"selector": {"matchLabels": {"a": "b"}}})),
     ] {
-        world.create::<PersistentVolumeClaim>(claim(name, &more)).await;
+        cluster.create::<PersistentVolumeClaim>(claim(name, &more)).await;
     }
-    world.pass(Duration::from_secs(5)).await;
-    let api = world.api::<PersistentVolumeClaim>();
+    cluster.pass(Duration::from_secs(5)).await;
+    let api = cluster.api::<PersistentVolumeClaim>();
     for name in ["plain", "classless", "classed", "device"] {
         let claim = api.get(name).await.unwrap();
         let uid = claim.metadata.uid.clone().unwrap();
@@ -60,10 +60,10 @@ async fn claims_are_bound_or_told_why_not() {
         assert_eq!(phase(&claim), "Pending", "{name}");
         assert_eq!(claim.spec.unwrap().volume_name, None, "{name}");
     }
-    let mut told = world.events("ProvisioningFailed").await;
-    told.sort();
+    let mut reported = cluster.events("ProvisioningFailed").await;
+    reported.sort();
     assert_eq!(
-        told,
+        reported,
         [
             ("choosy: spec.selector: there are no volumes to select from here".to_owned(), 1),
             (

@@ -19,15 +19,15 @@ use sojourn_rbac::User;
 use tokio::task::JoinHandle;
 
 /// How long anything may take, in virtual time.
-const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+const EVENTUALLY_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
-pub(crate) struct World {
+pub(crate) struct TestCluster {
     engine: Engine,
     pub(crate) client: Client,
     pub(crate) clock: Clock,
 }
 
-impl World {
+impl TestCluster {
     pub(crate) async fn open() -> Self {
         let config = Config::in_memory()
             .clock(TokioClock::starting_at(Timestamp::UNIX_EPOCH))
@@ -40,9 +40,9 @@ impl World {
             groups: vec!["system:masters".to_owned()],
             ..User::default()
         });
-        let world = Self { client: engine.client(admin), engine, clock };
-        world.pass(Duration::from_millis(10)).await;
-        world
+        let cluster = Self { client: engine.client(admin), engine, clock };
+        cluster.pass(Duration::from_millis(10)).await;
+        cluster
     }
 
     /// A client with the rights that upstream's controller of this name has, and no others.
@@ -164,12 +164,12 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };
-        let answer = tokio::time::timeout(PATIENCE, asking).await;
+        let answer = tokio::time::timeout(EVENTUALLY_TIMEOUT, asking).await;
         answer.unwrap_or_else(|_| panic!("{what}: never came"))
     }
 }
 
-impl Drop for World {
+impl Drop for TestCluster {
     fn drop(&mut self) {
         self.engine.end_watches();
     }

@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use sojourn_node::{WatchEnded, job};
 use tokio::sync::Semaphore;
 
-use crate::fixture::{Running, World};
+use crate::fixture::{Running, TestCluster};
 
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
-async fn start(world: &World) -> Running<WatchEnded> {
+async fn start(cluster: &TestCluster) -> Running<WatchEnded> {
     let (client, expiry) =
-        (world.controller("job-controller"), world.controller("ttl-after-finished-controller"));
-    Running::start(job::run(client, expiry, world.clock, pending()))
+        (cluster.controller("job-controller"), cluster.controller("ttl-after-finished-controller"));
+    Running::start(job::run(client, expiry, cluster.clock, pending()))
 }
 
 fn job(name: &str, more: &Value) -> Value {
@@ -68,10 +68,10 @@ fn is_active(pod: &Pod) -> bool {
 }
 
 /// The Job's Pod that has not ended yet.
-async fn active(world: &World) -> Pod {
-    world
+async fn active(cluster: &TestCluster) -> Pod {
+    cluster
         .eventually("an active Pod", async || {
-            let mut active = world.pods().await.into_iter().filter(is_active);
+            let mut active = cluster.pods().await.into_iter().filter(is_active);
             let pod = active.next();
             assert!(active.next().is_none(), "never two at once");
             pod
@@ -79,16 +79,16 @@ async fn active(world: &World) -> Pod {
         .await
 }
 
-async fn ended(world: &World, name: &str, kind: &str) -> Job {
-    world.eventually(kind, async || world.job(name).await.filter(|job| has(job, kind))).await
+async fn ended(cluster: &TestCluster, name: &str, kind: &str) -> Job {
+    cluster.eventually(kind, async || cluster.job(name).await.filter(|job| has(job, kind))).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_job_completes() {
-    let world = World::open().await;
-    let _running = start(&world).await;
-    let made = world.create::<Job>(job("once", &json!({}))).await;
-    let pod = active(&world).await;
+    let cluster = TestCluster::open().await;
+    let _running = start(&cluster).await;
+    let made = cluster.create::<Job>(job("once", &json!({}))).await;
+    let pod = active(&cluster).await;
     let uid = made.metadata.uid.clone().unwrap();
     let labels = pod.metadata.labels.clone().unwrap();
     for (label, value) in [
@@ -110,16 +110,16 @@ async fn a_job_completes() {
         "phase": "Running",
         "conditions": [{"type": "Ready", "status": "True"}],
     });
-    world.set_status(name(&pod), ready).await;
-    let running = world
+    cluster.set_status(name(&pod), ready).await;
+    let running = cluster
         .eventually("ready", async || {
-            world.job("once").await.filter(|job| status(job).ready == Some(1))
+            cluster.job("once").await.filter(|job| status(job).ready == Some(1))
         })
         .await;
     assert_eq!((status(&running).active, status(&running).terminating), (Some(1), Some(0)));
 
-    world.end_pod(name(&pod), 0).await;
-    let done = ended(&world, "once", "Complete").await;
+    cluster.end_pod(name(&pod), 0).await;
+    let done = ended(&cluster, "once", "Complete").await;
     assert_eq!(
         conditions(&done),
         [
@@ -131,12 +131,12 @@ async fn a_job_completes() {
     assert_eq!((status.succeeded, status.failed, status.active), (Some(1), None, None));
     assert_eq!((status.ready, status.terminating), (Some(0), Some(0)));
     assert!(status.completion_time.unwrap().0 >= status.start_time.unwrap().0);
-    let pod = world.pod(name(&pod)).await.unwrap();
+    let pod = cluster.pod(name(&pod)).await.unwrap();
     assert_eq!(pod.metadata.finalizers, None, "it is counted, and let go of");
-    world.pass(Duration::from_secs(5)).await;
-    assert_eq!(world.events("Completed").await, [("once: Job completed".to_owned(), 1)]);
+    cluster.pass(Duration::from_secs(5)).await;
+    assert_eq!(cluster.events("Completed").await, [("once: Job completed".to_owned(), 1)]);
     assert_eq!(
-        world.events("SuccessfulCreate").await,
+        cluster.events("SuccessfulCreate").await,
         [(format!("once: Created pod: {}", name(&pod)), 1)]
     );
 }
@@ -144,23 +144,23 @@ async fn a_job_completes() {
 /// The times between a failure and the next attempt are Kubernetes'.
 #[tokio::test(start_paused = true)]
 async fn a_job_gives_up_after_its_limit() {
-    let world = World::open().await;
-    let mut running = start(&world).await;
-    world.create::<Job>(job("never", &json!({"backoffLimit": 3}))).await;
+    let cluster = TestCluster::open().await;
+    let mut running = start(&cluster).await;
+    cluster.create::<Job>(job("never", &json!({"backoffLimit": 3}))).await;
     let mut failed_at: Option<Timestamp> = None;
     for wait in [0_i64, 10, 20, 40] {
-        let pod = active(&world).await;
+        let pod = active(&cluster).await;
         if let Some(failed_at) = failed_at {
-            let waited = world.clock.now().duration_since(failed_at).as_secs();
+            let waited = cluster.clock.now().duration_since(failed_at).as_secs();
             assert!((wait - 1..=wait + 1).contains(&waited), "{waited} s instead of {wait} s");
         }
-        world.end_pod(name(&pod), 1).await;
-        failed_at = Some(world.clock.now());
+        cluster.end_pod(name(&pod), 1).await;
+        failed_at = Some(cluster.clock.now());
         // A controller that is killed and comes back has forgotten nothing.
         drop(running);
-        running = start(&world).await;
+        running = start(&cluster).await;
     }
-    let done = ended(&world, "never", "Failed").await;
+    let done = ended(&cluster, "never", "Failed").await;
     let words = "BackoffLimitExceeded: Job has reached the specified backoff limit";
     assert_eq!(
         conditions(&done),
@@ -168,42 +168,42 @@ async fn a_job_gives_up_after_its_limit() {
     );
     assert_eq!((status(&done).failed, status(&done).succeeded), (Some(4), None));
     assert_eq!(status(&done).completion_time, None);
-    assert_eq!(world.pods().await.len(), 4);
-    world.pass(Duration::from_secs(5)).await;
-    let told = world.events("BackoffLimitExceeded").await;
-    assert_eq!(told, [("never: Job has reached the specified backoff limit".to_owned(), 1)]);
-    world.pass(Duration::from_secs(3600)).await;
-    assert_eq!(world.pods().await.len(), 4, "that is all");
+    assert_eq!(cluster.pods().await.len(), 4);
+    cluster.pass(Duration::from_secs(5)).await;
+    let reported = cluster.events("BackoffLimitExceeded").await;
+    assert_eq!(reported, [("never: Job has reached the specified backoff limit".to_owned(), 1)]);
+    cluster.pass(Duration::from_secs(3600)).await;
+    assert_eq!(cluster.pods().await.len(), 4, "that is all");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_ends_a_job() {
-    let world = World::open().await;
-    let _running = start(&world).await;
-    world.node("here", json!({"cpu": "1", "memory": "1Gi", "pods": "1"})).await;
+    let cluster = TestCluster::open().await;
+    let _running = start(&cluster).await;
+    cluster.node("here", json!({"cpu": "1", "memory": "1Gi", "pods": "1"})).await;
     let mut slow = job("slow", &json!({"activeDeadlineSeconds": 30}));
     slow["spec"]["template"]["spec"]["nodeName"] = json!("here");
-    world.create::<Job>(slow).await;
-    let pod = active(&world).await;
-    let target = ended(&world, "slow", "FailureTarget").await;
-    assert_eq!(world.clock.now().duration_since(Timestamp::UNIX_EPOCH).as_secs(), 30);
+    cluster.create::<Job>(slow).await;
+    let pod = active(&cluster).await;
+    let target = ended(&cluster, "slow", "FailureTarget").await;
+    assert_eq!(cluster.clock.now().duration_since(Timestamp::UNIX_EPOCH).as_secs(), 30);
     assert!(!has(&target, "Failed"), "not while its Pod still runs");
-    world
+    cluster
         .eventually("the Pod is deleted", async || {
-            let pod = world.pod(name(&pod)).await?;
+            let pod = cluster.pod(name(&pod)).await?;
             pod.metadata.deletion_timestamp.is_some().then_some(())
         })
         .await;
-    world
+    cluster
         .eventually("terminating", async || {
-            let job = world.job("slow").await?;
+            let job = cluster.job("slow").await?;
             (status(&job).terminating == Some(1)).then_some(())
         })
         .await;
-    world.pass(Duration::from_secs(10)).await;
-    assert!(!has(&world.job("slow").await.unwrap(), "Failed"));
-    world.remove_pod(name(&pod)).await;
-    let done = ended(&world, "slow", "Failed").await;
+    cluster.pass(Duration::from_secs(10)).await;
+    assert!(!has(&cluster.job("slow").await.unwrap(), "Failed"));
+    cluster.remove_pod(name(&pod)).await;
+    let done = ended(&cluster, "slow", "Failed").await;
     let words = "DeadlineExceeded: Job was active longer than specified deadline";
     assert_eq!(
         conditions(&done),
@@ -214,79 +214,84 @@ async fn a_deadline_ends_a_job() {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_is_suspended_and_resumed() {
-    let world = World::open().await;
-    let _running = start(&world).await;
-    world.create::<Job>(job("pausing", &json!({"suspend": true}))).await;
-    world.pass(Duration::from_secs(60)).await;
-    let waiting = world.job("pausing").await.unwrap();
+    let cluster = TestCluster::open().await;
+    let _running = start(&cluster).await;
+    cluster.create::<Job>(job("pausing", &json!({"suspend": true}))).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    let waiting = cluster.job("pausing").await.unwrap();
     assert_eq!(conditions(&waiting), ["Suspended=True JobSuspended: Job suspended"]);
     assert_eq!(status(&waiting).start_time, None);
-    assert_eq!(world.pods().await.len(), 0);
+    assert_eq!(cluster.pods().await.len(), 0);
 
     let suspend = async |suspended: bool| {
         let patch = Patch::Merge(json!({"spec": {"suspend": suspended}}));
-        world.api::<Job>().patch("pausing", &PatchParams::default(), &patch).await.unwrap();
+        cluster.api::<Job>().patch("pausing", &PatchParams::default(), &patch).await.unwrap();
     };
     suspend(false).await;
-    let pod = active(&world).await;
-    let resumed = world.job("pausing").await.unwrap();
+    let pod = active(&cluster).await;
+    let resumed = cluster.job("pausing").await.unwrap();
     assert_eq!(conditions(&resumed), ["Suspended=False JobResumed: Job resumed"]);
     let started = status(&resumed).start_time.unwrap().0;
     assert_eq!(started.duration_since(Timestamp::UNIX_EPOCH).as_secs(), 60);
 
     suspend(true).await;
-    world.eventually("its Pod is gone", async || world.pods().await.is_empty().then_some(())).await;
-    world.pass(Duration::from_secs(60)).await;
-    let paused = world.job("pausing").await.unwrap();
+    cluster
+        .eventually("its Pod is gone", async || cluster.pods().await.is_empty().then_some(()))
+        .await;
+    cluster.pass(Duration::from_secs(60)).await;
+    let paused = cluster.job("pausing").await.unwrap();
     assert_eq!(status(&paused).failed, None, "ending it was no failure");
     suspend(false).await;
-    let again = active(&world).await;
+    let again = active(&cluster).await;
     assert_ne!(again.metadata.uid, pod.metadata.uid);
-    world.end_pod(name(&again), 0).await;
-    ended(&world, "pausing", "Complete").await;
+    cluster.end_pod(name(&again), 0).await;
+    ended(&cluster, "pausing", "Complete").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_job_is_deleted_in_time() {
-    let world = World::open().await;
-    let _running = start(&world).await;
-    world.create::<Job>(job("brief", &json!({"ttlSecondsAfterFinished": 100}))).await;
-    let pod = active(&world).await;
-    world.end_pod(name(&pod), 0).await;
-    ended(&world, "brief", "Complete").await;
-    world.pass(Duration::from_secs(90)).await;
-    assert!(world.job("brief").await.is_some());
-    world.pass(Duration::from_secs(20)).await;
-    world.eventually("it goes", async || world.job("brief").await.is_none().then_some(())).await;
-    assert_eq!(world.pods().await.len(), 0, "and its Pods before it");
+    let cluster = TestCluster::open().await;
+    let _running = start(&cluster).await;
+    cluster.create::<Job>(job("brief", &json!({"ttlSecondsAfterFinished": 100}))).await;
+    let pod = active(&cluster).await;
+    cluster.end_pod(name(&pod), 0).await;
+    ended(&cluster, "brief", "Complete").await;
+    cluster.pass(Duration::from_secs(90)).await;
+    assert!(cluster.job("brief").await.is_some());
+    cluster.pass(Duration::from_secs(20)).await;
+    cluster
+        .eventually("it goes", async || cluster.job("brief").await.is_none().then_some(()))
+        .await;
+    assert_eq!(cluster.pods().await.len(), 0, "and its Pods before it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_deleted_job_are_let_go_of() {
-    let world = World::open().await;
+    let cluster = TestCluster::open().await;
     for (name_of_job, policy) in [
         ("background", PropagationPolicy::Background),
         ("foreground", PropagationPolicy::Foreground),
         ("orphan", PropagationPolicy::Orphan),
     ] {
-        let _running = start(&world).await;
-        world.create::<Job>(job(name_of_job, &json!({}))).await;
-        let pod = active(&world).await;
+        let _running = start(&cluster).await;
+        cluster.create::<Job>(job(name_of_job, &json!({}))).await;
+        let pod = active(&cluster).await;
         let params =
             DeleteParams { propagation_policy: Some(policy.clone()), ..DeleteParams::default() };
-        world.api::<Job>().delete(name_of_job, &params).await.unwrap();
+        cluster.api::<Job>().delete(name_of_job, &params).await.unwrap();
         if policy == PropagationPolicy::Orphan {
-            world
+            cluster
                 .eventually("it is let go of", async || {
-                    let pod = world.pod(name(&pod)).await?;
+                    let pod = cluster.pod(name(&pod)).await?;
                     pod.metadata.finalizers.is_none().then_some(())
                 })
                 .await;
-            world.remove_pod(name(&pod)).await;
+            cluster.remove_pod(name(&pod)).await;
         }
-        world
+        cluster
             .eventually("all is gone", async || {
-                let gone = world.pods().await.is_empty() && world.job(name_of_job).await.is_none();
+                let gone =
+                    cluster.pods().await.is_empty() && cluster.job(name_of_job).await.is_none();
                 gone.then_some(())
             })
             .await;
@@ -296,13 +301,14 @@ async fn pods_of_a_deleted_job_are_let_go_of() {
 /// Names of Pods follow from their Jobs, so that somebody might take one first.
 #[tokio::test(start_paused = true)]
 async fn a_name_that_is_taken_is_avoided() {
-    let make =
-        async |world: &World| world.create::<Job>(job("guessed", &json!({"suspend": true}))).await;
-    let resume = async |world: &World| {
-        let patch = Patch::Merge(json!({"spec": {"suspend": false}}));
-        world.api::<Job>().patch("guessed", &PatchParams::default(), &patch).await.unwrap();
+    let make = async |cluster: &TestCluster| {
+        cluster.create::<Job>(job("guessed", &json!({"suspend": true}))).await
     };
-    let (first, second) = (World::open().await, World::open().await);
+    let resume = async |cluster: &TestCluster| {
+        let patch = Patch::Merge(json!({"spec": {"suspend": false}}));
+        cluster.api::<Job>().patch("guessed", &PatchParams::default(), &patch).await.unwrap();
+    };
+    let (first, second) = (TestCluster::open().await, TestCluster::open().await);
     let uids = [make(&first).await, make(&second).await].map(|job| job.metadata.uid);
     assert_eq!(uids[0], uids[1], "the same seed makes the same Job");
     let _running = (start(&first).await, start(&second).await);
@@ -331,8 +337,8 @@ async fn a_name_that_is_taken_is_avoided() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_policy_decides() {
-    let world = World::open().await;
-    let _running = start(&world).await;
+    let cluster = TestCluster::open().await;
+    let _running = start(&cluster).await;
     let policy = json!({
         "backoffLimit": 0,
         "podFailurePolicy": {"rules": [
@@ -340,13 +346,13 @@ async fn a_failure_policy_decides() {
             {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}},
         ]},
     });
-    world.create::<Job>(job("picky", &policy)).await;
-    let first = active(&world).await;
-    world.end_pod(name(&first), 40).await;
-    let second = active(&world).await;
-    assert_eq!(status(&world.job("picky").await.unwrap()).failed, None, "it was ignored");
-    world.end_pod(name(&second), 42).await;
-    let done = ended(&world, "picky", "Failed").await;
+    cluster.create::<Job>(job("picky", &policy)).await;
+    let first = active(&cluster).await;
+    cluster.end_pod(name(&first), 40).await;
+    let second = active(&cluster).await;
+    assert_eq!(status(&cluster.job("picky").await.unwrap()).failed, None, "it was ignored");
+    cluster.end_pod(name(&second), 42).await;
+    let done = ended(&cluster, "picky", "Failed").await;
     let words = format!(
         "PodFailurePolicy: Container main for pod default/{} failed with exit code 42 matching \
          FailJob rule at index 1",
@@ -360,8 +366,8 @@ async fn a_failure_policy_decides() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_supported_fails_in_words() {
-    let world = World::open().await;
-    let _running = start(&world).await;
+    let cluster = TestCluster::open().await;
+    let _running = start(&cluster).await;
     for (name, more, words) in [
         ("many", json!({"completions": 2}), "spec.completions: more than 1 is not supported here"),
         (
@@ -375,8 +381,8 @@ async fn what_is_not_supported_fails_in_words() {
             "spec.completions: more than 1 is not supported here",
         ),
     ] {
-        world.create::<Job>(job(name, &more)).await;
-        let done = ended(&world, name, "Failed").await;
+        cluster.create::<Job>(job(name, &more)).await;
+        let done = ended(&cluster, name, "Failed").await;
         let words = format!("Unsupported: {words}");
         assert_eq!(
             conditions(&done),
@@ -385,15 +391,15 @@ async fn what_is_not_supported_fails_in_words() {
         );
     }
     let none = job("nothing", &json!({"completions": 0}));
-    world.create::<Job>(none).await;
-    ended(&world, "nothing", "Complete").await;
+    cluster.create::<Job>(none).await;
+    ended(&cluster, "nothing", "Complete").await;
     let mut managed = job("managed", &json!({"managedBy": "example.com/other"}));
     managed["metadata"]["name"] = json!("managed");
-    world.create::<Job>(managed).await;
-    world.pass(Duration::from_secs(60)).await;
-    let status = world.job("managed").await.unwrap().status.unwrap_or_default();
+    cluster.create::<Job>(managed).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    let status = cluster.job("managed").await.unwrap().status.unwrap_or_default();
     assert_eq!(status, JobStatus::default(), "somebody else's");
-    assert_eq!(world.pods().await.len(), 0);
+    assert_eq!(cluster.pods().await.len(), 0);
 }
 
 /// A client that does what is asked, and whose answer to the making of a Pod comes when there is a
@@ -420,25 +426,25 @@ fn with_late_answers(client: Client) -> (Client, Arc<Semaphore>) {
 /// not make the controller wait for that Pod.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_comes_later_than_its_events_is_not_news() {
-    let world = World::open().await;
-    let (client, answers) = with_late_answers(world.controller("job-controller"));
-    let expiry = world.controller("ttl-after-finished-controller");
-    let _running = Running::start(job::run(client, expiry, world.clock, pending()));
-    world.create::<Job>(job("once", &json!({}))).await;
-    let first = active(&world).await;
+    let cluster = TestCluster::open().await;
+    let (client, answers) = with_late_answers(cluster.controller("job-controller"));
+    let expiry = cluster.controller("ttl-after-finished-controller");
+    let _running = Running::start(job::run(client, expiry, cluster.clock, pending()));
+    cluster.create::<Job>(job("once", &json!({}))).await;
+    let first = active(&cluster).await;
 
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    let pods = world.api::<Pod>();
+    let pods = cluster.api::<Pod>();
     pods.patch(name(&first), &PatchParams::default(), &free).await.unwrap();
-    world.remove_pod(name(&first)).await;
-    assert_eq!(world.pods().await.len(), 0);
+    cluster.remove_pod(name(&first)).await;
+    assert_eq!(cluster.pods().await.len(), 0);
     // Nothing else is to be done, so the watch has told.
-    world.pass(Duration::from_secs(1)).await;
+    cluster.pass(Duration::from_secs(1)).await;
     answers.add_permits(Semaphore::MAX_PERMITS);
 
-    world.pass(Duration::from_secs(60)).await;
-    let second = world.pods().await.pop().expect("a Pod in its place");
+    cluster.pass(Duration::from_secs(60)).await;
+    let second = cluster.pods().await.pop().expect("a Pod in its place");
     assert_ne!(second.metadata.uid, first.metadata.uid);
-    world.end_pod(name(&second), 0).await;
-    ended(&world, "once", "Complete").await;
+    cluster.end_pod(name(&second), 0).await;
+    ended(&cluster, "once", "Complete").await;
 }

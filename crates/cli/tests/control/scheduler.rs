@@ -9,10 +9,10 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use sojourn_node::{WatchEnded, claim, scheduler, taint};
 
-use crate::fixture::{Running, World};
+use crate::fixture::{Running, TestCluster};
 
-async fn start(world: &World) -> Running<WatchEnded> {
-    Running::start(scheduler::run(world.scheduler(), world.clock, pending()))
+async fn start(cluster: &TestCluster) -> Running<WatchEnded> {
+    Running::start(scheduler::run(cluster.scheduler(), cluster.clock, pending()))
 }
 
 fn pod(name: &str, requests: &Value) -> Value {
@@ -40,32 +40,32 @@ fn message(pod: &Pod) -> Option<&str> {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_is_bound_and_a_pod_too_many_is_told() {
-    let world = World::open().await;
-    let _running = start(&world).await;
-    let _taints = Running::start(taint::run(world.controller("node-controller"), pending()));
-    world.create::<Pod>(pod("early", &json!({"memory": "1Gi"}))).await;
-    let early = world
-        .eventually("words", async || world.pod("early").await.filter(|p| message(p).is_some()))
+    let cluster = TestCluster::open().await;
+    let _running = start(&cluster).await;
+    let _taints = Running::start(taint::run(cluster.controller("node-controller"), pending()));
+    cluster.create::<Pod>(pod("early", &json!({"memory": "1Gi"}))).await;
+    let early = cluster
+        .eventually("words", async || cluster.pod("early").await.filter(|p| message(p).is_some()))
         .await;
     assert_eq!(message(&early), Some("no nodes available to schedule pods"));
 
-    world.node("here", json!({"cpu": "2", "memory": "1Gi", "pods": "10"})).await;
-    let early = world
-        .eventually("a node", async || world.pod("early").await.filter(|p| node_of(p).is_some()))
+    cluster.node("here", json!({"cpu": "2", "memory": "1Gi", "pods": "10"})).await;
+    let early = cluster
+        .eventually("a node", async || cluster.pod("early").await.filter(|p| node_of(p).is_some()))
         .await;
     assert_eq!(node_of(&early), Some("here"));
     assert_eq!(scheduled(&early).map(|c| c.status.as_str()), Some("True"));
-    let nodes = Api::<Node>::all(world.client.clone());
-    world
+    let nodes = Api::<Node>::all(cluster.client.clone());
+    cluster
         .eventually("a node that is ready is not tainted as not ready", async || {
             let node = nodes.get("here").await.unwrap();
             node.spec.unwrap_or_default().taints.is_none().then_some(())
         })
         .await;
 
-    world.create::<Pod>(pod("late", &json!({"memory": "1Mi", "cpu": "3"}))).await;
-    let late = world
-        .eventually("words", async || world.pod("late").await.filter(|p| message(p).is_some()))
+    cluster.create::<Pod>(pod("late", &json!({"memory": "1Mi", "cpu": "3"}))).await;
+    let late = cluster
+        .eventually("words", async || cluster.pod("late").await.filter(|p| message(p).is_some()))
         .await;
     let condition = scheduled(&late).unwrap();
     assert_eq!(
@@ -77,84 +77,84 @@ async fn a_pod_is_bound_and_a_pod_too_many_is_told() {
         )
     );
     assert_eq!(condition.observed_generation, late.metadata.generation);
-    world.pass(Duration::from_secs(5)).await;
+    cluster.pass(Duration::from_secs(5)).await;
     assert_eq!(
-        world.events("Scheduled").await,
+        cluster.events("Scheduled").await,
         [("early: Successfully assigned default/early to here".to_owned(), 1)]
     );
-    assert!(world.events("FailedScheduling").await.iter().any(|(text, _)| text
+    assert!(cluster.events("FailedScheduling").await.iter().any(|(text, _)| text
         == "late: 0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory."));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_frees_room_lets_the_next_pod_in() {
-    let world = World::open().await;
-    let running = start(&world).await;
-    world.node("here", json!({"cpu": "8", "memory": "8Gi", "pods": "1"})).await;
-    world.create::<Pod>(pod("first", &Value::Null)).await;
-    world
-        .eventually("a node", async || world.pod("first").await.filter(|p| node_of(p).is_some()))
+    let cluster = TestCluster::open().await;
+    let running = start(&cluster).await;
+    cluster.node("here", json!({"cpu": "8", "memory": "8Gi", "pods": "1"})).await;
+    cluster.create::<Pod>(pod("first", &Value::Null)).await;
+    cluster
+        .eventually("a node", async || cluster.pod("first").await.filter(|p| node_of(p).is_some()))
         .await;
-    world.create::<Pod>(pod("second", &Value::Null)).await;
-    world
+    cluster.create::<Pod>(pod("second", &Value::Null)).await;
+    cluster
         .eventually("words", async || {
-            let pod = world.pod("second").await?;
+            let pod = cluster.pod("second").await?;
             (message(&pod)? == "0/1 nodes are available: 1 Too many pods.").then_some(())
         })
         .await;
     // Whoever comes after a restart knows the same.
     drop(running);
-    let _running = start(&world).await;
-    world.pass(Duration::from_secs(60)).await;
-    assert_eq!(node_of(&world.pod("second").await.unwrap()), None);
-    world.end_pod("first", 0).await;
-    world
-        .eventually("a node", async || world.pod("second").await.filter(|p| node_of(p).is_some()))
+    let _running = start(&cluster).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    assert_eq!(node_of(&cluster.pod("second").await.unwrap()), None);
+    cluster.end_pod("first", 0).await;
+    cluster
+        .eventually("a node", async || cluster.pod("second").await.filter(|p| node_of(p).is_some()))
         .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn gates_and_foreign_schedulers_are_respected() {
-    let world = World::open().await;
-    let _running = start(&world).await;
-    world.node("here", json!({"cpu": "8", "memory": "8Gi", "pods": "10"})).await;
+    let cluster = TestCluster::open().await;
+    let _running = start(&cluster).await;
+    cluster.node("here", json!({"cpu": "8", "memory": "8Gi", "pods": "10"})).await;
     let mut gated = pod("gated", &Value::Null);
     gated["spec"]["schedulingGates"] = json!([{"name": "example.com/later"}]);
-    world.create::<Pod>(gated).await;
+    cluster.create::<Pod>(gated).await;
     let mut foreign = pod("foreign", &Value::Null);
     foreign["spec"]["schedulerName"] = json!("another");
-    world.create::<Pod>(foreign).await;
-    world.pass(Duration::from_secs(60)).await;
+    cluster.create::<Pod>(foreign).await;
+    cluster.pass(Duration::from_secs(60)).await;
     for name in ["gated", "foreign"] {
-        assert_eq!(node_of(&world.pod(name).await.unwrap()), None, "{name}");
+        assert_eq!(node_of(&cluster.pod(name).await.unwrap()), None, "{name}");
     }
-    let reason = scheduled(&world.pod("gated").await.unwrap()).and_then(|c| c.reason.clone());
+    let reason = scheduled(&cluster.pod("gated").await.unwrap()).and_then(|c| c.reason.clone());
     assert_eq!(reason.as_deref(), Some("SchedulingGated"));
     let open = Patch::Merge(json!({"spec": {"schedulingGates": []}}));
-    world.api::<Pod>().patch("gated", &PatchParams::default(), &open).await.unwrap();
-    world
-        .eventually("a node", async || world.pod("gated").await.filter(|p| node_of(p).is_some()))
+    cluster.api::<Pod>().patch("gated", &PatchParams::default(), &open).await.unwrap();
+    cluster
+        .eventually("a node", async || cluster.pod("gated").await.filter(|p| node_of(p).is_some()))
         .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_waits_for_its_claim() {
-    let world = World::open().await;
-    let _running = start(&world).await;
-    world.node("here", json!({"cpu": "8", "memory": "8Gi", "pods": "10"})).await;
+    let cluster = TestCluster::open().await;
+    let _running = start(&cluster).await;
+    cluster.node("here", json!({"cpu": "8", "memory": "8Gi", "pods": "10"})).await;
     let mut wanting = pod("wanting", &Value::Null);
     wanting["spec"]["volumes"] =
         json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
-    world.create::<Pod>(wanting).await;
-    let told = async |words: &str| {
-        world
+    cluster.create::<Pod>(wanting).await;
+    let reported = async |words: &str| {
+        cluster
             .eventually(words, async || {
-                (message(&world.pod("wanting").await?)? == words).then_some(())
+                (message(&cluster.pod("wanting").await?)? == words).then_some(())
             })
             .await;
     };
-    told("0/1 nodes are available: persistentvolumeclaim \"data\" not found.").await;
-    world
+    reported("0/1 nodes are available: persistentvolumeclaim \"data\" not found.").await;
+    cluster
         .create::<PersistentVolumeClaim>(json!({
             "metadata": {"name": "data"},
             "spec": {
@@ -163,11 +163,13 @@ async fn a_pod_waits_for_its_claim() {
             },
         }))
         .await;
-    told("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.").await;
+    reported("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.").await;
     let _binder =
-        Running::start(claim::run(world.controller("persistent-volume-binder"), None, pending()));
-    world
-        .eventually("a node", async || world.pod("wanting").await.filter(|p| node_of(p).is_some()))
+        Running::start(claim::run(cluster.controller("persistent-volume-binder"), None, pending()));
+    cluster
+        .eventually("a node", async || {
+            cluster.pod("wanting").await.filter(|p| node_of(p).is_some())
+        })
         .await;
 }
 
@@ -177,30 +179,30 @@ async fn a_pod_waits_for_its_claim() {
 async fn a_template_bomb_is_bounded_by_capacity() {
     const BOMB: usize = 500;
     const ROOM: usize = 20;
-    let world = World::open().await;
-    let _running = start(&world).await;
-    world.node("here", json!({"cpu": "64", "memory": "64Gi", "pods": ROOM.to_string()})).await;
+    let cluster = TestCluster::open().await;
+    let _running = start(&cluster).await;
+    cluster.node("here", json!({"cpu": "64", "memory": "64Gi", "pods": ROOM.to_string()})).await;
     for number in 0..BOMB {
-        world.create::<Pod>(pod(&format!("p{number:04}"), &json!({"cpu": "1m"}))).await;
+        cluster.create::<Pod>(pod(&format!("p{number:04}"), &json!({"cpu": "1m"}))).await;
     }
     let placed = async || {
-        let pods = world.pods().await;
+        let pods = cluster.pods().await;
         let live =
             |pod: &&Pod| pod.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Pending");
         pods.iter().filter(live).filter(|pod| node_of(pod).is_some()).count()
     };
-    world
+    cluster
         .eventually("everybody knows", async || {
-            let pods = world.pods().await;
+            let pods = cluster.pods().await;
             let waiting = pods.iter().filter(|pod| node_of(pod).is_none());
-            let told = waiting
+            let reported = waiting
                 .filter(|pod| message(pod) == Some("0/1 nodes are available: 1 Too many pods."));
-            (told.count() == BOMB - ROOM).then_some(())
+            (reported.count() == BOMB - ROOM).then_some(())
         })
         .await;
     assert_eq!(placed().await, ROOM);
     for round in 1..=5 {
-        let pods = world.pods().await;
+        let pods = cluster.pods().await;
         let one = pods
             .iter()
             .find(|pod| {
@@ -208,10 +210,10 @@ async fn a_template_bomb_is_bounded_by_capacity() {
                     && pod.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Pending")
             })
             .unwrap();
-        world.end_pod(one.metadata.name.as_deref().unwrap(), 0).await;
-        world
+        cluster.end_pod(one.metadata.name.as_deref().unwrap(), 0).await;
+        cluster
             .eventually("the next one", async || {
-                let bound = world.pods().await.iter().filter(|p| node_of(p).is_some()).count();
+                let bound = cluster.pods().await.iter().filter(|p| node_of(p).is_some()).count();
                 (bound == ROOM + round).then_some(())
             })
             .await;

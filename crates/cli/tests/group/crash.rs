@@ -112,7 +112,7 @@ async fn drain(engine: Engine) {
     ever.insert(replacement);
     assert_eq!(journal.names(), ever, "and no second replacement");
     assert_eq!((journal.most_pods(), journal.fewest_ready()), (3, 2));
-    let over = fleet.until_told(machine, "DrainTimedOut").await;
+    let over = fleet.until_reported(machine, "DrainTimedOut").await;
     assert_eq!(over.len(), 1, "{over:?}");
     stage.stop();
 }

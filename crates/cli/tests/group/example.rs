@@ -14,7 +14,7 @@ use crate::stage::{Engine, Stage, assets};
 use crate::wait::within;
 
 /// About a minute, on a slow and busy machine.
-const BOUND: Duration = Duration::from_secs(90);
+const EXAMPLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The machines that a group had first, and when each was made.
 type Born = Vec<(String, Timestamp)>;
@@ -31,7 +31,7 @@ async fn born(fleet: &Fleet) -> Option<Born> {
 async fn drained(fleet: &Fleet, journal: &Journal, born: &Born, started: Instant) -> Vec<Draining> {
     let mut drains = Vec::new();
     for (machine, _) in born {
-        let left = BOUND.saturating_sub(started.elapsed());
+        let left = EXAMPLE_TIMEOUT.saturating_sub(started.elapsed());
         within(left, &format!("{machine} is gone"), async || {
             let there = fleet.names().await.contains(machine);
             (!there && !fleet.pods().await.contains(machine)).then_some(())
@@ -68,7 +68,8 @@ async fn the_example_shows_four_scenarios_within_about_a_minute() {
     apply(&assets.join("kubectl"), &stage.kubeconfig, &example);
     let mut firsts = Vec::new();
     for fleet in [&opportunistic, &forced, &blocked, &on_demand] {
-        firsts.push(within(BOUND, "it has two machines", async || born(fleet).await).await);
+        firsts
+            .push(within(EXAMPLE_TIMEOUT, "it has two machines", async || born(fleet).await).await);
     }
     let [first_eligible, first_forced, first_blocked, lent] =
         <[_; 4]>::try_from(firsts).expect("four groups");
@@ -78,7 +79,7 @@ async fn the_example_shows_four_scenarios_within_about_a_minute() {
     assert_older(&drains, &lent, SignedDuration::from_secs(25));
     for drain in &drains {
         assert_eq!((drain.reason.as_str(), &drain.replacement), ("OnDemand", &None));
-        on_demand.until_told(&drain.machine, "ExpiryWarning").await;
+        on_demand.until_reported(&drain.machine, "ExpiryWarning").await;
     }
     assert!(born(&on_demand).await.is_none(), "nothing comes in their place");
 
@@ -88,7 +89,7 @@ async fn the_example_shows_four_scenarios_within_about_a_minute() {
     for drain in &drains {
         assert_eq!(drain.reason, "Expired");
         journal.assert_replaced_first(drain, SignedDuration::from_secs(2));
-        let over = opportunistic.until_told(&drain.machine, "DrainTimedOut").await;
+        let over = opportunistic.until_reported(&drain.machine, "DrainTimedOut").await;
         assert_eq!(over[0].severity, "Warning");
     }
     drains.sort_by_key(|drain| drain.started);
@@ -111,6 +112,6 @@ async fn the_example_shows_four_scenarios_within_about_a_minute() {
     assert!(!status.blocked_by.is_empty(), "{status:?}");
     let mut conditions = status.conditions.iter().filter(|one| one.type_ == "Blocked");
     assert!(conditions.any(|one| one.status == "True"), "{status:?}");
-    assert!(started.elapsed() < BOUND, "{:?}", started.elapsed());
+    assert!(started.elapsed() < EXAMPLE_TIMEOUT, "{:?}", started.elapsed());
     stage.stop();
 }

@@ -42,7 +42,7 @@ async fn until_over(fleet: &Fleet, journal: &Journal, drain: &Draining) -> BTree
     assert!(late.as_secs() < 10, "{late} after its deadline");
     let drains = journal.drains(&drain.machine);
     assert_eq!(drains, std::slice::from_ref(drain), "one drain, with one deadline");
-    let over = fleet.until_told(&drain.machine, "DrainTimedOut").await;
+    let over = fleet.until_reported(&drain.machine, "DrainTimedOut").await;
     assert_eq!(over.len(), 1, "deleted once: {over:?}");
     fleet.until_whole(2).await
 }

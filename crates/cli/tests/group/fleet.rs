@@ -23,7 +23,7 @@ use crate::wait::eventually;
 
 /// What happened to an object, as its Events say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct ReportedEvent {
     pub(crate) severity: String,
     pub(crate) reason: String,
     pub(crate) message: String,
@@ -187,12 +187,12 @@ impl Fleet {
     }
 
     /// What was told about a machine, or the group.
-    pub(crate) async fn told(&self, name: &str) -> Vec<Told> {
+    pub(crate) async fn reported_events(&self, name: &str) -> Vec<ReportedEvent> {
         let events = self.list::<Event>().await.into_iter();
         let about = events.filter(|event| event.involved_object.name.as_deref() == Some(name));
         let about = about.filter(|event| event.involved_object.kind.as_deref() != Some("Pod"));
         about
-            .map(|event| Told {
+            .map(|event| ReportedEvent {
                 severity: event.type_.unwrap_or_default(),
                 reason: event.reason.unwrap_or_default(),
                 message: event.message.unwrap_or_default(),
@@ -201,11 +201,12 @@ impl Fleet {
     }
 
     /// Waits until this was told about a machine, and says how often.
-    pub(crate) async fn until_told(&self, name: &str, reason: &str) -> Vec<Told> {
+    pub(crate) async fn until_reported(&self, name: &str, reason: &str) -> Vec<ReportedEvent> {
         eventually(&format!("{name} has an Event {reason}"), async || {
-            let told = self.told(name).await.into_iter();
-            let told: Vec<Told> = told.filter(|one| one.reason == reason).collect();
-            (!told.is_empty()).then_some(told)
+            let reported_events = self.reported_events(name).await.into_iter();
+            let reported_events: Vec<ReportedEvent> =
+                reported_events.filter(|one| one.reason == reason).collect();
+            (!reported_events.is_empty()).then_some(reported_events)
         })
         .await
     }

@@ -11,7 +11,7 @@ use crate::fleet::Fleet;
 use crate::stage::{Engine, Stage};
 
 /// A machine that is ready while its script leaves a file in place.
-fn moody(script: &str) -> Value {
+fn flaky_machine(script: &str) -> Value {
     json!({"provider": "pod", "pod": {"spec": {
         "terminationGracePeriodSeconds": 1,
         "volumes": [{"name": "mood", "emptyDir": {}}],
@@ -34,7 +34,9 @@ async fn embedded_a_machine_that_answers_again_is_left_alone() {
     let Some(fleet) = Fleet::on(&stage, "moody").await else { return };
     let journal = fleet.journal().await;
     let script = "touch /mood/well; sleep 6; rm /mood/well; sleep 6; touch /mood/well; sleep 1d";
-    fleet.apply(&json!({"size": 1, "unhealthyAfter": "1m", "template": moody(script)})).await;
+    fleet
+        .apply(&json!({"size": 1, "unhealthyAfter": "1m", "template": flaky_machine(script)}))
+        .await;
     let first = fleet.until_whole(1).await;
     let machine = first.first().expect("one machine");
     fleet.until(machine, "is ill", |status| status.health == Some(Health::Unhealthy)).await;
@@ -45,8 +47,11 @@ async fn embedded_a_machine_that_answers_again_is_left_alone() {
         .await;
     assert_eq!(well.rotation, None);
     assert_eq!(journal.names(), first, "nothing was made in its place");
-    let told = fleet.told(machine).await;
-    assert!(told.iter().all(|one| one.reason != "RotationStarted"), "{told:?}");
+    let reported_events = fleet.reported_events(machine).await;
+    assert!(
+        reported_events.iter().all(|one| one.reason != "RotationStarted"),
+        "{reported_events:?}"
+    );
     stage.stop();
 }
 
@@ -58,7 +63,7 @@ async fn embedded_a_machine_that_stays_ill_is_replaced_and_drained() {
     let journal = fleet.journal().await;
     let script = "touch /mood/well; sleep 8; rm /mood/well; sleep 1d";
     let spec = json!({
-        "size": 1, "unhealthyAfter": "4s", "drainTimeout": "3s", "template": moody(script),
+        "size": 1, "unhealthyAfter": "4s", "drainTimeout": "3s", "template": flaky_machine(script),
     });
     fleet.apply(&spec).await;
     let first = fleet.until_whole(1).await;

@@ -16,21 +16,21 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::fleet::Draining;
-use crate::wait::{PATIENCE, eventually};
+use crate::wait::{EVENTUALLY_TIMEOUT, eventually};
 
 /// A server that is away is missed only for so long.
-const BETWEEN_TRIES: Duration = Duration::from_millis(50);
+const WATCH_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub(crate) struct Journal {
-    book: Arc<Mutex<Book>>,
+    state: Arc<Mutex<JournalState>>,
     tasks: [JoinHandle<()>; 2],
 }
 
 #[derive(Debug, Default)]
-struct Book {
-    pods: BTreeMap<String, PodStory>,
-    machines: BTreeMap<String, MachineStory>,
+struct JournalState {
+    pods: BTreeMap<String, PodHistory>,
+    machines: BTreeMap<String, MachineHistory>,
     most_pods: usize,
     most_machines: usize,
     /// Since somebody wants to know.
@@ -38,7 +38,7 @@ struct Book {
 }
 
 #[derive(Debug, Clone, Default)]
-struct PodStory {
+struct PodHistory {
     there: bool,
     is_ready: bool,
     /// When it became ready first, by its own account.
@@ -48,7 +48,7 @@ struct PodStory {
 }
 
 #[derive(Debug, Clone, Default)]
-struct MachineStory {
+struct MachineHistory {
     there: bool,
     phases: Vec<String>,
     drains: Vec<Draining>,
@@ -56,63 +56,75 @@ struct MachineStory {
 
 impl Journal {
     pub(crate) async fn start(client: &Client, namespace: &str) -> Self {
-        let book = Arc::<Mutex<Book>>::default();
+        let state = Arc::<Mutex<JournalState>>::default();
         let (ready, mut is_ready) = watch::channel(0);
         let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
         let machines: Api<Machine> = Api::namespaced(client.clone(), namespace);
         let tasks = [
-            tokio::spawn(follow(pods, book.clone(), ready.clone(), Book::note_pod, Book::lost_pod)),
-            tokio::spawn(follow(machines, book.clone(), ready, Book::note, Book::lost)),
+            tokio::spawn(follow(
+                pods,
+                state.clone(),
+                ready.clone(),
+                JournalState::record_pod,
+                JournalState::remove_pod,
+            )),
+            tokio::spawn(follow(
+                machines,
+                state.clone(),
+                ready,
+                JournalState::record_machine,
+                JournalState::remove_machine,
+            )),
         ];
         let both = is_ready.wait_for(|lists| *lists >= tasks.len());
-        let both = tokio::time::timeout(PATIENCE, both).await.expect("the watches begin");
+        let both = tokio::time::timeout(EVENTUALLY_TIMEOUT, both).await.expect("the watches begin");
         drop(both.expect("the tasks run"));
-        Self { book, tasks }
+        Self { state, tasks }
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().expect("no panic inside")
+    fn state(&self) -> MutexGuard<'_, JournalState> {
+        self.state.lock().expect("no panic inside")
     }
 
     /// From now on the Pods that are ready are counted: so many are.
     pub(crate) fn count_ready_from(&self, size: usize) {
-        let mut book = self.book();
-        let ready = book.ready();
-        assert_eq!(ready, size, "{book:#?}");
-        book.fewest_ready = Some(size);
+        let mut state = self.state();
+        let ready = state.ready();
+        assert_eq!(ready, size, "{state:#?}");
+        state.fewest_ready = Some(size);
     }
 
     pub(crate) fn fewest_ready(&self) -> usize {
-        self.book().fewest_ready.expect("they are counted")
+        self.state().fewest_ready.expect("they are counted")
     }
 
     pub(crate) fn most_pods(&self) -> usize {
-        self.book().most_pods
+        self.state().most_pods
     }
 
     pub(crate) fn most_machines(&self) -> usize {
-        self.book().most_machines
+        self.state().most_machines
     }
 
     /// Every machine that there ever was.
     pub(crate) fn names(&self) -> BTreeSet<String> {
-        self.book().machines.keys().cloned().collect()
+        self.state().machines.keys().cloned().collect()
     }
 
     /// The phases that a machine went through.
     pub(crate) fn phases(&self, machine: &str) -> Vec<String> {
-        self.book().machines.get(machine).map(|story| story.phases.clone()).unwrap_or_default()
+        self.state().machines.get(machine).map(|story| story.phases.clone()).unwrap_or_default()
     }
 
     /// Every drain of a machine in every form that it ever had: one, if nothing about it changed.
     pub(crate) fn drains(&self, machine: &str) -> Vec<Draining> {
-        self.book().machines.get(machine).map(|story| story.drains.clone()).unwrap_or_default()
+        self.state().machines.get(machine).map(|story| story.drains.clone()).unwrap_or_default()
     }
 
     /// Waits until the process of a machine was told to go; says when that was, in whole seconds.
     pub(crate) async fn ended_at(&self, machine: &str) -> Timestamp {
         eventually(&format!("{machine} has ended"), async || {
-            self.book().pods.get(machine).and_then(|story| story.ended_at)
+            self.state().pods.get(machine).and_then(|story| story.ended_at)
         })
         .await
     }
@@ -120,9 +132,9 @@ impl Journal {
     /// The replacement was ready, for so long, before the drain began.
     pub(crate) fn assert_replaced_first(&self, drain: &Draining, for_at_least: SignedDuration) {
         let replacement = drain.replacement.as_deref().expect("a replacement");
-        let book = self.book();
-        let ready = book.pods.get(replacement).and_then(|story| story.ready_at);
-        let ready = ready.unwrap_or_else(|| panic!("{replacement} was never ready: {book:#?}"));
+        let state = self.state();
+        let ready = state.pods.get(replacement).and_then(|story| story.ready_at);
+        let ready = ready.unwrap_or_else(|| panic!("{replacement} was never ready: {state:#?}"));
         let settled = ready.checked_add(for_at_least).expect("in range");
         assert!(drain.started >= settled, "{replacement} was ready at {ready}: {drain:?}");
     }
@@ -137,10 +149,10 @@ impl Drop for Journal {
 /// Follows one kind, through every time that its server is away.
 async fn follow<K>(
     api: Api<K>,
-    book: Arc<Mutex<Book>>,
+    state: Arc<Mutex<JournalState>>,
     listed: watch::Sender<usize>,
-    note: fn(&mut Book, &K),
-    lost: fn(&mut Book, &str),
+    record_machine: fn(&mut JournalState, &K),
+    remove_machine: fn(&mut JournalState, &str),
 ) where
     K: kube::Resource<DynamicType = ()>
         + Clone
@@ -154,19 +166,19 @@ async fn follow<K>(
     while let Some(event) = seen.next().await {
         let Ok(event) = event else {
             // Then it tries again, from where it was.
-            tokio::time::sleep(BETWEEN_TRIES).await;
+            tokio::time::sleep(WATCH_RETRY_DELAY).await;
             continue;
         };
-        let mut book = book.lock().expect("no panic inside");
+        let mut state = state.lock().expect("no panic inside");
         match event {
             Event::Init => relisted.clear(),
             Event::InitApply(object) => {
                 relisted.insert(object.name_any());
-                note(&mut book, &object);
+                record_machine(&mut state, &object);
             }
             Event::InitDone => {
                 for gone in names.difference(&relisted) {
-                    lost(&mut book, gone);
+                    remove_machine(&mut state, gone);
                 }
                 names.clone_from(&relisted);
                 if std::mem::take(&mut first) {
@@ -175,18 +187,18 @@ async fn follow<K>(
             }
             Event::Apply(object) => {
                 names.insert(object.name_any());
-                note(&mut book, &object);
+                record_machine(&mut state, &object);
             }
             Event::Delete(object) => {
                 names.remove(&object.name_any());
-                lost(&mut book, &object.name_any());
+                remove_machine(&mut state, &object.name_any());
             }
         }
-        book.count();
+        state.count();
     }
 }
 
-impl Book {
+impl JournalState {
     fn ready(&self) -> usize {
         self.pods.values().filter(|pod| pod.there && pod.is_ready).count()
     }
@@ -200,7 +212,7 @@ impl Book {
         self.fewest_ready = self.fewest_ready.map(|fewest| fewest.min(ready));
     }
 
-    fn note_pod(&mut self, pod: &Pod) {
+    fn record_pod(&mut self, pod: &Pod) {
         let story = self.pods.entry(pod.name_any()).or_default();
         let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
         let mut conditions = conditions.into_iter().flatten();
@@ -216,13 +228,13 @@ impl Book {
         }
     }
 
-    fn lost_pod(&mut self, name: &str) {
+    fn remove_pod(&mut self, name: &str) {
         let story = self.pods.entry(name.to_owned()).or_default();
         story.there = false;
         story.end(Timestamp::now());
     }
 
-    fn note(&mut self, machine: &Machine) {
+    fn record_machine(&mut self, machine: &Machine) {
         let story = self.machines.entry(machine.name_any()).or_default();
         story.there = true;
         let phase = machine.status.as_ref().and_then(|status| status.phase);
@@ -235,12 +247,12 @@ impl Book {
         }
     }
 
-    fn lost(&mut self, name: &str) {
+    fn remove_machine(&mut self, name: &str) {
         self.machines.entry(name.to_owned()).or_default().there = false;
     }
 }
 
-impl PodStory {
+impl PodHistory {
     fn end(&mut self, at: Timestamp) {
         self.is_ready = false;
         self.ended_at.get_or_insert(at);

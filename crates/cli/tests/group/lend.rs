@@ -39,8 +39,11 @@ async fn embedded_a_machine_is_lent_for_a_while() {
 
     let warned = fleet.until("build", "is announced", |status| status.warned.is_some()).await;
     let promised = warned.warned.and_then(|warned| warned.deadline).expect("a deadline").0;
-    let told = fleet.until_told("build", "ExpiryWarning").await;
-    assert_eq!(told[0].message, format!("It goes at {promised:.0}, unless it is renewed"));
+    let reported_events = fleet.until_reported("build", "ExpiryWarning").await;
+    assert_eq!(
+        reported_events[0].message,
+        format!("It goes at {promised:.0}, unless it is renewed")
+    );
     assert!(Timestamp::now() < promised, "it is told before");
     let drain = fleet.until_drains(&BTreeSet::new()).await;
     assert_eq!((drain.machine.as_str(), drain.reason.as_str()), ("build", "OnDemand"));

@@ -8,6 +8,8 @@
 
 #![expect(clippy::print_stdout, reason = "what was skipped")]
 
+#[path = "../pods/case_cluster.rs"]
+mod case_cluster;
 #[path = "../it/client.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod client;
@@ -32,8 +34,6 @@ mod lend;
 #[path = "../lab/objects.rs"]
 #[allow(dead_code, reason = "the tests of the lab, whose it is, use all of it")]
 mod objects;
-#[path = "../pods/place.rs"]
-mod place;
 #[path = "../it/process.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod process;

@@ -42,7 +42,7 @@ async fn embedded_whatever_is_removed_is_drained_first() {
         assert_eq!(drains.len(), 1, "{machine} was drained once: {drains:?}");
         let ended = journal.ended_at(machine).await;
         assert!(ended >= drains[0].deadline, "{ended}: {drains:?}");
-        let over = fleet.until_told(machine, "DrainTimedOut").await;
+        let over = fleet.until_reported(machine, "DrainTimedOut").await;
         assert_eq!(over.len(), 1, "{over:?}");
     }
     stage.stop();

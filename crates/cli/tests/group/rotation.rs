@@ -67,21 +67,21 @@ async fn rotate(engine: Engine) {
             "{phases:?}"
         );
         for reason in ["RotationStarted", "DrainStarted"] {
-            fleet.until_told(&drain.machine, reason).await;
+            fleet.until_reported(&drain.machine, reason).await;
         }
     }
     let ended = journal.ended_at(&answered.machine).await;
     assert!(unanswered.started >= ended, "one at a time: {unanswered:?}, {ended}");
     assert_eq!(
-        fleet.until_told(&answered.machine, "DrainAcknowledged").await[0].severity,
+        fleet.until_reported(&answered.machine, "DrainAcknowledged").await[0].severity,
         "Normal"
     );
-    let over = fleet.until_told(&unanswered.machine, "DrainTimedOut").await;
+    let over = fleet.until_reported(&unanswered.machine, "DrainTimedOut").await;
     assert_eq!(over.len(), 1, "{over:?}");
     assert_eq!(over[0].severity, "Warning");
     assert_eq!(over[0].message, "The time to drain it is over and nobody answered: it is deleted");
-    let told = fleet.told(&answered.machine).await;
-    assert!(told.iter().all(|one| one.reason != "DrainTimedOut"), "{told:?}");
+    let reported_events = fleet.reported_events(&answered.machine).await;
+    assert!(reported_events.iter().all(|one| one.reason != "DrainTimedOut"), "{reported_events:?}");
 
     let size = usize::try_from(SIZE).expect("it is small");
     assert_eq!((journal.most_pods(), journal.most_machines()), (size + 1, size + 1));

@@ -9,7 +9,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
 
 /// How long it may take until readiness shows what has changed.
-const READINESS_LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
+const READINESS_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// A client that uses a kubeconfig as kubectl would.
 pub(crate) async fn connect(kubeconfig: &Path) -> Client {
@@ -68,7 +68,7 @@ pub(crate) async fn until_readiness(client: &Client, code: u16) -> String {
         if found == code {
             return report;
         }
-        assert!(started.elapsed() < READINESS_LIMIT, "still {found}: {report}");
+        assert!(started.elapsed() < READINESS_TIMEOUT, "still {found}: {report}");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
 }

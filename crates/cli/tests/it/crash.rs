@@ -18,7 +18,7 @@ use crate::process::Running;
 
 const WRITERS: usize = 8;
 const NOT_OURS: &str = "metadata.name!=kube-root-ca.crt";
-const PATIENCE: Duration = Duration::from_secs(60);
+const CRASH_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_acknowledged_is_lost() {
@@ -75,14 +75,14 @@ async fn load_until_killed(server: Running, round: usize) -> Load {
     }
     // The moment is chosen by progress: whatever the machine's speed, the load is on.
     let enough = 50 + random(400);
-    let reached = tokio::time::timeout(PATIENCE, async {
+    let reached = tokio::time::timeout(CRASH_TIMEOUT, async {
         while written.load(Ordering::Relaxed) < enough {
             tokio::task::yield_now().await;
         }
     });
     reached.await.expect("the writers make progress");
     server.crash();
-    let ended = tokio::time::timeout(PATIENCE, writers.join_all()).await;
+    let ended = tokio::time::timeout(CRASH_TIMEOUT, writers.join_all()).await;
     ended.expect("the writers notice that the server has gone");
     Arc::into_inner(load).expect("the writers have ended").into_inner().expect("no panic")
 }
@@ -167,7 +167,7 @@ impl Follower {
 
     /// Takes events in until `last` was created, or, if none is named, until the server is gone.
     async fn follow(mut self, last: Option<String>) -> Self {
-        let followed = tokio::time::timeout(PATIENCE, async {
+        let followed = tokio::time::timeout(CRASH_TIMEOUT, async {
             while !last.as_ref().is_some_and(|last| self.objects.contains_key(last)) {
                 if let Err(error) = self.watch_once(last.as_deref()).await {
                     match client::refusal(&error) {

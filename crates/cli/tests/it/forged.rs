@@ -57,7 +57,7 @@ async fn no_forged_credential_is_taken_by_the_api() {
     let honest = [("Authorization", format!("Bearer {token}"))];
     let version = access.status("GET", "/api", &honest).await;
     assert_eq!(version, 200, "what is forged below is made of a token that works");
-    let known = api::Known { admin: raw::token(&kubeconfig), token, elsewhere, gone };
+    let known = api::AttackerKnowledge { admin: raw::token(&kubeconfig), token, elsewhere, gone };
     let cases = api::cases(&known);
     assert!(cases.len() >= 90, "only {} cases", cases.len());
     for case in cases {

@@ -12,7 +12,7 @@ use crate::process::{Running, command, sojourn};
 
 const GROUP: &str = "group.sojourn.dev/v1alpha1";
 const NAMES: [&str; 2] = ["web-aaaaa", "web-bbbbb"];
-const PATIENCE: Duration = Duration::from_secs(60);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A group without machines, and two machines on demand that are ready.
 async fn stage() -> Stage {
@@ -125,7 +125,7 @@ async fn drain_asks_and_waits_until_it_is_done() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, waiting).await.expect("it is asked for in time");
+    tokio::time::timeout(COMMAND_TIMEOUT, waiting).await.expect("it is asked for in time");
     set_status(&stage, NAMES[0], &draining("d1", "Waiting")).await;
     let drain = seen(drain, "waits for its replacement, machine/web-ddddd.").await;
     set_status(&stage, NAMES[0], &draining("d1", "Draining")).await;

@@ -2,9 +2,9 @@
 
 #[path = "lab/ask.rs"]
 mod ask;
+#[path = "lab/request.rs"]
+mod request;
 #[path = "lab/setting.rs"]
 mod setting;
 #[path = "lab/stage.rs"]
 pub(crate) mod stage;
-#[path = "lab/wish.rs"]
-mod wish;

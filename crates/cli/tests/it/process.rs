@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::folder::Folder;
 
 /// How long anything may take on a slow and busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a command that has ended left.
 #[derive(Debug)]
@@ -175,9 +175,9 @@ impl Collected {
         collected
     }
 
-    /// Asks again with every line; stops when there will be no more, or after `PATIENCE`.
+    /// Asks again with every line; stops when there will be no more, or after `PROCESS_TIMEOUT`.
     fn wait_until<T>(&self, ask: impl Fn(&[String], bool) -> Option<T>) -> Option<T> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + PROCESS_TIMEOUT;
         let mut state = self.state.lock().expect("no panic inside");
         loop {
             let (lines, closed) = &*state;

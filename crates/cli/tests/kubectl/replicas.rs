@@ -19,12 +19,12 @@ pub(crate) const MALLORY: &str = "mallory@example.org";
 pub(crate) const MALLORY_TOKEN: &str = "mallory-token";
 /// The lease is free after 15 s without a change; candidates look every 2 s; the rest is starting up
 /// on a slow and busy machine.
-const TAKEN_OVER: Duration = Duration::from_secs(40);
+const TAKEOVER_TIMEOUT: Duration = Duration::from_secs(40);
 /// Less than the lease's duration: nobody waited for it to expire.
-const HANDED_OVER: Duration = Duration::from_secs(14);
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(14);
 
 /// A watch tells of the deletion; the rest is a slow and busy machine.
-const RESTORED: Duration = Duration::from_secs(30);
+const RESTORE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Cluster {
     pub(crate) kubectl: PathBuf,
@@ -138,7 +138,7 @@ impl Cluster {
         let deleted = Instant::now();
         self.kubectl(&["delete", "validatingwebhookconfigurations", "admission.sojourn.dev"]);
         while self.webhook().0.is_empty() {
-            assert!(deleted.elapsed() < RESTORED, "nobody asks admission any more");
+            assert!(deleted.elapsed() < RESTORE_TIMEOUT, "nobody asks admission any more");
             std::thread::yield_now();
         }
         self.assert_admission_refuses();
@@ -213,7 +213,7 @@ async fn real_replicas_of_the_operator_act_one_at_a_time() {
     second.stderr_line("The operator is up.");
     let took = killed.elapsed();
     println!("killed: another acts after {took:.1?}");
-    assert!(took < TAKEN_OVER, "{took:?}");
+    assert!(took < TAKEOVER_TIMEOUT, "{took:?}");
     assert_eq!(cluster.lease(), (identity(&second), 2));
     assert_leads(&second, true);
     cluster.assert_somebody_acts("second");
@@ -225,7 +225,7 @@ async fn real_replicas_of_the_operator_act_one_at_a_time() {
     third.stderr_line("The operator is up.");
     let took = asked.elapsed();
     println!("asked to stop: another acts after {took:.1?}");
-    assert!(took < HANDED_OVER, "{took:?}");
+    assert!(took < HANDOVER_TIMEOUT, "{took:?}");
     let ended = second.ended();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(cluster.lease(), (identity(&third), 3));

@@ -15,9 +15,9 @@ use crate::process::{Ended, Running};
 use crate::table::{Command, Table};
 
 /// How long something that happens a little later may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 /// Between asking again.
-const PAUSE: Duration = Duration::from_millis(250);
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 const NAMESPACE: &str = "lab";
 
 #[derive(Debug)]
@@ -70,8 +70,8 @@ impl Side {
     pub(crate) fn run(&self, command: &Command) -> Printed {
         let started = Instant::now();
         let mut ended = self.run_once(command);
-        while command.eventually && ended.code != Some(0) && started.elapsed() < PATIENCE {
-            std::thread::sleep(PAUSE);
+        while command.eventually && ended.code != Some(0) && started.elapsed() < COMMAND_TIMEOUT {
+            std::thread::sleep(RETRY_DELAY);
             ended = self.run_once(command);
         }
         let normal = |text: &str| {

@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::external::ExternalServices;
 use crate::objects::{Named, time};
 use crate::person::{Person, is_phase};
 use crate::process::{Running, command};
 use crate::smtp::{Encryption, steps};
 use crate::stage::{Engine, POD_PORTS, Stage};
 use crate::tool::free_port;
-use crate::world::World;
 
 /// Without use for so long, in milliseconds, somebody is warned.
 const TIMEOUT: i64 = 6_000;
@@ -35,9 +35,9 @@ async fn keep_by_connection(engine: Engine) {
     let [used_port, idle_port] = [free_port(), free_port()];
     let published = format!("{}-{}", POD_PORTS.start(), POD_PORTS.end());
     let (tracker, address) = track(&[&used_port.to_string(), &idle_port.to_string(), &published]);
-    let world = World::start_with(Encryption::StartTls, Some(address)).await;
-    let Some(world) = world else { return };
-    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    let external = ExternalServices::start_with(Encryption::StartTls, Some(address)).await;
+    let Some(external) = external else { return };
+    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
     let (used, idle) = (reached_by("ssh-used", used_port), reached_by("ssh-idle", idle_port));
     for person in [&used, &idle] {
         person.apply(&stage.objects).await;
@@ -55,7 +55,7 @@ async fn keep_by_connection(engine: Engine) {
         format!("{name}{{destination_ip=\"{ip}\",destination_port=\"{port}\"}}")
     };
     let open = counts("bastion_ssh_open_connections");
-    world.prometheus.until(&open, &[1.0]).await;
+    external.prometheus.until(&open, &[1.0]).await;
 
     // The other one goes the whole way meanwhile.
     stage.objects.until(&idle.instance, "the idle one is off", is_phase("Off")).await;
@@ -64,14 +64,14 @@ async fn keep_by_connection(engine: Engine) {
     assert_eq!(kept["spec"]["running"], true);
     assert_eq!(kept["status"]["activity"]["source"], "BastionSSH", "{kept}");
     assert_eq!(kept["status"]["lifecycle"]["stage"], "Active", "{kept}");
-    assert_eq!(world.smtp.mails_to(&used.email).len(), 0, "nobody was warned");
+    assert_eq!(external.smtp.mails_to(&used.email).len(), 0, "nobody was warned");
     let opened = counts("bastion_ssh_connections");
-    assert_eq!(world.prometheus.query(&opened).await, [1.0], "there was one connection");
+    assert_eq!(external.prometheus.query(&opened).await, [1.0], "there was one connection");
 
     let hung_up = Timestamp::now().as_millisecond();
     drop((connection, way));
-    world.prometheus.until(&open, &[0.0]).await;
-    let mails = world.smtp.wait_for(&used.email, 1).await;
+    external.prometheus.until(&open, &[0.0]).await;
+    let mails = external.smtp.wait_for(&used.email, 1).await;
     assert_eq!(steps(&mails[..1]), ["inactivity-1"], "{mails:#?}");
     let warned = stage.objects.get("Instance", namespace, name).await.expect("it is there");
     let last = time(&warned["status"]["activity"]["last"]);

@@ -51,24 +51,24 @@ impl Cluster {
             &outside,
         ];
         let real = Real::start_with(assets, ports, &more).await;
-        let place = real.place().clone();
-        let scheduler = Scheduler::start(place.client.clone(), place.node.clone());
-        let kubectl = place.kubectl.expect("it is there");
+        let case_cluster = real.case_cluster().clone();
+        let scheduler = Scheduler::start(case_cluster.client.clone(), case_cluster.node.clone());
+        let kubectl = case_cluster.kubectl.expect("it is there");
         let file = folder.join("install.yaml");
         std::fs::write(&file, good(sojourn(&["crds"]))).expect("a file");
-        apply(&kubectl, &place.kubeconfig, &file);
+        apply(&kubectl, &case_cluster.kubeconfig, &file);
         let file = folder.join("person.json");
         std::fs::write(&file, person().to_string()).expect("a file");
-        apply(&kubectl, &place.kubeconfig, &file);
+        apply(&kubectl, &case_cluster.kubeconfig, &file);
         let kubeconfig_of = |account: (&str, &str)| {
             let file = folder.join(&format!("{}.kubeconfig", account.1));
-            let token = token(account, &kubectl, &place.kubeconfig);
-            write_kubeconfig(&place.kubeconfig, &token, &file);
+            let token = token(account, &kubectl, &case_cluster.kubeconfig);
+            write_kubeconfig(&case_cluster.kubeconfig, &token, &file);
             file
         };
         let (own_kubeconfig, person_kubeconfig) = (kubeconfig_of(ACCOUNT), kubeconfig_of(PERSON));
         Self {
-            kubeconfig: place.kubeconfig,
+            kubeconfig: case_cluster.kubeconfig,
             own_kubeconfig,
             person_kubeconfig,
             _scheduler: scheduler,

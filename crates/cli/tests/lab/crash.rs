@@ -4,13 +4,13 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::exam::Exam;
+use crate::external::{ExternalServices, INTERVAL};
 use crate::objects::{Named, time};
 use crate::person::{Person, is_phase, is_stage};
 use crate::smtp::{Encryption, steps};
 use crate::stage::{Engine, Stage};
 use crate::upload::Uploads;
 use crate::wait::eventually;
-use crate::world::{INTERVAL, World};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_killed_at_every_stage_of_the_ladder() {
@@ -23,8 +23,8 @@ async fn real_killed_at_every_stage_of_the_ladder() {
 }
 
 async fn climb(engine: Engine) {
-    let Some(world) = World::start(Encryption::StartTls).await else { return };
-    let Some(mut stage) = Stage::start(engine, &world.options()).await else { return };
+    let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
+    let Some(mut stage) = Stage::start(engine, &external.options()).await else { return };
     let person = Person::new("unlucky").template(&json!({
         "inactivityTimeout": "4s", "maxAlerts": 2, "deleteAfterStopped": "4s",
     }));
@@ -53,9 +53,10 @@ async fn climb(engine: Engine) {
     })
     .await;
     assert!(jiff::Timestamp::now().as_millisecond() >= deadline, "{deadline}");
-    let mails = world.smtp.wait_for(&person.email, 6).await;
-    let told = ["inactivity-1", "inactivity-2", "stopped", "deletion-1", "deletion-2", "deleted"];
-    assert_eq!(steps(&mails), told, "{mails:#?}");
+    let mails = external.smtp.wait_for(&person.email, 6).await;
+    let expected_steps =
+        ["inactivity-1", "inactivity-2", "stopped", "deletion-1", "deletion-2", "deleted"];
+    assert_eq!(steps(&mails), expected_steps, "{mails:#?}");
     stage.stop();
 }
 
@@ -70,8 +71,8 @@ async fn real_killed_while_something_is_handed_in() {
 }
 
 async fn hand_in(engine: Engine) {
-    let Some(world) = World::start(Encryption::StartTls).await else { return };
-    let Some(mut stage) = Stage::start(engine, &world.options()).await else { return };
+    let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
+    let Some(mut stage) = Stage::start(engine, &external.options()).await else { return };
     let (exam, uploads) = (Exam::start().await, Uploads::start().await);
     let person = Person::new("candidate").spec(&json!({
         "statusCheck": {"url": exam.url(), "mode": "Contract", "interval": "1s", "confirmations": 2},
@@ -116,12 +117,12 @@ async fn real_a_warning_is_given_its_full_interval_after_a_restart() {
 
 /// Warned a moment ago, then killed, then a template edit: the interval is whole.
 async fn full_interval(engine: Engine) {
-    let Some(world) = World::start(Encryption::StartTls).await else { return };
-    let Some(mut stage) = Stage::start(engine, &world.options()).await else { return };
+    let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
+    let Some(mut stage) = Stage::start(engine, &external.options()).await else { return };
     let person =
         Person::new("patient").template(&json!({"inactivityTimeout": "4s", "maxAlerts": 1}));
     person.apply(&stage.objects).await;
-    world.smtp.wait_for(&person.email, 1).await;
+    external.smtp.wait_for(&person.email, 1).await;
     stage.kill();
     stage.start_again();
     let Named { namespace, name } = &person.instance;
@@ -135,7 +136,7 @@ async fn full_interval(engine: Engine) {
     assert!(stopped - warned + 1_000 >= INTERVAL, "{off}");
     // A kill between the server's acceptance and our record sends a mail again, as the same one.
     let mails = eventually("it was told that it is off", async || {
-        let mut mails = world.smtp.mails_to(&person.email);
+        let mut mails = external.smtp.mails_to(&person.email);
         mails.dedup_by(|later, earlier| later.message_id() == earlier.message_id());
         (mails.len() >= 2).then_some(mails)
     })

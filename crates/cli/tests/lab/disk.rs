@@ -5,6 +5,7 @@ use std::process::Command;
 
 use serde_json::json;
 
+use crate::external::ExternalServices;
 use crate::folder::Folder;
 use crate::person::{Person, is_phase};
 use crate::process::{Running, command};
@@ -12,10 +13,9 @@ use crate::s3::S3;
 use crate::skip;
 use crate::smtp::Encryption;
 use crate::stage::{Engine, Stage};
-use crate::submission::{LONG, is_done, make_secret};
+use crate::submission::{LARGE_UPLOAD_TIMEOUT, is_done, make_secret};
 use crate::tool::Tools;
 use crate::upload::Uploads;
-use crate::world::World;
 
 const MEBIBYTE: u64 = 1 << 20;
 
@@ -57,8 +57,8 @@ async fn real_a_disk_goes_to_an_object_store() {
 
 async fn hand_in_a_disk(engine: Engine) {
     let Some(tools) = Tools::find() else { return };
-    let Some(world) = World::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
+    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
     let s3 = S3::start(&tools).await;
     let script = "/usr/bin/python3 -c \"$FILL\" \"$SOJOURN_DEVICE_DATA\" && touch /tmp/ready; \
                   exec sleep 100000";
@@ -83,7 +83,10 @@ async fn hand_in_a_disk(engine: Engine) {
         let asked = stage.sojourn(namespace, verb);
         assert_eq!(asked.code, Some(0), "{verb:?}: {}", asked.stderr);
     }
-    let done = stage.objects.until_within(LONG, &person.instance, "it is handed in", is_done).await;
+    let done = stage
+        .objects
+        .until_within(LARGE_UPLOAD_TIMEOUT, &person.instance, "it is handed in", is_done)
+        .await;
     // The URL is a folder of the store; the archive has its own name in it.
     let object = "hand-in/disk-machine.zip";
     assert_eq!(s3.objects().await, [object]);

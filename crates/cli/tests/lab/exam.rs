@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use crate::stage::OUTSIDE;
 
 #[derive(Debug)]
-struct State {
+struct ExamState {
     status: StatusCode,
     body: String,
     /// What was asked for, oldest first.
@@ -27,7 +27,7 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Exam {
     address: SocketAddr,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ExamState>>,
     serving: JoinHandle<()>,
 }
 
@@ -36,7 +36,7 @@ impl Exam {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind((OUTSIDE, 0)).await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let state = State { status: StatusCode::OK, body: "{}".to_owned(), asked: Vec::new() };
+        let state = ExamState { status: StatusCode::OK, body: "{}".to_owned(), asked: Vec::new() };
         let state = Arc::new(Mutex::new(state));
         let serving = tokio::spawn(serve(listener, state.clone()));
         Self { address, state, serving }
@@ -70,7 +70,7 @@ impl Drop for Exam {
     }
 }
 
-async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
+async fn serve(listener: TcpListener, state: Arc<Mutex<ExamState>>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
         let state = state.clone();

@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::external::{ExternalServices, INTERVAL};
 use crate::objects::{Named, time};
 use crate::person::Person;
 use crate::smtp::{Encryption, steps};
 use crate::stage::{Engine, Stage};
 use crate::wait::eventually;
-use crate::world::{INTERVAL, World};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_expires_with_a_warning_and_a_confirmation() {
@@ -21,8 +21,8 @@ async fn real_expires_with_a_warning_and_a_confirmation() {
 }
 
 async fn expire(engine: Engine) {
-    let Some(world) = World::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
+    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
     // One runs and one does not: both expire.
     let policy = json!({"deleteAfter": "5s"});
     let running = Person::new("runner").template(&policy);
@@ -30,12 +30,12 @@ async fn expire(engine: Engine) {
     for person in [&running, &stopped] {
         person.apply(&stage.objects).await;
     }
-    tokio::join!(watch(&stage, &world, &running), watch(&stage, &world, &stopped));
+    tokio::join!(watch(&stage, &external, &running), watch(&stage, &external, &stopped));
     stage.stop();
 }
 
 /// Sees one expire, as promised and with everything.
-async fn watch(stage: &Stage, world: &World, person: &Person) {
+async fn watch(stage: &Stage, external: &ExternalServices, person: &Person) {
     let what = "it was told when it will be deleted";
     let warned = stage.objects.until(&person.instance, what, |instance| {
         instance["status"]["expiration"]["warnedAt"].is_string()
@@ -49,7 +49,7 @@ async fn watch(stage: &Stage, world: &World, person: &Person) {
     stage.objects.until_gone("Instance", namespace, name).await;
     let gone = Timestamp::now().as_millisecond();
     assert!(gone >= deadline, "gone at {gone}, promised {deadline}");
-    let mails = world.smtp.wait_for(&person.email, 2).await;
+    let mails = external.smtp.wait_for(&person.email, 2).await;
     assert!(mails[0].text().contains("Europe/Rome"), "{:#?}", mails[0]);
     assert_eq!(steps(&mails), ["expiry-1", "expired"], "{mails:#?}");
     for kind in ["Pod", "PersistentVolumeClaim", "Service"] {
@@ -65,7 +65,7 @@ fn check_told(warned: &Value) {
     let notice = &warned["status"]["notices"][0];
     assert_eq!(notice["kind"], "ExpiryWarning", "{warned}");
     let took = time(&notice["deliveredAt"]) - time(&notice["recordedAt"]);
-    let told = time(&notice["deadline"]);
+    let announced = time(&notice["deadline"]);
     let fires = time(&warned["status"]["expiration"]["deadline"]);
-    assert!(told == fires || (took > 2_000 && told < fires), "after {took} ms: {warned}");
+    assert!(announced == fires || (took > 2_000 && announced < fires), "after {took} ms: {warned}");
 }

@@ -3,12 +3,12 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
+use crate::external::ExternalServices;
 use crate::objects::Named;
 use crate::person::{Person, is_phase};
 use crate::smtp::Encryption;
 use crate::stage::{Engine, Stage};
 use crate::wait::eventually;
-use crate::world::World;
 
 const DOMAIN: &str = "lent.example.org";
 /// Where the gateway itself is; somebody else ends TLS and passes hosts on.
@@ -26,8 +26,8 @@ async fn real_an_ingress_leads_to_the_gateway_and_goes_with_its_option() {
 }
 
 async fn lead(engine: Engine) {
-    let Some(world) = World::start(Encryption::StartTls).await else { return };
-    let mut options = world.options();
+    let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
+    let mut options = external.options();
     options["gateway"] = json!({"domain": DOMAIN});
     options["publicURL"] = json!(format!("https://{HOST}"));
     let without = options.clone();

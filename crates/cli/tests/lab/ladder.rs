@@ -3,13 +3,13 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use crate::external::{ExternalServices, INTERVAL};
 use crate::objects::{Named, time};
 use crate::person::{Person, is_phase, is_stage};
 use crate::smtp::{Encryption, Mail, steps};
 use crate::stage::{Engine, Stage};
 use crate::visitor::Visitor;
 use crate::wait::eventually;
-use crate::world::{INTERVAL, World};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_warned_stopped_and_woken_through_the_gateway() {
@@ -22,8 +22,8 @@ async fn real_warned_stopped_and_woken_through_the_gateway() {
 }
 
 async fn climb(engine: Engine, encryption: Encryption) {
-    let Some(world) = World::start(encryption).await else { return };
-    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    let Some(external) = ExternalServices::start(encryption).await else { return };
+    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
     let person =
         Person::new("climber").template(&json!({"inactivityTimeout": "5s", "maxAlerts": 2}));
     person.apply(&stage.objects).await;
@@ -34,7 +34,7 @@ async fn climb(engine: Engine, encryption: Encryption) {
     let off = stage.objects.until(&person.instance, "it is off", is_phase("Off")).await;
     assert_eq!(off["spec"]["running"], false);
     assert_eq!(off["status"]["stopReason"], "Inactivity");
-    let mails = world.smtp.wait_for(&person.email, 3).await;
+    let mails = external.smtp.wait_for(&person.email, 3).await;
     check_mails(&mails, encryption);
     check_promises(&off);
     assert_eq!(person.children(&stage.objects, "Pod").await.len(), 0);
@@ -48,10 +48,10 @@ async fn climb(engine: Engine, encryption: Encryption) {
     assert_eq!(again["status"]["lifecycle"]["alertsSent"], 0, "{again}");
     let kept = person.children(&stage.objects, "PersistentVolumeClaim").await;
     assert_eq!(kept[0]["metadata"]["uid"], claim["metadata"]["uid"]);
-    assert_eq!(world.smtp.mails_to(&person.email).len(), 3, "a start is no news");
+    assert_eq!(external.smtp.mails_to(&person.email).len(), 3, "a start is no news");
     // The new ladder begins from below.
     stage.objects.until(&person.instance, "it is warned", is_stage("Warned")).await;
-    world.smtp.wait_for(&person.email, 4).await;
+    external.smtp.wait_for(&person.email, 4).await;
 
     stage.objects.delete("Instance", &person.instance.namespace, &person.instance.name).await;
     let (namespace, name) = (&person.instance.namespace, &person.instance.name);
@@ -122,14 +122,17 @@ fn check_mails(mails: &[Mail], encryption: Encryption) {
 fn check_promises(instance: &Value) {
     let notices = instance["status"]["notices"].as_array().expect("notices");
     let warnings = notices.iter().filter(|notice| notice["kind"] == "InactivityWarning");
-    let told: Vec<i64> = warnings.map(|warning| time(&warning["deliveredAt"])).collect();
+    let delivered: Vec<i64> = warnings.map(|warning| time(&warning["deliveredAt"])).collect();
     let stopped = time(&instance["status"]["lastStoppedAt"]);
     // Times of a status have whole seconds.
     let slack = 1_000;
-    assert!(!told.is_empty(), "{instance}");
-    assert!(told.windows(2).all(|pair| pair[1] - pair[0] + slack >= INTERVAL), "{told:?}");
-    let last = told.last().expect("there is one");
-    assert!(stopped - last + slack >= INTERVAL, "stopped at {stopped}, warned at {told:?}");
+    assert!(!delivered.is_empty(), "{instance}");
+    assert!(
+        delivered.windows(2).all(|pair| pair[1] - pair[0] + slack >= INTERVAL),
+        "{delivered:?}"
+    );
+    let last = delivered.last().expect("there is one");
+    assert!(stopped - last + slack >= INTERVAL, "stopped at {stopped}, warned at {delivered:?}");
 }
 
 // case: lab A14
@@ -146,8 +149,8 @@ async fn real_use_that_prometheus_sees_keeps_exactly_that_instance() {
 
 /// Traffic on `vm-10` is none on `vm-1`.
 async fn keep_by_metrics(engine: Engine) {
-    let Some(world) = World::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
+    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
     let policy = json!({"inactivityTimeout": "6s", "maxAlerts": 1});
     let [idle, used] = ["vm-1", "vm-10"].map(|name| Person::new(name).template(&policy));
     for person in [&idle, &used] {
@@ -159,7 +162,7 @@ async fn keep_by_metrics(engine: Engine) {
     let mut count = 0.0;
     let off = eventually("the idle one is off", async || {
         count += 1.0;
-        world.exporter.set_requests(&used.instance.namespace, &service, count);
+        external.exporter.set_requests(&used.instance.namespace, &service, count);
         let Named { namespace, name } = &idle.instance;
         let found = stage.objects.get("Instance", namespace, name).await?;
         is_phase("Off")(&found).then_some(found)
@@ -170,8 +173,8 @@ async fn keep_by_metrics(engine: Engine) {
     let kept = stage.objects.get("Instance", namespace, name).await.expect("it is there");
     assert_eq!(kept["spec"]["running"], true);
     assert_eq!(kept["status"]["activity"]["source"], "Nginx", "{kept}");
-    assert_eq!(world.smtp.mails_to(&used.email).len(), 0);
+    assert_eq!(external.smtp.mails_to(&used.email).len(), 0);
     // Once nobody uses it any more it is warned as well.
-    world.smtp.wait_for(&used.email, 1).await;
+    external.smtp.wait_for(&used.email, 1).await;
     stage.stop();
 }

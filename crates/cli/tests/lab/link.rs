@@ -3,11 +3,11 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use crate::external::ExternalServices;
 use crate::objects::{Named, time};
 use crate::person::{Person, is_phase};
 use crate::smtp::Encryption;
 use crate::stage::{Engine, Stage};
-use crate::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_links_act_when_their_button_is_pressed() {
@@ -20,8 +20,8 @@ async fn real_links_act_when_their_button_is_pressed() {
 }
 
 async fn press(engine: Engine) {
-    let Some(world) = World::start(Encryption::StartTls).await else { return };
-    let mut options = world.options();
+    let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
+    let mut options = external.options();
     // Time to read one's mail.
     options["inactiveTerminationNotificationInterval"] = json!("10m");
     let Some(stage) = Stage::start(engine, &options).await else { return };
@@ -32,7 +32,7 @@ async fn press(engine: Engine) {
     }
     let mut links = Vec::new();
     for person in [&keeper, &stopper] {
-        let mails = world.smtp.wait_for(&person.email, 1).await;
+        let mails = external.smtp.wait_for(&person.email, 1).await;
         let all = mails[0].links().into_iter();
         let signed: Vec<_> = all.filter(|link| link.contains("/notice/")).collect();
         let [hour, tomorrow, stop] = &signed[..] else { panic!("{signed:?}") };

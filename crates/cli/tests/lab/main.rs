@@ -11,6 +11,8 @@
 #![expect(clippy::print_stdout, reason = "what was skipped")]
 
 mod bastion;
+#[path = "../pods/case_cluster.rs"]
+mod case_cluster;
 #[path = "../it/client.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod client;
@@ -23,6 +25,7 @@ mod disk;
 mod exam;
 mod example;
 mod expiry;
+mod external;
 #[path = "../it/folder.rs"]
 mod folder;
 #[path = "../../../apiserver/tests/conformance/identity.rs"]
@@ -37,8 +40,6 @@ mod person;
 #[path = "../../../apiserver/tests/conformance/pick.rs"]
 #[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
 mod pick;
-#[path = "../pods/place.rs"]
-mod place;
 #[path = "../it/process.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod process;
@@ -65,4 +66,3 @@ mod tool;
 mod upload;
 mod visitor;
 mod wait;
-mod world;

@@ -105,7 +105,7 @@ impl Objects {
         what: &str,
         is_so: impl Fn(&Value) -> bool,
     ) -> Value {
-        self.until_within(crate::wait::PATIENCE, instance, what, is_so).await
+        self.until_within(crate::wait::EVENTUALLY_TIMEOUT, instance, what, is_so).await
     }
 
     pub(crate) async fn until_within(
@@ -117,7 +117,7 @@ impl Objects {
     ) -> Value {
         let last = std::sync::Mutex::new(None);
         // What it was last is what a reader of the failure wants to know.
-        let shown = Shown { instance, last: &last };
+        let shown = PrintOnPanic { instance, last: &last };
         let seen = within(bound, what, async || {
             let found = self.get("Instance", &instance.namespace, &instance.name).await;
             last.lock().expect("no panic inside").clone_from(&found);
@@ -131,7 +131,7 @@ impl Objects {
     pub(crate) async fn until_gone(&self, kind: &str, namespace: &str, name: &str) {
         let named = Named { namespace: namespace.to_owned(), name: name.to_owned() };
         let last = std::sync::Mutex::new(None);
-        let shown = Shown { instance: &named, last: &last };
+        let shown = PrintOnPanic { instance: &named, last: &last };
         eventually(&format!("{kind} {name} is gone"), async || {
             let found = self.get(kind, namespace, name).await;
             last.lock().expect("no panic inside").clone_from(&found);
@@ -149,12 +149,12 @@ impl Objects {
 }
 
 /// Tells at a panic how an Instance was last seen.
-struct Shown<'a> {
+struct PrintOnPanic<'a> {
     instance: &'a Named,
     last: &'a std::sync::Mutex<Option<Value>>,
 }
 
-impl Drop for Shown<'_> {
+impl Drop for PrintOnPanic<'_> {
     fn drop(&mut self) {
         let last = self.last.lock().map(|last| last.clone()).unwrap_or_default();
         let last = last.map_or_else(|| "not there".to_owned(), |last| format!("{last:#}"));

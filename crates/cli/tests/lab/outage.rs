@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::external::ExternalServices;
 use crate::objects::Named;
 use crate::person::{Person, condition, is_phase, is_stage};
 use crate::prometheus::Job;
 use crate::smtp::{Encryption, steps};
 use crate::stage::{Engine, Stage};
 use crate::wait::never;
-use crate::world::World;
 
 /// Longer than the whole ladder would take.
-const LONG: Duration = Duration::from_secs(15);
+const OUTAGE: Duration = Duration::from_secs(15);
 
 /// What could not be delivered is tried again within so long, whatever was tried before.
-const RETRY: Duration = Duration::from_secs(300);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(300);
 
 fn is_running(instance: &Value) -> bool {
     instance["spec"]["running"] == true
@@ -24,7 +24,7 @@ fn is_running(instance: &Value) -> bool {
 
 async fn never_stopped(stage: &Stage, person: &Person) {
     let Named { namespace, name } = &person.instance;
-    never(LONG, "it was stopped", async || {
+    never(OUTAGE, "it was stopped", async || {
         let found = stage.objects.get("Instance", namespace, name).await;
         !found.as_ref().is_some_and(is_running)
     })
@@ -44,9 +44,9 @@ async fn real_mail_that_cannot_leave_holds_everything_and_leaves_once() {
 }
 
 async fn without_mail(engine: Engine) {
-    let Some(mut world) = World::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
-    world.smtp.stop();
+    let Some(mut external) = ExternalServices::start(Encryption::StartTls).await else { return };
+    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
+    external.smtp.stop();
     let person =
         Person::new("unheard").template(&json!({"inactivityTimeout": "3s", "maxAlerts": 1}));
     person.apply(&stage.objects).await;
@@ -58,18 +58,19 @@ async fn without_mail(engine: Engine) {
         })
         .await;
     never_stopped(&stage, &person).await;
-    world.smtp.start_again();
+    external.smtp.start_again();
     // The server that answers again, but takes nothing yet, has been told nothing.
-    world.smtp.refuse(Some("451 try again later"));
+    external.smtp.refuse(Some("451 try again later"));
     never_stopped(&stage, &person).await;
-    world.smtp.refuse(None);
-    let off = stage.objects.until_within(RETRY, &person.instance, "it is off", is_phase("Off"));
+    external.smtp.refuse(None);
+    let off =
+        stage.objects.until_within(RETRY_TIMEOUT, &person.instance, "it is off", is_phase("Off"));
     let off = off.await;
-    let mails = world.smtp.wait_for(&person.email, 2).await;
+    let mails = external.smtp.wait_for(&person.email, 2).await;
     assert_eq!(steps(&mails), ["inactivity-1", "stopped"], "{mails:#?}");
     let warned = crate::objects::time(&off["status"]["notices"][0]["deliveredAt"]);
     let stopped = crate::objects::time(&off["status"]["lastStoppedAt"]);
-    assert!(stopped - warned + 1_000 >= crate::world::INTERVAL, "{off}");
+    assert!(stopped - warned + 1_000 >= crate::external::INTERVAL, "{off}");
     stage.stop();
 }
 
@@ -84,28 +85,28 @@ async fn real_mail_settings_that_are_mended_are_taken_up_at_once() {
 }
 
 /// How soon a file that changed is noticed, sent by and accepted; another attempt would come much later.
-const TAKEN_UP: Duration = Duration::from_secs(20);
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(20);
 
 async fn mended(engine: Engine) {
-    let Some(world) = World::start(Encryption::StartTls).await else { return };
-    let settings = world.smtp.settings().join("smtp-config.yaml");
+    let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
+    let settings = external.smtp.settings().join("smtp-config.yaml");
     let good = std::fs::read_to_string(&settings).expect("settings");
     std::fs::write(&settings, good.replace("smtpServer", "smtpSever")).expect("a file");
-    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
     let person =
         Person::new("misconfigured").template(&json!({"inactivityTimeout": "3s", "maxAlerts": 1}));
     person.apply(&stage.objects).await;
     // The second attempt comes half a minute after the first, the third a minute after that.
     stage
         .objects
-        .until_within(RETRY, &person.instance, "it was tried twice", |instance| {
+        .until_within(RETRY_TIMEOUT, &person.instance, "it was tried twice", |instance| {
             instance["status"]["notices"][0]["attempts"].as_u64() >= Some(2)
         })
         .await;
     std::fs::write(&settings, good).expect("a file");
     stage
         .objects
-        .until_within(TAKEN_UP, &person.instance, "it is told", |instance| {
+        .until_within(RELOAD_TIMEOUT, &person.instance, "it is told", |instance| {
             instance["status"]["notices"][0]["state"] == "Delivered"
         })
         .await;
@@ -125,33 +126,33 @@ async fn real_nothing_is_stopped_while_prometheus_is_away() {
 }
 
 async fn blind(engine: Engine) {
-    let Some(mut world) = World::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    let Some(mut external) = ExternalServices::start(Encryption::StartTls).await else { return };
+    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
     let person =
         Person::new("unseen").template(&json!({"inactivityTimeout": "8s", "maxAlerts": 1}));
     person.apply(&stage.objects).await;
     stage.objects.until(&person.instance, "it is ready", is_phase("Ready")).await;
-    world.prometheus.stop();
+    external.prometheus.stop();
     let is_blind = |instance: &Value| instance["status"]["activity"]["blind"].is_string();
     stage.objects.until(&person.instance, "its source is blind", is_blind).await;
     never_stopped(&stage, &person).await;
-    assert_eq!(world.smtp.mails_to(&person.email).len(), 0);
-    world.prometheus.start_again().await;
+    assert_eq!(external.smtp.mails_to(&person.email).len(), 0);
+    external.prometheus.start_again().await;
     stage.objects.until(&person.instance, "it sees again", |instance| !is_blind(instance)).await;
     // One target that is down is blindness, too.
-    world.exporter.set_down(Job::Bastion, true);
-    world.prometheus.until(&Job::Bastion.up(), &[0.0]).await;
+    external.exporter.set_down(Job::Bastion, true);
+    external.prometheus.until(&Job::Bastion.up(), &[0.0]).await;
     stage.objects.until(&person.instance, "its source is blind", is_blind).await;
     never_stopped(&stage, &person).await;
-    assert_eq!(world.smtp.mails_to(&person.email).len(), 0);
-    world.exporter.set_down(Job::Bastion, false);
-    world.prometheus.until(&Job::Bastion.up(), &[1.0]).await;
+    assert_eq!(external.smtp.mails_to(&person.email).len(), 0);
+    external.exporter.set_down(Job::Bastion, false);
+    external.prometheus.until(&Job::Bastion.up(), &[1.0]).await;
     stage
         .objects
         .until(&person.instance, "it is warned for the last time", is_stage("Grace"))
         .await;
     stage.objects.until(&person.instance, "it is off", is_phase("Off")).await;
-    let mails = world.smtp.wait_for(&person.email, 2).await;
+    let mails = external.smtp.wait_for(&person.email, 2).await;
     assert_eq!(steps(&mails), ["inactivity-1", "stopped"], "{mails:#?}");
     stage.stop();
 }

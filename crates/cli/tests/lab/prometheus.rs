@@ -65,7 +65,7 @@ impl Job {
 }
 
 #[derive(Debug, Default)]
-struct Shown {
+struct ExporterState {
     /// By what stands before the value.
     series: BTreeMap<(Job, String), f64>,
     down: BTreeSet<Job>,
@@ -74,7 +74,7 @@ struct Shown {
 /// What Prometheus scrapes.
 #[derive(Debug)]
 pub(crate) struct Exporter {
-    shown: Arc<Mutex<Shown>>,
+    shown: Arc<Mutex<ExporterState>>,
     address: SocketAddr,
     serving: JoinHandle<()>,
 }
@@ -83,7 +83,7 @@ impl Exporter {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let shown = Arc::new(Mutex::new(Shown::default()));
+        let shown = Arc::new(Mutex::new(ExporterState::default()));
         let serving = tokio::spawn(serve(listener, shown.clone()));
         Self { shown, address, serving }
     }
@@ -117,7 +117,7 @@ impl Exporter {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Shown> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, ExporterState> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -128,7 +128,7 @@ impl Drop for Exporter {
     }
 }
 
-async fn serve(listener: TcpListener, shown: Arc<Mutex<Shown>>) {
+async fn serve(listener: TcpListener, shown: Arc<Mutex<ExporterState>>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
         let shown = shown.clone();
@@ -141,7 +141,10 @@ async fn serve(listener: TcpListener, shown: Arc<Mutex<Shown>>) {
     }
 }
 
-fn answer(request: &Request<hyper::body::Incoming>, shown: &Mutex<Shown>) -> Response<Full<Bytes>> {
+fn answer(
+    request: &Request<hyper::body::Incoming>,
+    shown: &Mutex<ExporterState>,
+) -> Response<Full<Bytes>> {
     let job = Job::ALL.into_iter().find(|job| job.path() == request.uri().path());
     let shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
     let mut text = String::new();

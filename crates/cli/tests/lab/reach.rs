@@ -3,13 +3,13 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use crate::external::ExternalServices;
 use crate::objects::{Named, time};
 use crate::person::{Person, is_phase};
 use crate::smtp::Encryption;
 use crate::stage::{Engine, Stage};
 use crate::upload::Uploads;
 use crate::visitor::Visitor;
-use crate::world::World;
 
 /// So many misses end it, and so far apart they are, in milliseconds.
 const CONFIRMATIONS: i64 = 3;
@@ -29,8 +29,8 @@ async fn real_what_stops_answering_is_ended_and_handed_in() {
 }
 
 async fn fall_silent(engine: Engine, ways: &[&str]) {
-    let Some(world) = World::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
+    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
     let uploads = Uploads::start().await;
     let examined = |name: &str| {
         let interval = format!("{INTERVAL}ms");
@@ -70,7 +70,7 @@ async fn fall_silent(engine: Engine, ways: &[&str]) {
         let done = |instance: &Value| instance["status"]["submission"][0]["state"] == "Done";
         stage.objects.until(&person.instance, "it is handed in", done).await;
         let upload = uploads.wait_for(&format!("/{way}")).await;
-        let entries = upload.entries(&world.tools.python);
+        let entries = upload.entries(&external.tools.python);
         assert!(entries.contains_key("visits"), "{way}: what it wrote: {entries:?}");
     }
     // What answers goes on, and being looked at is no use of it.
@@ -85,8 +85,8 @@ async fn fall_silent(engine: Engine, ways: &[&str]) {
 
 /// Tells a program to answer nothing from now on.
 async fn silence(person: &Person, way: &str, visitor: &mut Visitor) {
-    let told = visitor.open(&format!("{}{way}", person.access("web"))).await;
-    assert_eq!(told.status, StatusCode::OK, "{told:?}");
+    let page = visitor.open(&format!("{}{way}", person.access("web"))).await;
+    assert_eq!(page.status, StatusCode::OK, "{page:?}");
 }
 
 fn misses(instance: &Value) -> i64 {

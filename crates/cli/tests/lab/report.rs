@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 
 use crate::exam::Exam;
+use crate::external::ExternalServices;
 use crate::objects::Named;
 use crate::person::{Person, is_phase};
 use crate::smtp::{Encryption, steps};
 use crate::stage::{Engine, Stage};
 use crate::wait::eventually;
-use crate::world::World;
 use crate::{skip, visitor};
 
-/// What Pods run: it reports, and tells a desk what came of it.
+/// What Pods run: it reports, and tells a server what came of it.
 const REPORTER: &str = include_str!("reporter.py");
 
 #[tokio::test(flavor = "multi_thread")]
@@ -25,17 +25,17 @@ async fn real_a_program_that_reports_with_its_own_token_keeps_its_instance() {
 }
 
 async fn keep_by_reports(engine: Engine) {
-    let Some(world) = World::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
-    let (desk, others) = (Exam::start().await, Exam::start().await);
-    let honest = reporting("honest", "own", &desk);
+    let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
+    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
+    let (report_server, others) = (Exam::start().await, Exam::start().await);
+    let honest = reporting("honest", "own", &report_server);
     let liars =
         [reporting("guesser", "guessed", &others), reporting("stranger", "foreign", &others)];
     for person in [&honest].into_iter().chain(&liars) {
         person.apply(&stage.objects).await;
         stage.objects.until(&person.instance, "it is ready", is_phase("Ready")).await;
     }
-    eventually("a report is taken", async || heard(&desk, "own=204").then_some(())).await;
+    eventually("a report is taken", async || heard(&report_server, "own=204").then_some(())).await;
     let source = |instance: &Value| instance["status"]["activity"]["source"] == json!("Report");
     stage.objects.until(&honest.instance, "it is use", source).await;
     for refused in ["guessed=401", "foreign=401"] {
@@ -51,12 +51,12 @@ async fn keep_by_reports(engine: Engine) {
     let kept = stage.objects.get("Instance", namespace, name).await.expect("it is there");
     assert_eq!(kept["spec"]["running"], true);
     assert_eq!(kept["status"]["lifecycle"]["stage"], "Active", "{kept}");
-    assert_eq!(world.smtp.mails_to(&honest.email).len(), 0, "nobody was warned");
+    assert_eq!(external.smtp.mails_to(&honest.email).len(), 0, "nobody was warned");
     assert!(!others.heard().iter().any(|told| told.contains("=204")), "{:?}", others.heard());
-    check_network(&desk.heard());
+    check_network(&report_server.heard());
 
-    desk.answer(http::StatusCode::GONE, "");
-    let mails = world.smtp.wait_for(&honest.email, 1).await;
+    report_server.answer(http::StatusCode::GONE, "");
+    let mails = external.smtp.wait_for(&honest.email, 1).await;
     assert_eq!(steps(&mails[..1]), ["inactivity-1"], "{mails:#?}");
     // Without any token nobody is heard either.
     let path = format!("/report/{namespace}/{name}");
@@ -66,8 +66,8 @@ async fn keep_by_reports(engine: Engine) {
     stage.stop();
 }
 
-fn heard(desk: &Exam, told: &str) -> bool {
-    desk.heard().iter().any(|asked| asked.contains(told))
+fn heard(report_server: &Exam, told: &str) -> bool {
+    report_server.heard().iter().any(|asked| asked.contains(told))
 }
 
 /// What was told came from a network that is not the machine's.
@@ -83,7 +83,7 @@ fn check_network(heard: &[String]) {
 }
 
 /// Somebody whose program reports in this way; it listens nowhere.
-fn reporting(name: &str, way: &str, desk: &Exam) -> Person {
+fn reporting(name: &str, way: &str, report_server: &Exam) -> Person {
     let variable = |name: &str, value: &str| json!({"name": name, "value": value});
     Person::new(name)
         .environment(
@@ -92,7 +92,7 @@ fn reporting(name: &str, way: &str, desk: &Exam) -> Person {
                 "command": ["/usr/bin/python3", "-u", "-c", REPORTER],
                 "ports": null, "readinessProbe": null,
                 "persistent": true, "size": "100Mi", "mountPath": "/data",
-                "env": [variable("DESK", &desk.url()), variable("WAY", way),
+                "env": [variable("DESK", &report_server.url()), variable("WAY", way),
                         variable("NAME", name), variable("INSTEAD", "honest")],
             }),
         )

@@ -10,7 +10,7 @@ use kube::Client;
 use kube::api::{Api, ListParams, PostParams};
 use tokio::task::JoinHandle;
 
-const BETWEEN: Duration = Duration::from_millis(100);
+const SCHEDULE_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(crate) struct Scheduler(JoinHandle<()>);
@@ -20,7 +20,7 @@ impl Scheduler {
         Self(tokio::spawn(async move {
             loop {
                 bind_all(&client, &node).await;
-                tokio::time::sleep(BETWEEN).await;
+                tokio::time::sleep(SCHEDULE_INTERVAL).await;
             }
         }))
     }

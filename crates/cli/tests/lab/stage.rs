@@ -29,9 +29,9 @@ pub(crate) const OUTSIDE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const FIRST_PORT: u16 = 25_000;
 const PORTS: u16 = 100;
 /// Then the first ones are free again, and what follows is the system's.
-const MOST_STAGES: u16 = 70;
+const MAX_STAGES: u16 = 70;
 /// All of them, where Pods have ports of the machine.
-pub(crate) const POD_PORTS: RangeInclusive<u16> = FIRST_PORT..=FIRST_PORT + MOST_STAGES * PORTS - 1;
+pub(crate) const POD_PORTS: RangeInclusive<u16> = FIRST_PORT..=FIRST_PORT + MAX_STAGES * PORTS - 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Engine {
@@ -201,7 +201,7 @@ impl Up {
 /// Ports for the Pods of one stage.
 fn pod_ports() -> String {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let stage = NEXT.fetch_add(1, Ordering::Relaxed) % MOST_STAGES;
+    let stage = NEXT.fetch_add(1, Ordering::Relaxed) % MAX_STAGES;
     let first = FIRST_PORT + stage * PORTS;
     format!("{first}-{}", first + PORTS - 1)
 }

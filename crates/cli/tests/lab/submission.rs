@@ -6,6 +6,7 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::exam::Exam;
+use crate::external::ExternalServices;
 use crate::objects::Named;
 use crate::person::{Person, is_phase};
 use crate::smtp::Encryption;
@@ -13,13 +14,12 @@ use crate::stage::{Engine, Stage};
 use crate::survivors;
 use crate::upload::{Upload, Uploads};
 use crate::wait::eventually;
-use crate::world::World;
 
 const GIBIBYTE: u64 = 1 << 30;
 /// What the process that archives and uploads may ever have in memory.
 const MEMORY_LIMIT: u64 = 64 << 20;
 /// Two gibibytes take their time in a build without optimisation.
-pub(crate) const LONG: Duration = Duration::from_secs(600);
+pub(crate) const LARGE_UPLOAD_TIMEOUT: Duration = Duration::from_secs(600);
 
 // case: lab S4
 #[tokio::test(flavor = "multi_thread")]
@@ -34,8 +34,8 @@ async fn real_an_ended_exam_is_stopped_and_handed_in_once() {
 }
 
 async fn hand_in(engine: Engine) {
-    let Some(world) = World::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
+    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
     let (exam, uploads) = (Exam::start().await, Uploads::start().await);
     let person = Person::new("student").spec(&json!({
         "statusCheck": {"url": exam.url(), "mode": "Contract", "interval": "1s", "confirmations": 2},
@@ -62,7 +62,10 @@ async fn hand_in(engine: Engine) {
         (&off["spec"]["running"], &off["status"]["stopReason"]),
         (&json!(false), &json!("Terminated"))
     );
-    let done = stage.objects.until_within(LONG, &person.instance, "it is handed in", is_done).await;
+    let done = stage
+        .objects
+        .until_within(LARGE_UPLOAD_TIMEOUT, &person.instance, "it is handed in", is_done)
+        .await;
     let upload = uploads.wait_for("/hand-in").await;
     check(&done, &upload, "web");
     assert_eq!(upload.method, Method::POST);
@@ -96,12 +99,13 @@ async fn real_what_its_owner_stops_and_deletes_is_handed_in_before_it_is_gone() 
 
 /// Deleted by its owner, once while it runs and once when it was stopped before.
 async fn delete(engine: Engine) {
-    let Some(world) = World::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
+    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
     let uploads = Uploads::start().await;
     for (who, stopped) in [("leaver", false), ("sleeper", true)] {
-        let place = format!("/{who}");
-        let person = Person::new(who).spec(&json!({"submission": {"url": uploads.url(&place)}}));
+        let case_cluster = format!("/{who}");
+        let person =
+            Person::new(who).spec(&json!({"submission": {"url": uploads.url(&case_cluster)}}));
         person.apply(&stage.objects).await;
         stage.objects.until(&person.instance, "it is ready", is_phase("Ready")).await;
         let Named { namespace, name } = &person.instance;
@@ -109,11 +113,11 @@ async fn delete(engine: Engine) {
             let off = json!({"spec": {"running": false}});
             stage.objects.patch("Instance", namespace, name, &off).await;
             stage.objects.until(&person.instance, "it is off", is_phase("Off")).await;
-            assert_eq!(uploads.to(&place).len(), 0, "a stop is no end");
+            assert_eq!(uploads.to(&case_cluster).len(), 0, "a stop is no end");
         }
         stage.objects.delete("Instance", namespace, name).await;
         stage.objects.until_gone("Instance", namespace, name).await;
-        let handed_in = uploads.to(&place);
+        let handed_in = uploads.to(&case_cluster);
         assert_eq!(handed_in.len(), 1, "{who}: {handed_in:?}");
         eventually("its claim is gone", async || {
             let claims = person.children(&stage.objects, "PersistentVolumeClaim").await;
@@ -205,8 +209,8 @@ async fn real_two_gibibytes_are_handed_in_with_little_memory() {
 }
 
 async fn hand_in_much(engine: Engine) {
-    let Some(world) = World::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &world.options()).await else { return };
+    let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
+    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
     let uploads = Uploads::start().await;
     // Half of it cannot be made smaller, so it goes over the wire as it is.
     let script = "head -c 1073741824 /dev/urandom > /data/noise; \
@@ -222,19 +226,22 @@ async fn hand_in_much(engine: Engine) {
         .spec(&json!({"submission": {"url": uploads.url("/much"), "method": "Put", "when": "OnRequest"}}));
     person.apply(&stage.objects).await;
     let ready = is_phase("Ready");
-    stage.objects.until_within(LONG, &person.instance, "it is ready", ready).await;
+    stage.objects.until_within(LARGE_UPLOAD_TIMEOUT, &person.instance, "it is ready", ready).await;
     let namespace = &person.instance.namespace;
     for verb in [&["stop", &person.named()][..], &["submission", "request", &person.named()]] {
         let asked = stage.sojourn(namespace, verb);
         assert_eq!(asked.code, Some(0), "{verb:?}: {}", asked.stderr);
     }
     let watching = tokio::spawn(watch_memory());
-    let done = stage.objects.until_within(LONG, &person.instance, "it is handed in", is_done).await;
+    let done = stage
+        .objects
+        .until_within(LARGE_UPLOAD_TIMEOUT, &person.instance, "it is handed in", is_done)
+        .await;
     watching.abort();
-    let upload = uploads.wait_long_for("/much", LONG).await;
+    let upload = uploads.wait_long_for("/much", LARGE_UPLOAD_TIMEOUT).await;
     check(&done, &upload, "files");
     assert_eq!(upload.method, Method::PUT);
-    let entries = upload.entries(&world.tools.python);
+    let entries = upload.entries(&external.tools.python);
     assert_eq!(entries.get("noise"), Some(&GIBIBYTE), "{entries:?}");
     assert_eq!(entries.get("nothing"), Some(&GIBIBYTE), "{entries:?}");
     assert!(!entries.contains_key("out") && !entries.contains_key("pipe"), "{entries:?}");

@@ -1,4 +1,4 @@
-//! The programs that play the outside world, and where they are.
+//! The programs that stand in for external services, and where they are.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;

@@ -24,7 +24,7 @@ use crate::process::Running;
 use crate::stage::OUTSIDE;
 use crate::survivors;
 use crate::tool::Tools;
-use crate::wait::{PATIENCE, within};
+use crate::wait::{EVENTUALLY_TIMEOUT, within};
 
 /// Within so much of either end of a multipart body everything but the file is found.
 const EDGE: u64 = 16 << 10;
@@ -72,7 +72,7 @@ print(json.dumps({entry.filename: entry.file_size for entry in archive.infolist(
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct UploadState {
     uploads: Vec<Upload>,
     /// Every request, also those that were answered with an error or never ended.
     attempts: Vec<Option<String>>,
@@ -84,7 +84,7 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Uploads {
     address: SocketAddr,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<UploadState>>,
     serving: JoinHandle<()>,
     _folder: Arc<Folder>,
 }
@@ -93,7 +93,7 @@ impl Uploads {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind((OUTSIDE, 0)).await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let state = Arc::new(Mutex::new(State::default()));
+        let state = Arc::new(Mutex::new(UploadState::default()));
         let folder = Arc::new(Folder::new());
         let serving = tokio::spawn(serve(listener, state.clone(), folder.clone()));
         Self { address, state, serving, _folder: folder }
@@ -129,7 +129,7 @@ impl Uploads {
 
     /// Waits until something was handed in there, once.
     pub(crate) async fn wait_for(&self, path: &str) -> Upload {
-        self.wait_long_for(path, PATIENCE).await
+        self.wait_long_for(path, EVENTUALLY_TIMEOUT).await
     }
 
     pub(crate) async fn wait_long_for(&self, path: &str, bound: std::time::Duration) -> Upload {
@@ -150,11 +150,11 @@ impl Drop for Uploads {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<UploadState>) -> MutexGuard<'_, UploadState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn serve(listener: TcpListener, state: Arc<Mutex<State>>, folder: Arc<Folder>) {
+async fn serve(listener: TcpListener, state: Arc<Mutex<UploadState>>, folder: Arc<Folder>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
         let (state, folder) = (state.clone(), folder.clone());
@@ -169,7 +169,7 @@ async fn serve(listener: TcpListener, state: Arc<Mutex<State>>, folder: Arc<Fold
 
 async fn take(
     request: Request<Incoming>,
-    state: &Mutex<State>,
+    state: &Mutex<UploadState>,
     folder: &Folder,
 ) -> Response<Full<Bytes>> {
     let header = |name: &str| {

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 
 use crate::stage::Stage;
-use crate::wait::PATIENCE;
+use crate::wait::EVENTUALLY_TIMEOUT;
 pub(crate) use websocket::WebSocket;
 
 /// No page of a test is larger.
@@ -211,7 +211,7 @@ impl Visitor {
             request.headers_mut().insert(HOST, host.parse().expect("a host"));
         }
         let address = format!("http://{host}{}", request.uri());
-        let page = tokio::time::timeout(PATIENCE, exchange(self.site, request)).await;
+        let page = tokio::time::timeout(EVENTUALLY_TIMEOUT, exchange(self.site, request)).await;
         let page = page.unwrap_or_else(|_| panic!("no answer to {path}"));
         for set in page.headers.get_all(SET_COOKIE) {
             self.keep(set.to_str().expect("text"), host, &path);
@@ -263,7 +263,7 @@ fn fits(requested: &str, path: &str) -> bool {
 pub(crate) async fn get(site: SocketAddr, path: &str) -> Result<Page, String> {
     let request = Request::get(path).header(HOST, site.to_string());
     let request = request.body(Full::default()).expect("a request");
-    tokio::time::timeout(PATIENCE, try_exchange(site, request))
+    tokio::time::timeout(EVENTUALLY_TIMEOUT, try_exchange(site, request))
         .await
         .map_err(|_| "no answer".to_owned())?
 }

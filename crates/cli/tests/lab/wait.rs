@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 /// How long anything may take on a slow and busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const EVENTUALLY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Between looking again, where nobody tells of changes.
-const BETWEEN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Looks until there is something to be seen.
 pub(crate) async fn eventually<T>(what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
-    within(PATIENCE, what, look).await
+    within(EVENTUALLY_TIMEOUT, what, look).await
 }
 
 /// The same, with a bound of its own.
@@ -24,7 +24,7 @@ pub(crate) async fn within<T>(
             return seen;
         }
         assert!(start.elapsed() < bound, "after {bound:?} still not: {what}");
-        tokio::time::sleep(BETWEEN).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -33,6 +33,6 @@ pub(crate) async fn never(span: Duration, what: &str, mut look: impl AsyncFnMut(
     let start = Instant::now();
     while start.elapsed() < span {
         assert!(!look().await, "after {:?}: {what}", start.elapsed());
-        tokio::time::sleep(BETWEEN).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

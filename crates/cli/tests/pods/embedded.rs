@@ -4,9 +4,9 @@ use std::os::unix::fs::{MetadataExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 
+use crate::case_cluster::CaseCluster;
 use crate::client;
 use crate::folder::Folder;
-use crate::place::Place;
 use crate::process::{Running, command};
 use crate::survivors;
 
@@ -37,7 +37,7 @@ impl As {
 }
 
 pub(crate) struct Embedded {
-    place: Place,
+    case_cluster: CaseCluster,
     server: Running,
     folder: Folder,
 }
@@ -55,17 +55,17 @@ impl Embedded {
         let server = Running::start(up);
         server.ready();
         let kubeconfig = server.kubeconfig();
-        let place = Place {
+        let case_cluster = CaseCluster {
             client: client::connect(&kubeconfig).await,
             kubeconfig,
             kubectl: assets.map(|assets| assets.join("kubectl")),
             node: "local".to_owned(),
         };
-        Self { place, server, folder }
+        Self { case_cluster, server, folder }
     }
 
-    pub(crate) const fn place(&self) -> &Place {
-        &self.place
+    pub(crate) const fn case_cluster(&self) -> &CaseCluster {
+        &self.case_cluster
     }
 
     pub(crate) fn stop(self) {

@@ -13,6 +13,7 @@
 #![expect(clippy::print_stdout, reason = "what was skipped, and how each case ended")]
 
 mod case;
+mod case_cluster;
 #[path = "../it/client.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod client;
@@ -31,7 +32,6 @@ mod observer;
 #[path = "../../../apiserver/tests/conformance/pick.rs"]
 #[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
 mod pick;
-mod place;
 #[path = "../it/process.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod process;
@@ -75,7 +75,7 @@ async fn embedded(who: As) {
     }
     let _turn = ONE_AT_A_TIME.lock().await;
     let embedded = Embedded::start(who, assets("cases with kubectl")).await;
-    let failed = suite::run(Side::Embedded, embedded.place()).await;
+    let failed = suite::run(Side::Embedded, embedded.case_cluster()).await;
     embedded.stop();
     assert_eq!(failed, 0, "cases failed");
 }
@@ -96,7 +96,7 @@ async fn pods_of_a_real_control_plane() {
     let Some(assets) = assets("the real control plane") else { return };
     let _turn = ONE_AT_A_TIME.lock().await;
     let real = Real::start(&assets).await;
-    let failed = suite::run(Side::Real, real.place()).await;
+    let failed = suite::run(Side::Real, real.case_cluster()).await;
     real.stop();
     assert_eq!(failed, 0, "cases failed");
 }

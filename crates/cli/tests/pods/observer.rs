@@ -29,7 +29,7 @@ pub(crate) fn api(client: &Client, namespace: &str, collection: &str) -> Api<Dyn
 
 /// One state of one object.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedStates {
     pub(crate) name: String,
     pub(crate) object: Value,
     /// This is what it was last.
@@ -39,7 +39,7 @@ pub(crate) struct Seen {
 /// What was seen so far. It ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Observer {
-    seen: watch::Receiver<Vec<Seen>>,
+    seen: watch::Receiver<Vec<ObservedStates>>,
     watching: JoinHandle<()>,
 }
 
@@ -57,14 +57,17 @@ impl Observer {
                 };
                 let name = object.metadata.name.clone().unwrap_or_default();
                 let object = serde_json::to_value(&object).expect("an object is JSON");
-                sender.send_modify(|seen| seen.push(Seen { name, object, is_gone }));
+                sender.send_modify(|seen| seen.push(ObservedStates { name, object, is_gone }));
             }
         });
         Self { seen, watching }
     }
 
     /// Asks until there is an answer, again whenever something happened.
-    pub(crate) async fn until<T>(&self, mut ask: impl FnMut(&[Seen]) -> Option<T>) -> Option<T> {
+    pub(crate) async fn until<T>(
+        &self,
+        mut ask: impl FnMut(&[ObservedStates]) -> Option<T>,
+    ) -> Option<T> {
         let mut seen = self.seen.clone();
         loop {
             if let Some(answer) = ask(&seen.borrow_and_update()) {
@@ -83,7 +86,7 @@ impl Observer {
     /// What is there now.
     pub(crate) fn present(&self) -> Vec<Value> {
         let seen = self.seen.borrow();
-        let latest = |seen: &&Seen, all: &[Seen]| {
+        let latest = |seen: &&ObservedStates, all: &[ObservedStates]| {
             all.iter().rfind(|other| other.name == seen.name).is_some_and(|last| {
                 !last.is_gone && last.object["metadata"] == seen.object["metadata"]
             })
@@ -100,7 +103,7 @@ impl Drop for Observer {
 }
 
 /// The latest state of an object, unless it is gone.
-pub(crate) fn latest<'a>(seen: &'a [Seen], name: &str) -> Option<&'a Value> {
+pub(crate) fn latest<'a>(seen: &'a [ObservedStates], name: &str) -> Option<&'a Value> {
     let last = seen.iter().rfind(|seen| seen.name == name)?;
     (!last.is_gone).then_some(&last.object)
 }

@@ -11,10 +11,10 @@ use rcgen::{
 };
 use serde_json::json;
 
+use crate::case_cluster::CaseCluster;
 use crate::client;
 use crate::control_plane::{ControlPlane, Extra};
 use crate::folder::Folder;
-use crate::place::Place;
 use crate::process::{Running, command};
 use crate::survivors::{self, Reaper};
 
@@ -33,7 +33,7 @@ const CONTROLLERS: &[&str] = &[
 ];
 
 pub(crate) struct Real {
-    place: Place,
+    case_cluster: CaseCluster,
     // In the order in which they are to end.
     node: Running,
     _reaper: Reaper,
@@ -82,18 +82,18 @@ impl Real {
         let node = Running::start(node);
         node.stderr_line("  logs ");
         let client = client::connect(&kubeconfig).await;
-        let place = Place {
+        let case_cluster = CaseCluster {
             client,
             kubeconfig,
             kubectl: Some(assets.join("kubectl")),
             node: NODE.to_owned(),
         };
-        wait_until_ready(&place).await;
-        Self { place, node, _reaper: reaper, _plane: plane, folder }
+        wait_until_ready(&case_cluster).await;
+        Self { case_cluster, node, _reaper: reaper, _plane: plane, folder }
     }
 
-    pub(crate) const fn place(&self) -> &Place {
-        &self.place
+    pub(crate) const fn case_cluster(&self) -> &CaseCluster {
+        &self.case_cluster
     }
 
     pub(crate) fn stop(self) {
@@ -103,8 +103,8 @@ impl Real {
 }
 
 /// Pods are not scheduled to a node that is not ready.
-async fn wait_until_ready(place: &Place) {
-    let nodes: Api<Node> = Api::all(place.client.clone());
+async fn wait_until_ready(case_cluster: &CaseCluster) {
+    let nodes: Api<Node> = Api::all(case_cluster.client.clone());
     let usable = |node: &Node| node.spec.as_ref().is_none_or(|spec| spec.taints.is_none());
     let ready = async {
         while !nodes.get_opt(NODE).await.expect("an answer").as_ref().is_some_and(usable) {

@@ -11,21 +11,21 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::case::{self, Case, Expectations, Logs, Step, Took};
+use crate::case_cluster::CaseCluster;
 use crate::expectation::{Expected, holds, unmet};
 use crate::kubectl::Command;
 use crate::observer::{self, Observer, latest};
-use crate::place::Place;
 use crate::survivors;
 
 /// How long anything may take: a back-off and some more, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(75);
+const STEP_TIMEOUT: Duration = Duration::from_secs(75);
 /// Between asking again for what nobody announces.
-const PAUSE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-type Outcome = Result<(), String>;
+type StepResult = Result<(), String>;
 
 pub(crate) struct Run<'a> {
-    place: &'a Place,
+    case_cluster: &'a CaseCluster,
     namespace: &'a str,
     observers: BTreeMap<String, Observer>,
     /// When something was last changed.
@@ -34,9 +34,9 @@ pub(crate) struct Run<'a> {
 
 impl<'a> Run<'a> {
     /// Runs a case; what went wrong, in words.
-    pub(crate) async fn case(place: &'a Place, case: &'a Case) -> Outcome {
+    pub(crate) async fn case(case_cluster: &'a CaseCluster, case: &'a Case) -> StepResult {
         let mut run = Self {
-            place,
+            case_cluster,
             namespace: &case.name,
             observers: BTreeMap::new(),
             changed: Instant::now(),
@@ -46,13 +46,13 @@ impl<'a> Run<'a> {
             Ok(()) => Ok(()),
             Err(problem) => Err(format!("{problem}{}", run.circumstances().await)),
         };
-        let namespaces: Api<Namespace> = Api::all(place.client.clone());
+        let namespaces: Api<Namespace> = Api::all(case_cluster.client.clone());
         // What a case leaves behind must not hold up the others; that it goes is no concern here.
         let _ = namespaces.delete(&case.name, &DeleteParams::default()).await;
         problem
     }
 
-    async fn all(&mut self, case: &Case) -> Outcome {
+    async fn all(&mut self, case: &Case) -> StepResult {
         self.make_namespace().await?;
         self.observe("pods").await;
         self.create(&case.objects, &case.pods).await?;
@@ -62,14 +62,14 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    async fn make_namespace(&self) -> Outcome {
-        let namespaces: Api<Namespace> = Api::all(self.place.client.clone());
+    async fn make_namespace(&self) -> StepResult {
+        let namespaces: Api<Namespace> = Api::all(self.case_cluster.client.clone());
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(self.namespace.to_owned());
         let made = namespaces.create(&PostParams::default(), &namespace).await;
         made.map_err(|e| format!("  no namespace: {e}"))?;
         let accounts: Api<ServiceAccount> =
-            Api::namespaced(self.place.client.clone(), self.namespace);
+            Api::namespaced(self.case_cluster.client.clone(), self.namespace);
         // Pods are refused before it is there.
         self.patiently("the default ServiceAccount", async || {
             accounts.get_opt("default").await.ok().flatten().map(|_| ())
@@ -77,7 +77,7 @@ impl<'a> Run<'a> {
         .await
     }
 
-    fn step<'b>(&'b mut self, step: &'b Step) -> Pin<Box<dyn Future<Output = Outcome> + 'b>> {
+    fn step<'b>(&'b mut self, step: &'b Step) -> Pin<Box<dyn Future<Output = StepResult> + 'b>> {
         Box::pin(async move {
             match step {
                 Step::Until(expected) => self.until(expected).await,
@@ -97,7 +97,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    async fn until(&mut self, expected: &Expectations) -> Outcome {
+    async fn until(&mut self, expected: &Expectations) -> StepResult {
         for (object, expected) in expected {
             let (collection, name) = split(object);
             let observer = self.observe(collection).await;
@@ -109,14 +109,14 @@ impl<'a> Run<'a> {
                     None
                 }
             });
-            if !matches!(timeout(PATIENCE, seen).await, Ok(Some(()))) {
-                return Err(format!("{object} is still not so after {PATIENCE:?}:\n{last}"));
+            if !matches!(timeout(STEP_TIMEOUT, seen).await, Ok(Some(()))) {
+                return Err(format!("{object} is still not so after {STEP_TIMEOUT:?}:\n{last}"));
             }
         }
         Ok(())
     }
 
-    fn went(&self, expected: &BTreeMap<String, Vec<Expected>>) -> Outcome {
+    fn went(&self, expected: &BTreeMap<String, Vec<Expected>>) -> StepResult {
         for (object, expected) in expected {
             let states = self.states(object);
             let mut left = states.iter();
@@ -132,7 +132,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn never(&self, expected: &Expectations) -> Outcome {
+    fn never(&self, expected: &Expectations) -> StepResult {
         for (object, expected) in expected {
             let found = self.states(object).into_iter().find(|s| unmet(s, expected).is_none());
             if let Some(state) = found {
@@ -147,20 +147,20 @@ impl<'a> Run<'a> {
         self.observers.get(collection).map(|o| o.states(name)).unwrap_or_default()
     }
 
-    async fn gone(&mut self, objects: &[String]) -> Outcome {
+    async fn gone(&mut self, objects: &[String]) -> StepResult {
         for object in objects {
             let (collection, name) = split(object);
             let gone = self.observe(collection).await.until(|seen| {
                 seen.iter().rfind(|seen| seen.name == name).filter(|seen| seen.is_gone).map(|_| ())
             });
-            if !matches!(timeout(PATIENCE, gone).await, Ok(Some(()))) {
-                return Err(format!("{object} is still there after {PATIENCE:?}\n"));
+            if !matches!(timeout(STEP_TIMEOUT, gone).await, Ok(Some(()))) {
+                return Err(format!("{object} is still there after {STEP_TIMEOUT:?}\n"));
             }
         }
         Ok(())
     }
 
-    async fn logs(&self, logs: &Logs) -> Outcome {
+    async fn logs(&self, logs: &Logs) -> StepResult {
         let mut path = format!("/api/v1/namespaces/{}/pods/{}/log?", self.namespace, logs.of);
         if let Some(container) = &logs.container {
             path.push_str(&format!("container={container}&"));
@@ -170,7 +170,7 @@ impl<'a> Run<'a> {
         let found = self
             .patiently("logs", async || {
                 let request = http::Request::get(&path).body(Vec::new()).expect("a request");
-                last = match self.place.client.request_text(request).await {
+                last = match self.case_cluster.client.request_text(request).await {
                     Ok(text) => text,
                     Err(error) => error.to_string(),
                 };
@@ -184,7 +184,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    async fn event(&mut self, wanted: &case::Event) -> Outcome {
+    async fn event(&mut self, wanted: &case::Event) -> StepResult {
         let (_, name) = split(&wanted.about);
         let found = self.observe("events").await.until(|seen| {
             let about = |event: &Value| event["involvedObject"]["name"] == *name;
@@ -195,13 +195,13 @@ impl<'a> Run<'a> {
                 });
             said.then_some(())
         });
-        match timeout(PATIENCE, found).await {
+        match timeout(STEP_TIMEOUT, found).await {
             Ok(Some(())) => Ok(()),
             _ => Err(format!("no Event {} about {}\n", wanted.reason, wanted.about)),
         }
     }
 
-    async fn unsaid(&self, unwanted: &case::Unsaid) -> Outcome {
+    async fn unsaid(&self, unwanted: &case::Unsaid) -> StepResult {
         let (_, name) = split(&unwanted.about);
         let events = self.api("events").list(&ListParams::default()).await;
         let events = events.map_err(|e| format!("no Events: {e}\n"))?;
@@ -211,7 +211,7 @@ impl<'a> Run<'a> {
         said.map_or(Ok(()), |event| Err(format!("there is an Event: {}\n", event["message"])))
     }
 
-    async fn delete(&mut self, delete: &case::Delete) -> Outcome {
+    async fn delete(&mut self, delete: &case::Delete) -> StepResult {
         let (collection, name) = split(&delete.object);
         let params = DeleteParams { grace_period_seconds: delete.grace, ..DeleteParams::default() };
         let params = match collection {
@@ -224,7 +224,7 @@ impl<'a> Run<'a> {
         deleted.map(|_| ()).map_err(|e| format!("{} cannot be deleted: {e}\n", delete.object))
     }
 
-    async fn patch(&mut self, patch: &case::Patch) -> Outcome {
+    async fn patch(&mut self, patch: &case::Patch) -> StepResult {
         let (collection, name) = split(&patch.object);
         self.changed = Instant::now();
         let params = PatchParams::default();
@@ -232,7 +232,7 @@ impl<'a> Run<'a> {
         patched.map(|_| ()).map_err(|e| format!("{} cannot be patched: {e}\n", patch.object))
     }
 
-    async fn create(&mut self, objects: &[Value], pods: &BTreeMap<String, Value>) -> Outcome {
+    async fn create(&mut self, objects: &[Value], pods: &BTreeMap<String, Value>) -> StepResult {
         self.changed = Instant::now();
         let pods = pods.iter().map(|(name, short)| case::pod(name, short));
         for mut object in objects.iter().cloned().chain(pods) {
@@ -249,29 +249,30 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    async fn kubectl(&mut self, kubectl: &case::Kubectl) -> Outcome {
-        let program = self.place.kubectl.as_ref().ok_or("there is no kubectl\n")?;
-        let command = Command::start(program, &self.place.kubeconfig, self.namespace, &kubectl.run);
+    async fn kubectl(&mut self, kubectl: &case::Kubectl) -> StepResult {
+        let program = self.case_cluster.kubectl.as_ref().ok_or("there is no kubectl\n")?;
+        let command =
+            Command::start(program, &self.case_cluster.kubeconfig, self.namespace, &kubectl.run);
         if let Some(first) = kubectl.prints.first().filter(|_| !kubectl.during.is_empty()) {
-            command.printed(first, PATIENCE).await?;
+            command.printed(first, STEP_TIMEOUT).await?;
         }
         self.changed = Instant::now();
         for step in &kubectl.during {
             self.step(step).await?;
         }
         if !kubectl.endless {
-            let succeeded = command.ended(PATIENCE).await?;
+            let succeeded = command.ended(STEP_TIMEOUT).await?;
             if succeeded == kubectl.fails {
                 return Err(format!("succeeded: {succeeded}\n{}", command.shown()));
             }
         }
         for pattern in &kubectl.prints {
-            command.printed(pattern, PATIENCE).await?;
+            command.printed(pattern, STEP_TIMEOUT).await?;
         }
         Ok(())
     }
 
-    async fn processes(&self, wanted: &case::Processes) -> Outcome {
+    async fn processes(&self, wanted: &case::Processes) -> StepResult {
         let mut last = Vec::new();
         let found = self
             .patiently("processes", async || {
@@ -282,7 +283,7 @@ impl<'a> Run<'a> {
         found.map_err(|_| format!("{} processes, not {}: {last:?}\n", last.len(), wanted.are))
     }
 
-    fn took(&self, took: Took) -> Outcome {
+    fn took(&self, took: Took) -> StepResult {
         let seconds = self.changed.elapsed();
         let in_time = took.at_most.is_none_or(|most| seconds <= Duration::from_secs(most));
         if seconds >= Duration::from_secs(took.at_least) && in_time {
@@ -300,16 +301,18 @@ impl<'a> Run<'a> {
     }
 
     fn api(&self, collection: &str) -> Api<DynamicObject> {
-        observer::api(&self.place.client, self.namespace, collection)
+        observer::api(&self.case_cluster.client, self.namespace, collection)
     }
 
-    async fn patiently(&self, what: &str, mut ask: impl AsyncFnMut() -> Option<()>) -> Outcome {
+    async fn patiently(&self, what: &str, mut ask: impl AsyncFnMut() -> Option<()>) -> StepResult {
         let asking = async {
             while ask().await.is_none() {
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        timeout(PATIENCE, asking).await.map_err(|_| format!("{what}: not after {PATIENCE:?}\n"))
+        timeout(STEP_TIMEOUT, asking)
+            .await
+            .map_err(|_| format!("{what}: not after {STEP_TIMEOUT:?}\n"))
     }
 
     /// What somebody who looks for the cause wants to see.

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use crate::process::Running;
 
 /// How long processes that were killed may take to be gone.
-const PATIENCE: Duration = Duration::from_secs(20);
+const KILL_TIMEOUT: Duration = Duration::from_secs(20);
 /// Between looking again: nobody tells when a process of somebody else ends.
-const PAUSE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The processes that have this word among their arguments, as part of one.
 pub(crate) fn with(word: &str) -> Vec<u32> {
@@ -33,8 +33,8 @@ pub(crate) fn wait_for(word: &str, count: usize) -> Vec<u32> {
         if found.len() == count {
             return found;
         }
-        assert!(started.elapsed() < PATIENCE, "{word}: {found:?}, and not {count} processes");
-        std::thread::sleep(PAUSE);
+        assert!(started.elapsed() < KILL_TIMEOUT, "{word}: {found:?}, and not {count} processes");
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

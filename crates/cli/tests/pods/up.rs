@@ -20,8 +20,8 @@ use crate::process::{Running, command};
 use crate::skip;
 use crate::survivors::{self, Reaper, interrupt};
 
-const PATIENCE: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(100);
+const POD_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A server, and what is seen of the Pods of its namespace `default`.
 struct Up {
@@ -49,10 +49,10 @@ impl Up {
         // At first the namespace has no ServiceAccount yet.
         let created = async {
             while pods(&self.client).create(&PostParams::default(), &pod).await.is_err() {
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        timeout(PATIENCE, created).await.unwrap_or_else(|_| panic!("{name} cannot be created"));
+        timeout(POD_TIMEOUT, created).await.unwrap_or_else(|_| panic!("{name} cannot be created"));
     }
 
     /// Waits until a Pod is so, and says what it is.
@@ -64,7 +64,7 @@ impl Up {
             last = unmet(pod, &expected);
             last.is_none().then(|| pod.clone())
         });
-        match timeout(PATIENCE, seen).await {
+        match timeout(POD_TIMEOUT, seen).await {
             Ok(Some(pod)) => pod,
             _ => panic!("{name}: {last:?}"),
         }
@@ -79,10 +79,10 @@ impl Up {
                 if self.client.request_text(request).await.is_ok_and(|text| text.contains(word)) {
                     break;
                 }
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        timeout(PATIENCE, said).await.unwrap_or_else(|_| panic!("{name} never said {word}"));
+        timeout(POD_TIMEOUT, said).await.unwrap_or_else(|_| panic!("{name} never said {word}"));
     }
 }
 

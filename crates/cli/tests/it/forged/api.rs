@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Case;
 
 /// What an attacker may know, and what they may not.
-pub(crate) struct Known {
+pub(crate) struct AttackerKnowledge {
     /// The administrator's token: forgeries that are close to it must not work.
     pub(crate) admin: String,
     /// Of an account without rights.
@@ -23,7 +23,7 @@ const NOBODY: &[u16] = &[401];
 const NO_RIGHT: &[u16] = &[400, 401, 403];
 const NOTHING: &[u16] = &[301, 307, 308, 400, 401, 403, 404, 405];
 
-pub(crate) fn cases(known: &Known) -> Vec<Case> {
+pub(crate) fn cases(known: &AttackerKnowledge) -> Vec<Case> {
     [bearers(known), jwts(known), headers(known), places(known), paths(known)].concat()
 }
 
@@ -36,7 +36,7 @@ fn authorization(name: &'static str, value: String) -> Case {
 }
 
 /// Tokens that are nearly right.
-fn bearers(known: &Known) -> Vec<Case> {
+fn bearers(known: &AttackerKnowledge) -> Vec<Case> {
     let admin = &known.admin;
     let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
     let mut last_changed = admin.clone();
@@ -81,7 +81,7 @@ fn bearers(known: &Known) -> Vec<Case> {
 }
 
 /// Tokens of service accounts that were changed, or made from nothing.
-fn jwts(known: &Known) -> Vec<Case> {
+fn jwts(known: &AttackerKnowledge) -> Vec<Case> {
     let parts: Vec<&str> = known.token.split('.').collect();
     let [head, claims, signature] = parts[..] else { panic!("a token has three parts") };
     let parsed = |part: &str| -> Value {
@@ -174,7 +174,7 @@ fn jwts(known: &Known) -> Vec<Case> {
 }
 
 /// Who one says one is, in headers.
-fn headers(known: &Known) -> Vec<Case> {
+fn headers(known: &AttackerKnowledge) -> Vec<Case> {
     let honest = ("Authorization", format!("Bearer {}", known.token));
     let said: [(&'static str, Vec<(&'static str, &str)>); 16] = [
         ("a proxy's user", vec![("X-Remote-User", "admin"), ("X-Remote-Group", "system:masters")]),
@@ -210,7 +210,7 @@ fn headers(known: &Known) -> Vec<Case> {
 }
 
 /// A good token in a place where nobody should look for it.
-fn places(known: &Known) -> Vec<Case> {
+fn places(known: &AttackerKnowledge) -> Vec<Case> {
     let admin = &known.admin;
     let at = |name, path: String| Case {
         name,
@@ -240,7 +240,7 @@ fn places(known: &Known) -> Vec<Case> {
 }
 
 /// Ways around the check of a path, with the token of somebody who has no rights.
-fn paths(known: &Known) -> Vec<Case> {
+fn paths(known: &AttackerKnowledge) -> Vec<Case> {
     let honest = vec![("Authorization", format!("Bearer {}", known.token))];
     [
         "/api/v1/namespaces/default/../kube-system/secrets",

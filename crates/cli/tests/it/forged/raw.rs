@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::process::Running;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) fn token(kubeconfig: &Path) -> String {
     let config = read(kubeconfig);
@@ -107,7 +107,7 @@ impl Access {
                 }
             }
         };
-        let line = tokio::time::timeout(PATIENCE, asked).await.expect("an answer in time")?;
+        let line = tokio::time::timeout(ANSWER_TIMEOUT, asked).await.expect("an answer in time")?;
         let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
         Some(status.unwrap_or_else(|| panic!("{method} {path}: {line:?} is no answer")))
     }

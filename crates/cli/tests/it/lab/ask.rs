@@ -10,7 +10,7 @@ use crate::process::{command, sojourn};
 
 #[tokio::test]
 async fn plan_says_what_comes_when_and_why_in_every_form() {
-    let stage = Stage::lent().await;
+    let stage = Stage::with_instance().await;
     let status = stage.until(|status| status["next"]["at"].is_string()).await;
     let (at, why) = (&status["next"]["at"], &status["next"]["why"]);
     let table = stage.prints(&["plan"]).await;
@@ -44,7 +44,7 @@ async fn plan_says_what_comes_when_and_why_in_every_form() {
 
 #[tokio::test]
 async fn why_explains_one_object_in_every_form() {
-    let stage = Stage::lent().await;
+    let stage = Stage::with_instance().await;
     for named in ["instance/one", "instances/one", "inst/one", "Instance/one"] {
         let text = stage.prints(&["why", named]).await;
         assert!(text.contains("Warn 20"), "{text}");
@@ -63,7 +63,7 @@ async fn why_explains_one_object_in_every_form() {
 
 #[tokio::test]
 async fn what_is_not_there_is_an_answer_and_what_cannot_be_is_none() {
-    let stage = Stage::lent().await;
+    let stage = Stage::with_instance().await;
     for (args, code, words) in [
         (&["why", "instance/two"][..], 1, "instances.lab.sojourn.dev \"two\" not found"),
         (&["why", "instance/one", "-n", "elsewhere"], 1, "Looked in namespace elsewhere"),

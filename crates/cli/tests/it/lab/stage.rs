@@ -13,7 +13,7 @@ use crate::client;
 use crate::folder::Folder;
 use crate::process::{Ended, Running, command};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 const LAB: &str = "lab.sojourn.dev/v1alpha1";
 
 /// A server, and somebody at a terminal.
@@ -35,7 +35,7 @@ impl Stage {
     }
 
     /// One with Ada's instance, whose Pods are played by nobody: commands only look and ask.
-    pub(crate) async fn lent() -> Self {
+    pub(crate) async fn with_instance() -> Self {
         let stage = Self::empty(&["--no-pods"]).await;
         stage
             .apply(json!({
@@ -109,7 +109,7 @@ impl Stage {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, waiting).await.expect("in time")
+        tokio::time::timeout(COMMAND_TIMEOUT, waiting).await.expect("in time")
     }
 
     /// Types a command, and waits for its end.

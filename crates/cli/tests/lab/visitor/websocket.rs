@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::wait::PATIENCE;
+use crate::wait::EVENTUALLY_TIMEOUT;
 
 /// The key of the standard's own example, and the answer to it.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
@@ -35,7 +35,9 @@ impl WebSocket {
              Sec-Fetch-Site: same-origin\r\n{cookies}\r\n"
         );
         stream.write_all(request.as_bytes()).await.expect("it can be sent");
-        let head = tokio::time::timeout(PATIENCE, read_head(&mut stream)).await.expect("an answer");
+        let head = tokio::time::timeout(EVENTUALLY_TIMEOUT, read_head(&mut stream))
+            .await
+            .expect("an answer");
         assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
         let accepted = head.lines().any(|line| {
             line.split_once(':').is_some_and(|(name, value)| {
@@ -54,7 +56,7 @@ impl WebSocket {
         frame.extend(MASK);
         frame.extend(text.bytes().zip(MASK.iter().cycle()).map(|(byte, mask)| byte ^ mask));
         self.0.write_all(&frame).await.expect("it can be sent");
-        let answer = tokio::time::timeout(PATIENCE, self.hear()).await;
+        let answer = tokio::time::timeout(EVENTUALLY_TIMEOUT, self.hear()).await;
         answer.expect("an answer")
     }
 

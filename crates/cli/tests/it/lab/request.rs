@@ -19,14 +19,14 @@ fn from_now(hours: i64) -> String {
 
 #[tokio::test]
 async fn keep_is_granted_until_the_allowance_is_used_up() {
-    let stage = Stage::lent().await;
+    let stage = Stage::with_instance().await;
     for (used, hours) in [(1, 2), (2, 3), (3, 4)] {
-        let wish = from_now(hours);
-        let granted = stage.types(&["keep", "instance/one", "--until", &wish]).await;
+        let until = from_now(hours);
+        let granted = stage.types(&["keep", "instance/one", "--until", &until]).await;
         assert_eq!((granted.code, granted.stdout.as_str()), (Some(0), ""), "{}", granted.stderr);
-        assert_eq!(granted.stderr, format!("instance/one is kept until {wish}."));
+        assert_eq!(granted.stderr, format!("instance/one is kept until {until}."));
         let status = stage.until(|status| status["keep"]["used"] == used).await;
-        assert_eq!(status["keep"]["until"], json!(wish));
+        assert_eq!(status["keep"]["until"], json!(until));
         assert_eq!(status["next"], Value::Null, "nothing comes while it is kept");
     }
     let (code, told) = stage.refuses(&["keep", "instance/one", "--for", "5h"]).await;
@@ -41,7 +41,7 @@ async fn keep_is_granted_until_the_allowance_is_used_up() {
 
 #[tokio::test]
 async fn keep_is_capped() {
-    let stage = Stage::lent().await;
+    let stage = Stage::with_instance().await;
     let begun = Timestamp::now();
     let capped = stage.types(&["keep", "instance/one", "--for", "100h"]).await;
     assert_eq!(capped.code, Some(0), "{}", capped.stderr);
@@ -64,18 +64,18 @@ fn held(status: &Value) -> String {
 
 #[tokio::test]
 async fn extend_counts_from_what_holds_now() {
-    let stage = Stage::lent().await;
-    let wish = from_now(3);
-    stage.prints(&["keep", "instance/one", "--until", &wish]).await;
+    let stage = Stage::with_instance().await;
+    let until = from_now(3);
+    stage.prints(&["keep", "instance/one", "--until", &until]).await;
     stage.prints(&["extend", "instance/one", "--by", "90m"]).await;
     let status = stage.until(|status| status["keep"]["used"] == 2).await;
-    let later = time(&status["keep"]["until"]).duration_since(time(&json!(wish)));
+    let later = time(&status["keep"]["until"]).duration_since(time(&json!(until)));
     assert_eq!(later, SignedDuration::from_mins(90));
 }
 
 #[tokio::test]
-async fn wishes_that_cannot_be_meant_are_refused_before_anything_is_written() {
-    let stage = Stage::lent().await;
+async fn invalid_requests_are_refused_before_anything_is_written() {
+    let stage = Stage::with_instance().await;
     for (args, words) in [
         (&["keep", "instance/one", "--for", "soon"][..], "Write it as 90m, 2h or 1d."),
         (&["keep", "instance/one", "--for", "never"], "nothing is kept for ever"),
@@ -105,7 +105,7 @@ async fn nobody_answers_where_no_controllers_run() {
 
 #[tokio::test]
 async fn stop_and_start_switch_it() {
-    let stage = Stage::lent().await;
+    let stage = Stage::with_instance().await;
     let stopped = stage.types(&["stop", "instance/one"]).await;
     assert_eq!(
         (stopped.code, stopped.stderr.as_str()),
@@ -124,7 +124,7 @@ async fn stop_and_start_switch_it() {
 
 #[tokio::test]
 async fn submissions_need_a_place_to_go_to() {
-    let stage = Stage::lent().await;
+    let stage = Stage::with_instance().await;
     for verb in ["request", "retry", "waive"] {
         let (code, told) = stage.refuses(&["submission", verb, "instance/one"]).await;
         assert_eq!(code, 1, "{verb}: {told}");

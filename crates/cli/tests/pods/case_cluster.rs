@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kube::Client;
 
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct CaseCluster {
     pub(crate) client: Client,
     pub(crate) kubeconfig: PathBuf,
     pub(crate) kubectl: Option<PathBuf>,

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 /// A sequence of numbers that look random (SplitMix64).
 #[derive(Debug)]
-pub(crate) struct Dice(u64);
+pub(crate) struct Rng(u64);
 
 /// A seed that differs from run to run.
 pub(crate) fn seed() -> u64 {
@@ -12,7 +12,7 @@ pub(crate) fn seed() -> u64 {
     RandomState::new().hash_one(0) % 1_000_000
 }
 
-impl Dice {
+impl Rng {
     pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -20,10 +20,10 @@ use sojourn_rbac::{SUPERUSER_GROUP, User};
 use crate::up::{Controllers, Home, Up};
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(900);
-const POLL: Duration = Duration::from_millis(2);
+const ARM_TIMEOUT: Duration = Duration::from_secs(900);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub(crate) engine: Engine,
     /// Of somebody who may do everything.
     pub(crate) people: Client,
@@ -34,7 +34,7 @@ pub(crate) struct World {
     pub(crate) filled: Duration,
 }
 
-impl World {
+impl Harness {
     /// Has `sojourn up` prepare the data.
     pub(crate) async fn prepare(home: &Home) -> Result<()> {
         let mut up = Up::start(home, Controllers::On).await?;
@@ -75,11 +75,11 @@ impl World {
     pub(crate) async fn until_armed(&self, groups: usize) -> Result<Duration> {
         let started = Instant::now();
         while self.family.groups.depth() != (0, groups) || !self.family.is_idle() {
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > ARM_TIMEOUT {
                 let armed = self.family.groups.depth();
                 bail!("of {groups} groups, so many wait and have a timer: {armed:?}");
             }
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(started.elapsed())
     }

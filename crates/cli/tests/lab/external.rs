@@ -1,4 +1,4 @@
-//! The whole outside world at once, and the options that lead to it.
+//! All external services of the tests, and the options that lead to them.
 
 use std::net::SocketAddr;
 
@@ -12,14 +12,14 @@ use crate::tool::Tools;
 pub(crate) const INTERVAL: i64 = 4_000;
 
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct ExternalServices {
     pub(crate) tools: Tools,
     pub(crate) smtp: Smtp,
     pub(crate) exporter: Exporter,
     pub(crate) prometheus: Prometheus,
 }
 
-impl World {
+impl ExternalServices {
     /// Nothing where a program is missing.
     pub(crate) async fn start(encryption: Encryption) -> Option<Self> {
         Self::start_with(encryption, None).await

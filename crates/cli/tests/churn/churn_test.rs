@@ -14,48 +14,48 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::client;
-use crate::dice::Dice;
 use crate::folder::Folder;
 use crate::journal::Journal;
-use crate::observer::{self, Told, View};
+use crate::long_lived::{self, LongLivedPod};
+use crate::observer::{self, ReportedRuns, View};
 use crate::process::{self, Running};
 use crate::processes;
-use crate::settled::Seen;
+use crate::rng::Rng;
+use crate::settled::ClusterSnapshot;
 use crate::shape::{CLAIM, MARK};
 use crate::slot::Slot;
-use crate::stayer::{self, Stayer};
 
 /// With those that stay, twenty Pods.
 const SLOTS: usize = 16;
 /// How long anything may take on a slow and busy machine; back-off is part of it.
-const PATIENCE: Duration = Duration::from_secs(180);
+const CHURN_TIMEOUT: Duration = Duration::from_secs(180);
 /// Between two looks at what nobody tells of.
-const PAUSE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a server stays down at most: nothing may be left that ends by itself.
-const LONGEST_DOWN: Duration = Duration::from_secs(3);
+const MAX_DOWNTIME: Duration = Duration::from_secs(3);
 /// So much of what each server logged is shown when something is wrong.
 const LOG_LINES: usize = 60;
 
-pub(crate) struct World {
+pub(crate) struct ChurnTest {
     folder: Folder,
     name: String,
     slots: Vec<Slot>,
-    stayers: Vec<Stayer>,
-    told: Arc<Mutex<Told>>,
+    long_lived_pods: Vec<LongLivedPod>,
+    reported: Arc<Mutex<ReportedRuns>>,
     journals: PathBuf,
     /// What the servers that were killed had logged.
     logs: Vec<String>,
 }
 
-impl World {
-    pub(crate) fn new(dice: &mut Dice) -> Self {
+impl ChurnTest {
+    pub(crate) fn new(rng: &mut Rng) -> Self {
         let folder = Folder::new();
         let name = folder.path().display().to_string();
-        let slots = (0..SLOTS).map(|number| Slot::new(number, &name, dice.fork())).collect();
+        let slots = (0..SLOTS).map(|number| Slot::new(number, &name, rng.fork())).collect();
         Self {
             slots,
-            stayers: stayer::all(&name, dice),
-            told: Arc::default(),
+            long_lived_pods: long_lived::all(&name, rng),
+            reported: Arc::default(),
             journals: PathBuf::new(),
             logs: Vec::new(),
             name,
@@ -101,19 +101,19 @@ impl World {
         self.journals = self.data().join("node/claims").join(uid);
 
         let pods: Api<Pod> = Api::default_namespaced(client);
-        for stayer in &self.stayers {
-            let pod = serde_json::from_value(stayer.pod.clone()).expect("a Pod");
+        for long_lived in &self.long_lived_pods {
+            let pod = serde_json::from_value(long_lived.pod.clone()).expect("a Pod");
             pods.create(&PostParams::default(), &pod).await.expect("a Pod");
         }
-        let deadline = Instant::now() + PATIENCE;
-        for stayer in &mut self.stayers {
+        let deadline = Instant::now() + CHURN_TIMEOUT;
+        for long_lived in &mut self.long_lived_pods {
             loop {
-                let pod = pods.get(&stayer.mark).await.expect("it was acknowledged");
-                if stayer.remember(&pod, &processes::of(&self.name)) {
+                let pod = pods.get(&long_lived.mark).await.expect("it was acknowledged");
+                if long_lived.remember(&pod, &processes::of(&self.name)) {
                     break;
                 }
-                assert!(Instant::now() < deadline, "{} does not run: {pod:?}", stayer.mark);
-                tokio::time::sleep(PAUSE).await;
+                assert!(Instant::now() < deadline, "{} does not run: {pod:?}", long_lived.mark);
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         }
         Ok(())
@@ -125,7 +125,7 @@ impl World {
         let listed = self.reconcile(&pods).await;
         let (view, mut seen) = watch::channel(View::default());
         let observing =
-            tokio::spawn(observer::observe(pods.clone(), listed, view, self.told.clone()));
+            tokio::spawn(observer::observe(pods.clone(), listed, view, self.reported.clone()));
         let mut churning = JoinSet::new();
         for slot in self.slots.drain(..) {
             churning.spawn(slot.churn(pods.clone(), seen.clone()));
@@ -134,9 +134,9 @@ impl World {
             let enough = seen.wait_for(|view| view.changes >= changes).await;
             enough.map(drop).expect("the server is there");
         };
-        tokio::time::timeout(PATIENCE, enough).await.expect("there is progress");
+        tokio::time::timeout(CHURN_TIMEOUT, enough).await.expect("there is progress");
         self.kill(server);
-        let ended = tokio::time::timeout(PATIENCE, churning.join_all()).await;
+        let ended = tokio::time::timeout(CHURN_TIMEOUT, churning.join_all()).await;
         self.slots = ended.expect("everybody notices that the server has gone");
         self.slots.sort_by(|one, other| one.name.cmp(&other.name));
         observing.await.expect("no panic");
@@ -149,18 +149,18 @@ impl World {
         let slots = self.slots.iter_mut();
         let mut problems: Vec<String> =
             slots.filter_map(|slot| slot.reconcile(&listed.items)).collect();
-        problems.extend(self.changed_stayers(&listed.items));
+        problems.extend(self.changed_long_lived_pods(&listed.items));
         self.assert_none(&problems);
         listed
     }
 
-    fn changed_stayers(&self, pods: &[Pod]) -> Vec<String> {
+    fn changed_long_lived_pods(&self, pods: &[Pod]) -> Vec<String> {
         let processes = processes::of(&self.name);
-        let stayers = self.stayers.iter();
-        stayers
-            .filter_map(|stayer| {
-                let pod = pods.iter().find(|pod| pod.labels().get(MARK) == Some(&stayer.mark));
-                stayer.problem(pod, &processes)
+        let long_lived_pods = self.long_lived_pods.iter();
+        long_lived_pods
+            .filter_map(|long_lived| {
+                let pod = pods.iter().find(|pod| pod.labels().get(MARK) == Some(&long_lived.mark));
+                long_lived.problem(pod, &processes)
             })
             .collect()
     }
@@ -170,25 +170,28 @@ impl World {
         server.signal("KILL");
         self.logs.push(server.ended().stderr);
         let processes = processes::of(&self.name);
-        let problems: Vec<String> =
-            self.stayers.iter().filter_map(|stayer| stayer.problem_outside(&processes)).collect();
+        let problems: Vec<String> = self
+            .long_lived_pods
+            .iter()
+            .filter_map(|long_lived| long_lived.problem_outside(&processes))
+            .collect();
         self.assert_none(&problems);
     }
 
     /// Half of the time, lets some Pods end while nobody is there to see it.
-    pub(crate) async fn stay_down(&self, dice: &mut Dice) {
-        let awaited = usize::try_from(dice.below(8)).expect("small").saturating_sub(3);
+    pub(crate) async fn stay_down(&self, rng: &mut Rng) {
+        let awaited = usize::try_from(rng.below(8)).expect("small").saturating_sub(3);
         let ends = || Journal::read(&self.journals).0.count().1;
-        let (before, deadline) = (ends(), Instant::now() + LONGEST_DOWN);
+        let (before, deadline) = (ends(), Instant::now() + MAX_DOWNTIME);
         while ends() < before + awaited && Instant::now() < deadline {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
     /// What was told against what was written.
     fn check_journals(&self) -> Journal {
         let (journal, mut problems) = Journal::read(&self.journals);
-        problems.extend(self.told.lock().expect("no panic").problems(&journal));
+        problems.extend(self.reported.lock().expect("no panic").problems(&journal));
         self.assert_none(&problems);
         journal
     }
@@ -199,14 +202,14 @@ impl World {
         let listed = self.reconcile(&pods).await;
         let (view, _seen) = watch::channel(View::default());
         let observing =
-            tokio::spawn(observer::observe(pods.clone(), listed, view, self.told.clone()));
+            tokio::spawn(observer::observe(pods.clone(), listed, view, self.reported.clone()));
         server = self.until_settled(&pods, server).await;
         for pod in pods.list(&ListParams::default()).await.expect("a list") {
             let deleted = pods.delete(&pod.name_any(), &DeleteParams::default()).await;
             deleted.expect("it is there");
         }
         self.slots.iter_mut().for_each(|slot| slot.asked = None);
-        self.stayers.clear();
+        self.long_lived_pods.clear();
         server = self.until_settled(&pods, server).await;
         assert_eq!(processes::of(&self.name), [], "no Pod is left");
 
@@ -217,20 +220,20 @@ impl World {
     }
 
     async fn until_settled(&mut self, pods: &Api<Pod>, server: Running) -> Running {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + CHURN_TIMEOUT;
         loop {
             let listed = pods.list(&ListParams::default()).await.expect("a list").items;
             let processes = processes::of(&self.name);
             // It is written before anything is told, so it is read after.
             let journal = self.check_journals();
-            let seen = Seen {
+            let seen = ClusterSnapshot {
                 pods: &listed,
                 journal: &journal,
                 processes: &processes,
                 folder: &self.pods_folder(),
             };
             let mut problems = seen.problems(&self.slots);
-            problems.extend(self.changed_stayers(&listed));
+            problems.extend(self.changed_long_lived_pods(&listed));
             if problems.is_empty() {
                 return server;
             }
@@ -239,7 +242,7 @@ impl World {
                 self.kill(server);
                 panic!("{} problems:\n{}", problems.len(), problems.join("\n"));
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -248,15 +251,15 @@ impl World {
     }
 }
 
-impl fmt::Display for World {
+impl fmt::Display for ChurnTest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (runs, ended) = Journal::read(&self.journals).0.count();
-        let told = self.told.lock().expect("no panic").ends();
-        write!(f, "{runs} runs so far, {ended} ended by themselves, {told} ends were told")
+        let reported = self.reported.lock().expect("no panic").ends();
+        write!(f, "{runs} runs so far, {ended} ended by themselves, {reported} ends were told")
     }
 }
 
-impl Drop for World {
+impl Drop for ChurnTest {
     #[expect(clippy::print_stdout, reason = "shown with the failure, as what a test prints is")]
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -273,7 +276,7 @@ impl Drop for World {
 /// An error if this machine does not let Pods be confined, so that they are refused.
 async fn check_confinement(client: &Client) -> Result<(), String> {
     let nodes: Api<Node> = Api::all(client.clone());
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + CHURN_TIMEOUT;
     loop {
         let node = nodes.get_opt("local").await.expect("an answer");
         let conditions = node.and_then(|node| node.status?.conditions).unwrap_or_default();
@@ -282,7 +285,7 @@ async fn check_confinement(client: &Client) -> Result<(), String> {
             return if confined.status == "True" { Ok(()) } else { Err(why) };
         }
         assert!(Instant::now() < deadline, "the Node does not say whether Pods are confined");
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
