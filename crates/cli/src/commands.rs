@@ -13,15 +13,15 @@ mod kubeconfig;
 mod node;
 mod open;
 mod operator;
-mod people;
 mod plan;
 mod program;
+mod request;
 mod signals;
 mod submit;
 mod table;
 mod up;
+mod web;
 mod webhook;
-mod wish;
 
 use crate::args::{Args, Command};
 use crate::exit::Failure;
@@ -36,13 +36,13 @@ pub(crate) fn run(args: Args, printer: Printer) -> Result<(), Failure> {
         Command::Node(node) => node::run(node, printer),
         Command::Plan(plan) => plan::plan(plan),
         Command::Why(why) => plan::why(why),
-        Command::Keep(keep) => wish::keep(keep, printer),
-        Command::Extend(extend) => wish::extend(extend, printer),
-        Command::Stop(power) => wish::stop(power, printer),
-        Command::Start(power) => wish::start(power, printer),
-        Command::Reopen(power) => wish::reopen(power, printer),
-        Command::Submission(submission) => wish::submission(submission, printer),
-        Command::Notice(notice) => wish::notice(notice, printer),
+        Command::Keep(keep) => request::keep(keep, printer),
+        Command::Extend(extend) => request::extend(extend, printer),
+        Command::Stop(power) => request::stop(power, printer),
+        Command::Start(power) => request::start(power, printer),
+        Command::Reopen(power) => request::reopen(power, printer),
+        Command::Submission(submission) => request::submission(submission, printer),
+        Command::Notice(notice) => request::notice(notice, printer),
         Command::Drain(drain) => group::drain(drain, printer),
         Command::Rotate(rotate) => group::rotate(rotate, printer),
         Command::Freeze(freeze) => group::freeze(freeze, printer),

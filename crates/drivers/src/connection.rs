@@ -5,16 +5,16 @@
 //! |------------|-------------------------------------------------------------------------------|
 //! | `diag`     | asks the kernel for all sockets, and hears of each one that closes            |
 //! | `procfs`   | reads the same from `/proc`, where the kernel cannot be asked                 |
-//! | `ledger`   | counts each connection once, and bounds what is remembered                    |
+//! | `counts`   | counts each connection once, and bounds what is remembered                    |
 //! | `exporter` | serves `/metrics` and `/healthz`                                              |
 //!
 //! Sockets are looked at once per interval. A connection that begins and ends between two looks is
 //! still counted where the kernel tells of closed sockets; where it does not, such a connection is
 //! missed, and a line in the log says so at the start. Nothing here needs a capability.
 
+mod counts;
 mod diag;
 mod exporter;
-mod ledger;
 mod ports;
 mod procfs;
 mod socket;
@@ -28,23 +28,23 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use self::counts::ConnectionCounts;
 use self::diag::Closings;
 use self::exporter::Exporter;
-use self::ledger::Ledger;
 pub use self::ports::{Ports, PortsError};
 use self::socket::{Closed, Snapshot};
 
-/// Below this, looking would cost more than it tells.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+/// Shorter intervals cost more than they gain.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// So many intervals without a successful look are a failure, even if none failed.
-const MISSED_LOOKS: u32 = 10;
+const MISSED_POLLS: u32 = 10;
 
 /// What to count, and how much of it.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Destination ports that count.
     pub ports: Ports,
-    /// Between two looks.
+    /// Between two polls.
     pub interval: Duration,
     /// No more destinations than this have series.
     pub max_destinations: usize,
@@ -71,7 +71,7 @@ pub enum TrackError {
     Serve(#[source] io::Error),
 }
 
-/// Why sockets could not be looked at.
+/// Why sockets could not be read.
 #[derive(Debug, thiserror::Error)]
 enum ReadError {
     #[error("cannot ask the kernel for TCP sockets: {0}")]
@@ -86,7 +86,7 @@ enum ReadError {
 
 /// Counts, and serves the counts on the listener, until it is dropped or the listener fails.
 pub async fn track(options: Options, listener: TcpListener) -> Result<(), TrackError> {
-    let interval = options.interval.max(SHORTEST_INTERVAL);
+    let interval = options.interval.max(MIN_POLL_INTERVAL);
     let tracker = Arc::new(Tracker::new(options, interval));
     let exporter = Exporter::new(Arc::clone(&tracker));
     tokio::select! {
@@ -95,10 +95,10 @@ pub async fn track(options: Options, listener: TcpListener) -> Result<(), TrackE
     }
 }
 
-/// What is known, between those who look and those who ask.
+/// The counts, shared by the task that polls sockets and the exporter.
 #[derive(Debug)]
 struct Tracker {
-    ledger: Mutex<Ledger>,
+    counts: Mutex<ConnectionCounts>,
     health: Mutex<Health>,
     /// The age at which the last successful look is too old.
     too_old: Duration,
@@ -113,22 +113,22 @@ struct Health {
 impl Tracker {
     fn new(options: Options, interval: Duration) -> Self {
         Self {
-            ledger: Mutex::new(Ledger::new(options)),
+            counts: Mutex::new(ConnectionCounts::new(options)),
             health: Mutex::new(Health { last_look: None, failure: None }),
-            too_old: interval * MISSED_LOOKS,
+            too_old: interval * MISSED_POLLS,
         }
     }
 
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    fn counts(&self) -> MutexGuard<'_, ConnectionCounts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in a look, or that there was none.
-    fn looked(&self, look: Result<Snapshot, ReadError>, now: Instant) {
+    /// Records a snapshot of sockets, or that reading them failed.
+    fn record_snapshot(&self, read_sockets: Result<Snapshot, ReadError>, now: Instant) {
         let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
-        match look {
+        match read_sockets {
             Ok(snapshot) => {
-                self.ledger().observe(snapshot, now);
+                self.counts().observe(snapshot, now);
                 if health.failure.take().is_some() {
                     tracing::info!("TCP connections can be read again");
                 }
@@ -144,7 +144,7 @@ impl Tracker {
     }
 
     fn closed(&self, closed: &Closed, now: Instant) {
-        self.ledger().closed(closed, now);
+        self.counts().closed(closed, now);
     }
 
     /// Whether the counts can be trusted, or why not.
@@ -161,7 +161,7 @@ impl Tracker {
     }
 }
 
-/// Looks for ever.
+/// Polls sockets for ever.
 async fn watch(tracker: &Tracker, interval: Duration) {
     let source = Source::choose();
     let closings = source.closings();
@@ -173,7 +173,7 @@ async fn watch(tracker: &Tracker, interval: Duration) {
         for closed in closings.iter().flat_map(Closings::take) {
             tracker.closed(&closed, now);
         }
-        tracker.looked(source.look(), now);
+        tracker.record_snapshot(source.read_sockets(), now);
     }
 }
 
@@ -186,7 +186,7 @@ enum Source {
 
 impl Source {
     fn choose() -> Self {
-        match diag::look() {
+        match diag::read_sockets() {
             Ok(_) => Self::Kernel,
             Err(error) => {
                 tracing::info!(%error, "TCP connections are read from /proc instead");
@@ -195,10 +195,10 @@ impl Source {
         }
     }
 
-    fn look(self) -> Result<Snapshot, ReadError> {
+    fn read_sockets(self) -> Result<Snapshot, ReadError> {
         match self {
-            Self::Kernel => diag::look(),
-            Self::Files => procfs::look(),
+            Self::Kernel => diag::read_sockets(),
+            Self::Files => procfs::read_sockets(),
         }
     }
 

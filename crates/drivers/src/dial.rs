@@ -24,7 +24,7 @@ pub struct Endpoint {
 
 /// Connects to Pods.
 pub trait Dial: fmt::Debug + Send + Sync {
-    /// Reaches that very Pod or nobody. Whoever dials has the patience: it may take for ever.
+    /// Reaches that very Pod or nobody. It may take for ever: the timeout is the caller's.
     fn dial<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, io::Result<TcpStream>>;
 }
 

@@ -142,7 +142,7 @@ impl fmt::Debug for Facts {
     }
 }
 
-/// A way to reach people.
+/// A channel that delivers notices to people.
 pub trait Channel: Send + Sync + fmt::Debug {
     /// One word for logs and status, e.g. `smtp`.
     fn name(&self) -> &'static str;

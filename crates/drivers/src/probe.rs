@@ -23,13 +23,13 @@ use crate::dial::Endpoint;
 pub use self::codes::{Codes, CodesError};
 pub use self::http::{HttpProbe, ProbeError};
 
-/// Looks once.
+/// Checks one target, once.
 pub trait Probe: fmt::Debug + Send + Sync {
     /// Answers within the target's timeout, whatever the other side does.
     fn check<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, Observation>;
 }
 
-/// Where to look.
+/// What is checked.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Target {
     /// A URL that somebody else serves and that answers by code: go on, or end.
@@ -43,7 +43,7 @@ pub enum Target {
     },
 }
 
-/// What one look saw.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observation {
     /// The contract says to go on, and may say until when.
@@ -89,7 +89,7 @@ impl Target {
         }
     }
 
-    /// What is seen when time is over.
+    /// The result when the timeout is over.
     fn timed_out(&self, timeout: Duration) -> Observation {
         match self {
             Self::Contract { .. } => Observation::Unclear(format!("no answer within {timeout:?}")),

@@ -92,7 +92,7 @@ impl FromStr for Method {
 
 /// What is to be handed in, and where.
 #[derive(Clone)]
-pub struct Order {
+pub struct SubmissionRequest {
     /// The volume: a folder, or with `block` a device or a plain file that stands for one.
     pub root: PathBuf,
     pub block: bool,
@@ -111,7 +111,7 @@ pub struct Order {
     pub stall_timeout: Duration,
 }
 
-impl fmt::Debug for Order {
+impl fmt::Debug for SubmissionRequest {
     /// A signed URL is a credential, so no URL is shown with its query.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Order")
@@ -127,7 +127,7 @@ impl fmt::Debug for Order {
     }
 }
 
-impl Order {
+impl SubmissionRequest {
     fn volume(&self) -> Volume {
         if self.block { Volume::Disk(self.root.clone()) } else { Volume::Files(self.root.clone()) }
     }
@@ -143,13 +143,13 @@ impl Order {
             || self.filename.starts_with('.')
             || !self.filename.chars().all(fits)
         {
-            return Err(SubmitError::Order(
+            return Err(SubmitError::SubmissionRequest(
                 "filename must be 1 to 200 letters, digits, '.', '-' and '_', not starting with '.'",
             ));
         }
         let key = &self.idempotency_key;
         if key.is_empty() || key.len() > MAX_KEY || !key.bytes().all(|c| c.is_ascii_graphic()) {
-            return Err(SubmitError::Order(
+            return Err(SubmitError::SubmissionRequest(
                 "the idempotency key must be 1 to 255 visible ASCII characters",
             ));
         }
@@ -170,7 +170,7 @@ pub enum Progress {
 #[derive(Debug, thiserror::Error)]
 pub enum SubmitError {
     #[error("this cannot be submitted: {0}")]
-    Order(&'static str),
+    SubmissionRequest(&'static str),
     #[error("cannot use the URL {url:?}: {why}")]
     Url { url: String, why: &'static str },
     #[error(transparent)]
@@ -204,14 +204,14 @@ pub enum SubmitError {
 /// Archives the volume and hands it in, once. `allow` says which addresses may get it; `progress`
 /// is called now and then, at most a few times a second.
 pub async fn submit(
-    order: Order,
+    submission: SubmissionRequest,
     allow: &(dyn Fn(IpAddr) -> bool + Send + Sync),
     progress: impl Fn(Progress) + Send + Sync,
 ) -> Result<Receipt, SubmitError> {
-    order.check()?;
-    let peer = Peer::find(&order, allow, &progress).await?;
-    match order.method {
-        Method::Multipart | Method::Put => send::send(&peer, &order).await,
-        Method::S3 => s3::send(&peer, &order).await,
+    submission.check()?;
+    let peer = Peer::find(&submission, allow, &progress).await?;
+    match submission.method {
+        Method::Multipart | Method::Put => send::send(&peer, &submission).await,
+        Method::S3 => s3::send(&peer, &submission).await,
     }
 }

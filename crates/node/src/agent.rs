@@ -24,7 +24,6 @@ use kube::{Api, Client, ResourceExt as _};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::board::Board;
 use crate::capacity::CapacityError;
 use crate::cgroup::{CgroupError, Cgroups};
 use crate::clock::Clock;
@@ -34,6 +33,7 @@ use crate::dial::Dialer;
 use crate::event::Recorder;
 use crate::folder::NodeFolder;
 use crate::lifeline::Lifeline;
+use crate::log_index::LogIndex;
 use crate::objects::Objects;
 use crate::orphan;
 use crate::plan::resource::Requests;
@@ -45,19 +45,19 @@ use crate::volume::Volumes;
 use crate::volume::claim::{self, Claims};
 use crate::volume::token::Tokens;
 use crate::volume::usage::Meter;
-use crate::worker::{Told, Worker};
+use crate::worker::{Worker, WorkerInput};
 
 /// Shims that are launched at once; each launch keeps a processor busy.
-const LAUNCHES_AT_ONCE: usize = 8;
+const MAX_CONCURRENT_LAUNCHES: usize = 8;
 /// Disk that a Pod may use which states no limit.
-const DISK_PER_POD: u64 = 10 << 30;
+const DEFAULT_POD_DISK_BYTES: u64 = 10 << 30;
 /// How far apart the first ports of nodes with neighbouring process ids are.
 const PORT_STRIDE: u64 = 97;
 /// How often disk use is looked at; each Pod's own turn may come less often.
-const METER_PERIOD: Duration = Duration::from_secs(30);
+const DISK_USAGE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How long Events that were noted may still take when the node stops.
-const LAST_EVENTS: Duration = Duration::from_secs(2);
+const EVENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -79,7 +79,7 @@ pub enum StartError {
 
 /// What happens to Pods when the node stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leaving {
+pub enum PodsOnStop {
     /// Their processes end, each with its grace.
     End,
     /// They go on, for the next node to adopt.
@@ -97,7 +97,7 @@ pub(crate) struct Context {
     pub(crate) objects: Objects,
     pub(crate) volumes: Volumes,
     pub(crate) recorder: Recorder,
-    pub(crate) board: Board,
+    pub(crate) log_index: LogIndex,
     pub(crate) launches: Semaphore,
     pub(crate) lifeline: Option<Lifeline>,
     pub(crate) allocatable: Requests,
@@ -121,13 +121,13 @@ impl Context {
 pub struct Agent {
     context: Arc<Context>,
     readiness: watch::Sender<Readiness>,
-    leaving: watch::Sender<Option<Leaving>>,
+    on_stop: watch::Sender<Option<PodsOnStop>>,
     /// For what goes on until the last Pod is gone.
     stop: watch::Sender<bool>,
     server: Option<Server>,
     pods: JoinHandle<()>,
     tasks: JoinSet<()>,
-    noting: JoinHandle<()>,
+    event_writer: JoinHandle<()>,
     /// Held until the last process has ended or was left alone.
     _lock: File,
 }
@@ -144,10 +144,10 @@ impl Agent {
         for path in [folder.path().to_owned(), folder.pods(), folder.claims()] {
             private::folder(&path).map_err(|source| StartError::Folder { path, source })?;
         }
-        let lock = take(&folder)?;
+        let lock = lock_folder(&folder)?;
         let confiner = Confiner::detect(&config.program, &folder, config.unconfined).await;
         let cgroups = Cgroups::detect(&group_name(&folder)?)?;
-        let board = Board::default();
+        let log_index = LogIndex::default();
         let server = match &config.serving {
             Some(serving) => {
                 let settings = server::Settings {
@@ -156,7 +156,7 @@ impl Agent {
                     client_authority_pem: serving.client_authority_pem.clone(),
                     allowed: server::Allowed::default(),
                 };
-                Some(Server::start(settings, Arc::new(board.clone())).await?)
+                Some(Server::start(settings, Arc::new(log_index.clone())).await?)
             }
             None => None,
         };
@@ -173,9 +173,9 @@ impl Agent {
             network: network(confiner.network()),
             enforced: cgroups.enforced().clone(),
         };
-        let (recorder, noting) = Recorder::new(client.clone(), &config.name);
+        let (recorder, event_writer) = Recorder::new(client.clone(), &config.name);
         let registrar = Registrar::new(client.clone(), description, readiness.subscribe())?
-            .noting(recorder.clone());
+            .with_recorder(recorder.clone());
         let allocatable = requests(&registrar);
         if let Err(error) = cgroups.bound(allocatable.memory, allocatable.milli_cpu) {
             tracing::warn!(%error, "Pods together are not bounded");
@@ -187,8 +187,8 @@ impl Agent {
             objects: Objects::new(client.clone()),
             volumes: Volumes::new(claims.clone(), Tokens::new(client.clone()), allocatable),
             recorder,
-            board,
-            launches: Semaphore::new(LAUNCHES_AT_ONCE),
+            log_index,
+            launches: Semaphore::new(MAX_CONCURRENT_LAUNCHES),
             lifeline: lifeline.map_err(StartError::Lifeline)?,
             allocatable,
             ports: Mutex::new(Ports::new(
@@ -202,7 +202,7 @@ impl Agent {
             cgroups,
         });
         sweep_groups(&context);
-        let noting = tokio::spawn(noting);
+        let event_writer = tokio::spawn(event_writer);
         let stop = watch::Sender::new(false);
         let stopped = || {
             let mut stop = stop.subscribe();
@@ -214,11 +214,21 @@ impl Agent {
         let mut tasks = JoinSet::new();
         tasks.spawn(registrar.run(stopped()));
         if let Some(client) = claims_client {
-            tasks.spawn(claim::keep(client, claims, stopped()));
+            tasks.spawn(claim::run_reclaimer(client, claims, stopped()));
         }
-        let leaving = watch::Sender::new(None);
-        let pods = tokio::spawn(Pods::new(context.clone()).run(leaving.subscribe()));
-        Ok(Self { context, readiness, leaving, stop, server, pods, tasks, noting, _lock: lock })
+        let on_stop = watch::Sender::new(None);
+        let pods = tokio::spawn(Pods::new(context.clone()).run(on_stop.subscribe()));
+        Ok(Self {
+            context,
+            readiness,
+            on_stop,
+            stop,
+            server,
+            pods,
+            tasks,
+            event_writer,
+            _lock: lock,
+        })
     }
 
     /// Where logs are served, if they are.
@@ -251,10 +261,10 @@ impl Agent {
         &self.context.cgroups.enforced().how
     }
 
-    /// Stops; with [`Leaving::End`] not before every process has ended.
-    pub async fn stop(mut self, leaving: Leaving) {
+    /// Stops; with [`PodsOnStop::End`] not before every process has ended.
+    pub async fn stop(mut self, on_stop: PodsOnStop) {
         self.readiness.send_replace(Readiness::NotReady("the node is stopping".to_owned()));
-        self.leaving.send_replace(Some(leaving));
+        self.on_stop.send_replace(Some(on_stop));
         if let Err(error) = (&mut self.pods).await {
             tracing::error!(%error, "looking after Pods ended badly");
         }
@@ -267,18 +277,18 @@ impl Agent {
         if let Some(server) = self.server.take() {
             server.stop().await;
         }
-        if leaving == Leaving::End {
-            self.context.cgroups.leave();
+        if on_stop == PodsOnStop::End {
+            self.context.cgroups.remove_base();
         }
         // With the last recorder gone, what was noted is written and that is all.
         drop(self.context);
-        let _ = tokio::time::timeout(LAST_EVENTS, self.noting).await;
+        let _ = tokio::time::timeout(EVENT_FLUSH_TIMEOUT, self.event_writer).await;
     }
 }
 
 /// Takes the folder for ourselves: two nodes would both look after the same Pods. Whoever holds it
 /// and is killed lets go.
-fn take(folder: &NodeFolder) -> Result<File, StartError> {
+fn lock_folder(folder: &NodeFolder) -> Result<File, StartError> {
     let failed = |source| StartError::Folder { path: folder.lock(), source };
     let lock = private::open_or_create(&folder.lock()).map_err(failed)?;
     match lock.try_lock() {
@@ -297,7 +307,7 @@ fn group_name(folder: &NodeFolder) -> Result<String, StartError> {
     Ok(format!("sojourn-{:x}-{:x}", found.dev(), found.ino()))
 }
 
-/// Removes the control groups of Pods that are gone; what still runs in one is told of.
+/// Removes the control groups of Pods that are gone; what still runs in one is logged.
 fn sweep_groups(context: &Context) {
     for uid in context.cgroups.sweep(&orphan::folders(&context.folder)) {
         tracing::warn!(uid, "processes run in the control group of a Pod that has no folder here");
@@ -330,7 +340,7 @@ fn requests(registrar: &Registrar) -> Requests {
 /// The workers, by the uid of their Pod.
 struct Pods {
     context: Arc<Context>,
-    workers: HashMap<String, Arc<watch::Sender<Told>>>,
+    workers: HashMap<String, Arc<watch::Sender<WorkerInput>>>,
     running: JoinSet<String>,
     /// Folders of Pods that were there when the node started; those that no list shows are orphans.
     found: BTreeSet<String>,
@@ -346,26 +356,26 @@ impl Pods {
             workers: HashMap::new(),
             running: JoinSet::new(),
             found,
-            meter: Arc::new(Meter::new(DISK_PER_POD)),
+            meter: Arc::new(Meter::new(DEFAULT_POD_DISK_BYTES)),
             measuring: None,
         }
     }
 
-    async fn run(mut self, mut stop: watch::Receiver<Option<Leaving>>) {
+    async fn run(mut self, mut stop: watch::Receiver<Option<PodsOnStop>>) {
         let api: Api<Pod> = Api::all(self.context.client.clone());
         let ours = format!("spec.nodeName={}", self.context.config.name);
         let watched = watcher(api, watcher::Config::default().fields(&ours)).default_backoff();
         let mut watched = pin!(watched);
         let mut listed = BTreeSet::new();
-        let mut metering = tokio::time::interval(METER_PERIOD);
+        let mut metering = tokio::time::interval(DISK_USAGE_INTERVAL);
         let context = self.context.clone();
-        let leaving = loop {
+        let on_stop = loop {
             tokio::select! {
                 told = stop.wait_for(Option::is_some) => {
-                    break told.map_or(Leaving::Keep, |leaving| leaving.unwrap_or(Leaving::Keep));
+                    break told.map_or(PodsOnStop::Keep, |on_stop| on_stop.unwrap_or(PodsOnStop::Keep));
                 }
                 Some(event) = watched.next() => match event {
-                    Ok(event) => self.take_in(event, &mut listed),
+                    Ok(event) => self.handle_event(event, &mut listed),
                     Err(error) => tracing::warn!(%error, "the watch of Pods was interrupted"),
                 },
                 changed = context.objects.changed() => {
@@ -380,15 +390,15 @@ impl Pods {
                 _ = metering.tick() => self.measure(),
             }
         };
-        self.leave(leaving).await;
+        self.shut_down(on_stop).await;
     }
 
-    fn take_in(&mut self, event: Event<Pod>, listed: &mut BTreeSet<String>) {
+    fn handle_event(&mut self, event: Event<Pod>, listed: &mut BTreeSet<String>) {
         match event {
             Event::Init => listed.clear(),
             Event::InitApply(pod) => {
                 listed.extend(pod.uid());
-                self.tell(pod);
+                self.update_worker(pod);
             }
             Event::InitDone => {
                 // What a list does not show was removed while nobody watched.
@@ -404,7 +414,7 @@ impl Pods {
                     });
                 }
             }
-            Event::Apply(pod) => self.tell(pod),
+            Event::Apply(pod) => self.update_worker(pod),
             Event::Delete(pod) => {
                 if let Some(worker) = pod.uid().and_then(|uid| self.workers.get(&uid)) {
                     worker.send_modify(|told| told.vanished = true);
@@ -413,19 +423,19 @@ impl Pods {
         }
     }
 
-    /// Tells a Pod's worker of it; a Pod without one gets one.
-    fn tell(&mut self, pod: Pod) {
+    /// Sends a Pod to its worker; a Pod without one gets one.
+    fn update_worker(&mut self, pod: Pod) {
         let Some(uid) = pod.uid() else { return };
         let pod = Arc::new(pod);
         if let Some(worker) = self.workers.get(&uid) {
             worker.send_modify(|told| told.pod = pod);
             return;
         }
-        let (worker, inbox) = watch::channel(Told::new(pod));
+        let (worker, inbox) = watch::channel(WorkerInput::new(pod));
         self.workers.insert(uid.clone(), Arc::new(worker));
         let context = self.context.clone();
         self.running.spawn(async move {
-            Worker::take_charge(context, inbox).await.run().await;
+            Worker::new(context, inbox).await.run().await;
             uid
         });
     }
@@ -466,11 +476,11 @@ impl Pods {
         }));
     }
 
-    async fn leave(mut self, leaving: Leaving) {
+    async fn shut_down(mut self, on_stop: PodsOnStop) {
         if let Some(measuring) = self.measuring.take() {
             measuring.abort();
         }
-        if leaving == Leaving::Keep {
+        if on_stop == PodsOnStop::Keep {
             // Workers hold nothing that is not on disk or in the API.
             self.running.shutdown().await;
             return;

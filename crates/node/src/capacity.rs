@@ -102,7 +102,7 @@ fn bytes(amount: u64) -> String {
 
 /// What is left of the machine at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reading {
+pub(crate) struct FreeResources {
     pub memory_available: u64,
     pub disk_available: u64,
     pub disk_total: u64,
@@ -110,7 +110,7 @@ pub(crate) struct Reading {
     pub process_limit: u64,
 }
 
-impl Reading {
+impl FreeResources {
     pub(crate) fn take(data: &Path) -> Result<Self, CapacityError> {
         let disk = Disk::of(data)?;
         Ok(Self {
@@ -296,11 +296,11 @@ mod tests {
     fn this_machine_has_something() {
         let all = Resources::measure(Path::new("/"), 110).unwrap();
         assert!(all.milli_cpu >= 10 && all.memory > 64 * MI && all.ephemeral_storage > 0);
-        let now = Reading::take(Path::new("/")).unwrap();
+        let now = FreeResources::take(Path::new("/")).unwrap();
         assert!(now.memory_available > 0 && now.disk_available <= now.disk_total);
         assert!(now.processes > 0 && now.processes < now.process_limit);
         let info = system_info();
         assert!(!info.boot_id.is_empty() && !info.kernel_version.is_empty());
-        assert!(Reading::take(Path::new("/does/not/exist")).is_err());
+        assert!(FreeResources::take(Path::new("/does/not/exist")).is_err());
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! Everything here is idempotent, because a node that starts anew makes the groups of Pods that
 //! run already. Everything here blocks, mostly for microseconds; [`Cgroups::kill`] and
-//! [`Cgroups::remove`] may take as long as [`PATIENCE`].
+//! [`Cgroups::remove`] may take as long as [`KILL_TIMEOUT`].
 
 mod detect;
 mod v1;
@@ -34,15 +34,15 @@ pub(crate) use detect::{own_memory_limit, own_milli_cpu, process_limit};
 pub(crate) const DEFAULT_PIDS: u64 = 1024;
 
 /// How long killed processes may take to be gone: the kernel has to free their memory first.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// The pause between two looks doubles up to this.
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+/// The delay between two polls doubles up to this.
+const MAX_POLL_DELAY: Duration = Duration::from_millis(100);
 
 /// Of the processes that the machine can have, the part that all Pods together may have.
 const PIDS_PART: (u64, u64) = (3, 4);
 
 /// How deep groups are looked for beneath a Pod's. A container cannot make any, so one would do.
-const DEPTH_LIMIT: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
@@ -237,7 +237,7 @@ impl Cgroups {
     /// anything runs in them again, they are to be made again: forking may be off.
     pub(crate) fn kill(&self, uid: &str) -> Result<(), CgroupError> {
         check_name("the Pod's uid", uid)?;
-        let mut pause = Pause::new();
+        let mut pause = PollDelay::new();
         // One tree holds all processes that the others hold, so what can kill at once goes first.
         let mut trees: Vec<&Tree> = self.trees.iter().collect();
         trees.sort_by_key(|tree| tree.version == Version::One);
@@ -263,11 +263,11 @@ impl Cgroups {
     /// Removes a Pod's groups, which must be empty or about to be.
     pub(crate) fn remove(&self, uid: &str) -> Result<(), CgroupError> {
         check_name("the Pod's uid", uid)?;
-        let mut pause = Pause::new();
+        let mut pause = PollDelay::new();
         for tree in &self.trees {
             let pod = tree.pod(uid);
             // A process on its way out keeps its group busy for a moment.
-            while let Err(error) = remove_tree(&pod, DEPTH_LIMIT) {
+            while let Err(error) = remove_tree(&pod, MAX_DEPTH) {
                 if error.kind() != io::ErrorKind::ResourceBusy || !pause.wait() {
                     return Err(CgroupError::Remove { path: pod, source: error });
                 }
@@ -288,7 +288,7 @@ impl Cgroups {
                     continue;
                 }
                 if processes(&path).is_ok_and(|found| found.is_empty()) {
-                    if let Err(error) = remove_tree(&path, DEPTH_LIMIT) {
+                    if let Err(error) = remove_tree(&path, MAX_DEPTH) {
                         tracing::warn!(%error, path = %path.display(), "a control group stays");
                     }
                 } else {
@@ -300,7 +300,7 @@ impl Cgroups {
     }
 
     /// Removes the group of all Pods if none is left in it.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn remove_base(&self) {
         for tree in &self.trees {
             // Pods that are kept keep it busy; the next node finds it again.
             let _ = fs::remove_dir(&tree.base);
@@ -420,12 +420,12 @@ fn subgroups(group: &Path) -> io::Result<Vec<PathBuf>> {
 /// The processes of a group and of those beneath it, as far as they can be named from here.
 fn processes(group: &Path) -> Result<Vec<Pid>, CgroupError> {
     let mut found = Vec::new();
-    let mut groups = vec![(group.to_owned(), DEPTH_LIMIT)];
+    let mut groups = vec![(group.to_owned(), MAX_DEPTH)];
     while let Some((path, depth)) = groups.pop() {
         let failed = |source| CgroupError::Read { path: path.clone(), source };
         match fs::read_to_string(path.join("cgroup.procs")) {
             // It was removed meanwhile, and with it every process in it had gone.
-            Err(error) if gone(&error) => continue,
+            Err(error) if is_gone(&error) => continue,
             Err(error) => return Err(failed(error)),
             // A process of another PID namespace, which is not one of ours, shows as 0.
             Ok(text) => found
@@ -439,7 +439,7 @@ fn processes(group: &Path) -> Result<Vec<Pid>, CgroupError> {
     Ok(found)
 }
 
-fn gone(error: &io::Error) -> bool {
+fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
         || error.raw_os_error() == Some(Errno::NODEV.raw_os_error())
 }
@@ -472,16 +472,16 @@ fn remove_tree(group: &Path, depth: usize) -> io::Result<()> {
     }
 }
 
-/// Waits ever longer between looks, until [`PATIENCE`] is over.
+/// Waits ever longer between polls, until [`KILL_TIMEOUT`] is over.
 #[derive(Debug)]
-struct Pause {
+struct PollDelay {
     until: Instant,
     next: Duration,
 }
 
-impl Pause {
+impl PollDelay {
     fn new() -> Self {
-        Self { until: Instant::now() + PATIENCE, next: Duration::from_millis(1) }
+        Self { until: Instant::now() + KILL_TIMEOUT, next: Duration::from_millis(1) }
     }
 
     fn wait(&mut self) -> bool {
@@ -489,7 +489,7 @@ impl Pause {
             return false;
         }
         std::thread::sleep(self.next);
-        self.next = (self.next * 2).min(LONGEST_PAUSE);
+        self.next = (self.next * 2).min(MAX_POLL_DELAY);
         true
     }
 }

@@ -46,9 +46,9 @@ const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// Requests that may be under way.
-const WRITES_AT_ONCE: usize = 16;
-const FIRST_BACKOFF: Duration = Duration::from_secs(1);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+const MAX_CONCURRENT_WRITES: usize = 16;
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// The name of the volume that a claim is bound to.
 pub fn volume_name(uid: &str) -> String {
@@ -152,7 +152,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), WatchEnded> {
     let notes = client.clone();
-    event::noting(notes, COMPONENT, |recorder| work(client, local, recorder, shutdown)).await
+    event::with_recorder(notes, COMPONENT, |recorder| work(client, local, recorder, shutdown)).await
 }
 
 async fn work(
@@ -174,7 +174,7 @@ async fn work(
         work: FuturesUnordered::new(),
     };
     loop {
-        binder.hand_out(Instant::now());
+        binder.start_writes(Instant::now());
         let wake = binder.later.first().map(|(due, _)| *due);
         tokio::select! {
             () = &mut shutdown => return Ok(()),
@@ -210,12 +210,12 @@ struct Binder {
 struct Pending {
     /// The newest picture of it.
     claim: PersistentVolumeClaim,
-    state: State,
+    state: ClaimState,
     failures: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ClaimState {
     Due,
     UnderWay,
     Later,
@@ -224,7 +224,7 @@ enum State {
 impl Binder {
     fn event(&mut self, event: watcher::Event<PersistentVolumeClaim>) {
         match event {
-            watcher::Event::Apply(claim) | watcher::Event::InitApply(claim) => self.look(claim),
+            watcher::Event::Apply(claim) | watcher::Event::InitApply(claim) => self.enqueue(claim),
             watcher::Event::Delete(claim) => {
                 self.pending.remove(claim.metadata.uid.as_deref().unwrap_or_default());
             }
@@ -232,19 +232,19 @@ impl Binder {
         }
     }
 
-    fn look(&mut self, claim: PersistentVolumeClaim) {
+    fn enqueue(&mut self, claim: PersistentVolumeClaim) {
         let Some(uid) = claim.metadata.uid.clone() else { return };
         let known = self.pending.remove(&uid);
         let failures = known.as_ref().map_or(0, |known| known.failures);
-        let under_way = known.is_some_and(|known| known.state == State::UnderWay);
-        let state = if under_way { State::UnderWay } else { State::Due };
+        let under_way = known.is_some_and(|known| known.state == ClaimState::UnderWay);
+        let state = if under_way { ClaimState::UnderWay } else { ClaimState::Due };
         match decide(&claim) {
             _ if under_way => {}
             Decision::Name(_) | Decision::Bind(_) => self.due.push_back(uid.clone()),
             Decision::Nothing => return,
             Decision::Refuse(words) => {
                 let reference = reference(&claim);
-                return self.recorder.note(
+                return self.recorder.record(
                     &reference,
                     EventType::Warning,
                     "ProvisioningFailed",
@@ -255,21 +255,21 @@ impl Binder {
         self.pending.insert(uid, Pending { claim, state, failures });
     }
 
-    fn hand_out(&mut self, now: Instant) {
+    fn start_writes(&mut self, now: Instant) {
         while let Some((due, uid)) = self.later.first().cloned().filter(|(due, _)| *due <= now) {
             self.later.remove(&(due, uid.clone()));
             if let Some(pending) = self.pending.get_mut(&uid)
-                && pending.state == State::Later
+                && pending.state == ClaimState::Later
             {
-                pending.state = State::Due;
+                pending.state = ClaimState::Due;
                 self.due.push_back(uid);
             }
         }
-        while self.work.len() < WRITES_AT_ONCE {
+        while self.work.len() < MAX_CONCURRENT_WRITES {
             let Some(uid) = self.due.pop_front() else { return };
             let Some(pending) = self.pending.get_mut(&uid) else { continue };
-            if pending.state == State::Due {
-                pending.state = State::UnderWay;
+            if pending.state == ClaimState::Due {
+                pending.state = ClaimState::UnderWay;
                 let (client, local) = (self.client.clone(), self.local.clone());
                 let write = write(client, local, uid, pending.claim.clone());
                 self.work.push(Box::pin(write));
@@ -280,17 +280,17 @@ impl Binder {
     fn answered(&mut self, uid: String, answer: Answer, now: Instant) {
         let Some(mut pending) = self.pending.remove(&uid) else { return };
         match answer {
-            Ok(claim) => self.look(claim),
+            Ok(claim) => self.enqueue(claim),
             Err(error) if error.code() == Some(404) => {}
             Err(error) => {
                 let name = pending.claim.metadata.name.as_deref().unwrap_or_default();
                 let namespace = pending.claim.metadata.namespace.as_deref().unwrap_or_default();
                 let cause = in_full(&error);
                 tracing::warn!(%cause, "PersistentVolumeClaim {namespace}/{name} is not bound yet");
-                let pause = FIRST_BACKOFF * 2_u32.pow(pending.failures.min(6));
+                let pause = MIN_BACKOFF * 2_u32.pow(pending.failures.min(6));
                 pending.failures += 1;
-                pending.state = State::Later;
-                self.later.insert((now + pause.min(LONGEST_BACKOFF), uid.clone()));
+                pending.state = ClaimState::Later;
+                self.later.insert((now + pause.min(MAX_BACKOFF), uid.clone()));
                 self.pending.insert(uid, pending);
             }
         }

@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::{claim, disruption, job, scheduler, taint};
 
 /// Before a controller that failed is started again.
-const PAUSE: Duration = Duration::from_secs(1);
+const RESTART_DELAY: Duration = Duration::from_secs(1);
 
 /// The running controllers.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Controllers {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: std::fmt::Display + Send + 'static,
     {
-        self.running.spawn(again(name, self.stop.subscribe(), run));
+        self.running.spawn(run_with_restarts(name, self.stop.subscribe(), run));
     }
 
     pub async fn stop(mut self) {
@@ -91,7 +91,7 @@ impl Controllers {
 }
 
 /// Runs a controller until it is told to stop.
-async fn again<F, E>(
+async fn run_with_restarts<F, E>(
     name: &'static str,
     stop: watch::Receiver<bool>,
     mut run: impl FnMut(Stopped) -> F + Send,
@@ -106,7 +106,7 @@ async fn again<F, E>(
         }
         tokio::select! {
             () = stopped(stop.clone()) => return,
-            () = tokio::time::sleep(PAUSE) => {}
+            () = tokio::time::sleep(RESTART_DELAY) => {}
         }
     }
 }

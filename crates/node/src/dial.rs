@@ -20,20 +20,20 @@ impl Dialer {
     /// Connects to a port of a Pod. `address` is where it is reached if it shares the machine's
     /// network.
     pub async fn dial(&self, uid: &str, port: u16, address: SocketAddr) -> io::Result<TcpStream> {
-        Entry::of(&self.0.pod(uid))?.connect(port, address).await
+        PodRoute::of(&self.0.pod(uid))?.connect(port, address).await
     }
 }
 
-/// How one Pod is entered.
+/// How the ports of one Pod are reached.
 #[derive(Debug, Clone)]
-pub(crate) enum Entry {
+pub(crate) enum PodRoute {
     /// By the machine's network.
     Machine,
     /// By the shim of this folder.
     Shim(PodFolder),
 }
 
-impl Entry {
+impl PodRoute {
     /// As the Pod's shim was told when it was started.
     pub(crate) fn of(folder: &PodFolder) -> io::Result<Self> {
         let own = shim::has_own_network(folder)?;

@@ -41,21 +41,21 @@ pub async fn run(
     let mut budgets = pin!(watcher(budgets, config()).default_backoff());
     let mut pods = pin!(watcher(Api::<Pod>::all(watches), config()).default_backoff());
     let mut shutdown = pin!(shutdown);
-    let mut keeper = Keeper {
+    let mut controller = DisruptionController {
         client,
         clock,
-        budgets: Mirror::default(),
-        pods: Mirror::default(),
+        budgets: WatchCache::default(),
+        pods: WatchCache::default(),
         due: BTreeSet::new(),
         timers: BTreeSet::new(),
         backoff: Backoff::new(),
     };
     loop {
-        let wake = keeper.timers.first().map(|(due, _)| *due);
+        let wake = controller.timers.first().map(|(due, _)| *due);
         tokio::select! {
             () = &mut shutdown => return Ok(()),
             event = budgets.next() => match event {
-                Some(Ok(event)) => keeper.budgets.take(event, &mut keeper.due),
+                Some(Ok(event)) => controller.budgets.take(event, &mut controller.due),
                 Some(Err(error)) => {
                     tracing::warn!(%error, "cannot watch PodDisruptionBudgets; trying again");
                 }
@@ -64,33 +64,33 @@ pub async fn run(
             event = pods.next() => match event {
                 Some(Ok(event)) => {
                     let mut touched = BTreeSet::new();
-                    keeper.pods.take(event, &mut touched);
-                    keeper.budgets_of(touched);
+                    controller.pods.take(event, &mut touched);
+                    controller.budgets_of(touched);
                 }
                 Some(Err(error)) => tracing::warn!(%error, "cannot watch Pods; trying again"),
                 None => return Err(WatchEnded("Pods")),
             },
             () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
-                keeper.time_passed();
+                controller.fire_timers();
             }
         }
-        keeper.work().await;
+        controller.work().await;
     }
 }
 
-struct Keeper {
+struct DisruptionController {
     client: Client,
     clock: Clock,
-    budgets: Mirror<PodDisruptionBudget>,
-    pods: Mirror<Pod>,
+    budgets: WatchCache<PodDisruptionBudget>,
+    pods: WatchCache<Pod>,
     /// Budgets to look at.
     due: BTreeSet<Key>,
     timers: BTreeSet<(Instant, Key)>,
     backoff: Backoff,
 }
 
-impl Keeper {
-    /// Looks at the budgets of the namespaces in which Pods have changed.
+impl DisruptionController {
+    /// Enqueues the budgets of the namespaces in which Pods have changed.
     fn budgets_of(&mut self, pods: BTreeSet<Key>) {
         let namespaces: BTreeSet<String> =
             pods.into_iter().map(|(namespace, _)| namespace).collect();
@@ -98,7 +98,7 @@ impl Keeper {
         self.due.extend(keys.filter(|(namespace, _)| namespaces.contains(namespace)).cloned());
     }
 
-    fn time_passed(&mut self) {
+    fn fire_timers(&mut self) {
         let now = Instant::now();
         while let Some((due, _)) = self.timers.first()
             && *due <= now
@@ -113,7 +113,7 @@ impl Keeper {
             return;
         }
         while let Some(key) = self.due.pop_first() {
-            match self.keep(&key).await {
+            match self.reconcile(&key).await {
                 Ok(None) => self.backoff = Backoff::new(),
                 Ok(Some(recheck)) => {
                     self.timers.insert((recheck, key));
@@ -130,7 +130,7 @@ impl Keeper {
     }
 
     /// Brings the status of one budget up to date; says when to look again.
-    async fn keep(&mut self, key: &Key) -> Result<Option<Instant>, RequestError> {
+    async fn reconcile(&mut self, key: &Key) -> Result<Option<Instant>, RequestError> {
         let Some(budget) = self.budgets.objects.get(key) else { return Ok(None) };
         let in_namespace =
             self.pods.objects.iter().filter(|((namespace, _), _)| *namespace == key.0);
@@ -185,18 +185,18 @@ fn known<T>(answer: Result<T, RequestError>) -> Result<Option<T>, RequestError> 
 }
 
 /// The objects of one kind as its watch shows them.
-struct Mirror<T> {
+struct WatchCache<T> {
     objects: BTreeMap<Key, T>,
     listing: Listing<Key>,
 }
 
-impl<T> Default for Mirror<T> {
+impl<T> Default for WatchCache<T> {
     fn default() -> Self {
         Self { objects: BTreeMap::new(), listing: Listing::default() }
     }
 }
 
-impl<T: Resource> Mirror<T> {
+impl<T: Resource> WatchCache<T> {
     /// Takes in an event; `touched` are the objects that it is about.
     fn take(&mut self, event: watcher::Event<T>, touched: &mut BTreeSet<Key>) {
         match event {

@@ -20,12 +20,12 @@ use crate::request::{Backoff, RequestError, ask, in_full};
 use series::{Series, Write};
 
 /// Notes that wait to be written: those of 500 Pods that start at once, several times over.
-const QUEUE: usize = 4096;
+const MAX_QUEUED_EVENTS: usize = 4096;
 /// Events a second, and how many at once before that counts, as of a kubelet.
 const RATE: u32 = 50;
 const BURST: u32 = 100;
 /// An Event that could not be written after so many times is not worth a place in the queue.
-const TRIES: u32 = 5;
+const MAX_ATTEMPTS: u32 = 5;
 
 /// What a node calls itself in Events, as those who look for them expect.
 const KUBELET: &str = "kubelet";
@@ -47,7 +47,7 @@ impl EventType {
 
 /// Something that happened.
 #[derive(Debug, Clone)]
-struct Note {
+struct NodeEvent {
     about: ObjectReference,
     kind: EventType,
     reason: String,
@@ -55,10 +55,10 @@ struct Note {
     at: Timestamp,
 }
 
-/// Takes notes of what happened; cheap to clone.
+/// Records Events; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder {
-    notes: mpsc::Sender<Note>,
+    notes: mpsc::Sender<NodeEvent>,
     dropped: Arc<AtomicU64>,
 }
 
@@ -87,21 +87,21 @@ impl Recorder {
         client: kube::Client,
         source: EventSource,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
-        let (notes, queue) = mpsc::channel(QUEUE);
+        let (notes, queue) = mpsc::channel(MAX_QUEUED_EVENTS);
         let dropped = Arc::new(AtomicU64::new(0));
         let work = write_all(client, Series::new(source), queue, Arc::clone(&dropped));
         (Self { notes, dropped }, work)
     }
 
     /// Returns at once, whatever the API server does.
-    pub(crate) fn note(
+    pub(crate) fn record(
         &self,
         about: &ObjectReference,
         kind: EventType,
         reason: &str,
         message: &str,
     ) {
-        let note = Note {
+        let note = NodeEvent {
             about: about.clone(),
             kind,
             reason: reason.to_owned(),
@@ -114,8 +114,8 @@ impl Recorder {
     }
 }
 
-/// Does the work of a controller while what it notes is written down.
-pub(crate) async fn noting<F, E>(
+/// Runs a controller while the Events that it records are written.
+pub(crate) async fn with_recorder<F, E>(
     client: kube::Client,
     component: &str,
     work: impl FnOnce(Recorder) -> F,
@@ -165,10 +165,10 @@ pub(crate) fn about_node(name: &str) -> ObjectReference {
 async fn write_all(
     client: kube::Client,
     mut series: Series,
-    mut queue: mpsc::Receiver<Note>,
+    mut queue: mpsc::Receiver<NodeEvent>,
     dropped: Arc<AtomicU64>,
 ) {
-    let mut pace = Pace::new(Instant::now());
+    let mut pace = RateLimiter::new(Instant::now());
     while let Some(note) = queue.recv().await {
         let missed = dropped.swap(0, Ordering::Relaxed);
         if missed > 0 {
@@ -190,7 +190,7 @@ async fn persist(client: &kube::Client, write: &Write) -> Result<(), RequestErro
     let mut tries = 1;
     loop {
         match try_once(client, write).await {
-            Err(error) if !error.is_final() && tries < TRIES => {
+            Err(error) if !error.is_final() && tries < MAX_ATTEMPTS => {
                 tries += 1;
                 tokio::time::sleep(backoff.next()).await;
             }
@@ -226,14 +226,14 @@ async fn try_once(client: &kube::Client, write: &Write) -> Result<(), RequestErr
     }
 }
 
-/// Spreads writes: [`BURST`] at once, then [`RATE`] a second.
+/// Limits the rate of writes: [`BURST`] at once, then [`RATE`] a second.
 #[derive(Debug)]
-struct Pace {
+struct RateLimiter {
     /// When the allowance would be full again.
     full: Instant,
 }
 
-impl Pace {
+impl RateLimiter {
     const STEP: Duration = Duration::from_nanos(1_000_000_000 / RATE as u64);
 
     const fn new(now: Instant) -> Self {
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn writes_are_spread() {
         let start = Instant::now();
-        let mut pace = Pace::new(start);
+        let mut pace = RateLimiter::new(start);
         for number in 0..BURST {
             assert_eq!(pace.next(start), start, "{number}");
         }

@@ -12,9 +12,9 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 /// How many refused fields are named: enough to mend a Pod, few enough for a status.
-const LISTED: usize = 16;
+const MAX_LISTED_FIELDS: usize = 16;
 /// How much of a name that no table knows is shown: somebody else chose its length.
-const SHOWN: usize = 64;
+const MAX_SHOWN_CHARS: usize = 64;
 
 const UNKNOWN: &str = "this node does not know the field";
 
@@ -22,7 +22,7 @@ const UNKNOWN: &str = "this node does not know the field";
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
     pub name: &'static str,
-    pub verdict: Verdict,
+    pub support: Support,
     /// Whether it is a list of objects.
     pub list: bool,
     /// The fields of the object, or of each object of the list. What is refused or harmless is so
@@ -33,7 +33,7 @@ pub struct Field {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum Verdict {
+pub enum Support {
     Honoured,
     /// It is ignored, and why that can surprise nobody.
     Harmless(&'static str),
@@ -121,7 +121,7 @@ fn walk(fields: &[Field], object: &Map<String, Value>, path: &mut String, refuse
         path.push('.');
         path.push_str(field.name);
         match (object.get(field.name).filter(|value| !is_absent(value)), field.required) {
-            (Some(value), _) => judge(field, value, path, refused),
+            (Some(value), _) => check_field(field, value, path, refused),
             (None, Some(why)) => refused.add(path, why),
             (None, None) => {}
         }
@@ -130,19 +130,19 @@ fn walk(fields: &[Field], object: &Map<String, Value>, path: &mut String, refuse
     for (name, value) in object {
         if !is_absent(value) && !fields.iter().any(|field| field.name == name) {
             path.push('.');
-            path.extend(name.chars().take(SHOWN));
+            path.extend(name.chars().take(MAX_SHOWN_CHARS));
             refused.add(path, UNKNOWN);
             path.truncate(length);
         }
     }
 }
 
-fn judge(field: &Field, value: &Value, path: &mut String, refused: &mut Refused) {
-    match field.verdict {
-        Verdict::Honoured => {}
-        Verdict::Harmless(_) => return,
-        Verdict::Refused(why) => return refused.add(path, why),
-        Verdict::Depends { accepted, otherwise, .. } => {
+fn check_field(field: &Field, value: &Value, path: &mut String, refused: &mut Refused) {
+    match field.support {
+        Support::Honoured => {}
+        Support::Harmless(_) => return,
+        Support::Refused(why) => return refused.add(path, why),
+        Support::Depends { accepted, otherwise, .. } => {
             if !accepted.accept(value) {
                 return refused.add(path, otherwise);
             }
@@ -180,7 +180,7 @@ fn is_absent(value: &Value) -> bool {
 
 impl Refused {
     fn add(&mut self, path: &str, why: &'static str) {
-        if self.fields.len() < LISTED {
+        if self.fields.len() < MAX_LISTED_FIELDS {
             self.fields.push(RefusedField { path: path.to_owned(), why });
         } else {
             self.more += 1;

@@ -79,7 +79,7 @@ impl PodFolder {
         self.0.join("lock")
     }
 
-    pub fn charter(&self) -> PathBuf {
+    pub fn shim_config(&self) -> PathBuf {
         self.0.join("shim.json")
     }
 

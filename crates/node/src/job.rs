@@ -1,15 +1,15 @@
 //! Jobs: one Pod that runs to its end, tried again when it fails.
 //!
-//! `decide` says what is to be done about a Job as it is now, one write at a time; `mirror` holds
+//! `decide` says what is to be done about a Job as it is now, one write at a time; `cache` holds
 //! what is there; this file watches, writes, and asks again. It does what the Job controller of
 //! Kubernetes does for a Job of one completion, in the same words; a Job that asks for more fails
 //! and says so. A Job's Pods are counted exactly once and made exactly once, whenever the
 //! controller is stopped and started again: see `decide` and `attempt`.
 
 mod attempt;
+mod cache;
 mod decide;
 mod failure_policy;
-mod mirror;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -31,20 +31,20 @@ use tokio::time::Instant;
 use crate::clock::Clock;
 use crate::event::{self, EventType, Recorder};
 use crate::listing::WatchEnded;
+use cache::JobCache;
 use decide::{Step, decide, is_tracked};
-use mirror::Mirror;
-use step::{Done, Outcome};
+use step::{FinishedStep, StepOutcome};
 use writes::Write;
 
 /// Who Events are from.
 const COMPONENT: &str = "job-controller";
 /// Writes that may be under way, of different Jobs.
-const WRITES_AT_ONCE: usize = 16;
+const MAX_CONCURRENT_WRITES: usize = 16;
 /// A Job that takes more steps than this without a rest goes round in circles, and slows down.
-const STEPS_IN_A_ROW: u32 = 64;
+const MAX_STEPS_IN_A_ROW: u32 = 64;
 /// Kubernetes' own back-off of a Job whose writes fail.
-const FIRST_BACKOFF: Duration = Duration::from_secs(1);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
 /// Sees to Jobs until `shutdown`. Those whose time is up are deleted as `expiry`, since to see to
 /// Jobs is not to be allowed to delete them.
@@ -55,8 +55,10 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), WatchEnded> {
     let notes = client.clone();
-    event::noting(notes, COMPONENT, |recorder| work(client, expiry, clock, recorder, shutdown))
-        .await
+    event::with_recorder(notes, COMPONENT, |recorder| {
+        work(client, expiry, clock, recorder, shutdown)
+    })
+    .await
 }
 
 async fn work(
@@ -70,91 +72,91 @@ async fn work(
     let mut jobs = pin!(watcher(Api::<Job>::all(client.clone()), config()).default_backoff());
     let mut pods = pin!(watcher(Api::<Pod>::all(client.clone()), config()).default_backoff());
     let mut shutdown = pin!(shutdown);
-    let mut foreman = Foreman::new(client, expiry, clock, recorder);
+    let mut controller = JobController::new(client, expiry, clock, recorder);
     loop {
-        foreman.hand_out();
-        let wake = foreman.timers.first().map(|(due, _)| *due);
+        controller.start_work();
+        let wake = controller.timers.first().map(|(due, _)| *due);
         tokio::select! {
             () = &mut shutdown => return Ok(()),
             event = jobs.next() => match event {
-                Some(Ok(event)) => foreman.job_event(event),
+                Some(Ok(event)) => controller.job_event(event),
                 Some(Err(error)) => tracing::warn!(%error, "cannot watch Jobs; trying again"),
                 None => return Err(WatchEnded("Jobs")),
             },
             event = pods.next() => match event {
-                Some(Ok(event)) => foreman.pod_event(event),
+                Some(Ok(event)) => controller.pod_event(event),
                 Some(Err(error)) => tracing::warn!(%error, "cannot watch Pods; trying again"),
                 None => return Err(WatchEnded("Pods")),
             },
-            Some(done) = foreman.work.next(), if !foreman.work.is_empty() => foreman.done(done),
+            Some(done) = controller.work.next(), if !controller.work.is_empty() => controller.done(done),
             () = tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
-                foreman.time_passed();
+                controller.fire_timers();
             }
         }
     }
 }
 
-/// Who is at work on which Job.
-struct Foreman {
+/// The Job controller's state: its cache, its queue and the writes that are in flight.
+struct JobController {
     client: Client,
     expiry: Client,
     clock: Clock,
     recorder: Recorder,
-    mirror: Mirror,
-    /// Jobs to look at, by uid, each once.
+    cache: JobCache,
+    /// Jobs to reconcile, by uid, each once.
     due: VecDeque<String>,
     queued: HashSet<String>,
-    /// Jobs of which a write is under way.
-    busy: HashMap<String, Busy>,
-    paces: HashMap<String, Pace>,
+    /// Jobs of which a write is in flight.
+    in_flight: HashMap<String, InFlight>,
+    states: HashMap<String, JobState>,
     timers: BTreeSet<(Instant, String)>,
-    work: FuturesUnordered<BoxFuture<'static, Done>>,
+    work: FuturesUnordered<BoxFuture<'static, FinishedStep>>,
 }
 
-/// A Job of which a write is under way.
+/// A Job of which a write is in flight.
 #[derive(Debug)]
-struct Busy {
+struct InFlight {
     write: Write,
     /// Something happened to it meanwhile.
-    happened: bool,
+    changed: bool,
 }
 
-/// What is remembered of a Job between looks; forgetting it does no harm.
+/// What is kept of a Job between reconciles; it can be lost without harm.
 #[derive(Debug, Default)]
-struct Pace {
+struct JobState {
     /// Writes that failed in a row.
     failures: u32,
-    /// Not to be looked at before.
-    rests_until: Option<Instant>,
-    /// To be looked at then, whatever happens.
+    /// Not to be reconciled before.
+    not_before: Option<Instant>,
+    /// To be reconciled then, whatever happens.
     timer: Option<Instant>,
     /// Steps since there was nothing to do.
     steps: u32,
     /// How often the name of a Pod was somebody else's.
-    detour: u32,
+    name_collisions: u32,
 }
 
-impl Foreman {
+impl JobController {
     fn new(client: Client, expiry: Client, clock: Clock, recorder: Recorder) -> Self {
         Self {
             client,
             expiry,
             clock,
             recorder,
-            mirror: Mirror::default(),
+            cache: JobCache::default(),
             due: VecDeque::new(),
             queued: HashSet::new(),
-            busy: HashMap::new(),
-            paces: HashMap::new(),
+            in_flight: HashMap::new(),
+            states: HashMap::new(),
             timers: BTreeSet::new(),
             work: FuturesUnordered::new(),
         }
     }
 
-    fn look_at(&mut self, jobs: impl IntoIterator<Item = String>) {
+    fn enqueue(&mut self, jobs: impl IntoIterator<Item = String>) {
         for job in jobs {
-            if let Some(busy) = self.busy.get_mut(&job) {
-                busy.happened = true;
+            if let Some(in_flight) = self.in_flight.get_mut(&job) {
+                in_flight.changed = true;
             } else if self.queued.insert(job.clone()) {
                 self.due.push_back(job);
             }
@@ -163,67 +165,67 @@ impl Foreman {
 
     fn job_event(&mut self, event: watcher::Event<Job>) {
         match event {
-            watcher::Event::Init => self.mirror.begin_jobs(),
+            watcher::Event::Init => self.cache.begin_jobs(),
             watcher::Event::Apply(job) | watcher::Event::InitApply(job) => {
-                let job = self.mirror.put_job(job);
-                self.look_at(job);
+                let job = self.cache.put_job(job);
+                self.enqueue(job);
             }
             watcher::Event::Delete(job) => {
-                let job = self.mirror.remove_job(&job.metadata.uid.unwrap_or_default());
-                self.look_at(job);
+                let job = self.cache.remove_job(&job.metadata.uid.unwrap_or_default());
+                self.enqueue(job);
             }
             watcher::Event::InitDone => {
-                let jobs = self.mirror.end_jobs();
-                self.look_at(jobs);
+                let jobs = self.cache.end_jobs();
+                self.enqueue(jobs);
             }
         }
     }
 
     fn pod_event(&mut self, event: watcher::Event<Pod>) {
         match event {
-            watcher::Event::Init => self.mirror.begin_pods(),
+            watcher::Event::Init => self.cache.begin_pods(),
             watcher::Event::Apply(pod) | watcher::Event::InitApply(pod) => {
-                let jobs = self.mirror.put_pod(pod);
-                self.look_at(jobs);
+                let jobs = self.cache.put_pod(pod);
+                self.enqueue(jobs);
             }
             watcher::Event::Delete(pod) => {
-                let job = self.mirror.remove_pod(&pod.metadata.uid.unwrap_or_default());
-                self.look_at(job);
+                let job = self.cache.remove_pod(&pod.metadata.uid.unwrap_or_default());
+                self.enqueue(job);
             }
             watcher::Event::InitDone => {
-                let jobs = self.mirror.end_pods();
-                self.look_at(jobs);
+                let jobs = self.cache.end_pods();
+                self.enqueue(jobs);
             }
         }
     }
 
-    fn time_passed(&mut self) {
+    fn fire_timers(&mut self) {
         let now = Instant::now();
         while let Some((due, job)) = self.timers.first().cloned().filter(|(due, _)| *due <= now) {
             self.timers.remove(&(due, job.clone()));
-            if let Some(pace) = self.paces.get_mut(&job) {
-                pace.timer = None;
+            if let Some(state) = self.states.get_mut(&job) {
+                state.timer = None;
             }
-            self.look_at([job]);
+            self.enqueue([job]);
         }
     }
 
     /// Sets a Job's timer, of which it has one.
     fn set_timer(&mut self, job: &str, at: Option<Instant>) {
-        let pace = self.paces.entry(job.to_owned()).or_default();
-        if let Some(old) = pace.timer.take() {
+        let state = self.states.entry(job.to_owned()).or_default();
+        if let Some(old) = state.timer.take() {
             self.timers.remove(&(old, job.to_owned()));
         }
         if let Some(at) = at {
-            pace.timer = Some(at);
+            state.timer = Some(at);
             self.timers.insert((at, job.to_owned()));
         }
     }
 
-    /// Takes the next step of every Job that is due. While a list is being read, the mirror lacks
+    /// Takes the next step of every Job that is due. While a list is being read, the cache lacks
     /// what is not listed yet, and nothing is decided.
-    fn hand_out(&mut self) {
-        while self.mirror.is_complete() && self.work.len() < WRITES_AT_ONCE {
+    fn start_work(&mut self) {
+        while self.cache.is_complete() && self.work.len() < MAX_CONCURRENT_WRITES {
             let Some(job) = self.due.pop_front() else { return };
             self.queued.remove(&job);
             self.take_step(job);
@@ -232,79 +234,80 @@ impl Foreman {
 
     fn take_step(&mut self, uid: String) {
         let now = Instant::now();
-        let pace = self.paces.entry(uid.clone()).or_default();
-        if let Some(until) = pace.rests_until.filter(|until| *until > now) {
+        let state = self.states.entry(uid.clone()).or_default();
+        if let Some(until) = state.not_before.filter(|until| *until > now) {
             return self.set_timer(&uid, Some(until));
         }
-        pace.rests_until = None;
-        let detour = pace.detour;
-        let pods = self.mirror.pods(&uid);
-        let Some(job) = self.mirror.job(&uid) else {
+        state.not_before = None;
+        let name_collisions = state.name_collisions;
+        let pods = self.cache.pods(&uid);
+        let Some(job) = self.cache.job(&uid) else {
             // Pods whose Job is gone are let go of.
             if let Some(pod) = pods.into_iter().find(|pod| is_tracked(pod)) {
-                let work = step::let_go(self.client.clone(), uid.clone(), pod.clone());
+                let work = step::release_orphan(self.client.clone(), uid.clone(), pod.clone());
                 return self.start(uid, Box::pin(work));
             }
             self.set_timer(&uid, None);
-            self.paces.remove(&uid);
+            self.states.remove(&uid);
             return;
         };
         let clock = self.clock.now();
         let decision = decide(job, &pods, clock);
         if let Some(step) = decision.step {
             let client = if step == Step::DeleteJob { &self.expiry } else { &self.client };
-            let work = step::take(client.clone(), job.clone(), step, detour, decision.notes);
+            let work =
+                step::take(client.clone(), job.clone(), step, name_collisions, decision.notes);
             return self.start(uid, Box::pin(work));
         }
-        if let Some(pace) = self.paces.get_mut(&uid) {
-            (pace.steps, pace.failures) = (0, 0);
+        if let Some(state) = self.states.get_mut(&uid) {
+            (state.steps, state.failures) = (0, 0);
         }
         self.set_timer(&uid, decision.wake.map(|wake| instant(wake, clock, now)));
     }
 
-    fn start(&mut self, job: String, work: BoxFuture<'static, Done>) {
-        let write = self.mirror.begin_write();
-        self.busy.insert(job, Busy { write, happened: false });
+    fn start(&mut self, job: String, work: BoxFuture<'static, FinishedStep>) {
+        let write = self.cache.begin_write();
+        self.in_flight.insert(job, InFlight { write, changed: false });
         self.work.push(work);
     }
 
-    fn done(&mut self, done: Done) {
-        let Done { job: uid, about, notes, outcome } = done;
+    fn done(&mut self, done: FinishedStep) {
+        let FinishedStep { job: uid, about, notes, outcome } = done;
         for note in notes {
             let kind = if note.warning { EventType::Warning } else { EventType::Normal };
-            self.recorder.note(&about, kind, &note.reason, &note.message);
+            self.recorder.record(&about, kind, &note.reason, &note.message);
         }
         let now = Instant::now();
-        let Some(Busy { write, happened }) = self.busy.remove(&uid) else { return };
-        let pace = self.paces.entry(uid.clone()).or_default();
-        pace.steps += 1;
-        if pace.steps > STEPS_IN_A_ROW {
-            pace.steps = 0;
-            pace.rests_until = Some(now + LONGEST_BACKOFF);
+        let Some(InFlight { write, changed }) = self.in_flight.remove(&uid) else { return };
+        let state = self.states.entry(uid.clone()).or_default();
+        state.steps += 1;
+        if state.steps > MAX_STEPS_IN_A_ROW {
+            state.steps = 0;
+            state.not_before = Some(now + MAX_BACKOFF);
         }
-        if !matches!(outcome, Outcome::Job(_) | Outcome::Pod(_)) {
-            self.mirror.end_write(write);
+        if !matches!(outcome, StepOutcome::Job(_) | StepOutcome::Pod(_)) {
+            self.cache.end_write(write);
         }
         match outcome {
-            Outcome::Job(job) => self.mirror.answer_job(write, *job),
-            Outcome::Pod(pod) => {
-                let jobs = self.mirror.answer_pod(write, *pod);
-                self.look_at(jobs);
+            StepOutcome::Job(job) => self.cache.answer_job(write, *job),
+            StepOutcome::Pod(pod) => {
+                let jobs = self.cache.answer_pod(write, *pod);
+                self.enqueue(jobs);
             }
-            Outcome::PodGone(pod) => {
-                self.mirror.remove_pod(&pod);
+            StepOutcome::PodGone(pod) => {
+                self.cache.remove_pod(&pod);
             }
-            Outcome::NameTaken => pace.detour = pace.detour.wrapping_add(1),
-            Outcome::Overtaken if happened => {}
-            Outcome::Overtaken => return self.set_timer(&uid, Some(now + FIRST_BACKOFF)),
-            Outcome::Failed(error) => {
+            StepOutcome::NameTaken => state.name_collisions = state.name_collisions.wrapping_add(1),
+            StepOutcome::Overtaken if changed => {}
+            StepOutcome::Overtaken => return self.set_timer(&uid, Some(now + MIN_BACKOFF)),
+            StepOutcome::Failed(error) => {
                 tracing::warn!("{error}");
-                let pause = FIRST_BACKOFF * 2_u32.pow(pace.failures.min(6));
-                pace.failures = pace.failures.saturating_add(1);
-                pace.rests_until = Some(now + pause.min(LONGEST_BACKOFF));
+                let pause = MIN_BACKOFF * 2_u32.pow(state.failures.min(6));
+                state.failures = state.failures.saturating_add(1);
+                state.not_before = Some(now + pause.min(MAX_BACKOFF));
             }
         }
-        self.look_at([uid]);
+        self.enqueue([uid]);
     }
 }
 

@@ -16,10 +16,10 @@ use crate::request::{Backoff, RequestError, ask, in_full};
 const NAMESPACE: &str = "kube-node-lease";
 const DURATION_SECONDS: i32 = 40;
 /// A quarter of the duration: three renewals may be lost.
-const RENEW: Duration = Duration::from_secs(10);
+const RENEW_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Renews the Lease of a Node as soon as that is there, for ever.
-pub(crate) async fn keep(
+pub(crate) async fn run(
     client: kube::Client,
     name: String,
     mut registered: watch::Receiver<Registered>,
@@ -39,7 +39,7 @@ pub(crate) async fn keep(
             Ok(lease) => {
                 latest = Some(lease);
                 backoff = Backoff::new();
-                RENEW
+                RENEW_INTERVAL
             }
             Err(error) => {
                 let wait = backoff.next();

@@ -13,12 +13,10 @@
 //! | `scheduler`, `job`, `claim`, `disruption`   | their loops, in `controllers`                 |
 //!
 //! Whoever may create Pods must not thereby own the machine: `confine`, `shim::root` and
-//! `shim::process` keep Pods apart, `cgroup` within limits, `beneath` keeps our own hands inside the
-//! folders that Pods write to.
+//! `shim::process` keep Pods apart, `cgroup` within limits, `pod_tree` keeps our own file
+//! operations inside the folders that Pods write to.
 
 mod agent;
-mod beneath;
-mod board;
 mod capacity;
 mod cgroup;
 pub mod claim;
@@ -38,9 +36,11 @@ mod lifecycle;
 mod lifeline;
 mod listing;
 mod log;
+mod log_index;
 mod objects;
 mod orphan;
 mod plan;
+mod pod_tree;
 mod port;
 mod private;
 mod probe;
@@ -56,7 +56,7 @@ pub mod taint;
 mod volume;
 mod worker;
 
-pub use agent::{Agent, Leaving, StartError};
+pub use agent::{Agent, PodsOnStop, StartError};
 pub use config::{Config, Serving};
 pub use controllers::{Clients, Controllers};
 pub use dial::Dialer;

@@ -3,12 +3,12 @@
 //!
 //! | here                                        | in `worker`                                   |
 //! |---------------------------------------------|-----------------------------------------------|
-//! | which container starts, stops or waits      | orders to the shim, hooks, probes             |
+//! | which container starts, stops or waits      | commands to the shim, hooks, probes           |
 //! | back-off, grace, deadlines, phases          | timers that wake at [`Decision::wake`]        |
 //! | the whole `status`                          | writing it                                    |
 //!
-//! Level, not edge: the same [`Seen`] gives the same [`Decision`], whatever happened before and
-//! however often it is asked. Nothing here reads a clock.
+//! Level, not edge: the same [`PodObservation`] gives the same [`Decision`], whatever happened
+//! before and however often it is asked. Nothing here reads a clock.
 
 mod backoff;
 mod condition;
@@ -18,11 +18,11 @@ mod history;
 mod moment;
 mod phase;
 mod restart;
+mod start_state;
 mod status;
 mod stopping;
 #[cfg(test)]
 mod tests;
-mod turn;
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub(crate) use decide::decide;
 
 /// Everything that is known of a Pod at one moment.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct PodObservation<'a> {
     /// As the API has it; its `status` is what was last published.
     pub pod: &'a Pod,
     pub host_ip: &'a str,
@@ -45,7 +45,7 @@ pub(crate) struct Seen<'a> {
     /// What probes say, by container.
     pub probes: &'a BTreeMap<String, Probed>,
     /// The node wants this Pod ended although nobody deleted it.
-    pub ending: Option<&'a Ending>,
+    pub node_termination: Option<&'a NodeTermination>,
 }
 
 /// Whether a Pod's containers can run: volumes, references, ports, fields.
@@ -116,7 +116,7 @@ pub(crate) struct Exit {
 pub(crate) struct Probed {
     /// The run that this is about; of another run nothing is known.
     pub attempt: u32,
-    /// `None`: no such probe, or no verdict yet.
+    /// `None`: no such probe, or no result yet.
     pub started: Option<bool>,
     pub ready: Option<bool>,
     /// A liveness or startup probe failed often enough: the container is to be restarted.
@@ -132,7 +132,7 @@ pub(crate) struct Failed {
 
 /// Why a node ends a Pod by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ending {
+pub(crate) struct NodeTermination {
     /// `Evicted`, `NodeShutdown`, …
     pub reason: &'static str,
     pub message: String,
@@ -164,6 +164,6 @@ pub(crate) struct Decision {
     pub actions: Vec<Action>,
     /// The whole status, as it is to be published.
     pub status: PodStatus,
-    /// When to look again although nothing happened.
+    /// When to decide again although nothing happened.
     pub wake: Option<Timestamp>,
 }

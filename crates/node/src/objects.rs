@@ -29,18 +29,18 @@ use crate::known::{Known, Lookup};
 
 /// Objects that one Pod may refer to. Each costs a connection; a Pod that needs more puts them into
 /// fewer objects.
-const REFERENCES_LIMIT: usize = 256;
+const MAX_REFERENCES_PER_POD: usize = 256;
 /// Objects that are followed at once, for all Pods together.
-const FOLLOWED_LIMIT: usize = 4096;
+const MAX_WATCHED_OBJECTS: usize = 4096;
 /// Pauses between attempts to read: short at first, since a node's right to read what a new Pod
 /// names may be known a moment later than the Pod.
-const RETRY_FIRST: Duration = Duration::from_millis(100);
-const RETRY_LAST: Duration = Duration::from_secs(30);
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(100);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 /// So often the first attempt to read may fail, for that reason, without a word to anybody.
-const FAILURES_IN_SILENCE: u32 = 3;
+const UNREPORTED_FAILURES: u32 = 3;
 /// Pauses between looks at a claim that is not bound yet.
-const UNBOUND_FIRST: Duration = Duration::from_millis(200);
-const UNBOUND_LAST: Duration = Duration::from_secs(5);
+const MIN_UNBOUND_DELAY: Duration = Duration::from_millis(200);
+const MAX_UNBOUND_DELAY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Kind {
@@ -129,7 +129,7 @@ enum Object {
 
 /// One object that is followed.
 #[derive(Debug)]
-struct Followed {
+struct WatchedObject {
     value: Known<Object>,
     /// How often it could not be read before it was read for the first time.
     failures: u32,
@@ -140,8 +140,8 @@ struct Followed {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    followed: BTreeMap<Reference, Followed>,
+struct WatchState {
+    followed: BTreeMap<Reference, WatchedObject>,
     by_pod: BTreeMap<String, BTreeSet<Reference>>,
     /// Pods of which something changed since that was last asked.
     changed: BTreeSet<String>,
@@ -156,7 +156,7 @@ pub(crate) struct Objects {
 
 #[derive(Debug, Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<WatchState>,
     news: Notify,
 }
 
@@ -181,7 +181,7 @@ impl Objects {
 
     /// From now on the Pod refers to exactly these. Must be called inside a tokio runtime.
     pub(crate) fn set(&self, pod_uid: &str, references: BTreeSet<Reference>) {
-        let references: BTreeSet<_> = references.into_iter().take(REFERENCES_LIMIT).collect();
+        let references: BTreeSet<_> = references.into_iter().take(MAX_REFERENCES_PER_POD).collect();
         let mut state = self.shared.lock();
         let before = state.by_pod.insert(pod_uid.to_owned(), references.clone());
         let before = before.unwrap_or_default();
@@ -199,12 +199,12 @@ impl Objects {
 
     /// Whether there was no time yet to read everything that the Pod refers to; when there was, that
     /// counts as a change.
-    pub(crate) fn are_being_read(&self, pod_uid: &str) -> bool {
+    pub(crate) fn are_loading(&self, pod_uid: &str) -> bool {
         let state = self.shared.lock();
         let references = state.by_pod.get(pod_uid).into_iter().flatten();
         let mut followed = references.filter_map(|reference| state.followed.get(reference));
         followed.any(|followed| {
-            matches!(followed.value, Known::Unknown(_)) && followed.failures < FAILURES_IN_SILENCE
+            matches!(followed.value, Known::Unknown(_)) && followed.failures < UNREPORTED_FAILURES
         })
     }
 
@@ -230,7 +230,7 @@ impl Objects {
         }
     }
 
-    fn follow(&self, state: &mut State, pod_uid: &str, reference: &Reference) {
+    fn follow(&self, state: &mut WatchState, pod_uid: &str, reference: &Reference) {
         if let Some(followed) = state.followed.get_mut(reference) {
             followed.pods.insert(pod_uid.to_owned());
             if reference.kind == Kind::Claim {
@@ -239,24 +239,24 @@ impl Objects {
                 followed.turn += 1;
                 followed.failures = 0;
                 followed.value = Known::Unknown(not_read(reference));
-                followed.task = self.spawn(reference, followed.turn);
+                followed.task = self.spawn_watch(reference, followed.turn);
             }
             return;
         }
-        if state.followed.len() >= FOLLOWED_LIMIT {
+        if state.followed.len() >= MAX_WATCHED_OBJECTS {
             return;
         }
-        let followed = Followed {
+        let followed = WatchedObject {
             value: Known::Unknown(not_read(reference)),
             failures: 0,
             pods: BTreeSet::from([pod_uid.to_owned()]),
-            task: self.spawn(reference, 0),
+            task: self.spawn_watch(reference, 0),
             turn: 0,
         };
         state.followed.insert(reference.clone(), followed);
     }
 
-    fn spawn(&self, reference: &Reference, turn: u64) -> AbortHandle {
+    fn spawn_watch(&self, reference: &Reference, turn: u64) -> AbortHandle {
         let (client, namespace) = (self.client.clone(), &reference.namespace);
         let shared = Arc::downgrade(&self.shared);
         let slot = Slot { shared, reference: reference.clone(), turn };
@@ -277,8 +277,8 @@ impl Objects {
         match self.shared.lock().followed.get(&reference) {
             Some(followed) => followed.value.clone(),
             None => Known::Unknown(format!(
-                "{} is not followed: a Pod may refer to {REFERENCES_LIMIT} objects, and all Pods \
-                 of a node to {FOLLOWED_LIMIT}",
+                "{} is not followed: a Pod may refer to {MAX_REFERENCES_PER_POD} objects, and all Pods \
+                 of a node to {MAX_WATCHED_OBJECTS}",
                 describe(&reference)
             )),
         }
@@ -318,12 +318,12 @@ fn narrow<T>(found: Known<Object>, convert: impl FnOnce(Object) -> Option<T>) ->
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WatchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl WatchState {
     fn release(&mut self, pod_uid: &str, reference: &Reference) {
         let Some(followed) = self.followed.get_mut(reference) else { return };
         followed.pods.remove(pod_uid);
@@ -359,17 +359,17 @@ impl Slot {
             }
             followed.failures = followed.failures.saturating_add(1);
             let value = Known::Unknown(format!("{what} could not be read: {why}"));
-            let is_news = followed.value != value || followed.failures == FAILURES_IN_SILENCE;
+            let is_news = followed.value != value || followed.failures == UNREPORTED_FAILURES;
             followed.value = value;
-            is_news && followed.failures >= FAILURES_IN_SILENCE
+            is_news && followed.failures >= UNREPORTED_FAILURES
         });
     }
 
     /// Changes what is followed, if it still is; and tells of it, if that is news.
-    fn change(&self, change: impl FnOnce(&mut Followed) -> bool) {
+    fn change(&self, change: impl FnOnce(&mut WatchedObject) -> bool) {
         let Some(shared) = self.shared.upgrade() else { return };
         let mut state = shared.lock();
-        let State { followed, changed, .. } = &mut *state;
+        let WatchState { followed, changed, .. } = &mut *state;
         let Some(followed) = followed.get_mut(&self.reference) else { return };
         if followed.turn == self.turn && change(followed) {
             changed.extend(followed.pods.iter().cloned());
@@ -390,7 +390,8 @@ where
 {
     let name = slot.reference.name.clone();
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let mut events = pin!(watcher(api, config).backoff(Retry::new(RETRY_FIRST, RETRY_LAST)));
+    let mut events =
+        pin!(watcher(api, config).backoff(Retry::new(MIN_RETRY_DELAY, MAX_RETRY_DELAY)));
     let is = |mut object: K| {
         object.managed_fields_mut().clear();
         Known::Is(wrap(Arc::new(object)))
@@ -420,8 +421,8 @@ fn watch_error(error: &watcher::Error) -> String {
 
 /// Reads a claim until it is bound.
 async fn poll(api: Api<PersistentVolumeClaim>, slot: Slot) {
-    let mut failing = Retry::new(RETRY_FIRST, RETRY_LAST);
-    let mut unbound = Retry::new(UNBOUND_FIRST, UNBOUND_LAST);
+    let mut failing = Retry::new(MIN_RETRY_DELAY, MAX_RETRY_DELAY);
+    let mut unbound = Retry::new(MIN_UNBOUND_DELAY, MAX_UNBOUND_DELAY);
     loop {
         let pause = match api.get_opt(&slot.reference.name).await {
             Ok(Some(claim)) => {

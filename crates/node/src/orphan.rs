@@ -67,10 +67,10 @@ pub(crate) async fn end(context: &Context, uid: &str) {
             return;
         }
     }
-    take_apart(context, uid, &folder).await;
+    tear_down(context, uid, &folder).await;
 }
 
-async fn take_apart(context: &Context, uid: &str, folder: &PodFolder) {
+async fn tear_down(context: &Context, uid: &str, folder: &PodFolder) {
     if let Err(error) = context.volumes.remove(uid, folder).await {
         tracing::warn!(uid, %error, "its volumes stay");
         return;
@@ -91,7 +91,7 @@ async fn take_apart(context: &Context, uid: &str, folder: &PodFolder) {
 pub(crate) fn remove_folder(pods: &Path, uid: &str) -> std::io::Result<()> {
     use std::os::fd::AsFd as _;
     let pods = std::fs::File::open(pods)?;
-    crate::beneath::remove(pods.as_fd(), uid)
+    crate::pod_tree::remove(pods.as_fd(), uid)
 }
 
 fn grace(folder: &PodFolder) -> Duration {

@@ -1,7 +1,7 @@
 //! From a container of a Pod to what its shim runs: command, environment, mounts.
 //!
-//! Pure: everything that is to be known comes in [`Facts`] and by [`Lookup`], so that the same Pod
-//! gives the same process before and after a restart of the node. Where Kubernetes defines the
+//! Pure: everything that is to be known comes in [`PlanInputs`] and by [`Lookup`], so that the same
+//! Pod gives the same process before and after a restart of the node. Where Kubernetes defines the
 //! result (expansion, the order of `env`, what is missing and how that is said) this is what a
 //! kubelet of 1.36 does.
 
@@ -29,16 +29,16 @@ pub(crate) use crate::shim::protocol::HOME;
 pub(crate) const TMP: &str = "/tmp";
 
 /// The longest argument or variable that Linux lets a program start with, its final NUL included.
-const STRING_LIMIT: usize = 128 << 10;
+const MAX_STRING_BYTES: usize = 128 << 10;
 /// How large arguments and environment may be together. Linux takes about 2 MiB; this much, even if
 /// every byte of it needs an escape sixfold as long, still fits a line to the shim.
-const TOTAL_LIMIT: usize = 1 << 20;
+const MAX_TOTAL_BYTES: usize = 1 << 20;
 /// The kernel cuts longer host names.
-const HOSTNAME_LIMIT: usize = 63;
+const MAX_HOSTNAME_BYTES: usize = 63;
 
 /// What is known of the machine and has been made ready for the Pod.
 #[derive(Debug, Clone)]
-pub(crate) struct Facts<'a> {
+pub(crate) struct PlanInputs<'a> {
     pub folder: &'a PodFolder,
     /// Whether the container gets a root of its own. Without one it sees the host's paths.
     pub confined: bool,
@@ -91,7 +91,7 @@ pub(crate) enum PlanError {
     Variable { name: String, why: String },
     #[error("argument {position} of the command: {why}")]
     Argument { position: usize, why: String },
-    #[error("command and environment are larger than {TOTAL_LIMIT} bytes together")]
+    #[error("command and environment are larger than {MAX_TOTAL_BYTES} bytes together")]
     TooLarge,
     #[error("cannot find volume {volume:?} to mount into container {container:?}")]
     NoSuchVolume { volume: String, container: String },
@@ -121,21 +121,21 @@ pub(crate) fn start(
     pod: &Pod,
     container: &str,
     attempt: u32,
-    facts: &Facts<'_>,
+    inputs: &PlanInputs<'_>,
     lookup: &impl Lookup,
 ) -> Result<Start, PlanError> {
     let container = find(pod, container)?;
-    let message = folder_message(container, attempt, facts);
-    let environment = Environment::of(pod, container, facts, lookup)?;
+    let message = folder_message(container, attempt, inputs);
+    let environment = Environment::of(pod, container, inputs, lookup)?;
     let argv = arguments(container, &environment)?;
-    let mounts = mount::mounts(pod, container, &environment, facts, message.as_deref())?;
+    let mounts = mount::mounts(pod, container, &environment, inputs, message.as_deref())?;
     let working_dir = working_dir(container)?;
     let env = environment.finish();
 
     let size = |text: &str| text.len() + 1;
     let total = argv.iter().map(|arg| size(arg)).sum::<usize>()
         + env.iter().map(|(name, value)| size(name) + size(value)).sum::<usize>();
-    if total > TOTAL_LIMIT {
+    if total > MAX_TOTAL_BYTES {
         return Err(PlanError::TooLarge);
     }
     let security = container.security_context.as_ref();
@@ -147,9 +147,9 @@ pub(crate) fn start(
         working_dir,
         mounts,
         read_only_root: security.and_then(|s| s.read_only_root_filesystem).unwrap_or(false),
-        cgroups: facts.cgroups.to_vec(),
-        oom_events: facts.oom_events.map(Path::to_owned),
-        memory_limit: facts.memory_limit,
+        cgroups: inputs.cgroups.to_vec(),
+        oom_events: inputs.oom_events.map(Path::to_owned),
+        memory_limit: inputs.memory_limit,
         termination_message: message,
         message_from_log: container.termination_message_policy.as_deref()
             == Some("FallbackToLogsOnError"),
@@ -165,7 +165,7 @@ pub(crate) fn hostname(pod: &Pod) -> String {
         spec.hostname_override.as_deref().or(hostname)
     });
     let name = asked.or(pod.metadata.name.as_deref()).unwrap_or_default();
-    let mut end = name.len().min(HOSTNAME_LIMIT);
+    let mut end = name.len().min(MAX_HOSTNAME_BYTES);
     while !name.is_char_boundary(end) {
         end -= 1;
     }
@@ -202,7 +202,7 @@ fn arguments(container: &Container, environment: &Environment) -> Result<Vec<Str
                 return Err(PlanError::Argument { position, why });
             }
             total += argument.len();
-            if total > TOTAL_LIMIT { Err(PlanError::TooLarge) } else { Ok(argument) }
+            if total > MAX_TOTAL_BYTES { Err(PlanError::TooLarge) } else { Ok(argument) }
         })
         .collect()
 }
@@ -217,10 +217,10 @@ fn working_dir(container: &Container) -> Result<Option<PathBuf>, PlanError> {
     }
 }
 
-/// Where the container's last words are kept. Without a root of its own a container would look for
-/// them at a path of the host's, so there it has none.
-fn folder_message(container: &Container, attempt: u32, facts: &Facts<'_>) -> Option<PathBuf> {
-    facts.confined.then(|| facts.folder.termination(&container.name, attempt))
+/// Where the container's termination message is kept. Without a root of its own a container would
+/// look for it at a path of the host's, so there it has none.
+fn folder_message(container: &Container, attempt: u32, inputs: &PlanInputs<'_>) -> Option<PathBuf> {
+    inputs.confined.then(|| inputs.folder.termination(&container.name, attempt))
 }
 
 /// An absolute path in its plainest spelling. Nothing if it is relative, goes up, or is none.

@@ -24,14 +24,14 @@ pub(crate) use range::{PortRange, RangeError};
 pub(crate) const ANNOTATION: &str = "sojourn.dev/ports";
 
 /// How long a port rests after its Pod: longer than connections linger in TIME_WAIT.
-pub(crate) const QUARANTINE: Duration = Duration::from_secs(120);
+pub(crate) const REUSE_DELAY: Duration = Duration::from_secs(120);
 
 /// The most ports of one Pod: so one Pod cannot take a whole range.
-const PORTS_LIMIT: usize = 100;
+const MAX_PORTS_PER_POD: usize = 100;
 
 /// How many candidates are tried by binding before the range counts as full: each costs a system
 /// call, and where hundreds in a row are taken by others the next ones are too.
-const TRIES_LIMIT: usize = 1_000;
+const MAX_BIND_ATTEMPTS: usize = 1_000;
 
 /// What Pods may connect to in the machine's network, at whatever address: names and the web.
 const COMMON: [u16; 3] = [53, 80, 443];
@@ -72,7 +72,7 @@ pub(crate) enum PortError {
     Protocol { container: String, port: i32, protocol: String },
     #[error("container {container:?} asks for port {port}, which is none")]
     NoPort { container: String, port: i32 },
-    #[error("the Pod asks for more than {PORTS_LIMIT} ports")]
+    #[error("the Pod asks for more than {MAX_PORTS_PER_POD} ports")]
     TooMany,
     #[error("hostPort {0} belongs to another Pod")]
     Held(u16),
@@ -115,7 +115,7 @@ pub(crate) fn requests(pod: &Pod) -> Result<Vec<PortRequest>, PortError> {
         if known(&key).is_some() {
             continue;
         }
-        if asked.len() == PORTS_LIMIT {
+        if asked.len() == MAX_PORTS_PER_POD {
             return Err(PortError::TooMany);
         }
         asked.push((port.container_port, PortRequest { key, ..declared }));
@@ -297,7 +297,7 @@ impl Ports {
                 continue;
             }
             tries += 1;
-            if tries > TRIES_LIMIT {
+            if tries > MAX_BIND_ATTEMPTS {
                 break;
             }
             if free(port) {
@@ -329,7 +329,7 @@ impl Ports {
     /// Takes back the ports of a Pod that is gone. Those of the range rest; a `hostPort` may be
     /// asked for again at once, as in Kubernetes.
     pub(crate) fn release(&mut self, uid: &str, now: Timestamp) {
-        let until = now.checked_add(QUARANTINE).unwrap_or(Timestamp::MAX);
+        let until = now.checked_add(REUSE_DELAY).unwrap_or(Timestamp::MAX);
         for (_, port) in self.pods.remove(uid).iter().flat_map(PortMap::iter) {
             self.held.remove(&port);
             if self.range.contains(port) {

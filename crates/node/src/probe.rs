@@ -8,8 +8,8 @@
 //! | `hook`    | `postStart` and `preStop`                                  |
 //!
 //! Each probe of a container's run is a task of its own, so that a slow one holds up no other; all
-//! end when their [`Watching`] is dropped. A container has at most three, each makes one request at
-//! a time: what a Pod can make a node do is bounded by that.
+//! end when their [`ContainerProbes`] is dropped. A container has at most three, each makes one
+//! request at a time: what a Pod can make a node do is bounded by that.
 
 pub(crate) mod hook;
 mod http;
@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::dial::Entry;
+use crate::dial::PodRoute;
 use crate::lifecycle::{Failed, Probed};
 use crate::shim::protocol::Executed;
 
@@ -39,11 +39,11 @@ pub(crate) use reach::{PodPorts, ReachError};
 use machine::{Machine, Settings};
 
 /// How often a probe that could not be run is tried again at once, as by a kubelet.
-const ATTEMPTS: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 /// How much longer than its own limit the answer about a command may take.
 const EXEC_SLACK: Duration = Duration::from_secs(5);
 /// How long a message for people may be: what an Event can hold.
-const MESSAGE_LIMIT: usize = 1024;
+const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// Runs commands beside a running container.
 pub(crate) trait Exec: Clone + Send + Sync + 'static {
@@ -67,24 +67,24 @@ pub(crate) struct Access<E> {
     pub pod_ip: IpAddr,
     pub ports: PodPorts,
     pub exec: E,
-    pub entry: Entry,
+    pub route: PodRoute,
 }
 
 /// One run of a container that is to be probed.
 #[derive(Debug, Clone)]
-pub(crate) struct Subject {
+pub(crate) struct ProbeTarget {
     pub pod_uid: String,
     pub container: Container,
     pub attempt: u32,
     /// How long it has been running.
     pub age: Duration,
     /// What was already known of this very run, when the node was started after it.
-    pub earlier: Option<Earlier>,
+    pub earlier: Option<PublishedState>,
 }
 
 /// What a Pod's status says of a run that is adopted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Earlier {
+pub(crate) struct PublishedState {
     pub started: bool,
     pub ready: bool,
 }
@@ -103,7 +103,7 @@ pub(crate) type Report = Arc<dyn Fn(Notice) + Send + Sync>;
 
 /// What one run of a probe found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Outcome {
+enum ProbeOutcome {
     Success,
     /// It counts as success, but somebody should know.
     Warning(String),
@@ -113,15 +113,15 @@ enum Outcome {
 /// A probe or hook could not be run, which says nothing about the container.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-struct Unrun(String);
+struct NotRun(String);
 
-impl Unrun {
+impl NotRun {
     const fn new(message: String) -> Self {
         Self(message)
     }
 }
 
-impl From<ReachError> for Unrun {
+impl From<ReachError> for NotRun {
     fn from(error: ReachError) -> Self {
         Self(error.to_string())
     }
@@ -129,22 +129,26 @@ impl From<ReachError> for Unrun {
 
 /// The probes of one run of a container; dropping it ends them.
 #[derive(Debug)]
-pub(crate) struct Watching {
+pub(crate) struct ContainerProbes {
     probed: watch::Sender<Probed>,
     leaving: watch::Sender<bool>,
     _tasks: JoinSet<()>,
 }
 
-impl Watching {
+impl ContainerProbes {
     /// Begins to probe.
-    pub(crate) fn start<E: Exec>(subject: &Subject, access: &Access<E>, report: &Report) -> Self {
-        let container = &subject.container;
+    pub(crate) fn start<E: Exec>(
+        target: &ProbeTarget,
+        access: &Access<E>,
+        report: &Report,
+    ) -> Self {
+        let container = &target.container;
         let has = |probe: &Option<Probe>, earlier: Option<bool>| {
             probe.as_ref().map(|_| earlier.unwrap_or(false))
         };
-        let earlier = subject.earlier;
+        let earlier = target.earlier;
         let probed = watch::Sender::new(Probed {
-            attempt: subject.attempt,
+            attempt: target.attempt,
             started: has(&container.startup_probe, earlier.map(|earlier| earlier.started)),
             ready: has(&container.readiness_probe, earlier.map(|earlier| earlier.ready)),
             failed: None,
@@ -159,11 +163,11 @@ impl Watching {
         for (kind, probe) in probes {
             let Some(probe) = probe else { continue };
             let settings = Settings::of(kind, probe);
-            let spread = match earlier {
-                Some(_) => spread(subject, kind, settings.period),
+            let initial_delay = match earlier {
+                Some(_) => initial_delay(target, kind, settings.period),
                 None => Duration::ZERO,
             };
-            let first = settings.first(subject.age, spread, Instant::now());
+            let first = settings.first(target.age, initial_delay, Instant::now());
             let task = Task {
                 settings,
                 probe: probe.clone(),
@@ -187,19 +191,20 @@ impl Watching {
     /// still is.
     pub(crate) fn leave(&self) {
         self.leaving.send_replace(true);
-        forgive(&self.probed);
+        clear_failure(&self.probed);
     }
 }
 
-/// Forgets that a probe failed.
-fn forgive(probed: &watch::Sender<Probed>) {
+/// Clears the failure of a probe.
+fn clear_failure(probed: &watch::Sender<Probed>) {
     probed.send_if_modified(|probed| probed.failed.take().is_some());
 }
 
-/// A share of the period, different for every probe and the same whenever it is asked.
-fn spread(subject: &Subject, kind: Kind, period: Duration) -> Duration {
+/// The delay before the first run: a share of the period, different for every probe and always the
+/// same for one.
+fn initial_delay(target: &ProbeTarget, kind: Kind, period: Duration) -> Duration {
     let mut hasher = DefaultHasher::new();
-    (&subject.pod_uid, &subject.container.name, kind).hash(&mut hasher);
+    (&target.pod_uid, &target.container.name, kind).hash(&mut hasher);
     let share = u128::from(hasher.finish());
     let nanos = (period.as_nanos() * share) >> 64;
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(period)
@@ -227,7 +232,7 @@ impl<E: Exec> Task<E> {
         tokio::select! {
             // First: nothing is published any more once the Pod is leaving.
             biased;
-            () = left => forgive(&self.probed),
+            () = left => clear_failure(&self.probed),
             () = self.probe_on_and_on(&mut machine) => {}
         }
     }
@@ -254,7 +259,7 @@ impl<E: Exec> Task<E> {
     /// Runs the probe and says what is worth an Event. `None`: nothing was found out.
     async fn probe_once(&self) -> Option<bool> {
         let mut outcome = self.ask().await;
-        for _ in 1..ATTEMPTS {
+        for _ in 1..MAX_ATTEMPTS {
             if outcome.is_ok() {
                 break;
             }
@@ -266,12 +271,12 @@ impl<E: Exec> Task<E> {
             (self.report)(Notice { container: self.container.clone(), reason, message });
         };
         match outcome {
-            Ok(Outcome::Success) => Some(true),
-            Ok(Outcome::Warning(why)) => {
+            Ok(ProbeOutcome::Success) => Some(true),
+            Ok(ProbeOutcome::Warning(why)) => {
                 notice("ProbeWarning", format!("{kind} probe warning: {why}"));
                 Some(true)
             }
-            Ok(Outcome::Failure(why)) => {
+            Ok(ProbeOutcome::Failure(why)) => {
                 notice("Unhealthy", format!("{kind} probe failed: {why}"));
                 Some(false)
             }
@@ -283,7 +288,7 @@ impl<E: Exec> Task<E> {
         }
     }
 
-    async fn ask(&self) -> Result<Outcome, Unrun> {
+    async fn ask(&self) -> Result<ProbeOutcome, NotRun> {
         let Self { probe, container, access, settings, .. } = self;
         if let Some(action) = &probe.exec {
             let argv = action.command.clone().unwrap_or_default();
@@ -292,14 +297,14 @@ impl<E: Exec> Task<E> {
         if let Some(action) = &probe.http_get {
             let host = action.host.as_deref();
             let address = access.ports.address(access.pod_ip, container, host, &action.port)?;
-            return http::probe(action, &access.entry, address, settings.timeout).await;
+            return http::probe(action, &access.route, address, settings.timeout).await;
         }
         if let Some(action) = &probe.tcp_socket {
             let host = action.host.as_deref();
             let address = access.ports.address(access.pod_ip, container, host, &action.port)?;
-            return Ok(tcp::probe(&access.entry, address, settings.timeout).await);
+            return Ok(tcp::probe(&access.route, address, settings.timeout).await);
         }
-        Err(Unrun::new(format!("the probe of container {container:?} does not say what to do")))
+        Err(NotRun::new(format!("the probe of container {container:?} does not say what to do")))
     }
 
     fn publish(&self, verdict: bool) {
@@ -344,15 +349,15 @@ async fn exec<E: Exec>(
     container: &str,
     argv: Vec<String>,
     timeout: Duration,
-) -> Result<Outcome, Unrun> {
+) -> Result<ProbeOutcome, NotRun> {
     let command = argv.join(" ");
     let executed = execute(access, container, argv, timeout).await?;
     Ok(match executed.exit_code {
-        Some(0) => Outcome::Success,
-        Some(_) => Outcome::Failure(executed.output),
-        None => {
-            Outcome::Failure(format!("command timed out: {command:?} timed out after {timeout:?}"))
-        }
+        Some(0) => ProbeOutcome::Success,
+        Some(_) => ProbeOutcome::Failure(executed.output),
+        None => ProbeOutcome::Failure(format!(
+            "command timed out: {command:?} timed out after {timeout:?}"
+        )),
     })
 }
 
@@ -362,18 +367,18 @@ async fn execute<E: Exec>(
     container: &str,
     argv: Vec<String>,
     timeout: Duration,
-) -> Result<Executed, Unrun> {
+) -> Result<Executed, NotRun> {
     let answer = access.exec.exec(container, argv, timeout);
     match tokio::time::timeout(timeout.saturating_add(EXEC_SLACK), answer).await {
         Ok(Ok(executed)) => Ok(executed),
-        Ok(Err(error)) => Err(Unrun::new(error.to_string())),
-        Err(_) => Err(Unrun::new("the Pod's shim did not answer".to_owned())),
+        Ok(Err(error)) => Err(NotRun::new(error.to_string())),
+        Err(_) => Err(NotRun::new("the Pod's shim did not answer".to_owned())),
     }
 }
 
 /// The beginning of a message that a Pod has its part in.
 fn bounded(mut message: String) -> String {
-    message.truncate(message.floor_char_boundary(MESSAGE_LIMIT));
+    message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
     message
 }
 

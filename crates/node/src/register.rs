@@ -22,26 +22,26 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::capacity::{self, CapacityError, Reading, Resources};
+use crate::capacity::{self, CapacityError, FreeResources, Resources};
 use crate::cgroup::Enforced;
 use crate::event::{EventType, Recorder, about_node};
 use crate::lease;
 use crate::request::{Backoff, RequestError, ask, in_full};
 
+use condition::{ConditionInputs, Pressures, conditions, say_the_same, transitions};
 pub(crate) use condition::{Confined, Isolated, Pressure, Readiness};
-use condition::{Pressures, Standing, conditions, say_the_same, transitions};
 
-/// How often we look at the machine and at our Node.
-const LOOK: Duration = Duration::from_secs(10);
+/// How often the machine and our Node are read.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// How often an unchanged status is written all the same.
-const REFRESH: Duration = Duration::from_secs(300);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(300);
 /// How long the last word may take: somebody waits for us to end.
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(3);
 
 const STOPPED: &str = "node is shutting down";
 
 #[derive(Debug, thiserror::Error)]
-enum LookError {
+enum RegisterError {
     #[error(transparent)]
     Capacity(#[from] CapacityError),
     #[error(transparent)]
@@ -118,7 +118,7 @@ impl Registrar {
 
     /// Notes as Events what a kubelet notes of its Node.
     #[must_use]
-    pub(crate) fn noting(mut self, recorder: Recorder) -> Self {
+    pub(crate) fn with_recorder(mut self, recorder: Recorder) -> Self {
         self.recorder = Some(recorder);
         self
     }
@@ -135,25 +135,25 @@ impl Registrar {
     /// Until `stop`; then the Node is said not to be ready, so that nobody counts on it.
     pub(crate) async fn run(mut self, stop: impl Future<Output = ()> + Send) {
         let lease =
-            lease::keep(self.client.clone(), self.description.name.clone(), self.registered());
+            lease::run(self.client.clone(), self.description.name.clone(), self.registered());
         tokio::select! {
-            () = self.keep() => {}
+            () = self.sync_loop() => {}
             () = lease => {}
             () = stop => {}
         }
-        self.farewell().await;
+        self.publish_not_ready().await;
     }
 
-    async fn keep(&mut self) {
-        self.note("Starting", "Starting kubelet.");
+    async fn sync_loop(&mut self) {
+        self.emit_event("Starting", "Starting kubelet.");
         let mut readiness = self.readiness.clone();
         let mut backoff = Backoff::new();
         loop {
             readiness.mark_unchanged();
-            let wait = match self.look().await {
+            let wait = match self.sync().await {
                 Ok(()) => {
                     backoff = Backoff::new();
-                    LOOK
+                    CHECK_INTERVAL
                 }
                 Err(error) => {
                     let wait = backoff.next();
@@ -171,10 +171,10 @@ impl Registrar {
         }
     }
 
-    /// Looks at the machine and at the Node once, and writes what is to be written.
-    async fn look(&mut self) -> Result<(), LookError> {
+    /// Reads the machine and the Node once, and writes what has changed.
+    async fn sync(&mut self) -> Result<(), RegisterError> {
         let now = Timestamp::now();
-        let reading = Reading::take(&self.description.data)?;
+        let reading = FreeResources::take(&self.description.data)?;
         let pressure = self.pressures.observe(&reading, now);
         self.registered.send_if_modified(|known| {
             let changed = known.pressure != pressure;
@@ -185,7 +185,11 @@ impl Registrar {
         self.publish(&readiness, now).await
     }
 
-    async fn publish(&mut self, readiness: &Readiness, now: Timestamp) -> Result<(), LookError> {
+    async fn publish(
+        &mut self,
+        readiness: &Readiness,
+        now: Timestamp,
+    ) -> Result<(), RegisterError> {
         let nodes: Api<Node> = Api::all(self.client.clone());
         let name = self.description.name.clone();
         let there = ask("read our Node", nodes.get_opt(&name)).await?;
@@ -197,11 +201,11 @@ impl Registrar {
             let node = self.node(status.clone());
             let made = ask("create our Node", nodes.create(&PostParams::default(), &node)).await?;
             tracing::info!(node = %name, "the Node was created");
-            self.seen(&made);
-            self.wrote(status, before);
+            self.record_node(&made);
+            self.record_status(status, before);
             return Ok(());
         };
-        self.seen(there);
+        self.record_node(there);
         if self.written.is_none() {
             self.warn_if_another_machine(there);
         }
@@ -218,27 +222,27 @@ impl Registrar {
                 nodes.patch_status(&name, &PatchParams::default(), &patch),
             )
             .await?;
-            self.wrote(status, before);
+            self.record_status(status, before);
         }
         Ok(())
     }
 
-    fn note(&self, reason: &str, message: &str) {
+    fn emit_event(&self, reason: &str, message: &str) {
         if let Some(recorder) = &self.recorder {
             let about = about_node(&self.description.name);
-            recorder.note(&about, EventType::Normal, reason, message);
+            recorder.record(&about, EventType::Normal, reason, message);
         }
     }
 
-    fn wrote(&mut self, status: NodeStatus, before: &[NodeCondition]) {
+    fn record_status(&mut self, status: NodeStatus, before: &[NodeCondition]) {
         let name = &self.description.name;
         for reason in transitions(before, status.conditions.as_deref().unwrap_or_default()) {
-            self.note(reason, &format!("Node {name} status is now: {reason}"));
+            self.emit_event(reason, &format!("Node {name} status is now: {reason}"));
         }
         self.written = Some((status, Instant::now()));
     }
 
-    fn seen(&self, node: &Node) {
+    fn record_node(&self, node: &Node) {
         self.registered.send_if_modified(|known| {
             let changed = known.uid != node.metadata.uid;
             known.uid.clone_from(&node.metadata.uid);
@@ -250,7 +254,7 @@ impl Registrar {
         let Some((last, at)) = &self.written else { return true };
         let conditions = status.conditions.as_deref().unwrap_or_default();
         let without = |status: &NodeStatus| NodeStatus { conditions: None, ..status.clone() };
-        at.elapsed() >= REFRESH
+        at.elapsed() >= REFRESH_INTERVAL
             || without(last) != without(status)
             || !say_the_same(conditions, there)
     }
@@ -314,7 +318,7 @@ impl Registrar {
             type_: "Hostname".to_owned(),
             address: description.hostname.clone(),
         });
-        let standing = Standing {
+        let standing = ConditionInputs {
             readiness,
             pressure: self.registered.borrow().pressure,
             confined: &description.confined,
@@ -334,8 +338,8 @@ impl Registrar {
         }
     }
 
-    /// If nobody hears it, the Lease runs out and says the same.
-    async fn farewell(&mut self) {
+    /// If this write fails, the Lease expires, which means the same.
+    async fn publish_not_ready(&mut self) {
         if self.written.is_none() {
             return;
         }

@@ -66,17 +66,17 @@ pub(crate) fn in_full(error: &dyn std::error::Error) -> String {
 pub(crate) struct Backoff(Duration);
 
 impl Backoff {
-    const FIRST: Duration = Duration::from_millis(200);
+    const MIN_DELAY: Duration = Duration::from_millis(200);
     /// As a kubelet's: an API server that came back is told soon enough to keep its Pods.
-    const LONGEST: Duration = Duration::from_secs(7);
+    const MAX_DELAY: Duration = Duration::from_secs(7);
 
     pub(crate) const fn new() -> Self {
-        Self(Self::FIRST)
+        Self(Self::MIN_DELAY)
     }
 
     pub(crate) fn next(&mut self) -> Duration {
         let wait = self.0;
-        self.0 = (wait * 2).min(Self::LONGEST);
+        self.0 = (wait * 2).min(Self::MAX_DELAY);
         wait
     }
 }

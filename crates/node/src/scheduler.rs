@@ -9,11 +9,11 @@
 //! A rule about other Pods is a promise that would be broken: such a Pod waits, and is told so. A
 //! preference that is not followed breaks nothing.
 //!
-//! `board` decides, from what the watches show and the time; this file watches and writes. Nothing
+//! `cache` decides, from what the watches show and the time; this file watches and writes. Nothing
 //! is remembered elsewhere: a Pod that is being bound counts on its node until the API says
 //! otherwise, and after a restart the lists say everything.
 
-mod board;
+mod cache;
 mod demand;
 mod machine;
 mod queue;
@@ -42,14 +42,14 @@ use crate::clock::Clock;
 use crate::event::{self, EventType, Recorder};
 use crate::listing::{Listing, WatchEnded};
 use crate::request::{ask, in_full};
-use board::{Board, Order, Outcome, Report};
+use cache::{BindOutcome, BindRequest, Cache, Report};
 
 /// Who Events are from.
 const COMPONENT: &str = "default-scheduler";
 /// Requests to bind that may be under way: enough to hide the way there and back.
-const ORDERS_AT_ONCE: usize = 16;
+const MAX_CONCURRENT_BINDINGS: usize = 16;
 /// Requests that tell Pods why they wait; fewer, since nobody waits for those.
-const REPORTS_AT_ONCE: usize = 4;
+const MAX_CONCURRENT_REPORTS: usize = 4;
 
 /// Schedules Pods until `shutdown`.
 pub async fn run(
@@ -58,7 +58,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), WatchEnded> {
     let notes = client.clone();
-    event::noting(notes, COMPONENT, |recorder| work(client, clock, recorder, shutdown)).await
+    event::with_recorder(notes, COMPONENT, |recorder| work(client, clock, recorder, shutdown)).await
 }
 
 async fn work(
@@ -74,34 +74,34 @@ async fn work(
         watcher(Api::<PersistentVolumeClaim>::all(client.clone()), config()).default_backoff()
     );
     let mut shutdown = pin!(shutdown);
-    let mut desk = Desk::new(client, clock, recorder);
+    let mut scheduler = Scheduler::new(client, clock, recorder);
     loop {
-        desk.hand_out();
-        let wake = desk.board.wake();
+        scheduler.start_work();
+        let wake = scheduler.cache.wake();
         tokio::select! {
             () = &mut shutdown => return Ok(()),
             event = pods.next() => match event {
-                Some(Ok(event)) => desk.pod_event(&event),
-                Some(Err(error)) => complain("Pods", &error),
+                Some(Ok(event)) => scheduler.pod_event(&event),
+                Some(Err(error)) => warn_watch_failed("Pods", &error),
                 None => return Err(WatchEnded("Pods")),
             },
             event = nodes.next() => match event {
-                Some(Ok(event)) => desk.node_event(&event),
-                Some(Err(error)) => complain("Nodes", &error),
+                Some(Ok(event)) => scheduler.node_event(&event),
+                Some(Err(error)) => warn_watch_failed("Nodes", &error),
                 None => return Err(WatchEnded("Nodes")),
             },
             event = claims.next() => match event {
-                Some(Ok(event)) => desk.claim_event(&event),
-                Some(Err(error)) => complain("PersistentVolumeClaims", &error),
+                Some(Ok(event)) => scheduler.claim_event(&event),
+                Some(Err(error)) => warn_watch_failed("PersistentVolumeClaims", &error),
                 None => return Err(WatchEnded("PersistentVolumeClaims")),
             },
-            Some(done) = desk.work.next(), if !desk.work.is_empty() => desk.done(done),
+            Some(finished) = scheduler.work.next(), if !scheduler.work.is_empty() => scheduler.finished(finished),
             () = sleep_until(wake), if wake.is_some() => {}
         }
     }
 }
 
-fn complain(what: &'static str, error: &watcher::Error) {
+fn warn_watch_failed(what: &'static str, error: &watcher::Error) {
     tracing::warn!(%error, "cannot watch {what}; trying again");
 }
 
@@ -111,82 +111,87 @@ async fn sleep_until(wake: Option<Instant>) {
     }
 }
 
-/// What is under way.
-struct Desk {
+/// The scheduler's state: its cache and the requests that are in flight.
+struct Scheduler {
     client: Client,
     clock: Clock,
     recorder: Recorder,
-    board: Board,
+    cache: Cache,
     pods: Listing<Arc<str>>,
     nodes: Listing<String>,
     claims: Listing<String>,
-    work: FuturesUnordered<BoxFuture<'static, Done>>,
-    orders: usize,
+    work: FuturesUnordered<BoxFuture<'static, Finished>>,
+    bindings: usize,
     reports: usize,
 }
 
-enum Done {
-    Order { order: Order, outcome: Outcome },
+enum Finished {
+    BindRequest { bind_request: BindRequest, outcome: BindOutcome },
     Report { report: Report, written: bool },
 }
 
-impl Desk {
+impl Scheduler {
     fn new(client: Client, clock: Clock, recorder: Recorder) -> Self {
         Self {
             client,
             clock,
             recorder,
-            board: Board::default(),
+            cache: Cache::default(),
             pods: Listing::default(),
             nodes: Listing::default(),
             claims: Listing::default(),
             work: FuturesUnordered::new(),
-            orders: 0,
+            bindings: 0,
             reports: 0,
         }
     }
 
-    /// Starts whatever can be started. Before all lists are read once, nothing is known well
-    /// enough.
-    fn hand_out(&mut self) {
+    /// Starts whatever requests can be started. Before all lists are read once, nothing is known
+    /// well enough.
+    fn start_work(&mut self) {
         if !(self.pods.was_complete() && self.nodes.was_complete() && self.claims.was_complete()) {
             return;
         }
         let now = Instant::now();
-        while self.orders < ORDERS_AT_ONCE {
-            let next = self.board.next_again(now).or_else(|| self.board.next_order(now));
-            let Some(order) = next else { break };
-            self.orders += 1;
-            self.work.push(Box::pin(bind(self.client.clone(), order)));
+        while self.bindings < MAX_CONCURRENT_BINDINGS {
+            let next = self.cache.next_retry(now).or_else(|| self.cache.next_bind_request(now));
+            let Some(bind_request) = next else { break };
+            self.bindings += 1;
+            self.work.push(Box::pin(bind(self.client.clone(), bind_request)));
         }
-        while self.reports < REPORTS_AT_ONCE {
-            let Some(report) = self.board.next_report(now) else { break };
+        while self.reports < MAX_CONCURRENT_REPORTS {
+            let Some(report) = self.cache.next_report(now) else { break };
             self.reports += 1;
-            self.work.push(Box::pin(tell(self.client.clone(), report, self.clock.now())));
+            self.work.push(Box::pin(write_condition(
+                self.client.clone(),
+                report,
+                self.clock.now(),
+            )));
         }
     }
 
-    fn done(&mut self, done: Done) {
+    fn finished(&mut self, finished: Finished) {
         let now = Instant::now();
-        match done {
-            Done::Order { order, outcome } => {
-                self.orders -= 1;
-                self.board.settle(&order.uid, outcome, now);
-                if outcome == Outcome::Bound {
-                    let Order { namespace, name, node, .. } = &order;
+        match finished {
+            Finished::BindRequest { bind_request, outcome } => {
+                self.bindings -= 1;
+                self.cache.record_outcome(&bind_request.uid, outcome, now);
+                if outcome == BindOutcome::Bound {
+                    let BindRequest { namespace, name, node, .. } = &bind_request;
                     let words = format!("Successfully assigned {namespace}/{name} to {node}");
-                    let pod = reference(&order.namespace, &order.name, &order.uid);
-                    self.recorder.note(&pod, EventType::Normal, "Scheduled", &words);
+                    let pod =
+                        reference(&bind_request.namespace, &bind_request.name, &bind_request.uid);
+                    self.recorder.record(&pod, EventType::Normal, "Scheduled", &words);
                 }
             }
-            Done::Report { report, written } => {
+            Finished::Report { report, written } => {
                 self.reports -= 1;
                 if written {
                     let pod = reference(&report.namespace, &report.name, &report.uid);
                     let words = &report.message;
-                    self.recorder.note(&pod, EventType::Warning, "FailedScheduling", words);
+                    self.recorder.record(&pod, EventType::Warning, "FailedScheduling", words);
                 } else {
-                    self.board.untold(&report.uid, now);
+                    self.cache.report_failed(&report.uid, now);
                 }
             }
         }
@@ -198,18 +203,18 @@ impl Desk {
             watcher::Event::Apply(pod) | watcher::Event::InitApply(pod) => {
                 if let Some(uid) = &pod.metadata.uid {
                     self.pods.saw(uid.as_str().into());
-                    self.board.put_pod(pod);
+                    self.cache.put_pod(pod);
                 }
             }
             watcher::Event::Delete(pod) => {
                 if let Some(uid) = pod.metadata.uid.as_deref().map(Arc::from) {
                     self.pods.lost(&uid);
-                    self.board.remove_pod(&uid);
+                    self.cache.remove_pod(&uid);
                 }
             }
             watcher::Event::InitDone => {
                 for uid in self.pods.end() {
-                    self.board.remove_pod(&uid);
+                    self.cache.remove_pod(&uid);
                 }
             }
         }
@@ -221,15 +226,15 @@ impl Desk {
             watcher::Event::Init => self.nodes.begin(),
             watcher::Event::Apply(node) | watcher::Event::InitApply(node) => {
                 self.nodes.saw(name(node));
-                self.board.put_node(node);
+                self.cache.put_node(node);
             }
             watcher::Event::Delete(node) => {
                 self.nodes.lost(&name(node));
-                self.board.remove_node(&name(node));
+                self.cache.remove_node(&name(node));
             }
             watcher::Event::InitDone => {
                 for name in self.nodes.end() {
-                    self.board.remove_node(&name);
+                    self.cache.remove_node(&name);
                 }
             }
         }
@@ -239,17 +244,17 @@ impl Desk {
         match event {
             watcher::Event::Init => self.claims.begin(),
             watcher::Event::Apply(claim) | watcher::Event::InitApply(claim) => {
-                self.claims.saw(board::claim_key(claim));
-                self.board.put_claim(claim);
+                self.claims.saw(cache::claim_key(claim));
+                self.cache.put_claim(claim);
             }
             watcher::Event::Delete(claim) => {
-                let key = board::claim_key(claim);
+                let key = cache::claim_key(claim);
                 self.claims.lost(&key);
-                self.board.remove_claim(&key);
+                self.cache.remove_claim(&key);
             }
             watcher::Event::InitDone => {
                 for key in self.claims.end() {
-                    self.board.remove_claim(&key);
+                    self.cache.remove_claim(&key);
                 }
             }
         }
@@ -268,38 +273,38 @@ fn reference(namespace: &str, name: &str, uid: &str) -> ObjectReference {
 }
 
 /// Binds a Pod, that very one: another of the same name is refused.
-async fn bind(client: Client, order: Order) -> Done {
+async fn bind(client: Client, bind_request: BindRequest) -> Finished {
     let binding = Binding {
         metadata: ObjectMeta {
-            namespace: Some(order.namespace.clone()),
-            name: Some(order.name.clone()),
-            uid: Some(order.uid.to_string()),
+            namespace: Some(bind_request.namespace.clone()),
+            name: Some(bind_request.name.clone()),
+            uid: Some(bind_request.uid.to_string()),
             ..ObjectMeta::default()
         },
         target: ObjectReference {
             kind: Some("Node".to_owned()),
-            name: Some(order.node.clone()),
+            name: Some(bind_request.node.clone()),
             ..ObjectReference::default()
         },
     };
-    let api = Api::<Pod>::namespaced(client, &order.namespace);
+    let api = Api::<Pod>::namespaced(client, &bind_request.namespace);
     let params = PostParams::default();
-    let sent = api.create_subresource::<_, Value>("binding", &order.name, &params, &binding);
+    let sent = api.create_subresource::<_, Value>("binding", &bind_request.name, &params, &binding);
     let outcome = match ask("bind a Pod", sent).await {
-        Ok(_) => Outcome::Bound,
+        Ok(_) => BindOutcome::Bound,
         Err(error) => {
-            let Order { namespace, name, node, .. } = &order;
+            let BindRequest { namespace, name, node, .. } = &bind_request;
             let cause = in_full(&error);
             tracing::warn!(%cause, "Pod {namespace}/{name} is not bound to {node} yet");
             // That it is bound already, or gone, the watch tells in better words.
             let refused = error.is_final() && error.code() != Some(404);
-            if refused { Outcome::Refused } else { Outcome::Unclear }
+            if refused { BindOutcome::Refused } else { BindOutcome::Unclear }
         }
     };
-    Done::Order { order, outcome }
+    Finished::BindRequest { bind_request, outcome }
 }
 
-async fn tell(client: Client, report: Report, now: Timestamp) -> Done {
+async fn write_condition(client: Client, report: Report, now: Timestamp) -> Finished {
     let condition = PodCondition {
         type_: "PodScheduled".to_owned(),
         status: "False".to_owned(),
@@ -325,5 +330,5 @@ async fn tell(client: Client, report: Report, now: Timestamp) -> Done {
             "Pod {namespace}/{name} does not know why it waits"
         );
     }
-    Done::Report { written: sent.is_ok(), report }
+    Finished::Report { written: sent.is_ok(), report }
 }

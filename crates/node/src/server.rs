@@ -31,24 +31,24 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::log::Folders;
 
-pub(crate) use answer::{CurrentRun, Found, Pods, Runs};
+pub(crate) use answer::{CurrentRun, LogLookup, Pods, Runs};
 pub(crate) use tls::Allowed;
 pub use tls::{Certified, TlsError};
 
 use answer::Service;
 use tls::{Peer, Serving};
 
-/// How long a client may take to shake hands, or to send a request's head.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long a client may take for the TLS handshake, or to send a request's head.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long open requests may go on after the listener was told to stop.
-const DRAIN: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// More than can follow logs, so that others get an answer at least.
-const CONNECTIONS: usize = 1024;
+const MAX_CONNECTIONS: usize = 1024;
 /// How much of a request's head is read: its path and a few headers.
-const HEAD_LIMIT: usize = 16 << 10;
-const HEADERS: usize = 64;
+const MAX_HEAD_BYTES: usize = 16 << 10;
+const MAX_HEADERS: usize = 64;
 /// How long to wait when no connection can be accepted: out of descriptors, most likely.
-const BREATH: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Why logs cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -141,7 +141,7 @@ impl Accept {
             let accepted = tokio::select! {
                 _ = self.stop.wait_for(|stop| *stop) => break,
                 Some(_) = connections.join_next() => continue,
-                accepted = listener.accept(), if connections.len() < CONNECTIONS => accepted,
+                accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => accepted,
             };
             match accepted {
                 Ok((stream, _)) => {
@@ -154,13 +154,13 @@ impl Accept {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection for logs");
-                    tokio::time::sleep(BREATH).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
             }
         }
         drop(listener);
         let drained = async { while connections.join_next().await.is_some() {} };
-        if tokio::time::timeout(DRAIN, drained).await.is_err() {
+        if tokio::time::timeout(DRAIN_TIMEOUT, drained).await.is_err() {
             tracing::warn!("some requests for logs did not end in time");
         }
     }
@@ -188,7 +188,7 @@ impl Connection {
             drop(stop.wait_for(|stop| *stop).await);
         });
         let shaken = tokio::select! {
-            shaken = tokio::time::timeout(HANDSHAKE, self.acceptor.accept(stream)) => shaken,
+            shaken = tokio::time::timeout(HEAD_TIMEOUT, self.acceptor.accept(stream)) => shaken,
             () = &mut stopped => return,
         };
         let stream = match shaken {
@@ -206,9 +206,9 @@ impl Connection {
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(HANDSHAKE)
-            .max_buf_size(HEAD_LIMIT)
-            .max_headers(HEADERS)
+            .header_read_timeout(HEAD_TIMEOUT)
+            .max_buf_size(MAX_HEAD_BYTES)
+            .max_headers(MAX_HEADERS)
             .serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
         let ended = tokio::select! {

@@ -7,13 +7,13 @@
 //! | part | does |
 //! |---|---|
 //! | `protocol` | what node and shim say to each other |
-//! | `handle` | the node's side: starts a shim, finds one again, gives orders |
+//! | `handle` | the node's side: starts a shim, finds one again, sends commands |
 //! | `launch` | first stage: makes the namespaces and starts the second one inside |
 //! | `init` | second stage: the loop that everything below hangs on |
 //! | `container`, `exec`, `child` | what runs: a container, a command beside it, a process |
 //! | `net`, `dial` | the Pod's network, and the node's way into it |
 //! | `process`, `root`, `mounts`, `filter`, `landlock`, `kernel` | how that is kept apart from the machine |
-//! | `log`, `record`, `history`, `message` | what is kept of it: output, exit, last words |
+//! | `log`, `record`, `history`, `message` | what is kept of it: output, exit, termination message |
 //! | `sweep`, `memory` | finds the processes of a container, to kill or to weigh them |
 //!
 //! The shim is the same binary as everything else, entered before anything else is done. It has
@@ -34,6 +34,7 @@ mod landlock;
 mod launch;
 mod listener;
 mod log;
+mod log_line;
 mod memory;
 mod message;
 mod mounts;
@@ -41,7 +42,6 @@ mod net;
 mod process;
 pub mod protocol;
 mod record;
-mod remark;
 mod root;
 mod signal;
 mod sweep;
@@ -53,15 +53,15 @@ use std::process::ExitCode;
 
 use crate::folder::PodFolder;
 use crate::shim::descriptor::Passed;
-use crate::shim::protocol::{Charter, Network};
-use crate::shim::remark::remark;
+use crate::shim::log_line::log_line;
+use crate::shim::protocol::{Network, ShimConfig};
 
 pub(crate) use root::is_taken_in_dev;
 
 /// Tells the second stage from the first.
 const INIT: &str = "--init";
-/// A charter is small; a file that is not is none.
-const CHARTER_LIMIT: u64 = 1 << 20;
+/// The configuration of a shim is small; a larger file is not one.
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 /// What keeps a shim from starting. It is written to `shim.log`, and the node quotes it.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +69,7 @@ enum StartupError {
     #[error("usage: sojourn shim FOLDER; it is started by a node, not by hand")]
     Usage,
     #[error("cannot read {path}: {source}", path = path.display())]
-    Charter { path: PathBuf, source: io::Error },
+    ShimConfig { path: PathBuf, source: io::Error },
     #[error("standard input is not the lock of {path}: a shim is started by its node", path = path.display())]
     NotTheLock { path: PathBuf },
     #[error("the charter asks to end with the node, but standard output is not a pipe of the node")]
@@ -92,7 +92,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match run(&args.into_iter().collect::<Vec<_>>()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            remark(format_args!("{error}"));
+            log_line(format_args!("{error}"));
             ExitCode::FAILURE
         }
     }
@@ -112,18 +112,19 @@ fn run(args: &[OsString]) -> Result<(), StartupError> {
         return Err(StartupError::Usage);
     }
     let folder = PodFolder::new(path);
-    let charter = read_charter(&folder)?;
-    let inherited = descriptor::take(&folder, charter.dies_with_node, passed)?;
-    stage(folder, charter, inherited)
+    let shim_config = read_config(&folder)?;
+    let inherited = descriptor::take(&folder, shim_config.dies_with_node, passed)?;
+    stage(folder, shim_config, inherited)
 }
 
 /// Whether a Pod's shim was told to give it a network of its own.
 pub(crate) fn has_own_network(folder: &PodFolder) -> io::Result<bool> {
-    let charter: Charter = record::read_json(&folder.charter(), CHARTER_LIMIT)?;
-    Ok(matches!(charter.network, Network::Own(_)))
+    let shim_config: ShimConfig = record::read_json(&folder.shim_config(), MAX_CONFIG_BYTES)?;
+    Ok(matches!(shim_config.network, Network::Own(_)))
 }
 
-fn read_charter(folder: &PodFolder) -> Result<Charter, StartupError> {
-    let path = folder.charter();
-    record::read_json(&path, CHARTER_LIMIT).map_err(|source| StartupError::Charter { path, source })
+fn read_config(folder: &PodFolder) -> Result<ShimConfig, StartupError> {
+    let path = folder.shim_config();
+    record::read_json(&path, MAX_CONFIG_BYTES)
+        .map_err(|source| StartupError::ShimConfig { path, source })
 }

@@ -21,8 +21,8 @@ pub(crate) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 pub(crate) const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 const NO_SCHEDULE: &str = "NoSchedule";
 
-/// Conditions of trouble, and their taints.
-const TROUBLES: [(&str, &str); 4] = [
+/// Conditions that mean a problem, and their taints.
+const CONDITION_TAINTS: [(&str, &str); 4] = [
     ("MemoryPressure", "node.kubernetes.io/memory-pressure"),
     ("DiskPressure", "node.kubernetes.io/disk-pressure"),
     ("PIDPressure", "node.kubernetes.io/pid-pressure"),
@@ -41,13 +41,13 @@ pub async fn run(client: Client, shutdown: impl Future<Output = ()>) -> Result<(
             node = nodes.next() => node.ok_or(WatchEnded("Nodes"))?,
         };
         match node {
-            Ok(node) => keep(&api, &node).await,
+            Ok(node) => sync_taints(&api, &node).await,
             Err(error) => tracing::warn!(%error, "cannot watch Nodes; trying again"),
         }
     }
 }
 
-async fn keep(api: &Api<Node>, node: &Node) {
+async fn sync_taints(api: &Api<Node>, node: &Node) {
     let Some(patch) = patch(node) else { return };
     let name = node.metadata.name.as_deref().unwrap_or_default();
     let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
@@ -59,7 +59,7 @@ async fn keep(api: &Api<Node>, node: &Node) {
 
 /// What brings a Node's taints in step with its conditions, if they are not.
 fn patch(node: &Node) -> Option<Value> {
-    let taints = in_step(node);
+    let taints = desired_taints(node);
     let present = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
     (taints != present).then(|| {
         json!({
@@ -70,15 +70,15 @@ fn patch(node: &Node) -> Option<Value> {
 }
 
 /// All taints as they should be: those that people set, and those that the conditions call for.
-pub(crate) fn in_step(node: &Node) -> Vec<Taint> {
+pub(crate) fn desired_taints(node: &Node) -> Vec<Taint> {
     let present = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
-    let called_for = called_for(node);
+    let taints_of_conditions = taints_of_conditions(node);
     let mut taints: Vec<Taint> = present
         .iter()
-        .filter(|taint| !is_repeated(taint) || called_for.contains(&taint.key.as_str()))
+        .filter(|taint| !is_repeated(taint) || taints_of_conditions.contains(&taint.key.as_str()))
         .cloned()
         .collect();
-    for key in called_for {
+    for key in taints_of_conditions {
         if !taints.iter().any(|taint| taint.key == key && is_repeated(taint)) {
             taints.push(Taint {
                 key: key.to_owned(),
@@ -91,13 +91,13 @@ pub(crate) fn in_step(node: &Node) -> Vec<Taint> {
 }
 
 fn is_repeated(taint: &Taint) -> bool {
-    let mut keys = TROUBLES.iter().map(|(_, key)| *key);
+    let mut keys = CONDITION_TAINTS.iter().map(|(_, key)| *key);
     taint.effect == NO_SCHEDULE
         && (keys.any(|key| key == taint.key)
             || [NOT_READY, UNREACHABLE, UNSCHEDULABLE].contains(&taint.key.as_str()))
 }
 
-fn called_for(node: &Node) -> Vec<&'static str> {
+fn taints_of_conditions(node: &Node) -> Vec<&'static str> {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref());
     let status = |kind: &str| {
         let mut conditions = conditions.unwrap_or_default().iter();
@@ -109,7 +109,9 @@ fn called_for(node: &Node) -> Vec<&'static str> {
         Some("Unknown") => keys.push(UNREACHABLE),
         _ => keys.push(NOT_READY),
     }
-    keys.extend(TROUBLES.iter().filter(|(kind, _)| status(kind) == Some("True")).map(|(_, k)| *k));
+    keys.extend(
+        CONDITION_TAINTS.iter().filter(|(kind, _)| status(kind) == Some("True")).map(|(_, k)| *k),
+    );
     if node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true) {
         keys.push(UNSCHEDULABLE);
     }

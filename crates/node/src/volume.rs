@@ -42,12 +42,12 @@ use crate::plan::resource::Requests;
 use crate::shim::protocol::Confinement;
 use claim::{ClaimError, Claims};
 use content::ContentError;
-use device::Uses;
+use device::VolumeUses;
 use projected::{Collected, Origin};
 use token::Tokens;
 
 /// When to try again to bring a volume up to date that can be mounted as it is.
-const STALE_RETRY: SignedDuration = SignedDuration::from_secs(60);
+const STALE_RETRY_DELAY: SignedDuration = SignedDuration::from_secs(60);
 
 /// The user that a Pod's files belong to, where that is not the node's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +115,7 @@ enum VolumeError {
 
 /// A Pod whose volumes are wanted.
 #[derive(Debug)]
-pub(crate) struct Wanted<'a, L> {
+pub(crate) struct VolumeRequest<'a, L> {
     pub pod: &'a Pod,
     pub folder: &'a PodFolder,
     pub owner: Option<Owner>,
@@ -155,7 +155,7 @@ impl Volumes {
     }
 
     /// Makes whatever can be made of a Pod's volumes and brings them up to date.
-    pub(crate) async fn prepare<L: Lookup>(&self, wanted: &Wanted<'_, L>) -> Prepared {
+    pub(crate) async fn prepare<L: Lookup>(&self, wanted: &VolumeRequest<'_, L>) -> Prepared {
         let mut prepared = Prepared::default();
         let Some(spec) = &wanted.pod.spec else { return prepared };
         let volumes = spec.volumes.as_deref().unwrap_or_default();
@@ -178,7 +178,7 @@ impl Volumes {
                         None => &mut prepared.missing,
                     };
                     list.push(words);
-                    (as_before, wanted.now.checked_add(STALE_RETRY).ok())
+                    (as_before, wanted.now.checked_add(STALE_RETRY_DELAY).ok())
                 }
             };
             prepared.refresh = [prepared.refresh, refresh].into_iter().flatten().min();
@@ -200,7 +200,7 @@ impl Volumes {
         let removed = tokio::task::spawn_blocking({
             let pod = folder.path().to_owned();
             move || match atomic::open_folder(CWD, &pod.to_string_lossy()) {
-                Ok(pod) => crate::beneath::remove(pod.as_fd(), "volumes"),
+                Ok(pod) => crate::pod_tree::remove(pod.as_fd(), "volumes"),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                 Err(error) => Err(error),
             }
@@ -210,7 +210,7 @@ impl Volumes {
 
     async fn prepare_one<L: Lookup>(
         &self,
-        wanted: &Wanted<'_, L>,
+        wanted: &VolumeRequest<'_, L>,
         spec: &PodSpec,
         volume: &Volume,
     ) -> Result<(VolumeSource, Option<Timestamp>), VolumeError> {
@@ -233,7 +233,7 @@ impl Volumes {
             };
             Ok((source, None))
         } else if let Some(source) = &volume.persistent_volume_claim {
-            let uses = Uses::of(spec, &volume.name);
+            let uses = VolumeUses::of(spec, &volume.name);
             Ok((self.attach(wanted, &volume.name, uses, &source.claim_name)?, None))
         } else {
             Err(VolumeError::Kind)
@@ -243,7 +243,7 @@ impl Volumes {
     /// Brings a volume that is made from the API up to date.
     async fn publish<L: Lookup>(
         &self,
-        wanted: &Wanted<'_, L>,
+        wanted: &VolumeRequest<'_, L>,
         spec: &PodSpec,
         volume: &Volume,
     ) -> Result<Option<Timestamp>, VolumeError> {
@@ -285,9 +285,9 @@ impl Volumes {
 
     fn attach<L: Lookup>(
         &self,
-        wanted: &Wanted<'_, L>,
+        wanted: &VolumeRequest<'_, L>,
         volume: &str,
-        uses: Uses,
+        uses: VolumeUses,
         claim: &str,
     ) -> Result<VolumeSource, VolumeError> {
         if let Some(source) = self.claims.attached(wanted.folder, volume, uses) {

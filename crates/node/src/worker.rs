@@ -34,24 +34,24 @@ use tokio::sync::{mpsc, watch};
 use crate::agent::Context;
 use crate::event::EventType;
 use crate::folder::PodFolder;
-use crate::lifecycle::{self, Decision, Ending, Probed, Seen, ShimState};
-use crate::probe::Watching;
+use crate::lifecycle::{self, Decision, NodeTermination, PodObservation, Probed, ShimState};
+use crate::probe::ContainerProbes;
 use crate::shim::handle::{Adopted, Handle};
 use crate::shim::protocol::Record;
 
 use prepare::Prepared;
-use publish::Published;
+use publish::PublishOutcome;
 use runs::Runs;
 use stop::Stopping;
 
 /// The pauses between attempts at something that failed.
-const RETRY_FIRST: SignedDuration = SignedDuration::from_secs(1);
-const RETRY_LAST: SignedDuration = SignedDuration::from_secs(60);
+const MIN_RETRY_DELAY: SignedDuration = SignedDuration::from_secs(1);
+const MAX_RETRY_DELAY: SignedDuration = SignedDuration::from_secs(60);
 
-/// Everything that a worker is told, as of now: what is told later replaces it, so that nothing
+/// The input of a worker, as of now: a later input replaces it, so that nothing
 /// waits in a queue and nothing is lost.
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct WorkerInput {
     /// The Pod as the API has it.
     pub(crate) pod: Arc<Pod>,
     /// Counts the changes of what it refers to.
@@ -64,7 +64,7 @@ pub(crate) struct Told {
     pub(crate) shutdown: bool,
 }
 
-impl Told {
+impl WorkerInput {
     pub(crate) const fn new(pod: Arc<Pod>) -> Self {
         Self { pod, changes: 0, vanished: false, over: None, shutdown: false }
     }
@@ -72,16 +72,16 @@ impl Told {
 
 /// Whether there is more to do at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Then {
+enum Next {
     Wait,
-    LookAgain,
+    Again,
     /// The Pod is gone, and with it this worker.
     Leave,
 }
 
-/// What a worker waited for.
-enum Came {
-    Told {
+/// Why a worker that waited goes on.
+enum WakeReason {
+    WorkerInput {
         alone: bool,
     },
     /// A run ended; `None`: the shim is gone.
@@ -108,9 +108,9 @@ impl Shim {
 
 /// The probes of a container's present run, and what was read of them last.
 #[derive(Debug)]
-struct Watched {
+struct RunningProbes {
     attempt: u32,
-    watching: Watching,
+    watching: ContainerProbes,
     probed: watch::Receiver<Probed>,
 }
 
@@ -123,7 +123,7 @@ struct Retry {
 
 impl Retry {
     fn failed(&mut self, now: Timestamp) {
-        let pause = self.pause.map_or(RETRY_FIRST, |pause| (pause * 2).min(RETRY_LAST));
+        let pause = self.pause.map_or(MIN_RETRY_DELAY, |pause| (pause * 2).min(MAX_RETRY_DELAY));
         self.pause = Some(pause);
         self.at = now.checked_add(pause).ok();
     }
@@ -142,17 +142,17 @@ pub(crate) struct Worker {
     context: Arc<Context>,
     pod: Arc<Pod>,
     folder: PodFolder,
-    inbox: watch::Receiver<Told>,
+    inbox: watch::Receiver<WorkerInput>,
     /// What it refers to, as of then, was looked at.
     changes: u64,
     shim: Shim,
     runs: Runs,
     prepared: Prepared,
-    watching: BTreeMap<String, Watched>,
+    watching: BTreeMap<String, RunningProbes>,
     stopping: BTreeMap<String, Stopping>,
-    ending: Option<Ending>,
+    node_termination: Option<NodeTermination>,
     /// Its shim may live and cannot be asked: nothing is known, so nothing is decided.
-    is_blind: bool,
+    shim_unknown: bool,
     adoption: Retry,
     launch: Retry,
     publication: Retry,
@@ -162,12 +162,12 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Takes charge of a Pod, with whatever is left of it from before.
-    pub(crate) async fn take_charge(
+    /// A worker for a Pod, with whatever is left of the Pod from before.
+    pub(crate) async fn new(
         context: Arc<Context>,
-        mut inbox: watch::Receiver<Told>,
+        mut inbox: watch::Receiver<WorkerInput>,
     ) -> Self {
-        let Told { pod, changes, .. } = inbox.borrow_and_update().clone();
+        let WorkerInput { pod, changes, .. } = inbox.borrow_and_update().clone();
         let uid = pod.uid().unwrap_or_default();
         let folder = context.folder.pod(&uid);
         let mut worker = Self {
@@ -181,8 +181,8 @@ impl Worker {
             prepared: Prepared::default(),
             watching: BTreeMap::new(),
             stopping: BTreeMap::new(),
-            ending: None,
-            is_blind: false,
+            node_termination: None,
+            shim_unknown: false,
             adoption: Retry::default(),
             launch: Retry::default(),
             publication: Retry::default(),
@@ -197,7 +197,7 @@ impl Worker {
     /// Finds the Pod's shim again, if it had one.
     async fn adopt(&mut self) {
         let now = self.context.clock.now();
-        if self.folder.charter().exists() {
+        if self.folder.shim_config().exists() {
             match Handle::adopt(&self.folder).await {
                 Ok(Adopted::Running(handle, ended, records)) => {
                     tracing::info!(pod = self.name(), "its processes go on");
@@ -207,43 +207,44 @@ impl Worker {
                 }
                 Ok(Adopted::Ended(records)) => {
                     records.iter().for_each(|record| self.runs.record(record));
-                    self.runs.lose(now);
+                    self.runs.mark_lost(now);
                     self.shim = Shim::Ended;
                 }
                 // That it does not answer does not mean that it ended.
                 Err(error) => {
                     tracing::error!(pod = self.name(), %error, "cannot adopt its processes yet");
                     self.shim = Shim::Absent;
-                    self.is_blind = true;
+                    self.shim_unknown = true;
                     self.adoption.failed(now);
                     return;
                 }
             }
         }
-        self.is_blind = false;
+        self.shim_unknown = false;
         self.adoption.succeeded();
     }
 
     /// Looks after the Pod until it is gone or the node stops.
     pub(crate) async fn run(mut self) {
         loop {
-            let then = if self.shutting_down { self.wind_down().await } else { self.turn().await };
-            match then {
-                Then::LookAgain => {}
-                Then::Wait => self.wait().await,
-                Then::Leave => break,
+            let next_step =
+                if self.shutting_down { self.shut_down().await } else { self.reconcile().await };
+            match next_step {
+                Next::Again => {}
+                Next::Wait => self.wait().await,
+                Next::Leave => break,
             }
         }
-        self.context.board.remove(&self.pod);
+        self.context.log_index.remove(&self.pod);
     }
 
     /// Observe, decide, publish, act: once.
-    async fn turn(&mut self) -> Then {
-        if self.is_blind && self.adoption.is_due(self.context.clock.now()) {
+    async fn reconcile(&mut self) -> Next {
+        if self.shim_unknown && self.adoption.is_due(self.context.clock.now()) {
             self.adopt().await;
         }
-        if self.is_blind {
-            return Then::Wait;
+        if self.shim_unknown {
+            return Next::Wait;
         }
         if self.vanished {
             return self.abandon().await;
@@ -252,21 +253,21 @@ impl Worker {
         self.probe();
         let now = self.context.clock.now();
         let decision = self.decide(now);
-        self.context.board.show(&self.pod, &self.folder, self.runs.all(), &decision.status);
-        self.note_back_off(&decision);
-        if self.publish(&decision, now).await == Then::Leave {
+        self.context.log_index.put(&self.pod, &self.folder, self.runs.all(), &decision.status);
+        self.emit_back_off(&decision);
+        if self.publish(&decision, now).await == Next::Leave {
             return self.abandon().await;
         }
         self.prepared.wake = decision.wake;
-        let mut then = Then::Wait;
+        let mut next_step = Next::Wait;
         for action in decision.actions {
             match self.act(action, now).await {
-                Then::Wait => {}
-                Then::LookAgain => then = Then::LookAgain,
-                Then::Leave => return Then::Leave,
+                Next::Wait => {}
+                Next::Again => next_step = Next::Again,
+                Next::Leave => return Next::Leave,
             }
         }
-        then
+        next_step
     }
 
     fn decide(&mut self, now: Timestamp) -> Decision {
@@ -277,20 +278,20 @@ impl Worker {
                 (container.clone(), watched.probed.borrow_and_update().clone())
             })
             .collect();
-        let seen = Seen {
+        let observation = PodObservation {
             pod: &self.pod,
             host_ip: &self.context.config.host_ip(),
             preparation: &self.prepared.preparation,
             shim: self.shim.state(),
             runs: self.runs.all(),
             probes: &probes,
-            ending: self.ending.as_ref(),
+            node_termination: self.node_termination.as_ref(),
         };
-        lifecycle::decide(&seen, now)
+        lifecycle::decide(&observation, now)
     }
 
-    /// Tells of every run that is waited for before another is made.
-    fn note_back_off(&self, decision: &Decision) {
+    /// Writes an Event for every container that begins to wait in its back-off.
+    fn emit_back_off(&self, decision: &Decision) {
         let status = [&self.pod.status.clone().unwrap_or_default(), &decision.status];
         let [before, now] = status.map(|status| {
             let lists = [&status.init_container_statuses, &status.container_statuses];
@@ -307,38 +308,38 @@ impl Worker {
                 let message = format!(
                     "Back-off restarting failed container {name} in pod {pod}_{namespace}({uid})"
                 );
-                self.note_container(name, EventType::Warning, "BackOff", &message);
+                self.emit_container_event(name, EventType::Warning, "BackOff", &message);
             }
         }
     }
 
-    async fn publish(&mut self, decision: &Decision, now: Timestamp) -> Then {
+    async fn publish(&mut self, decision: &Decision, now: Timestamp) -> Next {
         if !self.publication.is_due(now) {
-            return Then::Wait;
+            return Next::Wait;
         }
         let client = &self.context.client;
         let ports = self.prepared.ports_annotation();
         match publish::publish(client, &self.pod, &decision.status, ports.as_deref()).await {
-            Published::Unchanged => self.publication.succeeded(),
-            Published::Done(pod) => {
+            PublishOutcome::Unchanged => self.publication.succeeded(),
+            PublishOutcome::Done(pod) => {
                 self.publication.succeeded();
                 self.pod = Arc::from(pod);
             }
-            Published::Gone => return Then::Leave,
-            Published::Failed(error) => {
+            PublishOutcome::Gone => return Next::Leave,
+            PublishOutcome::Failed(error) => {
                 tracing::warn!(pod = self.name(), %error, "cannot publish its status");
                 self.publication.failed(now);
             }
         }
-        Then::Wait
+        Next::Wait
     }
 
-    /// Waits for whatever comes first: news, an end, a verdict of a probe, or the next time.
+    /// Waits for whatever comes first: news, an end, a result of a probe, or the next time.
     async fn wait(&mut self) {
         let now = self.context.clock.now();
         let times = [
             self.prepared.wake,
-            self.prepared.next_look(),
+            self.prepared.next_check(),
             self.adoption.at,
             self.launch.at,
             self.publication.at,
@@ -354,7 +355,7 @@ impl Worker {
             let watched = self.watching.values_mut();
             let changes = watched.map(|watched| Box::pin(watched.probed.changed()));
             if select_all(changes).await.0.is_err() {
-                // Its tasks have ended: there will be no other verdict.
+                // Its tasks have ended: there will be no other result.
                 std::future::pending::<()>().await;
             }
         };
@@ -370,50 +371,51 @@ impl Worker {
                 None => std::future::pending().await,
             }
         };
-        let came = tokio::select! {
-            told = self.inbox.changed() => Came::Told { alone: told.is_err() },
-            record = ended => Came::End(record),
-            () = probed => Came::Nothing,
-            () = wake => Came::Nothing,
+        let reason = tokio::select! {
+            input = self.inbox.changed() => WakeReason::WorkerInput { alone: input.is_err() },
+            record = ended => WakeReason::End(record),
+            () = probed => WakeReason::Nothing,
+            () = wake => WakeReason::Nothing,
         };
-        match came {
-            Came::Told { alone } => self.take_in(alone),
-            Came::End(Some(record)) => self.take_in_end(&record),
-            Came::End(None) => self.find_again().await,
-            Came::Nothing => {}
+        match reason {
+            WakeReason::WorkerInput { alone } => self.apply_input(alone),
+            WakeReason::End(Some(record)) => self.record_exit(&record),
+            WakeReason::End(None) => self.readopt().await,
+            WakeReason::Nothing => {}
         }
     }
 
-    /// Takes in what was told; `alone` when nobody will tell anything any more.
-    fn take_in(&mut self, alone: bool) {
-        let told = self.inbox.borrow_and_update().clone();
-        if !is_older(&told.pod, &self.pod) && !Arc::ptr_eq(&told.pod, &self.pod) {
-            self.pod = told.pod;
+    /// Takes over the latest input; `alone` when its sender is gone.
+    fn apply_input(&mut self, alone: bool) {
+        let input = self.inbox.borrow_and_update().clone();
+        if !is_older(&input.pod, &self.pod) && !Arc::ptr_eq(&input.pod, &self.pod) {
+            self.pod = input.pod;
             self.prepared.is_stale = true;
         }
-        if told.changes != self.changes {
-            self.changes = told.changes;
+        if input.changes != self.changes {
+            self.changes = input.changes;
             self.prepared.is_stale = true;
         }
-        if let Some(message) = told.over
-            && self.ending.is_none()
+        if let Some(message) = input.over
+            && self.node_termination.is_none()
         {
             let since = self.context.clock.now();
-            self.note(EventType::Warning, "Evicted", &message);
-            self.ending = Some(Ending { reason: "Evicted", message, since, grace: Some(0) });
+            self.emit_event(EventType::Warning, "Evicted", &message);
+            self.node_termination =
+                Some(NodeTermination { reason: "Evicted", message, since, grace: Some(0) });
         }
-        self.vanished |= told.vanished;
-        self.shutting_down |= told.shutdown || alone;
+        self.vanished |= input.vanished;
+        self.shutting_down |= input.shutdown || alone;
     }
 
-    fn take_in_end(&mut self, record: &Record) {
+    fn record_exit(&mut self, record: &Record) {
         self.stopping.remove(&record.container);
         self.watching.remove(&record.container);
         self.runs.record(record);
     }
 
     /// The connection to the shim broke, nearly always because it ended.
-    async fn find_again(&mut self) {
+    async fn readopt(&mut self) {
         self.stopping.clear();
         self.watching.clear();
         self.adopt().await;
@@ -450,14 +452,14 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
 
 /// Whether what a watch tells is older than what an answer told. Versions of one resource can be
 /// compared as numbers.
-fn is_older(told: &Pod, known: &Pod) -> bool {
+fn is_older(input: &Pod, known: &Pod) -> bool {
     let version = |pod: &Pod| pod.resource_version().and_then(|v| v.parse::<u64>().ok());
-    matches!((version(told), version(known)), (Some(told), Some(known)) if told < known)
+    matches!((version(input), version(known)), (Some(input), Some(known)) if input < known)
 }
 
-/// The charter is written once, when the shim is launched.
+/// The shim's configuration is written once, when the shim is launched.
 fn launched_at(folder: &PodFolder) -> Option<Timestamp> {
-    let modified = std::fs::metadata(folder.charter()).ok()?.modified().ok()?;
+    let modified = std::fs::metadata(folder.shim_config()).ok()?.modified().ok()?;
     Timestamp::try_from(modified).ok()
 }
 

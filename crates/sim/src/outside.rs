@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use sojourn_api::lab::LabConfig;
 use sojourn_drivers::metrics::fake::{Fake, Fault};
 use sojourn_drivers::metrics::{Labels, Metrics, QueryError};
-use sojourn_drivers::notify::fake::{Effect, Received, Script, Turn};
+use sojourn_drivers::notify::fake::{Effect, Received, Script, ScriptedAttempt};
 use sojourn_drivers::notify::{Channel, Notice, Zone};
 use sojourn_drivers::probe::fake::ScriptedProbe;
 use sojourn_drivers::probe::{Observation, Probe};
@@ -113,7 +113,7 @@ fn decide(
     mood: Arc<Mutex<Mood>>,
     dice: Dice,
     truth: SharedTruth,
-) -> impl FnMut(&Notice) -> Turn + Send + 'static {
+) -> impl FnMut(&Notice) -> ScriptedAttempt + Send + 'static {
     let mut attempts: HashMap<String, u64> = HashMap::new();
     move |notice| {
         let attempt = attempts.entry(notice.id.clone()).or_default();
@@ -122,17 +122,18 @@ fn decide(
         let turn = match *lock(&mood) {
             // As a real one would.
             _ if notice.to.email.is_empty() => Effect::Refuse("no address".to_owned()).into(),
-            Mood::Works => Turn::default(),
+            Mood::Works => ScriptedAttempt::default(),
             Mood::Down => Effect::FailBefore("connection refused".to_owned()).into(),
-            Mood::Slow(after) => Turn { after, ..Turn::default() },
+            Mood::Slow(after) => ScriptedAttempt { after, ..ScriptedAttempt::default() },
             Mood::Flaky(chance) if dice.permille(chance) => match dice.below(4) {
                 0 | 1 => Effect::FailAfter("the connection broke".to_owned()).into(),
                 2 => Effect::FailBefore("try again later".to_owned()).into(),
                 _ => Effect::Refuse("no such person".to_owned()).into(),
             },
-            Mood::Flaky(_) => {
-                Turn { after: Duration::from_secs(dice.below(30)), ..Turn::default() }
-            }
+            Mood::Flaky(_) => ScriptedAttempt {
+                after: Duration::from_secs(dice.below(30)),
+                ..ScriptedAttempt::default()
+            },
         };
         truth.lock().attempted(notice, &turn.effect);
         turn

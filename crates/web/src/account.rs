@@ -12,11 +12,12 @@ use crate::token::{Holder, Tokens};
 
 /// How often what is open is looked at. The API is asked as often: its answers are believed for
 /// as long.
-pub(crate) const RECHECK: Duration = Duration::from_secs(60);
-/// While the API says nothing, an account is believed in for so long after its last good word.
-const SILENCE: Duration = Duration::from_secs(10 * 60);
+pub(crate) const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
+/// While the API does not answer, an account counts as valid for so long after its last
+/// confirmation.
+const MAX_UNCONFIRMED_AGE: Duration = Duration::from_secs(10 * 60);
 /// After a question without an answer, how long not to ask again: others would wait in line.
-const BREATH: Duration = Duration::from_secs(5);
+const RETRY_DELAY: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Account {
@@ -46,7 +47,7 @@ impl Account {
         // One asks, the others wait for the answer.
         let mut latest = self.latest.lock().await;
         let now = Instant::now();
-        if latest.unanswered.is_none_or(|at| now >= at + BREATH) {
+        if latest.unanswered.is_none_or(|at| now >= at + RETRY_DELAY) {
             match tokens.identify(self.credentials.token.reveal()).await {
                 Ok(Holder::Ordinary(identity))
                     if identity.is_same_user(&self.credentials.identity) =>
@@ -60,7 +61,7 @@ impl Account {
                 }
             }
         }
-        let is_believed = Instant::now() < latest.at + SILENCE;
+        let is_believed = Instant::now() < latest.at + MAX_UNCONFIRMED_AGE;
         is_believed.then(|| latest.identity.clone())
     }
 }
@@ -119,7 +120,7 @@ mod tests {
             assert_eq!(asked.load(Ordering::Relaxed), 1);
             *word.lock().unwrap() = end;
             assert!(account.confirm(&tokens).await.is_some(), "within the minute");
-            tokio::time::advance(RECHECK).await;
+            tokio::time::advance(RECHECK_INTERVAL).await;
             assert!(account.confirm(&tokens).await.is_none());
         }
     }
@@ -130,7 +131,7 @@ mod tests {
         let (tokens, account) = (api(word.clone(), Arc::clone(&asked)), ada());
         assert!(account.confirm(&tokens).await.is_some());
         *word.lock().unwrap() = None;
-        tokio::time::advance(SILENCE - Duration::from_secs(1)).await;
+        tokio::time::advance(MAX_UNCONFIRMED_AGE - Duration::from_secs(1)).await;
         assert!(account.confirm(&tokens).await.is_some());
         let before = asked.load(Ordering::Relaxed);
         assert!(account.confirm(&tokens).await.is_some());
@@ -138,7 +139,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(account.confirm(&tokens).await.is_none());
         *word.lock().unwrap() = known("ada", &[]);
-        tokio::time::advance(BREATH).await;
+        tokio::time::advance(RETRY_DELAY).await;
         assert!(account.confirm(&tokens).await.is_some(), "the API speaks again");
     }
 }

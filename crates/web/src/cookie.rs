@@ -6,7 +6,8 @@ use http::header::{COOKIE, HeaderValue};
 use crate::secret::Secret;
 use crate::session;
 
-/// Names that begin like this (in any case) are ours: nothing behind the door may see or set them.
+/// Names that begin like this (in any case) are ours: nothing behind the authenticator may see or
+/// set them.
 pub const RESERVED_COOKIES: [&str; 2] = ["sojourn-", "__host-sojourn"];
 
 /// How many cookies of our name are looked at; browsers send one.
@@ -26,11 +27,11 @@ pub(crate) fn entry_name(secure: bool, port: u16) -> String {
 /// The cookie of an instance's origin. A link from elsewhere may lead there, and the instance's own
 /// pages are to be found then; what acts is looked at more closely.
 pub(crate) fn set_entry(name: &str, secret: &Secret, secure: bool) -> HeaderValue {
-    written(name, secret.reveal(), session::LIFE.as_secs(), "Lax", secure)
+    written(name, secret.reveal(), session::SESSION_LIFETIME.as_secs(), "Lax", secure)
 }
 
 pub(crate) fn set(name: &str, secret: &Secret, secure: bool) -> HeaderValue {
-    written(name, secret.reveal(), session::LIFE.as_secs(), "Strict", secure)
+    written(name, secret.reveal(), session::SESSION_LIFETIME.as_secs(), "Strict", secure)
 }
 
 pub(crate) fn unset(name: &str, secure: bool) -> HeaderValue {

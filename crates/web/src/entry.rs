@@ -14,20 +14,20 @@ use tokio::time::Instant;
 use crate::secret::{Digest, Secret};
 
 /// How long a browser may take from one origin to the other.
-const HANDOVER_LIFE: Duration = Duration::from_secs(30);
+const HANDOVER_LIFETIME: Duration = Duration::from_secs(30);
 /// How many of each one session may have; one more ends its oldest.
 const HANDOVERS_PER_SESSION: usize = 16;
 const ENTRIES_PER_SESSION: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct Entries {
-    handovers: Mutex<HashMap<Digest, Pass>>,
-    entered: Mutex<HashMap<Digest, Pass>>,
+    handovers: Mutex<HashMap<Digest, Grant>>,
+    entered: Mutex<HashMap<Digest, Grant>>,
 }
 
-/// What lets a session into one instance.
+/// The grant of one session for one instance.
 #[derive(Debug)]
-struct Pass {
+struct Grant {
     /// The session's id.
     session: Digest,
     label: String,
@@ -40,19 +40,19 @@ impl Entries {
     /// A token that lets the session in at the instance with this label, to this path, once.
     pub(crate) fn hand_over(&self, session: Digest, label: &str, path: &str) -> Secret {
         let now = Instant::now();
-        let pass = Pass { session, label: label.to_owned(), path: path.to_owned(), made: now };
+        let grant = Grant { session, label: label.to_owned(), path: path.to_owned(), made: now };
         let mut handovers = self.handovers.lock().unwrap_or_else(PoisonError::into_inner);
-        handovers.retain(|_, pass| now < pass.made + HANDOVER_LIFE);
-        keep(&mut handovers, pass, HANDOVERS_PER_SESSION)
+        handovers.retain(|_, grant| now < grant.made + HANDOVER_LIFETIME);
+        insert(&mut handovers, grant, HANDOVERS_PER_SESSION)
     }
 
     /// Uses a token: the session that it is of, and the path. At another instance it is used up.
     pub(crate) fn redeem(&self, presented: &str, label: &str) -> Option<(Digest, String)> {
         let digest = Digest::of_secret(presented)?;
         let mut handovers = self.handovers.lock().unwrap_or_else(PoisonError::into_inner);
-        let pass = handovers.remove(&digest)?;
-        let is_good = pass.label == label && Instant::now() < pass.made + HANDOVER_LIFE;
-        is_good.then_some((pass.session, pass.path))
+        let grant = handovers.remove(&digest)?;
+        let is_good = grant.label == label && Instant::now() < grant.made + HANDOVER_LIFETIME;
+        is_good.then_some((grant.session, grant.path))
     }
 
     /// The secret of a cookie with which the session is known at that instance. There is one: it
@@ -65,30 +65,30 @@ impl Entries {
     ) -> Secret {
         let (label, path) = (label.to_owned(), String::new());
         let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
-        entered.retain(|_, pass| {
-            is_open(&pass.session) && (pass.session != session || pass.label != label)
+        entered.retain(|_, grant| {
+            is_open(&grant.session) && (grant.session != session || grant.label != label)
         });
-        let pass = Pass { session, label, path, made: Instant::now() };
-        keep(&mut entered, pass, ENTRIES_PER_SESSION)
+        let grant = Grant { session, label, path, made: Instant::now() };
+        insert(&mut entered, grant, ENTRIES_PER_SESSION)
     }
 
     /// The id of the session that a cookie lets in at that instance.
     pub(crate) fn find(&self, presented: &str, label: &str) -> Option<Digest> {
         let digest = Digest::of_secret(presented)?;
         let entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
-        entered.get(&digest).filter(|pass| pass.label == label).map(|pass| pass.session)
+        entered.get(&digest).filter(|grant| grant.label == label).map(|grant| grant.session)
     }
 }
 
-fn keep(passes: &mut HashMap<Digest, Pass>, pass: Pass, most: usize) -> Secret {
-    let of_session = |(_, other): &(&Digest, &Pass)| other.session == pass.session;
-    if passes.iter().filter(of_session).count() >= most {
-        let oldest = passes.iter().filter(of_session).min_by_key(|(_, other)| other.made);
+fn insert(grants: &mut HashMap<Digest, Grant>, grant: Grant, max: usize) -> Secret {
+    let of_session = |(_, other): &(&Digest, &Grant)| other.session == grant.session;
+    if grants.iter().filter(of_session).count() >= max {
+        let oldest = grants.iter().filter(of_session).min_by_key(|(_, other)| other.made);
         let oldest = oldest.map(|(digest, _)| *digest);
-        oldest.and_then(|oldest| passes.remove(&oldest));
+        oldest.and_then(|oldest| grants.remove(&oldest));
     }
     let secret = Secret::random();
-    passes.insert(secret.digest(), pass);
+    grants.insert(secret.digest(), grant);
     secret
 }
 
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(entries.redeem(elsewhere.reveal(), "b"), None);
         assert_eq!(entries.redeem(elsewhere.reveal(), "a"), None, "it is used up");
         let late = token("a");
-        tokio::time::advance(HANDOVER_LIFE).await;
+        tokio::time::advance(HANDOVER_LIFETIME).await;
         assert_eq!(entries.redeem(late.reveal(), "a"), None);
         assert_eq!(entries.redeem("short", "a"), None);
     }

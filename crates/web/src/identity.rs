@@ -26,8 +26,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A text that two identities share only if they are equal: what verdicts about them may be
-    /// remembered by.
+    /// A text that two identities share only if they are equal: what review results about them may
+    /// be remembered by.
     pub fn fingerprint(&self) -> String {
         let mut context = Context::new(&SHA256);
         let mut add = |text: &str| {

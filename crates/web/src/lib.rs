@@ -3,22 +3,22 @@
 //! It is a client of the API with the rights of whoever looks at the page; it cannot read a
 //! controller's memory or the store.
 //!
-//! | module     | what                                                                        |
-//! |------------|-----------------------------------------------------------------------------|
-//! | `listener` | the socket: HTTP, TLS, bounds, a clean end                                  |
-//! | `origin`   | which requests a browser may send here: own host, own pages                 |
-//! | `sign_in`  | one-time links                                                              |
-//! | `session`  | who is signed in, in memory only                                            |
-//! | `entry`    | the way from our origin to an instance's                                   |
-//! | `account`  | both end with the account that the API knows                                |
-//! | `token`    | programs: bearer tokens, asked of the API                                   |
-//! | `door`     | joins them: guards what is mounted behind it and says who calls; its `lent` |
-//! |            | does so at the origins of instances                                         |
-//! | `page`     | own pages: plain HTML without anything from elsewhere                       |
+//! | module          | what                                                             |
+//! |-----------------|------------------------------------------------------------------|
+//! | `listener`      | the socket: HTTP, TLS, bounds, a clean end                       |
+//! | `origin`        | which requests a browser may send here: own host, own pages      |
+//! | `sign_in`       | one-time links                                                   |
+//! | `session`       | who is signed in, in memory only                                 |
+//! | `entry`         | the way from our origin to an instance's                         |
+//! | `account`       | both end with the account that the API knows                     |
+//! | `token`         | programs: bearer tokens, asked of the API                        |
+//! | `authenticator` | joins them: guards what is mounted behind it and says who calls; |
+//! |                 | its `instance` does so at the origins of instances               |
+//! | `page`          | own pages: plain HTML without anything from elsewhere            |
 
 mod account;
+mod authenticator;
 mod cookie;
-mod door;
 mod entry;
 mod identity;
 mod listener;
@@ -29,9 +29,11 @@ mod session;
 mod sign_in;
 mod token;
 
+pub use authenticator::{
+    Authenticator, Caller, InstancePath, InstanceSite, Routes, Settings, SettingsError,
+};
 pub use cookie::RESERVED_COOKIES;
-pub use door::{Caller, Door, Lent, Mounted, Places, Settings, SettingsError};
 pub use identity::{BearerToken, Clients, Credentials, Identity};
-pub use listener::{Arrival, Bound, Leader, ListenError, Listener, Relaying, Serving};
+pub use listener::{Bound, Leader, ListenError, Listener, Relay, Serving, TransportInfo};
 pub use secret::Secret;
 pub use sign_in::SignIn;

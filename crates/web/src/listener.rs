@@ -32,24 +32,24 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tower::ServiceExt as _;
 
-pub use relay::{Leader, Relaying};
-use stall::Stalling;
+pub use relay::{Leader, Relay};
+use stall::WriteTimeout;
 
-/// How long a client may take to shake hands, or to send a request's head.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long a client may take for the TLS handshake, or to send a request's head.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long open requests may go on after the listener was told to stop.
-const DRAIN: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many connections are open at a time; more wait until one ends.
 const CONNECTIONS: usize = 1024;
 /// A request's head: address, headers, cookies.
-const HEAD_LIMIT: usize = 64 << 10;
+const MAX_HEAD_BYTES: usize = 64 << 10;
 const HEADERS: usize = 100;
 /// Requests at a time on one HTTP/2 connection.
 const STREAMS: u32 = 100;
 /// A client that takes none of its answer for so long is gone.
-const STALLED: Duration = Duration::from_secs(5 * 60);
+const STALL_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// How long to wait when no connection can be accepted: out of descriptors, most likely.
-const BREATH: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Why people cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +62,7 @@ pub enum ListenError {
 
 /// How a request came in; in its extensions, beside axum's `ConnectInfo` of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrival {
+pub struct TransportInfo {
     /// Our end of the connection.
     pub local: SocketAddr,
     /// Over TLS.
@@ -180,7 +180,7 @@ impl Accept {
         }
         drop(listener);
         let drained = async { while connections.join_next().await.is_some() {} };
-        if tokio::time::timeout(DRAIN, drained).await.is_err() {
+        if tokio::time::timeout(DRAIN_TIMEOUT, drained).await.is_err() {
             tracing::warn!("some requests did not end in time");
         }
     }
@@ -192,7 +192,7 @@ async fn accept(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
         Ok(accepted) => Some(accepted),
         Err(error) => {
             tracing::warn!(%error, "cannot accept a connection");
-            tokio::time::sleep(BREATH).await;
+            tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             None
         }
     }
@@ -214,35 +214,35 @@ impl Connection {
             Ok(local) => local,
             Err(error) => return tracing::debug!(%error, "a connection ended at once"),
         };
-        let stream = Stalling::new(stream, STALLED);
+        let stream = WriteTimeout::new(stream, STALL_TIMEOUT);
         let Some(acceptor) = tls else {
-            return self.http1(stream, Arrival { local, secure: false }).await;
+            return self.http1(stream, TransportInfo { local, secure: false }).await;
         };
         let shaken = tokio::select! {
-            shaken = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)) => shaken,
+            shaken = tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)) => shaken,
             _ = self.stop.wait_for(|stop| *stop) => return,
         };
-        let arrival = Arrival { local, secure: true };
+        let transport = TransportInfo { local, secure: true };
         match shaken {
             Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
-                self.http2(stream, arrival).await;
+                self.http2(stream, transport).await;
             }
-            Ok(Ok(stream)) => self.http1(stream, arrival).await,
+            Ok(Ok(stream)) => self.http1(stream, transport).await,
             Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
             Err(_) => tracing::debug!("a TLS handshake took too long"),
         }
     }
 
-    async fn http1<S>(mut self, stream: S, arrival: Arrival)
+    async fn http1<S>(mut self, stream: S, transport: TransportInfo)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (router, peer) = (self.router.clone(), self.peer);
-        let service = service_fn(move |request| answer(router.clone(), request, peer, arrival));
+        let service = service_fn(move |request| answer(router.clone(), request, peer, transport));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(HANDSHAKE)
-            .max_buf_size(HEAD_LIMIT)
+            .header_read_timeout(HEAD_TIMEOUT)
+            .max_buf_size(MAX_HEAD_BYTES)
             .max_headers(HEADERS)
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();
@@ -254,10 +254,10 @@ impl Connection {
                 connection.await
             }
         };
-        told(ended);
+        log_end(ended);
     }
 
-    async fn http2<S>(mut self, stream: S, arrival: Arrival)
+    async fn http2<S>(mut self, stream: S, transport: TransportInfo)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -266,18 +266,18 @@ impl Connection {
         let begins = begun.clone();
         let service = service_fn(move |request| {
             begins.store(true, Ordering::Relaxed);
-            answer(router.clone(), request, peer, arrival)
+            answer(router.clone(), request, peer, transport)
         });
         let connection = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS)
-            .max_header_list_size(u32::try_from(HEAD_LIMIT).unwrap_or(u32::MAX))
-            .keep_alive_interval(HANDSHAKE)
+            .max_header_list_size(u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX))
+            .keep_alive_interval(HEAD_TIMEOUT)
             .serve_connection(TokioIo::new(stream), service);
         tokio::pin!(connection);
         // By itself, hyper would wait for the first request for ever.
         let unused = async {
-            tokio::time::sleep(HANDSHAKE).await;
+            tokio::time::sleep(HEAD_TIMEOUT).await;
             if begun.load(Ordering::Relaxed) {
                 std::future::pending::<()>().await;
             }
@@ -290,7 +290,7 @@ impl Connection {
                 connection.await
             }
         };
-        told(ended);
+        log_end(ended);
     }
 
     async fn stopped(&mut self) {
@@ -299,7 +299,7 @@ impl Connection {
     }
 }
 
-fn told(ended: Result<(), hyper::Error>) {
+fn log_end(ended: Result<(), hyper::Error>) {
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
     }
@@ -309,10 +309,10 @@ async fn answer(
     router: Router,
     request: Request<Incoming>,
     peer: SocketAddr,
-    arrival: Arrival,
+    transport: TransportInfo,
 ) -> Result<Response, Infallible> {
     let mut request = request.map(Body::new);
-    request.extensions_mut().insert(arrival);
+    request.extensions_mut().insert(transport);
     request.extensions_mut().insert(ConnectInfo(peer));
     router.oneshot(request).await
 }

@@ -14,7 +14,7 @@ use http::request::Parts;
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, Method, StatusCode, Uri};
 
-use crate::listener::Arrival;
+use crate::listener::TransportInfo;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
@@ -75,7 +75,7 @@ impl Names {
     }
 
     /// The same, reached at another public address. `None` if that is none.
-    pub(crate) fn reached_at(&self, public_url: Option<&str>) -> Option<Self> {
+    pub(crate) fn with_public_url(&self, public_url: Option<&str>) -> Option<Self> {
         let other = Self::new(public_url, &self.others)?;
         let Self { listener, domain, .. } = self.clone();
         Some(Self { listener, domain, ..other })
@@ -83,7 +83,7 @@ impl Names {
 
     /// Instances are below `domain` as well as below `localhost`. `listener` is where we are
     /// reached on this machine.
-    pub(crate) fn lending(self, domain: Option<&str>, listener: Option<&str>) -> Self {
+    pub(crate) fn with_instances(self, domain: Option<&str>, listener: Option<&str>) -> Self {
         let domain = domain.map(str::to_ascii_lowercase);
         Self { domain, listener: listener.and_then(Address::parse), ..self }
     }
@@ -92,15 +92,15 @@ impl Names {
     /// looked at by itself: over HTTP/2, one connection carries requests for several hosts.
     pub(crate) fn site(&self, parts: &Parts) -> Result<Site, Refusal> {
         let authority = host(parts)?;
-        let arrival = parts.extensions.get::<Arrival>();
-        let tls = arrival.is_some_and(|arrival| arrival.secure);
+        let transport = parts.extensions.get::<TransportInfo>();
+        let tls = transport.is_some_and(|transport| transport.secure);
         let host = authority.host().to_ascii_lowercase();
-        let zone = self.zone(&host, arrival).ok_or(Refusal::OtherHost)?;
+        let zone = self.zone(&host, transport).ok_or(Refusal::OtherHost)?;
         // Somebody else may end TLS for us under the public name, and under those of instances.
         let at_public = |public: &&Address| {
             let by_public = match &zone {
                 Zone::Own { .. } => public.host == host,
-                Zone::Lent { local, .. } => !local,
+                Zone::Instance { local, .. } => !local,
             };
             by_public && authority.port_u16().unwrap_or(public.port) == public.port
         };
@@ -110,14 +110,14 @@ impl Names {
         Ok(Site { authority: authority.as_str().to_ascii_lowercase(), port, secure, zone })
     }
 
-    fn zone(&self, host: &str, arrival: Option<&Arrival>) -> Option<Zone> {
-        let lent =
+    fn zone(&self, host: &str, transport: Option<&TransportInfo>) -> Option<Zone> {
+        let instance_label =
             |below: &str| host.strip_suffix(below)?.strip_suffix('.').filter(|l| is_label(l));
-        if let Some(label) = lent("localhost") {
-            return Some(Zone::Lent { label: label.to_owned(), local: true });
+        if let Some(label) = instance_label("localhost") {
+            return Some(Zone::Instance { label: label.to_owned(), local: true });
         }
-        if let Some(label) = self.domain.as_deref().and_then(lent) {
-            return Some(Zone::Lent { label: label.to_owned(), local: false });
+        if let Some(label) = self.domain.as_deref().and_then(instance_label) {
+            return Some(Zone::Instance { label: label.to_owned(), local: false });
         }
         let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok();
         let loopback = is_loopback(host);
@@ -125,27 +125,27 @@ impl Names {
             || self.public.as_ref().is_some_and(|public| public.host == host)
             || self.others.iter().any(|other| other == host)
             || address.is_some_and(|address| {
-                arrival.is_some_and(|arrival| arrival.local.ip().to_canonical() == address)
+                transport.is_some_and(|transport| transport.local.ip().to_canonical() == address)
             });
         named.then_some(Zone::Own { loopback })
     }
 
     /// The origin of an instance, as whoever came to `site` reaches it; none where no name leads
     /// there.
-    pub(crate) fn lent_origin(&self, site: &Site, label: &str) -> Option<String> {
+    pub(crate) fn instance_origin(&self, site: &Site, label: &str) -> Option<String> {
         match (&site.zone, &self.domain) {
             (Zone::Own { loopback: true }, _) => Some(site.beside(&format!("{label}.localhost"))),
             (Zone::Own { loopback: false }, Some(domain)) => {
                 Some(site.beside(&format!("{label}.{domain}")))
             }
-            (Zone::Own { loopback: false }, None) | (Zone::Lent { .. }, _) => None,
+            (Zone::Own { loopback: false }, None) | (Zone::Instance { .. }, _) => None,
         }
     }
 
     /// Our own origin, as whoever came to an instance's reaches it.
     pub(crate) fn own_origin(&self, site: &Site) -> String {
         let addresses = [self.public.as_ref(), self.listener.as_ref()];
-        let is_local = matches!(site.zone, Zone::Lent { local: true, .. });
+        let is_local = matches!(site.zone, Zone::Instance { local: true, .. });
         match self.public.as_ref().filter(|_| !is_local) {
             Some(public) => public.origin(),
             None => {
@@ -190,7 +190,7 @@ pub(crate) enum Zone {
     /// Ours; `loopback` by a name that every machine has for itself.
     Own { loopback: bool },
     /// An instance's, by the label before our domain; `local` below `localhost`.
-    Lent { label: String, local: bool },
+    Instance { label: String, local: bool },
 }
 
 impl Site {

@@ -15,29 +15,29 @@ use crate::identity::{Credentials, Identity};
 use crate::secret::{Digest, Secret};
 
 /// A session that nobody uses ends after this.
-const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(12 * 60 * 60);
 /// Every session ends after this; also what the browser is told.
-pub(crate) const LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+pub(crate) const SESSION_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// How many there may be; one more ends the one that was used longest ago.
 const SESSIONS: usize = 1024;
 
 #[derive(Debug, Default)]
-pub(crate) struct Sessions(Mutex<HashMap<Digest, Kept>>);
+pub(crate) struct Sessions(Mutex<HashMap<Digest, StoredSession>>);
 
 #[derive(Debug)]
-struct Kept {
+struct StoredSession {
     session: Session,
     began: Instant,
     used: Instant,
 }
 
-impl Kept {
+impl StoredSession {
     fn is_good(&self, now: Instant) -> bool {
-        now < self.began + LIFE && now < self.used + IDLE
+        now < self.began + SESSION_LIFETIME && now < self.used + IDLE_TIMEOUT
     }
 }
 
-impl Drop for Kept {
+impl Drop for StoredSession {
     /// A session that is not kept any more is over, for whatever reason.
     fn drop(&mut self) {
         self.session.ended.cancel();
@@ -83,17 +83,17 @@ impl Sessions {
             let stalest = sessions.iter().min_by_key(|(_, kept)| kept.used).map(|(key, _)| *key);
             stalest.and_then(|stalest| sessions.remove(&stalest));
         }
-        sessions.insert(session.id, Kept { session, began: now, used: now });
+        sessions.insert(session.id, StoredSession { session, began: now, used: now });
         secret
     }
 
     /// The session of a cookie, which is used by this.
     pub(crate) fn find(&self, presented: &str) -> Option<Session> {
-        self.using(&Digest::of_secret(presented)?)
+        self.touch(&Digest::of_secret(presented)?)
     }
 
     /// The session, which is used by this.
-    pub(crate) fn using(&self, id: &Digest) -> Option<Session> {
+    pub(crate) fn touch(&self, id: &Digest) -> Option<Session> {
         let now = Instant::now();
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = sessions.get_mut(id)?;
@@ -137,16 +137,16 @@ mod tests {
         let sessions = Sessions::default();
         let (used, unused) = (sessions.open(of("ada")), sessions.open(of("ada")));
         let open = sessions.find(used.reveal()).unwrap();
-        let step = IDLE - Duration::from_secs(1);
+        let step = IDLE_TIMEOUT - Duration::from_secs(1);
         let mut lived = Duration::ZERO;
-        while lived + step < LIFE {
+        while lived + step < SESSION_LIFETIME {
             tokio::time::advance(step).await;
             lived += step;
             assert!(sessions.find(used.reveal()).is_some(), "after {lived:?}");
         }
         assert!(sessions.find(unused.reveal()).is_none());
         assert!(!open.ended.is_cancelled());
-        tokio::time::advance(LIFE.checked_sub(lived).unwrap()).await;
+        tokio::time::advance(SESSION_LIFETIME.checked_sub(lived).unwrap()).await;
         assert!(!sessions.is_open(&open.id));
         assert!(sessions.find(used.reveal()).is_none());
         assert!(open.ended.is_cancelled(), "what is open for it ends with it");

@@ -14,7 +14,7 @@ use crate::identity::{Credentials, Identity};
 use crate::secret::{Digest, Secret};
 
 /// How long a link is good for.
-pub(crate) const LINK_LIFE: Duration = Duration::from_secs(15 * 60);
+pub(crate) const LINK_LIFETIME: Duration = Duration::from_secs(15 * 60);
 /// How many links are good at a time; one more ends the oldest.
 const LINKS: usize = 64;
 
@@ -39,7 +39,7 @@ impl SignIn {
             let oldest = links.iter().min_by_key(|(_, link)| link.expires).map(|(key, _)| *key);
             oldest.and_then(|oldest| links.remove(&oldest));
         }
-        links.insert(secret.digest(), Link { credentials, expires: now + LINK_LIFE });
+        links.insert(secret.digest(), Link { credentials, expires: now + LINK_LIFETIME });
         secret
     }
 

@@ -20,15 +20,15 @@ use crate::identity::Identity;
 use crate::secret::Digest;
 
 /// How long a good token is believed without asking again: so long may a revoked one work.
-const BELIEVED: Duration = Duration::from_secs(60);
+const ACCEPTED_TTL: Duration = Duration::from_secs(60);
 /// How long a bad one is refused without asking again.
-const DISBELIEVED: Duration = Duration::from_secs(5);
-const REMEMBERED: usize = 4096;
+const REJECTED_TTL: Duration = Duration::from_secs(5);
+const MAX_REMEMBERED: usize = 4096;
 /// Longer than any token of Kubernetes.
-const TOKEN_LIMIT: usize = 16 << 10;
+const MAX_TOKEN_BYTES: usize = 16 << 10;
 /// How many questions may be open at the API, and how long one may take, waiting included.
 const ASKING: usize = 16;
-const PATIENCE: Duration = Duration::from_secs(10);
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why nobody knows whose token it is.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ pub(crate) enum TokenError {
 
 pub(crate) struct Tokens {
     reviews: Api<TokenReview>,
-    remembered: Mutex<HashMap<Digest, Verdict>>,
+    remembered: Mutex<HashMap<Digest, CachedReview>>,
     asking: Semaphore,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Debug for Tokens {
     }
 }
 
-struct Verdict {
+struct CachedReview {
     holder: Holder,
     until: Instant,
 }
@@ -84,20 +84,20 @@ impl Tokens {
     }
 
     pub(crate) async fn identify(&self, token: &str) -> Result<Holder, TokenError> {
-        if token.len() > TOKEN_LIMIT {
+        if token.len() > MAX_TOKEN_BYTES {
             return Ok(Holder::Nobody);
         }
         let digest = Digest::of(token.as_bytes());
         if let Some(holder) = self.recall(&digest) {
             return Ok(holder);
         }
-        let asked = tokio::time::timeout(PATIENCE, self.ask(token)).await;
+        let asked = tokio::time::timeout(REVIEW_TIMEOUT, self.review(token)).await;
         let holder = asked.map_err(|_| TokenError::Timeout)??;
         self.remember(digest, holder.clone());
         Ok(holder)
     }
 
-    async fn ask(&self, token: &str) -> Result<Holder, TokenError> {
+    async fn review(&self, token: &str) -> Result<Holder, TokenError> {
         let _slot = self.asking.acquire().await.expect("nobody closes it");
         let spec = TokenReviewSpec { token: token.to_owned(), audiences: None };
         let review = TokenReview { spec, ..TokenReview::default() };
@@ -111,20 +111,20 @@ impl Tokens {
 
     fn recall(&self, digest: &Digest) -> Option<Holder> {
         let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        let verdict = remembered.get(digest)?;
-        (verdict.until > Instant::now()).then(|| verdict.holder.clone())
+        let cached = remembered.get(digest)?;
+        (cached.until > Instant::now()).then(|| cached.holder.clone())
     }
 
     fn remember(&self, digest: Digest, holder: Holder) {
         let now = Instant::now();
-        let until = now + if holder == Holder::Nobody { DISBELIEVED } else { BELIEVED };
+        let until = now + if holder == Holder::Nobody { REJECTED_TTL } else { ACCEPTED_TTL };
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        if remembered.len() >= REMEMBERED {
-            remembered.retain(|_, verdict| verdict.until > now);
+        if remembered.len() >= MAX_REMEMBERED {
+            remembered.retain(|_, cached| cached.until > now);
         }
         // Full of what still holds: somebody tries many. Asking again is all that it costs.
-        if remembered.len() < REMEMBERED {
-            remembered.insert(digest, Verdict { holder, until });
+        if remembered.len() < MAX_REMEMBERED {
+            remembered.insert(digest, CachedReview { holder, until });
         }
     }
 }

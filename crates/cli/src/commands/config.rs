@@ -10,19 +10,19 @@ use sojourn_api::config::{Setting, effective};
 use sojourn_api::install;
 use sojourn_api::name::shared;
 
-use super::connect::{self, Way};
+use super::connect::{self, ApiContext};
 use super::table;
 use crate::args::{Config, Output};
 use crate::exit::{Exit, Failure};
 
 pub(super) fn config(config: Config) -> Result<(), Failure> {
     connect::run(async move {
-        let way = Way::find(&config.connection).await?;
-        let api: Api<ConfigMap> = Api::namespaced(way.client.clone(), shared::NAMESPACE);
+        let api_context = ApiContext::find(&config.connection).await?;
+        let api: Api<ConfigMap> = Api::namespaced(api_context.client.clone(), shared::NAMESPACE);
         let found = api
             .get_opt(shared::CONFIG_MAP)
             .await
-            .map_err(|error| way.failed(error, "cannot read the configuration"))?;
+            .map_err(|error| api_context.failed(error, "cannot read the configuration"))?;
         let data: BTreeMap<_, _> = found.and_then(|map| map.data).unwrap_or_default();
         let settings = effective(&data).map_err(|problems| {
             let advice = "The controllers keep the last good values until it is mended.";

@@ -1,4 +1,4 @@
-//! The way to the API for commands that people type.
+//! API access of the commands that people type.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::args::{Connection, Named};
 use crate::exit::{Exit, Failure};
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The groups that are ours end like this.
 const OUR_GROUPS: &str = ".sojourn.dev";
 
@@ -28,8 +28,8 @@ const SHORT: [(&str, &str); 4] = [
     ("ig", "instancegroup"),
 ];
 
-/// A client, and where it looks.
-pub(super) struct Way {
+/// A client, with the namespace and kubeconfig that it uses.
+pub(super) struct ApiContext {
     pub(super) client: Client,
     pub(super) namespace: String,
     pub(super) config: Config,
@@ -52,7 +52,7 @@ pub(super) fn run<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T
     runtime.block_on(work)
 }
 
-impl Way {
+impl ApiContext {
     pub(super) async fn find(connection: &Connection) -> Result<Self, Failure> {
         let usage =
             |error| Failure::new(Exit::Usage, error, "Say which one to use: --kubeconfig FILE.");
@@ -66,8 +66,8 @@ impl Way {
             .await
             .context("cannot use the kubeconfig")
             .map_err(usage)?;
-        config.connect_timeout = Some(PATIENCE);
-        config.read_timeout = Some(PATIENCE);
+        config.connect_timeout = Some(REQUEST_TIMEOUT);
+        config.read_timeout = Some(REQUEST_TIMEOUT);
         let client =
             client::single_attempt(&config).context("cannot use the kubeconfig").map_err(usage)?;
         let namespace =
@@ -141,7 +141,7 @@ impl Way {
     }
 
     /// The same, of a kind whose objects something is decided about.
-    pub(super) async fn get_looked_after(
+    pub(super) async fn get_managed(
         &self,
         named: &Named,
     ) -> Result<(Api<DynamicObject>, DynamicObject), Failure> {

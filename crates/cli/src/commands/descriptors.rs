@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const MAX_CONNECTIONS: usize = 10_000;
 /// Descriptors that no connection to the API takes: those of the database, of Pods' sockets and
 /// logs, and of the listener for people. Where there are few, half of them.
-const RESERVE: u64 = 4_096;
+const RESERVED_DESCRIPTORS: u64 = 4_096;
 
 /// Raises the limit as far as it goes and says how many connections to the API it allows.
 pub(super) fn connections() -> usize {
@@ -36,7 +36,7 @@ fn raise() -> u64 {
 }
 
 fn connections_within(limit: u64) -> usize {
-    let left = limit - RESERVE.min(limit / 2);
+    let left = limit - RESERVED_DESCRIPTORS.min(limit / 2);
     usize::try_from(left).unwrap_or(usize::MAX).min(MAX_CONNECTIONS)
 }
 

@@ -48,7 +48,7 @@ async fn serve(args: args::DrainAgent, printer: Printer) -> Result<(), Failure> 
     printer.field("nodes", &target.cluster_url);
     printer.field("machines", &machines.cluster_url);
     let broken = tokio::select! {
-        () = signals.wanted() => None,
+        () = signals.requested() => None,
         ended = tasks.any_ended() => Some(ended),
     };
     tasks.stop().await;

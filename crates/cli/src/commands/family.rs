@@ -84,8 +84,8 @@ impl Controllers {
     }
 }
 
-/// Teaches an API our kinds and roles, as an administrator.
-pub(super) async fn teach(client: &Client) -> Result<(), Failure> {
+/// Installs our kinds and roles into an API, as an administrator.
+pub(super) async fn install_kinds(client: &Client) -> Result<(), Failure> {
     let taught = async {
         for definition in sojourn_api::crds() {
             apply(client, &definition).await?;

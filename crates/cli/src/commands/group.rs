@@ -14,35 +14,35 @@ use sojourn_api::name::group;
 use sojourn_core::term::Term;
 use tokio::time::Instant;
 
-use super::connect::{self, Way};
-use super::wish::{annotate, later};
+use super::connect::{self, ApiContext};
+use super::request::{annotate, later};
 use crate::args::{Drain, Freeze, Named, Rotate};
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
 
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// After so long without an answer it is said that there is none.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn drain(args: Drain, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
-        let way = Way::find(&args.connection).await?;
+        let api_context = ApiContext::find(&args.connection).await?;
         let named = args.object;
-        let (api, object) = way.get(&named).await?;
+        let (api, object) = api_context.get(&named).await?;
         let _: Machine = of_kind(&named, object, "machine/web-7k2qd", "drained")?;
         let asked = format!("{:.0}", Timestamp::now());
-        annotate(&way, &api, &named, group::DRAIN, &asked).await?;
+        annotate(&api_context, &api, &named, group::DRAIN, &asked).await?;
         if args.no_wait {
             printer.good(format_args!("{named} is to be drained. See: sojourn why {named}."));
             return Ok(());
         }
-        follow(&way, &api, &named, printer).await
+        follow(&api_context, &api, &named, printer).await
     })
 }
 
 /// Waits until a machine is drained, and says what goes on.
 async fn follow(
-    way: &Way,
+    api_context: &ApiContext,
     api: &Api<DynamicObject>,
     named: &Named,
     printer: Printer,
@@ -53,7 +53,7 @@ async fn follow(
         let object = api
             .get_opt(&named.name)
             .await
-            .map_err(|error| way.failed(error, &format!("cannot look at {named}")))?;
+            .map_err(|error| api_context.failed(error, &format!("cannot look at {named}")))?;
         // One that cannot be read is there all the same.
         let status = object.map(|object| {
             let machine = object.try_parse::<Machine>().ok();
@@ -69,7 +69,7 @@ async fn follow(
                 printer.line(format_args!("{named} {words}"));
                 said = words;
             }
-            Stage::Unanswered if said.is_empty() && begun.elapsed() > ANSWER_WITHIN => {
+            Stage::Unanswered if said.is_empty() && begun.elapsed() > ANSWER_TIMEOUT => {
                 said = "unanswered".to_owned();
                 printer.warning(format_args!(
                     "nothing has been decided about {named} yet. Are the controllers running?"
@@ -77,7 +77,7 @@ async fn follow(
             }
             Stage::Waiting(_) | Stage::Unanswered => {}
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -120,22 +120,25 @@ fn stage(status: Option<&MachineStatus>) -> Stage {
 
 pub(super) fn rotate(args: Rotate, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
-        let way = Way::find(&args.connection).await?;
+        let api_context = ApiContext::find(&args.connection).await?;
         let named = args.object;
-        let (api, object) = way.get(&named).await?;
+        let (api, object) = api_context.get(&named).await?;
         let group: InstanceGroup = of_kind(&named, object, "group/web", "rotated")?;
-        let machines: Api<Machine> = Api::namespaced(way.client.clone(), &way.namespace);
+        let machines: Api<Machine> =
+            Api::namespaced(api_context.client.clone(), &api_context.namespace);
         let own = ListParams::default().labels(&format!("{}={}", group::GROUP, group.name_any()));
         let machines = machines
             .list_metadata(&own)
             .await
-            .map_err(|error| way.failed(error, &format!("cannot list the machines of {named}")))?
+            .map_err(|error| {
+                api_context.failed(error, &format!("cannot list the machines of {named}"))
+            })?
             .items;
         let count = machines.len();
         let newest = machines.iter().filter_map(|one| Some(one.creation_timestamp()?.0)).max();
         let (before, wait) = rotated_before(newest, Timestamp::now());
         tokio::time::sleep(wait).await;
-        annotate(&way, &api, &named, group::ROTATE, &format!("{before:.0}")).await?;
+        annotate(&api_context, &api, &named, group::ROTATE, &format!("{before:.0}")).await?;
         printer.good(format_args!(
             "The machines that {named} has now ({count}) are to be replaced. See: sojourn plan \
              {named}."
@@ -167,14 +170,14 @@ pub(super) fn freeze(args: Freeze, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
         let now = Timestamp::now();
         let until = args.until.as_deref().map(|text| moment(text, now)).transpose()?;
-        let way = Way::find(&args.connection).await?;
+        let api_context = ApiContext::find(&args.connection).await?;
         let named = args.object;
-        let (api, object) = way.get(&named).await?;
+        let (api, object) = api_context.get(&named).await?;
         let _: InstanceGroup = of_kind(&named, object, "group/web", "frozen")?;
         let change = json!({"spec": {"freezeUntil": until.map(|at| format!("{at:.0}"))}});
         api.patch(&named.name, &PatchParams::default(), &Patch::Merge(&change))
             .await
-            .map_err(|error| way.failed(error, &format!("cannot change {named}")))?;
+            .map_err(|error| api_context.failed(error, &format!("cannot change {named}")))?;
         match until {
             Some(until) => printer.good(format_args!(
                 "{named} begins no rotation before {until:.0}. Drains that are open go on."

@@ -22,7 +22,7 @@ use sojourn_node::confine::Mode;
 use sojourn_node::folder::NodeFolder;
 use sojourn_node::shim::protocol::Reachable;
 use sojourn_node::{
-    Agent, Certified, Clients, Config, Controllers, Dialer, Leaving, Serving, StartError,
+    Agent, Certified, Clients, Config, Controllers, Dialer, PodsOnStop, Serving, StartError,
 };
 use sojourn_rbac::User;
 use tokio::net::TcpStream;
@@ -41,9 +41,9 @@ const LOCAL: &str = "local";
 /// The folder beside the database that Pods are kept in.
 const FOLDER: &str = "node";
 /// A certificate is good for a year.
-const RENEWAL: Duration = Duration::from_hours(30 * 24);
+const RENEW_INTERVAL: Duration = Duration::from_hours(30 * 24);
 /// How long the API server may take to answer at the start.
-const PATIENCE: Duration = Duration::from_secs(10);
+const API_START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The node of `sojourn up`, with the controllers that a cluster would have.
 #[derive(Debug)]
@@ -102,25 +102,25 @@ impl LocalNode {
 
     /// The way to the ports of Pods.
     pub(super) fn dial(&self) -> Arc<dyn Dial> {
-        Arc::new(IntoPods(self.agent.dialer()))
+        Arc::new(PodDial(self.agent.dialer()))
     }
 
-    pub(super) async fn stop(self, leaving: Leaving) {
+    pub(super) async fn stop(self, on_stop: PodsOnStop) {
         self.renewing.abort();
         // Whether it was aborted or failed, it holds the node no longer.
         let _ = self.renewing.await;
         self.controllers.stop().await;
         if let Some(agent) = Arc::into_inner(self.agent) {
-            agent.stop(leaving).await;
+            agent.stop(on_stop).await;
         }
     }
 }
 
 /// Reaches Pods where they are: in networks of their own, by their shims.
 #[derive(Debug)]
-struct IntoPods(Dialer);
+struct PodDial(Dialer);
 
-impl Dial for IntoPods {
+impl Dial for PodDial {
     fn dial<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, io::Result<TcpStream>> {
         Box::pin(self.0.dial(&to.pod, to.port, to.address))
     }
@@ -135,7 +135,7 @@ fn certificate(engine: &Engine, address: IpAddr) -> anyhow::Result<Certified> {
 /// Replaces the node's certificate long before it runs out.
 async fn renew(engine: Engine, agent: Arc<Agent>, address: IpAddr) {
     loop {
-        tokio::time::sleep(RENEWAL).await;
+        tokio::time::sleep(RENEW_INTERVAL).await;
         let renewed = certificate(&engine, address)
             .and_then(|certified| agent.certify(&certified).context("cannot show it"));
         if let Err(error) = renewed {
@@ -202,7 +202,7 @@ async fn serve(node: args::Node, printer: Printer) -> Result<(), Failure> {
     config.serving = serving(&node)?;
     config.publish_ports = node.publish_ports;
     let (client, url) = connect("--kubeconfig", &node.kubeconfig).await?;
-    state_api(&mut config, &url).await;
+    configure_api(&mut config, &url).await;
     let claims = match &node.claims_kubeconfig {
         Some(path) => Some(connect("--claims-kubeconfig", path).await?.0),
         None => None,
@@ -218,18 +218,18 @@ async fn serve(node: args::Node, printer: Printer) -> Result<(), Failure> {
             printer.field("logs", "not served: --tls-cert, --tls-key and --client-ca are needed");
         }
     }
-    signals.wanted().await;
-    let leaving = if node.keep_pods { Leaving::Keep } else { Leaving::End };
+    signals.requested().await;
+    let on_stop = if node.keep_pods { PodsOnStop::Keep } else { PodsOnStop::End };
     printer.line("Stopping: Pods may end; Ctrl-C again stops at once.");
     let stop = async {
         if let Some(binder) = binder {
             binder.stop().await;
         }
-        agent.stop(leaving).await;
+        agent.stop(on_stop).await;
     };
     tokio::select! {
         () = stop => printer.line("Stopped."),
-        () = signals.wanted() => printer.line("Stopped at once."),
+        () = signals.requested() => printer.line("Stopped at once."),
     }
     Ok(())
 }
@@ -269,7 +269,7 @@ fn serving(node: &args::Node) -> Result<Option<Serving>, Failure> {
 }
 
 /// Tells Pods where the API server is, and lets them reach it although that may be on this machine.
-async fn state_api(config: &mut Config, url: &Uri) {
+async fn configure_api(config: &mut Config, url: &Uri) {
     let Some(host) = url.host() else { return };
     // An address of IPv6 is in brackets there.
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -298,7 +298,7 @@ async fn connect(option: &str, path: &Path) -> Result<(Client, Uri), Failure> {
         .with_context(|| format!("cannot use {}", path.display()))
         .map_err(usage)?;
     let advice = "See that it runs, and that the kubeconfig names it.";
-    match tokio::time::timeout(PATIENCE, client.apiserver_version()).await {
+    match tokio::time::timeout(API_START_TIMEOUT, client.apiserver_version()).await {
         Ok(Ok(_)) => Ok((client, url)),
         Ok(Err(error)) => {
             let error = anyhow::Error::from(error).context(format!("cannot ask {url}"));

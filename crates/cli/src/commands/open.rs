@@ -5,7 +5,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use sojourn_apiserver::folder::SafeFolder;
 
-use super::connect::{self, Way};
+use super::connect::{self, ApiContext};
 use super::{data, table};
 use crate::args::Open;
 use crate::exit::{Exit, Failure};
@@ -19,12 +19,12 @@ pub(super) fn run(open: Open) -> Result<(), Failure> {
             Some(web) => web.trim_end_matches('/').to_owned(),
             None => remembered(&open)?,
         };
-        let way = Way::find(&open.connection).await?;
-        let token = way.config.auth_info.token.as_ref().ok_or_else(|| {
+        let api_context = ApiContext::find(&open.connection).await?;
+        let token = api_context.config.auth_info.token.as_ref().ok_or_else(|| {
             let error = anyhow!("the kubeconfig has no token to show");
             Failure::new(Exit::Usage, error, "Use one with a token: --kubeconfig FILE.")
         })?;
-        let client = client(&way)?;
+        let client = client(&api_context)?;
         let unreachable = |error: reqwest::Error| {
             let error =
                 anyhow::Error::from(error.without_url()).context(format!("cannot ask {web}"));
@@ -77,9 +77,9 @@ fn remembered(open: &Open) -> Result<String, Failure> {
 }
 
 /// A client that trusts the API's authority: the web listener has the same.
-fn client(way: &Way) -> Result<reqwest::Client, Failure> {
+fn client(api_context: &ApiContext) -> Result<reqwest::Client, Failure> {
     let mut roots = rustls::RootCertStore::empty();
-    for certificate in way.config.root_cert.iter().flatten() {
+    for certificate in api_context.config.root_cert.iter().flatten() {
         // One that cannot be read is not trusted.
         let _ = roots.add(certificate.clone().into());
     }

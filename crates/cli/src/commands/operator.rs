@@ -23,8 +23,8 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::family::Controllers;
-use super::people::{self, Entrance, People};
 use super::signals::Signals;
+use super::web::{self, WebListener, WebServer};
 use super::webhook;
 use super::{client, connect};
 use crate::args;
@@ -32,7 +32,7 @@ use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
 
 /// How long the API server may take to answer at the start.
-const PATIENCE: Duration = Duration::from_secs(30);
+const API_START_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) fn run(args: args::Operator, printer: Printer) -> Result<(), Failure> {
     connect::run(serve(args, printer))
@@ -56,31 +56,32 @@ async fn serve(args: args::Operator, printer: Printer) -> Result<(), Failure> {
         }
         None => None,
     };
-    let entrance = match args.web {
-        Some(address) => Some(Entrance::bind(address, web_tls(&args, address)?).await?),
+    let web_listener = match args.web {
+        Some(address) => Some(WebListener::bind(address, web_tls(&args, address)?).await?),
         None => None,
     };
-    let claim = webhook.as_ref().map(webhook::Webhook::claim);
-    let replica = Replica { args, config, client, retries, metrics, entrance, claim, printer };
-    let ending = replica.run(&mut signals).await;
+    let replica_target = webhook.as_ref().map(webhook::Webhook::replica_target);
+    let replica =
+        Replica { args, config, client, retries, metrics, web_listener, replica_target, printer };
+    let reason = replica.run(&mut signals).await;
     probing.abort();
     if let Some(counting) = counting {
         counting.abort();
     }
     let webhook = async {
         match webhook {
-            Some(webhook) if !matches!(ending, Ending::AtOnce) => webhook.stop().await,
+            Some(webhook) if !matches!(reason, StopReason::AtOnce) => webhook.stop().await,
             Some(_) | None => {}
         }
     };
     tokio::select! {
         () = webhook => {}
-        () = signals.wanted() => {}
+        () = signals.requested() => {}
     }
-    match ending {
-        Ending::Wanted | Ending::Lost => printer.line("Stopped."),
-        Ending::AtOnce => printer.line("Stopped at once."),
-        Ending::Broken(failure) => return Err(failure),
+    match reason {
+        StopReason::Wanted | StopReason::Lost => printer.line("Stopped."),
+        StopReason::AtOnce => printer.line("Stopped at once."),
+        StopReason::Broken(failure) => return Err(failure),
     }
     Ok(())
 }
@@ -93,14 +94,14 @@ struct Replica {
     retries: Retries,
     metrics: Metrics,
     /// Every replica has it: who leads serves people, the others pass them on.
-    entrance: Option<Entrance>,
+    web_listener: Option<WebListener>,
     /// Where it serves admission.
-    claim: Option<webhook::Claim>,
+    replica_target: Option<webhook::ReplicaTarget>,
     printer: Printer,
 }
 
-/// Why a replica does not act any more.
-enum Ending {
+/// Why a replica stopped running the controllers.
+enum StopReason {
     /// Somebody wants it to stop; everything has ended.
     Wanted,
     /// Somebody wants it to stop and does not wait.
@@ -111,17 +112,17 @@ enum Ending {
 }
 
 impl Replica {
-    async fn run(&self, signals: &mut Signals) -> Ending {
+    async fn run(&self, signals: &mut Signals) -> StopReason {
         if self.args.leader_elect {
-            return self.compete(signals).await.unwrap_or_else(Ending::Broken);
+            return self.run_elected(signals).await.unwrap_or_else(StopReason::Broken);
         }
         leadership::act_alone(&self.metrics);
         let client = self.retries.client(self.client.clone());
-        self.act(client, std::future::pending(), signals).await
+        self.lead(client, std::future::pending(), signals).await
     }
 
-    /// Acts whenever it holds the lease, until somebody wants it to stop.
-    async fn compete(&self, signals: &mut Signals) -> Result<Ending, Failure> {
+    /// Runs the controllers whenever it holds the lease, until a signal stops it.
+    async fn run_elected(&self, signals: &mut Signals) -> Result<StopReason, Failure> {
         let host = rustix::system::uname();
         let identity =
             leadership::identity(&host.nodename().to_string_lossy()).map_err(|error| {
@@ -136,118 +137,122 @@ impl Replica {
                           operator write leases in it?";
             Failure::unavailable(error, advice)
         })?;
-        let address = match &self.entrance {
-            Some(entrance) => Some(advertised(&self.config, entrance.address()).await),
+        let address = match &self.web_listener {
+            Some(web_listener) => Some(advertised(&self.config, web_listener.address()).await),
             None => None,
         };
         let mut candidate = candidate.serving_people_at(address);
         loop {
             let leader = candidate.holder().unwrap_or("nobody");
             self.printer.line(format_args!("Standing by as {identity}; {leader} leads."));
-            let relaying =
-                self.entrance.as_ref().map(|entrance| entrance.relay(candidate.people()));
-            if let Some(entrance) = &self.entrance {
-                self.printer.field("web", entrance.url());
+            let relaying = self
+                .web_listener
+                .as_ref()
+                .map(|web_listener| web_listener.relay(candidate.people()));
+            if let Some(web_listener) = &self.web_listener {
+                self.printer.field("web", web_listener.url());
             }
             let term = tokio::select! {
                 term = candidate.elected() => term,
-                () = signals.wanted() => return Ok(Ending::Wanted),
+                () = signals.requested() => return Ok(StopReason::Wanted),
             };
             drop(relaying);
             // The fence is asked before every attempt.
             let client = self.retries.client(term.fence().client(self.client.clone()));
-            let ending = self.act(client, term.over(), signals).await;
-            match &ending {
-                Ending::Lost => self.printer.warning("the lease is lost; nothing is done here now"),
-                Ending::Wanted | Ending::Broken(_) => {
-                    term.release().await;
-                    return Ok(ending);
+            let reason = self.lead(client, term.over(), signals).await;
+            match &reason {
+                StopReason::Lost => {
+                    self.printer.warning("the lease is lost; nothing is done here now")
                 }
-                Ending::AtOnce => return Ok(ending),
+                StopReason::Wanted | StopReason::Broken(_) => {
+                    term.release().await;
+                    return Ok(reason);
+                }
+                StopReason::AtOnce => return Ok(reason),
             }
         }
     }
 
     /// Runs the controllers, and serves people, until `over`.
-    async fn act(
+    async fn lead(
         &self,
         client: Client,
         over: impl Future<Output = ()> + Send,
         signals: &mut Signals,
-    ) -> Ending {
+    ) -> StopReason {
         let mut over = std::pin::pin!(over);
         let started = tokio::select! {
             biased;
-            () = &mut over => return Ending::Lost,
-            () = signals.wanted() => return Ending::Wanted,
-            started = Acting::start(self, client) => started,
+            () = &mut over => return StopReason::Lost,
+            () = signals.requested() => return StopReason::Wanted,
+            started = LeaderTasks::start(self, client) => started,
         };
-        let mut acting = match started {
-            Ok(acting) => acting,
-            Err(failure) => return Ending::Broken(failure),
+        let mut tasks = match started {
+            Ok(tasks) => tasks,
+            Err(failure) => return StopReason::Broken(failure),
         };
-        if let Some(claim) = &self.claim
-            && let Err(error) = claim.make().await
+        if let Some(replica_target) = &self.replica_target
+            && let Err(error) = replica_target.register().await
         {
             let error = format!("{error:#}");
             tracing::warn!(error, "the API server may ask a replica that is gone");
         }
         self.printer.good("The operator is up.");
-        if let Some(people) = &acting.people {
-            self.printer.field("web", people.url());
+        if let Some(web_server) = &tasks.web_server {
+            self.printer.field("web", web_server.url());
         }
-        let ending = tokio::select! {
+        let reason = tokio::select! {
             biased;
-            () = over => Ending::Lost,
-            () = signals.wanted() => Ending::Wanted,
-            failure = acting.controllers.broken() => Ending::Broken(failure),
+            () = over => StopReason::Lost,
+            () = signals.requested() => StopReason::Wanted,
+            failure = tasks.controllers.broken() => StopReason::Broken(failure),
         };
-        if matches!(ending, Ending::Lost) {
-            acting.abandon().await;
-            return ending;
+        if matches!(reason, StopReason::Lost) {
+            tasks.abandon().await;
+            return reason;
         }
         self.printer.line("Stopping.");
         tokio::select! {
-            () = acting.stop() => ending,
-            () = signals.wanted() => Ending::AtOnce,
+            () = tasks.stop() => reason,
+            () = signals.requested() => StopReason::AtOnce,
         }
     }
 }
 
 /// What only one replica runs.
-struct Acting {
+struct LeaderTasks {
     controllers: Controllers,
-    people: Option<People>,
+    web_server: Option<WebServer>,
 }
 
-impl Acting {
+impl LeaderTasks {
     async fn start(replica: &Replica, client: Client) -> Result<Self, Failure> {
-        let Replica { args, config, metrics, entrance, .. } = replica;
-        let entrance = entrance.clone();
+        let Replica { args, config, metrics, web_listener, .. } = replica;
+        let web_listener = web_listener.clone();
         let settings = Settings {
-            gateway: entrance.is_some(),
-            reports: entrance.is_some(),
-            public_url: entrance.as_ref().map(Entrance::url),
+            gateway: web_listener.is_some(),
+            reports: web_listener.is_some(),
+            public_url: web_listener.as_ref().map(WebListener::url),
             submit_program: args.submit_program.clone(),
             submit_user: None,
         };
         let dial = Arc::new(Direct);
         let controllers =
             Controllers::start(client.clone(), settings, dial.clone(), metrics.clone()).await?;
-        let people = match entrance {
-            Some(entrance) => {
+        let web_server = match web_listener {
+            Some(web_listener) => {
                 let clients = Arc::new(WithToken { config: config.clone() });
-                Some(entrance.open(&controllers.started, dial, clients, client, None)?)
+                Some(web_listener.open(&controllers.started, dial, clients, client, None)?)
             }
             None => None,
         };
-        Ok(Self { controllers, people })
+        Ok(Self { controllers, web_server })
     }
 
     /// Ends after the people have, whose use is to be known.
     async fn stop(self) {
-        if let Some(people) = self.people {
-            people.stop().await;
+        if let Some(web_server) = self.web_server {
+            web_server.stop().await;
         }
         self.controllers.stop().await;
     }
@@ -255,8 +260,8 @@ impl Acting {
     /// Ends at once: another may begin soon.
     async fn abandon(self) {
         self.controllers.stop().await;
-        if let Some(people) = self.people {
-            people.stop().await;
+        if let Some(web_server) = self.web_server {
+            web_server.stop().await;
         }
     }
 }
@@ -289,7 +294,7 @@ pub(super) fn client(config: &Config) -> Result<Client, Failure> {
 pub(super) async fn reach(config: &Config, client: &Client) -> Result<(), Failure> {
     let url = &config.cluster_url;
     let advice = "See that it runs, and that the kubeconfig names it.";
-    match tokio::time::timeout(PATIENCE, client.apiserver_version()).await {
+    match tokio::time::timeout(API_START_TIMEOUT, client.apiserver_version()).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => {
             let error = anyhow::Error::from(error).context(format!("cannot ask {url}"));
@@ -374,7 +379,7 @@ fn web_tls(
             std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
         };
         return read(certificate)
-            .and_then(|certificate| people::tls(&certificate, &read(key)?))
+            .and_then(|certificate| web::tls(&certificate, &read(key)?))
             .map(Some)
             .map_err(|error| {
                 let advice = "Give both as PEM: --web-tls-cert FILE --web-tls-key FILE.";
@@ -385,7 +390,7 @@ fn web_tls(
         return Ok(None);
     }
     self_signed(vec![address.ip().to_string(), "localhost".to_owned()])
-        .and_then(|(certificate, key)| people::tls(&certificate, &key))
+        .and_then(|(certificate, key)| web::tls(&certificate, &key))
         .map(Some)
         .map_err(|error| Failure::new(Exit::Bug, error, "Please report it."))
 }

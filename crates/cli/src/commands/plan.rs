@@ -1,8 +1,8 @@
 //! `sojourn plan` and `sojourn why`: what the controllers wrote into the objects, or would decide, for
 //! people.
 
-mod ahead;
 mod explain;
+mod forecast;
 mod rotation;
 
 use anyhow::anyhow;
@@ -14,18 +14,18 @@ use serde_json::{Value, json};
 use sojourn_core::term::words;
 
 use self::explain::explain;
-use super::connect::{self, Way};
+use super::connect::{self, ApiContext};
 use super::table;
 use crate::args::{Named, Output, Plan, Why};
 use crate::exit::{Exit, Failure};
 
 /// So many objects are asked for at a time.
-const PAGE: u32 = 500;
+const PAGE_SIZE: u32 = 500;
 /// So many Events are shown.
-const EVENTS: usize = 8;
+const MAX_SHOWN_EVENTS: usize = 8;
 
-/// One coming action.
-struct Coming {
+/// One upcoming action.
+struct UpcomingAction {
     at: Option<Timestamp>,
     action: String,
     object: String,
@@ -35,22 +35,23 @@ struct Coming {
 
 pub(super) fn plan(plan: Plan) -> Result<(), Failure> {
     connect::run(async move {
-        let way = Way::find(&plan.connection).await?;
-        let mut coming = Vec::new();
+        let api_context = ApiContext::find(&plan.connection).await?;
+        let mut upcoming = Vec::new();
         match &plan.object {
             Some(named) => {
-                let (_, object) = way.get(named).await?;
-                coming = one(&way, &object, named).await;
+                let (_, object) = api_context.get(named).await?;
+                upcoming = one(&api_context, &object, named).await;
             }
             None => {
-                for kind in way.kinds().await?.into_iter().filter(|kind| kind.looked_after) {
-                    let api = way.api(&kind, plan.all_namespaces);
+                for kind in api_context.kinds().await?.into_iter().filter(|kind| kind.looked_after)
+                {
+                    let api = api_context.api(&kind, plan.all_namespaces);
                     let singular = kind.resource.kind.to_ascii_lowercase();
-                    each(&way, &api, |object| {
-                        if !rotation::is_told_by_its_group(object) {
+                    each(&api_context, &api, |object| {
+                        if !rotation::is_shown_by_its_group(object) {
                             let named = format!("{singular}/{}", object.name_any());
-                            coming.extend(rotation::open(object));
-                            coming.extend(next(object, &named));
+                            upcoming.extend(rotation::open(object));
+                            upcoming.extend(next(object, &named));
                         }
                     })
                     .await?;
@@ -58,9 +59,9 @@ pub(super) fn plan(plan: Plan) -> Result<(), Failure> {
             }
         }
         // What has no time yet comes last.
-        coming.sort_by_key(|one| (one.at.is_none(), one.at));
-        show(&coming, plan.output, plan.all_namespaces)?;
-        if coming.is_empty() && plan.output == Output::Table {
+        upcoming.sort_by_key(|one| (one.at.is_none(), one.at));
+        show(&upcoming, plan.output, plan.all_namespaces)?;
+        if upcoming.is_empty() && plan.output == Output::Table {
             table::write("Nothing will happen by itself.\n");
         }
         Ok(())
@@ -68,33 +69,38 @@ pub(super) fn plan(plan: Plan) -> Result<(), Failure> {
 }
 
 /// Everything that lies ahead of one object; where that cannot be worked out, what was written down.
-async fn one(way: &Way, object: &DynamicObject, named: &Named) -> Vec<Coming> {
+async fn one(
+    api_context: &ApiContext,
+    object: &DynamicObject,
+    named: &Named,
+) -> Vec<UpcomingAction> {
     let now = Timestamp::now();
-    if let Some(steps) = ahead::ahead(way, object, now).await {
+    if let Some(steps) = forecast::upcoming_steps(api_context, object, now).await {
         let namespace = object.namespace().unwrap_or_default();
-        let coming = |step: sojourn_core::lab::state::Coming| Coming {
+        let upcoming = |step: sojourn_core::lab::state::Coming| UpcomingAction {
             at: step.at,
             action: format!("{:?}", step.action),
             object: named.to_string(),
             namespace: namespace.clone(),
             why: step.why.to_string(),
         };
-        return steps.into_iter().map(coming).collect();
+        return steps.into_iter().map(upcoming).collect();
     }
-    match rotation::ahead(way, object, now).await {
+    match rotation::upcoming_rotations(api_context, object, now).await {
         Some(rotations) => rotations,
         None => next(object, &named.to_string()).into_iter().collect(),
     }
 }
 
 async fn each(
-    way: &Way,
+    api_context: &ApiContext,
     api: &Api<DynamicObject>,
     mut visit: impl FnMut(&DynamicObject),
 ) -> Result<(), Failure> {
-    let mut params = ListParams::default().limit(PAGE);
+    let mut params = ListParams::default().limit(PAGE_SIZE);
     loop {
-        let page = api.list(&params).await.map_err(|error| way.failed(error, "cannot list"))?;
+        let page =
+            api.list(&params).await.map_err(|error| api_context.failed(error, "cannot list"))?;
         page.items.iter().for_each(&mut visit);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
@@ -103,10 +109,10 @@ async fn each(
     }
 }
 
-fn next(object: &DynamicObject, named: &str) -> Option<Coming> {
+fn next(object: &DynamicObject, named: &str) -> Option<UpcomingAction> {
     let next = object.data.pointer("/status/next")?;
     let text = |field: &str| next.get(field).and_then(Value::as_str).map(str::to_owned);
-    Some(Coming {
+    Some(UpcomingAction {
         at: text("at").and_then(|at| at.parse().ok()),
         action: text("action").or_else(|| text("reason").as_deref().map(rotation::action))?,
         object: text("machine").map_or_else(|| named.to_owned(), |name| format!("machine/{name}")),
@@ -115,28 +121,28 @@ fn next(object: &DynamicObject, named: &str) -> Option<Coming> {
     })
 }
 
-fn show(coming: &[Coming], output: Output, namespaces: bool) -> Result<(), Failure> {
+fn show(upcoming: &[UpcomingAction], output: Output, namespaces: bool) -> Result<(), Failure> {
     let value = || {
-        let one = |c: &Coming| {
+        let one = |c: &UpcomingAction| {
             json!({
                 "at": c.at.map(|at| format!("{at:.0}")), "action": c.action, "object": c.object,
                 "namespace": c.namespace, "why": c.why,
             })
         };
-        Value::Array(coming.iter().map(one).collect())
+        Value::Array(upcoming.iter().map(one).collect())
     };
     match output {
         Output::Json => return table::json(&value()),
         Output::Yaml => return table::yaml(&value()),
         Output::Name => {
-            coming.iter().for_each(|one| table::write(&format!("{}\n", one.object)));
+            upcoming.iter().for_each(|one| table::write(&format!("{}\n", one.object)));
             return Ok(());
         }
-        Output::Table if coming.is_empty() => return Ok(()),
+        Output::Table if upcoming.is_empty() => return Ok(()),
         Output::Table => {}
     }
     let now = Timestamp::now();
-    let row = |one: &Coming| {
+    let row = |one: &UpcomingAction| {
         let mut row = vec![
             one.at.map_or_else(|| "unknown".to_owned(), |at| format!("{at:.0}")),
             one.at.map_or_else(String::new, |at| distance(now, at)),
@@ -153,7 +159,7 @@ fn show(coming: &[Coming], output: Output, namespaces: bool) -> Result<(), Failu
     } else {
         &["AT", "IN", "ACTION", "OBJECT", "WHY"]
     };
-    table::table(head, &coming.iter().map(row).collect::<Vec<_>>());
+    table::table(head, &upcoming.iter().map(row).collect::<Vec<_>>());
     Ok(())
 }
 
@@ -171,8 +177,8 @@ fn distance(now: Timestamp, at: Timestamp) -> String {
 
 pub(super) fn why(why: Why) -> Result<(), Failure> {
     connect::run(async move {
-        let way = Way::find(&why.connection).await?;
-        let (_, object) = way.get_looked_after(&why.object).await?;
+        let api_context = ApiContext::find(&why.connection).await?;
+        let (_, object) = api_context.get_managed(&why.object).await?;
         let Some(status) = object.data.get("status") else {
             let error = anyhow!("nothing has been said about {} yet", why.object);
             return Err(Failure::new(Exit::Negative, error, "Are the controllers running?"));
@@ -186,20 +192,20 @@ pub(super) fn why(why: Why) -> Result<(), Failure> {
             }
             Output::Table => {}
         }
-        let events = events(&way, &object).await;
+        let events = events(&api_context, &object).await;
         table::write(&explain(&why.object.to_string(), status, &events));
         Ok(())
     })
 }
 
 /// The newest Events about the object, oldest first; none, where they cannot be read.
-async fn events(way: &Way, object: &DynamicObject) -> Vec<Event> {
+async fn events(api_context: &ApiContext, object: &DynamicObject) -> Vec<Event> {
     let namespace = object.namespace().unwrap_or_else(|| "default".to_owned());
-    let api: Api<Event> = Api::namespaced(way.client.clone(), &namespace);
+    let api: Api<Event> = Api::namespaced(api_context.client.clone(), &namespace);
     let uid = object.uid().unwrap_or_default();
     let params = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
     let mut events = api.list(&params).await.map(|list| list.items).unwrap_or_default();
     events.sort_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0));
-    let older = events.len().saturating_sub(EVENTS);
+    let older = events.len().saturating_sub(MAX_SHOWN_EVENTS);
     events.split_off(older)
 }

@@ -22,9 +22,9 @@ pub(super) struct OwnProgram {
 impl OwnProgram {
     /// Where there is no room for it, everything else works all the same: whoever needs to make room
     /// must be able to start us.
-    pub(super) fn offer(data: &SafeFolder, printer: Printer) -> Self {
+    pub(super) fn install(data: &SafeFolder, printer: Printer) -> Self {
         let folder = data.path().join(FOLDER);
-        let placed = place(data);
+        let placed = link_or_copy(data);
         if let Err(error) = &placed {
             let folder = folder.display();
             printer.warning(format_args!(
@@ -47,7 +47,7 @@ impl OwnProgram {
 
 /// A second name for the file where that can be had, else a copy. Pods run as users of their own, so
 /// everybody may read and run it.
-fn place(data: &SafeFolder) -> anyhow::Result<()> {
+fn link_or_copy(data: &SafeFolder) -> anyhow::Result<()> {
     let program = std::env::current_exe()?;
     let folder = data.subfolder(FOLDER)?;
     folder.let_others_read()?;

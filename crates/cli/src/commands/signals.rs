@@ -35,7 +35,7 @@ impl Signals {
 
     /// Waits until somebody wants us to stop.
     #[cfg(unix)]
-    pub(super) async fn wanted(&mut self) {
+    pub(super) async fn requested(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
@@ -43,7 +43,7 @@ impl Signals {
     }
 
     #[cfg(not(unix))]
-    pub(super) async fn wanted(&mut self) {
+    pub(super) async fn requested(&mut self) {
         if let Err(error) = tokio::signal::ctrl_c().await {
             tracing::error!(%error, "cannot listen for Ctrl-C");
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use sojourn_drivers::connection::{self, Ports};
 use sojourn_drivers::guard::Allow;
-use sojourn_drivers::submission::{Order, Progress, submit};
+use sojourn_drivers::submission::{Progress, SubmissionRequest, submit};
 use tokio::net::TcpListener;
 
 use super::connect;
@@ -14,9 +14,9 @@ use crate::args::{SshTracker, Submit};
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
 
-const CONNECT_WITHIN: Duration = Duration::from_secs(30);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// A server that takes nothing for so long has failed.
-const STALLED_AFTER: Duration = Duration::from_secs(120);
+const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(super) fn run(args: Submit, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
@@ -25,7 +25,7 @@ pub(super) fn run(args: Submit, printer: Printer) -> Result<(), Failure> {
         let block = args.device.is_some();
         let root = args.device.or(args.root);
         let root = root.ok_or_else(|| usage(anyhow!("neither --root nor --device")))?;
-        let order = Order {
+        let submission = SubmissionRequest {
             root,
             block,
             filename: args.filename,
@@ -34,11 +34,11 @@ pub(super) fn run(args: Submit, printer: Printer) -> Result<(), Failure> {
             secret_dir: args.secret_dir,
             ca_file: args.ca_file,
             idempotency_key: args.idempotency_key,
-            connect_timeout: CONNECT_WITHIN,
-            stall_timeout: STALLED_AFTER,
+            connect_timeout: CONNECT_TIMEOUT,
+            stall_timeout: STALL_TIMEOUT,
         };
         let allowed = move |address| allow.allows(address);
-        let done = submit(order, &allowed, |progress| tell(printer, progress)).await;
+        let done = submit(submission, &allowed, |progress| print_progress(printer, progress)).await;
         let message = match &done {
             Ok(receipt) => receipt.to_termination_message(),
             Err(error) => format!("{:#}", anyhow!("{error}")),
@@ -53,7 +53,7 @@ pub(super) fn run(args: Submit, printer: Printer) -> Result<(), Failure> {
     })
 }
 
-fn tell(printer: Printer, progress: Progress) {
+fn print_progress(printer: Printer, progress: Progress) {
     printer.line(format_args!("{progress:?}"));
 }
 
@@ -73,7 +73,7 @@ pub(super) fn track(args: SshTracker, printer: Printer) -> Result<(), Failure> {
             ended = connection::track(options, listener) => {
                 ended.map_err(|error| Failure::unavailable(error, "See that /proc is readable."))
             }
-            () = signals.wanted() => Ok(()),
+            () = signals.requested() => Ok(()),
         }
     })
 }

@@ -17,7 +17,7 @@ use sojourn_apiserver::{
     Config, Engine, Hook, HookScope, Hooks, Limits, ServeError, Server, SystemEntropy,
 };
 use sojourn_drivers::dial::{Dial, Direct};
-use sojourn_node::Leaving;
+use sojourn_node::PodsOnStop;
 use sojourn_operator::admission::{self, Admission};
 use sojourn_operator::lab::Settings;
 use sojourn_operator::leadership;
@@ -35,9 +35,9 @@ use super::kubeconfig::{KubeconfigFile, no_randomness};
 use super::node::LocalNode;
 use super::open::WEB_FILE;
 use super::operator::serve_metrics;
-use super::people::{self, Entrance, People};
 use super::program::OwnProgram;
 use super::signals::Signals;
+use super::web::{self, WebListener, WebServer};
 use crate::args::Up;
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
@@ -57,7 +57,7 @@ pub(super) fn run(up: Up, printer: Printer) -> Result<(), Failure> {
 
 async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure> {
     let in_memory = up.in_memory;
-    let leaving = if up.keep_pods { Leaving::Keep } else { Leaving::End };
+    let on_stop = if up.keep_pods { PodsOnStop::Keep } else { PodsOnStop::End };
     // Signals that come while things are being started must find somebody who listens.
     let mut signals = Signals::listen()?;
     let data = if in_memory { None } else { Some(data::directory(up.data.clone())?) };
@@ -86,12 +86,12 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
     kubeconfig.write(&format!("https://{address}"), server.authority_pem())?;
 
     printer.good(format_args!("Sojourn is up, ready in {} ms.", started.elapsed().as_millis()));
-    welcome(printer, data, server.address(), &kubeconfig);
-    let program = OwnProgram::offer(kubeconfig.folder(), printer);
-    let entrance = if up.no_controllers || up.web.no_web {
+    print_welcome(printer, data, server.address(), &kubeconfig);
+    let program = OwnProgram::install(kubeconfig.folder(), printer);
+    let web_listener = if up.no_controllers || up.web.no_web {
         None
     } else {
-        Some(Entrance::bind(up.web.web, web_tls(&engine, &up)?).await?)
+        Some(WebListener::bind(up.web.web, web_tls(&engine, &up)?).await?)
     };
     let node = if up.no_pods {
         None
@@ -99,7 +99,7 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
         let folder = kubeconfig.folder();
         let mut pods = up.pods.clone();
         pods.expose.extend(program.folder().map(Path::to_owned));
-        let web = entrance.as_ref().map(Entrance::address);
+        let web = web_listener.as_ref().map(WebListener::address);
         let api = server.address();
         let node = LocalNode::start(&engine, &pods, folder.path(), api, web, in_memory).await?;
         node.describe(printer);
@@ -109,7 +109,7 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
     if !up.no_controllers {
         let dial = node.as_ref().map_or_else(|| Arc::new(Direct) as _, LocalNode::dial);
         let metrics = Metrics::default();
-        let started = Family::start(&engine, entrance, dial, &program, &metrics).await?;
+        let started = Family::start(&engine, web_listener, dial, &program, &metrics).await?;
         started.describe(printer, kubeconfig.folder())?;
         family = Some(started);
         if let Some(address) = up.metrics {
@@ -120,17 +120,17 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
     }
     try_it(printer, &kubeconfig);
     let broken = tokio::select! {
-        () = signals.wanted() => None,
+        () = signals.requested() => None,
         failure = broken(family.as_mut()) => Some(failure),
     };
     printer.line("Stopping: Pods and open requests may end; Ctrl-C again stops at once.");
     tokio::select! {
-        () = stop(engine, server, node, family, leaving) => printer.line(if in_memory {
+        () = stop(engine, server, node, family, on_stop) => printer.line(if in_memory {
             "Stopped. Nothing is kept."
         } else {
             "Stopped. Everything that was acknowledged is on disk."
         }),
-        () = signals.wanted() => printer.line("Stopped at once."),
+        () = signals.requested() => printer.line("Stopped at once."),
     }
     broken.map_or(Ok(()), Err)
 }
@@ -152,10 +152,10 @@ fn hooks(admission: &Admission) -> Hooks {
     Hooks { mutating: Vec::new(), validating: vec![hook] }
 }
 
-/// The controllers of our own kinds, and the entrance for people.
+/// The controllers of our own kinds, and the web listener.
 struct Family {
     controllers: Controllers,
-    people: Option<People>,
+    web_server: Option<WebServer>,
     /// Who comes in by our own link.
     person: Credentials,
 }
@@ -163,49 +163,49 @@ struct Family {
 impl Family {
     async fn start(
         engine: &Engine,
-        entrance: Option<Entrance>,
+        web_listener: Option<WebListener>,
         dial: Arc<dyn Dial>,
         program: &OwnProgram,
         metrics: &Metrics,
     ) -> Result<Self, Failure> {
         let administrator = engine.client_named(administrator(), "sojourn-up");
-        family::teach(&administrator).await?;
+        family::install_kinds(&administrator).await?;
         family::bind_person(&administrator).await?;
         let person = person(engine)?;
         leadership::act_alone(metrics);
         let client = engine.client_named(operator(), "sojourn");
         let client = Retries::new(metrics).client(client);
         let settings = Settings {
-            gateway: entrance.is_some(),
-            reports: entrance.is_some(),
-            public_url: entrance.as_ref().map(Entrance::url),
+            gateway: web_listener.is_some(),
+            reports: web_listener.is_some(),
+            public_url: web_listener.as_ref().map(WebListener::url),
             submit_program: program.path().display().to_string(),
             submit_user: None,
         };
         let controllers =
             Controllers::start(client.clone(), settings, dial.clone(), metrics.clone()).await?;
-        let people = match entrance {
+        let web_server = match web_listener {
             None => None,
-            Some(entrance) => {
+            Some(web_listener) => {
                 let clients = Arc::new(InProcess(engine.clone()));
                 let superuser = Some(person.clone());
-                Some(entrance.open(&controllers.started, dial, clients, client, superuser)?)
+                Some(web_listener.open(&controllers.started, dial, clients, client, superuser)?)
             }
         };
-        Ok(Self { controllers, people, person })
+        Ok(Self { controllers, web_server, person })
     }
 
     /// Says where people come in, and leaves it beside the kubeconfig for `sojourn open`.
     fn describe(&self, printer: Printer, folder: &SafeFolder) -> Result<(), Failure> {
-        let Some(people) = &self.people else { return Ok(()) };
-        printer.field("web", people.url());
-        printer.field("sign in", people.link(self.person.clone()));
-        folder.replace(WEB_FILE, people.url().as_bytes()).map_err(folder_failure)
+        let Some(web_server) = &self.web_server else { return Ok(()) };
+        printer.field("web", web_server.url());
+        printer.field("sign in", web_server.link(self.person.clone()));
+        folder.replace(WEB_FILE, web_server.url().as_bytes()).map_err(folder_failure)
     }
 
     async fn stop(self) {
-        if let Some(people) = self.people {
-            people.stop().await;
+        if let Some(web_server) = self.web_server {
+            web_server.stop().await;
         }
         self.controllers.stop().await;
     }
@@ -252,7 +252,7 @@ fn web_tls(engine: &Engine, up: &Up) -> Result<Option<Arc<rustls::ServerConfig>>
     engine
         .server_certificate(&names)
         .context("cannot issue a certificate")
-        .and_then(|certified| people::tls(&certified.certificate_pem, &certified.key_pem))
+        .and_then(|certified| web::tls(&certified.certificate_pem, &certified.key_pem))
         .map(Some)
         .map_err(|error| Failure::new(Exit::Bug, error, "Please report it."))
 }
@@ -277,13 +277,13 @@ async fn stop(
     server: Server,
     node: Option<LocalNode>,
     family: Option<Family>,
-    leaving: Leaving,
+    on_stop: PodsOnStop,
 ) {
     if let Some(family) = family {
         family.stop().await;
     }
     if let Some(node) = node {
-        node.stop(leaving).await;
+        node.stop(on_stop).await;
     }
     engine.end_watches();
     server.stop().await;
@@ -298,7 +298,7 @@ fn administrator() -> Identity {
     })
 }
 
-fn welcome(
+fn print_welcome(
     printer: Printer,
     data: Option<PathBuf>,
     listening: SocketAddr,

@@ -2,7 +2,7 @@
 //! server for as long as a replica runs.
 
 mod certificate;
-mod keeper;
+mod registration;
 #[cfg(test)]
 mod tests;
 
@@ -17,10 +17,10 @@ use sojourn_operator::readiness::Readiness;
 use sojourn_web::{Listener, Serving};
 use tokio::task::JoinHandle;
 
-use self::certificate::{Pair, Shown, Store};
-pub(super) use self::keeper::Claim;
-use self::keeper::Keeper;
-use super::people;
+use self::certificate::{CertificateResolver, Pair, Store};
+use self::registration::RegistrationController;
+pub(super) use self::registration::ReplicaTarget;
+use super::web;
 use crate::args;
 use crate::exit::{Exit, Failure};
 
@@ -30,17 +30,17 @@ const HTTPS: i32 = 443;
 /// Admission, served and kept registered.
 pub(super) struct Webhook {
     serving: Serving,
-    keeping: JoinHandle<()>,
-    claim: Claim,
+    registration: JoinHandle<()>,
+    replica_target: ReplicaTarget,
 }
 
 impl Webhook {
-    pub(super) fn claim(&self) -> Claim {
-        self.claim.clone()
+    pub(super) fn replica_target(&self) -> ReplicaTarget {
+        self.replica_target.clone()
     }
 
     pub(super) async fn stop(self) {
-        self.keeping.abort();
+        self.registration.abort();
         self.serving.stop().await;
     }
 }
@@ -52,12 +52,12 @@ pub(super) async fn serve(
     readiness: &Readiness,
 ) -> Result<Option<Webhook>, Failure> {
     let Some(address) = args.webhook else { return Ok(None) };
-    let place = place(args).map_err(|error| {
+    let endpoint = endpoint(args).map_err(|error| {
         let advice = "API servers reach webhooks by HTTPS: --webhook-url https://HOST[:PORT], or \
                       --webhook-service NAMESPACE/NAME[:PORT].";
         Failure::new(Exit::Usage, error, advice)
     })?;
-    let store = Store::new(client.clone(), &place.host);
+    let store = Store::new(client.clone(), &endpoint.host);
     let clock = Arc::new(SystemClock);
     let pair = store.load_or_make(clock.as_ref()).await.map_err(|error| {
         let advice = "May the operator read, make and update Secrets in sojourn-system? What the \
@@ -65,26 +65,33 @@ pub(super) async fn serve(
         Failure::unavailable(error, advice)
     })?;
     let bug = |error| Failure::new(Exit::Bug, error, "Please report it.");
-    let shown = Arc::new(Shown::new(&pair).map_err(bug)?);
-    let tls = people::tls_by(shown.clone()).map_err(bug)?;
+    let resolver = Arc::new(CertificateResolver::new(&pair).map_err(bug)?);
+    let tls = web::tls_by(resolver.clone()).map_err(bug)?;
     let admission = Admission::default();
     admission.connect(client.clone());
     let bound = Listener::bind(address, Some(tls))
         .await
         .map_err(|error| Failure::unavailable(error, "Choose another: --webhook ADDR."))?;
     let serving = bound.serve(admission.router().merge(readiness.router()));
-    let keeper = Keeper { client: client.clone(), target: place.target, store, shown, clock, pair };
-    keeper
+    let controller = RegistrationController {
+        client: client.clone(),
+        target: endpoint.target,
+        store,
+        resolver,
+        clock,
+        pair,
+    };
+    controller
         .register()
         .await
         .map_err(|error| Failure::unavailable(error, "The operator needs the right to do it."))?;
-    let claim = keeper.claim();
-    Ok(Some(Webhook { serving, keeping: tokio::spawn(keeper.run()), claim }))
+    let replica_target = controller.replica_target();
+    Ok(Some(Webhook { serving, registration: tokio::spawn(controller.run()), replica_target }))
 }
 
 /// How the API server reaches admission, and by which name it knows it.
 #[derive(Debug)]
-struct Place {
+struct Endpoint {
     target: Target,
     host: Host,
 }
@@ -124,13 +131,13 @@ impl Host {
     }
 }
 
-fn place(args: &args::Operator) -> anyhow::Result<Place> {
+fn endpoint(args: &args::Operator) -> anyhow::Result<Endpoint> {
     match (&args.webhook_url, &args.webhook_service) {
         (Some(url), _) => {
             let host = host_of(url).ok_or_else(|| {
                 anyhow!("{url} is no URL that begins with https:// and names a host")
             })?;
-            Ok(Place { target: Target::Url(url.clone()), host: Host::parse(host) })
+            Ok(Endpoint { target: Target::Url(url.clone()), host: Host::parse(host) })
         }
         (None, Some(service)) => {
             let (namespace, name, port) = service_of(service).with_context(|| {
@@ -138,7 +145,7 @@ fn place(args: &args::Operator) -> anyhow::Result<Place> {
             })?;
             // The name by which an API server asks for the certificate of a Service.
             let host = Host::Name(format!("{name}.{namespace}.svc"));
-            Ok(Place { target: Target::Service { name, namespace, port }, host })
+            Ok(Endpoint { target: Target::Service { name, namespace, port }, host })
         }
         (None, None) => Err(anyhow!("it is not said how the API server reaches admission")),
     }

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::pod::{Place, Pod, is_root};
+use crate::pod::{Pod, TestFolder, is_root};
 use crate::skip;
 
 /// Prints the descriptors that a shell has. A pattern would open one more.
@@ -32,9 +32,9 @@ async fn none_is_inherited() {
 /// well belong to its own user.
 #[tokio::test]
 async fn our_program_cannot_be_written_to() {
-    let place = Place::new();
+    let test_folder = TestFolder::new();
     // A copy that nobody else runs: what runs cannot be written to for that alone.
-    let program = place.path().join("program");
+    let program = test_folder.path().join("program");
     std::fs::copy(env!("CARGO_BIN_EXE_sojourn"), &program).expect("a copy");
     let pod = Pod::launch_as(&program, |_| {}).await;
     let exe = format!("/proc/{}/exe", shim(&pod));

@@ -6,17 +6,17 @@ use sojourn_node::confine::{ConfineError, Confiner, Mode};
 use sojourn_node::folder::NodeFolder;
 use sojourn_node::shim::protocol::Confinement;
 
-use crate::pod::{Place, is_root};
+use crate::pod::{TestFolder, is_root};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sojourn");
 
 #[tokio::test]
 async fn what_works_is_used_and_leaves_no_trace() {
-    let place = Place::new();
-    let folder = NodeFolder::new(place.path());
+    let test_folder = TestFolder::new();
+    let folder = NodeFolder::new(test_folder.path());
     let confiner = Confiner::detect(Path::new(PROGRAM), &folder, false).await;
     assert_eq!(*confiner.mode(), if is_root() { Mode::Users } else { Mode::UserNamespace });
-    assert_eq!(std::fs::read_dir(place.path()).expect("a folder").count(), 0);
+    assert_eq!(std::fs::read_dir(test_folder.path()).expect("a folder").count(), 0);
     let (one, two) = (confiner.confinement("one"), confiner.confinement("two"));
     match (one.expect("it works"), two.expect("it works")) {
         (Confinement::User { uid, gid }, Confinement::User { uid: other, .. }) => {
@@ -29,8 +29,8 @@ async fn what_works_is_used_and_leaves_no_trace() {
 
 #[tokio::test]
 async fn what_does_not_work_is_refused_in_words() {
-    let place = Place::new();
-    let folder = NodeFolder::new(place.path());
+    let test_folder = TestFolder::new();
+    let folder = NodeFolder::new(test_folder.path());
     let confiner = Confiner::detect(Path::new("/no/such/program"), &folder, false).await;
     let Mode::Refused(why) = confiner.mode() else { panic!("{:?}", confiner.mode()) };
     assert!(why.contains("/no/such/program"), "{why}");
@@ -39,9 +39,9 @@ async fn what_does_not_work_is_refused_in_words() {
 }
 
 #[tokio::test]
-async fn somebody_may_insist() {
-    let place = Place::new();
-    let folder = NodeFolder::new(place.path());
+async fn unconfined_can_be_requested() {
+    let test_folder = TestFolder::new();
+    let folder = NodeFolder::new(test_folder.path());
     let confiner = Confiner::detect(Path::new("/no/such/program"), &folder, true).await;
     assert_eq!(*confiner.mode(), Mode::Unconfined);
     assert!(matches!(confiner.confinement("default"), Ok(Confinement::Unconfined)));

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use sojourn_node::shim::protocol::{Mount, Source, Start};
 
-use crate::pod::{FOREIGN_UID, Place, Pod, give, is_root, mount, part};
+use crate::pod::{FOREIGN_UID, Pod, TestFolder, give, is_root, mount, part};
 use crate::skip;
 
 /// Every script must fail, and say nothing of what is to be kept.
@@ -32,18 +32,18 @@ async fn the_data_folder() {
 
 #[tokio::test]
 async fn the_data_folder_in_a_visible_one() {
-    let place = Place::new();
-    let data = place.path().join("visible/data");
+    let test_folder = TestFolder::new();
+    let data = test_folder.path().join("visible/data");
     std::fs::create_dir_all(&data).expect("a folder");
     std::fs::write(data.join("secret"), "SECRET").expect("a file");
-    std::fs::write(place.path().join("visible/public"), "public").expect("a file");
-    std::fs::write(place.path().join("visible/key"), "SECRET").expect("a file");
-    symlink("visible/data", place.path().join("link")).expect("a link");
-    let (visible, link) = (place.path().join("visible"), place.path().join("link"));
-    let mut pod = Pod::launch_with(|charter| {
-        charter.exposed = vec![visible.clone()];
+    std::fs::write(test_folder.path().join("visible/public"), "public").expect("a file");
+    std::fs::write(test_folder.path().join("visible/key"), "SECRET").expect("a file");
+    symlink("visible/data", test_folder.path().join("link")).expect("a link");
+    let (visible, link) = (test_folder.path().join("visible"), test_folder.path().join("link"));
+    let mut pod = Pod::launch_with(|shim_config| {
+        shim_config.exposed = vec![visible.clone()];
         // By another name, as a user may well give it.
-        charter.hidden = vec![link, visible.join("key"), visible.join("missing")];
+        shim_config.hidden = vec![link, visible.join("key"), visible.join("missing")];
     })
     .await;
     let visible = visible.display();
@@ -64,15 +64,15 @@ async fn the_data_folder_in_a_visible_one() {
 /// Somebody exposes a folder by a link to it.
 #[tokio::test]
 async fn the_data_folder_behind_a_link() {
-    let place = Place::new();
-    let data = place.path().join("real/data");
+    let test_folder = TestFolder::new();
+    let data = test_folder.path().join("real/data");
     std::fs::create_dir_all(&data).expect("a folder");
     std::fs::write(data.join("secret"), "SECRET").expect("a file");
-    let link = place.path().join("link");
+    let link = test_folder.path().join("link");
     symlink("real", &link).expect("a link");
-    let mut pod = Pod::launch_with(|charter| {
-        charter.exposed = vec![link.clone()];
-        charter.hidden = vec![data];
+    let mut pod = Pod::launch_with(|shim_config| {
+        shim_config.exposed = vec![link.clone()];
+        shim_config.hidden = vec![data];
     })
     .await;
     let link = link.display();
@@ -96,7 +96,7 @@ async fn homes_and_other_folders_of_the_machine() {
 #[tokio::test]
 async fn another_pods_volume() {
     let mut other = Pod::launch().await;
-    let volume = other.place().volume("volume");
+    let volume = other.test_folder().volume("volume");
     let written = other.run_with(vec![mount("/data", &volume)], "echo SECRET >/data/secret").await;
     assert_eq!(written.code, 0, "{written:?}");
     let mut pod = Pod::launch().await;
@@ -113,14 +113,14 @@ async fn files_of_another_namespace() {
     if !is_root() {
         return skip::left_to_another_run("only root can give each namespace a user");
     }
-    let place = Place::new();
-    let shared = place.path().join("shared");
+    let test_folder = TestFolder::new();
+    let shared = test_folder.path().join("shared");
     std::fs::create_dir(&shared).expect("a folder");
     std::fs::write(shared.join("secret"), "SECRET").expect("a file");
     give(&shared.join("secret"));
     std::os::unix::fs::chown(shared.join("secret"), Some(FOREIGN_UID), Some(FOREIGN_UID))
         .expect("we are root");
-    let mut pod = Pod::launch_with(|charter| charter.exposed = vec![shared.clone()]).await;
+    let mut pod = Pod::launch_with(|shim_config| shim_config.exposed = vec![shared.clone()]).await;
     let path = shared.display();
     let scripts = [format!("cat {path}/secret"), format!("chmod 777 {path}/secret")];
     all_fail(&mut pod, &scripts.each_ref().map(String::as_str)).await;
@@ -135,12 +135,12 @@ async fn the_shadow_file() {
     pod.end().await;
 }
 
-/// Whoever reads the last words has more rights than the container.
+/// The process that reads termination messages has more rights than the container.
 #[tokio::test]
-async fn the_shadow_file_by_last_words() {
+async fn the_shadow_file_by_termination_message() {
     let mut pod = Pod::launch().await;
     for target in ["/dev/termination-log", "/tmp/words", "/words"] {
-        let words = pod.place().path().join("words");
+        let words = pod.test_folder().path().join("words");
         std::fs::write(&words, "").expect("a file");
         give(&words);
         let script = format!(
@@ -228,8 +228,8 @@ async fn the_shim() {
 #[tokio::test]
 async fn the_mount_table_and_the_data_path() {
     let mut pod = Pod::launch().await;
-    let volume = pod.place().volume("volume");
-    let memory = pod.place().volume("memory");
+    let volume = pod.test_folder().volume("volume");
+    let memory = pod.test_folder().volume("memory");
     let source = Source::Memory { path: memory, beneath: None, create: false, bytes: 1 << 20 };
     let mounts = || {
         vec![
@@ -242,8 +242,9 @@ async fn the_mount_table_and_the_data_path() {
                  /proc/[0-9]*/mountstats /proc/thread-self/mounts | wc -l";
     let outcome = pod.run_with(mounts(), table).await;
     assert_eq!(outcome.text, "0", "nothing is listed");
-    let place = pod.place().path().file_name().expect("a name").to_str().expect("text").to_owned();
-    let (start, rest) = place.split_at(8);
+    let test_folder =
+        pod.test_folder().path().file_name().expect("a name").to_str().expect("text").to_owned();
+    let (start, rest) = test_folder.split_at(8);
     // Not in its own arguments, where it would be found.
     let search = format!(
         "name={start}; name=${{name}}{rest}; echo x >/data/x; exec 9</data/x; \
@@ -382,7 +383,7 @@ async fn other_users_by_setuid_programs() {
     let mut pod = Pod::launch().await;
     all_fail(&mut pod, &["su -c id root </dev/null", "sudo -n id"]).await;
     if is_root() {
-        let volume = pod.place().volume("volume");
+        let volume = pod.test_folder().volume("volume");
         let program = volume.join("id");
         std::fs::copy("/usr/bin/id", &program).expect("a file");
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o6755))

@@ -58,7 +58,7 @@ async fn a_missing_cgroup_is_said() {
 
 /// A command beside a container is what the container is, and sees what it sees.
 #[tokio::test]
-async fn a_companion_is_like_its_container() {
+async fn an_exec_is_confined_like_its_container() {
     let pod = Pod::launch().await;
     let questions = "id -u; id -g; readlink /proc/self/ns/mnt /proc/self/ns/user; \
                      grep -E '^(Cap|NoNewPrivs|SigBlk|SigIgn)' /proc/self/status; ulimit -Hc; \

@@ -11,11 +11,11 @@ use crate::pod::{Pod, until};
 use crate::skip;
 
 /// How long anything may take on a slow and busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A Pod with this network.
 async fn launch(network: OwnNetwork) -> Pod {
-    Pod::launch_with(|charter| charter.network = Network::Own(network)).await
+    Pod::launch_with(|shim_config| shim_config.network = Network::Own(network)).await
 }
 
 /// A server on the host that says one line to whoever comes.
@@ -76,7 +76,7 @@ async fn start_echo(pod: &Pod, port: u16) {
     until("it listens", is_ready).await;
 }
 
-async fn say(stream: tokio::net::TcpStream, word: &str) -> String {
+async fn exchange_line(stream: tokio::net::TcpStream, word: &str) -> String {
     let talk = async {
         let mut stream = stream;
         stream.write_all(word.as_bytes()).await.expect("it is taken");
@@ -84,7 +84,7 @@ async fn say(stream: tokio::net::TcpStream, word: &str) -> String {
         stream.read_to_string(&mut answer).await.expect("it is answered");
         answer
     };
-    tokio::time::timeout(PATIENCE, talk).await.expect("an answer in time")
+    tokio::time::timeout(ANSWER_TIMEOUT, talk).await.expect("an answer in time")
 }
 
 fn free_port() -> u16 {
@@ -145,7 +145,7 @@ async fn two_pods_may_have_the_same_port_and_do_not_see_each_other() {
     start_echo(&other, 8080).await;
     for pod in [&one, &other] {
         let stream = dial(&pod.folder, 8080).await.expect("it listens");
-        assert_eq!(say(stream, "hello").await, "tcp hello");
+        assert_eq!(exchange_line(stream, "hello").await, "tcp hello");
     }
     one.end().await;
     other.end().await;
@@ -161,7 +161,7 @@ async fn whoever_dials_reaches_the_pod_or_nobody() {
     // More than are made at once.
     for _ in 0..40 {
         let stream = dial(&pod.folder, squatted.port()).await.expect("it listens");
-        assert_eq!(say(stream, "x").await, "tcp x");
+        assert_eq!(exchange_line(stream, "x").await, "tcp x");
     }
     pod.end().await;
 }
@@ -184,7 +184,7 @@ async fn a_host_port_leads_into_the_pod_by_tcp_and_udp() {
     start_echo(&pod, 9000).await;
     for _ in 0..3 {
         let stream = tokio::net::TcpStream::connect(listen).await.expect("it leads in");
-        assert_eq!(say(stream, "a").await, "tcp a");
+        assert_eq!(exchange_line(stream, "a").await, "tcp a");
     }
     for word in ["b", "c"] {
         let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
@@ -192,7 +192,7 @@ async fn a_host_port_leads_into_the_pod_by_tcp_and_udp() {
         for _ in 0..2 {
             socket.send(word.as_bytes()).await.expect("it is sent");
             let mut answer = [0; 100];
-            let count = tokio::time::timeout(PATIENCE, socket.recv(&mut answer)).await;
+            let count = tokio::time::timeout(ANSWER_TIMEOUT, socket.recv(&mut answer)).await;
             let count = count.expect("an answer in time").expect("an answer");
             assert_eq!(answer[..count], *format!("udp {word}").as_bytes());
         }
@@ -295,7 +295,7 @@ async fn ipv6_passes_as_ipv4_does() {
     let mut reachable = vec![stated.into()];
     let mut answers = vec![(stated, "stated"), (other, "ConnectionRefusedError")];
     // Everything but the Pod's own loopback leaves it, so an address of the machine stands for the
-    // world: stated, it is gone to; else it is refused.
+    // outside: if it is stated, it is reached; else it is refused.
     match own_v6() {
         Some(own) => {
             let (far, own) = (host_server(own, "far"), host_server(own, "own"));
@@ -318,7 +318,7 @@ async fn in_the_machines_network_a_pod_is_held_to_its_ports() {
     let (own, foreign) = (free_port(), free_port());
     let ports = TcpPorts { listen: vec![own], connect: Some(vec![own, allowed.port()]) };
     let network = Network::Machine { ports: Some(ports) };
-    let mut pod = Pod::launch_with(|charter| charter.network = network).await;
+    let mut pod = Pod::launch_with(|shim_config| shim_config.network = network).await;
     let (_, is_held) = pod.handle.network().await.expect("it answers");
     if !is_held {
         pod.end().await;

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use sojourn_node::folder::PodFolder;
-use sojourn_node::shim::handle::{Handle, OrderError};
+use sojourn_node::shim::handle::{CommandError, Handle};
 use sojourn_node::shim::protocol::{
-    Charter, Confinement, Mount, Network, OwnNetwork, Record, Source, Start,
+    Confinement, Mount, Network, OwnNetwork, Record, ShimConfig, Source, Start,
 };
 use tokio::sync::mpsc;
 
 /// How long anything may take on a slow and busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const POD_TIMEOUT: Duration = Duration::from_secs(60);
 /// The users of two namespaces.
 pub(crate) const UID: u32 = 1_500_000_322;
 pub(crate) const FOREIGN_UID: u32 = 1_500_000_323;
@@ -30,9 +30,9 @@ pub(crate) fn confinement() -> Confinement {
 
 /// A folder that everybody can reach, and that goes away with its test.
 #[derive(Debug)]
-pub(crate) struct Place(PathBuf);
+pub(crate) struct TestFolder(PathBuf);
 
-impl Place {
+impl TestFolder {
     pub(crate) fn new() -> Self {
         static PLACES: AtomicU32 = AtomicU32::new(0);
         let number = PLACES.fetch_add(1, Ordering::Relaxed);
@@ -55,7 +55,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -75,18 +75,18 @@ pub(crate) struct Pod {
     pub(crate) handle: Handle,
     ended: mpsc::Receiver<Record>,
     runs: AtomicU32,
-    place: Place,
+    test_folder: TestFolder,
     /// A failed test leaves nothing running.
     _lifeline: OwnedFd,
 }
 
 /// What a container did.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Outcome {
+pub(crate) struct RunOutput {
     pub(crate) code: i32,
     /// What it wrote, to stdout and stderr.
     pub(crate) text: String,
-    /// Its last words.
+    /// Its termination message.
     pub(crate) message: String,
 }
 
@@ -95,18 +95,18 @@ impl Pod {
         Self::launch_with(|_| {}).await
     }
 
-    pub(crate) async fn launch_with(change: impl FnOnce(&mut Charter)) -> Self {
+    pub(crate) async fn launch_with(change: impl FnOnce(&mut ShimConfig)) -> Self {
         Self::launch_as(Path::new(env!("CARGO_BIN_EXE_sojourn")), change).await
     }
 
-    pub(crate) async fn launch_as(program: &Path, change: impl FnOnce(&mut Charter)) -> Self {
-        let place = Place::new();
-        let folder = PodFolder::new(place.path().join("pod"));
+    pub(crate) async fn launch_as(program: &Path, change: impl FnOnce(&mut ShimConfig)) -> Self {
+        let test_folder = TestFolder::new();
+        let folder = PodFolder::new(test_folder.path().join("pod"));
         for part in [folder.home(), folder.tmp()] {
             std::fs::create_dir_all(&part).expect("a folder");
             give(&part);
         }
-        let mut charter = Charter {
+        let mut shim_config = ShimConfig {
             pod_uid: "uid".to_owned(),
             hostname: "pod".to_owned(),
             confinement: confinement(),
@@ -117,16 +117,16 @@ impl Pod {
             containers: 1,
             network: Network::Own(OwnNetwork::default()),
         };
-        change(&mut charter);
+        change(&mut shim_config);
         let (theirs, lifeline) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe");
-        let launched = Handle::launch(program, &folder, &charter, Some(theirs)).await;
+        let launched = Handle::launch(program, &folder, &shim_config, Some(theirs)).await;
         let (handle, ended) = launched.expect("the shim starts");
-        Self { folder, handle, ended, runs: AtomicU32::new(0), place, _lifeline: lifeline }
+        Self { folder, handle, ended, runs: AtomicU32::new(0), test_folder, _lifeline: lifeline }
     }
 
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
+    pub(crate) fn test_folder(&self) -> &TestFolder {
+        &self.test_folder
     }
 
     /// A container that runs a shell script, under a name of its own.
@@ -147,27 +147,27 @@ impl Pod {
     }
 
     /// Runs a script to its end.
-    pub(crate) async fn run(&mut self, script: &str) -> Outcome {
+    pub(crate) async fn run(&mut self, script: &str) -> RunOutput {
         let start = self.shell(script);
         self.finish(start).await
     }
 
     /// Runs a script to its end with volumes.
-    pub(crate) async fn run_with(&mut self, mounts: Vec<Mount>, script: &str) -> Outcome {
+    pub(crate) async fn run_with(&mut self, mounts: Vec<Mount>, script: &str) -> RunOutput {
         let start = Start { mounts, ..self.shell(script) };
         self.finish(start).await
     }
 
-    pub(crate) async fn finish(&mut self, start: Start) -> Outcome {
+    pub(crate) async fn finish(&mut self, start: Start) -> RunOutput {
         self.try_finish(start).await.expect("it starts")
     }
 
     /// Runs a container to its end, if it can be started.
-    pub(crate) async fn try_finish(&mut self, start: Start) -> Result<Outcome, OrderError> {
+    pub(crate) async fn try_finish(&mut self, start: Start) -> Result<RunOutput, CommandError> {
         let container = start.container.clone();
         self.handle.start(start).await?;
         let end = loop {
-            let record = tokio::time::timeout(PATIENCE, self.ended.recv()).await;
+            let record = tokio::time::timeout(POD_TIMEOUT, self.ended.recv()).await;
             let record = record.expect("it ends in time").expect("the shim lives");
             if record.container == container {
                 break record.end.expect("it ended");
@@ -178,14 +178,14 @@ impl Pod {
         let lines = String::from_utf8_lossy(&log).into_owned();
         let lines = lines.lines().map(|line| line.splitn(4, ' ').nth(3).unwrap_or_default());
         let text = lines.collect::<Vec<_>>().join("\n");
-        Ok(Outcome { code: end.exit_code, text, message: end.message })
+        Ok(RunOutput { code: end.exit_code, text, message: end.message })
     }
 
     /// Why a container with these volumes is not started.
     pub(crate) async fn refusal(&mut self, mounts: Vec<Mount>) -> String {
         let start = Start { mounts, ..self.shell("true") };
         match self.handle.start(start).await {
-            Err(OrderError::Refused { message, .. }) => message,
+            Err(CommandError::Refused { message, .. }) => message,
             other => panic!("it was not refused: {other:?}"),
         }
     }
@@ -244,7 +244,7 @@ fn find_process(marker: &str) -> Option<u32> {
 pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < PATIENCE, "still not: {what}");
+        assert!(start.elapsed() < POD_TIMEOUT, "still not: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -12,7 +12,7 @@ use sojourn_node::shim::protocol::Start;
 
 use self::calls::{PROBES, Value};
 use self::commands::AREAS;
-use crate::pod::{Place, Pod, give, mount};
+use crate::pod::{Pod, TestFolder, give, mount};
 use crate::skip;
 
 /// How long one of them may take.
@@ -21,7 +21,7 @@ const SECONDS: u32 = 10;
 const BREADTH: usize = 208;
 
 #[test]
-fn they_are_many() {
+fn the_tables_cover_many_escapes() {
     let commands: usize = AREAS.iter().map(|area| area.commands.len()).sum();
     assert!(commands + PROBES.len() >= BREADTH, "{commands} and {}", PROBES.len());
 }
@@ -46,13 +46,13 @@ fn try_all(commands: &[&str]) -> String {
 async fn no_command_of_the_table_gets_anywhere() {
     let marker = format!("8{:08}", std::process::id());
     let mut foreign = Command::new("sleep").arg(&marker).spawn().expect("it runs");
-    let other = Place::new();
+    let other = TestFolder::new();
     let secret = other.volume("other");
     std::fs::write(secret.join("secret"), "SECRET").expect("a file");
     give(&secret.join("secret"));
 
     let mut pod = Pod::launch().await;
-    let volume = pod.place().volume("volume");
+    let volume = pod.test_folder().volume("volume");
     std::fs::write(volume.join("x"), vec![0; 1 << 16]).expect("a file");
     give(&volume.join("x"));
     let commands: Vec<&str> = AREAS.iter().flat_map(|area| area.commands).copied().collect();
@@ -122,7 +122,7 @@ async fn every_call_of_the_table_is_answered_by_its_error() {
         return skip::whole("nothing here can make system calls by number");
     }
     let mut pod = Pod::launch().await;
-    let volume = pod.place().volume("volume");
+    let volume = pod.test_folder().volume("volume");
     std::fs::write(volume.join("calls.pl"), caller()).expect("a file");
     give(&volume.join("calls.pl"));
     let outcome = pod.run_with(vec![mount("/volume", &volume)], "perl /volume/calls.pl").await;

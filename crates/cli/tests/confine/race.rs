@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::fs::{CWD, RenameFlags};
-use sojourn_node::shim::handle::OrderError;
+use sojourn_node::shim::handle::CommandError;
 use sojourn_node::shim::protocol::{Mount, Start};
 
-use crate::pod::{Place, Pod, device, give, mount, part};
+use crate::pod::{Pod, TestFolder, device, give, mount, part};
 
 /// Containers of each race.
 const CONTAINERS: usize = 32;
@@ -112,13 +112,13 @@ fn contents(folder: &Path) -> Vec<(PathBuf, String)> {
 }
 
 async fn run(race: &Race) {
-    let outside = Place::new();
+    let outside = TestFolder::new();
     std::fs::create_dir_all(outside.path().join("folder/inner")).expect("a folder");
     for file in ["folder/file", "folder/inner/file", "file"] {
         std::fs::write(outside.path().join(file), "SECRET").expect("a file");
     }
     let mut pod = Pod::launch().await;
-    let volume = pod.place().volume("volume");
+    let volume = pod.test_folder().volume("volume");
     for folder in ["a", "a/inner", "b"] {
         std::fs::create_dir_all(volume.join(folder)).expect("a folder");
         give(&volume.join(folder));
@@ -141,7 +141,7 @@ async fn run(race: &Race) {
                 started += 1;
                 assert!(!outcome.text.contains("SECRET"), "{}: {outcome:?}", race.name);
             }
-            Err(OrderError::Refused { .. }) => refused += 1,
+            Err(CommandError::Refused { .. }) => refused += 1,
             Err(error) => panic!("{}: {error}", race.name),
         }
     }

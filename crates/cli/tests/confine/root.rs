@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sojourn_node::shim::protocol::{Mount, Source, Start};
 
-use crate::pod::{Place, Pod, mount, read_only, until};
+use crate::pod::{Pod, TestFolder, mount, read_only, until};
 use crate::skip;
 
 fn mounts_of_the_machine() -> Vec<String> {
@@ -61,8 +61,8 @@ async fn threads_run() {
 async fn nothing_shows_on_the_machine() {
     let before = mounts_of_the_machine();
     let pod = Pod::launch().await;
-    let volume = pod.place().volume("volume");
-    let memory = pod.place().volume("memory");
+    let volume = pod.test_folder().volume("volume");
+    let memory = pod.test_folder().volume("memory");
     let source =
         Source::Memory { path: memory.clone(), beneath: None, create: false, bytes: 1 << 20 };
     let mounts = vec![
@@ -87,8 +87,8 @@ async fn nothing_shows_on_the_machine() {
 #[tokio::test]
 async fn a_mirrored_folder_keeps_what_it_had() {
     let mut pod = Pod::launch().await;
-    let volume = pod.place().volume("volume");
-    let file = pod.place().path().join("file");
+    let volume = pod.test_folder().volume("volume");
+    let file = pod.test_folder().path().join("file");
     std::fs::write(&file, "from a volume").expect("a file");
     let entries = |path: &str| std::fs::read_dir(path).expect("a folder").count();
     let mounts = vec![
@@ -119,7 +119,7 @@ async fn a_mirrored_folder_keeps_what_it_had() {
 #[tokio::test]
 async fn a_read_only_root() {
     let mut pod = Pod::launch().await;
-    let volume = pod.place().volume("volume");
+    let volume = pod.test_folder().volume("volume");
     let script = "for path in / /run /var/lib /root /home /dev /made/up; do \
                   touch $path/x 2>/dev/null && echo $path; done; touch /data/x /tmp/x ~/x && echo ok";
     let start = Start {
@@ -133,11 +133,11 @@ async fn a_read_only_root() {
 
 #[tokio::test]
 async fn exposed_folders_are_read_only_down_to_the_last_mount() {
-    let place = Place::new();
-    let exposed = place.path().join("exposed");
+    let test_folder = TestFolder::new();
+    let exposed = test_folder.path().join("exposed");
     std::fs::create_dir_all(exposed.join("inner")).expect("a folder");
     std::fs::write(exposed.join("file"), "text").expect("a file");
-    let mut pod = Pod::launch_with(|charter| charter.exposed = vec![exposed.clone()]).await;
+    let mut pod = Pod::launch_with(|shim_config| shim_config.exposed = vec![exposed.clone()]).await;
     let path = exposed.display();
     let script =
         format!("cat {path}/file; echo; touch {path}/x {path}/inner/x 2>&1 | grep -c Read");
@@ -156,7 +156,8 @@ async fn exposed_folders_are_read_only_down_to_the_last_mount() {
 
 #[tokio::test]
 async fn what_is_exposed_must_be_there() {
-    let mut pod = Pod::launch_with(|charter| charter.exposed = vec!["/no/such".into()]).await;
+    let mut pod =
+        Pod::launch_with(|shim_config| shim_config.exposed = vec!["/no/such".into()]).await;
     let refused = pod.refusal(Vec::new()).await;
     assert_eq!(refused, "cannot open /no/such: No such file or directory (os error 2)");
     pod.end().await;
@@ -165,7 +166,7 @@ async fn what_is_exposed_must_be_there() {
 #[tokio::test]
 async fn memory_is_shared_by_containers_and_bounded() {
     let mut pod = Pod::launch().await;
-    let folder = pod.place().volume("memory");
+    let folder = pod.test_folder().volume("memory");
     let memory = |target: &str, beneath: Option<&str>| {
         let beneath = beneath.map(Into::into);
         let source = Source::Memory { path: folder.clone(), beneath, create: true, bytes: 1 << 20 };

@@ -2,12 +2,12 @@
 
 use std::os::unix::fs::{MetadataExt, symlink};
 
-use crate::pod::{Place, Pod, UID, device, is_root, mount, part, read_only};
+use crate::pod::{Pod, TestFolder, UID, device, is_root, mount, part, read_only};
 
 #[tokio::test]
 async fn a_part_of_a_volume() {
     let mut pod = Pod::launch().await;
-    let volume = pod.place().volume("volume");
+    let volume = pod.test_folder().volume("volume");
     std::fs::create_dir_all(volume.join("a/b")).expect("a folder");
     std::fs::write(volume.join("a/b/file"), "text").expect("a file");
     // As the files of a ConfigMap are.
@@ -30,14 +30,17 @@ async fn a_part_of_a_volume() {
 
 #[tokio::test]
 async fn links_out_of_a_volume() {
-    let place = Place::new();
-    let outside = place.path().join("outside");
+    let test_folder = TestFolder::new();
+    let outside = test_folder.path().join("outside");
     std::fs::create_dir(&outside).expect("a folder");
     std::fs::write(outside.join("file"), "SECRET").expect("a file");
     let mut pod = Pod::launch().await;
-    let volume = pod.place().volume("volume");
-    let up =
-        pod.place().path().join("volume/../../").join(place.path().file_name().expect("a name"));
+    let volume = pod.test_folder().volume("volume");
+    let up = pod
+        .test_folder()
+        .path()
+        .join("volume/../../")
+        .join(test_folder.path().file_name().expect("a name"));
     for (name, to) in [
         ("absolute", outside.clone()),
         ("etc", "/etc".into()),
@@ -72,7 +75,7 @@ async fn links_out_of_a_volume() {
 #[tokio::test]
 async fn a_missing_part_is_made_for_the_pod() {
     let mut pod = Pod::launch().await;
-    let volume = pod.place().volume("volume");
+    let volume = pod.test_folder().volume("volume");
     let script = "touch /data/file && stat -c %u:%g /data && id -u";
     let outcome = pod.run_with(vec![part("/data", &volume, "new/part", true)], script).await;
     assert_eq!(outcome.code, 0, "{outcome:?}");
@@ -88,7 +91,7 @@ async fn a_missing_part_is_made_for_the_pod() {
 #[tokio::test]
 async fn what_is_neither_file_nor_folder() {
     let mut pod = Pod::launch().await;
-    let volume = pod.place().volume("volume");
+    let volume = pod.test_folder().volume("volume");
     let made = pod.run_with(vec![mount("/data", &volume)], "mkfifo /data/fifo").await;
     assert_eq!(made.code, 0, "{made:?}");
     let refused = pod.refusal(vec![part("/x", &volume, "fifo", false)]).await;
@@ -99,7 +102,7 @@ async fn what_is_neither_file_nor_folder() {
 #[tokio::test]
 async fn a_volume_in_a_volume() {
     let mut pod = Pod::launch().await;
-    let (outer, inner) = (pod.place().volume("outer"), pod.place().volume("inner"));
+    let (outer, inner) = (pod.test_folder().volume("outer"), pod.test_folder().volume("inner"));
     std::fs::write(inner.join("file"), "inner").expect("a file");
     // Given in the wrong order; what is missing is made in the outer volume.
     let both = || vec![mount("/data/a/sub", &inner), mount("/data", &outer)];
@@ -111,7 +114,7 @@ async fn a_volume_in_a_volume() {
         assert_eq!(std::fs::metadata(outer.join("a")).expect("it was made").uid(), UID);
     }
     // A read-only one is left as it is.
-    let fresh = pod.place().volume("fresh");
+    let fresh = pod.test_folder().volume("fresh");
     std::fs::write(fresh.join("key"), "value").expect("a file");
     let both = vec![read_only("/data", &fresh), mount("/data/sub", &inner)];
     let script = "cat /data/key /data/sub/file; touch /data/x 2>/dev/null || echo denied";
@@ -123,11 +126,11 @@ async fn a_volume_in_a_volume() {
 /// A container leaves links in a volume at the place of another, and is started again.
 #[tokio::test]
 async fn hostile_links_in_the_way() {
-    let place = Place::new();
-    let outside = place.path().join("outside");
+    let test_folder = TestFolder::new();
+    let outside = test_folder.path().join("outside");
     std::fs::create_dir(&outside).expect("a folder");
     let mut pod = Pod::launch().await;
-    let (outer, inner) = (pod.place().volume("outer"), pod.place().volume("inner"));
+    let (outer, inner) = (pod.test_folder().volume("outer"), pod.test_folder().volume("inner"));
     for (name, to) in [
         ("etc", "/etc".into()),
         ("proc", "/proc".into()),
@@ -160,7 +163,7 @@ async fn hostile_links_in_the_way() {
 #[tokio::test]
 async fn places_that_are_the_systems() {
     let mut pod = Pod::launch().await;
-    let volume = pod.place().volume("volume");
+    let volume = pod.test_folder().volume("volume");
     for target in ["/", "/proc", "/proc/self", "/dev", "/dev/null", "/dev/x", "/sys", "/sys/fs"] {
         let refused = pod.refusal(vec![mount(target, &volume)]).await;
         assert_eq!(refused, format!("nothing can be mounted at {target}: the system needs it"));
@@ -176,7 +179,7 @@ async fn places_that_are_the_systems() {
 #[tokio::test]
 async fn a_device_is_a_file_in_its_place() {
     let mut pod = Pod::launch().await;
-    let image = pod.place().volume("claim").join("disk.img");
+    let image = pod.test_folder().volume("claim").join("disk.img");
     std::fs::write(&image, "contents").expect("a file");
     if is_root() {
         std::os::unix::fs::chown(&image, Some(UID), Some(UID)).expect("it is ours");
@@ -196,11 +199,11 @@ async fn a_device_is_a_file_in_its_place() {
 
 #[tokio::test]
 async fn what_is_no_file_is_no_device() {
-    let place = Place::new();
-    let outside = place.path().join("outside");
+    let test_folder = TestFolder::new();
+    let outside = test_folder.path().join("outside");
     std::fs::write(&outside, "SECRET").expect("a file");
     let mut pod = Pod::launch().await;
-    let claim = pod.place().volume("claim");
+    let claim = pod.test_folder().volume("claim");
     symlink(&outside, claim.join("link")).expect("a link");
     std::fs::create_dir(claim.join("folder")).expect("a folder");
     rustix::fs::mkfifoat(rustix::fs::CWD, claim.join("pipe"), rustix::fs::Mode::RWXU)
@@ -220,7 +223,7 @@ async fn what_is_no_file_is_no_device() {
         assert_eq!(refused, format!("nothing can be mounted at {target}: the system needs it"));
     }
     // A Pod's own link on the way to the device is not followed.
-    let volume = pod.place().volume("volume");
+    let volume = pod.test_folder().volume("volume");
     symlink("/dev", volume.join("dev")).expect("a link");
     let refused =
         pod.refusal(vec![mount("/data", &volume), device("/data/dev/null", &image)]).await;
@@ -232,14 +235,14 @@ async fn what_is_no_file_is_no_device() {
 
 #[tokio::test]
 async fn a_folder_with_too_many_entries() {
-    let place = Place::new();
-    let crowded = place.path().join("crowded");
+    let test_folder = TestFolder::new();
+    let crowded = test_folder.path().join("crowded");
     std::fs::create_dir(&crowded).expect("a folder");
     for index in 0..2049 {
         std::fs::write(crowded.join(index.to_string()), "").expect("a file");
     }
-    let mut pod = Pod::launch_with(|charter| charter.exposed = vec![crowded.clone()]).await;
-    let volume = pod.place().volume("volume");
+    let mut pod = Pod::launch_with(|shim_config| shim_config.exposed = vec![crowded.clone()]).await;
+    let volume = pod.test_folder().volume("volume");
     let target = crowded.join("new");
     let refused = pod.refusal(vec![mount(target.to_str().expect("a path"), &volume)]).await;
     let expected = format!(
@@ -254,7 +257,7 @@ async fn a_folder_with_too_many_entries() {
 #[tokio::test]
 async fn read_only_volumes() {
     let mut pod = Pod::launch().await;
-    let volume = pod.place().volume("volume");
+    let volume = pod.test_folder().volume("volume");
     let script = "touch /data/x 2>&1 | grep -o 'Read-only file system'";
     let outcome = pod.run_with(vec![read_only("/data", &volume)], script).await;
     assert_eq!(outcome.text, "Read-only file system");

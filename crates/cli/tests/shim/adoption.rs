@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 
-use sojourn_node::shim::handle::{Adopted, Handle, LaunchError, OrderError};
+use sojourn_node::shim::handle::{Adopted, CommandError, Handle, LaunchError};
 use sojourn_node::shim::protocol::{Confinement, Forward, Network, OwnNetwork, Transport};
 
 use crate::pod::{Pod, confined, confinements, kill, marker, processes_with, shell};
@@ -50,7 +50,7 @@ async fn a_host_port_leads_into_the_pod_while_no_node_is_there() {
     drop(free);
     let mut pod = Pod::new(confined());
     let forwards = vec![Forward { transport: Transport::Tcp, listen, port: 8080 }];
-    pod.charter.network = Network::Own(OwnNetwork { forwards, ..OwnNetwork::default() });
+    pod.shim_config.network = Network::Own(OwnNetwork { forwards, ..OwnNetwork::default() });
     pod.start_shim(None).await.expect("the shim starts");
     let script = "exec /usr/bin/python3 -c '
 import socket
@@ -85,7 +85,7 @@ async fn a_killed_shim_takes_everything_with_it() {
     let mut ended = pod.ended.take().expect("the shim ran");
     assert_eq!(within("its connection ends", ended.recv()).await, None);
     assert_eq!(processes_with(&marker), [0; 0], "all are gone by then");
-    assert!(matches!(pod.handle().state().await, Err(OrderError::Lost)));
+    assert!(matches!(pod.handle().state().await, Err(CommandError::Lost)));
 
     let Ok(Adopted::Ended(records)) = Handle::adopt(&pod.folder).await else {
         panic!("it is gone");
@@ -97,7 +97,7 @@ async fn a_killed_shim_takes_everything_with_it() {
     // A new shim does not run again what ran in the old one.
     pod.start_shim(None).await.expect("it starts");
     let again = pod.handle().start(shell("web", 0, "true")).await;
-    assert!(matches!(again, Err(OrderError::Refused { .. })), "{again:?}");
+    assert!(matches!(again, Err(CommandError::Refused { .. })), "{again:?}");
     pod.handle().start(shell("web", 1, "exit 2")).await.expect("it starts");
     assert_eq!(pod.next_end().await.1.exit_code, 2);
     pod.end().await;
@@ -139,11 +139,11 @@ async fn a_folder_without_a_shim() {
 #[tokio::test]
 async fn a_shim_that_cannot_start_says_why() {
     let mut pod = Pod::new(confined());
-    pod.charter.hostname = "h".repeat(300);
+    pod.shim_config.hostname = "h".repeat(300);
     let failed = pod.start_shim(None).await;
-    let Err(LaunchError::Failed { words }) = failed else { panic!("{failed:?}") };
-    assert!(words.starts_with("cannot set the Pod's hostname: "), "{words}");
-    pod.charter.hostname = "pod".to_owned();
+    let Err(LaunchError::Failed { log_tail }) = failed else { panic!("{failed:?}") };
+    assert!(log_tail.starts_with("cannot set the Pod's hostname: "), "{log_tail}");
+    pod.shim_config.hostname = "pod".to_owned();
     pod.start_shim(None).await.expect("the lock is free again");
     pod.end().await;
 }
@@ -159,17 +159,17 @@ fn a_shim_is_not_started_by_hand() {
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     for args in [&[][..], &["relative"], &["/a", "/b"], &["--init"]] {
-        let (code, words) = run(args);
-        assert_eq!((code, words.starts_with("usage: ")), (Some(1), true), "{words}");
+        let (code, log_tail) = run(args);
+        assert_eq!((code, log_tail.starts_with("usage: ")), (Some(1), true), "{log_tail}");
     }
     assert!(run(&["/no/such"]).1.starts_with("cannot read /no/such/shim.json: "));
     let pod = Pod::new(confined());
     std::fs::create_dir_all(pod.folder.path()).expect("a folder");
-    let charter = serde_json::to_string(&pod.charter).expect("JSON");
-    std::fs::write(pod.folder.charter(), charter).expect("a file");
-    let (code, words) = run(&[pod.folder.path().to_str().expect("a plain path")]);
+    let shim_config = serde_json::to_string(&pod.shim_config).expect("JSON");
+    std::fs::write(pod.folder.shim_config(), shim_config).expect("a file");
+    let (code, log_tail) = run(&[pod.folder.path().to_str().expect("a plain path")]);
     assert_eq!(code, Some(1));
-    assert!(words.starts_with("standard input is not the lock of "), "{words}");
+    assert!(log_tail.starts_with("standard input is not the lock of "), "{log_tail}");
 }
 
 #[tokio::test]
@@ -180,7 +180,7 @@ async fn hostile_connections_harm_nobody() {
     let path = format!("/proc/self/fd/{}/socket", std::os::fd::AsRawFd::as_raw_fd(&folder));
     let talk = |line: &[u8]| {
         let mut stream = UnixStream::connect(&path).expect("it listens");
-        stream.set_read_timeout(Some(crate::wait::PATIENCE)).expect("a bound");
+        stream.set_read_timeout(Some(crate::wait::EVENTUALLY_TIMEOUT)).expect("a bound");
         stream.write_all(line).expect("it reads");
         let mut answer = vec![0; 300];
         let count = stream.read(&mut answer).unwrap_or(0);

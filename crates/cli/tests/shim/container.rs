@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use sojourn_node::shim::handle::OrderError;
+use sojourn_node::shim::handle::CommandError;
 use sojourn_node::shim::protocol::{Confinement, Mount, Refusal, Source, Start};
 
 use crate::pod::{Pod, confined, confinements, kill, marker, processes_with, shell};
@@ -48,7 +48,7 @@ async fn an_attempt_is_started_once() {
 
         let other = pod.handle().start(shell("web", 1, "true")).await;
         assert!(
-            matches!(&other, Err(OrderError::Refused { reason: Refusal::BadRequest, .. })),
+            matches!(&other, Err(CommandError::Refused { reason: Refusal::BadRequest, .. })),
             "{other:?}"
         );
         pod.handle().kill("web").await.expect("it runs");
@@ -91,7 +91,7 @@ async fn what_cannot_run_says_why() {
         ];
         for (spec, expected, words) in cases {
             let refused = pod.handle().start(spec).await;
-            let Err(OrderError::Refused { reason, message }) = refused else {
+            let Err(CommandError::Refused { reason, message }) = refused else {
                 panic!("{words}: {refused:?}");
             };
             assert_eq!(reason, expected, "{message}");
@@ -108,11 +108,11 @@ async fn signals_reach_the_first_process() {
     for confinement in confinements() {
         let mut pod = Pod::launch(confinement).await;
         let nobody = pod.handle().signal("web", 15).await;
-        assert!(matches!(nobody, Err(OrderError::Refused { reason: Refusal::NotRunning, .. })));
+        assert!(matches!(nobody, Err(CommandError::Refused { reason: Refusal::NotRunning, .. })));
         pod.run("web", "trap 'exit 42' TERM; echo ready; while :; do sleep 0.01; done").await;
         until("it is ready", || pod.log("web", 0) == ["stdout F ready"]).await;
         let unknown = pod.handle().signal("web", 4711).await;
-        assert!(matches!(unknown, Err(OrderError::Refused { reason: Refusal::BadRequest, .. })));
+        assert!(matches!(unknown, Err(CommandError::Refused { reason: Refusal::BadRequest, .. })));
         pod.handle().signal("web", 15).await.expect("it runs");
         assert_eq!(pod.next_end().await.1.exit_code, 42);
         pod.end().await;
@@ -256,7 +256,7 @@ async fn fifty_containers_in_sequence() {
 }
 
 #[tokio::test]
-async fn last_words() {
+async fn termination_messages() {
     for confinement in confinements() {
         let mut pod = Pod::launch(confinement).await;
         let inside = "/dev/termination-log";

@@ -2,7 +2,7 @@
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
-use sojourn_node::shim::handle::{Adopted, Handle, LaunchError, OrderError};
+use sojourn_node::shim::handle::{Adopted, CommandError, Handle, LaunchError};
 
 use crate::pod::{Pod, confined, confinements, marker, processes_with};
 use crate::wait::{until, within};
@@ -29,7 +29,7 @@ async fn the_end_of_a_shim_is_that_of_its_containers() {
         };
         assert!(records.iter().all(|record| record.end.is_some()), "{records:?}");
         assert!(!pod.folder.socket().exists());
-        assert!(matches!(pod.handle().kill("web").await, Err(OrderError::Lost)));
+        assert!(matches!(pod.handle().kill("web").await, Err(CommandError::Lost)));
         pod.handle().end().await.expect("it has ended");
     }
 }
@@ -68,8 +68,8 @@ async fn a_lifeline_must_be_one() {
     let mut pod = Pod::new(confined());
     let null = std::fs::File::open("/dev/null").expect("/dev/null");
     let failed = pod.start_shim(Some(null.into())).await;
-    let Err(LaunchError::Failed { words }) = failed else { panic!("{failed:?}") };
-    assert!(words.contains("not a pipe of the node"), "{words}");
+    let Err(LaunchError::Failed { log_tail }) = failed else { panic!("{failed:?}") };
+    assert!(log_tail.contains("not a pipe of the node"), "{log_tail}");
 }
 
 #[tokio::test]

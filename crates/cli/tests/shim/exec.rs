@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use sojourn_node::shim::handle::OrderError;
-use sojourn_node::shim::protocol::{Confinement, EXEC_OUTPUT_LIMIT, Refusal};
+use sojourn_node::shim::handle::CommandError;
+use sojourn_node::shim::protocol::{Confinement, MAX_EXEC_OUTPUT_BYTES, Refusal};
 
 use crate::pod::{Pod, confinements, marker, processes_with};
 use crate::wait::until;
 
-const LONG: Duration = Duration::from_secs(50);
+const EXEC_TIMEOUT: Duration = Duration::from_secs(50);
 
 fn sh(script: &str) -> Vec<String> {
     ["/bin/sh", "-c", script].map(str::to_owned).into()
@@ -35,19 +35,20 @@ async fn commands_see_what_their_container_sees() {
             ("(sleep 1000 &); echo left".to_owned(), 0, "left\n"),
         ];
         for (script, exit_code, output) in cases {
-            let executed = pod.handle().exec("web", sh(&script), LONG).await.expect("it runs");
+            let executed =
+                pod.handle().exec("web", sh(&script), EXEC_TIMEOUT).await.expect("it runs");
             assert_eq!((executed.exit_code, executed.output.as_str()), (Some(exit_code), output));
         }
-        let missing = pod.handle().exec("web", vec!["/no/such".to_owned()], LONG).await;
-        assert!(matches!(missing, Err(OrderError::Refused { reason: Refusal::CannotRun, .. })));
-        let user = |script: &'static str| pod.handle().exec("web", sh(script), LONG);
+        let missing = pod.handle().exec("web", vec!["/no/such".to_owned()], EXEC_TIMEOUT).await;
+        assert!(matches!(missing, Err(CommandError::Refused { reason: Refusal::CannotRun, .. })));
+        let user = |script: &'static str| pod.handle().exec("web", sh(script), EXEC_TIMEOUT);
         let own = std::fs::read_to_string(pod.folder.log("web", 0)).expect("a log");
         assert!(!own.contains("hello"), "what commands say is not in the log");
         assert_eq!(user("id -u").await.expect("it runs").exit_code, Some(0));
         pod.handle().kill("web").await.expect("it runs");
         pod.next_end().await;
-        let late = pod.handle().exec("web", sh("true"), LONG).await;
-        assert!(matches!(late, Err(OrderError::Refused { reason: Refusal::NotRunning, .. })));
+        let late = pod.handle().exec("web", sh("true"), EXEC_TIMEOUT).await;
+        assert!(matches!(late, Err(CommandError::Refused { reason: Refusal::NotRunning, .. })));
         pod.end().await;
     }
 }
@@ -76,22 +77,24 @@ async fn output_is_bounded_and_so_are_commands() {
     for confinement in confinements() {
         let mut pod = Pod::launch(confinement).await;
         pod.run("web", "exec sleep 1000").await;
-        let flood =
-            pod.handle().exec("web", sh("head -c 3000000 /dev/zero | tr '\\0' a"), LONG).await;
+        let flood = pod
+            .handle()
+            .exec("web", sh("head -c 3000000 /dev/zero | tr '\\0' a"), EXEC_TIMEOUT)
+            .await;
         let flood = flood.expect("it runs");
-        assert_eq!((flood.exit_code, flood.output.len()), (Some(0), EXEC_OUTPUT_LIMIT));
+        assert_eq!((flood.exit_code, flood.output.len()), (Some(0), MAX_EXEC_OUTPUT_BYTES));
 
         let marker = marker();
         let handle = pod.handle().clone();
         let many: Vec<_> = (0..8)
             .map(|_| {
                 let (handle, script) = (handle.clone(), format!("exec sleep {marker}"));
-                tokio::spawn(async move { handle.exec("web", sh(&script), LONG).await })
+                tokio::spawn(async move { handle.exec("web", sh(&script), EXEC_TIMEOUT).await })
             })
             .collect();
         until("eight run", || processes_with(&marker).len() == 8).await;
-        let ninth = handle.exec("web", sh("true"), LONG).await;
-        assert!(matches!(ninth, Err(OrderError::Refused { reason: Refusal::CannotRun, .. })));
+        let ninth = handle.exec("web", sh("true"), EXEC_TIMEOUT).await;
+        assert!(matches!(ninth, Err(CommandError::Refused { reason: Refusal::CannotRun, .. })));
         // They end with their container.
         handle.kill("web").await.expect("it runs");
         assert_eq!(pod.next_end().await.1.exit_code, 137);

@@ -42,7 +42,7 @@ async fn a_log_is_whole_when_the_end_is_told() {
 #[tokio::test]
 async fn a_flood_fills_no_disk_and_starves_nobody() {
     let mut pod = Pod::launch(confined()).await;
-    let share = pod.charter.log_limit / 8;
+    let share = pod.shim_config.log_limit / 8;
     pod.run("flood", "yes $(head -c 200 /dev/zero | tr '\\0' y)").await;
     pod.run("lines", "yes ''").await;
     let rotated = |container| pod.folder.older_log(container, 0).exists();

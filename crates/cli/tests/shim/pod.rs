@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use sojourn_node::folder::PodFolder;
 use sojourn_node::shim::handle::{Adopted, Handle, LaunchError};
-use sojourn_node::shim::protocol::{Charter, Confinement, End, Network, OwnNetwork, Record, Start};
+use sojourn_node::shim::protocol::{
+    Confinement, End, Network, OwnNetwork, Record, ShimConfig, Start,
+};
 use tokio::sync::mpsc;
 
 use crate::user;
@@ -32,7 +34,7 @@ pub(crate) fn confined() -> Confinement {
 
 pub(crate) struct Pod {
     pub(crate) folder: PodFolder,
-    pub(crate) charter: Charter,
+    pub(crate) shim_config: ShimConfig,
     pub(crate) handle: Option<Handle>,
     pub(crate) ended: Option<mpsc::Receiver<Record>>,
     place: PathBuf,
@@ -54,7 +56,7 @@ impl Pod {
         // Longer than the name of a socket may be.
         let path = place.join("a-folder-with-a-long-name-".repeat(5)).join("pod");
         std::fs::create_dir_all(path.parent().expect("it has one")).expect("a folder");
-        let charter = Charter {
+        let shim_config = ShimConfig {
             pod_uid: format!("pod-{number}"),
             hostname: "pod".to_owned(),
             confinement,
@@ -68,17 +70,17 @@ impl Pod {
                 _ => Network::Own(OwnNetwork::default()),
             },
         };
-        Self { folder: PodFolder::new(path), charter, handle: None, ended: None, place }
+        Self { folder: PodFolder::new(path), shim_config, handle: None, ended: None, place }
     }
 
     pub(crate) async fn start_shim(
         &mut self,
         lifeline: Option<OwnedFd>,
     ) -> Result<(), LaunchError> {
-        self.charter.dies_with_node = lifeline.is_some();
+        self.shim_config.dies_with_node = lifeline.is_some();
         let program = Path::new(env!("CARGO_BIN_EXE_sojourn"));
         let (handle, ended) =
-            Handle::launch(program, &self.folder, &self.charter, lifeline).await?;
+            Handle::launch(program, &self.folder, &self.shim_config, lifeline).await?;
         (self.handle, self.ended) = (Some(handle), Some(ended));
         Ok(())
     }

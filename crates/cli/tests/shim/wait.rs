@@ -3,21 +3,21 @@
 use std::time::{Duration, Instant};
 
 /// How long anything may take on a slow and busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-const BETWEEN: Duration = Duration::from_millis(5);
+pub(crate) const EVENTUALLY_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Waits until `condition` holds.
 pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < PATIENCE, "still not: {what}");
-        tokio::time::sleep(BETWEEN).await;
+        assert!(start.elapsed() < EVENTUALLY_TIMEOUT, "still not: {what}");
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Waits for something to come.
 pub(crate) async fn within<T>(what: &str, coming: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, coming).await {
+    match tokio::time::timeout(EVENTUALLY_TIMEOUT, coming).await {
         Ok(came) => came,
         Err(_) => panic!("it did not come: {what}"),
     }

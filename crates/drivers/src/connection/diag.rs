@@ -18,13 +18,13 @@ use super::ReadError;
 use super::socket::{Closed, LISTEN, Snapshot, Socket, canonical, stage};
 
 /// What the kernel puts into one message at most, with room to spare.
-const BUFFER: usize = 64 * 1024;
+const BUFFER_BYTES: usize = 64 * 1024;
 /// The kernel answers at once; this is for the case that it does not.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Room for some ten thousand sockets that close between two looks: one takes about 1 KiB there.
 const CLOSINGS_BUFFER: usize = 8 * 1024 * 1024;
 /// More than the buffer holds, unless sockets close faster than they are taken.
-const MOST_CLOSINGS: usize = 100_000;
+const MAX_CLOSINGS: usize = 100_000;
 
 const HEADER: usize = 16;
 const ERROR: u16 = 2;
@@ -45,7 +45,7 @@ const INFO: u16 = 2;
 const BYTES_ACKED: usize = 120;
 
 /// All sockets now.
-pub(super) fn look() -> Result<Snapshot, ReadError> {
+pub(super) fn read_sockets() -> Result<Snapshot, ReadError> {
     let socket = open(SocketFlags::CLOEXEC, 0).map_err(ReadError::Ask)?;
     sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_TIMEOUT))
         .map_err(|error| ReadError::Ask(error.into()))?;
@@ -78,7 +78,7 @@ fn request(family: u8, sequence: u32) -> Vec<u8> {
 }
 
 fn receive_all(socket: &OwnedFd, sequence: u32, snapshot: &mut Snapshot) -> Result<(), ReadError> {
-    let mut buffer = vec![0; BUFFER];
+    let mut buffer = vec![0; BUFFER_BYTES];
     loop {
         let received = receive(socket, &mut buffer).map_err(ReadError::Ask)?;
         for message in Messages(received) {
@@ -132,8 +132,8 @@ impl Closings {
     /// Those that closed since the last call (of very many, the first).
     pub(super) fn take(&self) -> Vec<Closed> {
         let mut closed = Vec::new();
-        let mut buffer = vec![0; BUFFER];
-        while closed.len() < MOST_CLOSINGS {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        while closed.len() < MAX_CLOSINGS {
             match receive(&self.socket, &mut buffer) {
                 Ok(received) => closed.extend(closings_in(received)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,

@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
 use super::Tracker;
-use super::ledger::Series;
+use super::counts::Series;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -62,8 +62,8 @@ impl Collector for Exporter {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let now = Instant::now();
         let (series, left_out) = {
-            let ledger = self.tracker.ledger();
-            (ledger.series(now), ledger.left_out())
+            let counts = self.tracker.counts();
+            (counts.series(now), counts.left_out())
         };
         // OpenMetrics would have a counter end in `_total`, but this name is what dashboards and
         // activity queries ask for. It counts all the same; only its type is not told.

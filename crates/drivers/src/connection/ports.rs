@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// Where SSH listens unless somebody says otherwise.
 const SSH: u16 = 22;
 /// More than anybody writes by hand.
-const MOST_RANGES: usize = 256;
+const MAX_PORT_RANGES: usize = 256;
 
 /// Ports and ranges of ports; 22 unless something else is given.
 #[derive(Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum PortsError {
     Unreadable(String),
     #[error("no port is given")]
     Empty,
-    #[error("over {MOST_RANGES} ports and ranges are given")]
+    #[error("over {MAX_PORT_RANGES} ports and ranges are given")]
     TooMany,
 }
 
@@ -37,7 +37,7 @@ impl Ports {
             for part in item.as_ref().split(',').map(str::trim) {
                 let range = range(part).ok_or_else(|| PortsError::Unreadable(part.to_owned()))?;
                 ranges.push(range);
-                if ranges.len() > MOST_RANGES {
+                if ranges.len() > MAX_PORT_RANGES {
                     return Err(PortsError::TooMany);
                 }
             }

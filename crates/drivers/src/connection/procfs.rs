@@ -8,7 +8,7 @@ use super::socket::{LISTEN, Snapshot, Socket, Stage, canonical, stage};
 const FILES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 
 /// All sockets now.
-pub(super) fn look() -> Result<Snapshot, ReadError> {
+pub(super) fn read_sockets() -> Result<Snapshot, ReadError> {
     let mut snapshot = Snapshot::default();
     for path in FILES {
         match std::fs::read_to_string(path) {

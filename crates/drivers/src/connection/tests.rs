@@ -87,8 +87,8 @@ async fn the_kernel_and_proc_tell_of_the_same_connections() {
         let local = client.local_addr().expect("it is connected");
         let listener = TcpListener::bind(address).await.expect("loopback has a free port");
         let waiting = listener.local_addr().expect("it is bound").port();
-        for look in [diag::look, procfs::look] {
-            let snapshot = look().expect("Linux tells");
+        for read_sockets in [diag::read_sockets, procfs::read_sockets] {
+            let snapshot = read_sockets().expect("Linux tells");
             let socket = find(&snapshot, local).expect("it is open");
             assert_eq!((socket.remote, socket.stage), (destination, Stage::Open));
             assert_ne!(socket.id, 0);
@@ -96,8 +96,8 @@ async fn the_kernel_and_proc_tell_of_the_same_connections() {
         }
         drop(server);
         drop(client);
-        for look in [diag::look, procfs::look] {
-            assert_eq!(find(&look().expect("Linux tells"), local), None);
+        for read_sockets in [diag::read_sockets, procfs::read_sockets] {
+            assert_eq!(find(&read_sockets().expect("Linux tells"), local), None);
         }
     }
 }
@@ -114,7 +114,7 @@ impl Served {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
         let metrics = format!("http://{}/metrics", listener.local_addr().expect("it is bound"));
         let ports = Ports::parse(ports.iter().map(u16::to_string)).expect("they are ports");
-        let options = Options { ports, interval: SHORTEST_INTERVAL, ..Options::default() };
+        let options = Options { ports, interval: MIN_POLL_INTERVAL, ..Options::default() };
         let client = crate::guard::client(&crate::guard::Allow::default()).build();
         let client = client.expect("it can be built");
         Self { metrics, client, task: tokio::spawn(track(options, listener)) }
@@ -237,16 +237,16 @@ async fn health_follows_the_last_look() {
     let not_yet = "TCP connections have not been read yet\n";
     assert_eq!(get(&tracker, "/healthz").await, (503, not_yet.to_owned()));
 
-    tracker.looked(Ok(Snapshot::default()), Instant::now());
+    tracker.record_snapshot(Ok(Snapshot::default()), Instant::now());
     assert_eq!(get(&tracker, "/healthz").await, (200, "ok\n".to_owned()));
 
-    tracker.looked(Err(ReadError::Understand("a socket is cut off")), Instant::now());
+    tracker.record_snapshot(Err(ReadError::Understand("a socket is cut off")), Instant::now());
     let (code, why) = get(&tracker, "/healthz").await;
     assert_eq!(code, 503);
     assert_eq!(why, "the kernel's answer about TCP sockets makes no sense: a socket is cut off\n");
     assert!(get(&tracker, "/metrics").await.1.contains("\nbastion_ssh_tracker_up 0\n"));
 
-    tracker.looked(Ok(Snapshot::default()), Instant::now());
+    tracker.record_snapshot(Ok(Snapshot::default()), Instant::now());
     assert_eq!(get(&tracker, "/healthz").await.0, 200);
     tokio::time::advance(Duration::from_secs(11)).await;
     let stuck = "TCP connections have not been read for 10s\n";
@@ -269,7 +269,7 @@ async fn metrics_are_as_expected_to_the_letter() {
         socket(3, 40_003, "10.1.0.2:22"),
         socket(4, 40_004, "10.1.0.2:443"),
     ];
-    tracker.looked(Ok(Snapshot { sockets, ..Snapshot::default() }), Instant::now());
+    tracker.record_snapshot(Ok(Snapshot { sockets, ..Snapshot::default() }), Instant::now());
     let (code, text) = get(&tracker, "/metrics").await;
     assert_eq!(code, 200);
     assert_eq!(

@@ -14,8 +14,8 @@ use super::{Answer, Labels, Series};
 const MAX_WORDS: usize = 300;
 /// How many warnings of one answer are passed on.
 const MAX_WARNINGS: usize = 10;
-/// What some versions put in front of remarks that do not make an answer less whole.
-const REMARK: &str = "PromQL info";
+/// What some versions put in front of notes that do not make an answer less whole.
+const INFO_PREFIX: &str = "PromQL info";
 
 /// Why there is no answer in a body.
 #[derive(Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub(super) fn read(body: &[u8]) -> Result<Answer, NoAnswer> {
         }
         None => return Err(NoAnswer::Garbled("it has no data".to_owned())),
     };
-    let whole = |warning: &String| !warning.starts_with(REMARK);
+    let whole = |warning: &String| !warning.starts_with(INFO_PREFIX);
     let warnings =
         body.warnings.iter().filter(|w| whole(w)).take(MAX_WARNINGS).map(|w| words(w)).collect();
     Ok(Answer { series, warnings })

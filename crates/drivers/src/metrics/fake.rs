@@ -44,10 +44,10 @@ pub type Script = Arc<dyn Fn(&Asked) -> Vec<Fault> + Send + Sync>;
 
 /// The scripted server. Clones share everything.
 #[derive(Clone, Default)]
-pub struct Fake(Arc<Mutex<State>>);
+pub struct Fake(Arc<Mutex<FakeState>>);
 
 #[derive(Default)]
-struct State {
+struct FakeState {
     /// By query, then by labels: from when on a value holds; `None` where the series ends.
     series: BTreeMap<String, BTreeMap<Labels, BTreeMap<Timestamp, Option<f64>>>>,
     script: Option<Script>,
@@ -102,7 +102,7 @@ impl Fake {
         series.entry(labels.clone()).or_default().insert(at, value);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FakeState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -14,7 +14,7 @@ use super::{Channel, Notice, SendError};
 
 /// How one attempt goes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Turn {
+pub struct ScriptedAttempt {
     /// So long (by tokio's clock) nothing happens. Who gives up meanwhile has sent nothing.
     pub before: Duration,
     pub effect: Effect,
@@ -34,7 +34,7 @@ pub enum Effect {
     FailAfter(String),
 }
 
-impl From<Effect> for Turn {
+impl From<Effect> for ScriptedAttempt {
     fn from(effect: Effect) -> Self {
         Self { effect, ..Self::default() }
     }
@@ -47,7 +47,7 @@ pub struct Received {
     pub notice: Notice,
 }
 
-type Decide = dyn FnMut(&Notice) -> Turn + Send;
+type Decide = dyn FnMut(&Notice) -> ScriptedAttempt + Send;
 
 /// The channel. Its clones are the same channel.
 #[derive(Clone)]
@@ -61,7 +61,7 @@ impl Script {
     /// `now` says what time it is when a notice arrives; `decide` is asked once for every attempt.
     pub fn new(
         now: impl Fn() -> Timestamp + Send + Sync + 'static,
-        decide: impl FnMut(&Notice) -> Turn + Send + 'static,
+        decide: impl FnMut(&Notice) -> ScriptedAttempt + Send + 'static,
     ) -> Self {
         Self {
             now: Arc::new(now),
@@ -72,7 +72,7 @@ impl Script {
 
     /// Accepts everything at once.
     pub fn accepting(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        Self::new(now, |_| Turn::default())
+        Self::new(now, |_| ScriptedAttempt::default())
     }
 
     /// Everything that has arrived, in order, repetitions too.
@@ -81,14 +81,14 @@ impl Script {
     }
 
     async fn take(&self, notice: &Notice) -> Result<(), SendError> {
-        let turn = (lock(&self.decide))(notice);
-        wait(turn.before).await;
-        if matches!(turn.effect, Effect::Accept | Effect::FailAfter(_)) {
+        let attempt = (lock(&self.decide))(notice);
+        wait(attempt.before).await;
+        if matches!(attempt.effect, Effect::Accept | Effect::FailAfter(_)) {
             let at = (self.now)();
             lock(&self.received).push(Received { at, notice: notice.clone() });
         }
-        wait(turn.after).await;
-        match turn.effect {
+        wait(attempt.after).await;
+        match attempt.effect {
             Effect::Accept => Ok(()),
             Effect::Refuse(words) => Err(SendError::Refused(words)),
             Effect::FailBefore(words) | Effect::FailAfter(words) => {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     /// A channel whose attempts go as `turns` say, then well, on a clock that starts in 1970.
-    fn scripted(turns: impl Into<VecDeque<Turn>>) -> Script {
+    fn scripted(turns: impl Into<VecDeque<ScriptedAttempt>>) -> Script {
         let start = tokio::time::Instant::now();
         let mut turns = turns.into();
         Script::new(
@@ -159,7 +159,7 @@ mod tests {
             Effect::Refuse("no such person".into()).into(),
             Effect::FailBefore("down".into()).into(),
             Effect::FailAfter("cut".into()).into(),
-            Turn { before: Duration::from_secs(5), ..Turn::default() },
+            ScriptedAttempt { before: Duration::from_secs(5), ..ScriptedAttempt::default() },
         ]);
         let sent = notice("a");
         assert_eq!(script.send(&sent).await, Err(SendError::Refused("no such person".into())));
@@ -175,8 +175,8 @@ mod tests {
     async fn who_gives_up_before_the_effect_has_sent_nothing_and_after_it_has() {
         let minute = Duration::from_secs(60);
         let script = scripted([
-            Turn { before: minute, ..Turn::default() },
-            Turn { after: minute, ..Turn::default() },
+            ScriptedAttempt { before: minute, ..ScriptedAttempt::default() },
+            ScriptedAttempt { after: minute, ..ScriptedAttempt::default() },
         ]);
         for arrived in [0, 1] {
             let sent = notice("a");

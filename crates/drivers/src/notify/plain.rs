@@ -28,12 +28,12 @@ pub(crate) fn lines(text: &str, longest: usize, most: usize) -> String {
 
 /// A link that may be clicked: an absolute HTTP address without spaces, or nothing.
 pub(crate) fn web_link(link: Option<&str>) -> Option<String> {
-    const LONGEST: usize = 4096;
+    const MAX_TEXT_BYTES: usize = 4096;
     let link = link?;
     let scheme = link.split_once("://")?.0;
     let web = scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http");
     let clean = !link.chars().any(|c| c.is_whitespace() || c.is_control() || turns_direction(c));
-    (web && clean && link.len() <= LONGEST).then(|| link.to_owned())
+    (web && clean && link.len() <= MAX_TEXT_BYTES).then(|| link.to_owned())
 }
 
 /// Cuts `text` to `longest` characters, an ellipsis included.

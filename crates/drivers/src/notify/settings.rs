@@ -26,7 +26,7 @@ use super::plain::one_line;
 
 /// The file in the folder of settings.
 pub const FILE: &str = "smtp-config.yaml";
-const LARGEST_FILE: u64 = 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// The port that RFC 8314 gives to mail over TLS from the first byte.
 const TLS_PORT: u16 = 465;
 
@@ -67,7 +67,7 @@ impl fmt::Debug for Login {
 pub enum SettingsError {
     #[error("cannot read {}: {source}", file.display())]
     ReadFile { file: PathBuf, source: io::Error },
-    #[error("{} is larger than {LARGEST_FILE} bytes", file.display())]
+    #[error("{} is larger than {MAX_FILE_BYTES} bytes", file.display())]
     TooLarge { file: PathBuf },
     #[error("{} does not hold mail settings: {why}", file.display())]
     Parse { file: PathBuf, why: String },
@@ -233,8 +233,8 @@ fn read(file: &Path) -> Result<Vec<u8>, SettingsError> {
     let reading = |source| SettingsError::ReadFile { file: file.to_owned(), source };
     let mut bytes = Vec::new();
     let opened = File::open(file).map_err(reading)?;
-    opened.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(reading)?;
-    if bytes.len() as u64 > LARGEST_FILE {
+    opened.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(reading)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(SettingsError::TooLarge { file: file.to_owned() });
     }
     Ok(bytes)

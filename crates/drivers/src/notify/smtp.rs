@@ -53,7 +53,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// To say goodbye, which changes nothing.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(3);
 /// What a server says is shown up to here.
-const LONGEST_ANSWER: usize = 300;
+const MAX_ANSWER_BYTES: usize = 300;
 
 /// Mail over SMTP.
 pub struct Smtp {
@@ -133,12 +133,12 @@ impl Smtp {
         &self,
         stage: Stage,
         deadline: Instant,
-        work: impl Future<Output = Result<T, Trouble>>,
+        work: impl Future<Output = Result<T, SmtpFailure>>,
     ) -> Result<T, SendError> {
         let trouble = match timeout_at(deadline, work).await {
             Ok(Ok(done)) => return Ok(done),
             Ok(Err(trouble)) => trouble,
-            Err(_) => Trouble::TooSlow,
+            Err(_) => SmtpFailure::TooSlow,
         };
         let Settings { server, port, .. } = &self.settings;
         let words = format!("{stage} {server}:{port}: {trouble}");
@@ -151,7 +151,7 @@ impl Smtp {
         Err(SendError::Transient(words))
     }
 
-    async fn connect(&self) -> Result<AsyncSmtpConnection, Trouble> {
+    async fn connect(&self) -> Result<AsyncSmtpConnection, SmtpFailure> {
         let server = (self.settings.server.as_str(), self.settings.port);
         let connected = match (self.settings.encryption, &self.tls) {
             (Encryption::TLS, Some(tls)) => {
@@ -162,7 +162,7 @@ impl Smtp {
                 let (stream, address) = connect_tcp(server).await?;
                 let here = address.ip().to_canonical().is_loopback();
                 if self.settings.encryption == Encryption::None && !here {
-                    return Err(Trouble::Elsewhere(address));
+                    return Err(SmtpFailure::Elsewhere(address));
                 }
                 let wire = Box::new(Wire::new(stream));
                 AsyncSmtpConnection::connect_with_transport(wire, &self.hello).await
@@ -171,9 +171,9 @@ impl Smtp {
         Ok(connected?)
     }
 
-    async fn start_tls(&self, connection: &mut AsyncSmtpConnection) -> Result<(), Trouble> {
+    async fn start_tls(&self, connection: &mut AsyncSmtpConnection) -> Result<(), SmtpFailure> {
         let Some(tls) = self.tls.clone().filter(|_| connection.can_starttls()) else {
-            return Err(Trouble::Offers("STARTTLS"));
+            return Err(SmtpFailure::Offers("STARTTLS"));
         };
         Ok(connection.starttls(tls, &self.hello).await?)
     }
@@ -211,30 +211,30 @@ fn tls(settings: &Settings) -> Result<TlsParameters, TlsError> {
 }
 
 /// The first address of the name that answers.
-async fn connect_tcp(server: (&str, u16)) -> Result<(TcpStream, SocketAddr), Trouble> {
-    let mut last = Trouble::Io(io::Error::other("the name has no address"));
-    for address in lookup_host(server).await.map_err(Trouble::Io)? {
+async fn connect_tcp(server: (&str, u16)) -> Result<(TcpStream, SocketAddr), SmtpFailure> {
+    let mut last = SmtpFailure::Io(io::Error::other("the name has no address"));
+    for address in lookup_host(server).await.map_err(SmtpFailure::Io)? {
         match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Ok((stream, address)),
-            Ok(Err(error)) => last = Trouble::Io(error),
-            Err(_) => last = Trouble::TooSlow,
+            Ok(Err(error)) => last = SmtpFailure::Io(error),
+            Err(_) => last = SmtpFailure::TooSlow,
         }
     }
     Err(last)
 }
 
-async fn log_in(connection: &mut AsyncSmtpConnection, login: &Login) -> Result<(), Trouble> {
+async fn log_in(connection: &mut AsyncSmtpConnection, login: &Login) -> Result<(), SmtpFailure> {
     let info = connection.server_info();
     let Some(identity) = &login.identity else {
         if info.get_auth_mechanism(DEFAULT_MECHANISMS).is_none() {
-            return Err(Trouble::Offers("AUTH PLAIN or LOGIN"));
+            return Err(SmtpFailure::Offers("AUTH PLAIN or LOGIN"));
         }
         let credentials = Credentials::new(login.username.clone(), login.password.clone());
         connection.auth(DEFAULT_MECHANISMS, &credentials).await?;
         return Ok(());
     };
     if !info.supports_auth_mechanism(Mechanism::Plain) {
-        return Err(Trouble::Offers("AUTH PLAIN, which smtpIdentity needs"));
+        return Err(SmtpFailure::Offers("AUTH PLAIN, which smtpIdentity needs"));
     }
     let secret = STANDARD.encode(format!("{identity}\0{}\0{}", login.username, login.password));
     ask(connection, format!("AUTH PLAIN {secret}\r\n")).await
@@ -261,17 +261,17 @@ fn options(connection: &AsyncSmtpConnection, mail: &[u8]) -> Result<Vec<MailPara
 async fn ask(
     connection: &mut AsyncSmtpConnection,
     command: impl fmt::Display,
-) -> Result<(), Trouble> {
+) -> Result<(), SmtpFailure> {
     let answer = connection.command(command).await?;
     expect(&answer, Severity::PositiveCompletion)
 }
 
-fn expect(answer: &Response, severity: Severity) -> Result<(), Trouble> {
+fn expect(answer: &Response, severity: Severity) -> Result<(), SmtpFailure> {
     if answer.code().severity == severity {
         return Ok(());
     }
     let words: Vec<_> = answer.message().collect();
-    Err(Trouble::OutOfTurn(format!("{} {}", answer.code(), words.join(" "))))
+    Err(SmtpFailure::OutOfTurn(format!("{} {}", answer.code(), words.join(" "))))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -310,7 +310,7 @@ impl fmt::Display for Stage {
 
 /// What went wrong in a step.
 #[derive(Debug)]
-enum Trouble {
+enum SmtpFailure {
     Io(io::Error),
     Smtp(SmtpError),
     TooSlow,
@@ -322,7 +322,7 @@ enum Trouble {
     OutOfTurn(String),
 }
 
-impl Trouble {
+impl SmtpFailure {
     /// A 5xx answer.
     fn is_final(&self) -> bool {
         matches!(self, Self::Smtp(error) if error.is_permanent())
@@ -334,23 +334,23 @@ impl Trouble {
     }
 }
 
-impl From<SmtpError> for Trouble {
+impl From<SmtpError> for SmtpFailure {
     fn from(error: SmtpError) -> Self {
         Self::Smtp(error)
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for SmtpFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => write!(f, "{error}"),
             Self::Smtp(error) => {
                 let source = std::error::Error::source(error).map(ToString::to_string);
-                let words = source.map(|source| one_line(&source, LONGEST_ANSWER));
+                let words = source.map(|source| one_line(&source, MAX_ANSWER_BYTES));
                 match (error.status(), words) {
                     (Some(code), Some(words)) => write!(f, "it answered {code} {words}"),
                     (None, Some(words)) => f.write_str(&words),
-                    (_, None) => f.write_str(&one_line(&error.to_string(), LONGEST_ANSWER)),
+                    (_, None) => f.write_str(&one_line(&error.to_string(), MAX_ANSWER_BYTES)),
                 }
             }
             Self::TooSlow => f.write_str("no answer in time"),
@@ -359,7 +359,7 @@ impl fmt::Display for Trouble {
             }
             Self::Offers(what) => write!(f, "it does not offer {what}"),
             Self::OutOfTurn(answer) => {
-                write!(f, "it answered out of turn: {}", one_line(answer, LONGEST_ANSWER))
+                write!(f, "it answered out of turn: {}", one_line(answer, MAX_ANSWER_BYTES))
             }
         }
     }

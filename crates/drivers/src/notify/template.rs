@@ -38,11 +38,11 @@ use super::plain::{lines, one_line, web_link};
 use super::{Facts, Kind, Notice, Recipient};
 
 /// No template is larger; a larger file is something else.
-const LARGEST_FILE: u64 = 256 * 1024;
-const LONGEST_NAME: usize = 200;
-const LONGEST_REASON: usize = 500;
-const LONGEST_SUBJECT: usize = 250;
-const MOST_DETAIL_LINES: usize = 50;
+const MAX_FILE_BYTES: u64 = 256 * 1024;
+const MAX_NAME_CHARS: usize = 200;
+const MAX_REASON_CHARS: usize = 500;
+const MAX_SUBJECT_CHARS: usize = 250;
+const MAX_DETAIL_LINES: usize = 50;
 const SUBJECT: &str = "Subject:";
 
 macro_rules! built_in {
@@ -90,7 +90,7 @@ pub enum TemplateError {
     ListFolder { folder: PathBuf, source: io::Error },
     #[error("cannot read the mail template {}: {source}", file.display())]
     ReadFile { file: PathBuf, source: io::Error },
-    #[error("the mail template {} is larger than {LARGEST_FILE} bytes", file.display())]
+    #[error("the mail template {} is larger than {MAX_FILE_BYTES} bytes", file.display())]
     TooLarge { file: PathBuf },
     #[error("{} is no mail template of ours; they are {}", file.display(), names())]
     UnknownFile { file: PathBuf },
@@ -160,7 +160,7 @@ impl Templates {
         let whole = self.run(&text, &values)?;
         let (subject, body) = whole.trim_start().split_once('\n').unwrap_or((whole.trim(), ""));
         let subject =
-            subject.strip_prefix(SUBJECT).map(|subject| one_line(subject, LONGEST_SUBJECT));
+            subject.strip_prefix(SUBJECT).map(|subject| one_line(subject, MAX_SUBJECT_CHARS));
         let subject = subject.filter(|subject| !subject.is_empty());
         let subject = subject.ok_or(RenderError::NoSubject { template: text })?;
         Ok(Rendered { subject, text: tidy(body), html: self.run(&html, &values)? })
@@ -220,20 +220,21 @@ fn environment() -> Environment<'static> {
 /// What templates can use, as the table above has it.
 fn values(notice: &Notice, zone: &Zone) -> Value {
     let facts = &notice.facts;
-    let instance = one_line(&facts.instance, LONGEST_NAME);
-    let pretty_name = one_line(&facts.pretty_name, LONGEST_NAME);
+    let instance = one_line(&facts.instance, MAX_NAME_CHARS);
+    let pretty_name = one_line(&facts.pretty_name, MAX_NAME_CHARS);
     let title = [&pretty_name, &instance].into_iter().find(|name| !name.is_empty());
-    let detail = facts.detail.as_deref().map(|text| lines(text, LONGEST_REASON, MOST_DETAIL_LINES));
+    let detail =
+        facts.detail.as_deref().map(|text| lines(text, MAX_REASON_CHARS, MAX_DETAIL_LINES));
     context! {
         kind => notice.kind.stem(),
-        name => one_line(&notice.to.name, LONGEST_NAME),
-        email => one_line(&notice.to.email, LONGEST_NAME),
+        name => one_line(&notice.to.name, MAX_NAME_CHARS),
+        email => one_line(&notice.to.email, MAX_NAME_CHARS),
         title => title.map_or("your environment", String::as_str),
         instance => instance.as_str(),
-        namespace => one_line(&facts.namespace, LONGEST_NAME),
+        namespace => one_line(&facts.namespace, MAX_NAME_CHARS),
         pretty_name => pretty_name.as_str(),
-        template => one_line(&facts.template, LONGEST_NAME),
-        reason => one_line(&facts.reason(|at| zone.show(at)), LONGEST_REASON),
+        template => one_line(&facts.template, MAX_NAME_CHARS),
+        reason => one_line(&facts.reason(|at| zone.show(at)), MAX_REASON_CHARS),
         zone => zone.name(),
         deadline => optional(facts.deadline.map(|at| zone.show(at))),
         remaining => optional(facts.remaining.map(span_in_words)),
@@ -303,8 +304,8 @@ fn read_template(file: &Path) -> Result<String, TemplateError> {
     let reading = |source| TemplateError::ReadFile { file: file.to_owned(), source };
     let mut source = String::new();
     let opened = fs::File::open(file).map_err(reading)?;
-    opened.take(LARGEST_FILE + 1).read_to_string(&mut source).map_err(reading)?;
-    if source.len() as u64 > LARGEST_FILE {
+    opened.take(MAX_FILE_BYTES + 1).read_to_string(&mut source).map_err(reading)?;
+    if source.len() as u64 > MAX_FILE_BYTES {
         return Err(TemplateError::TooLarge { file: file.to_owned() });
     }
     Ok(source)
@@ -339,7 +340,7 @@ fn chain(error: &dyn std::error::Error) -> String {
         words.push_str(&cause.to_string());
         source = cause.source();
     }
-    one_line(&words, LONGEST_REASON)
+    one_line(&words, MAX_REASON_CHARS)
 }
 
 #[cfg(test)]

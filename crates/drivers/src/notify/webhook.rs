@@ -23,7 +23,7 @@ use super::{Channel, Facts, Notice, SendError, Zone};
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// What a server says to a refusal is shown up to here, and not read further.
-const LONGEST_ANSWER: usize = 300;
+const MAX_ANSWER_BYTES: usize = 300;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// An address to which notices are posted.
@@ -83,16 +83,16 @@ impl Webhook {
             .map_err(|_| SendError::Refused("its id cannot be an Idempotency-Key".to_owned()))?;
         let request = self.client.post(self.url.clone()).header(IDEMPOTENCY_KEY, key);
         let request = match self.form {
-            Form::Json => request.json(&Everything::of(notice, &rendered)),
+            Form::Json => request.json(&NoticeBody::of(notice, &rendered)),
             Form::Slack => {
-                request.json(&Words { text: words(notice, &rendered, self.templates.zone()) })
+                request.json(&ChatBody { text: words(notice, &rendered, self.templates.zone()) })
             }
         };
         let exchange = async {
             let answer = request.send().await.map_err(|error| {
                 SendError::Transient(format!("posting to {}: {}", self.shown(), chain(error)))
             })?;
-            self.judge(answer).await
+            self.check_response(answer).await
         };
         timeout(EXCHANGE_TIMEOUT, exchange).await.unwrap_or_else(|_| {
             let words = format!("posting to {}: no answer in time", self.shown());
@@ -102,7 +102,7 @@ impl Webhook {
 
     /// Only what is said about the content is for good; the rest (a wrong address, a revoked token,
     /// a redirection) is about the settings, which somebody can mend.
-    async fn judge(&self, answer: Response) -> Result<(), SendError> {
+    async fn check_response(&self, answer: Response) -> Result<(), SendError> {
         let status = answer.status();
         if status.is_success() {
             return Ok(());
@@ -154,7 +154,7 @@ impl fmt::Debug for Webhook {
 }
 
 #[derive(Serialize)]
-struct Words {
+struct ChatBody {
     text: String,
 }
 
@@ -164,7 +164,7 @@ fn words(notice: &Notice, rendered: &Rendered, zone: &Zone) -> String {
     let person = [&notice.to.name, &notice.to.email].into_iter().find(|text| !text.is_empty());
     let person = person.map(|person| format!("{}: ", one_line(person, 100))).unwrap_or_default();
     let mut text = escape(&format!("{person}{}", rendered.subject));
-    let reason = one_line(&notice.facts.reason(|at| zone.show(at)), LONGEST_ANSWER);
+    let reason = one_line(&notice.facts.reason(|at| zone.show(at)), MAX_ANSWER_BYTES);
     if !reason.is_empty() {
         text.push_str(&escape(&format!(", because {reason}")));
     }
@@ -178,13 +178,13 @@ fn words(notice: &Notice, rendered: &Rendered, zone: &Zone) -> String {
 /// A notice for a program.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Everything<'a> {
+struct NoticeBody<'a> {
     id: &'a str,
     kind: &'static str,
     to: Person<'a>,
     subject: &'a str,
     text: &'a str,
-    facts: Told<'a>,
+    facts: FactsBody<'a>,
 }
 
 #[derive(Serialize)]
@@ -196,7 +196,7 @@ struct Person<'a> {
 /// The facts; what is not known is left out.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Told<'a> {
+struct FactsBody<'a> {
     instance: &'a str,
     namespace: &'a str,
     pretty_name: &'a str,
@@ -226,7 +226,7 @@ struct Alert {
     of: u32,
 }
 
-impl<'a> Everything<'a> {
+impl<'a> NoticeBody<'a> {
     fn of(notice: &'a Notice, rendered: &'a Rendered) -> Self {
         let to = Person { name: &notice.to.name, email: &notice.to.email };
         Self {
@@ -235,12 +235,12 @@ impl<'a> Everything<'a> {
             to,
             subject: &rendered.subject,
             text: &rendered.text,
-            facts: Told::of(&notice.facts),
+            facts: FactsBody::of(&notice.facts),
         }
     }
 }
 
-impl<'a> Told<'a> {
+impl<'a> FactsBody<'a> {
     fn of(facts: &'a Facts) -> Self {
         Self {
             instance: &facts.instance,
@@ -263,13 +263,13 @@ impl<'a> Told<'a> {
 /// The beginning of an answer's body.
 async fn beginning(mut answer: Response) -> String {
     let mut body = Vec::new();
-    while body.len() < LONGEST_ANSWER {
+    while body.len() < MAX_ANSWER_BYTES {
         match answer.chunk().await {
-            Ok(Some(chunk)) => body.extend(chunk.iter().take(LONGEST_ANSWER)),
+            Ok(Some(chunk)) => body.extend(chunk.iter().take(MAX_ANSWER_BYTES)),
             Ok(None) | Err(_) => break,
         }
     }
-    one_line(&String::from_utf8_lossy(&body), LONGEST_ANSWER)
+    one_line(&String::from_utf8_lossy(&body), MAX_ANSWER_BYTES)
 }
 
 /// An error and what it came from, without the address.
@@ -282,7 +282,7 @@ fn chain(error: reqwest::Error) -> String {
         words.push_str(&cause.to_string());
         source = cause.source();
     }
-    one_line(&words, LONGEST_ANSWER)
+    one_line(&words, MAX_ANSWER_BYTES)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// The codes that HTTP has.
 const ALL: RangeInclusive<u16> = 100..=599;
 /// More than anybody writes by hand.
-const MOST_RANGES: usize = 64;
+const MAX_CODE_RANGES: usize = 64;
 
 /// Codes that mean the same.
 #[derive(Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum CodesError {
     Backwards(String),
     #[error("no status code is given")]
     Empty,
-    #[error("over {MOST_RANGES} status codes and ranges are given")]
+    #[error("over {MAX_CODE_RANGES} status codes and ranges are given")]
     TooMany,
 }
 
@@ -48,7 +48,7 @@ impl Codes {
         for item in items {
             for part in item.as_ref().split(',') {
                 ranges.push(range(part.trim())?);
-                if ranges.len() > MOST_RANGES {
+                if ranges.len() > MAX_CODE_RANGES {
                     return Err(CodesError::TooMany);
                 }
             }

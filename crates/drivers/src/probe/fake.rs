@@ -12,17 +12,17 @@ use tokio::time::Instant;
 
 use super::{Observation, Probe, Target};
 
-/// Those who never take the looks that were asked for need not pay for them.
-const MOST_CHECKS: usize = 100_000;
+/// Bounds the memory of a test that never takes the recorded checks.
+const MAX_RECORDED_CHECKS: usize = 100_000;
 
-/// Answers each place by its own script: its steps in order, then its last word for ever.
+/// Answers each place by its own script: its steps in order, then its last answer for ever.
 #[derive(Debug)]
 pub struct ScriptedProbe {
-    state: Mutex<State>,
+    state: Mutex<FakeState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct FakeState {
     scripts: HashMap<String, Script>,
     otherwise: Observation,
     checks: VecDeque<Check>,
@@ -41,7 +41,7 @@ pub struct Step {
     delay: Duration,
 }
 
-/// One look that was asked for.
+/// One check that was requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     /// The URL or the address.
@@ -65,7 +65,7 @@ impl Step {
 impl ScriptedProbe {
     /// Places without a script answer this.
     pub fn new(otherwise: Observation) -> Self {
-        let state = State { scripts: HashMap::new(), otherwise, checks: VecDeque::new() };
+        let state = FakeState { scripts: HashMap::new(), otherwise, checks: VecDeque::new() };
         Self { state: Mutex::new(state) }
     }
 
@@ -87,7 +87,7 @@ impl ScriptedProbe {
 
     fn next(&self, place: &str) -> Step {
         let mut state = self.state();
-        if state.checks.len() == MOST_CHECKS {
+        if state.checks.len() == MAX_RECORDED_CHECKS {
             state.checks.pop_front();
         }
         state.checks.push_back(Check { place: place.to_owned(), at: Instant::now() });
@@ -102,7 +102,7 @@ impl ScriptedProbe {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FakeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

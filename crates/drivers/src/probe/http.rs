@@ -1,4 +1,4 @@
-//! Looks over the network.
+//! Checks over the network: HTTP and TCP.
 
 use std::error::Error;
 use std::fmt;
@@ -23,9 +23,9 @@ use crate::guard::{self, Allow};
 /// What servers see in their logs.
 const USER_AGENT: &str = "sojourn-status-check";
 /// More than any status answer needs.
-const MOST_BODY: usize = 64 * 1024;
-/// A look that lasts longer is as good as none, whatever its configuration says.
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
+const MAX_BODY_BYTES: usize = 64 * 1024;
+/// No check lasts longer, whatever its configuration says.
+const MAX_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Asks over HTTP, within the guard.
 pub struct HttpProbe {
@@ -48,13 +48,13 @@ impl HttpProbe {
         Ok(Self { client, allow, dial: Arc::new(Direct) })
     }
 
-    /// Looks at instances in this way.
+    /// Connects to instances by this dialer.
     #[must_use]
     pub fn dialing(self, dial: Arc<dyn Dial>) -> Self {
         Self { dial, ..self }
     }
 
-    async fn look(&self, target: &Target) -> Observation {
+    async fn observe(&self, target: &Target) -> Observation {
         match target {
             Target::Contract { url, keep, end, .. } => self.ask(url, keep, end).await,
             Target::Reach { endpoint, http, .. } => self.reach(endpoint, *http).await,
@@ -104,9 +104,9 @@ impl HttpProbe {
 
 impl Probe for HttpProbe {
     fn check<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, Observation> {
-        let timeout = target.timeout().min(LONGEST_TIMEOUT);
-        let look = tokio::time::timeout(timeout, self.look(target));
-        look.map(move |seen| seen.unwrap_or_else(|_| target.timed_out(timeout))).boxed()
+        let timeout = target.timeout().min(MAX_TIMEOUT);
+        let observe = tokio::time::timeout(timeout, self.observe(target));
+        observe.map(move |seen| seen.unwrap_or_else(|_| target.timed_out(timeout))).boxed()
     }
 }
 
@@ -124,7 +124,7 @@ async fn talk(stream: TcpStream, address: SocketAddr) -> Result<(), Box<dyn Erro
         .header(http::header::CONNECTION, "close")
         .body(Empty::<Bytes>::new())?;
     let (mut sender, connection) =
-        http1::Builder::new().max_buf_size(MOST_BODY).handshake(TokioIo::new(stream)).await?;
+        http1::Builder::new().max_buf_size(MAX_BODY_BYTES).handshake(TokioIo::new(stream)).await?;
     let answer = sender.send_request(request);
     // Both ends of it live here, so that nothing goes on when the look is over.
     tokio::pin!(answer, connection);
@@ -155,7 +155,7 @@ async fn keeps(mut answer: Response) -> Observation {
                 return Observation::Unclear(format!("the answer broke off: {cause}"));
             }
         }
-        if body.len() > MOST_BODY {
+        if body.len() > MAX_BODY_BYTES {
             return too_long(&body);
         }
     }
@@ -168,7 +168,9 @@ async fn keeps(mut answer: Response) -> Observation {
 /// A page of any length keeps; JSON that is not read to its end may hide a deadline.
 fn too_long(start: &[u8]) -> Observation {
     match start.trim_ascii_start().first() {
-        Some(b'{') => Observation::Unclear(format!("the answer is longer than {MOST_BODY} bytes")),
+        Some(b'{') => {
+            Observation::Unclear(format!("the answer is longer than {MAX_BODY_BYTES} bytes"))
+        }
         _ => Observation::Keeps { deadline: None },
     }
 }

@@ -12,7 +12,7 @@ use super::*;
 use crate::dial::Dial;
 use crate::guard::Allow;
 
-const LONG_ENOUGH: Duration = Duration::from_secs(20);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server on loopback that gives each connection to the function; stops with the test.
 async fn serve<F, S>(answer: F) -> SocketAddr
@@ -63,7 +63,7 @@ fn response(code: u16, body: &str) -> String {
 fn contract(url: impl Into<String>) -> Target {
     Target::Contract {
         url: url.into(),
-        timeout: LONG_ENOUGH,
+        timeout: CHECK_TIMEOUT,
         keep: Codes::success(),
         end: Codes::not_found(),
     }
@@ -144,7 +144,7 @@ async fn codes_are_as_configured_and_one_in_both_lists_keeps() {
         let address = answering(response(code, "")).await;
         let (keep, end) = (keep.parse().expect(keep), end.parse().expect(end));
         let url = format!("http://{address}/");
-        probe().check(&Target::Contract { url, timeout: LONG_ENOUGH, keep, end }).await
+        probe().check(&Target::Contract { url, timeout: CHECK_TIMEOUT, keep, end }).await
     };
     assert_eq!(check(410, "2xx", "404,410").await, Observation::Ends);
     assert_eq!(check(403, "200-403", "404").await, Observation::Keeps { deadline: None });
@@ -340,7 +340,7 @@ async fn the_guard_is_asked_before_anything_is_sent() {
 async fn an_instance_that_answers_anything_over_http_is_reachable() {
     for code in [200, 204, 302, 401, 404, 500, 503] {
         let address = answering(response(code, "x")).await;
-        let target = Target::Reach { endpoint: at(address), http: true, timeout: LONG_ENOUGH };
+        let target = Target::Reach { endpoint: at(address), http: true, timeout: CHECK_TIMEOUT };
         assert_eq!(probe().check(&target).await, Observation::Reachable, "{code}");
     }
 }
@@ -350,7 +350,7 @@ async fn an_instance_that_takes_no_connection_is_unreachable() {
     let address = nobody().await;
     for http in [true, false] {
         let seen = probe()
-            .check(&Target::Reach { endpoint: at(address), http, timeout: LONG_ENOUGH })
+            .check(&Target::Reach { endpoint: at(address), http, timeout: CHECK_TIMEOUT })
             .await;
         let expected = format!("cannot connect to {address}: Connection refused");
         assert!(unreachable(&seen).starts_with(&expected), "{seen:?}");
@@ -360,7 +360,7 @@ async fn an_instance_that_takes_no_connection_is_unreachable() {
 #[tokio::test]
 async fn a_connection_is_enough_where_no_http_is_spoken() {
     let address = answering("SSH-2.0-x\r\n").await;
-    let target = |http| Target::Reach { endpoint: at(address), http, timeout: LONG_ENOUGH };
+    let target = |http| Target::Reach { endpoint: at(address), http, timeout: CHECK_TIMEOUT };
     assert_eq!(probe().check(&target(false)).await, Observation::Reachable);
     // Where HTTP is expected it is neither an answer nor its absence.
     let seen = probe().check(&target(true)).await;
@@ -376,7 +376,7 @@ async fn a_script_is_followed_in_virtual_time() {
         "http://exam.example/1",
         [
             Step::answer(Observation::Keeps { deadline: None }).after(Duration::from_secs(2)),
-            Step::answer(Observation::Ends).after(LONG_ENOUGH),
+            Step::answer(Observation::Ends).after(CHECK_TIMEOUT),
             Step::answer(Observation::Ends),
         ],
     );
@@ -389,7 +389,7 @@ async fn a_script_is_followed_in_virtual_time() {
     assert_eq!(probe.check(&exam).await, Observation::Ends, "the last word holds");
 
     let address = SocketAddr::from(([10, 0, 0, 1], 80));
-    let reach = Target::Reach { endpoint: at(address), http: true, timeout: LONG_ENOUGH };
+    let reach = Target::Reach { endpoint: at(address), http: true, timeout: CHECK_TIMEOUT };
     probe.set("10.0.0.1:80", Observation::Reachable);
     assert_eq!(probe.check(&reach).await, Observation::Reachable);
     let other = contract("http://exam.example/2");
@@ -404,9 +404,9 @@ async fn a_script_is_followed_in_virtual_time() {
 
 /// Leads to one place, whatever is dialed.
 #[derive(Debug)]
-struct Detour(SocketAddr);
+struct FixedDial(SocketAddr);
 
-impl Dial for Detour {
+impl Dial for FixedDial {
     fn dial<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, std::io::Result<TcpStream>> {
         Box::pin(TcpStream::connect(self.0))
     }
@@ -415,12 +415,12 @@ impl Dial for Detour {
 #[tokio::test]
 async fn somebody_else_at_an_instances_address_is_not_the_instance() {
     let squatter = answering(response(200, "x")).await;
-    let target = |http| Target::Reach { endpoint: at(squatter), http, timeout: LONG_ENOUGH };
+    let target = |http| Target::Reach { endpoint: at(squatter), http, timeout: CHECK_TIMEOUT };
     for http in [true, false] {
-        let inside = probe().dialing(Arc::new(Detour(nobody().await)));
+        let inside = probe().dialing(Arc::new(FixedDial(nobody().await)));
         let seen = inside.check(&target(http)).await;
         assert!(matches!(seen, Observation::Unreachable(_)), "{seen:?}");
-        let inside = probe().dialing(Arc::new(Detour(answering(response(200, "x")).await)));
+        let inside = probe().dialing(Arc::new(FixedDial(answering(response(200, "x")).await)));
         assert_eq!(inside.check(&target(http)).await, Observation::Reachable);
     }
 }

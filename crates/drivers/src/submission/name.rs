@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 
 /// The longest name that common file systems keep.
-const LONGEST: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 
 /// A name as the folder has it, and as the archive gets it.
 #[derive(Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ fn has_drive(name: &[u8]) -> bool {
 
 fn with_suffix(name: &str, number: u32) -> String {
     let suffix = format!("~{number}");
-    let mut end = name.len().min(LONGEST - suffix.len());
+    let mut end = name.len().min(MAX_NAME_BYTES - suffix.len());
     while !name.is_char_boundary(end) {
         end -= 1;
     }
@@ -184,6 +184,6 @@ mod tests {
         let clean: Vec<_> = named.iter().map(Named::clean).collect();
         let shortened = format!("{}~2", "ä".repeat(126));
         assert_eq!(clean, ["a_~3", "a_~4", "a_", "a_~2", &format!("{long}_"), &shortened]);
-        assert!(clean.iter().all(|name| name.len() <= LONGEST));
+        assert!(clean.iter().all(|name| name.len() <= MAX_NAME_BYTES));
     }
 }

@@ -1,8 +1,9 @@
 //! An archive in the making: a thread packs, somebody takes the pieces as they come.
 //!
-//! At most [`QUEUE`] pieces wait, so a slow taker slows the packing down instead of filling memory;
-//! a taker that goes away ends it. The last piece says what the whole was. A packing that fails
-//! never sends it, which is how a body of a request knows that it must not end as if it were whole.
+//! At most [`MAX_QUEUED_PIECES`] pieces wait, so a slow taker slows the packing down instead of
+//! filling memory; a taker that goes away ends it. The last piece says what the whole was. A
+//! packing that fails never sends it, which is how a body of a request knows that it must not end
+//! as if it were whole.
 
 use std::io::{self, Write};
 use std::pin::Pin;
@@ -21,8 +22,8 @@ use tokio::task::JoinHandle;
 
 use super::archive::{self, ArchiveError, Contents, Volume};
 
-const PIECE: usize = 64 * 1024;
-const QUEUE: usize = 16;
+const PIECE_BYTES: usize = 64 * 1024;
+const MAX_QUEUED_PIECES: usize = 16;
 
 /// The digest of a body, as RFC 9530 has it.
 pub(super) const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
@@ -62,7 +63,7 @@ type Maker = JoinHandle<Result<Packed, ArchiveError>>;
 
 impl Packing {
     pub(super) fn start(volume: Volume) -> Self {
-        let (sender, pieces) = mpsc::channel(QUEUE);
+        let (sender, pieces) = mpsc::channel(MAX_QUEUED_PIECES);
         let maker = tokio::task::spawn_blocking(move || {
             let mut out = PieceWriter {
                 sender,
@@ -97,10 +98,10 @@ impl Packing {
     }
 
     /// The archive as the body of a request, and what tells its fate afterwards.
-    pub(super) fn into_body(self, meter: Meter, form: BodyForm) -> (PackingBody, Fate) {
+    pub(super) fn into_body(self, meter: Meter, form: BodyForm) -> (PackingBody, UploadOutcome) {
         let taken = Meter::default();
-        let fate = Fate { taken: taken.clone(), maker: self.maker };
-        (PackingBody { pieces: self.pieces, meter, taken, form, done: false }, fate)
+        let upload_outcome = UploadOutcome { taken: taken.clone(), maker: self.maker };
+        (PackingBody { pieces: self.pieces, meter, taken, form, done: false }, upload_outcome)
     }
 }
 
@@ -140,13 +141,13 @@ pub(super) struct BodyForm {
     pub digest: Option<oneshot::Sender<String>>,
 }
 
-/// What became of an archive that was sent.
-pub(super) struct Fate {
+/// How the upload of an archive ended.
+pub(super) struct UploadOutcome {
     taken: Meter,
     maker: Maker,
 }
 
-impl Fate {
+impl UploadOutcome {
     /// What was sent, when all of it was. Asked after the body is gone, else it may wait for ever.
     pub(super) async fn learn(mut self) -> Result<Packed, ArchiveError> {
         let packed = result(&mut self.maker).await?;
@@ -243,11 +244,11 @@ impl PieceWriter {
 impl Write for PieceWriter {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         if self.piece.capacity() == 0 {
-            self.piece.reserve(PIECE);
+            self.piece.reserve(PIECE_BYTES);
         }
-        let fits = data.len().min(PIECE - self.piece.len());
+        let fits = data.len().min(PIECE_BYTES - self.piece.len());
         self.piece.extend_from_slice(&data[..fits]);
-        if self.piece.len() == PIECE {
+        if self.piece.len() == PIECE_BYTES {
             self.send()?;
         }
         Ok(fits)

@@ -16,17 +16,17 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::answer::{Answer, MAX_BODY};
 use super::packing::Meter;
 use super::receipt::printable;
-use super::{Order, Progress, SubmitError};
+use super::{Progress, SubmissionRequest, SubmitError};
 use crate::trust::{trust, trust_nobody};
 
 /// No name has more addresses that are worth a try.
 const MAX_ADDRESSES: usize = 16;
 
 /// How often progress is looked for, at most.
-const TICK: Duration = Duration::from_millis(500);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Slices of a part that is in memory anyway: small enough to see it moving.
-const SLICE: usize = 64 * 1024;
+const SLICE_BYTES: usize = 64 * 1024;
 
 pub(super) struct Peer<'a> {
     client: Client,
@@ -39,17 +39,17 @@ impl<'a> Peer<'a> {
     /// Resolves the name once; every connection goes to one of the addresses that were found and
     /// allowed then.
     pub(super) async fn find(
-        order: &Order,
+        submission: &SubmissionRequest,
         allow: &(dyn Fn(IpAddr) -> bool + Send + Sync),
         progress: &'a (dyn Fn(Progress) + Send + Sync),
     ) -> Result<Self, SubmitError> {
-        let url = parse(&order.url)?;
+        let url = parse(&submission.url)?;
         let host = url.host_str().unwrap_or_default().to_owned();
-        let addresses = addresses(&url, &host, allow, order.connect_timeout).await?;
+        let addresses = addresses(&url, &host, allow, submission.connect_timeout).await?;
         let prepare = |source| SubmitError::Prepare { host: host.clone(), source };
         // Without TLS nobody needs to be trusted, and reading certificates takes memory.
         let tls = match url.scheme() {
-            "https" => trust(order.ca_file.as_deref())?,
+            "https" => trust(submission.ca_file.as_deref())?,
             _ => trust_nobody()?,
         };
         let client = Client::builder()
@@ -57,12 +57,12 @@ impl<'a> Peer<'a> {
             .redirect(redirect::Policy::none())
             .no_proxy()
             .referer(false)
-            .connect_timeout(order.connect_timeout)
+            .connect_timeout(submission.connect_timeout)
             .resolve_to_addrs(&host, &addresses)
             .user_agent(concat!("sojourn/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| prepare(io::Error::other(error)))?;
-        Ok(Self { client, url, stall: order.stall_timeout, progress })
+        Ok(Self { client, url, stall: submission.stall_timeout, progress })
     }
 
     pub(super) fn request(&self, method: Method, url: Url) -> RequestBuilder {
@@ -88,7 +88,7 @@ impl<'a> Peer<'a> {
         let status = response.status();
         let headers = response.headers().clone();
         let mut body = Vec::new();
-        // The verdict is in the status; what cannot be read of the rest is only not read.
+        // The result is in the status; what cannot be read of the rest is only not read.
         let reading = async {
             while let Ok(Some(chunk)) = response.chunk().await {
                 let room = MAX_BODY - body.len();
@@ -111,8 +111,9 @@ impl<'a> Peer<'a> {
         work: impl Future<Output = Result<T, SubmitError>>,
     ) -> Result<T, SubmitError> {
         let mut work = pin!(work);
-        let mut ticks =
-            tokio::time::interval(TICK.min(self.stall / 4).max(Duration::from_millis(1)));
+        let mut ticks = tokio::time::interval(
+            PROGRESS_INTERVAL.min(self.stall / 4).max(Duration::from_millis(1)),
+        );
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut seen, mut since) = (meter.read(), Instant::now());
         loop {
@@ -224,7 +225,7 @@ impl Body for Metered {
         if self.left.is_empty() {
             return Poll::Ready(None);
         }
-        let size = self.left.len().min(SLICE);
+        let size = self.left.len().min(SLICE_BYTES);
         let slice = self.left.split_to(size);
         self.meter.add(size);
         Poll::Ready(Some(Ok(Frame::data(slice))))

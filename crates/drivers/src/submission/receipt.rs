@@ -68,13 +68,13 @@ impl Receipt {
         if message.len() > MAX_TERMINATION_MESSAGE {
             return Err(MessageError::TooLong(message.len()));
         }
-        let mut told: Self = serde_json::from_str(message).map_err(MessageError::Parse)?;
+        let mut parsed: Self = serde_json::from_str(message).map_err(MessageError::Parse)?;
         let is_digit = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
-        if told.sha256.len() != 64 || !told.sha256.bytes().all(is_digit) {
+        if parsed.sha256.len() != 64 || !parsed.sha256.bytes().all(is_digit) {
             return Err(MessageError::Digest);
         }
-        told.receipt = printable(&told.receipt);
-        Ok(told)
+        parsed.receipt = printable(&parsed.receipt);
+        Ok(parsed)
     }
 }
 

@@ -19,11 +19,11 @@ use super::credential::Keys;
 use super::packing::{Meter, Next, Packed, Packing};
 use super::peer::{Metered, Peer};
 use super::receipt::Receipt;
-use super::{Order, Progress, SubmitError, send};
+use super::{Progress, SubmissionRequest, SubmitError, send};
 
 /// Bytes of a part. Stores take no less than 5 MiB; more is used only where the parts would not do.
 /// Tests have a store of their own that does not mind, and would spend their time compressing.
-const PART: u64 = if cfg!(test) { 64 * 1024 } else { 8 * 1024 * 1024 };
+const PART_BYTES: u64 = if cfg!(test) { 64 * 1024 } else { 8 * 1024 * 1024 };
 
 /// The largest part that we hold in memory.
 const MAX_PART: u64 = 32 * 1024 * 1024;
@@ -36,16 +36,19 @@ const MAX_LEFTOVERS: usize = 20;
 
 const DIGEST: HeaderName = HeaderName::from_static("x-amz-meta-sha256");
 
-pub(super) async fn send(peer: &Peer<'_>, order: &Order) -> Result<Receipt, SubmitError> {
-    let store = Store::new(peer, order)?;
-    let measured = send::measure(peer, order).await?;
+pub(super) async fn send(
+    peer: &Peer<'_>,
+    submission: &SubmissionRequest,
+) -> Result<Receipt, SubmitError> {
+    let store = Store::new(peer, submission)?;
+    let measured = send::measure(peer, submission).await?;
     if let Some(tag) = store.find(&measured).await? {
         return Ok(Receipt::new(&measured, &tag, true));
     }
-    let tag = if measured.size <= PART {
-        store.put_whole(order, &measured).await?
+    let tag = if measured.size <= PART_BYTES {
+        store.put_whole(submission, &measured).await?
     } else {
-        store.put_in_parts(order, &measured).await?
+        store.put_in_parts(submission, &measured).await?
     };
     Ok(Receipt::new(&measured, &tag, false))
 }
@@ -75,7 +78,7 @@ struct Call<'c> {
 }
 
 impl<'a> Store<'a> {
-    fn new(peer: &'a Peer<'a>, order: &'a Order) -> Result<Self, SubmitError> {
+    fn new(peer: &'a Peer<'a>, submission: &'a SubmissionRequest) -> Result<Self, SubmitError> {
         let refuse = |why| SubmitError::Url { url: peer.shown(), why };
         if peer.url.query().is_some() {
             return Err(refuse("a URL of S3 has no query"));
@@ -88,17 +91,17 @@ impl<'a> Store<'a> {
         if bucket.is_empty() {
             return Err(refuse("its path must begin with a bucket"));
         }
-        let zip_name = order.zip_name();
+        let zip_name = submission.zip_name();
         let object = if prefix.is_empty() { zip_name } else { format!("{prefix}/{zip_name}") };
         let host = peer.url.host_str().unwrap_or_default();
         Ok(Self {
             peer,
-            keys: Keys::read(order.secret_dir.as_deref())?,
+            keys: Keys::read(submission.secret_dir.as_deref())?,
             host: peer.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")),
             bucket_path: encode_path(format!("/{bucket}").as_bytes()),
             path: encode_path(format!("/{bucket}/{object}").as_bytes()),
             object,
-            idempotency_key: &order.idempotency_key,
+            idempotency_key: &submission.idempotency_key,
             meter: Meter::default(),
         })
     }
@@ -118,9 +121,13 @@ impl<'a> Store<'a> {
         Ok(same.then(|| answer.receipt()))
     }
 
-    async fn put_whole(&self, order: &Order, measured: &Packed) -> Result<String, SubmitError> {
+    async fn put_whole(
+        &self,
+        submission: &SubmissionRequest,
+        measured: &Packed,
+    ) -> Result<String, SubmitError> {
         let doing = "send the archive";
-        let mut parts = Parts::start(order, PART);
+        let mut parts = ArchiveParts::start(submission, PART_BYTES);
         let body = parts.next(self).await?.unwrap_or_default();
         parts.must_be(measured)?;
         let call = Call {
@@ -132,8 +139,12 @@ impl<'a> Store<'a> {
         Ok(answer.receipt())
     }
 
-    async fn put_in_parts(&self, order: &Order, measured: &Packed) -> Result<String, SubmitError> {
-        let part_size = PART.max(measured.size.div_ceil(MAX_PARTS));
+    async fn put_in_parts(
+        &self,
+        submission: &SubmissionRequest,
+        measured: &Packed,
+    ) -> Result<String, SubmitError> {
+        let part_size = PART_BYTES.max(measured.size.div_ceil(MAX_PARTS));
         if part_size > MAX_PART {
             let limit = MAX_PART * MAX_PARTS;
             return Err(SubmitError::TooLarge { size: measured.size, limit });
@@ -147,7 +158,7 @@ impl<'a> Store<'a> {
         let answer = self.succeed(call).await?;
         let upload =
             element(&answer.text(), "UploadId").ok_or_else(|| self.senseless(doing, &answer))?;
-        let sent = self.fill(&upload, Parts::start(order, part_size), measured).await;
+        let sent = self.fill(&upload, ArchiveParts::start(submission, part_size), measured).await;
         if sent.is_err() {
             self.abort(&upload).await;
         }
@@ -157,7 +168,7 @@ impl<'a> Store<'a> {
     async fn fill(
         &self,
         upload: &str,
-        mut parts: Parts,
+        mut parts: ArchiveParts,
         measured: &Packed,
     ) -> Result<String, SubmitError> {
         let mut list = String::from("<CompleteMultipartUpload>");
@@ -281,17 +292,17 @@ impl<'a> Store<'a> {
 }
 
 /// An archive cut into parts of the same size, except for the last.
-struct Parts {
+struct ArchiveParts {
     packing: Packing,
     size: usize,
     rest: Bytes,
     end: Option<Packed>,
 }
 
-impl Parts {
-    fn start(order: &Order, size: u64) -> Self {
+impl ArchiveParts {
+    fn start(submission: &SubmissionRequest, size: u64) -> Self {
         let size = usize::try_from(size).unwrap_or(usize::MAX);
-        Self { packing: Packing::start(order.volume()), size, rest: Bytes::new(), end: None }
+        Self { packing: Packing::start(submission.volume()), size, rest: Bytes::new(), end: None }
     }
 
     async fn next(&mut self, store: &Store<'_>) -> Result<Option<Bytes>, SubmitError> {
@@ -312,8 +323,8 @@ impl Parts {
             }
             Ok((!part.is_empty()).then(|| part.freeze()))
         };
-        let told = |_gathered| Progress::Sent { bytes: sent };
-        store.peer.watched("gather a part of the archive", &meter, told, gathering).await
+        let progress_of = |_gathered| Progress::Sent { bytes: sent };
+        store.peer.watched("gather a part of the archive", &meter, progress_of, gathering).await
     }
 
     /// The object carries the digest of what was measured, so that must be what was sent.

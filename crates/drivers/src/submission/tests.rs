@@ -12,16 +12,16 @@ use std::time::Duration;
 
 pub(super) use folder::TestFolder;
 
-use super::{Method, Order, Receipt, SubmitError, submit};
+use super::{Method, Receipt, SubmissionRequest, SubmitError, submit};
 
 /// Long enough for any machine, short enough for a test that fails.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How an order of a table differs from a good one.
-type Change = fn(&mut Order);
+/// How a request of a table differs from a good one.
+type Change = fn(&mut SubmissionRequest);
 
-fn order(folder: &TestFolder, method: Method, url: &str) -> Order {
-    Order {
+fn submission(folder: &TestFolder, method: Method, url: &str) -> SubmissionRequest {
+    SubmissionRequest {
         root: folder.path().to_owned(),
         block: false,
         filename: "exam-alice-main".to_owned(),
@@ -35,9 +35,9 @@ fn order(folder: &TestFolder, method: Method, url: &str) -> Order {
     }
 }
 
-async fn attempt(order: Order) -> Result<Receipt, SubmitError> {
+async fn attempt(submission: SubmissionRequest) -> Result<Receipt, SubmitError> {
     let loopback = |address: IpAddr| address.is_loopback();
-    tokio::time::timeout(PATIENCE, submit(order, &loopback, |_| {}))
+    tokio::time::timeout(TEST_TIMEOUT, submit(submission, &loopback, |_| {}))
         .await
         .expect("an attempt ends by itself")
 }
@@ -45,23 +45,23 @@ async fn attempt(order: Order) -> Result<Receipt, SubmitError> {
 #[tokio::test]
 async fn orders_that_cannot_be_carried_out_are_refused_before_anything_is_sent() {
     let folder = TestFolder::new("orders");
-    let good = order(&folder, Method::Put, "http://127.0.0.1:9/");
+    let good = submission(&folder, Method::Put, "http://127.0.0.1:9/");
     let changes: [(&str, Change); 10] = [
-        ("filename", |order| order.filename = "../up".to_owned()),
-        ("filename", |order| order.filename = String::new()),
-        ("filename", |order| order.filename = "a\r\nb".to_owned()),
-        ("idempotency key", |order| order.idempotency_key = "a b".to_owned()),
-        ("http and https", |order| order.url = "ftp://127.0.0.1/".to_owned()),
-        ("http and https", |order| order.url = "file:///etc/passwd".to_owned()),
-        ("no URL", |order| order.url = "exam".to_owned()),
-        ("Secret", |order| order.url = "http://me:word@127.0.0.1/".to_owned()),
-        ("none of them", |order| order.url = "http://192.0.2.1/".to_owned()),
-        ("none of them", |order| order.url = "http://[::ffff:192.0.2.1]/".to_owned()),
+        ("filename", |submission| submission.filename = "../up".to_owned()),
+        ("filename", |submission| submission.filename = String::new()),
+        ("filename", |submission| submission.filename = "a\r\nb".to_owned()),
+        ("idempotency key", |submission| submission.idempotency_key = "a b".to_owned()),
+        ("http and https", |submission| submission.url = "ftp://127.0.0.1/".to_owned()),
+        ("http and https", |submission| submission.url = "file:///etc/passwd".to_owned()),
+        ("no URL", |submission| submission.url = "exam".to_owned()),
+        ("Secret", |submission| submission.url = "http://me:word@127.0.0.1/".to_owned()),
+        ("none of them", |submission| submission.url = "http://192.0.2.1/".to_owned()),
+        ("none of them", |submission| submission.url = "http://[::ffff:192.0.2.1]/".to_owned()),
     ];
     for (words, change) in changes {
-        let mut order = good.clone();
-        change(&mut order);
-        let error = attempt(order).await.unwrap_err().to_string();
+        let mut submission = good.clone();
+        change(&mut submission);
+        let error = attempt(submission).await.unwrap_err().to_string();
         assert!(error.contains(words), "{words}: {error}");
     }
 }
@@ -69,9 +69,9 @@ async fn orders_that_cannot_be_carried_out_are_refused_before_anything_is_sent()
 #[test]
 fn neither_order_nor_error_shows_the_query_of_a_url() {
     let folder = TestFolder::new("hidden-query");
-    let order = order(&folder, Method::Put, "https://store.example/a?signature=hunter2");
-    assert!(!format!("{order:?}").contains("hunter2"));
-    assert!(format!("{order:?}").contains("https://store.example/a"));
+    let submission = submission(&folder, Method::Put, "https://store.example/a?signature=hunter2");
+    assert!(!format!("{submission:?}").contains("hunter2"));
+    assert!(format!("{submission:?}").contains("https://store.example/a"));
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn a_server_that_is_not_there_is_an_error_that_names_it() {
     let address = free.local_addr().unwrap();
     drop(free);
     let url = format!("http://{address}/in?signature=hunter2");
-    let error = attempt(order(&folder, Method::Put, &url)).await.unwrap_err();
+    let error = attempt(submission(&folder, Method::Put, &url)).await.unwrap_err();
     assert_eq!(error.to_string(), format!("cannot send the archive at http://{address}/in"));
     let mut chain = String::new();
     let mut cause: Option<&dyn std::error::Error> = Some(&error);

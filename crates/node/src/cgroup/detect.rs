@@ -34,7 +34,7 @@ struct Hierarchy {
 }
 
 pub(super) fn detect(base: &str) -> Cgroups {
-    let (hierarchies, mut reasons) = match here() {
+    let (hierarchies, mut reasons) = match own_hierarchies() {
         Ok(found) => (found, Vec::new()),
         Err(error) => (Vec::new(), vec![format!("/proc cannot be read: {error}")]),
     };
@@ -79,7 +79,7 @@ pub(super) fn summary(trees: &[Tree], reasons: &[String]) -> Enforced {
     Enforced { memory: memory.is_some(), cpu: cpu.is_some(), pids: pids.is_some(), how }
 }
 
-fn here() -> io::Result<Vec<Hierarchy>> {
+fn own_hierarchies() -> io::Result<Vec<Hierarchy>> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let groups = fs::read_to_string("/proc/self/cgroup")?;
     Ok(hierarchies(&mounts, &groups))
@@ -157,7 +157,8 @@ fn unescape(text: &str) -> PathBuf {
 }
 
 impl Hierarchy {
-    /// Makes the base group where it can be made. An error or remark says in words what is missing.
+    /// Makes the base group where it can be made. An error or warning says in words what is
+    /// missing.
     fn open(&self, base: &str, root: bool) -> Result<(Tree, Option<String>), String> {
         let mut reason = String::new();
         let hint = if root || self.version == Version::One { "" } else { DELEGATE };
@@ -195,7 +196,7 @@ impl Hierarchy {
     fn open_in(&self, parent: &Path, base: &str) -> Result<(Tree, Option<String>), String> {
         let (controllers, remark) = match self.version {
             Version::One => (self.controllers, None),
-            Version::Two => self.hand_down(parent, base)?,
+            Version::Two => self.enable_controllers(parent, base)?,
         };
         let tree = Tree { version: self.version, base: parent.join(base), controllers };
         tree.attempt().map_err(|error| {
@@ -206,13 +207,13 @@ impl Hierarchy {
         Ok((tree, remark))
     }
 
-    fn hand_down(
+    fn enable_controllers(
         &self,
         parent: &Path,
         base: &str,
     ) -> Result<(Controllers, Option<String>), String> {
         let in_words = |error: io::Error| format!("cannot use {}: {error}", parent.display());
-        let (controllers, refused) = v2::hand_down(parent).map_err(in_words)?;
+        let (controllers, refused) = v2::enable_controllers(parent).map_err(in_words)?;
         let Some(error) = refused else { return Ok((controllers, None)) };
         if error.kind() != io::ErrorKind::ResourceBusy || parent != self.own {
             return Ok((controllers, Some(in_words(error))));
@@ -221,7 +222,7 @@ impl Hierarchy {
         let leaf = parent.join(format!("{base}-node"));
         let enter = |group: &Path| fs::write(group.join("cgroup.procs"), "0");
         let moved = super::make_group(&leaf).is_ok() && enter(&leaf).is_ok();
-        let (controllers, refused) = v2::hand_down(parent).map_err(in_words)?;
+        let (controllers, refused) = v2::enable_controllers(parent).map_err(in_words)?;
         if refused.is_none() {
             return Ok((controllers, None));
         }
@@ -249,7 +250,7 @@ impl Tree {
             .and_then(|()| {
                 self.make(&self.container(&trial, "trial"), limits, super::Level::Container)
             });
-        let removed = super::remove_tree(&self.pod(&trial), super::DEPTH_LIMIT)
+        let removed = super::remove_tree(&self.pod(&trial), super::MAX_DEPTH)
             .map_err(|source| super::CgroupError::Remove { path: self.pod(&trial), source });
         made.and(removed)
     }
@@ -259,10 +260,10 @@ impl Tree {
 fn limited(group: &Path) -> bool {
     memory_limit(group).is_some()
         || milli_cpu(group).is_some()
-        || word(group, "pids.max").is_some_and(|text| text != "max")
+        || first_word(group, "pids.max").is_some_and(|text| text != "max")
 }
 
-fn word(group: &Path, file: &str) -> Option<String> {
+fn first_word(group: &Path, file: &str) -> Option<String> {
     let text = fs::read_to_string(group.join(file)).ok()?;
     text.split_whitespace().next().map(str::to_owned)
 }
@@ -270,7 +271,7 @@ fn word(group: &Path, file: &str) -> Option<String> {
 fn memory_limit(group: &Path) -> Option<u64> {
     ["memory.max", "memory.limit_in_bytes"]
         .into_iter()
-        .filter_map(|file| word(group, file)?.parse().ok())
+        .filter_map(|file| first_word(group, file)?.parse().ok())
         .filter(|limit| *limit < V1_UNLIMITED)
         .min()
 }
@@ -281,26 +282,26 @@ fn milli_cpu(group: &Path) -> Option<u64> {
         let mut words = text.split_whitespace();
         (words.next()?.parse().ok()?, words.next()?.parse().ok()?)
     } else {
-        let number = |file| word(group, file)?.parse().ok();
+        let number = |file| first_word(group, file)?.parse().ok();
         (number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
     };
     quota.saturating_mul(1000).checked_div(period)
 }
 
 /// The least of what is said of us and of the groups that we are in.
-fn least(of: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
-    let hierarchies = here().ok()?;
+fn min_of_ancestors(of: impl Fn(&Path) -> Option<u64>) -> Option<u64> {
+    let hierarchies = own_hierarchies().ok()?;
     hierarchies.iter().flat_map(Hierarchy::path_up).filter_map(|group| of(&group)).min()
 }
 
 /// The memory that we ourselves are limited to, if we are.
 pub(crate) fn own_memory_limit() -> Option<u64> {
-    least(memory_limit)
+    min_of_ancestors(memory_limit)
 }
 
 /// The thousandths of processors that we ourselves are limited to, if we are.
 pub(crate) fn own_milli_cpu() -> Option<u64> {
-    least(milli_cpu)
+    min_of_ancestors(milli_cpu)
 }
 
 /// How many processes and threads the machine can have.

@@ -9,18 +9,18 @@ use super::*;
 use crate::skip;
 
 /// How long a process may take to do what it is expected to do.
-const BOUND: Duration = Duration::from_secs(30);
+const PROCESS_TIMEOUT: Duration = Duration::from_secs(30);
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// Groups of a test of its own, taken away at its end.
-struct Scene {
+struct Fixture {
     groups: Cgroups,
     uid: &'static str,
     base: String,
 }
 
-impl Scene {
+impl Fixture {
     fn new() -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let base = format!("sojourn-test-{}-{number}", std::process::id());
@@ -31,11 +31,11 @@ impl Scene {
     /// `None` and a word on it where the machine cannot show this.
     #[track_caller]
     fn with(what: &str, has: fn(&Self) -> bool) -> Option<Self> {
-        let scene = Self::new();
-        if has(&scene) {
-            return Some(scene);
+        let fixture = Self::new();
+        if has(&fixture) {
+            return Some(fixture);
         }
-        let why = format!("{what} cannot be had here: {}", scene.groups.enforced().how);
+        let why = format!("{what} cannot be had here: {}", fixture.groups.enforced().how);
         if rustix::process::geteuid().is_root() {
             skip::whole(why);
         } else {
@@ -47,11 +47,12 @@ impl Scene {
     /// The same for groups of a version, of which a kernel may have only the other.
     #[track_caller]
     fn of_version(version: Version, has: fn(&Tree) -> bool) -> Option<Self> {
-        let scene = Self::new();
-        if scene.groups.trees.iter().any(|tree| tree.version == version && has(tree)) {
-            return Some(scene);
+        let fixture = Self::new();
+        if fixture.groups.trees.iter().any(|tree| tree.version == version && has(tree)) {
+            return Some(fixture);
         }
-        let why = format!("no group of version {version:?} here: {}", scene.groups.enforced().how);
+        let why =
+            format!("no group of version {version:?} here: {}", fixture.groups.enforced().how);
         skip::left_to_another_run(why);
         None
     }
@@ -66,11 +67,11 @@ impl Scene {
     }
 }
 
-impl Drop for Scene {
+impl Drop for Fixture {
     fn drop(&mut self) {
         let _ = self.groups.kill(self.uid);
         let _ = self.groups.remove(self.uid);
-        self.groups.leave();
+        self.groups.remove_base();
     }
 }
 
@@ -96,7 +97,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(start.elapsed() < BOUND, "not within {BOUND:?}: {what}");
+        assert!(start.elapsed() < PROCESS_TIMEOUT, "not within {PROCESS_TIMEOUT:?}: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -117,11 +118,12 @@ fn oom_kills(group: &ContainerGroup) -> u64 {
 
 #[test]
 fn a_process_over_its_memory_is_killed_and_counted() {
-    let Some(scene) = Scene::with("a memory limit", |scene| scene.groups.enforced().memory) else {
+    let Some(fixture) = Fixture::with("a memory limit", |fixture| fixture.groups.enforced().memory)
+    else {
         return;
     };
     let limits = Limits { memory: Some(24 << 20), ..Limits::default() };
-    let group = scene.container(limits, DEFAULT_PIDS);
+    let group = fixture.container(limits, DEFAULT_PIDS);
     assert_eq!(group.memory_limit, None, "nobody needs to sample it");
     assert_eq!(oom_kills(&group), 0);
     // Looks for the last line of something endless without one.
@@ -135,18 +137,22 @@ fn a_process_over_its_memory_is_killed_and_counted() {
 
 #[test]
 fn limits_are_set_moved_and_set_again() {
-    let Some(scene) = Scene::with("memory and cpu limits", |scene| {
-        let enforced = scene.groups.enforced();
+    let Some(fixture) = Fixture::with("memory and cpu limits", |fixture| {
+        let enforced = fixture.groups.enforced();
         enforced.memory && enforced.cpu
     }) else {
         return;
     };
     let file = |tree: &Tree, one: &str, two: &str| {
-        tree.container(scene.uid, "main").join(if tree.version == Version::One { one } else { two })
+        tree.container(fixture.uid, "main").join(if tree.version == Version::One {
+            one
+        } else {
+            two
+        })
     };
     let memory =
-        file(scene.tree(|tree| tree.controllers.memory), "memory.limit_in_bytes", "memory.max");
-    let cpu = file(scene.tree(|tree| tree.controllers.cpu), "cpu.cfs_quota_us", "cpu.max");
+        file(fixture.tree(|tree| tree.controllers.memory), "memory.limit_in_bytes", "memory.max");
+    let cpu = file(fixture.tree(|tree| tree.controllers.cpu), "cpu.cfs_quota_us", "cpu.max");
     for (bytes, milli, quota) in [
         (64 << 20, 250, "25000"),
         (64 << 20, 250, "25000"),
@@ -155,7 +161,7 @@ fn limits_are_set_moved_and_set_again() {
     ] {
         let limits =
             Limits { memory: Some(bytes), milli_cpu: Some(milli), milli_cpu_request: milli };
-        scene.container(limits, DEFAULT_PIDS);
+        fixture.container(limits, DEFAULT_PIDS);
         assert_eq!(read(&memory), bytes.to_string());
         assert_eq!(read(&cpu).split(' ').next(), Some(quota));
     }
@@ -163,33 +169,34 @@ fn limits_are_set_moved_and_set_again() {
 
 #[test]
 fn a_fork_bomb_is_bounded_and_dies_as_a_whole() {
-    let Some(scene) = Scene::with("a limit on processes", |scene| scene.groups.enforced().pids)
+    let Some(fixture) =
+        Fixture::with("a limit on processes", |fixture| fixture.groups.enforced().pids)
     else {
         return;
     };
-    let group = scene.container(Limits::default(), 20);
+    let group = fixture.container(Limits::default(), 20);
     // Forks until it cannot, then has its children do the same.
     let mut bomb = run(&group, "bomb() { while :; do bomb & done; }; bomb");
-    let tree = scene.tree(|tree| tree.controllers.pids);
-    let current = tree.pod(scene.uid).join("pids.current");
+    let tree = fixture.tree(|tree| tree.controllers.pids);
+    let current = tree.pod(fixture.uid).join("pids.current");
     // A fork that is refused is counted for a moment, so processes are counted instead.
     until("the bomb reaches its bound", || {
         (read(&current).parse::<u64>().unwrap() >= 20).then_some(())
     });
-    assert!(processes(&tree.pod(scene.uid)).unwrap().len() <= 20);
-    scene.groups.kill(scene.uid).unwrap();
+    assert!(processes(&tree.pod(fixture.uid)).unwrap().len() <= 20);
+    fixture.groups.kill(fixture.uid).unwrap();
     ended(&mut bomb);
-    assert_eq!(processes(&tree.pod(scene.uid)).unwrap(), []);
-    scene.groups.remove(scene.uid).unwrap();
-    assert!(!tree.pod(scene.uid).exists());
+    assert_eq!(processes(&tree.pod(fixture.uid)).unwrap(), []);
+    fixture.groups.remove(fixture.uid).unwrap();
+    assert!(!tree.pod(fixture.uid).exists());
 }
 
 /// The kernel's own `cgroup.kill`, in a version 2 tree with or without controllers.
 #[test]
 fn version_two_kills_at_once() {
-    let Some(scene) = Scene::of_version(Version::Two, |_| true) else { return };
-    let group = scene.container(Limits::default(), DEFAULT_PIDS);
-    let pod = scene.tree(|tree| tree.version == Version::Two).pod(scene.uid);
+    let Some(fixture) = Fixture::of_version(Version::Two, |_| true) else { return };
+    let group = fixture.container(Limits::default(), DEFAULT_PIDS);
+    let pod = fixture.tree(|tree| tree.version == Version::Two).pod(fixture.uid);
     let mut child = run(&group, "setsid sleep 1000 & setsid sleep 1000 & wait");
     until("three processes are in it", || (processes(&pod).unwrap().len() == 3).then_some(()));
     assert!(v2::kill(&pod));
@@ -199,56 +206,58 @@ fn version_two_kills_at_once() {
 
 #[test]
 fn one_by_one_where_nothing_kills_at_once() {
-    let Some(mut scene) = Scene::of_version(Version::One, |tree| tree.controllers.pids) else {
+    let Some(mut fixture) = Fixture::of_version(Version::One, |tree| tree.controllers.pids) else {
         return;
     };
-    let whole = scene.groups.trees.clone();
-    scene.groups.trees.retain(|tree| tree.version == Version::One);
-    let group = scene.container(Limits::default(), 50);
+    let whole = fixture.groups.trees.clone();
+    fixture.groups.trees.retain(|tree| tree.version == Version::One);
+    let group = fixture.container(Limits::default(), 50);
     let mut bomb = run(&group, "bomb() { while :; do bomb & done; }; bomb");
-    let pod = scene.tree(|tree| tree.controllers.pids).pod(scene.uid);
+    let pod = fixture.tree(|tree| tree.controllers.pids).pod(fixture.uid);
     until("there are many", || (processes(&pod).unwrap().len() > 10).then_some(()));
-    scene.groups.kill(scene.uid).unwrap();
+    fixture.groups.kill(fixture.uid).unwrap();
     ended(&mut bomb);
     assert_eq!(processes(&pod).unwrap(), []);
-    scene.groups.trees = whole;
+    fixture.groups.trees = whole;
 }
 
 #[test]
 fn only_what_is_empty_and_unknown_is_swept() {
-    let Some(scene) = Scene::with("any group", |scene| !scene.groups.trees.is_empty()) else {
+    let Some(fixture) = Fixture::with("any group", |fixture| !fixture.groups.trees.is_empty())
+    else {
         return;
     };
-    let group = scene.container(Limits::default(), DEFAULT_PIDS);
+    let group = fixture.container(Limits::default(), DEFAULT_PIDS);
     for uid in ["known", "unknown"] {
-        scene.groups.pod(uid, Limits::default(), DEFAULT_PIDS).unwrap();
-        scene.groups.container(uid, "a", Limits::default()).unwrap();
+        fixture.groups.pod(uid, Limits::default(), DEFAULT_PIDS).unwrap();
+        fixture.groups.container(uid, "a", Limits::default()).unwrap();
     }
     let mut child = run(&group, "exec sleep 1000");
-    let tree = &scene.groups.trees[0];
-    until("it is in", || (!processes(&tree.pod(scene.uid)).unwrap().is_empty()).then_some(()));
+    let tree = &fixture.groups.trees[0];
+    until("it is in", || (!processes(&tree.pod(fixture.uid)).unwrap().is_empty()).then_some(()));
 
     let known = BTreeSet::from(["known".to_owned()]);
-    assert_eq!(scene.groups.sweep(&known), [scene.uid]);
-    assert!(tree.pod("known").exists() && tree.pod(scene.uid).exists());
+    assert_eq!(fixture.groups.sweep(&known), [fixture.uid]);
+    assert!(tree.pod("known").exists() && tree.pod(fixture.uid).exists());
     assert!(!tree.pod("unknown").exists());
 
-    scene.groups.kill(scene.uid).unwrap();
+    fixture.groups.kill(fixture.uid).unwrap();
     ended(&mut child);
-    assert_eq!(scene.groups.sweep(&BTreeSet::new()), [""; 0]);
-    assert!(subgroups(&tree.base).unwrap().is_empty(), "{}", scene.base);
+    assert_eq!(fixture.groups.sweep(&BTreeSet::new()), [""; 0]);
+    assert!(subgroups(&tree.base).unwrap().is_empty(), "{}", fixture.base);
     // What is not there is as good as removed.
-    scene.groups.remove(scene.uid).unwrap();
-    scene.groups.kill(scene.uid).unwrap();
+    fixture.groups.remove(fixture.uid).unwrap();
+    fixture.groups.kill(fixture.uid).unwrap();
 }
 
 #[test]
 fn all_pods_together_are_bounded() {
-    let Some(scene) = Scene::with("a memory limit", |scene| scene.groups.enforced().memory) else {
+    let Some(fixture) = Fixture::with("a memory limit", |fixture| fixture.groups.enforced().memory)
+    else {
         return;
     };
-    scene.groups.bound(1 << 30, 2000).unwrap();
-    let tree = scene.tree(|tree| tree.controllers.memory);
+    fixture.groups.bound(1 << 30, 2000).unwrap();
+    let tree = fixture.tree(|tree| tree.controllers.memory);
     let file = match tree.version {
         Version::One => "memory.limit_in_bytes",
         Version::Two => "memory.max",

@@ -68,7 +68,7 @@ fn names(controllers: Controllers) -> Vec<&'static str> {
 }
 
 /// Which controllers children of a group have, once those it lacks were asked for one by one.
-pub(super) fn hand_down(group: &Path) -> io::Result<(Controllers, Option<io::Error>)> {
+pub(super) fn enable_controllers(group: &Path) -> io::Result<(Controllers, Option<io::Error>)> {
     let available = fs::read_to_string(group.join("cgroup.controllers"))?;
     let handed = || fs::read_to_string(group.join(HAND_DOWN));
     let before = handed()?;

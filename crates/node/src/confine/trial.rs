@@ -9,8 +9,10 @@ use rustix::pipe::PipeFlags;
 
 use super::NetworkMode;
 use crate::folder::{NodeFolder, PodFolder};
-use crate::shim::handle::{Handle, LaunchError, OrderError};
-use crate::shim::protocol::{Charter, Confinement, Network, OwnNetwork, Refusal, Start, TcpPorts};
+use crate::shim::handle::{CommandError, Handle, LaunchError};
+use crate::shim::protocol::{
+    Confinement, Network, OwnNetwork, Refusal, ShimConfig, Start, TcpPorts,
+};
 
 /// Its folder, in the node's.
 const NAME: &str = "trial";
@@ -24,7 +26,7 @@ pub(super) enum TrialError {
     #[error(transparent)]
     Launch(#[from] LaunchError),
     #[error(transparent)]
-    Start(#[from] OrderError),
+    Start(#[from] CommandError),
 }
 
 /// Puts a process into a root and a network of its own, and removes every trace of it. Where no
@@ -65,7 +67,7 @@ async fn start(
     confinement: Confinement,
     network: Network,
 ) -> Result<(Option<String>, bool), TrialError> {
-    let charter = Charter {
+    let shim_config = ShimConfig {
         pod_uid: NAME.to_owned(),
         hostname: NAME.to_owned(),
         confinement,
@@ -81,13 +83,13 @@ async fn start(
         cause: cause.into(),
     };
     let (theirs, _ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
-    let (handle, _ended) = Handle::launch(program, folder, &charter, Some(theirs)).await?;
+    let (handle, _ended) = Handle::launch(program, folder, &shim_config, Some(theirs)).await?;
     let started = handle.start(container()).await;
     let network = handle.network().await;
     let ended = handle.end().await;
     match started {
         // It was put into its root; that the command is missing there is another matter.
-        Ok(_) | Err(OrderError::Refused { reason: Refusal::CannotRun, .. }) => {
+        Ok(_) | Err(CommandError::Refused { reason: Refusal::CannotRun, .. }) => {
             ended?;
             Ok(network?)
         }
@@ -113,5 +115,5 @@ fn make_folders(folder: &PodFolder) -> io::Result<()> {
 
 fn clean_up(node: &NodeFolder) -> io::Result<()> {
     let folder = std::fs::File::open(node.path())?;
-    crate::beneath::remove(folder.as_fd(), NAME)
+    crate::pod_tree::remove(folder.as_fd(), NAME)
 }

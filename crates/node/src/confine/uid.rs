@@ -22,9 +22,9 @@ use crate::private;
 /// small numbers exist, such as a container of somebody else's.
 const RANGES: [Range<u32>; 2] = [1_500_000_000..1_500_100_000, 40_000..60_000];
 /// Ids below are the system's.
-const FIRST_SENSIBLE: u32 = 1_000;
+const FIRST_ORDINARY_UID: u32 = 1_000;
 /// Larger than the file is with all users given to the longest names.
-const FILE_LIMIT: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// Why a namespace has no user.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +44,7 @@ pub enum UidError {
 
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Given {
+struct AssignedUids {
     /// By Kubernetes namespace.
     users: BTreeMap<String, u32>,
     /// Own something, but nobody knows any more for whom.
@@ -52,11 +52,11 @@ struct Given {
     lost: BTreeSet<u32>,
 }
 
-impl Given {
+impl AssignedUids {
     fn check(&self) -> Result<(), String> {
         let mut seen = BTreeSet::new();
         for (namespace, id) in &self.users {
-            if *id < FIRST_SENSIBLE || *id == u32::MAX {
+            if *id < FIRST_ORDINARY_UID || *id == u32::MAX {
                 return Err(format!("{id}, the user of namespace {namespace:?}, is the system's"));
             }
             if !seen.insert(id) {
@@ -66,8 +66,8 @@ impl Given {
         Ok(())
     }
 
-    fn is_given(&self, id: u32) -> bool {
-        self.lost.contains(&id) || self.users.values().any(|given| *given == id)
+    fn is_assigned(&self, id: u32) -> bool {
+        self.lost.contains(&id) || self.users.values().any(|assigned| *assigned == id)
     }
 }
 
@@ -75,54 +75,57 @@ impl Given {
 pub(super) struct Users {
     folder: NodeFolder,
     /// `None` until the file was read.
-    given: Mutex<Option<Given>>,
+    assigned: Mutex<Option<AssignedUids>>,
 }
 
 impl Users {
     pub(super) fn new(folder: NodeFolder) -> Self {
-        Self { folder, given: Mutex::new(None) }
+        Self { folder, assigned: Mutex::new(None) }
     }
 
     /// A user that could be given, to try whether users can be had at all.
     pub(super) fn any(&self) -> Result<u32, UidError> {
-        Machine::look().map_err(read_error)?.free(&Given::default()).ok_or(UidError::Exhausted)
+        SystemUids::read_system()
+            .map_err(read_error)?
+            .free(&AssignedUids::default())
+            .ok_or(UidError::Exhausted)
     }
 
     /// The user of a namespace, which gets one now if it has none.
     pub(super) fn of(&self, namespace: &str) -> Result<u32, UidError> {
-        let mut cached = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        let given = match &mut *cached {
-            Some(given) => given,
+        let mut cached = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
+        let assigned = match &mut *cached {
+            Some(assigned) => assigned,
             None => cached.insert(self.read()?),
         };
-        if let Some(id) = given.users.get(namespace) {
+        if let Some(id) = assigned.users.get(namespace) {
             return Ok(*id);
         }
-        let machine = Machine::look().map_err(read_error)?;
-        let id = machine.free(given).ok_or(UidError::Exhausted)?;
-        let mut extended = given.clone();
+        let machine = SystemUids::read_system().map_err(read_error)?;
+        let id = machine.free(assigned).ok_or(UidError::Exhausted)?;
+        let mut extended = assigned.clone();
         extended.users.insert(namespace.to_owned(), id);
         let path = self.folder.uids();
         write(&path, &extended).map_err(|cause| UidError::Write { path, cause })?;
-        *given = extended;
+        *assigned = extended;
         Ok(id)
     }
 
-    fn read(&self) -> Result<Given, UidError> {
+    fn read(&self) -> Result<AssignedUids, UidError> {
         let path = self.folder.uids();
         let text = match read_bounded(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let lost = owners(&self.folder).map_err(read_error)?;
-                return Ok(Given { users: BTreeMap::new(), lost });
+                return Ok(AssignedUids { users: BTreeMap::new(), lost });
             }
             Err(cause) => return Err(UidError::Read { path, cause }),
         };
         let damaged = |why: String| UidError::Damaged { path: path.clone(), why };
-        let given: Given =
+        let assigned: AssignedUids =
             serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
-        given.check().map_err(damaged)?;
-        Ok(given)
+        assigned.check().map_err(damaged)?;
+        Ok(assigned)
     }
 }
 
@@ -133,9 +136,9 @@ fn read_error((path, cause): ReadFailure) -> UidError {
     UidError::Read { path, cause }
 }
 
-/// What the machine knows of users.
+/// The user ids that the machine has in use.
 #[derive(Debug, Default)]
-struct Machine {
+struct SystemUids {
     /// Ids that exist here, as users and as groups.
     users: Vec<Range<u64>>,
     groups: Vec<Range<u64>>,
@@ -143,8 +146,8 @@ struct Machine {
     known: Vec<Range<u64>>,
 }
 
-impl Machine {
-    fn look() -> Result<Self, ReadFailure> {
+impl SystemUids {
+    fn read_system() -> Result<Self, ReadFailure> {
         let read = |path: &str| match fs::read_to_string(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
             text => text.map_err(|error| (PathBuf::from(path), error)),
@@ -164,7 +167,7 @@ impl Machine {
     }
 
     /// The first id that nobody has.
-    fn free(&self, given: &Given) -> Option<u32> {
+    fn free(&self, assigned: &AssignedUids) -> Option<u32> {
         let has = |ranges: &[Range<u64>], id: u32| {
             ranges.iter().any(|range| range.contains(&u64::from(id)))
         };
@@ -172,7 +175,7 @@ impl Machine {
             has(&self.users, *id)
                 && has(&self.groups, *id)
                 && !has(&self.known, *id)
-                && !given.is_given(*id)
+                && !assigned.is_assigned(*id)
         })
     }
 }
@@ -215,7 +218,7 @@ fn owners(folder: &NodeFolder) -> Result<BTreeSet<u32>, ReadFailure> {
         for entry in entries {
             let path = entry.map_err(|error| (parent.clone(), error))?.path().join(part);
             match fs::symlink_metadata(&path) {
-                Ok(about) if about.uid() >= FIRST_SENSIBLE => {
+                Ok(about) if about.uid() >= FIRST_ORDINARY_UID => {
                     owners.insert(about.uid());
                 }
                 Ok(_) => {}
@@ -228,12 +231,12 @@ fn owners(folder: &NodeFolder) -> Result<BTreeSet<u32>, ReadFailure> {
 }
 
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    private::read(path, FILE_LIMIT)
+    private::read(path, MAX_FILE_BYTES)
 }
 
 /// All or nothing, also when the machine fails.
-fn write(path: &Path, given: &Given) -> io::Result<()> {
-    private::write_durably(path, &serde_json::to_vec_pretty(given)?)
+fn write(path: &Path, assigned: &AssignedUids) -> io::Result<()> {
+    private::write_durably(path, &serde_json::to_vec_pretty(assigned)?)
 }
 
 #[cfg(test)]

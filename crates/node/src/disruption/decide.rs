@@ -67,9 +67,9 @@ pub(super) fn decide(
     let allowed = if expected > 0 { healthy.saturating_sub(desired).max(0) } else { 0 };
     let generation = budget.metadata.generation;
     let known = budget.status.clone().unwrap_or_default();
-    let verdict = if allowed > 0 { ("True", SUFFICIENT) } else { ("False", INSUFFICIENT) };
+    let allowance = if allowed > 0 { ("True", SUFFICIENT) } else { ("False", INSUFFICIENT) };
     let status = PodDisruptionBudgetStatus {
-        conditions: Some(conditions(&known, verdict, "", generation, now)),
+        conditions: Some(conditions(&known, allowance, "", generation, now)),
         current_healthy: Some(healthy),
         desired_healthy: Some(desired),
         disrupted_pods: Some(disrupted).filter(|pods| !pods.is_empty()),

@@ -11,22 +11,22 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
-use super::{EventType, Note};
+use super::{EventType, NodeEvent};
 
 /// How long something counts as having just happened.
-const WINDOW: SignedDuration = SignedDuration::from_mins(10);
+const AGGREGATION_WINDOW: SignedDuration = SignedDuration::from_mins(10);
 /// So many different messages of one reason within the window; the next ones share an Event.
-const SIMILAR: usize = 10;
+const MAX_SIMILAR: usize = 10;
 /// Events of one object at once, and then one every so often.
 const OBJECT_BURST: i32 = 25;
 const OBJECT_REFILL: SignedDuration = SignedDuration::from_mins(5);
 /// How much of each kind is remembered; the oldest is forgotten first.
-const MEMORY: usize = 4096;
+const MAX_REMEMBERED: usize = 4096;
 
 /// The longest message that the API takes.
-const MESSAGE_LIMIT: usize = 1024;
+const MAX_MESSAGE_BYTES: usize = 1024;
 /// The longest name of an object, less what we put behind it.
-const NAME_LIMIT: usize = 253 - 17;
+const MAX_NAME_BYTES: usize = 253 - 17;
 
 /// Where Events go that are about something without a namespace.
 const CLUSTER_NAMESPACE: &str = "default";
@@ -65,7 +65,7 @@ impl Object {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Alike {
+struct AggregateKey {
     object: Object,
     kind: EventType,
     reason: String,
@@ -76,8 +76,8 @@ struct Alike {
 pub(super) struct Series {
     source: EventSource,
     /// By what it is about and its words, which are `None` for those that share an Event.
-    written: Recent<(Alike, Option<String>), Event>,
-    similar: Recent<Alike, HashSet<String>>,
+    written: Recent<(AggregateKey, Option<String>), Event>,
+    similar: Recent<AggregateKey, HashSet<String>>,
     /// When an object's allowance would be full again.
     allowance: Recent<Object, Timestamp>,
 }
@@ -92,14 +92,14 @@ impl Series {
         }
     }
 
-    pub(super) fn take(&mut self, note: &Note) -> Option<Write> {
+    pub(super) fn take(&mut self, note: &NodeEvent) -> Option<Write> {
         let object = Object::of(&note.about);
         if !self.allows(object.whole(), note.at) {
             return None;
         }
-        let alike = Alike { object, kind: note.kind, reason: note.reason.clone() };
+        let alike = AggregateKey { object, kind: note.kind, reason: note.reason.clone() };
         let messages = self.similar.get_or_insert(&alike, note.at, HashSet::new);
-        let shared = messages.len() >= SIMILAR && !messages.contains(&note.message);
+        let shared = messages.len() >= MAX_SIMILAR && !messages.contains(&note.message);
         if !shared {
             messages.insert(note.message.clone());
         }
@@ -135,9 +135,9 @@ impl Series {
         true
     }
 
-    fn event(&self, note: &Note, message: String) -> Event {
+    fn event(&self, note: &NodeEvent, message: String) -> Event {
         let name = note.about.name.as_deref().unwrap_or_default();
-        let name = name.get(..NAME_LIMIT.min(name.len())).unwrap_or_default();
+        let name = name.get(..MAX_NAME_BYTES.min(name.len())).unwrap_or_default();
         let name = name.trim_end_matches(['-', '.']);
         let namespace = note.about.namespace.as_deref().unwrap_or(CLUSTER_NAMESPACE);
         Event {
@@ -164,14 +164,15 @@ impl Series {
 /// As much of a message as the API takes.
 pub(super) fn bounded(message: &str) -> String {
     const CUT: &str = "...";
-    if message.len() <= MESSAGE_LIMIT {
+    if message.len() <= MAX_MESSAGE_BYTES {
         return message.to_owned();
     }
-    let end = message.floor_char_boundary(MESSAGE_LIMIT - CUT.len());
+    let end = message.floor_char_boundary(MAX_MESSAGE_BYTES - CUT.len());
     format!("{}{CUT}", &message[..end])
 }
 
-/// A map that forgets what was not used within [`WINDOW`], and the oldest when it is full.
+/// A map that forgets what was not used within [`AGGREGATION_WINDOW`], and the oldest when it is
+/// full.
 #[derive(Debug)]
 struct Recent<K, V>(HashMap<K, (Timestamp, V)>);
 
@@ -203,11 +204,11 @@ impl<K: Eq + Hash + Clone, V> Recent<K, V> {
     }
 
     fn make_room(&mut self, now: Timestamp) {
-        if self.0.len() < MEMORY {
+        if self.0.len() < MAX_REMEMBERED {
             return;
         }
         self.0.retain(|_, (used, _)| is_recent(*used, now));
-        if self.0.len() >= MEMORY {
+        if self.0.len() >= MAX_REMEMBERED {
             let oldest = self.0.iter().min_by_key(|(_, (used, _))| *used);
             if let Some(key) = oldest.map(|(key, _)| key.clone()) {
                 self.0.remove(&key);
@@ -217,7 +218,7 @@ impl<K: Eq + Hash + Clone, V> Recent<K, V> {
 }
 
 fn is_recent(used: Timestamp, now: Timestamp) -> bool {
-    now.duration_since(used) <= WINDOW
+    now.duration_since(used) <= AGGREGATION_WINDOW
 }
 
 #[cfg(test)]
@@ -231,8 +232,8 @@ mod tests {
         })
     }
 
-    fn note(second: i64, name: &str, reason: &str, message: &str) -> Note {
-        Note {
+    fn note(second: i64, name: &str, reason: &str, message: &str) -> NodeEvent {
+        NodeEvent {
             about: ObjectReference {
                 kind: Some("Pod".to_owned()),
                 namespace: Some("shop".to_owned()),
@@ -334,12 +335,12 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let mut series = series();
-        for number in 0..MEMORY + 10 {
+        for number in 0..MAX_REMEMBERED + 10 {
             series.take(&note(0, &format!("pod-{number}"), "X", "y")).unwrap();
         }
-        assert_eq!(series.written.0.len(), MEMORY);
-        assert_eq!(series.similar.0.len(), MEMORY);
-        assert_eq!(series.allowance.0.len(), MEMORY);
+        assert_eq!(series.written.0.len(), MAX_REMEMBERED);
+        assert_eq!(series.similar.0.len(), MAX_REMEMBERED);
+        assert_eq!(series.allowance.0.len(), MAX_REMEMBERED);
         series.take(&note(1000, "one", "X", "y")).unwrap();
         assert_eq!(series.written.0.len(), 1, "what is old is forgotten together");
     }
@@ -347,10 +348,10 @@ mod tests {
     #[test]
     fn names_and_messages_fit() {
         let mut series = series();
-        let long = format!("{}.{}", "a".repeat(NAME_LIMIT - 1), "b".repeat(16));
+        let long = format!("{}.{}", "a".repeat(MAX_NAME_BYTES - 1), "b".repeat(16));
         let event = series.take(&note(0, &long, "X", "y")).unwrap().event;
         let name = event.metadata.name.unwrap();
-        assert_eq!(name, format!("{}.18fae27693b40000", "a".repeat(NAME_LIMIT - 1)));
+        assert_eq!(name, format!("{}.18fae27693b40000", "a".repeat(MAX_NAME_BYTES - 1)));
         let text = bounded(&"ä".repeat(600));
         assert_eq!((text.len(), text.ends_with("ä...")), (1023, true));
         assert_eq!(bounded("short"), "short");

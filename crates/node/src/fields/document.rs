@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Field, Values, Verdict, table};
+use super::{Field, Support, Values, table};
 
 const HEAD: &str = "\
 # Pod fields
@@ -49,11 +49,11 @@ fn rows(
 }
 
 fn words(field: &Field) -> String {
-    let mut words = match field.verdict {
-        Verdict::Honoured => "honoured".to_owned(),
-        Verdict::Harmless(why) => format!("ignored: {why}"),
-        Verdict::Refused(why) => format!("refused: {why}"),
-        Verdict::Depends { accepted, harmless, otherwise } => {
+    let mut words = match field.support {
+        Support::Honoured => "honoured".to_owned(),
+        Support::Harmless(why) => format!("ignored: {why}"),
+        Support::Refused(why) => format!("refused: {why}"),
+        Support::Depends { accepted, harmless, otherwise } => {
             let accepted = match accepted {
                 Values::False => "`false`".to_owned(),
                 Values::OneOf(names) | Values::Keys(names) => {

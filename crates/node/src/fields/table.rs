@@ -5,12 +5,12 @@ mod volume;
 
 use serde_json::Value;
 
-use super::{Field, Values, Verdict};
+use super::{Field, Support, Values};
 use container::CONTAINER;
 use volume::VOLUME;
 
 const fn honoured(name: &'static str) -> Field {
-    Field { name, verdict: Verdict::Honoured, list: false, inside: &[], required: None }
+    Field { name, support: Support::Honoured, list: false, inside: &[], required: None }
 }
 
 /// Honoured as far as the fields inside are.
@@ -24,17 +24,17 @@ const fn each(name: &'static str, inside: &'static [Field]) -> Field {
 }
 
 const fn harmless(name: &'static str, why: &'static str) -> Field {
-    Field { verdict: Verdict::Harmless(why), ..honoured(name) }
+    Field { support: Support::Harmless(why), ..honoured(name) }
 }
 
 const fn refused(name: &'static str, why: &'static str) -> Field {
-    Field { verdict: Verdict::Refused(why), ..honoured(name) }
+    Field { support: Support::Refused(why), ..honoured(name) }
 }
 
 /// Some values are honoured, others refused.
 const fn honoured_if(name: &'static str, accepted: Values, otherwise: &'static str) -> Field {
-    let verdict = Verdict::Depends { accepted, harmless: None, otherwise };
-    Field { verdict, ..honoured(name) }
+    let support = Support::Depends { accepted, harmless: None, otherwise };
+    Field { support, ..honoured(name) }
 }
 
 /// Some values are ignored, others refused.
@@ -44,8 +44,8 @@ const fn harmless_if(
     why: &'static str,
     otherwise: &'static str,
 ) -> Field {
-    let verdict = Verdict::Depends { accepted, harmless: Some(why), otherwise };
-    Field { verdict, ..honoured(name) }
+    let support = Support::Depends { accepted, harmless: Some(why), otherwise };
+    Field { support, ..honoured(name) }
 }
 
 const OWN_USER: &str =

@@ -16,17 +16,17 @@ pub(super) const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 /// Which attempt of its Job a Pod is, from 0.
 pub(super) const ATTEMPT: &str = "sojourn.dev/job-attempt";
 
-const FIRST_BACKOFF: Duration = Duration::from_secs(10);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(600);
+const MIN_BACKOFF: Duration = Duration::from_secs(10);
+const MAX_BACKOFF: Duration = Duration::from_secs(600);
 
 /// Generated names have room for this much of what they are generated from.
-const LONGEST_STEM: usize = 58;
+const MAX_NAME_PREFIX_BYTES: usize = 58;
 const SUFFIX: usize = 5;
 /// Kubernetes' alphabet for generated names: no vowels, so no words.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// The Pod of a Job's attempt. `detour` is for names that somebody else has taken.
-pub(super) fn pod(job: &Job, attempt: u32, detour: u32) -> Option<Pod> {
+/// The Pod of a Job's attempt. `name_collisions` is for names that somebody else has taken.
+pub(super) fn pod(job: &Job, attempt: u32, name_collisions: u32) -> Option<Pod> {
     let template = &job.spec.as_ref()?.template;
     let given = template.metadata.clone().unwrap_or_default();
     let job_name = job.metadata.name.clone().unwrap_or_default();
@@ -49,7 +49,7 @@ pub(super) fn pod(job: &Job, attempt: u32, detour: u32) -> Option<Pod> {
     Some(Pod {
         metadata: ObjectMeta {
             namespace: job.metadata.namespace.clone(),
-            name: Some(name(&stem, &uid, attempt, detour)),
+            name: Some(name(&stem, &uid, attempt, name_collisions)),
             generate_name: Some(stem),
             labels: given.labels,
             annotations: Some(annotations),
@@ -63,13 +63,13 @@ pub(super) fn pod(job: &Job, attempt: u32, detour: u32) -> Option<Pod> {
 }
 
 /// A name that looks generated, and is always the same for the same attempt.
-fn name(stem: &str, uid: &str, attempt: u32, detour: u32) -> String {
+fn name(stem: &str, uid: &str, attempt: u32, name_collisions: u32) -> String {
     // FNV-1a: nothing hangs on its strength, since a name that is taken is noticed.
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for byte in format!("{uid}/{attempt}/{detour}").bytes() {
+    for byte in format!("{uid}/{attempt}/{name_collisions}").bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
-    let mut name: String = stem.chars().take(LONGEST_STEM).collect();
+    let mut name: String = stem.chars().take(MAX_NAME_PREFIX_BYTES).collect();
     for _ in 0..SUFFIX {
         let letters = ALPHABET.len() as u64;
         let letter = usize::try_from(hash % letters).map_or(b'x', |at| ALPHABET[at]);
@@ -88,7 +88,7 @@ pub(super) fn number(pod: &Pod) -> Option<u32> {
 pub(super) fn backoff(failures: usize) -> Duration {
     let Some(doublings) = failures.checked_sub(1) else { return Duration::ZERO };
     let doublings = u32::try_from(doublings).unwrap_or(u32::MAX).min(10);
-    (FIRST_BACKOFF * 2_u32.pow(doublings)).min(LONGEST_BACKOFF)
+    (MIN_BACKOFF * 2_u32.pow(doublings)).min(MAX_BACKOFF)
 }
 
 /// When a Pod ended: by its containers, else by when it ceased to be ready, else by when somebody

@@ -20,7 +20,7 @@ use super::failure_policy::{Consequence, consequence};
 /// The controller that Jobs are managed by unless they say otherwise.
 const CONTROLLER: &str = "kubernetes.io/job-controller";
 /// Uids that are kept in a status at most.
-const MOST_UNCOUNTED: usize = 500;
+const MAX_UNCOUNTED_UIDS: usize = 500;
 const DEFAULT_BACKOFF_LIMIT: i32 = 6;
 
 /// One write.
@@ -45,7 +45,7 @@ pub(super) enum Step {
 
 /// Something that people are told by an Event, once the step is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Note {
+pub(super) struct EventNote {
     pub(super) warning: bool,
     pub(super) reason: String,
     pub(super) message: String,
@@ -54,7 +54,7 @@ pub(super) struct Note {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Decision {
     pub(super) step: Option<Step>,
-    pub(super) notes: Vec<Note>,
+    pub(super) notes: Vec<EventNote>,
     /// When to look again although nothing happened.
     pub(super) wake: Option<Timestamp>,
 }
@@ -67,13 +67,13 @@ impl Decision {
 
 /// How a Job ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Verdict {
+struct JobResult {
     success: bool,
     reason: String,
     message: String,
 }
 
-impl Verdict {
+impl JobResult {
     fn failure(reason: &str, message: impl Into<String>) -> Self {
         Self { success: false, reason: reason.to_owned(), message: message.into() }
     }
@@ -98,7 +98,7 @@ pub(super) fn decide(job: &Job, pods: &[&Pod], now: Timestamp) -> Decision {
             _ => Decision::default(),
         };
     }
-    Case::of(job, spec, pods).next(now, now_written)
+    ActiveJob::of(job, spec, pods).next(now, now_written)
 }
 
 /// A Job that has ended is deleted in time, if it says so.
@@ -112,7 +112,7 @@ fn expire(spec: &JobSpec, ended: Timestamp, now: Timestamp) -> Decision {
 }
 
 /// A Job that has not ended.
-struct Case<'a> {
+struct ActiveJob<'a> {
     job: &'a Job,
     spec: &'a JobSpec,
     status: JobStatus,
@@ -129,7 +129,7 @@ struct Case<'a> {
     replaces_only_failed: bool,
 }
 
-impl<'a> Case<'a> {
+impl<'a> ActiveJob<'a> {
     fn of(job: &'a Job, spec: &'a JobSpec, pods: &'a [&'a Pod]) -> Self {
         let status = job.status.clone().unwrap_or_default();
         let replaces_only_failed = spec.pod_failure_policy.is_some()
@@ -165,23 +165,23 @@ impl<'a> Case<'a> {
     }
 
     fn next(&self, now: Timestamp, now_written: Timestamp) -> Decision {
-        let verdict = self.verdict(now);
-        let (status, notes) = self.status(verdict.as_ref(), now_written);
+        let result = self.result(now);
+        let (status, notes) = self.status(result.as_ref(), now_written);
         if status != self.status {
             return Decision { step: Some(Step::Status(Box::new(status))), notes, wake: None };
         }
-        if let Some(decision) = self.clear_away(verdict.as_ref()) {
+        if let Some(decision) = self.clean_up(result.as_ref()) {
             return decision;
         }
         let mut decision = Decision::default();
-        if verdict.is_none() && self.wanted() > self.active.len() + self.held_up() {
+        if result.is_none() && self.wanted() > self.active.len() + self.awaiting_termination() {
             let due = self.next_attempt_at();
             if due <= now {
                 return Decision::step(Step::Create { attempt: self.next_attempt() });
             }
             decision.wake = Some(due);
         }
-        if verdict.is_none()
+        if result.is_none()
             && let Some(deadline) = self.deadline()
         {
             decision.wake = Some(decision.wake.map_or(deadline, |wake| wake.min(deadline)));
@@ -190,10 +190,10 @@ impl<'a> Case<'a> {
     }
 
     /// Whether and how the Job is to end. What was decided before stands.
-    fn verdict(&self, now: Timestamp) -> Option<Verdict> {
+    fn result(&self, now: Timestamp) -> Option<JobResult> {
         for (kind, success) in [("SuccessCriteriaMet", true), ("FailureTarget", false)] {
             if let Some(condition) = condition(&self.status, kind).filter(|c| c.status == "True") {
-                return Some(Verdict {
+                return Some(JobResult {
                     success,
                     reason: condition.reason.clone().unwrap_or_default(),
                     message: condition.message.clone().unwrap_or_default(),
@@ -201,30 +201,30 @@ impl<'a> Case<'a> {
             }
         }
         if let Some(words) = unsupported(self.spec) {
-            return Some(Verdict::failure("Unsupported", words));
+            return Some(JobResult::failure("Unsupported", words));
         }
         let failed = self.pods.iter().filter(|pod| self.has_failed(pod));
         for pod in failed {
             if let Consequence::JobFails(words) = consequence(self.job, pod) {
-                return Some(Verdict::failure("PodFailurePolicy", words));
+                return Some(JobResult::failure("PodFailurePolicy", words));
             }
         }
         let limit = self.spec.backoff_limit.unwrap_or(DEFAULT_BACKOFF_LIMIT);
         let limit = usize::try_from(limit).unwrap_or(0);
         if self.failed > limit || self.restarted_too_often(limit) {
-            return Some(Verdict::failure(
+            return Some(JobResult::failure(
                 "BackoffLimitExceeded",
                 "Job has reached the specified backoff limit",
             ));
         }
         if self.deadline().is_some_and(|deadline| deadline <= now) {
-            return Some(Verdict::failure(
+            return Some(JobResult::failure(
                 "DeadlineExceeded",
                 "Job was active longer than specified deadline",
             ));
         }
         let completions = self.spec.completions.map_or(1, |count| number(Some(count)));
-        (self.succeeded >= completions && self.active.is_empty()).then(|| Verdict {
+        (self.succeeded >= completions && self.active.is_empty()).then(|| JobResult {
             success: true,
             reason: "CompletionsReached".to_owned(),
             message: "Reached expected number of succeeded pods".to_owned(),
@@ -255,27 +255,27 @@ impl<'a> Case<'a> {
     }
 
     /// The status as it should be, and what is worth telling about it.
-    fn status(&self, verdict: Option<&Verdict>, now: Timestamp) -> (JobStatus, Vec<Note>) {
+    fn status(&self, result: Option<&JobResult>, now: Timestamp) -> (JobStatus, Vec<EventNote>) {
         let mut notes = Vec::new();
         let mut status = self.status.clone();
-        let left = self.count(&mut status, verdict);
+        let left = self.count(&mut status, result);
         // A Job that ends has begun, even if it was suspended meanwhile.
-        if status.start_time.is_none() && (!self.suspended || verdict.is_some()) {
+        if status.start_time.is_none() && (!self.suspended || result.is_some()) {
             status.start_time = Some(Time(now));
         }
         let ready = self.active.iter().filter(|pod| is_ready(pod)).count();
         status.active = positive(self.active.len());
         status.ready = Some(count(ready));
         status.terminating = Some(count(self.terminating));
-        match verdict {
+        match result {
             None => notes.extend(self.suspension(&mut status, now)),
-            Some(verdict) => {
-                let interim = if verdict.success { "SuccessCriteriaMet" } else { "FailureTarget" };
+            Some(result) => {
+                let interim = if result.success { "SuccessCriteriaMet" } else { "FailureTarget" };
                 let announced = condition(&self.status, interim).is_some();
-                set(&mut status, interim, "True", &verdict.reason, &verdict.message, now);
+                set(&mut status, interim, "True", &result.reason, &result.message, now);
                 // The end comes when everything is counted and nothing runs any more.
                 if announced && left == 0 && self.active.is_empty() && self.terminating == 0 {
-                    notes.push(conclude(&mut status, verdict, now));
+                    notes.push(conclude(&mut status, result, now));
                 }
             }
         }
@@ -283,7 +283,7 @@ impl<'a> Case<'a> {
     }
 
     /// Moves Pods that ended along in the books. How many are left in them.
-    fn count(&self, status: &mut JobStatus, verdict: Option<&Verdict>) -> usize {
+    fn count(&self, status: &mut JobStatus, result: Option<&JobResult>) -> usize {
         let mut uncounted = status.uncounted_terminated_pods.take().unwrap_or_default();
         let mut succeeded = uncounted.succeeded.take().unwrap_or_default();
         let mut failed = uncounted.failed.take().unwrap_or_default();
@@ -297,9 +297,9 @@ impl<'a> Case<'a> {
             list.retain(holds);
             *counter = positive(number(*counter) + before - list.len());
         }
-        let job_fails = verdict.is_some_and(|verdict| !verdict.success);
+        let job_fails = result.is_some_and(|result| !result.success);
         for (uid, pod) in tracked {
-            if succeeded.len() + failed.len() >= MOST_UNCOUNTED {
+            if succeeded.len() + failed.len() >= MAX_UNCOUNTED_UIDS {
                 break;
             }
             if phase(pod) == "Succeeded" && !failed.contains(&uid) {
@@ -321,10 +321,14 @@ impl<'a> Case<'a> {
     }
 
     /// Says whether the Job is suspended, if it is or was. Its time runs from when it goes on.
-    fn suspension(&self, status: &mut JobStatus, now: Timestamp) -> Option<Note> {
+    fn suspension(&self, status: &mut JobStatus, now: Timestamp) -> Option<EventNote> {
         let was = condition(status, "Suspended").is_some_and(|c| c.status == "True");
         let note = |reason: &str, message: &str| {
-            Some(Note { warning: false, reason: reason.to_owned(), message: message.to_owned() })
+            Some(EventNote {
+                warning: false,
+                reason: reason.to_owned(),
+                message: message.to_owned(),
+            })
         };
         match (was, self.suspended) {
             (false, true) => {
@@ -342,8 +346,8 @@ impl<'a> Case<'a> {
     }
 
     /// Ends Pods that should not run, and lets go of Pods that are in the books.
-    fn clear_away(&self, verdict: Option<&Verdict>) -> Option<Decision> {
-        if verdict.is_some() {
+    fn clean_up(&self, result: Option<&JobResult>) -> Option<Decision> {
+        if result.is_some() {
             if let Some(pod) = self.active.first() {
                 return Some(delete(pod));
             }
@@ -363,7 +367,7 @@ impl<'a> Case<'a> {
             }
         }
         let done =
-            |pod: &Pod| verdict.is_some() || phase(pod) == "Succeeded" || self.has_failed(pod);
+            |pod: &Pod| result.is_some() || phase(pod) == "Succeeded" || self.has_failed(pod);
         let pod = self.pods.iter().find(|pod| is_tracked(pod) && done(pod))?;
         Some(Decision::step(release(pod)))
     }
@@ -376,7 +380,7 @@ impl<'a> Case<'a> {
     }
 
     /// How many Pods must end before they are replaced.
-    fn held_up(&self) -> usize {
+    fn awaiting_termination(&self) -> usize {
         if self.replaces_only_failed { self.terminating } else { 0 }
     }
 
@@ -423,16 +427,16 @@ fn unsupported(spec: &JobSpec) -> Option<&'static str> {
     None
 }
 
-fn conclude(status: &mut JobStatus, verdict: &Verdict, now: Timestamp) -> Note {
-    let Verdict { success, reason, message } = verdict;
+fn conclude(status: &mut JobStatus, result: &JobResult, now: Timestamp) -> EventNote {
+    let JobResult { success, reason, message } = result;
     if *success {
         set(status, "Complete", "True", reason, message, now);
         status.completion_time = Some(Time(now));
         let (reason, message) = ("Completed".to_owned(), "Job completed".to_owned());
-        Note { warning: false, reason, message }
+        EventNote { warning: false, reason, message }
     } else {
         set(status, "Failed", "True", reason, message, now);
-        Note { warning: true, reason: reason.clone(), message: message.clone() }
+        EventNote { warning: true, reason: reason.clone(), message: message.clone() }
     }
 }
 
@@ -480,7 +484,7 @@ fn release(pod: &Pod) -> Step {
 
 fn delete(pod: &Pod) -> Decision {
     let name = pod.metadata.name.clone().unwrap_or_default();
-    let note = Note {
+    let note = EventNote {
         warning: false,
         reason: "SuccessfulDelete".to_owned(),
         message: format!("Deleted pod: {name}"),

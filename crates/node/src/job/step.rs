@@ -9,21 +9,21 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use super::attempt::{self, TRACKING};
-use super::decide::{Note, Step};
-use super::mirror::controller;
+use super::cache::controller;
+use super::decide::{EventNote, Step};
 use crate::request::{RequestError, ask, in_full};
 
 /// A write and its outcome.
-pub(super) struct Done {
+pub(super) struct FinishedStep {
     /// The uid of the Job.
     pub(super) job: String,
     pub(super) about: ObjectReference,
     /// What to tell people now.
-    pub(super) notes: Vec<Note>,
-    pub(super) outcome: Outcome,
+    pub(super) notes: Vec<EventNote>,
+    pub(super) outcome: StepOutcome,
 }
 
-pub(super) enum Outcome {
+pub(super) enum StepOutcome {
     Job(Box<Job>),
     Pod(Box<Pod>),
     /// No Pod of this uid is there.
@@ -41,24 +41,26 @@ pub(super) async fn take(
     client: Client,
     job: Job,
     step: Step,
-    detour: u32,
-    notes: Vec<Note>,
-) -> Done {
+    name_collisions: u32,
+    notes: Vec<EventNote>,
+) -> FinishedStep {
     let namespace = job.metadata.namespace.clone().unwrap_or_default();
     let uid = job.metadata.uid.clone().unwrap_or_default();
     let about = about(&job);
     let jobs = Api::<Job>::namespaced(client.clone(), &namespace);
     let pods = Api::<Pod>::namespaced(client, &namespace);
     let job_name = job.metadata.name.clone().unwrap_or_default();
-    let mut told = Vec::new();
+    let mut written = Vec::new();
     let outcome = match step {
-        Step::Create { attempt } => create(&pods, &job, attempt, detour, &mut told).await,
+        Step::Create { attempt } => {
+            create(&pods, &job, attempt, name_collisions, &mut written).await
+        }
         Step::Status(status) => {
             let job = Job { status: Some(*status), ..job };
             let params = PostParams::default();
             let sent = jobs.replace_status(&job_name, &params, &job);
             match ask("write the status of a Job", sent).await {
-                Ok(job) => Outcome::Job(job.into()),
+                Ok(job) => StepOutcome::Job(job.into()),
                 Err(error) => failure(&error),
             }
         }
@@ -82,17 +84,17 @@ pub(super) async fn take(
             };
             match ask("delete a Job whose time is up", jobs.delete(&job_name, &params)).await {
                 Ok(answer) => match answer.left() {
-                    Some(job) => Outcome::Job(job.into()),
-                    None => Outcome::Overtaken,
+                    Some(job) => StepOutcome::Job(job.into()),
+                    None => StepOutcome::Overtaken,
                 },
                 Err(error) => failure(&error),
             }
         }
     };
-    if !matches!(outcome, Outcome::Failed(_) | Outcome::Overtaken) {
-        told.extend(notes);
+    if !matches!(outcome, StepOutcome::Failed(_) | StepOutcome::Overtaken) {
+        written.extend(notes);
     }
-    Done { job: uid, about, notes: told, outcome }
+    FinishedStep { job: uid, about, notes: written, outcome }
 }
 
 /// Makes the Pod of an attempt. That it is there already is as good.
@@ -100,38 +102,44 @@ async fn create(
     pods: &Api<Pod>,
     job: &Job,
     attempt: u32,
-    detour: u32,
-    told: &mut Vec<Note>,
-) -> Outcome {
-    let Some(pod) = attempt::pod(job, attempt, detour) else { return Outcome::Overtaken };
+    name_collisions: u32,
+    written: &mut Vec<EventNote>,
+) -> StepOutcome {
+    let Some(pod) = attempt::pod(job, attempt, name_collisions) else {
+        return StepOutcome::Overtaken;
+    };
     let name = pod.metadata.name.clone().unwrap_or_default();
     match ask("make a Pod of a Job", pods.create(&PostParams::default(), &pod)).await {
         Ok(pod) => {
             let message = format!("Created pod: {name}");
-            told.push(Note { warning: false, reason: "SuccessfulCreate".to_owned(), message });
-            Outcome::Pod(pod.into())
+            written.push(EventNote {
+                warning: false,
+                reason: "SuccessfulCreate".to_owned(),
+                message,
+            });
+            StepOutcome::Pod(pod.into())
         }
         Err(error) if error.code() == Some(409) => {
             // A list of one: controllers of Jobs may list Pods, and need not get any.
             let named = ListParams::default().fields(&format!("metadata.name={name}"));
             let found = async { Ok(pods.list(&named).await?.items.pop()) };
             match ask("look up a Pod of a Job", found).await {
-                Ok(Some(pod)) if is_controlled_by(&pod, job) => Outcome::Pod(pod.into()),
-                Ok(Some(_)) => Outcome::NameTaken,
-                Ok(None) => Outcome::Overtaken,
+                Ok(Some(pod)) if is_controlled_by(&pod, job) => StepOutcome::Pod(pod.into()),
+                Ok(Some(_)) => StepOutcome::NameTaken,
+                Ok(None) => StepOutcome::Overtaken,
                 Err(error) => failure(&error),
             }
         }
         Err(error) => {
             let message = format!("Error creating: {}", in_full(&error));
-            told.push(Note { warning: true, reason: "FailedCreate".to_owned(), message });
+            written.push(EventNote { warning: true, reason: "FailedCreate".to_owned(), message });
             failure(&error)
         }
     }
 }
 
 /// Takes the finalizer off a Pod, whatever else changes in it meanwhile.
-async fn release(pods: &Api<Pod>, name: &str, uid: String) -> Outcome {
+async fn release(pods: &Api<Pod>, name: &str, uid: String) -> StepOutcome {
     let patch = Patch::Strategic(json!({
         "metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [TRACKING]},
     }));
@@ -141,7 +149,7 @@ async fn release(pods: &Api<Pod>, name: &str, uid: String) -> Outcome {
 }
 
 /// Lets go of a Pod that no Job will count any more, if that is so.
-pub(super) async fn let_go(client: Client, job: String, pod: Pod) -> Done {
+pub(super) async fn release_orphan(client: Client, job: String, pod: Pod) -> FinishedStep {
     let namespace = pod.metadata.namespace.clone().unwrap_or_default();
     let name = pod.metadata.name.clone().unwrap_or_default();
     let uid = pod.metadata.uid.clone().unwrap_or_default();
@@ -150,7 +158,7 @@ pub(super) async fn let_go(client: Client, job: String, pod: Pod) -> Done {
         let jobs = Api::<Job>::namespaced(client.clone(), &namespace);
         outcome = match ask("look up the Job of a Pod", jobs.get_opt(&owner.name)).await {
             Ok(Some(found)) if found.metadata.uid.as_deref() == Some(&owner.uid) => {
-                Some(Outcome::Job(found.into()))
+                Some(StepOutcome::Job(found.into()))
             }
             Ok(_) => None,
             Err(error) => Some(failure(&error)),
@@ -160,7 +168,7 @@ pub(super) async fn let_go(client: Client, job: String, pod: Pod) -> Done {
         Some(outcome) => outcome,
         None => release(&Api::namespaced(client, &namespace), &name, uid).await,
     };
-    Done { job, about: ObjectReference::default(), notes: Vec::new(), outcome }
+    FinishedStep { job, about: ObjectReference::default(), notes: Vec::new(), outcome }
 }
 
 fn is_controlled_by(pod: &Pod, job: &Job) -> bool {
@@ -168,19 +176,19 @@ fn is_controlled_by(pod: &Pod, job: &Job) -> bool {
 }
 
 /// What became of a Pod; that it is answered with nothing says nothing.
-fn pod_outcome(answer: Result<Option<Pod>, RequestError>, uid: String) -> Outcome {
+fn pod_outcome(answer: Result<Option<Pod>, RequestError>, uid: String) -> StepOutcome {
     match answer {
-        Ok(Some(pod)) => Outcome::Pod(pod.into()),
-        Ok(None) => Outcome::Overtaken,
-        Err(error) if error.code() == Some(404) => Outcome::PodGone(uid),
+        Ok(Some(pod)) => StepOutcome::Pod(pod.into()),
+        Ok(None) => StepOutcome::Overtaken,
+        Err(error) if error.code() == Some(404) => StepOutcome::PodGone(uid),
         Err(error) => failure(&error),
     }
 }
 
-fn failure(error: &RequestError) -> Outcome {
+fn failure(error: &RequestError) -> StepOutcome {
     match error.code() {
-        Some(404 | 409) => Outcome::Overtaken,
-        _ => Outcome::Failed(in_full(error)),
+        Some(404 | 409) => StepOutcome::Overtaken,
+        _ => StepOutcome::Failed(in_full(error)),
     }
 }
 

@@ -340,8 +340,10 @@ fn a_deleted_pod_without_a_node_is_not_waited_for() {
 
 #[test]
 fn names_follow_from_attempts() {
-    let name = |job: &Job, attempt: u32, detour: u32| {
-        attempt::pod(job, attempt, detour).and_then(|pod| pod.metadata.name).expect("a name")
+    let name = |job: &Job, attempt: u32, name_collisions: u32| {
+        attempt::pod(job, attempt, name_collisions)
+            .and_then(|pod| pod.metadata.name)
+            .expect("a name")
     };
     let once = job(&json!({}));
     assert_eq!(name(&once, 3, 0), name(&once, 3, 0));

@@ -31,14 +31,14 @@ impl Writes {
     }
 
     /// Something is gone: an event told of it, or a list did not show it.
-    pub(super) fn saw_it_go(&mut self, uid: &str) {
+    pub(super) fn record_deletion(&mut self, uid: &str) {
         if !self.open.is_empty() {
             self.gone.insert(uid.to_owned(), Write(self.sent));
         }
     }
 
     /// From here on a list is read. What it does not show may have been made and have gone before.
-    pub(super) fn list_begins(&mut self) {
+    pub(super) fn begin_list(&mut self) {
         self.before_list = Some(Write(self.sent));
     }
 
@@ -64,13 +64,13 @@ mod tests {
     #[test]
     fn what_went_is_remembered_as_long_as_an_answer_may_speak_of_it() {
         let mut writes = Writes::default();
-        writes.saw_it_go("before");
+        writes.record_deletion("before");
         let first = writes.begin();
-        writes.saw_it_go("a");
+        writes.record_deletion("a");
         let second = writes.begin();
         assert!(writes.is_overtaken(first, "a") && !writes.is_overtaken(second, "a"));
         assert!(!writes.is_overtaken(first, "before"), "no answer can speak of it any more");
-        writes.saw_it_go("b");
+        writes.record_deletion("b");
         writes.end(first);
         assert!(!writes.gone.contains_key("a") && writes.is_overtaken(second, "b"));
         writes.end(second);
@@ -81,7 +81,7 @@ mod tests {
     fn a_list_is_newer_than_every_write_before_it() {
         let mut writes = Writes::default();
         let before = writes.begin();
-        writes.list_begins();
+        writes.begin_list();
         let after = writes.begin();
         assert!(writes.is_overtaken(before, "x") && !writes.is_overtaken(after, "x"));
     }

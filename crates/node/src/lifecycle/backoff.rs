@@ -7,12 +7,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::history::Outcome;
+use super::history::RunOutcome;
 
-const INITIAL: SignedDuration = SignedDuration::from_secs(10);
-const MAXIMUM: SignedDuration = SignedDuration::from_secs(300);
+const MIN_BACKOFF: SignedDuration = SignedDuration::from_secs(10);
+const MAX_BACKOFF: SignedDuration = SignedDuration::from_secs(300);
 /// Who ran longer than this is considered stable.
-const STABLE: SignedDuration = SignedDuration::from_secs(600);
+const STABLE_RUN_TIME: SignedDuration = SignedDuration::from_secs(600);
 
 /// A wait that is not over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) struct Backoff {
 /// What is still to be waited for after the last of these runs. They come in order of attempts, and
 /// the oldest may be forgotten: those are taken for short ones.
 pub(super) fn remaining<'a>(
-    outcomes: impl IntoIterator<Item = (u32, Outcome<'a>)>,
+    outcomes: impl IntoIterator<Item = (u32, RunOutcome<'a>)>,
     now: Timestamp,
 ) -> Option<Backoff> {
     let mut next = None;
@@ -33,9 +33,9 @@ pub(super) fn remaining<'a>(
         if last.is_none() && attempt > 0 {
             next = Some(after_short_runs(attempt));
         }
-        let stable = outcome.started_at.duration_until(outcome.finished_at) > STABLE;
+        let stable = outcome.started_at.duration_until(outcome.finished_at) > STABLE_RUN_TIME;
         let delay = next.filter(|_| !stable);
-        next = Some(delay.map_or(INITIAL, doubled));
+        next = Some(delay.map_or(MIN_BACKOFF, doubled));
         last = Some((outcome.finished_at, delay));
     }
     let (finished_at, delay) = last?;
@@ -45,11 +45,11 @@ pub(super) fn remaining<'a>(
 }
 
 fn doubled(delay: SignedDuration) -> SignedDuration {
-    delay.saturating_mul(2).min(MAXIMUM)
+    delay.saturating_mul(2).min(MAX_BACKOFF)
 }
 
 /// The wait after attempt number `attempt`, had all before it been short.
 fn after_short_runs(attempt: u32) -> SignedDuration {
     // Beyond a handful of doublings it stays at the maximum.
-    (1..attempt.min(16)).fold(INITIAL, |delay, _| doubled(delay))
+    (1..attempt.min(16)).fold(MIN_BACKOFF, |delay, _| doubled(delay))
 }

@@ -4,9 +4,9 @@ use k8s_openapi::api::core::v1::PodCondition;
 
 use super::decide::View;
 use super::history::Role;
-use super::moment::whole;
-use super::phase::{Phase, Shown};
-use super::stopping::Verdict;
+use super::moment::whole_seconds;
+use super::phase::{ContainerView, Phase};
+use super::stopping::StopCause;
 
 const DISRUPTION: &str = "DisruptionTarget";
 const TO_START: &str = "PodReadyToStartContainers";
@@ -30,16 +30,16 @@ const OWNED: [&str; 8] = [
 const COMPLETED: &str = "PodCompleted";
 const NOT_READY: &str = "ContainersNotReady";
 
-/// What a condition says, without its times.
+/// A condition without its times.
 #[derive(Debug)]
-struct Say {
+struct ConditionDraft {
     kind: &'static str,
     holds: bool,
     reason: Option<&'static str>,
     message: Option<String>,
 }
 
-impl Say {
+impl ConditionDraft {
     const fn new(kind: &'static str, holds: bool) -> Self {
         Self { kind, holds, reason: None, message: None }
     }
@@ -49,7 +49,11 @@ impl Say {
     }
 }
 
-pub(super) fn conditions(view: &View<'_>, shown: &[Shown<'_>], phase: Phase) -> Vec<PodCondition> {
+pub(super) fn conditions(
+    view: &View<'_>,
+    shown: &[ContainerView<'_>],
+    phase: Phase,
+) -> Vec<PodCondition> {
     let published = view.published.conditions.as_deref().unwrap_or_default();
     let mut conditions: Vec<PodCondition> = published
         .iter()
@@ -63,30 +67,34 @@ pub(super) fn conditions(view: &View<'_>, shown: &[Shown<'_>], phase: Phase) -> 
     let containers_ready = containers_ready(shown, phase);
     let ready = ready(view, &conditions, &containers_ready);
     let said = [
-        Say::new(TO_START, view.shim_lives()),
+        ConditionDraft::new(TO_START, view.shim_lives()),
         initialised(published, shown, phase),
         ready,
         containers_ready,
-        Say::new(SCHEDULED, true),
+        ConditionDraft::new(SCHEDULED, true),
     ];
-    conditions.extend(said.into_iter().map(|say| timed(view, say)));
+    conditions.extend(said.into_iter().map(|draft| timed(view, draft)));
     conditions
 }
 
 /// A node that ended a Pod says so, once all of it has ended.
-fn disruption(view: &View<'_>, phase: Phase) -> Option<Say> {
-    let Some(Verdict::Ended(ending)) = view.stopping?.verdict else { return None };
+fn disruption(view: &View<'_>, phase: Phase) -> Option<ConditionDraft> {
+    let Some(StopCause::Ended(node_termination)) = view.stopping?.cause else { return None };
     let at_the_end = phase.is_terminal() && view.is_over();
     let already = Phase::of(view.published).is_terminal();
-    (at_the_end && !already).then(|| Say {
+    (at_the_end && !already).then(|| ConditionDraft {
         kind: DISRUPTION,
         holds: true,
         reason: Some("TerminationByKubelet"),
-        message: Some(ending.message.clone()),
+        message: Some(node_termination.message.clone()),
     })
 }
 
-fn initialised(published: &[PodCondition], shown: &[Shown<'_>], phase: Phase) -> Say {
+fn initialised(
+    published: &[PodCondition],
+    shown: &[ContainerView<'_>],
+    phase: Phase,
+) -> ConditionDraft {
     let missing = names(shown, |container| match container.role {
         Role::Init => !container.status.ready,
         Role::Sidecar => container.status.started != Some(true),
@@ -101,32 +109,40 @@ fn initialised(published: &[PodCondition], shown: &[Shown<'_>], phase: Phase) ->
         .iter()
         .any(|condition| condition.type_ == INITIALIZED && condition.status == "True");
     if phase == Phase::Succeeded {
-        Say { reason: Some(COMPLETED), ..Say::new(INITIALIZED, true) }
+        ConditionDraft { reason: Some(COMPLETED), ..ConditionDraft::new(INITIALIZED, true) }
     } else if missing.is_empty() || main_began || before {
-        Say::new(INITIALIZED, true)
+        ConditionDraft::new(INITIALIZED, true)
     } else {
         let message = format!("containers with incomplete status: [{}]", missing.join(" "));
-        Say::not(INITIALIZED, "ContainersNotInitialized", message)
+        ConditionDraft::not(INITIALIZED, "ContainersNotInitialized", message)
     }
 }
 
-fn containers_ready(shown: &[Shown<'_>], phase: Phase) -> Say {
+fn containers_ready(shown: &[ContainerView<'_>], phase: Phase) -> ConditionDraft {
     let unready = names(shown, |container| container.role != Role::Init && !container.status.ready);
     match phase {
-        Phase::Succeeded => Say { reason: Some(COMPLETED), ..Say::new(CONTAINERS_READY, false) },
-        Phase::Failed => Say { reason: Some("PodFailed"), ..Say::new(CONTAINERS_READY, false) },
-        Phase::Pending | Phase::Running if unready.is_empty() => Say::new(CONTAINERS_READY, true),
+        Phase::Succeeded => ConditionDraft {
+            reason: Some(COMPLETED),
+            ..ConditionDraft::new(CONTAINERS_READY, false)
+        },
+        Phase::Failed => ConditionDraft {
+            reason: Some("PodFailed"),
+            ..ConditionDraft::new(CONTAINERS_READY, false)
+        },
+        Phase::Pending | Phase::Running if unready.is_empty() => {
+            ConditionDraft::new(CONTAINERS_READY, true)
+        }
         Phase::Pending | Phase::Running => {
             let message = format!("containers with unready status: [{}]", unready.join(" "));
-            Say::not(CONTAINERS_READY, NOT_READY, message)
+            ConditionDraft::not(CONTAINERS_READY, NOT_READY, message)
         }
     }
 }
 
 /// Ready containers, and every readiness gate open.
-fn ready(view: &View<'_>, others: &[PodCondition], containers: &Say) -> Say {
+fn ready(view: &View<'_>, others: &[PodCondition], containers: &ConditionDraft) -> ConditionDraft {
     if !containers.holds {
-        return Say {
+        return ConditionDraft {
             kind: READY,
             holds: false,
             reason: containers.reason,
@@ -147,13 +163,16 @@ fn ready(view: &View<'_>, others: &[PodCondition], containers: &Say) -> Say {
         })
         .collect();
     if closed.is_empty() {
-        Say::new(READY, true)
+        ConditionDraft::new(READY, true)
     } else {
-        Say::not(READY, "ReadinessGatesNotReady", closed.join(", "))
+        ConditionDraft::not(READY, "ReadinessGatesNotReady", closed.join(", "))
     }
 }
 
-fn names<'a>(shown: &'a [Shown<'_>], which: impl Fn(&Shown<'_>) -> bool) -> Vec<&'a str> {
+fn names<'a>(
+    shown: &'a [ContainerView<'_>],
+    which: impl Fn(&ContainerView<'_>) -> bool,
+) -> Vec<&'a str> {
     shown
         .iter()
         .filter(|container| which(container))
@@ -162,20 +181,20 @@ fn names<'a>(shown: &'a [Shown<'_>], which: impl Fn(&Shown<'_>) -> bool) -> Vec<
 }
 
 /// With the time since when it holds, which stays as long as the status does.
-fn timed(view: &View<'_>, say: Say) -> PodCondition {
-    let status = if say.holds { "True" } else { "False" };
+fn timed(view: &View<'_>, draft: ConditionDraft) -> PodCondition {
+    let status = if draft.holds { "True" } else { "False" };
     let before = view.published.conditions.iter().flatten();
     let unchanged = before
         .into_iter()
-        .find(|condition| condition.type_ == say.kind && condition.status == status)
+        .find(|condition| condition.type_ == draft.kind && condition.status == status)
         .and_then(|condition| condition.last_transition_time.clone());
     PodCondition {
-        type_: say.kind.to_owned(),
+        type_: draft.kind.to_owned(),
         status: status.to_owned(),
-        reason: say.reason.map(str::to_owned),
-        message: say.message,
+        reason: draft.reason.map(str::to_owned),
+        message: draft.message,
         last_probe_time: None,
-        last_transition_time: Some(unchanged.unwrap_or_else(|| whole(view.now))),
-        observed_generation: view.seen.pod.metadata.generation,
+        last_transition_time: Some(unchanged.unwrap_or_else(|| whole_seconds(view.now))),
+        observed_generation: view.observation.pod.metadata.generation,
     }
 }

@@ -7,38 +7,38 @@ use k8s_openapi::api::core::v1::{
 
 use super::decide::View;
 use super::history::{
-    Member, OOM_KILLED, Outcome, RUN_ERROR, Role, START_ERROR, START_ERROR_CODE, UNKNOWN,
+    Member, OOM_KILLED, RUN_ERROR, Role, RunOutcome, START_ERROR, START_ERROR_CODE, UNKNOWN,
     UNSEEN_CODE,
 };
-use super::moment::{whole, words};
-use super::phase::Shown;
-use super::turn::Turn;
+use super::moment::{go_duration, whole_seconds};
+use super::phase::ContainerView;
+use super::start_state::StartState;
 use super::{Exit, Preparation, Run, RunState};
 
-/// How many bytes of last words a Pod's status may hold, all containers together.
-const POD_MESSAGE_LIMIT: usize = 12 << 10;
+/// How many bytes of termination messages a Pod's status may hold, all containers together.
+const MAX_POD_MESSAGE_BYTES: usize = 12 << 10;
 const CREATING: &str = "ContainerCreating";
 const INITIALISING: &str = "PodInitializing";
 
 /// Every container's status, in the order of the members.
-pub(super) fn statuses<'a>(view: &View<'a>) -> Vec<Shown<'a>> {
+pub(super) fn statuses<'a>(view: &View<'a>) -> Vec<ContainerView<'a>> {
     view.members
         .iter()
-        .zip(&view.turns)
-        .map(|(member, turn)| Shown {
+        .zip(&view.start_states)
+        .map(|(member, start_state)| ContainerView {
             role: member.role,
             spec: member.spec,
-            status: status(view, member, *turn),
+            status: status(view, member, *start_state),
         })
         .collect()
 }
 
-fn status(view: &View<'_>, member: &Member<'_>, turn: Turn) -> ContainerStatus {
+fn status(view: &View<'_>, member: &Member<'_>, start_state: StartState) -> ContainerStatus {
     let mut status = match member.latest() {
-        Some(run) => after_run(view, member, turn, run),
+        Some(run) => after_run(view, member, start_state, run),
         None => before_any_run(view, member),
     };
-    let limit = POD_MESSAGE_LIMIT / view.members.len().max(1);
+    let limit = MAX_POD_MESSAGE_BYTES / view.members.len().max(1);
     for state in [&mut status.state, &mut status.last_state].into_iter().flatten() {
         if let Some(message) =
             state.terminated.as_mut().and_then(|terminated| terminated.message.as_mut())
@@ -65,13 +65,18 @@ fn before_any_run(view: &View<'_>, member: &Member<'_>) -> ContainerStatus {
         last_state: member.published.and_then(|status| status.last_state.clone()),
         restart_count: member.published.map_or(0, |status| status.restart_count),
         started: Some(false),
-        ..bare(member.spec)
+        ..base_status(member.spec)
     }
 }
 
-fn after_run(view: &View<'_>, member: &Member<'_>, turn: Turn, run: &Run) -> ContainerStatus {
+fn after_run(
+    view: &View<'_>,
+    member: &Member<'_>,
+    start_state: StartState,
+    run: &Run,
+) -> ContainerStatus {
     let shown = state(member, run);
-    let (state, last_state) = match waits_for(view, member, turn) {
+    let (state, last_state) = match waits_for(view, member, start_state) {
         Some(waiting) => (waiting, Some(shown)),
         None => (shown, state_before(member, run)),
     };
@@ -89,12 +94,12 @@ fn after_run(view: &View<'_>, member: &Member<'_>, turn: Turn, run: &Run) -> Con
         container_id: Some(member.id(run.attempt)),
         allocated_resources: resources.requests.clone(),
         resources: Some(resources),
-        ..bare(member.spec)
+        ..base_status(member.spec)
     }
 }
 
 /// What a status tells of the container itself.
-fn bare(spec: &Container) -> ContainerStatus {
+fn base_status(spec: &Container) -> ContainerStatus {
     let mounts = spec.volume_mounts.iter().flatten().map(|mount| VolumeMountStatus {
         name: mount.name.clone(),
         mount_path: mount.mount_path.clone(),
@@ -113,13 +118,17 @@ fn bare(spec: &Container) -> ContainerStatus {
 
 /// What a container that ended waits for before it runs again. One that starts this moment goes on
 /// showing how it ended.
-fn waits_for(view: &View<'_>, member: &Member<'_>, turn: Turn) -> Option<ContainerState> {
-    match turn {
-        Turn::Waiting(backoff) => {
-            let meta = &view.seen.pod.metadata;
+fn waits_for(
+    view: &View<'_>,
+    member: &Member<'_>,
+    start_state: StartState,
+) -> Option<ContainerState> {
+    match start_state {
+        StartState::Waiting(backoff) => {
+            let meta = &view.observation.pod.metadata;
             let message = format!(
                 "back-off {} restarting failed container={} pod={}_{}({})",
-                words(backoff.delay),
+                go_duration(backoff.delay),
                 member.name(),
                 meta.name.as_deref().unwrap_or_default(),
                 meta.namespace.as_deref().unwrap_or_default(),
@@ -127,22 +136,22 @@ fn waits_for(view: &View<'_>, member: &Member<'_>, turn: Turn) -> Option<Contain
             );
             Some(waiting("CrashLoopBackOff", Some(&message)))
         }
-        Turn::Due => {
+        StartState::Due => {
             if let Some((reason, message)) = obstacle(view, member) {
                 return Some(waiting(reason, Some(message)));
             }
             let RunState::Failed { message, .. } = &member.latest()?.state else { return None };
-            let Outcome { refusal, .. } = member.outcome()?;
+            let RunOutcome { refusal, .. } = member.outcome()?;
             let reason = refusal.filter(|reason| *reason != START_ERROR).unwrap_or(RUN_ERROR);
             Some(waiting(reason, Some(message)))
         }
-        Turn::Running | Turn::Later | Turn::Over => None,
+        StartState::Running | StartState::Later | StartState::Over => None,
     }
 }
 
 /// What keeps a container from being started.
 fn obstacle<'a>(view: &View<'a>, member: &Member<'_>) -> Option<(&'static str, &'a str)> {
-    match view.seen.preparation {
+    match view.observation.preparation {
         Preparation::Waiting { container, reason, message } => {
             let concerned = container.as_deref().is_none_or(|container| container == member.name());
             concerned.then_some((*reason, message.as_str()))
@@ -155,7 +164,7 @@ fn obstacle<'a>(view: &View<'a>, member: &Member<'_>) -> Option<(&'static str, &
 fn state(member: &Member<'_>, run: &Run) -> ContainerState {
     match &run.state {
         RunState::Running { started_at } => {
-            let running = ContainerStateRunning { started_at: Some(whole(*started_at)) };
+            let running = ContainerStateRunning { started_at: Some(whole_seconds(*started_at)) };
             ContainerState { running: Some(running), ..ContainerState::default() }
         }
         RunState::Ended(exit) if exit.unseen => {
@@ -167,9 +176,9 @@ fn state(member: &Member<'_>, run: &Run) -> ContainerState {
             exit_code: exit.exit_code,
             signal: exit.signal,
             reason: Some(reason(exit).to_owned()),
-            message: filled(&exit.message),
-            started_at: Some(whole(exit.started_at)),
-            finished_at: Some(whole(exit.finished_at)),
+            message: non_empty(&exit.message),
+            started_at: Some(whole_seconds(exit.started_at)),
+            finished_at: Some(whole_seconds(exit.finished_at)),
         }
         .into_state(),
         RunState::Failed { at, message, .. } => ContainerStateTerminated {
@@ -177,9 +186,9 @@ fn state(member: &Member<'_>, run: &Run) -> ContainerState {
             exit_code: START_ERROR_CODE,
             signal: None,
             reason: Some(START_ERROR.to_owned()),
-            message: filled(message),
-            started_at: Some(whole(*at)),
-            finished_at: Some(whole(*at)),
+            message: non_empty(message),
+            started_at: Some(whole_seconds(*at)),
+            finished_at: Some(whole_seconds(*at)),
         }
         .into_state(),
     }
@@ -216,8 +225,8 @@ fn unknown() -> ContainerStateTerminated {
 
 /// A Pod that is over has no waiting containers: those that never ran once it was initialised are
 /// shown as lost, so that nobody takes them for successful.
-pub(super) fn seal(shown: &mut [Shown<'_>]) {
-    let begun = |container: &Shown<'_>| container.status.container_id.is_some();
+pub(super) fn close_waiting(shown: &mut [ContainerView<'_>]) {
+    let begun = |container: &ContainerView<'_>| container.status.container_id.is_some();
     let inits = shown.iter().take_while(|container| container.role != Role::Main).count();
     let (inits, mains) = shown.split_at_mut(inits);
     let initialised = mains.iter().any(begun)
@@ -238,12 +247,12 @@ pub(super) fn seal(shown: &mut [Shown<'_>]) {
 fn waiting(reason: &str, message: Option<&str>) -> ContainerState {
     let waiting = ContainerStateWaiting {
         reason: Some(reason.to_owned()),
-        message: message.and_then(filled),
+        message: message.and_then(non_empty),
     };
     ContainerState { waiting: Some(waiting), ..ContainerState::default() }
 }
 
-fn filled(text: &str) -> Option<String> {
+fn non_empty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 

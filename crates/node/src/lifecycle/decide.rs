@@ -1,48 +1,48 @@
-//! Puts the parts together: what to do, what to say, when to look again.
+//! Puts the parts together: the actions, the status, and when to decide again.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PodSpec, PodStatus};
 
 use super::history::{Member, members};
 use super::moment::after;
+use super::start_state::{StartState, start_states};
 use super::stopping::{self, Stopping, stopping};
-use super::turn::{Turn, turns};
-use super::{Action, Decision, Preparation, Seen, ShimState, status};
+use super::{Action, Decision, PodObservation, Preparation, ShimState, status};
 
 /// Everything that one decision is made from.
 #[derive(Debug)]
 pub(super) struct View<'a> {
-    pub(super) seen: &'a Seen<'a>,
+    pub(super) observation: &'a PodObservation<'a>,
     pub(super) spec: &'a PodSpec,
     /// The status as it was last published.
     pub(super) published: &'a PodStatus,
     pub(super) members: Vec<Member<'a>>,
     /// One for each member; all `Over` or `Running` once the Pod is being stopped.
-    pub(super) turns: Vec<Turn>,
+    pub(super) start_states: Vec<StartState>,
     pub(super) stopping: Option<Stopping<'a>>,
     pub(super) now: Timestamp,
 }
 
 /// What is to be done about a Pod, and what its status says.
-pub(crate) fn decide(seen: &Seen<'_>, now: Timestamp) -> Decision {
+pub(crate) fn decide(observation: &PodObservation<'_>, now: Timestamp) -> Decision {
     let (no_spec, no_status) = (PodSpec::default(), PodStatus::default());
-    let spec = seen.pod.spec.as_ref().unwrap_or(&no_spec);
-    let published = seen.pod.status.as_ref().unwrap_or(&no_status);
-    let members = members(seen, spec, published);
-    let stopping = stopping(seen, spec, published, &members, now);
-    let turns = if stopping.is_some() {
-        members.iter().map(last_turn).collect()
+    let spec = observation.pod.spec.as_ref().unwrap_or(&no_spec);
+    let published = observation.pod.status.as_ref().unwrap_or(&no_status);
+    let members = members(observation, spec, published);
+    let stopping = stopping(observation, spec, published, &members, now);
+    let start_states = if stopping.is_some() {
+        members.iter().map(final_state).collect()
     } else {
-        turns(&members, now)
+        start_states(&members, now)
     };
-    let view = View { seen, spec, published, members, turns, stopping, now };
+    let view = View { observation, spec, published, members, start_states, stopping, now };
     let (actions, wake) = view.actions();
     let status = status::status(&view);
     Decision { actions, status, wake: wake.into_iter().filter(|moment| *moment > now).min() }
 }
 
-fn last_turn(member: &Member<'_>) -> Turn {
-    if member.running().is_some() { Turn::Running } else { Turn::Over }
+fn final_state(member: &Member<'_>) -> StartState {
+    if member.running().is_some() { StartState::Running } else { StartState::Over }
 }
 
 impl View<'_> {
@@ -57,7 +57,7 @@ impl View<'_> {
         }
         let mut actions = self.unhealthy();
         actions.extend(self.starts());
-        (actions, self.alarms())
+        (actions, self.wake_times())
     }
 
     /// No container runs and none will any more.
@@ -71,13 +71,13 @@ impl View<'_> {
     }
 
     pub(super) fn shim_lives(&self) -> bool {
-        matches!(self.seen.shim, ShimState::Running { .. })
+        matches!(self.observation.shim, ShimState::Running { .. })
     }
 
     /// Why the Pod cannot run here. What runs already is left alone: it was accepted once.
     pub(super) fn refusal(&self) -> Option<(&'static str, &str)> {
         let goes_on = self.stopping.is_none() && !self.any_runs();
-        match self.seen.preparation {
+        match self.observation.preparation {
             Preparation::Refused { reason, message } if goes_on => Some((reason, message)),
             _ => None,
         }
@@ -86,7 +86,7 @@ impl View<'_> {
     fn conclusion(&self) -> Vec<Action> {
         if self.shim_lives() {
             vec![Action::Conclude]
-        } else if self.seen.pod.metadata.deletion_timestamp.is_some() {
+        } else if self.observation.pod.metadata.deletion_timestamp.is_some() {
             vec![Action::Remove]
         } else {
             Vec::new()
@@ -111,14 +111,14 @@ impl View<'_> {
     }
 
     fn starts(&self) -> Vec<Action> {
-        if *self.seen.preparation != Preparation::Ready {
+        if *self.observation.preparation != Preparation::Ready {
             return Vec::new();
         }
         let mut due = self
             .members
             .iter()
-            .zip(&self.turns)
-            .filter(|(_, turn)| **turn == Turn::Due)
+            .zip(&self.start_states)
+            .filter(|(_, start_state)| **start_state == StartState::Due)
             .map(|(member, _)| Action::Start {
                 container: member.name().to_owned(),
                 attempt: member.next_attempt(),
@@ -131,10 +131,10 @@ impl View<'_> {
         }
     }
 
-    fn alarms(&self) -> Vec<Timestamp> {
-        let waits = self.turns.iter().filter_map(|turn| match turn {
-            Turn::Waiting(backoff) => Some(backoff.until),
-            Turn::Running | Turn::Due | Turn::Later | Turn::Over => None,
+    fn wake_times(&self) -> Vec<Timestamp> {
+        let waits = self.start_states.iter().filter_map(|start_state| match start_state {
+            StartState::Waiting(backoff) => Some(backoff.until),
+            StartState::Running | StartState::Due | StartState::Later | StartState::Over => None,
         });
         let start = self.published.start_time.as_ref().map_or(self.now, |time| time.0);
         let deadline = self.spec.active_deadline_seconds.map(|seconds| after(start, seconds));

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::restart::{may_restart, restarts};
-use super::{Exit, Probed, Run, RunState, Seen, ShimState};
+use super::{Exit, PodObservation, Probed, Run, RunState, ShimState};
 
 /// What a container runtime reports for a process that could not be started.
 pub(super) const START_ERROR_CODE: i32 = 128;
@@ -34,7 +34,7 @@ pub(super) enum Role {
 
 /// How a run ended, or the attempt of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Outcome<'a> {
+pub(super) struct RunOutcome<'a> {
     pub(super) code: i32,
     pub(super) started_at: Timestamp,
     pub(super) finished_at: Timestamp,
@@ -59,11 +59,11 @@ pub(super) struct Member<'a> {
 
 /// Every container, init containers first, as the Pod lists them.
 pub(super) fn members<'a>(
-    seen: &'a Seen<'_>,
+    observation: &'a PodObservation<'_>,
     spec: &'a PodSpec,
     published: &'a PodStatus,
 ) -> Vec<Member<'a>> {
-    let uid = seen.pod.metadata.uid.as_deref().unwrap_or_default();
+    let uid = observation.pod.metadata.uid.as_deref().unwrap_or_default();
     let inits = spec.init_containers.iter().flatten().map(|container| {
         let sidecar = container.restart_policy.as_deref() == Some("Always");
         let role = if sidecar { Role::Sidecar } else { Role::Init };
@@ -83,21 +83,25 @@ pub(super) fn members<'a>(
                 published,
                 pod: spec,
                 uid,
-                runs: runs(seen, &container.name, published),
-                probed: seen.probes.get(&container.name),
-                shim: seen.shim,
+                runs: runs(observation, &container.name, published),
+                probed: observation.probes.get(&container.name),
+                shim: observation.shim,
             }
         })
         .collect()
 }
 
 fn runs<'a>(
-    seen: &Seen<'a>,
+    observation: &PodObservation<'a>,
     container: &str,
     published: Option<&ContainerStatus>,
 ) -> Vec<Cow<'a, Run>> {
-    let mut runs: Vec<Cow<'a, Run>> =
-        seen.runs.iter().filter(|run| run.container == container).map(Cow::Borrowed).collect();
+    let mut runs: Vec<Cow<'a, Run>> = observation
+        .runs
+        .iter()
+        .filter(|run| run.container == container)
+        .map(Cow::Borrowed)
+        .collect();
     runs.sort_by_key(|run| run.attempt);
     runs.dedup_by_key(|run| run.attempt);
     let last = runs.last();
@@ -106,7 +110,7 @@ fn runs<'a>(
         .and_then(remembered)
         .filter(|run| !runs_on && last.is_none_or(|last| last.attempt < run.attempt));
     runs.extend(later.map(Cow::Owned));
-    let alive = matches!(seen.shim, ShimState::Running { .. });
+    let alive = matches!(observation.shim, ShimState::Running { .. });
     let last = runs.len().saturating_sub(1);
     for (index, run) in runs.iter_mut().enumerate() {
         if let RunState::Running { started_at } = run.state
@@ -197,12 +201,12 @@ impl<'a> Member<'a> {
     }
 
     /// How the latest run ended; `None` while it runs or where there is none.
-    pub(super) fn outcome(&self) -> Option<Outcome<'_>> {
+    pub(super) fn outcome(&self) -> Option<RunOutcome<'_>> {
         self.latest().and_then(outcome)
     }
 
     /// Every end that is known, in order of attempts.
-    pub(super) fn outcomes(&self) -> impl Iterator<Item = (u32, Outcome<'_>)> {
+    pub(super) fn outcomes(&self) -> impl Iterator<Item = (u32, RunOutcome<'_>)> {
         self.runs.iter().filter_map(|run| Some((run.attempt, outcome(run)?)))
     }
 
@@ -282,16 +286,16 @@ impl<'a> Member<'a> {
     }
 }
 
-fn outcome(run: &Run) -> Option<Outcome<'_>> {
+fn outcome(run: &Run) -> Option<RunOutcome<'_>> {
     match &run.state {
         RunState::Running { .. } => None,
-        RunState::Ended(exit) => Some(Outcome {
+        RunState::Ended(exit) => Some(RunOutcome {
             code: if exit.unseen { UNSEEN_CODE } else { exit.exit_code },
             started_at: exit.started_at,
             finished_at: exit.finished_at.max(exit.started_at),
             refusal: None,
         }),
-        RunState::Failed { at, reason, .. } => Some(Outcome {
+        RunState::Failed { at, reason, .. } => Some(RunOutcome {
             code: START_ERROR_CODE,
             started_at: *at,
             finished_at: *at,

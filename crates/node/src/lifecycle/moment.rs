@@ -10,12 +10,12 @@ pub(super) fn after(start: Timestamp, seconds: i64) -> Timestamp {
 }
 
 /// The API knows whole seconds only: a status must equal what comes back of it.
-pub(super) fn whole(moment: Timestamp) -> Time {
+pub(super) fn whole_seconds(moment: Timestamp) -> Time {
     Time(Timestamp::from_second(moment.as_second()).unwrap_or(moment))
 }
 
 /// How Go prints a duration, which messages of the kubelet contain: `40s`, `1m20s`, `5m0s`.
-pub(super) fn words(duration: SignedDuration) -> String {
+pub(super) fn go_duration(duration: SignedDuration) -> String {
     let seconds = duration.as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, seconds) => format!("{seconds}s"),

@@ -46,34 +46,34 @@ impl Phase {
 
 /// A container's status with what it is in its Pod.
 #[derive(Debug)]
-pub(super) struct Shown<'a> {
+pub(super) struct ContainerView<'a> {
     pub(super) role: Role,
     pub(super) spec: &'a Container,
     pub(super) status: ContainerStatus,
 }
 
-/// What is shown of a container's state, as far as phases care.
-enum Face<'a> {
+/// A container's state as its status shows it, as far as phases depend on it.
+enum DisplayState<'a> {
     Running,
     /// It ended, and shows so or waits for its next run.
     Ended(&'a ContainerStateTerminated),
     NeverRan,
 }
 
-impl Shown<'_> {
-    fn face(&self) -> Face<'_> {
+impl ContainerView<'_> {
+    fn display_state(&self) -> DisplayState<'_> {
         let terminated = |state: &'_ Option<ContainerState>| -> bool {
             state.as_ref().is_some_and(|state| state.terminated.is_some())
         };
         let state = &self.status.state;
         if state.as_ref().is_some_and(|state| state.running.is_some()) {
-            return Face::Running;
+            return DisplayState::Running;
         }
         let shown = if terminated(state) { state } else { &self.status.last_state };
         shown
             .as_ref()
             .and_then(|state| state.terminated.as_ref())
-            .map_or(Face::NeverRan, Face::Ended)
+            .map_or(DisplayState::NeverRan, DisplayState::Ended)
     }
 }
 
@@ -81,28 +81,28 @@ impl Shown<'_> {
 ///
 /// `ends`: no container will be started again, whatever its policy. `begun`: a main container has
 /// run already, so that a sidecar which starts anew does not set the Pod back.
-pub(super) fn phase(shown: &[Shown<'_>], spec: &PodSpec, ends: bool, begun: bool) -> Phase {
+pub(super) fn phase(shown: &[ContainerView<'_>], spec: &PodSpec, ends: bool, begun: bool) -> Phase {
     let mut initialising = false;
     let mut unstarted = false;
     let mut running = false;
     let (mut ended, mut succeeded, mut restarting) = (0_usize, 0_usize, 0_usize);
     for container in shown {
-        match (container.role, container.face()) {
-            (Role::Init, Face::Running | Face::NeverRan) => initialising = true,
-            (Role::Init, Face::Ended(end)) => {
+        match (container.role, container.display_state()) {
+            (Role::Init, DisplayState::Running | DisplayState::NeverRan) => initialising = true,
+            (Role::Init, DisplayState::Ended(end)) => {
                 if end.exit_code != 0 && !restarts(container.spec, spec, end.exit_code) {
                     return Phase::Failed;
                 }
             }
-            (Role::Sidecar, Face::Running) => {
+            (Role::Sidecar, DisplayState::Running) => {
                 initialising |= !begun && container.status.started != Some(true);
                 running = true;
             }
             // One that ended says nothing of the Pod.
-            (Role::Sidecar, Face::Ended(_)) => {}
-            (Role::Sidecar | Role::Main, Face::NeverRan) => unstarted = true,
-            (Role::Main, Face::Running) => running = true,
-            (Role::Main, Face::Ended(end)) => {
+            (Role::Sidecar, DisplayState::Ended(_)) => {}
+            (Role::Sidecar | Role::Main, DisplayState::NeverRan) => unstarted = true,
+            (Role::Main, DisplayState::Running) => running = true,
+            (Role::Main, DisplayState::Ended(end)) => {
                 ended += 1;
                 succeeded += usize::from(end.exit_code == 0);
                 restarting += usize::from(restarts(container.spec, spec, end.exit_code));

@@ -3,16 +3,16 @@
 use k8s_openapi::api::core::v1::{HostIP, PodIP, PodStatus};
 
 use super::condition::conditions;
-use super::container::{seal, statuses};
+use super::container::{close_waiting, statuses};
 use super::decide::View;
 use super::history::{Member, Role};
-use super::moment::whole;
-use super::phase::{Phase, Shown, phase};
-use super::stopping::Verdict;
+use super::moment::whole_seconds;
+use super::phase::{ContainerView, Phase, phase};
+use super::stopping::StopCause;
 
-/// The phase with the words that belong to it.
+/// The phase with its reason and message.
 #[derive(Debug)]
-struct Headline {
+struct PhaseSummary {
     phase: Phase,
     reason: Option<String>,
     message: Option<String>,
@@ -20,16 +20,16 @@ struct Headline {
 
 pub(super) fn status(view: &View<'_>) -> PodStatus {
     let mut status = PodStatus {
-        host_ip: Some(view.seen.host_ip.to_owned()),
-        host_ips: Some(vec![HostIP { ip: view.seen.host_ip.to_owned() }]),
-        start_time: view.published.start_time.clone().or_else(|| Some(whole(view.now))),
-        observed_generation: view.seen.pod.metadata.generation,
+        host_ip: Some(view.observation.host_ip.to_owned()),
+        host_ips: Some(vec![HostIP { ip: view.observation.host_ip.to_owned() }]),
+        start_time: view.published.start_time.clone().or_else(|| Some(whole_seconds(view.now))),
+        observed_generation: view.observation.pod.metadata.generation,
         // Whatever others wrote stays.
         ..view.published.clone()
     };
     if view.shim_lives() {
         status.pod_ip = status.host_ip.clone();
-        status.pod_ips = Some(vec![PodIP { ip: view.seen.host_ip.to_owned() }]);
+        status.pod_ips = Some(vec![PodIP { ip: view.observation.host_ip.to_owned() }]);
     }
     if let Some((reason, message)) = view.refusal() {
         status.phase = Some(Phase::Failed.to_string());
@@ -40,19 +40,22 @@ pub(super) fn status(view: &View<'_>) -> PodStatus {
 
     // A Pod that was rejected never had containers, and gets none afterwards.
     let is_terminal = Phase::of(view.published).is_terminal();
-    if is_terminal && view.published.container_statuses.is_none() && view.seen.runs.is_empty() {
+    if is_terminal
+        && view.published.container_statuses.is_none()
+        && view.observation.runs.is_empty()
+    {
         return status;
     }
 
     let mut shown = statuses(view);
-    let natural = headline(view, &shown);
+    let natural = phase_summary(view, &shown);
     status.conditions = Some(conditions(view, &shown, natural.phase));
-    let headline = held_back(view, natural);
-    status.phase = Some(headline.phase.to_string());
-    status.reason = headline.reason;
-    status.message = headline.message;
+    let phase_summary = held_back(view, natural);
+    status.phase = Some(phase_summary.phase.to_string());
+    status.reason = phase_summary.reason;
+    status.message = phase_summary.message;
     if view.is_over() {
-        seal(&mut shown);
+        close_waiting(&mut shown);
     }
     let (inits, mut mains): (Vec<_>, Vec<_>) =
         shown.into_iter().partition(|container| container.role != Role::Main);
@@ -62,32 +65,34 @@ pub(super) fn status(view: &View<'_>) -> PodStatus {
     status
 }
 
-fn listed(shown: Vec<Shown<'_>>) -> Option<Vec<k8s_openapi::api::core::v1::ContainerStatus>> {
+fn listed(
+    shown: Vec<ContainerView<'_>>,
+) -> Option<Vec<k8s_openapi::api::core::v1::ContainerStatus>> {
     let statuses: Vec<_> = shown.into_iter().map(|container| container.status).collect();
     (!statuses.is_empty()).then_some(statuses)
 }
 
 /// The phase that is true, whether or not it may be published yet.
-fn headline(view: &View<'_>, shown: &[Shown<'_>]) -> Headline {
+fn phase_summary(view: &View<'_>, shown: &[ContainerView<'_>]) -> PhaseSummary {
     let published = Phase::of(view.published);
-    // Nothing leads out of an end.
+    // A terminal phase never changes.
     if published.is_terminal() {
         return kept(view, published);
     }
-    match view.stopping.and_then(|stopping| stopping.verdict) {
-        Some(Verdict::DeadlineExceeded) => Headline {
+    match view.stopping.and_then(|stopping| stopping.cause) {
+        Some(StopCause::DeadlineExceeded) => PhaseSummary {
             phase: Phase::Failed,
             reason: Some("DeadlineExceeded".to_owned()),
             message: Some(
                 "Pod was active on the node longer than the specified deadline".to_owned(),
             ),
         },
-        Some(Verdict::Ended(ending)) if view.is_over() => Headline {
+        Some(StopCause::Ended(node_termination)) if view.is_over() => PhaseSummary {
             phase: Phase::Failed,
-            reason: Some(ending.reason.to_owned()),
-            message: Some(ending.message.clone()),
+            reason: Some(node_termination.reason.to_owned()),
+            message: Some(node_termination.message.clone()),
         },
-        Some(Verdict::Ended(_)) | None => {
+        Some(StopCause::Ended(_)) | None => {
             let over = view.is_over();
             let mut mains = view.members.iter().filter(|member| member.role == Role::Main);
             let begun = mains.any(|main| {
@@ -96,27 +101,27 @@ fn headline(view: &View<'_>, shown: &[Shown<'_>]) -> Headline {
             match phase(shown, view.spec, over, begun) {
                 // What never came to run has not succeeded.
                 Phase::Pending | Phase::Running if over => {
-                    Headline { phase: Phase::Failed, reason: None, message: None }
+                    PhaseSummary { phase: Phase::Failed, reason: None, message: None }
                 }
                 phase if phase == published => kept(view, phase),
-                phase => Headline { phase, reason: None, message: None },
+                phase => PhaseSummary { phase, reason: None, message: None },
             }
         }
     }
 }
 
-/// An end is told only when no process is left: until then what was said before holds.
-fn held_back(view: &View<'_>, headline: Headline) -> Headline {
+/// A terminal phase is published only when no process is left; until then the last one stays.
+fn held_back(view: &View<'_>, phase_summary: PhaseSummary) -> PhaseSummary {
     let published = Phase::of(view.published);
-    if headline.phase.is_terminal() && !published.is_terminal() && view.any_runs() {
+    if phase_summary.phase.is_terminal() && !published.is_terminal() && view.any_runs() {
         kept(view, published)
     } else {
-        headline
+        phase_summary
     }
 }
 
-fn kept(view: &View<'_>, phase: Phase) -> Headline {
-    Headline {
+fn kept(view: &View<'_>, phase: Phase) -> PhaseSummary {
+    PhaseSummary {
         phase,
         reason: view.published.reason.clone(),
         message: view.published.message.clone(),

@@ -6,12 +6,12 @@ use k8s_openapi::api::core::v1::{PodSpec, PodStatus};
 use super::history::{Member, Role};
 use super::moment::after;
 use super::phase::Phase;
-use super::{Action, Ending, Seen};
+use super::{Action, NodeTermination, PodObservation};
 
 /// What the API server fills in where a Pod says nothing.
 const DEFAULT_GRACE: i64 = 30;
 /// Whoever is stopped has at least this long between SIGTERM and SIGKILL.
-const MINIMUM_GRACE: i64 = 2;
+const MIN_GRACE: i64 = 2;
 
 /// A Pod that is being stopped.
 #[derive(Debug, Clone, Copy)]
@@ -19,18 +19,18 @@ pub(super) struct Stopping<'a> {
     /// One deadline for all: the earliest of whatever wants it stopped.
     pub(super) deadline: Timestamp,
     /// What its failure is put down to, unless its own containers decide.
-    pub(super) verdict: Option<Verdict<'a>>,
+    pub(super) cause: Option<StopCause<'a>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Verdict<'a> {
-    Ended(&'a Ending),
+pub(super) enum StopCause<'a> {
+    Ended(&'a NodeTermination),
     /// `activeDeadlineSeconds` have passed.
     DeadlineExceeded,
 }
 
 pub(super) fn stopping<'a>(
-    seen: &'a Seen<'_>,
+    observation: &'a PodObservation<'_>,
     spec: &PodSpec,
     published: &PodStatus,
     members: &[Member<'_>],
@@ -40,25 +40,31 @@ pub(super) fn stopping<'a>(
     let finished = finished(members);
     let was_over_by = |moment| finished.is_some_and(|finished| finished <= moment);
 
-    let ending = seen.ending.filter(|ending| !was_over_by(ending.since));
+    let node_termination = observation
+        .node_termination
+        .filter(|node_termination| !was_over_by(node_termination.since));
     let expired = active_deadline(spec, published)
         .filter(|deadline| *deadline <= now && !was_over_by(*deadline));
-    let verdict = match (ending, expired) {
-        (Some(ending), Some(expired)) if expired < ending.since => Some(Verdict::DeadlineExceeded),
-        (Some(ending), _) => Some(Verdict::Ended(ending)),
-        (None, Some(_)) => Some(Verdict::DeadlineExceeded),
+    let cause = match (node_termination, expired) {
+        (Some(node_termination), Some(expired)) if expired < node_termination.since => {
+            Some(StopCause::DeadlineExceeded)
+        }
+        (Some(node_termination), _) => Some(StopCause::Ended(node_termination)),
+        (None, Some(_)) => Some(StopCause::DeadlineExceeded),
         (None, None) => None,
     };
     let deadlines = [
-        deletion_deadline(seen),
-        ending.map(|ending| after(ending.since, at_least(ending.grace.unwrap_or(grace)))),
+        deletion_deadline(observation),
+        node_termination.map(|node_termination| {
+            after(node_termination.since, at_least(node_termination.grace.unwrap_or(grace)))
+        }),
         expired.map(|expired| after(expired, at_least(grace))),
         finished.map(|finished| after(finished, at_least(grace))),
         // Somebody else declared it ended and nobody knows when.
         Phase::of(published).is_terminal().then(|| after(now, at_least(grace))),
     ];
     let deadline = deadlines.into_iter().flatten().min()?;
-    Some(Stopping { deadline, verdict })
+    Some(Stopping { deadline, cause })
 }
 
 /// When the Pod came to its end by itself: an init container failed for good, or every main one is
@@ -85,8 +91,8 @@ fn active_deadline(spec: &PodSpec, status: &PodStatus) -> Option<Timestamp> {
 }
 
 /// `deletionTimestamp` is when the grace is over, not when somebody asked.
-fn deletion_deadline(seen: &Seen<'_>) -> Option<Timestamp> {
-    let meta = &seen.pod.metadata;
+fn deletion_deadline(observation: &PodObservation<'_>) -> Option<Timestamp> {
+    let meta = &observation.pod.metadata;
     let over = meta.deletion_timestamp.as_ref()?.0;
     let grace = meta.deletion_grace_period_seconds.unwrap_or_default().max(0);
     // The API cuts the time to whole seconds; what was promised is given in full.
@@ -99,7 +105,7 @@ pub(super) fn grace(spec: &PodSpec) -> i64 {
 }
 
 pub(super) fn at_least(grace: i64) -> i64 {
-    grace.max(MINIMUM_GRACE)
+    grace.max(MIN_GRACE)
 }
 
 /// Stops what runs: sidecars after the main containers, the last of the list first, each when its
@@ -121,9 +127,9 @@ pub(super) fn stops(
     }
     for sidecar in members.iter().rev().filter(|member| member.role == Role::Sidecar) {
         if sidecar.running().is_some() {
-            let turn = cleared.map_or(deadline, |cleared| cleared.min(deadline));
+            let start_state = cleared.map_or(deadline, |cleared| cleared.min(deadline));
             if cleared.is_some() || deadline <= now {
-                actions.extend(stop(sidecar, deadline.max(after(turn, MINIMUM_GRACE))));
+                actions.extend(stop(sidecar, deadline.max(after(start_state, MIN_GRACE))));
             } else {
                 wake = Some(deadline);
             }

@@ -1,5 +1,5 @@
-//! Case tables by subject. A [`World`] is what a node sees of one Pod; times are seconds after its
-//! creation.
+//! Case tables by subject. A [`PodFixture`] is what a node sees of one Pod; times are seconds after
+//! its creation.
 
 mod init;
 mod property;
@@ -14,8 +14,8 @@ use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodCondit
 use serde_json::{Value, json};
 
 use super::{
-    Action, Decision, Ending, Exit, Failed, Preparation, Probed, Run, RunState, Seen, ShimState,
-    decide,
+    Action, Decision, Exit, Failed, NodeTermination, PodObservation, Preparation, Probed, Run,
+    RunState, ShimState, decide,
 };
 
 /// The first second of 2026.
@@ -26,16 +26,16 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 #[derive(Debug, Clone)]
-struct World {
+struct PodFixture {
     pod: Pod,
     preparation: Preparation,
     shim: ShimState,
     runs: Vec<Run>,
     probes: BTreeMap<String, Probed>,
-    ending: Option<Ending>,
+    node_termination: Option<NodeTermination>,
 }
 
-impl World {
+impl PodFixture {
     fn new(spec: &Value) -> Self {
         let pod = json!({
             "metadata": {
@@ -51,7 +51,7 @@ impl World {
             shim: ShimState::Absent,
             runs: Vec::new(),
             probes: BTreeMap::new(),
-            ending: None,
+            node_termination: None,
         }
     }
 
@@ -61,17 +61,21 @@ impl World {
     }
 
     fn decide(&self, now: i64) -> Decision {
-        let seen = Seen {
+        let observation = PodObservation {
             pod: &self.pod,
             host_ip: "10.0.0.7",
             preparation: &self.preparation,
             shim: self.shim,
             runs: &self.runs,
             probes: &self.probes,
-            ending: self.ending.as_ref(),
+            node_termination: self.node_termination.as_ref(),
         };
-        let decision = decide(&seen, at(now));
-        assert_eq!(decide(&seen, at(now)), decision, "the same view gives the same decision");
+        let decision = decide(&observation, at(now));
+        assert_eq!(
+            decide(&observation, at(now)),
+            decision,
+            "the same view gives the same decision"
+        );
         decision
     }
 
@@ -118,7 +122,8 @@ impl World {
 
     fn evicted(mut self, since: i64, grace: Option<i64>) -> Self {
         let message = "The node was low on disk.".to_owned();
-        self.ending = Some(Ending { reason: "Evicted", message, since: at(since), grace });
+        self.node_termination =
+            Some(NodeTermination { reason: "Evicted", message, since: at(since), grace });
         self
     }
 

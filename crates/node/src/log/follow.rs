@@ -10,13 +10,13 @@ use tokio::sync::{mpsc, watch};
 
 use super::notify::{Folders, Watch};
 use super::query::Query;
-use super::read::{Reading, Turn};
+use super::read::{ReadStep, Reading};
 use crate::folder::PodFolder;
 
 /// How many blocks may wait for a slow reader; then reading waits, too.
-const BLOCKS: usize = 2;
+const MAX_QUEUED_BLOCKS: usize = 2;
 /// Where changes cannot be told, followers look this often.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The log of one run of a container.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ pub(crate) async fn open(
     if reading.is_absent() && !follow {
         return Ok(None);
     }
-    let (sender, receiver) = mpsc::channel(BLOCKS);
+    let (sender, receiver) = mpsc::channel(MAX_QUEUED_BLOCKS);
     let answer = Answer { reading: Some(reading), sender };
     match watch {
         None => drop(tokio::spawn(answer.once())),
@@ -69,7 +69,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Why an answer is over: nobody listens, or nothing more is wanted.
-struct Over;
+struct StreamEnd;
 
 struct Answer {
     /// Away while it is being read from.
@@ -79,7 +79,7 @@ struct Answer {
 
 impl Answer {
     async fn once(mut self) {
-        if self.send_all(Reading::turn).await.is_ok() {
+        if self.send_all(Reading::read_block).await.is_ok() {
             drop(self.send_all(finish).await);
         }
     }
@@ -98,7 +98,7 @@ impl Answer {
                 return;
             }
             tokio::select! {
-                () = following.happening() => {}
+                () = following.changed() => {}
                 () = self.sender.closed() => return,
             }
         }
@@ -107,50 +107,50 @@ impl Answer {
     /// Takes turns of reading until there is nothing more, and sends what they give.
     async fn send_all(
         &mut self,
-        turn: fn(&mut Reading, &mut Vec<u8>) -> io::Result<Turn>,
-    ) -> Result<(), Over> {
+        read_block: fn(&mut Reading, &mut Vec<u8>) -> io::Result<ReadStep>,
+    ) -> Result<(), StreamEnd> {
         loop {
-            let Some(mut reading) = self.reading.take() else { return Err(Over) };
+            let Some(mut reading) = self.reading.take() else { return Err(StreamEnd) };
             let read = blocking(move || {
                 let mut out = Vec::new();
-                let turn = turn(&mut reading, &mut out)?;
-                Ok((reading, turn, out))
+                let read_block = read_block(&mut reading, &mut out)?;
+                Ok((reading, read_block, out))
             });
-            let turn = match read.await {
-                Ok((reading, turn, out)) => {
+            let read_block = match read.await {
+                Ok((reading, read_block, out)) => {
                     self.reading = Some(reading);
                     if !out.is_empty() {
-                        self.sender.send(Ok(out.into())).await.map_err(|_| Over)?;
+                        self.sender.send(Ok(out.into())).await.map_err(|_| StreamEnd)?;
                     }
-                    turn
+                    read_block
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a log cannot be read");
                     // Whoever listens should know that this is not all; if nobody does, all is well.
                     let _ = self.sender.send(Err(error)).await;
-                    return Err(Over);
+                    return Err(StreamEnd);
                 }
             };
-            match turn {
-                Turn::More => {}
-                Turn::End => return Ok(()),
-                Turn::Full => return Err(Over),
+            match read_block {
+                ReadStep::More => {}
+                ReadStep::End => return Ok(()),
+                ReadStep::Full => return Err(StreamEnd),
             }
         }
     }
 }
 
 /// Reads on, at the end of a file in the one that the log has moved to, if it has.
-fn renew(reading: &mut Reading, out: &mut Vec<u8>) -> io::Result<Turn> {
-    match reading.turn(out)? {
-        Turn::End if reading.renew()? => Ok(Turn::More),
+fn renew(reading: &mut Reading, out: &mut Vec<u8>) -> io::Result<ReadStep> {
+    match reading.read_block(out)? {
+        ReadStep::End if reading.renew()? => Ok(ReadStep::More),
         other => Ok(other),
     }
 }
 
-fn finish(reading: &mut Reading, out: &mut Vec<u8>) -> io::Result<Turn> {
+fn finish(reading: &mut Reading, out: &mut Vec<u8>) -> io::Result<ReadStep> {
     reading.finish_line(out);
-    Ok(Turn::End)
+    Ok(ReadStep::End)
 }
 
 /// What a follower waits for.
@@ -172,12 +172,12 @@ impl Following {
         *self.ended.borrow() || self.ended.has_changed().is_err()
     }
 
-    async fn happening(&mut self) {
+    async fn changed(&mut self) {
         let ended = async {
             // An error is the end, too.
             drop(self.ended.wait_for(|ended| *ended).await);
         };
-        let look = tokio::time::sleep(LOOK_EVERY);
+        let poll = tokio::time::sleep(POLL_INTERVAL);
         match &mut self.watch {
             Some(watch) => {
                 tokio::select! {
@@ -187,7 +187,7 @@ impl Following {
             }
             None => {
                 tokio::select! {
-                    () = look => {}
+                    () = poll => {}
                     () = ended => {}
                 }
             }

@@ -36,7 +36,7 @@ impl<'a> Line<'a> {
 
 /// What is left to show of an answer.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct LineFilter {
     since: Option<Timestamp>,
     timestamps: bool,
     stream: Stream,
@@ -45,7 +45,7 @@ pub(super) struct Shown {
     fresh: bool,
 }
 
-impl Shown {
+impl LineFilter {
     pub(super) fn new(query: &Query) -> Self {
         Self {
             since: query.since,
@@ -97,7 +97,7 @@ mod tests {
     const T: &str = "2026-01-02T03:04:05.123456789Z";
 
     fn show(query: &Query, lines: &[&str]) -> String {
-        let (mut shown, mut out) = (Shown::new(query), Vec::new());
+        let (mut shown, mut out) = (LineFilter::new(query), Vec::new());
         for line in lines {
             shown.add(line.as_bytes(), &mut out);
         }
@@ -172,7 +172,7 @@ mod tests {
         #[test]
         fn any_bytes_can_be_met(bytes: Vec<u8>, text in "[ 0-9TZ:.+FPstdouer-]{0,60}") {
             let query = Query { timestamps: true, limit_bytes: Some(20), ..Query::default() };
-            let (mut shown, mut out) = (Shown::new(&query), Vec::new());
+            let (mut shown, mut out) = (LineFilter::new(&query), Vec::new());
             shown.add(&bytes, &mut out);
             shown.add(text.as_bytes(), &mut out);
             prop_assert!(out.len() <= 20);

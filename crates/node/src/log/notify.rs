@@ -47,7 +47,7 @@ impl Folders {
         // SAFETY: an `OwnedFd` is open, and the same descriptor, until it is dropped.
         let inotify = unsafe { AsyncFd::register_with_interest(inotify, Interest::READABLE) }?;
         let shared = Arc::new(Shared { inotify, watched: Mutex::default() });
-        let task = tokio::spawn(tell(shared.clone())).abort_handle();
+        let task = tokio::spawn(notify_watchers(shared.clone())).abort_handle();
         Ok(Self { shared, task })
     }
 
@@ -83,7 +83,7 @@ impl Shared {
     }
 
     /// Hands on what the kernel tells, until it has no more to tell.
-    fn hand_on(&self) -> Result<(), Errno> {
+    fn dispatch(&self) -> Result<(), Errno> {
         let mut buffer = [MaybeUninit::uninit(); BUFFER];
         let mut reader = Reader::new(self.inotify.get_ref(), &mut buffer);
         loop {
@@ -104,17 +104,17 @@ impl Shared {
     }
 }
 
-async fn tell(shared: Arc<Shared>) {
+async fn notify_watchers(shared: Arc<Shared>) {
     loop {
-        let told = match shared.inotify.readable().await {
+        let result = match shared.inotify.readable().await {
             Ok(mut ready) => {
-                let told = shared.hand_on().map_err(io::Error::from);
+                let result = shared.dispatch().map_err(io::Error::from);
                 ready.clear_ready();
-                told
+                result
             }
             Err(error) => Err(error),
         };
-        if let Err(error) = told {
+        if let Err(error) = result {
             tracing::error!(%error, "changes of logs are no longer seen; followers look at times");
             shared.watched().clear();
             return;

@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::line::{Line, Shown};
+use super::line::{Line, LineFilter};
 use super::query::Query;
 
 /// How much is read at a time.
 const BLOCK: usize = 32 << 10;
 /// A longer line of a file is damaged: shims split what containers write at a quarter of this.
-const LINE_LIMIT: usize = 64 << 10;
+const MAX_LINE_BYTES: usize = 64 << 10;
 /// Enough of a line to see whether it is in the format and whether it is whole.
-const HEAD: usize = 128;
+const LINE_HEAD_BYTES: usize = 128;
 /// How often both halves are opened again because they changed places meanwhile. A shim rotates
 /// after many kilobytes: once is rare.
-const ATTEMPTS: usize = 5;
+const MAX_OPEN_ATTEMPTS: usize = 5;
 
 /// A file, how far it has been read, and how far it is to be read.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
 /// The parts of a log that can be found, older first. Should they change places at this moment,
 /// they are opened again: a part would be missing, be there twice, or come in the wrong order.
 fn open_parts(newer: &Path, older: &Path) -> io::Result<VecDeque<Part>> {
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_OPEN_ATTEMPTS {
         let newer_part = Part::open(newer)?;
         let older_part = Part::open(older)?;
         let Some(opened) = newer_part.as_ref().map(|part| part.identity) else {
@@ -75,7 +75,7 @@ fn open_parts(newer: &Path, older: &Path) -> io::Result<VecDeque<Part>> {
 
 /// What one turn of reading came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum ReadStep {
     /// There may be more.
     More,
     /// Everything that is there has been read.
@@ -90,7 +90,7 @@ pub(super) struct Reading {
     newer: PathBuf,
     older: PathBuf,
     parts: VecDeque<Part>,
-    shown: Shown,
+    shown: LineFilter,
     /// The beginning of a line whose end has not been read.
     rest: Vec<u8>,
     /// The line that is being read is longer than any: it is left out.
@@ -118,7 +118,7 @@ impl Reading {
             newer,
             older,
             parts,
-            shown: Shown::new(query),
+            shown: LineFilter::new(query),
             rest: Vec::new(),
             overlong: false,
             block: vec![0; BLOCK].into(),
@@ -131,30 +131,30 @@ impl Reading {
     }
 
     /// Reads one block and adds what is to be sent.
-    pub(super) fn turn(&mut self, out: &mut Vec<u8>) -> io::Result<Turn> {
+    pub(super) fn read_block(&mut self, out: &mut Vec<u8>) -> io::Result<ReadStep> {
         if self.shown.is_full() {
-            return Ok(Turn::Full);
+            return Ok(ReadStep::Full);
         }
-        let Some(part) = self.parts.front_mut() else { return Ok(Turn::End) };
+        let Some(part) = self.parts.front_mut() else { return Ok(ReadStep::End) };
         let left = part.until.map_or(u64::MAX, |until| until.saturating_sub(part.at));
         let room = usize::try_from(left).unwrap_or(usize::MAX).min(self.block.len());
         let read = match part.file.read_at(&mut self.block[..room], part.at) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Turn::More),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(ReadStep::More),
             read => read?,
         };
         if read == 0 {
             if self.parts.len() == 1 {
-                return Ok(Turn::End);
+                return Ok(ReadStep::End);
             }
             self.parts.pop_front();
             self.finish_line(out);
-            return Ok(Turn::More);
+            return Ok(ReadStep::More);
         }
         part.at += read as u64;
         let mut block = &self.block[..read];
         while let Some(end) = block.iter().position(|byte| *byte == b'\n') {
             let (line, further) = (&block[..end], &block[end + 1..]);
-            if !self.overlong && self.rest.len() + line.len() <= LINE_LIMIT {
+            if !self.overlong && self.rest.len() + line.len() <= MAX_LINE_BYTES {
                 if self.rest.is_empty() {
                     self.shown.add(line, out);
                 } else {
@@ -166,13 +166,13 @@ impl Reading {
             self.overlong = false;
             block = further;
         }
-        if self.rest.len() + block.len() > LINE_LIMIT {
+        if self.rest.len() + block.len() > MAX_LINE_BYTES {
             self.overlong = true;
             self.rest.clear();
         } else if !self.overlong {
             self.rest.extend_from_slice(block);
         }
-        Ok(if self.shown.is_full() { Turn::Full } else { Turn::More })
+        Ok(if self.shown.is_full() { ReadStep::Full } else { ReadStep::More })
     }
 
     /// Shows a last line whose end was never written, as far as it goes.
@@ -214,7 +214,7 @@ fn seek_tail(parts: &mut VecDeque<Part>, lines: u64) -> io::Result<()> {
         let length = part.until.unwrap_or_default();
         let mut begin = None;
         walk_back(&part.file, length, |start, end, head| {
-            let fits = end - start <= LINE_LIMIT as u64 + 1;
+            let fits = end - start <= MAX_LINE_BYTES as u64 + 1;
             let Some(line) = Line::parse(head).filter(|_| fits) else {
                 return ControlFlow::Continue(());
             };
@@ -247,12 +247,12 @@ fn walk_back(
     let mut block = vec![0; BLOCK];
     // The beginning of what follows the block.
     let mut after: Vec<u8> = Vec::new();
-    let mut head = Vec::with_capacity(HEAD);
+    let mut head = Vec::with_capacity(LINE_HEAD_BYTES);
     let mut line_end = length;
     let mut block_end = length;
     let mut visit = |start: u64, end: u64, block: &[u8], after: &[u8]| {
         head.clear();
-        let size = usize::try_from(end - start).unwrap_or(usize::MAX).min(HEAD);
+        let size = usize::try_from(end - start).unwrap_or(usize::MAX).min(LINE_HEAD_BYTES);
         head.extend(block.iter().chain(after).take(size));
         if head.last() == Some(&b'\n') {
             head.pop();
@@ -276,8 +276,8 @@ fn walk_back(
             line_end = start;
             searched = newline;
         }
-        let mut joined = Vec::with_capacity(HEAD);
-        joined.extend(bytes.iter().chain(&after).take(HEAD));
+        let mut joined = Vec::with_capacity(LINE_HEAD_BYTES);
+        joined.extend(bytes.iter().chain(&after).take(LINE_HEAD_BYTES));
         after = joined;
         block_end = block_start;
     }

@@ -101,9 +101,9 @@ async fn an_object_is_followed_by_name_and_shared() {
     let objects = Objects::new(server.client());
     assert!(matches!(objects.secret("team", "mine"), Known::Unknown(_)));
     objects.set("pod-1", references(&mounting("mine")));
-    assert!(objects.are_being_read("pod-1"));
+    assert!(objects.are_loading("pod-1"));
     assert_eq!(news(&objects).await, ["pod-1"]);
-    assert!(!objects.are_being_read("pod-1") && !objects.are_being_read("pod-2"));
+    assert!(!objects.are_loading("pod-1") && !objects.are_loading("pod-2"));
     assert_eq!(text(objects.secret("team", "mine")), Ok("one".to_owned()));
 
     objects.set("pod-2", references(&mounting("mine")));
@@ -132,7 +132,7 @@ async fn what_cannot_be_read_is_not_absent() {
     let objects = Objects::new(server.client());
     objects.set("pod", references(&mounting("mine")));
     news(&objects).await;
-    assert!(!objects.are_being_read("pod"));
+    assert!(!objects.are_loading("pod"));
     let words = "secret \"mine\" could not be read: \
                  secrets \"mine\" is forbidden: no relationship found";
     assert_eq!(text(objects.secret("team", "mine")), Err(words.to_owned()));
@@ -195,13 +195,13 @@ async fn a_claim_is_read_until_it_is_bound_and_again_for_another_pod() {
 async fn references_are_bounded() {
     let server = Server::start().await;
     let objects = Objects::new(server.client());
-    let sources: Vec<_> = (0..REFERENCES_LIMIT + 1)
+    let sources: Vec<_> = (0..MAX_REFERENCES_PER_POD + 1)
         .map(|number| json!({"secret": {"name": format!("s{number:04}")}}))
         .collect();
     let volumes = json!([{"name": "v", "projected": {"sources": sources}}]);
     objects.set("pod", references(&pod(&json!({"containers": [], "volumes": volumes}))));
-    assert_eq!(objects.shared.lock().followed.len(), REFERENCES_LIMIT);
-    let words = text(objects.secret("team", &format!("s{REFERENCES_LIMIT:04}"))).unwrap_err();
+    assert_eq!(objects.shared.lock().followed.len(), MAX_REFERENCES_PER_POD);
+    let words = text(objects.secret("team", &format!("s{MAX_REFERENCES_PER_POD:04}"))).unwrap_err();
     assert!(words.contains("is not followed: a Pod may refer to 256 objects"), "{words}");
 }
 

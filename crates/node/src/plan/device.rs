@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Container, Pod, VolumeDevice};
 
-use crate::plan::{Facts, PlanError, VolumeSource, mount};
+use crate::plan::{PlanError, PlanInputs, VolumeSource, mount};
 use crate::shim::is_taken_in_dev;
 use crate::shim::protocol::{Mount, Source};
 
@@ -15,7 +15,7 @@ pub(super) fn mount(
     pod: &Pod,
     container: &Container,
     device: &VolumeDevice,
-    facts: &Facts<'_>,
+    inputs: &PlanInputs<'_>,
 ) -> Result<Mount, PlanError> {
     let refuse = |why: &str| PlanError::Device {
         volume: device.name.clone(),
@@ -23,7 +23,7 @@ pub(super) fn mount(
         why: why.to_owned(),
     };
     let target = target(&device.device_path).map_err(refuse)?;
-    let path = match facts.volumes.get(&device.name) {
+    let path = match inputs.volumes.get(&device.name) {
         Some(VolumeSource::Device(path)) => path.clone(),
         Some(VolumeSource::Folder(_) | VolumeSource::Memory { .. }) => {
             return Err(refuse("only a claim of volumeMode Block can be a device"));
@@ -42,11 +42,11 @@ pub(super) fn mount(
 
 /// Where a container finds a device: at its path, or without a root of its own where the node keeps
 /// the image.
-pub(super) fn seen_at(device: &VolumeDevice, facts: &Facts<'_>) -> Option<String> {
-    if facts.confined {
+pub(super) fn seen_at(device: &VolumeDevice, inputs: &PlanInputs<'_>) -> Option<String> {
+    if inputs.confined {
         return Some(device.device_path.clone());
     }
-    match facts.volumes.get(&device.name)? {
+    match inputs.volumes.get(&device.name)? {
         VolumeSource::Device(path) => Some(path.to_string_lossy().into_owned()),
         VolumeSource::Folder(_) | VolumeSource::Memory { .. } => None,
     }
@@ -59,8 +59,8 @@ pub(crate) fn target(text: &str) -> Result<PathBuf, &'static str> {
     let Some(first) = in_dev.iter().next() else {
         return Err("a device stands in /dev, not in place of it");
     };
-    let last_words = Path::new(first).to_str().is_some_and(mount::is_for_last_words);
-    if last_words || is_taken_in_dev(first) {
+    let is_message_file = Path::new(first).to_str().is_some_and(mount::is_termination_message_file);
+    if is_message_file || is_taken_in_dev(first) {
         return Err("/dev has something else by that name; choose another");
     }
     Ok(path)

@@ -13,7 +13,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVar, EnvVarSource, Pod
 use crate::known::{Known, Lookup};
 use crate::plan::expand::{TooLong, expand};
 use crate::plan::{
-    Facts, HOME, Missing, PlanError, STRING_LIMIT, TMP, TOTAL_LIMIT, device, downward, mount,
+    HOME, MAX_STRING_BYTES, MAX_TOTAL_BYTES, Missing, PlanError, PlanInputs, TMP, device, downward,
+    mount,
 };
 
 #[derive(Debug, Default)]
@@ -29,11 +30,11 @@ impl Environment {
     pub(super) fn of(
         pod: &Pod,
         container: &Container,
-        facts: &Facts<'_>,
+        inputs: &PlanInputs<'_>,
         lookup: &impl Lookup,
     ) -> Result<Self, PlanError> {
         let mut environment =
-            Self { machine: machine(facts), node: node(container, facts), ..Self::default() };
+            Self { machine: machine(inputs), node: node(container, inputs), ..Self::default() };
         let objects =
             Objects { namespace: pod.metadata.namespace.as_deref().unwrap_or_default(), lookup };
         for source in container.env_from.iter().flatten() {
@@ -53,7 +54,7 @@ impl Environment {
             }
         }
         for variable in container.env.iter().flatten() {
-            if let Some(value) = environment.value(pod, container, variable, facts, &objects)? {
+            if let Some(value) = environment.value(pod, container, variable, inputs, &objects)? {
                 environment.set(variable.name.clone(), value)?;
             }
         }
@@ -66,7 +67,7 @@ impl Environment {
         pod: &Pod,
         container: &Container,
         variable: &EnvVar,
-        facts: &Facts<'_>,
+        inputs: &PlanInputs<'_>,
         objects: &Objects<'_, impl Lookup>,
     ) -> Result<Option<String>, PlanError> {
         let refuse = |why: String| PlanError::Variable { name: variable.name.clone(), why };
@@ -76,12 +77,12 @@ impl Environment {
         match &variable.value_from {
             None => Ok(Some(String::new())),
             Some(EnvVarSource { field_ref: Some(field), .. }) => {
-                downward::field(pod, facts.host_ips, &field.field_path)
+                downward::field(pod, inputs.host_ips, &field.field_path)
                     .map(Some)
                     .map_err(|error| refuse(error.to_string()))
             }
             Some(EnvVarSource { resource_field_ref: Some(selector), .. }) => {
-                downward::amount(pod, Some(container), selector, facts.allocatable)
+                downward::amount(pod, Some(container), selector, inputs.allocatable)
                     .map(Some)
                     .map_err(|error| refuse(error.to_string()))
             }
@@ -113,7 +114,7 @@ impl Environment {
             return Err(refuse("its value contains a NUL, which no variable can"));
         }
         let size = name.len() + value.len() + 2;
-        if size > STRING_LIMIT {
+        if size > MAX_STRING_BYTES {
             return Err(refuse("it is longer than the 128 KiB that Linux allows"));
         }
         self.bytes += size;
@@ -121,7 +122,7 @@ impl Environment {
         if let Some(previous) = self.own.insert(name, value) {
             self.bytes -= length + previous.len() + 2;
         }
-        if self.bytes > TOTAL_LIMIT { Err(PlanError::TooLarge) } else { Ok(()) }
+        if self.bytes > MAX_TOTAL_BYTES { Err(PlanError::TooLarge) } else { Ok(()) }
     }
 
     /// What a reference to a variable stands for.
@@ -130,7 +131,7 @@ impl Environment {
     }
 
     pub(super) fn expand(&self, text: &str) -> Result<String, TooLong> {
-        expand(text, STRING_LIMIT - 1, |name| self.get(name))
+        expand(text, MAX_STRING_BYTES - 1, |name| self.get(name))
     }
 
     /// One value for each name, by name.
@@ -142,20 +143,20 @@ impl Environment {
     }
 }
 
-fn machine(facts: &Facts<'_>) -> BTreeMap<String, String> {
-    let (home, tmp) = if facts.confined {
+fn machine(inputs: &PlanInputs<'_>) -> BTreeMap<String, String> {
+    let (home, tmp) = if inputs.confined {
         (HOME.to_owned(), TMP.to_owned())
     } else {
         let shown = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
-        (shown(facts.folder.home()), shown(facts.folder.tmp()))
+        (shown(inputs.folder.home()), shown(inputs.folder.tmp()))
     };
-    let given = [("LANG", facts.lang), ("TZ", facts.time_zone)];
+    let given = [("LANG", inputs.lang), ("TZ", inputs.time_zone)];
     let given = given.into_iter().filter_map(|(name, value)| Some((name, value?.to_owned())));
     [
-        ("PATH", facts.path.to_owned()),
+        ("PATH", inputs.path.to_owned()),
         ("HOME", home),
         ("TMPDIR", tmp),
-        ("HOSTNAME", facts.hostname.to_owned()),
+        ("HOSTNAME", inputs.hostname.to_owned()),
     ]
     .into_iter()
     .chain(given)
@@ -163,23 +164,23 @@ fn machine(facts: &Facts<'_>) -> BTreeMap<String, String> {
     .collect()
 }
 
-fn node(container: &Container, facts: &Facts<'_>) -> BTreeMap<String, String> {
+fn node(container: &Container, inputs: &PlanInputs<'_>) -> BTreeMap<String, String> {
     let mut node = BTreeMap::new();
-    if let Some((host, port)) = facts.api_server {
+    if let Some((host, port)) = inputs.api_server {
         node.insert("KUBERNETES_SERVICE_HOST".to_owned(), host.to_owned());
         node.insert("KUBERNETES_SERVICE_PORT".to_owned(), port.to_string());
     }
-    for (key, port) in facts.ports.seen_by(container) {
+    for (key, port) in inputs.ports.seen_by(container) {
         node.insert(format!("SOJOURN_PORT_{}", variable_name(key)), port.to_string());
     }
     // The first mount of a volume is the one that its variable names.
     for mount in container.volume_mounts.iter().flatten().rev() {
-        if let Some(path) = mount::seen_at(mount, facts) {
+        if let Some(path) = mount::seen_at(mount, inputs) {
             node.insert(format!("SOJOURN_MOUNT_{}", variable_name(&mount.name)), path);
         }
     }
     for asked in container.volume_devices.iter().flatten().rev() {
-        if let Some(path) = device::seen_at(asked, facts) {
+        if let Some(path) = device::seen_at(asked, inputs) {
             node.insert(format!("SOJOURN_DEVICE_{}", variable_name(&asked.name)), path);
         }
     }

@@ -1,4 +1,4 @@
-//! What a container finds mounted: its volumes, its devices, and the file for its last words.
+//! What a container finds mounted: its volumes, its devices, and the termination message file.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -6,16 +6,16 @@ use std::path::{Component, Path, PathBuf};
 use k8s_openapi::api::core::v1::{Container, Pod, Volume, VolumeMount};
 
 use crate::plan::env::Environment;
-use crate::plan::{Facts, PlanError, VolumeSource, absolute, device, expand};
+use crate::plan::{PlanError, PlanInputs, VolumeSource, absolute, device, expand};
 use crate::shim::protocol::{Mount, Source};
 
 /// More mounts than any container has; each costs the kernel memory that no limit of the Pod's
 /// counts.
-const MOUNTS_LIMIT: usize = 256;
+const MAX_MOUNTS: usize = 256;
 /// The kernel takes no longer path.
-const PATH_LIMIT: usize = 4096;
+const MAX_PATH_BYTES: usize = 4096;
 
-/// Where Kubernetes puts the file for last words unless told otherwise.
+/// Where Kubernetes puts the termination message file unless told otherwise.
 const DEFAULT_MESSAGE_PATH: &str = "/dev/termination-log";
 /// What such files in `/dev` begin with; no device does.
 const MESSAGE_IN_DEV: &str = "termination-";
@@ -29,7 +29,7 @@ pub(super) fn mounts(
     pod: &Pod,
     container: &Container,
     environment: &Environment,
-    facts: &Facts<'_>,
+    inputs: &PlanInputs<'_>,
     message: Option<&Path>,
 ) -> Result<Vec<Mount>, PlanError> {
     let asked = container.volume_mounts.as_deref().unwrap_or_default();
@@ -41,8 +41,8 @@ pub(super) fn mounts(
             path: mount.mount_path.clone(),
             why,
         };
-        if targets.len() >= MOUNTS_LIMIT {
-            return Err(refuse(format!("a container may have {MOUNTS_LIMIT} mounts")));
+        if targets.len() >= MAX_MOUNTS {
+            return Err(refuse(format!("a container may have {MAX_MOUNTS} mounts")));
         }
         let target = target(&mount.mount_path).map_err(|why| refuse(why.to_owned()))?;
         if !targets.insert(target.clone()) {
@@ -52,7 +52,7 @@ pub(super) fn mounts(
         let kind = volume(pod, &mount.name).map(Kind::of).unwrap_or_default();
         mounts.push(Mount {
             target,
-            source: source(container, mount, beneath, kind, facts)?,
+            source: source(container, mount, beneath, kind, inputs)?,
             read_only: kind.read_only || mount.read_only == Some(true),
         });
     }
@@ -62,10 +62,10 @@ pub(super) fn mounts(
             path: asked.device_path.clone(),
             why,
         };
-        if targets.len() >= MOUNTS_LIMIT {
-            return Err(refuse(format!("a container may have {MOUNTS_LIMIT} mounts")));
+        if targets.len() >= MAX_MOUNTS {
+            return Err(refuse(format!("a container may have {MAX_MOUNTS} mounts")));
         }
-        let mount = device::mount(pod, container, asked, facts)?;
+        let mount = device::mount(pod, container, asked, inputs)?;
         if !targets.insert(mount.target.clone()) {
             return Err(refuse("something is mounted there already".to_owned()));
         }
@@ -85,7 +85,7 @@ pub(super) fn mounts(
         let source = Source::Host { path: message.to_owned(), beneath: None, create: false };
         mounts.push(Mount { target, source, read_only: false });
     }
-    if !facts.confined {
+    if !inputs.confined {
         return Ok(Vec::new());
     }
     mounts.sort_by(|a, b| a.target.cmp(&b.target));
@@ -94,15 +94,15 @@ pub(super) fn mounts(
 
 /// Where a container finds a volume: at its mount path, or without a root of its own where the node
 /// keeps it.
-pub(super) fn seen_at(mount: &VolumeMount, facts: &Facts<'_>) -> Option<String> {
-    if facts.confined {
+pub(super) fn seen_at(mount: &VolumeMount, inputs: &PlanInputs<'_>) -> Option<String> {
+    if inputs.confined {
         return Some(mount.mount_path.clone());
     }
-    let folder = match facts.volumes.get(&mount.name)? {
+    let folder = match inputs.volumes.get(&mount.name)? {
         VolumeSource::Folder(folder) => folder.clone(),
         VolumeSource::Device(_) => return None,
         // Nothing can be mounted: the folder has to do.
-        VolumeSource::Memory { .. } => facts.folder.volume(&mount.name),
+        VolumeSource::Memory { .. } => inputs.folder.volume(&mount.name),
     };
     if mount.sub_path_expr.as_deref().is_some_and(|text| !text.is_empty()) {
         return None;
@@ -128,20 +128,20 @@ pub(crate) fn target(text: &str) -> Result<PathBuf, &'static str> {
     Ok(path)
 }
 
-/// The place of the file for last words.
+/// The place of the termination message file.
 pub(crate) fn message_target(text: &str) -> Result<PathBuf, &'static str> {
     let path = place(text)?;
     let name = path.strip_prefix("/dev").ok().and_then(Path::to_str).unwrap_or_default();
-    if is_for_last_words(name) && !name.contains('/') { Ok(path) } else { target(text) }
+    if is_termination_message_file(name) && !name.contains('/') { Ok(path) } else { target(text) }
 }
 
-/// Whether what has this name in `/dev` is the file for last words.
-pub(super) fn is_for_last_words(name: &str) -> bool {
+/// Whether what has this name in `/dev` is the termination message file.
+pub(super) fn is_termination_message_file(name: &str) -> bool {
     name.starts_with(MESSAGE_IN_DEV)
 }
 
 pub(super) fn place(text: &str) -> Result<PathBuf, &'static str> {
-    if text.len() >= PATH_LIMIT {
+    if text.len() >= MAX_PATH_BYTES {
         return Err("the path is longer than Linux allows");
     }
     absolute(text).ok_or("the path must be absolute, without '..'")
@@ -153,7 +153,7 @@ fn sub_path(mount: &VolumeMount, environment: &Environment) -> Result<Option<Pat
         return beneath(mount.sub_path.as_deref().unwrap_or_default());
     };
     let mut missing = BTreeSet::new();
-    let expanded = expand::expand(expression, PATH_LIMIT, |name| {
+    let expanded = expand::expand(expression, MAX_PATH_BYTES, |name| {
         let value = environment.get(name).filter(|value| !value.is_empty());
         if value.is_none() {
             missing.insert(name.to_owned());
@@ -175,7 +175,7 @@ pub(crate) fn beneath(text: &str) -> Result<Option<PathBuf>, String> {
     if text.split('/').any(|part| part == "..") {
         return Err(format!("unable to provision SubPath `{text}`: must not contain '..'"));
     }
-    if text.contains('\0') || text.len() >= PATH_LIMIT {
+    if text.contains('\0') || text.len() >= MAX_PATH_BYTES {
         return Err("its subPath is no path on Linux".to_owned());
     }
     let path: PathBuf =
@@ -211,10 +211,10 @@ fn source(
     mount: &VolumeMount,
     beneath: Option<PathBuf>,
     kind: Kind,
-    facts: &Facts<'_>,
+    inputs: &PlanInputs<'_>,
 ) -> Result<Source, PlanError> {
     let create = beneath.is_some() && kind.writable;
-    match facts.volumes.get(&mount.name) {
+    match inputs.volumes.get(&mount.name) {
         Some(VolumeSource::Folder(path)) => {
             Ok(Source::Host { path: path.clone(), beneath, create })
         }
@@ -225,7 +225,7 @@ fn source(
                 .to_owned(),
         }),
         Some(VolumeSource::Memory { bytes }) => {
-            let path = facts.folder.volume(&mount.name);
+            let path = inputs.folder.volume(&mount.name);
             Ok(Source::Memory { path, beneath, create, bytes: *bytes })
         }
         None => Err(PlanError::NoSuchVolume {

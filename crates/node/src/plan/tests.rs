@@ -20,13 +20,13 @@ fn a_container_is_planned_whole() {
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }));
     let procs = [PathBuf::from("/sys/fs/cgroup/x/cgroup.procs")];
-    let facts = Facts {
+    let inputs = PlanInputs {
         cgroups: &procs,
         oom_events: Some(Path::new("/sys/fs/cgroup/x/memory.events")),
         memory_limit: Some(1 << 20),
-        ..machine.facts()
+        ..machine.inputs()
     };
-    let start = start(&pod, "main", 3, &facts, &Stored::default()).expect("a plan");
+    let start = start(&pod, "main", 3, &inputs, &Stored::default()).expect("a plan");
     assert_eq!(start.container, "main");
     assert_eq!(start.attempt, 3);
     assert_eq!(
@@ -49,7 +49,7 @@ fn init_containers_are_planned_too() {
     let init = serde_json::from_value(json!({"name": "init", "command": ["b"]})).expect("valid");
     pod.spec.as_mut().expect("a spec").init_containers = Some(vec![init]);
     let machine = Machine::default();
-    let start = start(&pod, "init", 0, &machine.facts(), &Stored::default()).expect("a plan");
+    let start = start(&pod, "init", 0, &machine.inputs(), &Stored::default()).expect("a plan");
     assert_eq!(start.argv, ["b"]);
     assert_eq!(start.working_dir, None);
     assert!(!start.read_only_root && !start.message_from_log);
@@ -57,7 +57,7 @@ fn init_containers_are_planned_too() {
 
 #[test]
 fn what_cannot_run_says_so() {
-    let long = "x".repeat(STRING_LIMIT);
+    let long = "x".repeat(MAX_STRING_BYTES);
     let many = vec!["x".repeat(100_000); 11];
     for (container, expected) in [
         (json!({}), "images cannot be pulled here; give the container a command".to_owned()),
@@ -91,15 +91,15 @@ fn what_cannot_run_says_so() {
         let mut container = container;
         container["name"] = json!("main");
         let machine = Machine::default();
-        let error = start(&pod(&container), "main", 0, &machine.facts(), &Stored::default())
+        let error = start(&pod(&container), "main", 0, &machine.inputs(), &Stored::default())
             .expect_err(&expected);
         assert_eq!(error.to_string(), expected);
     }
     let machine = Machine::default();
     let pod = pod(&json!({"name": "main", "command": ["a"]}));
-    let error = start(&pod, "other", 0, &machine.facts(), &Stored::default());
+    let error = start(&pod, "other", 0, &machine.inputs(), &Stored::default());
     assert_eq!(error, Err(PlanError::NoSuchContainer("other".to_owned())));
-    let nothing = start(&Pod::default(), "a", 0, &machine.facts(), &Stored::default());
+    let nothing = start(&Pod::default(), "a", 0, &machine.inputs(), &Stored::default());
     assert_eq!(nothing, Err(PlanError::NoSuchContainer("a".to_owned())));
 }
 

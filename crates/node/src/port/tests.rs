@@ -199,7 +199,7 @@ fn ports_in_use_are_passed_over() {
         false
     });
     assert!(matches!(never, Err(PortError::Exhausted { .. })));
-    assert_eq!(tries, TRIES_LIMIT);
+    assert_eq!(tries, MAX_BIND_ATTEMPTS);
 }
 
 fn drawn_udp() -> PortRequest {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{LifecycleHandler, Pod};
 
-use super::{Access, Exec, Unrun, bounded, execute, http};
+use super::{Access, Exec, NotRun, bounded, execute, http};
 
 /// A hook failed; in words, as a kubelet's Event says it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,11 +37,11 @@ pub(crate) async fn run<E: Exec>(
         let path = action.path.as_deref().unwrap_or_default();
         let what = format!("HTTP lifecycle hook ({path})");
         let host = action.host.as_deref();
-        let told = match access.ports.address(access.pod_ip, container, host, &action.port) {
-            Ok(address) => http::notify(action, &access.entry, address, timeout).await,
+        let result = match access.ports.address(access.pod_ip, container, host, &action.port) {
+            Ok(address) => http::notify(action, &access.route, address, timeout).await,
             Err(error) => Err(error.into()),
         };
-        told.map_err(|why| failed(what, &why.0))
+        result.map_err(|why| failed(what, &why.0))
     } else if let Some(action) = &handler.sleep {
         let wanted = Duration::from_secs(u64::try_from(action.seconds).unwrap_or(0));
         tokio::time::sleep(wanted.min(timeout)).await;
@@ -60,16 +60,16 @@ async fn command<E: Exec>(
     container: &str,
     argv: Vec<String>,
     timeout: Duration,
-) -> Result<(), Unrun> {
+) -> Result<(), NotRun> {
     let command = argv.join(" ");
     let executed = execute(access, container, argv, timeout).await?;
     match executed.exit_code {
         Some(0) => Ok(()),
         Some(code) => {
             let output = executed.output;
-            Err(Unrun::new(format!("command '{command}' exited with {code}, message: {output:?}")))
+            Err(NotRun::new(format!("command '{command}' exited with {code}, message: {output:?}")))
         }
-        None => Err(Unrun::new(format!("command '{command}' did not end within {timeout:?}"))),
+        None => Err(NotRun::new(format!("command '{command}' did not end within {timeout:?}"))),
     }
 }
 

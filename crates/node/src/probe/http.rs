@@ -20,16 +20,16 @@ use k8s_openapi::api::core::v1::HTTPGetAction;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::tcp::dial_error;
-use super::{Outcome, Unrun};
-use crate::dial::Entry;
+use super::{NotRun, ProbeOutcome};
+use crate::dial::PodRoute;
 use url::Url;
 
 /// How much of an answer is read, as by a kubelet.
-const BODY_LIMIT: usize = 10 << 10;
+const MAX_BODY_BYTES: usize = 10 << 10;
 /// How long an answer's head may be; what a server is expected to say fits many times.
-const HEAD_LIMIT: usize = 64 << 10;
+const MAX_HEAD_BYTES: usize = 64 << 10;
 /// How many requests one probe makes when it is sent on and on, as by a kubelet.
-const REQUESTS: usize = 10;
+const MAX_REQUESTS_PER_PROBE: usize = 10;
 /// These say how a request is sent, which is ours to decide.
 const OURS: [HeaderName; 5] = [
     header::CONNECTION,
@@ -58,30 +58,30 @@ impl Purpose {
 /// Whether a server says that all is well.
 pub(super) async fn probe(
     action: &HTTPGetAction,
-    entry: &Entry,
+    route: &PodRoute,
     address: SocketAddr,
     timeout: Duration,
-) -> Result<Outcome, Unrun> {
-    let get = Get::new(action, entry, address, Purpose::Probe)?;
+) -> Result<ProbeOutcome, NotRun> {
+    let get = Get::new(action, route, address, Purpose::Probe)?;
     let answered = match tokio::time::timeout(timeout, get.follow()).await {
         Ok(answered) => answered,
         Err(_) => Err(HttpError::Timeout),
     };
     match answered {
-        Ok(answer) => answer.judge(),
-        Err(error) => Ok(Outcome::Failure(get.failure(&error))),
+        Ok(answer) => answer.outcome(),
+        Err(error) => Ok(ProbeOutcome::Failure(get.failure(&error))),
     }
 }
 
 /// Sends one request and does not mind what is answered, as a hook does.
 pub(super) async fn notify(
     action: &HTTPGetAction,
-    entry: &Entry,
+    route: &PodRoute,
     address: SocketAddr,
     timeout: Duration,
-) -> Result<(), Unrun> {
-    let mut get = Get::new(action, entry, address, Purpose::Lifecycle)?;
-    let told = async {
+) -> Result<(), NotRun> {
+    let mut get = Get::new(action, route, address, Purpose::Lifecycle)?;
+    let sent = async {
         match get.follow().await {
             // A kubelet asks once more, without encryption and without secrets.
             Err(HttpError::NotTls) => {
@@ -92,11 +92,11 @@ pub(super) async fn notify(
             other => other,
         }
     };
-    let told = match tokio::time::timeout(timeout, told).await {
-        Ok(told) => told.map(drop),
+    let sent = match tokio::time::timeout(timeout, sent).await {
+        Ok(sent) => sent.map(drop),
         Err(_) => Err(HttpError::Timeout),
     };
-    told.map_err(|error| Unrun::new(get.failure(&error)))
+    sent.map_err(|error| NotRun::new(get.failure(&error)))
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -111,7 +111,7 @@ enum HttpError {
     Exchange(#[from] hyper::Error),
     #[error("the request cannot be made: {0}")]
     Request(#[from] http::Error),
-    #[error("stopped after {REQUESTS} redirects")]
+    #[error("stopped after {MAX_REQUESTS_PER_PROBE} redirects")]
     Redirects,
     #[error("context deadline exceeded (Client.Timeout exceeded while awaiting headers)")]
     Timeout,
@@ -120,7 +120,7 @@ enum HttpError {
 /// One request, and those that it is redirected to.
 #[derive(Debug)]
 struct Get {
-    entry: Entry,
+    route: PodRoute,
     address: SocketAddr,
     url: Url,
     headers: HeaderMap,
@@ -129,19 +129,19 @@ struct Get {
 impl Get {
     fn new(
         action: &HTTPGetAction,
-        entry: &Entry,
+        route: &PodRoute,
         address: SocketAddr,
         purpose: Purpose,
-    ) -> Result<Self, Unrun> {
+    ) -> Result<Self, NotRun> {
         let secure = action.scheme.as_deref().is_some_and(|s| s.eq_ignore_ascii_case("https"));
         let url = Url::new(secure, address, action.path.as_deref().unwrap_or_default());
         let headers = headers(action, address, purpose)?;
-        Ok(Self { entry: entry.clone(), address, url, headers })
+        Ok(Self { route: route.clone(), address, url, headers })
     }
 
     async fn follow(&self) -> Result<Answer, HttpError> {
         let mut url = self.url.clone();
-        for _ in 0..REQUESTS {
+        for _ in 0..MAX_REQUESTS_PER_PROBE {
             let answer = self.ask(&url).await?;
             match answer.redirect.as_deref().and_then(|location| url.redirected(location)) {
                 Some(next) => url = next,
@@ -153,7 +153,7 @@ impl Get {
 
     async fn ask(&self, url: &Url) -> Result<Answer, HttpError> {
         let stream = self
-            .entry
+            .route
             .connect(self.address.port(), self.address)
             .await
             .map_err(|error| HttpError::Dial(dial_error(self.address, &error)))?;
@@ -173,7 +173,7 @@ impl Get {
         let mut request = Request::get(url.target()).body(Empty::<Bytes>::new())?;
         *request.headers_mut() = self.headers.clone();
         let (mut sender, connection) = http1::Builder::new()
-            .max_buf_size(HEAD_LIMIT)
+            .max_buf_size(MAX_HEAD_BYTES)
             .handshake::<_, Empty<Bytes>>(TokioIo::new(stream))
             .await?;
         let exchange = async { Ok(Answer::read(sender.send_request(request).await?).await) };
@@ -198,12 +198,12 @@ fn headers(
     action: &HTTPGetAction,
     address: SocketAddr,
     purpose: Purpose,
-) -> Result<HeaderMap, Unrun> {
+) -> Result<HeaderMap, NotRun> {
     let mut headers = HeaderMap::new();
     let mut host = None;
     for given in action.http_headers.iter().flatten() {
         let unfit =
-            |what: &str| Unrun::new(format!("header {:?} has an invalid {what}", given.name));
+            |what: &str| NotRun::new(format!("header {:?} has an invalid {what}", given.name));
         let name = HeaderName::try_from(&given.name).map_err(|_| unfit("name"))?;
         let value = HeaderValue::try_from(&given.value).map_err(|_| unfit("value"))?;
         if name == header::HOST && !value.is_empty() {
@@ -215,7 +215,7 @@ fn headers(
     let host = match host {
         Some(host) => host,
         None => HeaderValue::try_from(address.to_string())
-            .map_err(|_| Unrun::new("the Pod's address is no host".to_owned()))?,
+            .map_err(|_| NotRun::new("the Pod's address is no host".to_owned()))?,
     };
     headers.insert(header::HOST, host);
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -254,16 +254,16 @@ impl Answer {
         Self { status, redirect, body: read_body(response.into_body()).await }
     }
 
-    fn judge(self) -> Result<Outcome, Unrun> {
-        let body = self.body.map_err(Unrun::new)?;
+    fn outcome(self) -> Result<ProbeOutcome, NotRun> {
+        let body = self.body.map_err(NotRun::new)?;
         Ok(match self.status {
-            200..=299 => Outcome::Success,
-            300..=399 => Outcome::Warning(format!(
+            200..=299 => ProbeOutcome::Success,
+            300..=399 => ProbeOutcome::Warning(format!(
                 "Probe terminated redirects, Response body: {}",
                 String::from_utf8_lossy(&body)
             )),
             // Without the body: whoever may read events may not be meant to read that.
-            status => Outcome::Failure(format!("HTTP probe failed with statuscode: {status}")),
+            status => ProbeOutcome::Failure(format!("HTTP probe failed with statuscode: {status}")),
         })
     }
 }
@@ -273,9 +273,9 @@ async fn read_body(mut body: Incoming) -> Result<Vec<u8>, String> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| format!("the answer broke off: {error}"))?;
         if let Some(data) = frame.data_ref() {
-            let room = BODY_LIMIT - read.len();
+            let room = MAX_BODY_BYTES - read.len();
             read.extend_from_slice(&data[..data.len().min(room)]);
-            if read.len() == BODY_LIMIT {
+            if read.len() == MAX_BODY_BYTES {
                 break;
             }
         }

@@ -100,7 +100,7 @@ impl Machine {
     }
 
     /// Takes the result of the run that was due: `None` if it could not be run, which says nothing
-    /// about the container. Returns a verdict when there were enough results of the same kind.
+    /// about the container. Returns a result when there were enough results of the same kind.
     pub(super) fn observe(&mut self, result: Option<bool>, now: Instant) -> Option<bool> {
         self.next = self.tick_after(now);
         let result = result?;

@@ -1,7 +1,7 @@
 //! Where probes and hooks may connect to: the Pod's own ports on this machine, and nothing else.
 //!
 //! A node can reach much that whoever creates Pods cannot. If a probe could name any host and any
-//! port, its verdict would tell what listens there, and a hook could send requests to it.
+//! port, its result would tell what listens there, and a hook could send requests to it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

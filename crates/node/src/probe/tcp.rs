@@ -4,16 +4,20 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::Outcome;
-use crate::dial::Entry;
+use super::ProbeOutcome;
+use crate::dial::PodRoute;
 
 /// Connects, and hangs up.
-pub(super) async fn probe(entry: &Entry, address: SocketAddr, timeout: Duration) -> Outcome {
-    let connecting = entry.connect(address.port(), address);
+pub(super) async fn probe(
+    route: &PodRoute,
+    address: SocketAddr,
+    timeout: Duration,
+) -> ProbeOutcome {
+    let connecting = route.connect(address.port(), address);
     match tokio::time::timeout(timeout, connecting).await {
-        Ok(Ok(_)) => Outcome::Success,
-        Ok(Err(error)) => Outcome::Failure(dial_error(address, &error)),
-        Err(_) => Outcome::Failure(format!("dial tcp {address}: i/o timeout")),
+        Ok(Ok(_)) => ProbeOutcome::Success,
+        Ok(Err(error)) => ProbeOutcome::Failure(dial_error(address, &error)),
+        Err(_) => ProbeOutcome::Failure(format!("dial tcp {address}: i/o timeout")),
     }
 }
 
@@ -28,16 +32,22 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
     #[tokio::test]
     async fn somebody_listens_or_not() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        assert_eq!(probe(&Entry::Machine, address, PATIENCE).await, Outcome::Success);
+        assert_eq!(
+            probe(&PodRoute::Machine, address, CONNECT_TIMEOUT).await,
+            ProbeOutcome::Success
+        );
         drop(listener);
         let refused = format!("dial tcp {address}: connect: connection refused");
-        assert_eq!(probe(&Entry::Machine, address, PATIENCE).await, Outcome::Failure(refused));
+        assert_eq!(
+            probe(&PodRoute::Machine, address, CONNECT_TIMEOUT).await,
+            ProbeOutcome::Failure(refused)
+        );
     }
 
     #[tokio::test]
@@ -53,9 +63,9 @@ mod tests {
             assert!(waiting.len() < 100, "a backlog of one takes everybody");
             match tokio::time::timeout(short, TcpStream::connect(address)).await {
                 Ok(stream) => waiting.push(stream.unwrap()),
-                Err(_) => break probe(&Entry::Machine, address, short).await,
+                Err(_) => break probe(&PodRoute::Machine, address, short).await,
             }
         };
-        assert_eq!(message, Outcome::Failure(format!("dial tcp {address}: i/o timeout")));
+        assert_eq!(message, ProbeOutcome::Failure(format!("dial tcp {address}: i/o timeout")));
     }
 }

@@ -57,8 +57,8 @@ fn probe(command: &str, delay: i32, period: i32) -> Probe {
     }
 }
 
-fn subject(container: Container) -> Subject {
-    Subject {
+fn target(container: Container) -> ProbeTarget {
+    ProbeTarget {
         pod_uid: "u".to_owned(),
         container: Container { name: "web".to_owned(), ..container },
         attempt: 4,
@@ -72,22 +72,22 @@ fn access<E>(exec: E) -> Access<E> {
         pod_ip: IpAddr::from([127, 0, 0, 1]),
         ports: PodPorts::default(),
         exec,
-        entry: Entry::Machine,
+        route: PodRoute::Machine,
     }
 }
 
 struct Fixture {
-    watching: Watching,
+    watching: ContainerProbes,
     probed: watch::Receiver<Probed>,
     notices: mpsc::UnboundedReceiver<Notice>,
     since: Instant,
 }
 
 impl Fixture {
-    fn new<E: Exec>(subject: &Subject, access: &Access<E>) -> Self {
+    fn new<E: Exec>(target: &ProbeTarget, access: &Access<E>) -> Self {
         let (sender, notices) = mpsc::unbounded_channel();
         let report: Report = Arc::new(move |notice| drop(sender.send(notice)));
-        let watching = Watching::start(subject, access, &report);
+        let watching = ContainerProbes::start(target, access, &report);
         let probed = watching.probed();
         Self { watching, probed, notices, since: Instant::now() }
     }
@@ -109,7 +109,7 @@ impl Fixture {
 
 #[tokio::test(start_paused = true)]
 async fn a_container_without_probes_is_nothing_to_know_of() {
-    let fixture = Fixture::new(&subject(Container::default()), &access(Script::new("s")));
+    let fixture = Fixture::new(&target(Container::default()), &access(Script::new("s")));
     let expected = Probed { attempt: 4, started: None, ready: None, failed: None };
     assert_eq!(*fixture.probed.borrow(), expected);
     // Whoever waits for news waits, and hears of the end.
@@ -124,7 +124,7 @@ async fn readiness_comes_and_goes() {
     let script = Script::new("ffsfffs");
     let container =
         Container { readiness_probe: Some(probe("ready", 5, 10)), ..Container::default() };
-    let mut fixture = Fixture::new(&subject(container), &access(script.clone()));
+    let mut fixture = Fixture::new(&target(container), &access(script.clone()));
     assert_eq!(fixture.probed.borrow().ready, Some(false));
     assert_eq!(fixture.until(|probed| probed.ready == Some(true)).await, 25);
     assert_eq!(fixture.until(|probed| probed.ready == Some(false)).await, 55);
@@ -143,7 +143,7 @@ async fn startup_holds_the_others_back() {
         readiness_probe: Some(probe("ready", 0, 10)),
         ..Container::default()
     };
-    let mut fixture = Fixture::new(&subject(container), &access(script.clone()));
+    let mut fixture = Fixture::new(&target(container), &access(script.clone()));
     assert_eq!(fixture.probed.borrow().started, Some(false));
     assert_eq!(fixture.until(|probed| probed.started == Some(true)).await, 14);
     assert_eq!(fixture.until(|probed| probed.ready == Some(true)).await, 14);
@@ -172,7 +172,7 @@ async fn a_container_that_does_not_start_or_live_has_failed() {
     ];
     for (container, failed, runs) in cases {
         let script = Script::new("f");
-        let mut fixture = Fixture::new(&subject(container), &access(script.clone()));
+        let mut fixture = Fixture::new(&target(container), &access(script.clone()));
         fixture.until(|probed| probed.failed.as_ref() == Some(&failed)).await;
         // There is no more to find out.
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -187,7 +187,7 @@ async fn a_container_that_does_not_start_or_live_has_failed() {
 async fn what_cannot_be_run_says_nothing() {
     let script = Script::new("???????????tttt");
     let container = Container { liveness_probe: Some(probe("x", 0, 10)), ..Container::default() };
-    let mut fixture = Fixture::new(&subject(container), &access(script.clone()));
+    let mut fixture = Fixture::new(&target(container), &access(script.clone()));
     // Each run is tried three times; the fourth run comes to the first that takes too long.
     assert_eq!(fixture.until(|probed| probed.failed.is_some()).await, 50);
     let errored = "Liveness probe errored and resulted in unknown state: no such file";
@@ -206,10 +206,10 @@ async fn an_adopted_container_stays_what_it_was() {
         readiness_probe: Some(probe("ready", 600, 100)),
         ..Container::default()
     };
-    let earlier = Some(Earlier { started: true, ready: true });
+    let earlier = Some(PublishedState { started: true, ready: true });
     let age = Duration::from_secs(601);
     let fixture =
-        Fixture::new(&Subject { age, earlier, ..subject(container) }, &access(script.clone()));
+        Fixture::new(&ProbeTarget { age, earlier, ..target(container) }, &access(script.clone()));
     let expected = Probed { attempt: 4, started: Some(true), ready: Some(true), failed: None };
     assert_eq!(*fixture.probed.borrow(), expected);
     tokio::time::sleep(Duration::from_secs(300)).await;
@@ -224,8 +224,8 @@ fn first_runs_are_spread_over_the_period() {
     let period = Duration::from_secs(10);
     let mut halves = [0, 0];
     for number in 0..200 {
-        let subject = Subject { pod_uid: number.to_string(), ..subject(Container::default()) };
-        let spread = spread(&subject, Kind::Liveness, period);
+        let target = ProbeTarget { pod_uid: number.to_string(), ..target(Container::default()) };
+        let spread = initial_delay(&target, Kind::Liveness, period);
         assert!(spread < period);
         halves[usize::from(spread > period / 2)] += 1;
     }
@@ -240,7 +240,7 @@ async fn a_pod_that_is_leaving_is_asked_only_whether_it_is_ready() {
         readiness_probe: Some(probe("ready", 0, 10)),
         ..Container::default()
     };
-    let mut fixture = Fixture::new(&subject(container), &access(script.clone()));
+    let mut fixture = Fixture::new(&target(container), &access(script.clone()));
     fixture.notice().await;
     fixture.watching.leave();
     tokio::time::sleep(Duration::from_secs(95)).await;
@@ -254,7 +254,7 @@ async fn nothing_is_probed_after_the_end() {
     let script = Script::new("s");
     let container =
         Container { readiness_probe: Some(probe("ready", 0, 1)), ..Container::default() };
-    let mut fixture = Fixture::new(&subject(container), &access(script.clone()));
+    let mut fixture = Fixture::new(&target(container), &access(script.clone()));
     fixture.until(|probed| probed.ready == Some(true)).await;
     let since = fixture.since;
     drop(fixture);
@@ -292,11 +292,11 @@ async fn only_the_pods_own_ports_are_connected_to() {
     let ports = PodPorts::of(&pod, |_, _| Some(actual));
     let access = Access { ports, ..access(Script::new("s")) };
     for port in [IntOrString::Int(80), IntOrString::String("http".to_owned())] {
-        let mut fixture = Fixture::new(&subject(container(port)), &access);
+        let mut fixture = Fixture::new(&target(container(port)), &access);
         fixture.until(|probed| probed.ready == Some(true)).await;
     }
     let foreign_port = IntOrString::Int(i32::from(foreign_port));
-    let mut fixture = Fixture::new(&subject(container(foreign_port)), &access);
+    let mut fixture = Fixture::new(&target(container(foreign_port)), &access);
     let (reason, message) = fixture.notice().await;
     assert_eq!(reason, "Unhealthy");
     assert!(message.contains("is not one of the Pod's own TCP ports"), "{message}");

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::NodeCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::capacity::Reading;
+use crate::capacity::FreeResources;
 use crate::cgroup::Enforced;
 
 /// Memory is short below this.
@@ -17,7 +17,7 @@ const PIDS_LOW_PART: u64 = 20;
 
 /// How long there must be enough before a shortage counts as over: as of a kubelet. Without it a
 /// Pod that is evicted would come straight back.
-const CALM: SignedDuration = SignedDuration::from_mins(5);
+const RECOVERY_TIME: SignedDuration = SignedDuration::from_mins(5);
 
 /// What is short at present.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -52,14 +52,14 @@ impl Gauge {
             if calm.is_negative() {
                 self.enough_since = Some(now);
             }
-            self.short = calm < CALM;
+            self.short = calm < RECOVERY_TIME;
         }
         self.short
     }
 }
 
 impl Pressures {
-    pub(super) fn observe(&mut self, reading: &Reading, now: Timestamp) -> Pressure {
+    pub(super) fn observe(&mut self, reading: &FreeResources, now: Timestamp) -> Pressure {
         let disk_low = DISK_LOW.max(reading.disk_total / DISK_LOW_PART);
         // Of a disk that is hardly larger than the bound, half is enough.
         let disk_low = disk_low.min(reading.disk_total / 2);
@@ -95,9 +95,9 @@ pub(crate) struct Isolated {
     pub how: String,
 }
 
-/// Everything that the conditions say.
+/// Everything that the conditions are made from.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Standing<'a> {
+pub(super) struct ConditionInputs<'a> {
     pub(super) readiness: &'a Readiness,
     pub(super) pressure: Pressure,
     pub(super) confined: &'a Confined,
@@ -108,11 +108,11 @@ pub(super) struct Standing<'a> {
 /// The conditions that are ours, `Ready` last as of a kubelet. A condition that says what it said
 /// in `before` keeps its time of transition.
 pub(super) fn conditions(
-    standing: Standing<'_>,
+    standing: ConditionInputs<'_>,
     before: &[NodeCondition],
     now: Timestamp,
 ) -> Vec<NodeCondition> {
-    let Standing { readiness, pressure, confined, network, enforced } = standing;
+    let ConditionInputs { readiness, pressure, confined, network, enforced } = standing;
     let (limits, all) = limits_reason(enforced);
     let ready = match readiness {
         Readiness::Ready => ("Ready", true, "KubeletReady", "kubelet is posting ready status"),
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     const GI: u64 = 1 << 30;
-    const FINE: Reading = Reading {
+    const FINE: FreeResources = FreeResources {
         memory_available: GI,
         disk_available: 50 * GI,
         disk_total: 100 * GI,
@@ -249,24 +249,24 @@ mod tests {
         let pids = Pressure { pids: true, ..none };
         let cases = [
             ("enough", FINE, none),
-            ("just enough memory", Reading { memory_available: 100 << 20, ..FINE }, none),
-            ("little memory", Reading { memory_available: (100 << 20) - 1, ..FINE }, memory),
-            ("a tenth of the disk", Reading { disk_available: 10 * GI, ..FINE }, none),
-            ("less of the disk", Reading { disk_available: 10 * GI - 1, ..FINE }, disk),
+            ("just enough memory", FreeResources { memory_available: 100 << 20, ..FINE }, none),
+            ("little memory", FreeResources { memory_available: (100 << 20) - 1, ..FINE }, memory),
+            ("a tenth of the disk", FreeResources { disk_available: 10 * GI, ..FINE }, none),
+            ("less of the disk", FreeResources { disk_available: 10 * GI - 1, ..FINE }, disk),
             (
                 "a small disk must have 1 GiB left",
-                Reading { disk_total: 4 * GI, disk_available: GI - 1, ..FINE },
+                FreeResources { disk_total: 4 * GI, disk_available: GI - 1, ..FINE },
                 disk,
             ),
             (
                 "a very small disk must have half left",
-                Reading { disk_total: GI, disk_available: GI / 2, ..FINE },
+                FreeResources { disk_total: GI, disk_available: GI / 2, ..FINE },
                 none,
             ),
-            ("no disk", Reading { disk_total: 0, disk_available: 0, ..FINE }, none),
-            ("many processes", Reading { processes: 31_131, ..FINE }, pids),
-            ("almost many", Reading { processes: 31_130, ..FINE }, none),
-            ("more than there can be", Reading { processes: 99_999, ..FINE }, pids),
+            ("no disk", FreeResources { disk_total: 0, disk_available: 0, ..FINE }, none),
+            ("many processes", FreeResources { processes: 31_131, ..FINE }, pids),
+            ("almost many", FreeResources { processes: 31_130, ..FINE }, none),
+            ("more than there can be", FreeResources { processes: 99_999, ..FINE }, pids),
         ];
         for (name, reading, want) in cases {
             assert_eq!(Pressures::default().observe(&reading, at(0)), want, "{name}");
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_shortage_ends_after_five_calm_minutes() {
-        let low = Reading { memory_available: 0, ..FINE };
+        let low = FreeResources { memory_available: 0, ..FINE };
         let mut pressures = Pressures::default();
         for (second, reading, want) in [
             (0, &FINE, false),
@@ -305,7 +305,7 @@ mod tests {
         let network =
             Isolated { isolated: true, reason: "OwnNetwork", how: "further words".to_owned() };
         let stopped = Readiness::NotReady("node is shutting down".to_owned());
-        let standing = |readiness, disk| Standing {
+        let standing = |readiness, disk| ConditionInputs {
             readiness,
             pressure: Pressure { disk, ..Pressure::default() },
             confined: &confined,

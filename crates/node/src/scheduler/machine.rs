@@ -42,7 +42,7 @@ impl Machine {
         Self {
             name: node.metadata.name.clone().unwrap_or_default(),
             labels: node.metadata.labels.clone().unwrap_or_default(),
-            taints: taint::in_step(node),
+            taints: taint::desired_taints(node),
             milli_cpu: milli_cpu.into(),
             memory: whole("memory").into(),
             ephemeral_storage: whole("ephemeral-storage").into(),

@@ -1,8 +1,8 @@
-//! Which Pods are still to be told why they wait.
+//! Which Pods still need a condition that says why they wait.
 //!
-//! A Pod that joins a class that does not fit is told at once. When a class's verdict changes, all
+//! A Pod that joins a class that does not fit is told at once. When a class's reason changes, all
 //! of its Pods are told, one after the other, on a *walk* through the class. Walks through one
-//! class back off, so that a verdict that flickers while ten thousand Pods come and go does not
+//! class back off, so that a reason that flickers while ten thousand Pods come and go does not
 //! become ten thousand writes per flicker.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -15,8 +15,8 @@ use tokio::time::Instant;
 use super::queue::{ClassKey, Queue, Rank};
 
 /// Between the first and the second walk; doubles from walk to walk.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MIN_REPORT_DELAY: Duration = Duration::from_secs(1);
+const MAX_REPORT_DELAY: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 pub(super) struct Reports {
@@ -25,7 +25,7 @@ pub(super) struct Reports {
     walks: VecDeque<Walk>,
     /// Walks that are put off.
     later: BTreeSet<(Instant, ClassKey)>,
-    paces: HashMap<ClassKey, Pace>,
+    backoffs: HashMap<ClassKey, ReportBackoff>,
 }
 
 #[derive(Debug)]
@@ -35,20 +35,20 @@ struct Walk {
 }
 
 #[derive(Debug)]
-struct Pace {
+struct ReportBackoff {
     /// No walk before.
     next: Instant,
     pause: Duration,
-    state: State,
+    state: WalkState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum WalkState {
     Idle,
     /// A walk is put off until `next`.
     PutOff,
     Walking,
-    /// The verdict changed during a walk.
+    /// The reason changed during a walk.
     Overtaken,
 }
 
@@ -57,28 +57,28 @@ impl Reports {
         self.joined.push_back((class.clone(), rank));
     }
 
-    /// The class's verdict is new.
+    /// The class's reason is new.
     pub(super) fn changed(&mut self, class: &ClassKey, now: Instant) {
-        let pace = self.paces.entry(class.clone()).or_insert(Pace {
+        let backoff = self.backoffs.entry(class.clone()).or_insert(ReportBackoff {
             next: now,
-            pause: FIRST_PAUSE,
-            state: State::Idle,
+            pause: MIN_REPORT_DELAY,
+            state: WalkState::Idle,
         });
-        match pace.state {
-            State::Idle if pace.next <= now => {
-                pace.state = State::Walking;
+        match backoff.state {
+            WalkState::Idle if backoff.next <= now => {
+                backoff.state = WalkState::Walking;
                 self.walks.push_back(Walk { class: class.clone(), after: None });
             }
-            State::Idle => {
-                pace.state = State::PutOff;
-                self.later.insert((pace.next, class.clone()));
+            WalkState::Idle => {
+                backoff.state = WalkState::PutOff;
+                self.later.insert((backoff.next, class.clone()));
             }
-            State::Walking => pace.state = State::Overtaken,
-            State::PutOff | State::Overtaken => {}
+            WalkState::Walking => backoff.state = WalkState::Overtaken,
+            WalkState::PutOff | WalkState::Overtaken => {}
         }
     }
 
-    /// The next Pod to look at, with what its class's verdict is. The caller skips those that know.
+    /// The next Pod to look at, with its class's reason. The caller skips those that know.
     pub(super) fn next(&mut self, queue: &Queue, now: Instant) -> Option<(Arc<str>, Arc<str>)> {
         while let Some((class, rank)) = self.joined.pop_front() {
             if let Some(verdict) = queue.class(&class).and_then(|class| class.verdict.clone()) {
@@ -87,8 +87,8 @@ impl Reports {
         }
         while let Some((due, class)) = self.later.first().cloned().filter(|(due, _)| *due <= now) {
             self.later.remove(&(due, class.clone()));
-            if let Some(pace) = self.paces.get_mut(&class) {
-                pace.state = State::Walking;
+            if let Some(backoff) = self.backoffs.get_mut(&class) {
+                backoff.state = WalkState::Walking;
                 self.walks.push_back(Walk { class, after: None });
             }
         }
@@ -113,20 +113,20 @@ impl Reports {
     }
 
     fn end(&mut self, class: ClassKey, now: Instant) {
-        let Some(pace) = self.paces.get_mut(&class) else { return };
-        pace.next = now + pace.pause;
-        pace.pause = (pace.pause * 2).min(LONGEST_PAUSE);
-        if pace.state == State::Overtaken {
-            pace.state = State::PutOff;
-            self.later.insert((pace.next, class));
+        let Some(backoff) = self.backoffs.get_mut(&class) else { return };
+        backoff.next = now + backoff.pause;
+        backoff.pause = (backoff.pause * 2).min(MAX_REPORT_DELAY);
+        if backoff.state == WalkState::Overtaken {
+            backoff.state = WalkState::PutOff;
+            self.later.insert((backoff.next, class));
         } else {
-            pace.state = State::Idle;
+            backoff.state = WalkState::Idle;
         }
     }
 
     /// No Pod of the class waits any more.
     pub(super) fn forget(&mut self, class: &ClassKey) {
-        self.paces.remove(class);
+        self.backoffs.remove(class);
     }
 
     pub(super) fn wake(&self) -> Option<Instant> {

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::board::{Board, Order, Outcome};
+use super::cache::{BindOutcome, BindRequest, Cache};
 use crate::taint;
 
 fn merge(into: &mut Value, from: &Value) {
@@ -70,27 +70,27 @@ fn port(port: i32, address: &str) -> Value {
     json!({"spec": {"containers": [{"name": "main", "ports": [port]}]}})
 }
 
-/// Where a Pod goes on a board that holds one node, or what it is told.
-fn verdict(node: &Node, before: &[Pod], claims: &[Value], pod: &Pod) -> Result<String, String> {
-    let mut board = Board::default();
-    board.put_node(node);
+/// Where a Pod goes in a cluster that has one node, or what it is told.
+fn schedule(node: &Node, before: &[Pod], claims: &[Value], pod: &Pod) -> Result<String, String> {
+    let mut cache = Cache::default();
+    cache.put_node(node);
     for claim in claims {
         let claim: PersistentVolumeClaim = serde_json::from_value(claim.clone()).expect("a claim");
-        board.put_claim(&claim);
+        cache.put_claim(&claim);
     }
     for pod in before {
-        board.put_pod(pod);
+        cache.put_pod(pod);
     }
-    board.put_pod(pod);
+    cache.put_pod(pod);
     let now = Instant::now();
-    if let Some(order) = board.next_order(now) {
-        return Ok(order.node);
+    if let Some(bind_request) = cache.next_bind_request(now) {
+        return Ok(bind_request.node);
     }
-    Err(board.next_report(now).expect("who does not fit is told").message.to_string())
+    Err(cache.next_report(now).expect("who does not fit is told").message.to_string())
 }
 
 fn check(node: &Value, more: &Value, expected: Result<&str, &str>) {
-    let outcome = verdict(&self::node("n1", node), &[], &[], &pod("p", more));
+    let outcome = schedule(&self::node("n1", node), &[], &[], &pod("p", more));
     let expected = expected.map(str::to_owned).map_err(str::to_owned);
     assert_eq!(outcome, expected, "{node} {more}");
 }
@@ -183,7 +183,7 @@ fn taints_and_conditions() {
 #[test]
 fn taints_follow_conditions() {
     let keys = |node: &Node| -> Vec<String> {
-        taint::in_step(node).into_iter().map(|taint| taint.key).collect()
+        taint::desired_taints(node).into_iter().map(|taint| taint.key).collect()
     };
     let own = json!({"key": "gpu", "effect": "NoSchedule"});
     let late = json!({"key": taint::NOT_READY, "effect": "NoSchedule"});
@@ -258,7 +258,7 @@ fn requests_and_ports() {
         ),
         (vec![placed("old", port(80, "127.0.0.1"))], port(80, "127.0.0.2"), fits()),
     ] {
-        let outcome = verdict(&node("n1", &json!({})), &before, &[], &pod("p", &more));
+        let outcome = schedule(&node("n1", &json!({})), &before, &[], &pod("p", &more));
         assert_eq!(outcome, expected, "{more}");
     }
 }
@@ -330,33 +330,33 @@ fn claims_come_first() {
             ),
         ),
     ] {
-        let outcome = verdict(&node("n1", &json!({})), &before, &claims, &pod("p", &more));
+        let outcome = schedule(&node("n1", &json!({})), &before, &claims, &pod("p", &more));
         assert_eq!(outcome, expected, "{claims:?}");
     }
 }
 
 #[test]
 fn obstacles_are_counted_by_node() {
-    let mut board = Board::default();
+    let mut cache = Cache::default();
     for (name, more) in [
         ("n1", json!({"spec": {"unschedulable": true}})),
         ("n2", json!({})),
         ("n3", json!({"status": {"allocatable": {"cpu": "1"}}})),
     ] {
-        board.put_node(&node(name, &more));
+        cache.put_node(&node(name, &more));
     }
-    board.put_pod(&pod("p", &requests(&json!({"cpu": "3"}))));
+    cache.put_pod(&pod("p", &requests(&json!({"cpu": "3"}))));
     let now = Instant::now();
-    assert_eq!(board.next_order(now), None);
+    assert_eq!(cache.next_bind_request(now), None);
     assert_eq!(
-        board.next_report(now).map(|report| report.message.to_string()).as_deref(),
+        cache.next_report(now).map(|report| report.message.to_string()).as_deref(),
         Some("0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu.")
     );
 }
 
 #[test]
 fn priority_then_age() {
-    let mut board = Board::default();
+    let mut cache = Cache::default();
     let at = |created: &str, priority: i32, cpu: &str| {
         let mut more = requests(&json!({"cpu": cpu}));
         merge(&mut more, &json!({"metadata": {"creationTimestamp": created}}));
@@ -370,98 +370,108 @@ fn priority_then_age() {
         ("urgent", at("2026-01-04T00:00:00Z", 9, "1m")),
         ("urgent and large", at("2026-01-04T00:00:00Z", 10, "5")),
     ] {
-        board.put_pod(&pod(uid, &more));
+        cache.put_pod(&pod(uid, &more));
     }
-    board.put_node(&node("n1", &json!({"status": {"allocatable": {"pods": "9"}}})));
+    cache.put_node(&node("n1", &json!({"status": {"allocatable": {"pods": "9"}}})));
     let now = Instant::now();
-    let order: Vec<String> =
-        std::iter::from_fn(|| board.next_order(now)).map(|order| order.uid.to_string()).collect();
-    assert_eq!(order, ["urgent", "old", "different", "young"]);
+    let bind_request: Vec<String> = std::iter::from_fn(|| cache.next_bind_request(now))
+        .map(|bind_request| bind_request.uid.to_string())
+        .collect();
+    assert_eq!(bind_request, ["urgent", "old", "different", "young"]);
 }
 
 #[test]
 fn the_emptier_node_is_chosen() {
-    let mut board = Board::default();
+    let mut cache = Cache::default();
     for name in ["n1", "n2"] {
-        board.put_node(&node(name, &json!({})));
+        cache.put_node(&node(name, &json!({})));
     }
     for number in 0..4 {
-        board.put_pod(&pod(&format!("p{number}"), &requests(&json!({"cpu": "400m"}))));
+        cache.put_pod(&pod(&format!("p{number}"), &requests(&json!({"cpu": "400m"}))));
     }
     let now = Instant::now();
-    let nodes: Vec<String> =
-        std::iter::from_fn(|| board.next_order(now)).map(|order| order.node).collect();
+    let nodes: Vec<String> = std::iter::from_fn(|| cache.next_bind_request(now))
+        .map(|bind_request| bind_request.node)
+        .collect();
     assert_eq!(nodes, ["n1", "n2", "n1", "n2"]);
 }
 
-/// Everybody is told once, however often something changes, and a verdict that flickers is told at
+/// Everybody is told once, however often something changes, and a reason that flickers is told at
 /// a slower and slower pace.
 #[test]
 fn many_pods_of_one_template() {
     const BOMB: usize = 10_000;
-    let mut board = Board::default();
-    board.put_node(&node("n1", &json!({})));
+    let mut cache = Cache::default();
+    cache.put_node(&node("n1", &json!({})));
     let start = Instant::now();
     for number in 0..BOMB {
-        board.put_pod(&pod(&format!("p{number}"), &json!({})));
+        cache.put_pod(&pod(&format!("p{number}"), &json!({})));
     }
-    let orders: Vec<Order> = std::iter::from_fn(|| board.next_order(start)).collect();
+    let orders: Vec<BindRequest> = std::iter::from_fn(|| cache.next_bind_request(start)).collect();
     assert_eq!(orders.len(), 3);
-    let told = std::iter::from_fn(|| board.next_report(start)).count();
+    let told = std::iter::from_fn(|| cache.next_report(start)).count();
     assert_eq!(told, BOMB - 3);
     // One goes, one comes: the others know already what there is to know.
-    for order in orders {
-        board.settle(&order.uid, Outcome::Bound, start);
-        board.remove_pod(&order.uid);
-        assert!(board.next_order(start).is_some());
-        assert_eq!(board.next_order(start), None);
-        assert_eq!(board.next_report(start), None);
+    for bind_request in orders {
+        cache.record_outcome(&bind_request.uid, BindOutcome::Bound, start);
+        cache.remove_pod(&bind_request.uid);
+        assert!(cache.next_bind_request(start).is_some());
+        assert_eq!(cache.next_bind_request(start), None);
+        assert_eq!(cache.next_report(start), None);
     }
     // The node comes and goes all the time.
     let mut writes = 0;
     for second in 1..=120 {
         let now = start + Duration::from_secs(second);
         let unschedulable = second % 2 == 1;
-        board.put_node(&node("n1", &json!({"spec": {"unschedulable": unschedulable}})));
-        assert_eq!(board.next_order(now), None);
-        writes += std::iter::from_fn(|| board.next_report(now)).count();
+        cache.put_node(&node("n1", &json!({"spec": {"unschedulable": unschedulable}})));
+        assert_eq!(cache.next_bind_request(now), None);
+        writes += std::iter::from_fn(|| cache.next_report(now)).count();
     }
     assert!(writes <= 8 * BOMB, "{writes} writes in two minutes");
 }
 
 #[test]
 fn a_binding_that_failed_is_tried_again() {
-    let mut board = Board::default();
-    board.put_node(&node("n1", &json!({"status": {"allocatable": {"pods": "1"}}})));
+    let mut cache = Cache::default();
+    cache.put_node(&node("n1", &json!({"status": {"allocatable": {"pods": "1"}}})));
     let waiting = pod("p", &json!({}));
-    board.put_pod(&waiting);
+    cache.put_pod(&waiting);
     let uid: Arc<str> = "p".into();
     let start = Instant::now();
-    let first = board.next_order(start).expect("it fits");
+    let first = cache.next_bind_request(start).expect("it fits");
 
     // Surely it was not bound: it waits its time, and somebody else gets its place.
-    board.settle(&uid, Outcome::Refused, start);
-    board.put_pod(&waiting);
-    board.put_pod(&pod("q", &json!({})));
-    assert_eq!(board.next_order(start).map(|order| order.uid.to_string()).as_deref(), Some("q"));
+    cache.record_outcome(&uid, BindOutcome::Refused, start);
+    cache.put_pod(&waiting);
+    cache.put_pod(&pod("q", &json!({})));
+    assert_eq!(
+        cache.next_bind_request(start).map(|bind_request| bind_request.uid.to_string()).as_deref(),
+        Some("q")
+    );
     let later = start + Duration::from_secs(1);
-    assert_eq!(board.wake(), Some(later));
-    assert_eq!(board.next_again(later), None);
-    assert_eq!(board.next_order(later), None);
-    board.remove_pod(&"q".into());
-    assert_eq!(board.next_order(later), Some(first.clone()));
+    assert_eq!(cache.wake(), Some(later));
+    assert_eq!(cache.next_retry(later), None);
+    assert_eq!(cache.next_bind_request(later), None);
+    cache.remove_pod(&"q".into());
+    assert_eq!(cache.next_bind_request(later), Some(first.clone()));
 
     // Perhaps it was: the same again, whatever the next answer is, until the watch shows it.
-    board.put_pod(&pod("r", &json!({})));
+    cache.put_pod(&pod("r", &json!({})));
     let mut now = later;
-    for (outcome, wait) in [(Outcome::Unclear, 2), (Outcome::Refused, 4), (Outcome::Refused, 8)] {
-        board.settle(&uid, outcome, now);
-        assert_eq!(board.next_order(now), None);
+    for (outcome, wait) in
+        [(BindOutcome::Unclear, 2), (BindOutcome::Refused, 4), (BindOutcome::Refused, 8)]
+    {
+        cache.record_outcome(&uid, outcome, now);
+        assert_eq!(cache.next_bind_request(now), None);
         now += Duration::from_secs(wait);
-        assert_eq!(board.next_again(now), Some(first.clone()));
+        assert_eq!(cache.next_retry(now), Some(first.clone()));
     }
-    board.put_pod(&pod("p", &json!({"spec": {"nodeName": "n1"}, "status": {"phase": "Failed"}})));
-    assert_eq!(board.next_order(now).map(|order| order.uid.to_string()).as_deref(), Some("r"));
+    cache.put_pod(&pod("p", &json!({"spec": {"nodeName": "n1"}, "status": {"phase": "Failed"}})));
+    assert_eq!(
+        cache.next_bind_request(now).map(|bind_request| bind_request.uid.to_string()).as_deref(),
+        Some("r")
+    );
 }
 
 /// What the API has, and what the watch has not shown yet.
@@ -497,26 +507,26 @@ impl Cluster {
         self.unseen.push_back((uid.to_owned(), pod));
     }
 
-    fn show(&mut self, board: &mut Board) {
+    fn show(&mut self, cache: &mut Cache) {
         match self.unseen.pop_front() {
-            Some((_, Some(pod))) => board.put_pod(&serde_json::from_value(pod).expect("a pod")),
-            Some((uid, None)) => board.remove_pod(&uid.as_str().into()),
+            Some((_, Some(pod))) => cache.put_pod(&serde_json::from_value(pod).expect("a pod")),
+            Some((uid, None)) => cache.remove_pod(&uid.as_str().into()),
             None => {}
         }
     }
 
-    fn bind(&mut self, order: &Order, arrives: bool, answer: Answer) -> Outcome {
-        let Some(pod) = self.pods.get(&*order.uid).filter(|_| arrives) else {
+    fn bind(&mut self, bind_request: &BindRequest, arrives: bool, answer: Answer) -> BindOutcome {
+        let Some(pod) = self.pods.get(&*bind_request.uid).filter(|_| arrives) else {
             let refused = matches!(answer, Answer::Given) && !arrives;
-            return if refused { Outcome::Refused } else { Outcome::Unclear };
+            return if refused { BindOutcome::Refused } else { BindOutcome::Unclear };
         };
         if !pod["spec"]["nodeName"].is_null() {
-            return Outcome::Unclear;
+            return BindOutcome::Unclear;
         }
         let mut pod = pod.clone();
-        pod["spec"]["nodeName"] = json!(order.node);
-        self.write(&order.uid, Some(pod));
-        if matches!(answer, Answer::Given) { Outcome::Bound } else { Outcome::Unclear }
+        pod["spec"]["nodeName"] = json!(bind_request.node);
+        self.write(&bind_request.uid, Some(pod));
+        if matches!(answer, Answer::Given) { BindOutcome::Bound } else { BindOutcome::Unclear }
     }
 
     fn nth(&self, at: usize) -> Option<String> {
@@ -569,17 +579,17 @@ proptest! {
     /// Whatever arrives late, twice or never.
     #[test]
     fn never_over_capacity(acts in proptest::collection::vec(act(), 1..120)) {
-        let mut board = Board::default();
+        let mut cache = Cache::default();
         for name in ["n1", "n2"] {
-            board.put_node(&node(name, &json!({})));
+            cache.put_node(&node(name, &json!({})));
         }
         let mut cluster = Cluster::default();
         let mut now = Instant::now();
-        let step = |board: &mut Board, cluster: &mut Cluster, now, arrives, answer| {
-            let order = board.next_again(now).or_else(|| board.next_order(now));
-            let Some(order) = order else { return false };
-            let outcome = cluster.bind(&order, arrives, answer);
-            board.settle(&order.uid, outcome, now);
+        let step = |cache: &mut Cache, cluster: &mut Cluster, now, arrives, answer| {
+            let bind_request = cache.next_retry(now).or_else(|| cache.next_bind_request(now));
+            let Some(bind_request) = bind_request else { return false };
+            let outcome = cluster.bind(&bind_request, arrives, answer);
+            cache.record_outcome(&bind_request.uid, outcome, now);
             true
         };
         for act in acts {
@@ -597,9 +607,9 @@ proptest! {
                     let pod = serde_json::to_value(pod(&uid, &more)).expect("a Pod is JSON");
                     cluster.write(&uid, Some(pod));
                 }
-                Act::Show => cluster.show(&mut board),
+                Act::Show => cluster.show(&mut cache),
                 Act::Bind { arrives, answer } => {
-                    step(&mut board, &mut cluster, now, arrives, answer);
+                    step(&mut cache, &mut cluster, now, arrives, answer);
                 }
                 Act::Finish(at) => {
                     let bound = cluster.nth(at).filter(|uid| {
@@ -623,18 +633,18 @@ proptest! {
         // When all is shown and every request arrives, nobody waits who would fit.
         for _ in 0..20 {
             while !cluster.unseen.is_empty() {
-                cluster.show(&mut board);
+                cluster.show(&mut cache);
             }
-            while step(&mut board, &mut cluster, now, true, Answer::Given) {
+            while step(&mut cache, &mut cluster, now, true, Answer::Given) {
                 cluster.check();
             }
             now += Duration::from_secs(20);
         }
         let waiting = cluster.pods.values().filter(|pod| pod["spec"]["nodeName"].is_null());
-        let told = std::iter::from_fn(|| board.next_report(now)).count();
+        let told = std::iter::from_fn(|| cache.next_report(now)).count();
         prop_assert_eq!(waiting.count(), told);
         for pod in cluster.pods.values().filter(|pod| pod["spec"]["nodeName"].is_null()) {
-            let mut alone = Board::default();
+            let mut alone = Cache::default();
             for name in ["n1", "n2"] {
                 alone.put_node(&node(name, &json!({})));
             }
@@ -642,7 +652,7 @@ proptest! {
                 alone.put_pod(&serde_json::from_value(other.clone()).expect("a pod"));
             }
             alone.put_pod(&serde_json::from_value(pod.clone()).expect("a pod"));
-            prop_assert_eq!(alone.next_order(now), None);
+            prop_assert_eq!(alone.next_bind_request(now), None);
         }
     }
 }

@@ -20,15 +20,15 @@ use crate::folder::PodFolder;
 use crate::log::{self, Folders, Query, QueryError, Source};
 
 /// How many logs may be followed at once. Each holds some files open and a few blocks of memory.
-pub(super) const FOLLOWS: usize = 512;
+pub(super) const MAX_FOLLOWERS: usize = 512;
 
 /// The Pods of a node, as far as their logs are concerned.
 pub(crate) trait Pods: Send + Sync + 'static {
-    fn find(&self, namespace: &str, pod: &str, container: &str) -> Found;
+    fn find(&self, namespace: &str, pod: &str, container: &str) -> LogLookup;
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Found {
+pub(crate) enum LogLookup {
     NoPod,
     /// The Pod has no container of that name.
     NoContainer,
@@ -101,7 +101,7 @@ impl Service {
             pods,
             folders: Arc::new(folders),
             allowed: Arc::new(allowed),
-            follows: Arc::new(Semaphore::new(FOLLOWS)),
+            follows: Arc::new(Semaphore::new(MAX_FOLLOWERS)),
             stop,
         }
     }
@@ -155,15 +155,15 @@ impl Service {
         query: Query,
     ) -> Result<Body, Refusal> {
         let runs = match self.pods.find(namespace, pod, container) {
-            Found::NoPod => {
+            LogLookup::NoPod => {
                 let words = format!("pod {pod:?} does not exist");
                 return Err(Refusal::new(StatusCode::NOT_FOUND, words));
             }
-            Found::NoContainer => {
+            LogLookup::NoContainer => {
                 let words = format!("container {container:?} not found in pod {pod:?}");
                 return Err(Refusal::new(StatusCode::NOT_FOUND, words));
             }
-            Found::Container(runs) => runs,
+            LogLookup::Container(runs) => runs,
         };
         let previous = query.previous;
         let no_previous = || {
@@ -200,7 +200,7 @@ impl Service {
 
     fn permit(&self) -> Result<OwnedSemaphorePermit, Refusal> {
         self.follows.clone().try_acquire_owned().map_err(|_| {
-            let words = format!("{FOLLOWS} logs are being followed; more are too many");
+            let words = format!("{MAX_FOLLOWERS} logs are being followed; more are too many");
             Refusal::new(StatusCode::TOO_MANY_REQUESTS, words)
         })
     }

@@ -21,7 +21,7 @@ use super::*;
 use crate::folder::PodFolder;
 
 /// Nothing here takes long; what does not come is missing.
-const PATIENCE: Duration = Duration::from_secs(20);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 struct Authority {
     pem: String,
@@ -64,15 +64,15 @@ impl Authority {
 struct Table(Mutex<BTreeMap<(String, String, String), Runs>>);
 
 impl Pods for Table {
-    fn find(&self, namespace: &str, pod: &str, container: &str) -> Found {
+    fn find(&self, namespace: &str, pod: &str, container: &str) -> LogLookup {
         let table = self.0.lock().unwrap();
         let of_pod = |key: &&(String, String, String)| key.0 == namespace && key.1 == pod;
         if !table.keys().any(|key| of_pod(&key)) {
-            return Found::NoPod;
+            return LogLookup::NoPod;
         }
         match table.get(&(namespace.to_owned(), pod.to_owned(), container.to_owned())) {
-            Some(runs) => Found::Container(runs.clone()),
-            None => Found::NoContainer,
+            Some(runs) => LogLookup::Container(runs.clone()),
+            None => LogLookup::NoContainer,
         }
     }
 }
@@ -165,7 +165,8 @@ impl Fixture {
         let (mut sender, connection) = client::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
         let request = request.header("Host", "node").body(Empty::<Bytes>::new()).unwrap();
-        let response = timeout(PATIENCE, sender.send_request(request)).await.expect("no answer");
+        let response =
+            timeout(ANSWER_TIMEOUT, sender.send_request(request)).await.expect("no answer");
         let (parts, body) = response.map_err(|error| error.to_string())?.into_parts();
         Ok(Answer { status: parts.status, body, _sender: sender })
     }
@@ -189,12 +190,12 @@ struct Answer {
 
 impl Answer {
     async fn text(self) -> (u16, String) {
-        let body = timeout(PATIENCE, self.body.collect()).await.expect("no end").unwrap();
+        let body = timeout(ANSWER_TIMEOUT, self.body.collect()).await.expect("no end").unwrap();
         (self.status.as_u16(), String::from_utf8(body.to_bytes().to_vec()).unwrap())
     }
 
     async fn next(&mut self) -> Option<String> {
-        let frame = timeout(PATIENCE, self.body.frame()).await.expect("nothing comes")?;
+        let frame = timeout(ANSWER_TIMEOUT, self.body.frame()).await.expect("nothing comes")?;
         Some(String::from_utf8(frame.unwrap().into_data().unwrap().to_vec()).unwrap())
     }
 }
@@ -292,7 +293,7 @@ async fn answers_are_those_of_a_kubelet() {
     let api_server = fixture.api_server();
     let post = fixture.send(Some(&api_server), Request::post("/containerLogs/ns/p/web")).await;
     assert_eq!(post.unwrap().status, StatusCode::METHOD_NOT_ALLOWED);
-    let long = format!("/containerLogs/ns/p/{}", "x".repeat(HEAD_LIMIT));
+    let long = format!("/containerLogs/ns/p/{}", "x".repeat(MAX_HEAD_BYTES));
     let long = fixture.get(Some(&api_server), &long).await;
     assert!(long.is_err() || long.is_ok_and(|answer| answer.status.is_client_error()));
 }
@@ -322,7 +323,7 @@ async fn a_follower_that_leaves_is_forgotten() {
     assert_eq!(fixture.ended.receiver_count(), before + 1);
     drop(answer);
     fixture.pods.0.lock().unwrap().clear();
-    timeout(PATIENCE, fixture.ended.closed()).await.expect("somebody still follows");
+    timeout(ANSWER_TIMEOUT, fixture.ended.closed()).await.expect("somebody still follows");
 }
 
 #[tokio::test]
@@ -340,7 +341,7 @@ async fn followers_are_counted() {
         service.answer(&peer, &request).await
     };
     let mut followers = Vec::new();
-    for _ in 0..answer::FOLLOWS {
+    for _ in 0..answer::MAX_FOLLOWERS {
         followers.push(ask("follow=true").await);
     }
     assert!(followers.iter().all(|response| response.status() == StatusCode::OK));
@@ -354,7 +355,7 @@ async fn followers_are_counted() {
     assert_eq!(first.into_data().unwrap(), "a\n");
     drop(followers);
     fixture.write(2, "b");
-    let second = timeout(PATIENCE, last.body_mut().frame()).await.expect("nothing comes");
+    let second = timeout(ANSWER_TIMEOUT, last.body_mut().frame()).await.expect("nothing comes");
     assert_eq!(second.unwrap().unwrap().into_data().unwrap(), "b\n");
 }
 
@@ -379,7 +380,7 @@ async fn stopping_ends_followers() {
         };
         Server::start(settings, other.pods.clone()).await.unwrap()
     });
-    timeout(PATIENCE, server.stop()).await.expect("it does not stop");
+    timeout(ANSWER_TIMEOUT, server.stop()).await.expect("it does not stop");
     assert_eq!(answer.next().await, None);
     assert_eq!(silent.read(&mut [0]).await.unwrap_or(0), 0);
     assert!(TcpStream::connect(address).await.is_err());

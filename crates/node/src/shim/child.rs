@@ -12,7 +12,7 @@ use rustix::process::Pid;
 use crate::shim::protocol::Refusal;
 
 /// The longest explanation that is read from a child.
-const REPORT_LIMIT: u64 = 4096;
+const MAX_REPORT_BYTES: u64 = 4096;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SpawnError {
@@ -88,7 +88,7 @@ fn run_before(
 fn explain_failure(report: OwnedFd, program: &str, source: io::Error) -> SpawnError {
     let mut words = Vec::new();
     // It does not block: what is there was written before the child died.
-    let _ = File::from(report).take(REPORT_LIMIT).read_to_end(&mut words);
+    let _ = File::from(report).take(MAX_REPORT_BYTES).read_to_end(&mut words);
     if words.is_empty() {
         return SpawnError::Run { program: program.to_owned(), source };
     }

@@ -8,10 +8,10 @@ use std::os::unix::net::UnixStream;
 use rustix::event::PollFlags;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use crate::shim::protocol::{LINE_LIMIT, Line};
+use crate::shim::protocol::{Line, MAX_LINE_BYTES};
 
 /// How much is read in one turn of the loop, so that a long line does not stop it.
-const TURN: usize = 256 << 10;
+const MAX_READ_BYTES_PER_TICK: usize = 256 << 10;
 
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -40,7 +40,7 @@ impl Connection {
     /// Reads what is there. An error, the end, and a line without end are all the same: this node
     /// is gone.
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<()> {
-        let mut budget = TURN;
+        let mut budget = MAX_READ_BYTES_PER_TICK;
         while budget > 0 {
             match self.stream.read(buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -54,7 +54,7 @@ impl Connection {
             }
         }
         let has_line = self.input[self.scanned..].contains(&b'\n');
-        if self.input.len() > LINE_LIMIT && !has_line {
+        if self.input.len() > MAX_LINE_BYTES && !has_line {
             return Err(io::ErrorKind::InvalidData.into());
         }
         Ok(())
@@ -80,7 +80,7 @@ impl Connection {
         serde_json::to_writer(&mut self.output, line)?;
         self.output.push(b'\n');
         self.flush()?;
-        if self.output.len() - self.sent > LINE_LIMIT {
+        if self.output.len() - self.sent > MAX_LINE_BYTES {
             return Err(io::ErrorKind::TimedOut.into());
         }
         Ok(())

@@ -18,19 +18,19 @@ use rustix::process::{Pid, Signal, WaitStatus};
 use crate::folder::PodFolder;
 use crate::shim::child::{self, SpawnError};
 use crate::shim::log::{self, Log, Stream};
+use crate::shim::log_line::log_line;
 use crate::shim::mounts::Mounts;
-use crate::shim::protocol::{Charter, Confinement, End, Record, Start};
-use crate::shim::remark::remark;
-use crate::shim::sweep::{Marks, Sweeper};
+use crate::shim::protocol::{Confinement, End, Record, ShimConfig, Start};
+use crate::shim::sweep::{ProcessMarkers, Sweeper};
 use crate::shim::{memory, message, process};
 
 /// How long a container may take to be cleared away before its end is told all the same: a process
 /// in the middle of an operation of a broken disk cannot be killed.
-const CLEARING_LIMIT: Duration = Duration::from_secs(5);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How soon a leftover that was killed is looked for again: it may have forked meanwhile.
-const SWEEP_EVERY: Duration = Duration::from_millis(20);
+const SWEEP_INTERVAL: Duration = Duration::from_millis(20);
 /// How often the memory of a container without a cgroup is measured.
-const WEIGH_EVERY: Duration = Duration::from_secs(1);
+const MEMORY_SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Which of a container's streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(super) enum Output {
 pub(super) struct Run {
     pub(super) spec: Arc<Start>,
     pub(super) record: Record,
-    pub(super) marks: Marks,
+    pub(super) marks: ProcessMarkers,
     /// They are there as long as this is.
     pub(super) mounts: Option<Mounts>,
     stdout: Stream,
@@ -81,14 +81,14 @@ impl From<WaitStatus> for Exit {
 impl Run {
     pub(super) fn start(
         spec: &Arc<Start>,
-        charter: &Arc<Charter>,
+        shim_config: &Arc<ShimConfig>,
         folder: &Arc<PodFolder>,
         link: Option<OwnedFd>,
     ) -> Result<Self, SpawnError> {
         let oom_before = spec.oom_events.as_deref().and_then(memory::oom_kills).unwrap_or(0);
         let (stdout, their_stdout) = child::pipe()?;
         let (stderr, their_stderr) = child::pipe()?;
-        if let Confinement::User { uid, gid } = charter.confinement {
+        if let Confinement::User { uid, gid } = shim_config.confinement {
             // So that the container can open its own /dev/stdout again.
             let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
             for pipe in [&their_stdout, &their_stderr] {
@@ -98,17 +98,17 @@ impl Run {
         }
         let (handover, theirs) = Mounts::handover().map_err(SpawnError::Pipe)?;
         let prepare = {
-            let (spec, charter, folder) = (spec.clone(), charter.clone(), folder.clone());
+            let (spec, shim_config, folder) = (spec.clone(), shim_config.clone(), folder.clone());
             move |report: BorrowedFd<'_>| {
-                end_with_shim_if_unconfined(&charter)?;
+                end_with_shim_if_unconfined(&shim_config)?;
                 let link = link.as_ref().map(AsFd::as_fd);
-                process::prepare(&spec, &charter, &folder, theirs.as_fd(), link, report)
+                process::prepare(&spec, &shim_config, &folder, theirs.as_fd(), link, report)
             }
         };
         let started_at = Timestamp::now();
         let pid = child::spawn(&spec.argv, &spec.env, their_stdout, their_stderr, prepare)?;
         let mounts = Mounts::receive(handover.as_fd()).map_err(SpawnError::Pipe)?;
-        let share = log::share(charter.log_limit, charter.containers);
+        let share = log::share(shim_config.log_limit, shim_config.containers);
         Ok(Self {
             record: Record {
                 container: spec.container.clone(),
@@ -117,14 +117,14 @@ impl Run {
                 started_at,
                 end: None,
             },
-            marks: Marks::of(pid, spec),
+            marks: ProcessMarkers::of(pid, spec),
             mounts,
             stdout: Stream::new("stdout", stdout),
             stderr: Stream::new("stderr", stderr),
             log: Log::open(folder, &spec.container, spec.attempt, share),
             oom_before,
             over_memory: false,
-            weigh_at: spec.memory_limit.map(|_| Instant::now() + WEIGH_EVERY),
+            weigh_at: spec.memory_limit.map(|_| Instant::now() + MEMORY_SAMPLE_INTERVAL),
             phase: Phase::Running,
             spec: spec.clone(),
         })
@@ -164,7 +164,7 @@ impl Run {
         self.phase = Phase::Clearing {
             exit: status.into(),
             finished_at: Timestamp::now(),
-            give_up_at: now + CLEARING_LIMIT,
+            give_up_at: now + CLEANUP_TIMEOUT,
             sweep_at: now,
         };
     }
@@ -182,18 +182,23 @@ impl Run {
     }
 
     /// Kills it if it has more memory than it may. Only where no cgroup does so.
-    pub(super) fn weigh(&mut self, now: Instant, sweeper: &Sweeper, others: &[&Marks]) {
+    pub(super) fn check_memory(
+        &mut self,
+        now: Instant,
+        sweeper: &Sweeper,
+        others: &[&ProcessMarkers],
+    ) {
         let (Some(limit), Some(weigh_at)) = (self.spec.memory_limit, self.weigh_at) else { return };
         if !self.is_running() || now < weigh_at {
             return;
         }
-        self.weigh_at = Some(now + WEIGH_EVERY);
+        self.weigh_at = Some(now + MEMORY_SAMPLE_INTERVAL);
         if memory::exceeds(&sweeper.members(&self.marks, others), limit) {
             self.over_memory = true;
             sweeper.kill(&self.marks, others);
-        } else if memory::cannot_be_weighed() {
+        } else if memory::cannot_measure() {
             // A limit that cannot be looked after does not hold. Who is whose cannot be told either.
-            remark(format_args!("the memory of {} cannot be weighed", self.spec.container));
+            log_line(format_args!("the memory of {} cannot be weighed", self.spec.container));
             self.over_memory = true;
             sweeper.kill_all();
         }
@@ -205,7 +210,7 @@ impl Run {
         &mut self,
         now: Instant,
         sweeper: &Sweeper,
-        others: &[&Marks],
+        others: &[&ProcessMarkers],
         buffer: &mut [u8],
     ) -> bool {
         let Phase::Clearing { exit, finished_at, give_up_at, sweep_at } = &mut self.phase else {
@@ -223,12 +228,12 @@ impl Run {
             drained &= self.stderr.pump(buffer, &mut self.log);
         }
         if !drained && now < *give_up_at {
-            *sweep_at = if cleared { now } else { now + SWEEP_EVERY };
+            *sweep_at = if cleared { now } else { now + SWEEP_INTERVAL };
             return false;
         }
         let (exit, finished_at) = (*exit, *finished_at);
         if !cleared {
-            remark(format_args!("some processes of {} do not die", self.spec.container));
+            log_line(format_args!("some processes of {} do not die", self.spec.container));
         }
         self.stdout.close(&mut self.log);
         self.stderr.close(&mut self.log);
@@ -246,7 +251,7 @@ impl Run {
             // The kernel may have killed a child, for whose sake the first process then failed.
             oom_killed: (killed && self.over_memory)
                 || (exit.code != 0 && oom_now > self.oom_before),
-            message: message::last_words(&self.spec, exit.code, self.log.halves()),
+            message: message::termination_message(&self.spec, exit.code, self.log.halves()),
         }
     }
 
@@ -257,8 +262,8 @@ impl Run {
 }
 
 /// Without a PID namespace nothing else would.
-pub(super) fn end_with_shim_if_unconfined(charter: &Charter) -> std::io::Result<()> {
-    if matches!(charter.confinement, Confinement::Unconfined) {
+pub(super) fn end_with_shim_if_unconfined(shim_config: &ShimConfig) -> std::io::Result<()> {
+    if matches!(shim_config.confinement, Confinement::Unconfined) {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     }
     Ok(())
@@ -267,7 +272,7 @@ pub(super) fn end_with_shim_if_unconfined(charter: &Charter) -> std::io::Result<
 /// A name that can be part of a file's name.
 pub(super) fn is_name(container: &str) -> bool {
     /// As long as a DNS label, which the names of containers are.
-    const LIMIT: usize = 63;
-    let fits = (1..=LIMIT).contains(&container.len());
+    const MAX_NAME_BYTES: usize = 63;
+    let fits = (1..=MAX_NAME_BYTES).contains(&container.len());
     fits && container.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }

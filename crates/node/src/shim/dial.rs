@@ -13,16 +13,16 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::folder::PodFolder;
 use crate::shim::listener::ShortPath;
-use crate::shim::protocol::{Answer, Line, Order, Request};
+use crate::shim::protocol::{Answer, Line, Request, ShimCommand};
 
 /// An answer is short; so is what else a shim may tell meanwhile.
-const ANSWER_LIMIT: usize = 256 << 10;
+const MAX_ANSWER_BYTES: usize = 256 << 10;
 
 /// Connects to a TCP port of a Pod's, inside its own network.
 pub async fn dial(folder: &PodFolder, port: u16) -> io::Result<TcpStream> {
     let short = ShortPath::of(folder)?;
     let mut shim = UnixStream::connect(short.path()).await?;
-    let mut request = serde_json::to_vec(&Request { id: 1, order: Order::Dial { port } })?;
+    let mut request = serde_json::to_vec(&Request { id: 1, command: ShimCommand::Dial { port } })?;
     request.push(b'\n');
     shim.write_all(&request).await?;
     let socket = receive(&shim).await?;
@@ -63,7 +63,7 @@ async fn receive(shim: &UnixStream) -> io::Result<OwnedFd> {
                 }
             }
         }
-        if said.len() > ANSWER_LIMIT {
+        if said.len() > MAX_ANSWER_BYTES {
             return Err(io::Error::other("the Pod's shim sent a line without end"));
         }
     }

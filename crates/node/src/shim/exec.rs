@@ -10,15 +10,15 @@ use crate::shim::child::{self, SpawnError};
 use crate::shim::container::{self, Run};
 use crate::shim::mounts::Mounts;
 use crate::shim::process;
-use crate::shim::protocol::{Charter, EXEC_OUTPUT_LIMIT, Executed};
+use crate::shim::protocol::{Executed, MAX_EXEC_OUTPUT_BYTES, ShimConfig};
 use crate::shim::sweep::Sweeper;
 
 /// How many run at once. Each container has at most three probes and a hook.
-pub(super) const EXECS_LIMIT: usize = 8;
+pub(super) const MAX_CONCURRENT_EXECS: usize = 8;
 /// How long a killed command may take to die before it is reported all the same.
-const DYING_LIMIT: Duration = Duration::from_secs(2);
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 /// How much output is read in one turn of the loop.
-const TURN: usize = 64 << 10;
+const MAX_READ_BYTES_PER_TICK: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Exec {
@@ -35,7 +35,7 @@ pub(super) struct Exec {
 impl Exec {
     pub(super) fn start(
         run: &Run,
-        charter: &Arc<Charter>,
+        shim_config: &Arc<ShimConfig>,
         link: Option<OwnedFd>,
         argv: &[String],
         timeout: Duration,
@@ -47,11 +47,12 @@ impl Exec {
         let mounts = run.mounts.as_ref().map(Mounts::try_clone).transpose();
         let mounts = mounts.map_err(SpawnError::Pipe)?;
         let prepare = {
-            let (spec, charter, first) = (run.spec.clone(), charter.clone(), run.record.pid);
+            let (spec, shim_config, first) =
+                (run.spec.clone(), shim_config.clone(), run.record.pid);
             move |report: BorrowedFd<'_>| {
-                container::end_with_shim_if_unconfined(&charter)?;
+                container::end_with_shim_if_unconfined(&shim_config)?;
                 let link = link.as_ref().map(AsFd::as_fd);
-                process::join(first, mounts.as_ref(), &spec, &charter, link, report)
+                process::join(first, mounts.as_ref(), &spec, &shim_config, link, report)
             }
         };
         let pid = child::spawn(argv, &run.spec.env, theirs, theirs_too, prepare)?;
@@ -78,13 +79,13 @@ impl Exec {
 
     /// Reads what it says and keeps the beginning.
     pub(super) fn pump(&mut self, buffer: &mut [u8]) {
-        let mut budget = TURN;
+        let mut budget = MAX_READ_BYTES_PER_TICK;
         while budget > 0
             && let Some(output) = &self.output
         {
             match rustix::io::read(output, &mut *buffer) {
                 Ok(count @ 1..) => {
-                    let room = EXEC_OUTPUT_LIMIT - self.kept.len();
+                    let room = MAX_EXEC_OUTPUT_BYTES - self.kept.len();
                     self.kept.extend_from_slice(&buffer[..count.min(room)]);
                     budget = budget.saturating_sub(count);
                 }
@@ -103,7 +104,7 @@ impl Exec {
     pub(super) fn check_time(&mut self, now: Instant, sweeper: &Sweeper) {
         if now >= self.deadline && self.exit_code.is_none() && !self.timed_out {
             self.timed_out = true;
-            self.deadline = now + DYING_LIMIT;
+            self.deadline = now + KILL_TIMEOUT;
             sweeper.kill_family(self.pid);
         }
     }

@@ -125,7 +125,7 @@ fn choose(ranges: &[(u32, Rule)]) -> Program {
     let (below, above) = ranges.split_at(ranges.len() / 2);
     let Some((middle, rule)) = above.first() else { return vec![answer(UNKNOWN)] };
     if below.is_empty() {
-        return verdict(*rule);
+        return rule_program(*rule);
     }
     let below = choose(below);
     let mut program = skip_if(libc::BPF_JGE, *middle, below.len());
@@ -135,11 +135,11 @@ fn choose(ranges: &[(u32, Rule)]) -> Program {
 }
 
 /// Ends with an answer in any case.
-fn verdict(rule: Rule) -> Program {
+fn rule_program(rule: Rule) -> Program {
     match rule {
         Rule::Never(refusal) => vec![answer(refusal)],
         Rule::Unless(checks) => {
-            let mut program: Program = checks.iter().flat_map(look).collect();
+            let mut program: Program = checks.iter().flat_map(check_program).collect();
             program.push(answer(ALLOWED));
             program
         }
@@ -147,7 +147,7 @@ fn verdict(rule: Rule) -> Program {
 }
 
 /// Answers if the check finds something, and goes on after it otherwise.
-fn look(check: &Check) -> Program {
+fn check_program(check: &Check) -> Program {
     let mut program = vec![load(FIRST_ARGUMENT + ARGUMENT_BYTES * check.argument)];
     match check.test {
         Test::Is(value) => program.push(compare(libc::BPF_JEQ, value, 0, 1)),

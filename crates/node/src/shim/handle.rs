@@ -1,4 +1,4 @@
-//! The node's side of a shim: starts one, finds one again, gives orders.
+//! The node's side of a shim: starts one, finds one again, gives commands.
 //!
 //! Whether a shim lives is asked of its lock, never of a PID on disk. A [`Handle`] is one
 //! connection to a shim. When that is lost, its receiver of ends closes, and [`Handle::adopt`]
@@ -23,29 +23,29 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use crate::folder::PodFolder;
 use crate::private;
 use crate::shim::listener::ShortPath;
-use crate::shim::protocol::{Answer, Charter, Executed, Order, Record, Refusal, Start};
+use crate::shim::protocol::{Answer, Executed, Record, Refusal, ShimCommand, ShimConfig, Start};
 use crate::shim::record;
 
-mod conversation;
+mod connection;
 mod start;
 
-use conversation::Asked;
+use connection::PendingCommand;
 
 /// How long a shim may take to answer for the first time.
-const LAUNCH_LIMIT: Duration = Duration::from_secs(10);
-/// How long an order may take: starting a container mounts its volumes.
-const ORDER_LIMIT: Duration = Duration::from_secs(30);
+const LAUNCH_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a command may take: starting a container mounts its volumes.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a shim may take to end by itself before it is killed; it gives up after less.
-const END_LIMIT: Duration = Duration::from_secs(10);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a killed shim may take to be gone, with all that runs in it.
-const KILL_LIMIT: Duration = Duration::from_secs(10);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The waits between two looks at something that cannot be waited for.
-const FIRST_WAIT: Duration = Duration::from_millis(2);
-const LONGEST_WAIT: Duration = Duration::from_millis(100);
-/// How many orders may wait for the connection.
-const ORDERS_LIMIT: usize = 64;
+const MIN_POLL_DELAY: Duration = Duration::from_millis(2);
+const MAX_POLL_DELAY: Duration = Duration::from_millis(100);
+/// How many commands may wait for the connection.
+const MAX_QUEUED_REQUESTS: usize = 64;
 /// How many ends may wait for the node; beyond that, they wait in the connection.
-const ENDS_LIMIT: usize = 64;
+const MAX_QUEUED_EXITS: usize = 64;
 
 /// Why a shim was not started.
 #[derive(Debug, thiserror::Error)]
@@ -57,10 +57,10 @@ pub enum LaunchError {
     #[error("cannot run {program}: {source}", program = program.display())]
     Run { program: PathBuf, source: io::Error },
     /// It ended at once. These are its own words.
-    #[error("the Pod's shim could not start: {words}")]
-    Failed { words: String },
-    #[error("the Pod's shim did not answer within {} s: {words}", LAUNCH_LIMIT.as_secs())]
-    Silent { words: String },
+    #[error("the Pod's shim could not start: {log_tail}")]
+    Failed { log_tail: String },
+    #[error("the Pod's shim did not answer within {} s: {log_tail}", LAUNCH_TIMEOUT.as_secs())]
+    Silent { log_tail: String },
 }
 
 /// Why a shim could not be found again.
@@ -68,13 +68,13 @@ pub enum LaunchError {
 pub enum AdoptError {
     #[error("cannot read what is known of the Pod in {path}: {source}", path = path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("the Pod's shim lives but did not answer within {} s", LAUNCH_LIMIT.as_secs())]
+    #[error("the Pod's shim lives but did not answer within {} s", LAUNCH_TIMEOUT.as_secs())]
     Silent,
 }
 
-/// Why an order was not carried out.
+/// Why a command was not executed.
 #[derive(Debug, thiserror::Error)]
-pub enum OrderError {
+pub enum CommandError {
     /// The shim says why.
     #[error("{message}")]
     Refused { reason: Refusal, message: String },
@@ -101,7 +101,7 @@ pub struct Handle(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     folder: PodFolder,
-    orders: mpsc::Sender<Asked>,
+    commands: mpsc::Sender<PendingCommand>,
     process: Option<Arc<ShimProcess>>,
 }
 
@@ -114,17 +114,17 @@ impl Handle {
     pub async fn launch(
         program: &Path,
         folder: &PodFolder,
-        charter: &Charter,
+        shim_config: &ShimConfig,
         lifeline: Option<OwnedFd>,
     ) -> Result<(Self, mpsc::Receiver<Record>), LaunchError> {
-        start::launch(program, folder, charter, lifeline).await
+        start::launch(program, folder, shim_config, lifeline).await
     }
 
     /// Finds the shim of a Pod again, or what it left.
     pub async fn adopt(folder: &PodFolder) -> Result<Adopted, AdoptError> {
         let unreadable = |source| AdoptError::Read { path: folder.path().to_owned(), source };
-        let deadline = Instant::now() + LAUNCH_LIMIT;
-        let mut wait = FIRST_WAIT;
+        let deadline = Instant::now() + LAUNCH_TIMEOUT;
+        let mut wait = MIN_POLL_DELAY;
         loop {
             if is_free(folder).map_err(unreadable)? {
                 return Ok(Adopted::Ended(read_records(folder).map_err(unreadable)?));
@@ -138,30 +138,30 @@ impl Handle {
                 return Err(AdoptError::Silent);
             }
             sleep(wait).await;
-            wait = (wait * 2).min(LONGEST_WAIT);
+            wait = (wait * 2).min(MAX_POLL_DELAY);
         }
     }
 
     /// Connects once, and asks what runs.
     async fn connect(
         folder: &PodFolder,
-    ) -> Result<(Self, mpsc::Receiver<Record>, Vec<Record>), OrderError> {
-        let lost = |_| OrderError::Lost;
+    ) -> Result<(Self, mpsc::Receiver<Record>, Vec<Record>), CommandError> {
+        let lost = |_| CommandError::Lost;
         let short = ShortPath::of(folder).map_err(lost)?;
         let stream = UnixStream::connect(short.path()).await.map_err(lost)?;
         let process = ShimProcess::behind(&stream).map(Arc::new);
-        let (orders, asked) = mpsc::channel(ORDERS_LIMIT);
-        let (ends, ended) = mpsc::channel(ENDS_LIMIT);
-        tokio::spawn(conversation::converse(stream, asked, ends, process.clone()));
-        let handle = Self(Arc::new(Shared { folder: folder.clone(), orders, process }));
+        let (commands, asked) = mpsc::channel(MAX_QUEUED_REQUESTS);
+        let (ends, ended) = mpsc::channel(MAX_QUEUED_EXITS);
+        tokio::spawn(connection::run_connection(stream, asked, ends, process.clone()));
+        let handle = Self(Arc::new(Shared { folder: folder.clone(), commands, process }));
         // It answers, so it lived after its process was opened: that is no other one.
         let records = handle.state().await?;
         Ok((handle, ended, records))
     }
 
     /// Every run that the shim knows.
-    pub async fn state(&self) -> Result<Vec<Record>, OrderError> {
-        match self.order(Order::State, ORDER_LIMIT).await? {
+    pub async fn state(&self) -> Result<Vec<Record>, CommandError> {
+        match self.send_command(ShimCommand::State, REQUEST_TIMEOUT).await? {
             Answer::State { records } => Ok(records),
             other => Err(unexpected(&other)),
         }
@@ -169,30 +169,30 @@ impl Handle {
 
     /// Why no connection leads out of the Pod's own network, if none does; and whether in the
     /// machine's the Pod is held to its ports.
-    pub async fn network(&self) -> Result<(Option<String>, bool), OrderError> {
-        match self.order(Order::Network, ORDER_LIMIT).await? {
+    pub async fn network(&self) -> Result<(Option<String>, bool), CommandError> {
+        match self.send_command(ShimCommand::Network, REQUEST_TIMEOUT).await? {
             Answer::Network { no_way_out, is_held_to_ports } => Ok((no_way_out, is_held_to_ports)),
             other => Err(unexpected(&other)),
         }
     }
 
     /// Runs a container. The same attempt may be given again and is started once.
-    pub async fn start(&self, spec: Start) -> Result<Record, OrderError> {
-        match self.order(Order::Start(Box::new(spec)), ORDER_LIMIT).await? {
+    pub async fn start(&self, spec: Start) -> Result<Record, CommandError> {
+        match self.send_command(ShimCommand::Start(Box::new(spec)), REQUEST_TIMEOUT).await? {
             Answer::Started(record) => Ok(record),
             other => Err(unexpected(&other)),
         }
     }
 
     /// Sends a signal to a container's first process.
-    pub async fn signal(&self, container: &str, signal: i32) -> Result<(), OrderError> {
+    pub async fn signal(&self, container: &str, signal: i32) -> Result<(), CommandError> {
         let container = container.to_owned();
-        self.done(Order::Signal { container, signal }).await
+        self.done(ShimCommand::Signal { container, signal }).await
     }
 
     /// Kills every process of a container.
-    pub async fn kill(&self, container: &str) -> Result<(), OrderError> {
-        self.done(Order::Kill { container: container.to_owned() }).await
+    pub async fn kill(&self, container: &str) -> Result<(), CommandError> {
+        self.done(ShimCommand::Kill { container: container.to_owned() }).await
     }
 
     /// Runs a command beside a running container.
@@ -201,11 +201,11 @@ impl Handle {
         container: &str,
         argv: Vec<String>,
         limit: Duration,
-    ) -> Result<Executed, OrderError> {
+    ) -> Result<Executed, CommandError> {
         let container = container.to_owned();
         let timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        let patience = limit.saturating_add(ORDER_LIMIT);
-        match self.order(Order::Exec { container, argv, timeout_ms }, patience).await? {
+        let timeout = limit.saturating_add(REQUEST_TIMEOUT);
+        match self.send_command(ShimCommand::Exec { container, argv, timeout_ms }, timeout).await? {
             Answer::Executed(executed) => Ok(executed),
             other => Err(unexpected(&other)),
         }
@@ -213,19 +213,19 @@ impl Handle {
 
     /// Ends the shim, with everything in it, and waits until it is gone. One that does not end is
     /// killed.
-    pub async fn end(&self) -> Result<(), OrderError> {
+    pub async fn end(&self) -> Result<(), CommandError> {
         let ended = async {
             // Whatever it answers: what counts is that it is gone.
-            let _ = self.done(Order::End).await;
+            let _ = self.done(ShimCommand::End).await;
             self.gone().await;
         };
-        if timeout(END_LIMIT, ended).await.is_ok() {
+        if timeout(SHUTDOWN_TIMEOUT, ended).await.is_ok() {
             return Ok(());
         }
         if let Some(process) = &self.0.process {
             process.kill();
         }
-        timeout(KILL_LIMIT, self.gone()).await.map_err(|_| OrderError::Silent)
+        timeout(KILL_TIMEOUT, self.gone()).await.map_err(|_| CommandError::Silent)
     }
 
     /// Waits until the shim and all that ran in it are gone.
@@ -233,38 +233,42 @@ impl Handle {
         if let Some(process) = &self.0.process {
             process.ended().await;
         }
-        let mut wait = FIRST_WAIT;
+        let mut wait = MIN_POLL_DELAY;
         while !is_free(&self.0.folder).unwrap_or(true) {
             sleep(wait).await;
-            wait = (wait * 2).min(LONGEST_WAIT);
+            wait = (wait * 2).min(MAX_POLL_DELAY);
         }
     }
 
-    async fn done(&self, order: Order) -> Result<(), OrderError> {
-        match self.order(order, ORDER_LIMIT).await? {
+    async fn done(&self, command: ShimCommand) -> Result<(), CommandError> {
+        match self.send_command(command, REQUEST_TIMEOUT).await? {
             Answer::Done => Ok(()),
             other => Err(unexpected(&other)),
         }
     }
 
-    async fn order(&self, order: Order, patience: Duration) -> Result<Answer, OrderError> {
+    async fn send_command(
+        &self,
+        command: ShimCommand,
+        limit: Duration,
+    ) -> Result<Answer, CommandError> {
         let answered = async {
             let (answer, answered) = oneshot::channel();
-            let asked = Asked { order, answer };
-            self.0.orders.send(asked).await.map_err(|_| OrderError::Lost)?;
-            answered.await.map_err(|_| OrderError::Lost)
+            let asked = PendingCommand { command, answer };
+            self.0.commands.send(asked).await.map_err(|_| CommandError::Lost)?;
+            answered.await.map_err(|_| CommandError::Lost)
         };
-        match timeout(patience, answered).await.map_err(|_| OrderError::Silent)?? {
-            Answer::Refused { reason, message } => Err(OrderError::Refused { reason, message }),
+        match timeout(limit, answered).await.map_err(|_| CommandError::Silent)?? {
+            Answer::Refused { reason, message } => Err(CommandError::Refused { reason, message }),
             answer => Ok(answer),
         }
     }
 }
 
 /// An answer to another question: of a shim that is not of this version.
-fn unexpected(answer: &Answer) -> OrderError {
+fn unexpected(answer: &Answer) -> CommandError {
     let message = format!("the Pod's shim answered something else: {answer:?}");
-    OrderError::Refused { reason: Refusal::BadRequest, message }
+    CommandError::Refused { reason: Refusal::BadRequest, message }
 }
 
 /// The shim's process. It ends after everything in its PID namespace has, which its lock does not:
@@ -287,7 +291,7 @@ impl ShimProcess {
         // An error would be that of the runtime ending, and then nobody waits.
         let _ = self.0.readable().await;
         // Its parent is the machine's init. Where that is us, as in many a container, nobody else
-        // lays it to rest.
+        // reaps it.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
         let _ = rustix::process::waitid(WaitId::PidFd(self.0.get_ref().as_fd()), options);
     }

@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use crate::folder::PodFolder;
+use crate::shim::log_line::log_line;
 use crate::shim::protocol::Record;
-use crate::shim::record::{self, RUNS_KEPT};
-use crate::shim::remark::remark;
+use crate::shim::record::{self, KEPT_RUNS};
 
 /// How soon writing is tried again when the disk was full.
-const RETRY_EVERY: Duration = Duration::from_secs(1);
+const WRITE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How many runs of a container keep what they said: the status of a Pod shows two.
-const MESSAGES_KEPT: usize = 2;
+const KEPT_MESSAGES: usize = 2;
 
 #[derive(Debug, Default)]
 pub(super) struct History {
@@ -37,9 +37,9 @@ impl History {
                 continue;
             }
             newer += 1;
-            if newer > RUNS_KEPT as usize {
+            if newer > KEPT_RUNS as usize {
                 self.ended.remove(index);
-            } else if newer > MESSAGES_KEPT
+            } else if newer > KEPT_MESSAGES
                 && ended.saved
                 && let Some(end) = &mut ended.record.end
             {
@@ -85,8 +85,8 @@ impl History {
     fn write(&mut self, folder: &PodFolder, record: &Record) -> bool {
         let Err(error) = record::write(folder, record) else { return true };
         let (container, attempt) = (&record.container, record.attempt);
-        remark(format_args!("cannot write the end of run {attempt} of {container}: {error}"));
-        self.retry_at = Some(Instant::now() + RETRY_EVERY);
+        log_line(format_args!("cannot write the end of run {attempt} of {container}: {error}"));
+        self.retry_at = Some(Instant::now() + WRITE_RETRY_INTERVAL);
         false
     }
 }

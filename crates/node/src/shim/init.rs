@@ -20,36 +20,38 @@ use crate::shim::container::{Output, Run};
 use crate::shim::descriptor::Inherited;
 use crate::shim::exec::Exec;
 use crate::shim::history::History;
+use crate::shim::log_line::log_line;
 use crate::shim::net::{self, Net};
-use crate::shim::protocol::{Answer, Charter, Confinement, Line, Network, Refusal, Request, Start};
-use crate::shim::remark::remark;
+use crate::shim::protocol::{
+    Answer, Confinement, Line, Network, Refusal, Request, ShimConfig, Start,
+};
 use crate::shim::signal::Signals;
-use crate::shim::sweep::{Marks, Sweeper};
+use crate::shim::sweep::{ProcessMarkers, Sweeper};
 use crate::shim::{StartupError, launch, listener, process};
 
-mod obey;
+mod execute;
 
 /// How many nodes may be connected: there is one, perhaps its dying predecessor, and each dials by
 /// connections of their own, for a moment.
-const CONNECTIONS_LIMIT: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// How many dead processes are reaped in one turn.
-const REAPED_PER_TURN: usize = 1024;
+const MAX_REAPED_PER_TICK: usize = 1024;
 /// What is read at once.
 const BUFFER_SIZE: usize = 16 << 10;
 /// How long everything may take to die at the end; a container gets less.
-const ENDING_LIMIT: Duration = Duration::from_secs(6);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(6);
 /// How soon it is looked again whether everything is dead.
-const ENDING_CHECK: Duration = Duration::from_millis(20);
+const SHUTDOWN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) fn run(
     folder: PodFolder,
-    charter: Charter,
+    shim_config: ShimConfig,
     inherited: Inherited,
 ) -> Result<(), StartupError> {
     launch::detach()?;
     let _ = rustix::thread::set_name(c"sojourn-shim");
     let signals = Signals::block().map_err(StartupError::doing("block signals"))?;
-    match charter.confinement {
+    match shim_config.confinement {
         Confinement::Unconfined => {
             let us = rustix::process::getpid();
             rustix::process::set_child_subreaper(Some(us))
@@ -61,19 +63,19 @@ pub(super) fn run(
                 .map_err(StartupError::doing("mount /proc of the Pod's own PID namespace"))?;
         }
     }
-    let network = match &charter.network {
+    let network = match &shim_config.network {
         Network::Machine { .. } => None,
         Network::Own(settings) => Some(Net::receive(settings, inherited.network)?),
     };
-    process::harden(&charter).map_err(StartupError::doing("harden the Pod's processes"))?;
+    process::harden(&shim_config).map_err(StartupError::doing("harden the Pod's processes"))?;
     let listener =
         listener::listen(&folder).map_err(StartupError::doing("listen in the Pod's folder"))?;
     // A node that connects now is served by the first turn of the loop.
     drop(inherited.starting);
     let mut init = Init {
-        sweeper: Sweeper::new(charter.confinement),
+        sweeper: Sweeper::new(shim_config.confinement),
         folder: Arc::new(folder),
-        charter: Arc::new(charter),
+        shim_config: Arc::new(shim_config),
         network,
         _lock: inherited.lock,
         lifeline: inherited.lifeline,
@@ -88,7 +90,7 @@ pub(super) fn run(
         buffer: vec![0; BUFFER_SIZE],
     };
     while !init.is_over() {
-        init.turn().map_err(StartupError::doing("wait for anything to happen"))?;
+        init.tick().map_err(StartupError::doing("wait for anything to happen"))?;
     }
     init.conclude();
     Ok(())
@@ -98,7 +100,7 @@ pub(super) fn run(
 #[derive(Debug)]
 struct Init {
     folder: Arc<PodFolder>,
-    charter: Arc<Charter>,
+    shim_config: Arc<ShimConfig>,
     /// The Pod's own, if it has one.
     network: Option<Net>,
     /// Freed when we end, however we end.
@@ -114,13 +116,13 @@ struct Init {
     runs: Vec<Run>,
     execs: Vec<Exec>,
     history: History,
-    ending: Option<Ending>,
+    ending: Option<Shutdown>,
     buffer: Vec<u8>,
 }
 
-/// We are to end as soon as nothing lives.
+/// The shim ends as soon as no process is left.
 #[derive(Debug)]
-struct Ending {
+struct Shutdown {
     give_up_at: Instant,
     /// Who asked for it: connections, and their requests.
     asked: Vec<(u64, u64)>,
@@ -135,11 +137,11 @@ enum Source {
     Connection(u64),
     Run(usize, Output),
     Exec(usize),
-    Network(net::Ready),
+    Network(net::ReadySocket),
 }
 
 impl Init {
-    fn turn(&mut self) -> io::Result<()> {
+    fn tick(&mut self) -> io::Result<()> {
         // Nothing is added to or removed from `runs` and `execs` before the indices are used up.
         for source in self.wait()? {
             match source {
@@ -215,15 +217,15 @@ impl Init {
     fn wake_at(&self) -> Option<Instant> {
         let runs = self.runs.iter().filter_map(Run::wake_at);
         let execs = self.execs.iter().map(Exec::wake_at);
-        let ending = self.ending.as_ref().map(|_| Instant::now() + ENDING_CHECK);
+        let ending = self.ending.as_ref().map(|_| Instant::now() + SHUTDOWN_POLL_INTERVAL);
         let network = self.network.as_ref().and_then(Net::wake_at);
         runs.chain(execs).chain(ending).chain(self.history.wake_at()).chain(network).min()
     }
 
     fn accept(&mut self) {
         while let Ok((stream, _)) = self.listener.accept() {
-            if self.connections.len() >= CONNECTIONS_LIMIT {
-                remark(format_args!("{CONNECTIONS_LIMIT} nodes are connected, one more is not"));
+            if self.connections.len() >= MAX_CONNECTIONS {
+                log_line(format_args!("{MAX_CONNECTIONS} nodes are connected, one more is not"));
                 continue;
             }
             self.connected += 1;
@@ -253,7 +255,7 @@ impl Init {
         }
         match serde_json::from_slice::<Request>(line) {
             Ok(request) => {
-                if let Some(answer) = self.obey((connection, request.id), request.order) {
+                if let Some(answer) = self.execute((connection, request.id), request.command) {
                     self.answer((connection, request.id), answer);
                 }
             }
@@ -302,7 +304,7 @@ impl Init {
 
     /// Collects the dead: our children, and orphans that became ours.
     fn reap(&mut self) {
-        for _ in 0..REAPED_PER_TURN {
+        for _ in 0..MAX_REAPED_PER_TICK {
             let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) else {
                 return;
             };
@@ -328,19 +330,19 @@ impl Init {
         let mut ended = Vec::new();
         for index in 0..self.runs.len() {
             let (run, others) = one_and_others(&mut self.runs, index);
-            run.weigh(now, &self.sweeper, &others);
+            run.check_memory(now, &self.sweeper, &others);
             if run.clear(now, &self.sweeper, &others, &mut self.buffer) {
                 ended.push(index);
             }
         }
         for index in ended.into_iter().rev() {
             let run = self.runs.remove(index);
-            self.tell_end(run);
+            self.report_exit(run);
         }
     }
 
     /// The end of a container: first on disk, then to whoever is connected.
-    fn tell_end(&mut self, run: Run) {
+    fn report_exit(&mut self, run: Run) {
         let Run { record, spec, .. } = run;
         self.history.add(&self.folder, record.clone());
         // What it said is in the record now.
@@ -375,8 +377,8 @@ impl Init {
     /// Begins to end: kills everything.
     fn end(&mut self, asked: Option<(u64, u64)>) {
         self.lifeline = None;
-        let give_up_at = Instant::now() + ENDING_LIMIT;
-        let ending = self.ending.get_or_insert(Ending { give_up_at, asked: Vec::new() });
+        let give_up_at = Instant::now() + SHUTDOWN_TIMEOUT;
+        let ending = self.ending.get_or_insert(Shutdown { give_up_at, asked: Vec::new() });
         ending.asked.extend(asked);
         self.sweeper.kill_all();
     }
@@ -393,7 +395,7 @@ impl Init {
         self.history.save_at_once(&self.folder);
         for record in self.history.unsaved() {
             let (container, attempt) = (&record.container, record.attempt);
-            remark(format_args!("the end of run {attempt} of {container} could not be written"));
+            log_line(format_args!("the end of run {attempt} of {container} could not be written"));
         }
         for asked in self.ending.take().map(|ending| ending.asked).unwrap_or_default() {
             self.answer(asked, Answer::Done);
@@ -403,7 +405,7 @@ impl Init {
 }
 
 /// One run, and what tells the processes of those that run beside it.
-fn one_and_others(runs: &mut [Run], index: usize) -> (&mut Run, Vec<&Marks>) {
+fn one_and_others(runs: &mut [Run], index: usize) -> (&mut Run, Vec<&ProcessMarkers>) {
     let (before, rest) = runs.split_at_mut(index);
     let (run, after) = rest.split_first_mut().expect("the index is of a run");
     let others = before.iter().chain(after.iter()).filter(|run| run.is_running());

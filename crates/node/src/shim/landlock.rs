@@ -34,7 +34,7 @@ const RULE_NET_PORT: libc::c_uint = 2;
 const ANY_FREE: u16 = 0;
 /// One of these is tried to see whether the rules hold. The ports below are refused to ordinary users
 /// in any case.
-const TRIED: std::ops::Range<u16> = 1024..u16::MAX;
+const TRIED_PORTS: std::ops::Range<u16> = 1024..u16::MAX;
 
 /// What is told to the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -87,7 +87,7 @@ pub(super) fn restrict(ports: Option<&TcpPorts>) -> io::Result<()> {
 pub(super) fn is_held_to(ports: &TcpPorts) -> bool {
     let other = |port: &u16| !ports.listen.contains(port);
     let flags = SocketFlags::CLOEXEC;
-    let Some(port) = TRIED.rev().find(other) else { return false };
+    let Some(port) = TRIED_PORTS.rev().find(other) else { return false };
     let Ok(socket) = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None) else {
         return false;
     };

@@ -14,29 +14,29 @@ use rustix::thread::UnshareFlags;
 
 use crate::folder::PodFolder;
 use crate::shim::descriptor::{self, Inherited, Readiness};
-use crate::shim::protocol::{Charter, Confinement, Network};
+use crate::shim::protocol::{Confinement, Network, ShimConfig};
 use crate::shim::{INIT, StartupError, kernel, net, process};
 
 #[expect(clippy::needless_pass_by_value, reason = "both stages are called in one way")]
 pub(super) fn launch(
     folder: PodFolder,
-    charter: Charter,
+    shim_config: ShimConfig,
     inherited: Inherited,
 ) -> Result<(), StartupError> {
     detach()?;
-    if charter.confinement == Confinement::UserNamespace {
+    if shim_config.confinement == Confinement::UserNamespace {
         enter_user_namespace()?;
     }
     // A process of its own makes it while the second stage starts. Before there is a PID namespace:
     // the first process in there is its init.
-    let network = match &charter.network {
+    let network = match &shim_config.network {
         Network::Own(settings) => Some(net::start_making(settings)?),
         Network::Machine { .. } => None,
     };
-    enter_namespaces(&charter)?;
+    enter_namespaces(&shim_config)?;
     let lifeline = inherited.lifeline.map_or_else(Stdio::null, Stdio::from);
     // Not by its path: the file there may be another version by now.
-    let (program, _open) = match charter.confinement {
+    let (program, _open) = match shim_config.confinement {
         Confinement::Unconfined => ("/proc/self/exe".to_owned(), None),
         Confinement::User { .. } | Confinement::UserNamespace => {
             let program = process::own_program()
@@ -75,8 +75,8 @@ pub(super) fn detach() -> Result<(), StartupError> {
     std::env::set_current_dir("/").map_err(StartupError::doing("go to /"))
 }
 
-fn enter_namespaces(charter: &Charter) -> Result<(), StartupError> {
-    if charter.confinement == Confinement::Unconfined {
+fn enter_namespaces(shim_config: &ShimConfig) -> Result<(), StartupError> {
+    if shim_config.confinement == Confinement::Unconfined {
         return Ok(());
     }
     kernel::unshare(
@@ -87,7 +87,7 @@ fn enter_namespaces(charter: &Charter) -> Result<(), StartupError> {
     let propagation = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", propagation)
         .map_err(StartupError::doing("keep the Pod's mounts from the machine"))?;
-    rustix::system::sethostname(charter.hostname.as_bytes())
+    rustix::system::sethostname(shim_config.hostname.as_bytes())
         .map_err(StartupError::doing("set the Pod's hostname"))
 }
 

@@ -16,27 +16,27 @@ use jiff::Timestamp;
 
 use crate::folder::PodFolder;
 use crate::private;
-use crate::shim::remark::remark;
+use crate::shim::log_line::log_line;
 
 /// A longer line is split, as container runtimes do.
-const LINE_PART: usize = 16 << 10;
+const MAX_LINE_PART_BYTES: usize = 16 << 10;
 /// How much is collected before it is written.
-const WRITE_SIZE: usize = 16 << 10;
+const WRITE_BYTES: usize = 16 << 10;
 /// The least share of a file: it must hold what is written at once.
-const SHARE_FLOOR: u64 = 64 << 10;
+const MIN_SHARE_BYTES: u64 = 64 << 10;
 /// Each container keeps the two halves of its present and of its previous run's log.
 const FILES_PER_CONTAINER: u64 = 4;
 /// How much is read of a stream in one turn of the loop: a pipe holds as much.
-const TURN: usize = 64 << 10;
+const MAX_READ_BYTES_PER_TICK: usize = 64 << 10;
 /// A buffer above this is given back when its line is done.
-const KEPT_CAPACITY: usize = 4 << 10;
+const MAX_KEPT_BUFFER_BYTES: usize = 4 << 10;
 /// How soon a log that could not be opened is tried again.
-const REOPEN_EVERY: Duration = Duration::from_secs(1);
+const REOPEN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The share of one file in what a whole Pod may keep.
 pub(super) fn share(log_limit: u64, containers: u32) -> u64 {
     let files = FILES_PER_CONTAINER * u64::from(containers.max(1));
-    (log_limit / files).max(SHARE_FLOOR)
+    (log_limit / files).max(MIN_SHARE_BYTES)
 }
 
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Log {
     pub(super) fn open(folder: &PodFolder, container: &str, attempt: u32, share: u64) -> Self {
         let logs = folder.logs(container);
         if let Err(error) = std::fs::create_dir_all(&logs) {
-            remark(format_args!("cannot make {}: {error}", logs.display()));
+            log_line(format_args!("cannot make {}: {error}", logs.display()));
         }
         remove_older(&logs, attempt);
         let mut log = Self {
@@ -71,7 +71,7 @@ impl Log {
             tried: Instant::now(),
         };
         if let Err(error) = log.reopen() {
-            remark(format_args!("cannot open {}: {error}", log.path.display()));
+            log_line(format_args!("cannot open {}: {error}", log.path.display()));
         }
         log
     }
@@ -88,7 +88,7 @@ impl Log {
         let _ = write!(self.pending, "{now:.9} {stream} {tag} ");
         self.pending.extend_from_slice(text);
         self.pending.push(b'\n');
-        if self.pending.len() >= WRITE_SIZE {
+        if self.pending.len() >= WRITE_BYTES {
             self.flush();
         }
     }
@@ -102,18 +102,18 @@ impl Log {
         match self.write(&pending) {
             Ok(()) if self.dropped > 0 => {
                 let (path, dropped) = (self.path.display(), self.dropped);
-                remark(format_args!("{path} can be written again, without {dropped} bytes"));
+                log_line(format_args!("{path} can be written again, without {dropped} bytes"));
                 self.dropped = 0;
             }
             Ok(()) => {}
             Err(error) => {
                 if self.dropped == 0 {
-                    remark(format_args!("cannot write {}: {error}", self.path.display()));
+                    log_line(format_args!("cannot write {}: {error}", self.path.display()));
                 }
                 self.dropped += pending.len() as u64;
             }
         }
-        if pending.capacity() <= 2 * WRITE_SIZE {
+        if pending.capacity() <= 2 * WRITE_BYTES {
             self.pending = pending;
             self.pending.clear();
         }
@@ -126,7 +126,7 @@ impl Log {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.file.is_none() && self.tried.elapsed() >= REOPEN_EVERY {
+        if self.file.is_none() && self.tried.elapsed() >= REOPEN_INTERVAL {
             self.reopen()?;
         }
         if self.size > 0 && self.size + bytes.len() as u64 > self.share {
@@ -196,7 +196,7 @@ impl Stream {
     /// Moves what is there into the log, but only so much of it that others have their turn. Says
     /// whether that was all, for now or for ever.
     pub(super) fn pump(&mut self, buffer: &mut [u8], log: &mut Log) -> bool {
-        let mut budget = TURN;
+        let mut budget = MAX_READ_BYTES_PER_TICK;
         let mut all = false;
         while budget > 0 && !all {
             let Some(pipe) = &self.pipe else { return true };
@@ -227,7 +227,7 @@ impl Stream {
 
     fn feed(&mut self, mut bytes: &[u8], log: &mut Log) {
         while !bytes.is_empty() {
-            let room = LINE_PART - self.partial.len();
+            let room = MAX_LINE_PART_BYTES - self.partial.len();
             let end = bytes.iter().take(room + 1).position(|byte| *byte == b'\n');
             let text = &bytes[..end.unwrap_or(room.min(bytes.len()))];
             let whole = end.is_some();
@@ -242,7 +242,7 @@ impl Stream {
                 self.partial.extend_from_slice(text);
                 log.line(self.name, &self.partial, whole);
                 self.partial.clear();
-                self.partial.shrink_to(KEPT_CAPACITY);
+                self.partial.shrink_to(MAX_KEPT_BUFFER_BYTES);
             }
             bytes = &bytes[text.len() + usize::from(whole)..];
         }

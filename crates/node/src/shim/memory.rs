@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::shim::sweep::Process;
 
 /// The longest file of counters that is read.
-const COUNTERS_LIMIT: u64 = 16 << 10;
+const MAX_COUNTERS_BYTES: u64 = 16 << 10;
 
 /// How often the kernel has killed for want of memory, by a file of lines `oom_kill N`.
 pub(super) fn oom_kills(events: &Path) -> Option<u64> {
@@ -25,7 +25,7 @@ pub(super) fn exceeds(processes: &[Process], limit: u64) -> bool {
 
 /// Whether processes cannot be looked at, for want of a descriptor. The shim itself never has more
 /// than a handful open, so somebody has taken away its right to have any.
-pub(super) fn cannot_be_weighed() -> bool {
+pub(super) fn cannot_measure() -> bool {
     File::open("/proc").is_err_and(|error| error.raw_os_error() == Some(libc::EMFILE))
 }
 
@@ -55,7 +55,7 @@ fn counter(text: &str, name: &str) -> Option<u64> {
 
 fn read(path: &Path) -> Option<String> {
     let mut text = Vec::new();
-    File::open(path).ok()?.take(COUNTERS_LIMIT).read_to_end(&mut text).ok()?;
+    File::open(path).ok()?.take(MAX_COUNTERS_BYTES).read_to_end(&mut text).ok()?;
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 

@@ -1,5 +1,5 @@
-//! A container's last words: what it left in its termination message file or, if it failed without
-//! a word, the end of its log.
+//! A container's termination message: what it left in its termination message file or, if it failed
+//! without a word, the end of its log.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags};
 
-use crate::shim::protocol::{MESSAGE_LIMIT, Start};
+use crate::shim::protocol::{MAX_TERMINATION_MESSAGE_BYTES, Start};
 
 /// How much of a log stands in for a message, as in Kubernetes.
 const LOG_BYTES: usize = 2048;
@@ -16,12 +16,16 @@ const LOG_LINES: usize = 80;
 /// what stands before each.
 const LOG_TAIL: u64 = 32 << 10;
 
-/// The last words of a run that ended with `exit_code` and logged to `log`: its newer half, and
-/// its older.
-pub(super) fn last_words(spec: &Start, exit_code: i32, log: (&PathBuf, &PathBuf)) -> String {
+/// The termination message of a run that ended with `exit_code` and logged to `log`: its newer
+/// half, and its older.
+pub(super) fn termination_message(
+    spec: &Start,
+    exit_code: i32,
+    log: (&PathBuf, &PathBuf),
+) -> String {
     let left = spec.termination_message.as_deref().map_or(Ok(Vec::new()), read_message);
     let message = match left {
-        Ok(message) => text(&message, MESSAGE_LIMIT),
+        Ok(message) => text(&message, MAX_TERMINATION_MESSAGE_BYTES),
         Err(error) => return format!("the termination message could not be read: {error}"),
     };
     if message.is_empty() && spec.message_from_log && exit_code != 0 {
@@ -40,7 +44,7 @@ fn read_message(path: &Path) -> io::Result<Vec<u8>> {
     if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
         return Err(io::Error::other("it is not a regular file"));
     }
-    tail(&mut File::from(file), MESSAGE_LIMIT as u64)
+    tail(&mut File::from(file), MAX_TERMINATION_MESSAGE_BYTES as u64)
 }
 
 /// At most so many bytes from the end.

@@ -66,7 +66,7 @@ impl Mounts {
 
 /// Hands the mounts that this process has put together to the shim and leaves them, but for its
 /// root.
-pub(super) fn leave(theirs: BorrowedFd<'_>) -> io::Result<()> {
+pub(super) fn hand_over_mounts(theirs: BorrowedFd<'_>) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let mounts = rustix::fs::openat(CWD, "/proc/self/ns/mnt", flags, Mode::empty())?;
     let rights = [mounts.as_fd()];

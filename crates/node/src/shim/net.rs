@@ -35,14 +35,14 @@ use rustix::net::{
     AddressFamily, SocketFlags, SocketType, accept_with, connect, socket_with, sockopt,
 };
 
+use crate::shim::log_line::log_line;
 use crate::shim::protocol::{Forward, OwnNetwork, Transport};
-use crate::shim::remark::remark;
 use datagram::Datagrams;
 use namespace::Namespace;
-use policy::Way;
+use policy::Route;
 use stream::Stream;
 
-pub(super) use namespace::{Making, enter};
+pub(super) use namespace::{NamespaceChild, enter};
 
 /// Where in the Pod the shim listens for what is redirected to it: a port that nobody uses.
 const RELAY_PORT: u16 = 1;
@@ -52,15 +52,15 @@ const MARK: u32 = 0x73_6f6a;
 const RESOLVER: (Ipv4Addr, u16) = (Ipv4Addr::new(169, 254, 0, 53), 53);
 
 /// Connections that pass at one time, in each direction. Others wait to be taken.
-const STREAMS_LIMIT: usize = 192;
+const MAX_STREAMS: usize = 192;
 /// Peers of one UDP port.
-const PEERS_LIMIT: usize = 64;
-const PEER_IDLE: Duration = Duration::from_secs(60);
+const MAX_PEERS_PER_PORT: usize = 64;
+const PEER_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Questions about names at one time.
-const QUESTIONS_LIMIT: usize = 64;
-const QUESTION_LIMIT: Duration = Duration::from_secs(10);
+const MAX_DNS_QUERIES: usize = 64;
+const DNS_QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections that are taken in one turn of the shim's loop.
-const TAKEN_PER_TURN: usize = 16;
+const MAX_ACCEPTS_PER_TICK: usize = 16;
 
 /// What cannot be made of a network.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +73,7 @@ pub(super) enum NetworkError {
 
 /// Something of it that can be ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ready {
+pub(super) enum ReadySocket {
     Outgoing(usize),
     Questions,
     Incoming(usize),
@@ -101,7 +101,7 @@ enum Direction {
 }
 
 /// Begins to make a Pod's network, which its shim is to [receive](Net::receive).
-pub(super) fn start_making(settings: &OwnNetwork) -> Result<Making, NetworkError> {
+pub(super) fn start_making(settings: &OwnNetwork) -> Result<NamespaceChild, NetworkError> {
     let shadowed = policy::shadowed(&settings.reachable);
     Namespace::begin(&shadowed, namespace::has_v6()).map_err(NetworkError::Namespace)
 }
@@ -119,9 +119,9 @@ impl Net {
         match &mut namespace.outgoing {
             Ok(outgoing) => {
                 let socket = outgoing.questions.try_clone().map_err(NetworkError::Namespace)?;
-                questions = Some(Datagrams::asking(socket, QUESTIONS_LIMIT, QUESTION_LIMIT));
+                questions = Some(Datagrams::asking(socket, MAX_DNS_QUERIES, DNS_QUERY_TIMEOUT));
             }
-            Err(why) => remark(format_args!("nothing leads out of the Pod's network: {why}")),
+            Err(why) => log_line(format_args!("nothing leads out of the Pod's network: {why}")),
         }
         let mut net = Self {
             namespace,
@@ -148,7 +148,7 @@ impl Net {
             }
             Transport::Udp => {
                 let socket = namespace::bound(listen, SocketType::DGRAM).map_err(failed)?;
-                let datagrams = Datagrams::serving(socket, PEERS_LIMIT, PEER_IDLE);
+                let datagrams = Datagrams::serving(socket, MAX_PEERS_PER_PORT, PEER_IDLE_TIMEOUT);
                 self.datagrams.push((datagrams, port));
             }
         }
@@ -171,29 +171,31 @@ impl Net {
     }
 
     /// What to poll.
-    pub(super) fn interests(&self) -> Vec<(Ready, BorrowedFd<'_>, PollFlags)> {
+    pub(super) fn interests(&self) -> Vec<(ReadySocket, BorrowedFd<'_>, PollFlags)> {
         let mut all = Vec::new();
         if self.has_room(Direction::Out)
             && let Ok(outgoing) = &self.namespace.outgoing
         {
             for (index, socket) in outgoing.connections.iter().enumerate() {
-                all.push((Ready::Outgoing(index), socket.as_fd(), PollFlags::IN));
+                all.push((ReadySocket::Outgoing(index), socket.as_fd(), PollFlags::IN));
             }
         }
         if self.has_room(Direction::In) {
             for (index, (socket, _)) in self.incoming.iter().enumerate() {
-                all.push((Ready::Incoming(index), socket.as_fd(), PollFlags::IN));
+                all.push((ReadySocket::Incoming(index), socket.as_fd(), PollFlags::IN));
             }
         }
         if let Some(questions) = &self.questions {
-            all.extend(questions.sockets().map(|fd| (Ready::Questions, fd, PollFlags::IN)));
+            all.extend(questions.sockets().map(|fd| (ReadySocket::Questions, fd, PollFlags::IN)));
         }
         for (index, (datagrams, _)) in self.datagrams.iter().enumerate() {
             let sockets = datagrams.sockets();
-            all.extend(sockets.map(|fd| (Ready::Datagrams(index), fd, PollFlags::IN)));
+            all.extend(sockets.map(|fd| (ReadySocket::Datagrams(index), fd, PollFlags::IN)));
         }
         for (id, (_, stream)) in &self.streams {
-            all.extend(stream.interests().map(|(_, fd, flags)| (Ready::Stream(*id), fd, flags)));
+            all.extend(
+                stream.interests().map(|(_, fd, flags)| (ReadySocket::Stream(*id), fd, flags)),
+            );
         }
         all
     }
@@ -207,19 +209,19 @@ impl Net {
     /// Peers and questions whose time is over are forgotten.
     pub(super) fn expire(&mut self, now: Instant, buffer: &mut [u8]) {
         if self.wake_at().is_some_and(|at| at <= now) {
-            self.serve(Ready::Questions, buffer);
+            self.serve(ReadySocket::Questions, buffer);
             for index in 0..self.datagrams.len() {
-                self.serve(Ready::Datagrams(index), buffer);
+                self.serve(ReadySocket::Datagrams(index), buffer);
             }
         }
     }
 
     /// Does what can be done without waiting.
-    pub(super) fn serve(&mut self, ready: Ready, buffer: &mut [u8]) {
+    pub(super) fn serve(&mut self, ready: ReadySocket, buffer: &mut [u8]) {
         match ready {
-            Ready::Outgoing(index) => self.take_outgoing(index),
-            Ready::Incoming(index) => self.take_incoming(index),
-            Ready::Questions => {
+            ReadySocket::Outgoing(index) => self.accept_outgoing(index),
+            ReadySocket::Incoming(index) => self.accept_incoming(index),
+            ReadySocket::Questions => {
                 let Self { questions, settings, asked, .. } = self;
                 if let Some(questions) = questions {
                     questions.pump(buffer, || {
@@ -228,13 +230,13 @@ impl Net {
                     });
                 }
             }
-            Ready::Datagrams(index) => {
+            ReadySocket::Datagrams(index) => {
                 let Self { datagrams, namespace, .. } = self;
                 if let Some((datagrams, port)) = datagrams.get_mut(index) {
                     datagrams.pump(buffer, || namespace.send_to(*port).ok());
                 }
             }
-            Ready::Stream(id) => {
+            ReadySocket::Stream(id) => {
                 if let Some((_, stream)) = self.streams.get_mut(&id)
                     && !stream.pump(buffer)
                 {
@@ -244,8 +246,8 @@ impl Net {
         }
     }
 
-    fn take_outgoing(&mut self, index: usize) {
-        for _ in 0..TAKEN_PER_TURN {
+    fn accept_outgoing(&mut self, index: usize) {
+        for _ in 0..MAX_ACCEPTS_PER_TICK {
             let Ok(outgoing) = &self.namespace.outgoing else { return };
             let Some(listener) = outgoing.connections.get(index) else { return };
             if !self.has_room(Direction::Out) {
@@ -253,7 +255,7 @@ impl Net {
             }
             let Ok(near) = take(listener) else { return };
             // Dropped, it is closed: whoever connected finds that out.
-            if let Some(far) = self.lead_out(&near) {
+            if let Some(far) = self.connect_out(&near) {
                 self.add(Direction::Out, near, far);
             } else {
                 let _ = sockopt::set_socket_linger(&near, Some(Duration::ZERO));
@@ -262,20 +264,24 @@ impl Net {
     }
 
     /// Connects to where a connection was meant for.
-    fn lead_out(&mut self, near: &OwnedFd) -> Option<OwnedFd> {
-        let target = match policy::way(meant(near)?, &self.settings.reachable, namespace::is_own) {
-            Way::To(address) => address,
-            Way::Resolver => {
+    fn connect_out(&mut self, near: &OwnedFd) -> Option<OwnedFd> {
+        let target = match policy::route(
+            original_destination(near)?,
+            &self.settings.reachable,
+            namespace::is_own,
+        ) {
+            Route::To(address) => address,
+            Route::Resolver => {
                 self.asked = self.asked.wrapping_add(1);
                 resolver::choose(&self.settings.resolvers, self.asked)?
             }
-            Way::Refused => return None,
+            Route::Refused => return None,
         };
         begin(target, SocketType::STREAM).ok()
     }
 
-    fn take_incoming(&mut self, index: usize) {
-        for _ in 0..TAKEN_PER_TURN {
+    fn accept_incoming(&mut self, index: usize) {
+        for _ in 0..MAX_ACCEPTS_PER_TICK {
             let Some((listener, port)) = self.incoming.get(index) else { return };
             if !self.has_room(Direction::In) {
                 return;
@@ -283,7 +289,7 @@ impl Net {
             let Ok(near) = take(listener) else { return };
             match self.namespace.connect(*port) {
                 Ok(far) => self.add(Direction::In, near, far),
-                Err(error) => remark(format_args!("cannot connect to port {port}: {error}")),
+                Err(error) => log_line(format_args!("cannot connect to port {port}: {error}")),
             }
         }
     }
@@ -295,7 +301,7 @@ impl Net {
 
     fn has_room(&self, direction: Direction) -> bool {
         let going = self.streams.values().filter(|(of, _)| *of == direction);
-        going.count() < STREAMS_LIMIT
+        going.count() < MAX_STREAMS
     }
 }
 
@@ -304,7 +310,7 @@ fn take(listener: &OwnedFd) -> io::Result<OwnedFd> {
 }
 
 /// Where a connection that was redirected was meant for.
-fn meant(socket: &OwnedFd) -> Option<SocketAddr> {
+fn original_destination(socket: &OwnedFd) -> Option<SocketAddr> {
     let name = SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()?;
     match name {
         SocketAddr::V4(_) => sockopt::ip_original_dst(socket).ok().map(SocketAddr::V4),

@@ -43,12 +43,12 @@ use super::mounts::{self, Mounts};
 use super::net;
 use super::root::{self, RootError};
 use crate::folder::PodFolder;
-use crate::shim::protocol::{Charter, Confinement, Network, Start};
+use crate::shim::protocol::{Confinement, Network, ShimConfig, Start};
 
 /// Who a Pod's processes are in their own user namespace: somebody, but not root.
 pub(super) const NESTED_ID: u32 = 1000;
 /// A message is written at once or not at all up to this length.
-const REPORT_LIMIT: usize = 4096;
+const MAX_REPORT_BYTES: usize = 4096;
 /// The soft limit of descriptors that a container's process begins with.
 const CONTAINER_DESCRIPTORS: u64 = 1024;
 /// Capabilities are the bits of one word.
@@ -71,11 +71,11 @@ enum PrepareError {
 }
 
 /// Says which step was refused.
-trait Doing<T> {
+trait StepContext<T> {
     fn doing(self, doing: &'static str) -> Result<T, PrepareError>;
 }
 
-impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
+impl<T, E: Into<io::Error>> StepContext<T> for Result<T, E> {
     fn doing(self, doing: &'static str) -> Result<T, PrepareError> {
         self.map_err(|cause| PrepareError::Drop { doing, cause: cause.into() })
     }
@@ -85,13 +85,13 @@ impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
 /// `handover`. On failure the words are in `report` as well.
 pub(super) fn prepare(
     spec: &Start,
-    charter: &Charter,
+    shim_config: &ShimConfig,
     folder: &PodFolder,
     handover: BorrowedFd<'_>,
     link: Option<BorrowedFd<'_>>,
     report: BorrowedFd<'_>,
 ) -> io::Result<()> {
-    tell(report, become_container(spec, charter, folder, handover, link))
+    report_result(report, become_container(spec, shim_config, folder, handover, link))
 }
 
 /// The same for a command beside a running container, whose first process, not reaped yet, is
@@ -100,19 +100,19 @@ pub(super) fn join(
     container_pid: u32,
     mounts: Option<&Mounts>,
     spec: &Start,
-    charter: &Charter,
+    shim_config: &ShimConfig,
     link: Option<BorrowedFd<'_>>,
     report: BorrowedFd<'_>,
 ) -> io::Result<()> {
-    tell(report, become_companion(container_pid, mounts, spec, charter, link))
+    report_result(report, become_exec(container_pid, mounts, spec, shim_config, link))
 }
 
 /// To be called once by a Pod's init before it starts anything; its containers inherit it.
-pub(super) fn harden(charter: &Charter) -> io::Result<()> {
+pub(super) fn harden(shim_config: &ShimConfig) -> io::Result<()> {
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     set_no_new_privs(true)?;
-    if charter.confinement != Confinement::Unconfined {
-        let ports = match &charter.network {
+    if shim_config.confinement != Confinement::Unconfined {
+        let ports = match &shim_config.network {
             Network::Machine { ports } => ports.as_ref(),
             Network::Own(_) => None,
         };
@@ -165,7 +165,7 @@ fn sealed_copy(mut file: fs::File) -> io::Result<OwnedFd> {
 
 fn become_container(
     spec: &Start,
-    charter: &Charter,
+    shim_config: &ShimConfig,
     folder: &PodFolder,
     handover: BorrowedFd<'_>,
     link: Option<BorrowedFd<'_>>,
@@ -173,37 +173,37 @@ fn become_container(
     enter_cgroups(spec)?;
     lead_session()?;
     enter_network(link)?;
-    if charter.confinement != Confinement::Unconfined {
+    if shim_config.confinement != Confinement::Unconfined {
         leave_cgroup_tree()?;
-        root::enter(spec, charter, folder)?;
+        root::enter(spec, shim_config, folder)?;
     }
-    match charter.confinement {
+    match shim_config.confinement {
         Confinement::User { uid, gid } => {
-            mounts::leave(handover).doing("leaving the list of its mounts")?;
+            mounts::hand_over_mounts(handover).doing("leaving the list of its mounts")?;
             become_user(uid, gid)?;
         }
         Confinement::UserNamespace => {
             // First: whose root is not its namespace's makes no user namespace.
             nest_user_namespace()?;
-            mounts::leave(handover).doing("leaving the list of its mounts")?;
+            mounts::hand_over_mounts(handover).doing("leaving the list of its mounts")?;
             give_up_capabilities()?;
         }
         Confinement::Unconfined => {}
     }
-    settle(spec, charter)
+    finish_setup(spec, shim_config)
 }
 
-fn become_companion(
+fn become_exec(
     container_pid: u32,
     mounts: Option<&Mounts>,
     spec: &Start,
-    charter: &Charter,
+    shim_config: &ShimConfig,
     link: Option<BorrowedFd<'_>>,
 ) -> Result<(), PrepareError> {
     enter_cgroups(spec)?;
     lead_session()?;
     enter_network(link)?;
-    if charter.confinement != Confinement::Unconfined {
+    if shim_config.confinement != Confinement::Unconfined {
         let container = open_process(container_pid).map_err(PrepareError::Gone)?;
         let mounts = mounts.ok_or(Errno::SRCH).map_err(|none| PrepareError::Gone(none.into()))?;
         let enter = |namespace| {
@@ -212,17 +212,17 @@ fn become_companion(
         };
         enter(ThreadNameSpaceType::CONTROL_GROUP)?;
         mounts::join(mounts, container.as_fd()).map_err(PrepareError::Gone)?;
-        if charter.confinement == Confinement::UserNamespace {
+        if shim_config.confinement == Confinement::UserNamespace {
             // Last: the inner user namespace has no say about mounts.
             enter(ThreadNameSpaceType::USER)?;
         }
     }
-    match charter.confinement {
+    match shim_config.confinement {
         Confinement::User { uid, gid } => become_user(uid, gid)?,
         Confinement::UserNamespace => give_up_capabilities()?,
         Confinement::Unconfined => {}
     }
-    settle(spec, charter)
+    finish_setup(spec, shim_config)
 }
 
 /// By a descriptor of the process, so that it does not matter which `/proc` we see.
@@ -333,7 +333,7 @@ fn lose_capabilities() -> Result<(), PrepareError> {
 }
 
 /// What every container's process has in common, as the user that it is going to be.
-fn settle(spec: &Start, charter: &Charter) -> Result<(), PrepareError> {
+fn finish_setup(spec: &Start, shim_config: &ShimConfig) -> Result<(), PrepareError> {
     set_no_new_privs(true).doing("renouncing privileges")?;
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     setrlimit(Resource::Core, none).doing("forbidding core dumps")?;
@@ -347,7 +347,7 @@ fn settle(spec: &Start, charter: &Charter) -> Result<(), PrepareError> {
     umask(Mode::from_raw_mode(0o022));
     kernel::reset_signals().doing("resetting signals")?;
     kernel::close_the_rest_on_exec().doing("closing descriptors")?;
-    if charter.confinement != Confinement::Unconfined {
+    if shim_config.confinement != Confinement::Unconfined {
         filter::install().doing("filtering system calls")?;
     }
     Ok(())
@@ -360,10 +360,10 @@ fn enter_working_dir(spec: &Start) -> Result<(), PrepareError> {
 }
 
 /// Leaves the words where the shim finds them.
-fn tell(report: BorrowedFd<'_>, result: Result<(), PrepareError>) -> io::Result<()> {
+fn report_result(report: BorrowedFd<'_>, result: Result<(), PrepareError>) -> io::Result<()> {
     result.map_err(|error| {
         let words = error.to_string();
-        let mut end = words.len().min(REPORT_LIMIT);
+        let mut end = words.len().min(MAX_REPORT_BYTES);
         while !words.is_char_boundary(end) {
             end -= 1;
         }

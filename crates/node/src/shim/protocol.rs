@@ -1,8 +1,8 @@
 //! What a node and a shim say to each other.
 //!
-//! A shim is started with [`Charter`] in its Pod's folder and then listens on a socket there. Each
-//! message is a line of JSON. A node may come and go; a shim answers whoever is connected and tells
-//! every connected node what ended. What must not be lost is on disk as well ([`Record`]).
+//! A shim is started with [`ShimConfig`] in its Pod's folder and then listens on a socket there.
+//! Each message is a line of JSON. A node may come and go; a shim answers whoever is connected and
+//! tells every connected node what ended. What must not be lost is on disk as well ([`Record`]).
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// The longest line that either side reads: environments hold whole Secrets.
-pub const LINE_LIMIT: usize = 8 << 20;
+pub const MAX_LINE_BYTES: usize = 8 << 20;
 /// How much of what a hook or probe says is kept.
-pub const EXEC_OUTPUT_LIMIT: usize = 10 << 10;
+pub const MAX_EXEC_OUTPUT_BYTES: usize = 10 << 10;
 /// How much of a termination message is kept, as in Kubernetes.
-pub const MESSAGE_LIMIT: usize = 4096;
+pub const MAX_TERMINATION_MESSAGE_BYTES: usize = 4096;
 
 /// Where a Pod's own folder stands in its containers' roots.
 pub const HOME: &str = "/home/pod";
@@ -36,7 +36,7 @@ pub enum Confinement {
 /// What a shim is started with: `shim.json` in its Pod's folder. It holds no secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Charter {
+pub struct ShimConfig {
     pub pod_uid: String,
     pub hostname: String,
     pub confinement: Confinement,
@@ -50,7 +50,7 @@ pub struct Charter {
     pub log_limit: u64,
     /// How many containers share that, init containers included.
     pub containers: u32,
-    /// A charter that does not say is of a Pod that shares the machine's.
+    /// A configuration that does not say is of a Pod that shares the machine's.
     #[serde(default)]
     pub network: Network,
 }
@@ -132,12 +132,12 @@ impl From<SocketAddr> for Reachable {
 pub struct Request {
     pub id: u64,
     #[serde(flatten)]
-    pub order: Order,
+    pub command: ShimCommand,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "camelCase")]
-pub enum Order {
+pub enum ShimCommand {
     /// Everything that the shim knows: answered by [`Answer::State`].
     State,
     /// Runs a container. The same attempt twice starts one process: the second answer is the first.
@@ -178,7 +178,7 @@ pub struct Start {
     pub oom_events: Option<PathBuf>,
     /// Without a memory cgroup: the bytes over which the container's processes are killed.
     pub memory_limit: Option<u64>,
-    /// The file that the container may leave its last words in; it is one of `mounts`.
+    /// The file that the container may leave its termination message in; it is one of `mounts`.
     pub termination_message: Option<PathBuf>,
     /// A container without a message that failed: the end of its log stands in for it.
     pub message_from_log: bool,
@@ -290,6 +290,6 @@ pub struct End {
     pub exit_code: i32,
     pub signal: Option<i32>,
     pub oom_killed: bool,
-    /// Its last words.
+    /// Its termination message.
     pub message: String,
 }

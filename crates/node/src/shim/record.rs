@@ -12,11 +12,11 @@ use crate::private;
 use crate::shim::protocol::Record;
 
 /// How many runs of a container are remembered: enough to see how long it has been failing.
-pub(super) const RUNS_KEPT: u32 = 8;
+pub(super) const KEPT_RUNS: u32 = 8;
 /// A record with the longest message, in which every byte is escaped, is smaller.
-const RECORD_LIMIT: u64 = 64 << 10;
+const MAX_RECORD_BYTES: u64 = 64 << 10;
 /// More files than this in a folder of records were not written by a shim.
-const FILES_LIMIT: usize = 10_000;
+const MAX_RECORD_FILES: usize = 10_000;
 
 /// A record that cannot be used. The others still can.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +38,7 @@ pub(super) fn remove_older(folder: &PodFolder, container: &str, attempt: u32) {
     for entry in entries.flatten() {
         let name = entry.file_name();
         let old = name.to_str().and_then(run_of).is_some_and(|(of, run)| {
-            of == container && u64::from(run) + u64::from(RUNS_KEPT) <= u64::from(attempt)
+            of == container && u64::from(run) + u64::from(KEPT_RUNS) <= u64::from(attempt)
         });
         if old {
             let _ = std::fs::remove_file(entry.path());
@@ -53,12 +53,12 @@ pub(crate) fn read_all(folder: &PodFolder) -> io::Result<(Vec<Record>, Vec<Damag
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((records, damaged)),
         entries => entries?,
     };
-    for entry in entries.take(FILES_LIMIT) {
+    for entry in entries.take(MAX_RECORD_FILES) {
         let entry = entry?;
         let name = entry.file_name();
         let Some((container, attempt)) = name.to_str().and_then(run_of) else { continue };
         let path = entry.path();
-        match read_json::<Record>(&path, RECORD_LIMIT) {
+        match read_json::<Record>(&path, MAX_RECORD_BYTES) {
             Ok(record) if record.container == container && record.attempt == attempt => {
                 records.push(record);
             }

@@ -37,13 +37,13 @@ use rustix::process::{chdir, fchdir, pivot_root, umask};
 use rustix::thread::UnshareFlags;
 
 pub(crate) use self::device::is_taken as is_taken_in_dev;
-use self::mount::{Memory, attach, view};
+use self::mount::{Tmpfs, attach, view};
 use self::plan::{Entry, Host, Step};
 use self::point::{Kind, Root};
 use crate::folder::PodFolder;
 use crate::shim::kernel::{add_mount_flags, unshare};
 use crate::shim::net;
-use crate::shim::protocol::{Charter, Confinement, Mount, Source, Start};
+use crate::shim::protocol::{Confinement, Mount, ShimConfig, Source, Start};
 
 /// How much the root itself holds: whatever a container writes outside its volumes, home and
 /// temporary folders. It is memory.
@@ -51,7 +51,7 @@ const ROOT_BYTES: u64 = 64 << 20;
 /// How many files and folders the root itself holds.
 const ROOT_INODES: u64 = 16 << 10;
 /// The fewest files that a volume in memory may hold, and how many bytes each further one costs.
-const MEMORY_INODES: u64 = 1 << 10;
+const MIN_MEMORY_INODES: u64 = 1 << 10;
 const MEMORY_BYTES_PER_INODE: u64 = 4 << 10;
 
 /// Why a container has no root; these words end in its Pod's status.
@@ -69,7 +69,7 @@ pub(crate) enum RootError {
     InTheWay { target: PathBuf, path: PathBuf, what: &'static str },
     #[error(
         "nothing can be mounted at {}: {} has more than {} entries to be shown beside it",
-        target.display(), folder.display(), point::MIRROR_LIMIT
+        target.display(), folder.display(), point::MAX_MIRRORED_ENTRIES
     )]
     Crowded { target: PathBuf, folder: PathBuf },
     #[error("{} of the volume at {} leads out of it", beneath.display(), target.display())]
@@ -85,11 +85,11 @@ pub(crate) enum RootError {
 }
 
 /// Says what we were doing when the system refused.
-trait Doing<T> {
+trait PathContext<T> {
     fn doing(self, doing: &'static str, path: &Path) -> Result<T, RootError>;
 }
 
-impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
+impl<T, E: Into<io::Error>> PathContext<T> for Result<T, E> {
     fn doing(self, doing: &'static str, path: &Path) -> Result<T, RootError> {
         self.map_err(|cause| RootError::System {
             doing,
@@ -107,8 +107,8 @@ struct Owner {
 }
 
 impl Owner {
-    fn of(charter: &Charter) -> Option<Self> {
-        match charter.confinement {
+    fn of(shim_config: &ShimConfig) -> Option<Self> {
+        match shim_config.confinement {
             Confinement::User { uid, gid } => Some(Self { uid, gid }),
             Confinement::UserNamespace | Confinement::Unconfined => None,
         }
@@ -116,53 +116,57 @@ impl Owner {
 }
 
 /// Builds the container's root and makes it this process's.
-pub(super) fn enter(spec: &Start, charter: &Charter, folder: &PodFolder) -> Result<(), RootError> {
+pub(super) fn enter(
+    spec: &Start,
+    shim_config: &ShimConfig,
+    folder: &PodFolder,
+) -> Result<(), RootError> {
     let here = Path::new("/");
     umask(Mode::empty());
     for mount in &spec.mounts {
-        stand_memory(mount, Owner::of(charter))?;
+        mount_memory(mount, Owner::of(shim_config))?;
     }
     unshare(UnshareFlags::NEWNS).doing("leave the mount namespace of", here)?;
     mount::part_from_other_namespaces().doing("separate the mounts of", here)?;
-    let host = look(charter)?;
-    let steps = plan::plan(spec, charter, folder, &host)?;
+    let host = read_host(shim_config)?;
+    let steps = plan::plan(spec, shim_config, folder, &host)?;
     // Before the root exists, so that a folder which it stands in does not show it again.
     let mut views = host_views(&steps)?;
-    let mut root = Root::new(stand_root(folder, Owner::of(charter))?);
+    let mut root = Root::new(mount_root(folder, Owner::of(shim_config))?);
     for step in &steps {
-        carry_out(step, &mut root, &mut views, spec, charter)?;
+        apply_plan(step, &mut root, &mut views, spec, shim_config)?;
     }
     root.finish(spec.read_only_root).doing("make read-only", here)?;
-    go_in(root.top()).doing("enter the root", &folder.root())
+    pivot_into(root.top()).doing("enter the root", &folder.root())
 }
 
 /// Memory volumes stand in the shim's namespace, which this process has not left yet: all
 /// containers of the Pod share them.
-fn stand_memory(mount: &Mount, owner: Option<Owner>) -> Result<(), RootError> {
+fn mount_memory(mount: &Mount, owner: Option<Owner>) -> Result<(), RootError> {
     let Source::Memory { path, bytes, .. } = &mount.source else { return Ok(()) };
     let folder = open(path, OFlags::DIRECTORY | OFlags::NOFOLLOW).doing("open", path)?;
     if mount::is_memory(folder.as_fd()).doing("look at", path)? {
         return Ok(());
     }
-    let inodes = MEMORY_INODES.max(bytes / MEMORY_BYTES_PER_INODE);
-    Memory { bytes: *bytes, inodes, mode: 0o777, owner }
+    let inodes = MIN_MEMORY_INODES.max(bytes / MEMORY_BYTES_PER_INODE);
+    Tmpfs { bytes: *bytes, inodes, mode: 0o777, owner }
         .mount(MountAttrFlags::MOUNT_ATTR_NODEV)
         .and_then(|memory| attach(memory, folder))
         .doing("mount memory for", &mount.target)
 }
 
 /// The empty root, owned by the Pod: it may make files in it as a program in a container may.
-fn stand_root(folder: &PodFolder, owner: Option<Owner>) -> Result<OwnedFd, RootError> {
+fn mount_root(folder: &PodFolder, owner: Option<Owner>) -> Result<OwnedFd, RootError> {
     let path = folder.root();
     let point = open(&path, OFlags::DIRECTORY | OFlags::NOFOLLOW).doing("open", &path)?;
-    let root = Memory { bytes: ROOT_BYTES, inodes: ROOT_INODES, mode: 0o755, owner }
+    let root = Tmpfs { bytes: ROOT_BYTES, inodes: ROOT_INODES, mode: 0o755, owner }
         .mount(MountAttrFlags::MOUNT_ATTR_NODEV)
         .doing("make a root for", &path)?;
     attach(&root, point).doing("mount a root at", &path)?;
     Ok(root)
 }
 
-fn look(charter: &Charter) -> Result<Host, RootError> {
+fn read_host(shim_config: &ShimConfig) -> Result<Host, RootError> {
     let top = Path::new("/");
     let mut host = Host::default();
     for entry in fs::read_dir(top).doing("read", top)? {
@@ -179,8 +183,8 @@ fn look(charter: &Charter) -> Result<Host, RootError> {
     host.resolver = fs::canonicalize("/etc/resolv.conf").ok();
     // What is not there has no other name either.
     let real = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-    host.hidden = charter.hidden.iter().map(real).collect();
-    let exposed = charter.exposed.iter().filter_map(|path| plan::plain(path));
+    host.hidden = shim_config.hidden.iter().map(real).collect();
+    let exposed = shim_config.exposed.iter().filter_map(|path| plan::plain(path));
     host.real = exposed.map(|path| (path.clone(), real(&path))).collect();
     Ok(host)
 }
@@ -205,12 +209,12 @@ fn host_views(steps: &[Step]) -> Result<BTreeMap<PathBuf, (OwnedFd, Kind)>, Root
     Ok(views)
 }
 
-fn carry_out(
+fn apply_plan(
     step: &Step,
     root: &mut Root,
     views: &mut BTreeMap<PathBuf, (OwnedFd, Kind)>,
     spec: &Start,
-    charter: &Charter,
+    shim_config: &ShimConfig,
 ) -> Result<(), RootError> {
     match step {
         Step::Folder(at) => root.point(at, Kind::Folder).map(drop),
@@ -235,11 +239,11 @@ fn carry_out(
             put(root, source, Kind::Folder, at, false)
         }
         Step::Cover(path) => root.cover(path),
-        Step::Names(path) => users::name_pod(root, charter, path),
+        Step::Names(path) => users::name_pod(root, shim_config, path),
         Step::Resolver(path) => show_resolver(root, path),
         Step::Volume { index, at } => {
             let mount = &spec.mounts[*index];
-            let (source, kind) = source::open_beneath(mount, Owner::of(charter))?;
+            let (source, kind) = source::open_beneath(mount, Owner::of(shim_config))?;
             put(root, source, kind, at, mount.read_only)
         }
     }
@@ -272,7 +276,7 @@ fn put(
 }
 
 /// Makes `root` this process's, and takes the host's root out of its mount namespace.
-fn go_in(root: impl AsFd) -> io::Result<()> {
+fn pivot_into(root: impl AsFd) -> io::Result<()> {
     fchdir(root)?;
     pivot_root(".", ".")?;
     // The old root now lies over the new one, where we stand.

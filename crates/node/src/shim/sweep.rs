@@ -15,11 +15,11 @@ use crate::shim::protocol::{Confinement, Start};
 use crate::shim::signal;
 
 /// The longest `/proc/<pid>/stat` that is read; its name of the program is short.
-const STAT_LIMIT: u64 = 1024;
+const MAX_STAT_BYTES: u64 = 1024;
 /// How often a container's processes are looked for before they get a pause.
-const ROUNDS_LIMIT: usize = 32;
+const MAX_ROUNDS: usize = 32;
 /// The longest list of a cgroup's processes that is read: more than a machine has.
-const CGROUP_LIMIT: u64 = 64 << 20;
+const MAX_CGROUP_BYTES: u64 = 64 << 20;
 
 /// A mount namespace, as `/proc/<pid>/ns/mnt` names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Namespace {
 
 /// How the processes of a container are known.
 #[derive(Debug, Clone)]
-pub(super) struct Marks {
+pub(super) struct ProcessMarkers {
     /// Its first process, which may be gone.
     pub(super) first: Pid,
     /// `None`: it was dead before it could be asked.
@@ -49,7 +49,7 @@ pub(super) struct Marks {
     cgroups: Vec<PathBuf>,
 }
 
-impl Marks {
+impl ProcessMarkers {
     /// Of a process that was just started.
     pub(super) fn of(first: Pid, spec: &Start) -> Self {
         Self { first, namespace: Namespace::of(first), cgroups: spec.cgroups.clone() }
@@ -71,7 +71,7 @@ impl Process {
     fn read(pid: i32) -> Option<Self> {
         let mut stat = Vec::new();
         let file = File::open(format!("/proc/{pid}/stat")).ok()?;
-        file.take(STAT_LIMIT).read_to_end(&mut stat).ok()?;
+        file.take(MAX_STAT_BYTES).read_to_end(&mut stat).ok()?;
         parse_stat(&String::from_utf8_lossy(&stat))
     }
 
@@ -119,7 +119,7 @@ impl Sweeper {
     }
 
     /// Kills what belongs to a container. `others` are those that run beside it.
-    pub(super) fn kill(&self, container: &Marks, others: &[&Marks]) {
+    pub(super) fn kill(&self, container: &ProcessMarkers, others: &[&ProcessMarkers]) {
         if others.is_empty() {
             self.kill_all();
         } else {
@@ -130,7 +130,7 @@ impl Sweeper {
 
     /// Kills what belongs to a container whose first process has ended. Says whether nothing of it
     /// is left, not even something dead.
-    pub(super) fn clear(&self, container: &Marks, others: &[&Marks]) -> bool {
+    pub(super) fn clear(&self, container: &ProcessMarkers, others: &[&ProcessMarkers]) -> bool {
         let clear = || {
             if others.is_empty() {
                 is_childless()
@@ -170,7 +170,11 @@ impl Sweeper {
     }
 
     /// The living processes of a container.
-    pub(super) fn members(&self, container: &Marks, others: &[&Marks]) -> Vec<Process> {
+    pub(super) fn members(
+        &self,
+        container: &ProcessMarkers,
+        others: &[&ProcessMarkers],
+    ) -> Vec<Process> {
         let mut processes = self.living();
         if others.is_empty() {
             return processes;
@@ -228,15 +232,15 @@ impl Sweeper {
 /// Whether no process of the Pod is left but the shim: orphans become its children, so without any
 /// there is nobody. Unlike a list of processes, this cannot miss one that is just being born.
 fn is_childless() -> bool {
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    matches!(rustix::process::waitid(WaitId::All, look), Err(rustix::io::Errno::CHILD))
+    let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    matches!(rustix::process::waitid(WaitId::All, peek), Err(rustix::io::Errno::CHILD))
 }
 
 /// Kills what `find` finds, again and again while there are new ones: a process may fork faster
 /// than it is found.
 fn kill_until_none_is_new(find: impl Fn() -> Vec<Process>) {
     let mut killed = Vec::new();
-    for _ in 0..ROUNDS_LIMIT {
+    for _ in 0..MAX_ROUNDS {
         let mut found = find();
         found.retain(|process| !killed.iter().any(|dead| process.is(dead)));
         if found.is_empty() {
@@ -250,7 +254,7 @@ fn kill_until_none_is_new(find: impl Fn() -> Vec<Process>) {
 }
 
 /// Kills by the kernel's own means, where a cgroup has them and is not another container's too.
-fn kill_cgroups(container: &Marks, others: &[&Marks]) {
+fn kill_cgroups(container: &ProcessMarkers, others: &[&ProcessMarkers]) {
     for procs in &container.cgroups {
         if !others.iter().any(|other| other.cgroups.contains(procs)) {
             // Only version 2 has this file, and it must not be made where it is not.
@@ -276,7 +280,7 @@ fn descends(everyone: &[Process], mut process: Process, ancestor: i32) -> bool {
 
 fn read_pids(procs: &PathBuf) -> Vec<i32> {
     let mut text = String::new();
-    let read = File::open(procs).map(|file| file.take(CGROUP_LIMIT).read_to_string(&mut text));
+    let read = File::open(procs).map(|file| file.take(MAX_CGROUP_BYTES).read_to_string(&mut text));
     if read.is_err() {
         return Vec::new();
     }

@@ -33,7 +33,7 @@ const NEXT_DATA: &str = "..data_tmp";
 const RESERVED: &[u8] = b"..";
 /// Folders that may wait to be looked at when contents are compared; more than the contents of a
 /// volume can have are not ours.
-const FOLDERS_LIMIT: usize = 8192;
+const MAX_PENDING_FOLDERS: usize = 8192;
 /// Names tried for a dated folder; two in one nanosecond are rare.
 const NAMES_TRIED: i64 = 16;
 
@@ -201,7 +201,7 @@ fn prune(volume: BorrowedFd<'_>, contents: &Contents, dated: &str) -> io::Result
         let bytes = name.to_bytes();
         if bytes.starts_with(RESERVED) {
             if bytes != DATA.as_bytes() && bytes != dated.as_bytes() {
-                crate::beneath::remove(volume, &name)?;
+                crate::pod_tree::remove(volume, &name)?;
             }
         } else if kind == FileType::Symlink
             && !name.to_str().is_ok_and(|name| wanted.contains(name))
@@ -227,7 +227,7 @@ fn holds(dated: &OwnedFd, contents: &Contents) -> bool {
             let Ok(name) = name.into_string() else { return false };
             let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
             match kind {
-                FileType::Directory if paths.len() < FOLDERS_LIMIT => paths.push(path),
+                FileType::Directory if paths.len() < MAX_PENDING_FOLDERS => paths.push(path),
                 FileType::RegularFile => match contents.get(&path) {
                     Some(file) if is_same(folder.as_fd(), &name, file) => found += 1,
                     _ => return false,

@@ -10,7 +10,7 @@
 //! event has to be remembered and none can be missed: what can be read at any time is enough.
 //! Everything that is *not* there proves nothing. A store that is empty, older or damaged, another
 //! API server, a claim made again under the same name: none of them shows the deleted claim, so
-//! nothing is deleted; directories that no claim is known for are told of, by path, and left.
+//! nothing is deleted; directories that no claim is known for are logged, by path, and left.
 //!
 //! | step                                       | if the node is killed after it               |
 //! |--------------------------------------------|----------------------------------------------|
@@ -26,7 +26,7 @@
 //! is forgotten. The link also tells which directory a running Pod has, whatever its claim's name
 //! means by now.
 
-mod keeper;
+mod reclaim;
 
 use std::collections::VecDeque;
 use std::io;
@@ -38,9 +38,9 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-pub(crate) use keeper::keep;
+pub(crate) use reclaim::run_reclaimer;
 
-use super::device::{self, Uses};
+use super::device::{self, VolumeUses};
 use super::{DiskError, Owner, empty, open};
 use crate::claim::volume_name;
 use crate::folder::{NodeFolder, PodFolder};
@@ -55,7 +55,7 @@ const DELETED: &str = ".deleted-";
 const TO_CLAIMS: &str = "../../../claims/";
 /// Claims that are remembered as deleted, against a Pod that was prepared from an old answer. Their
 /// uids never come again, so it only has to outlast such a Pod's preparation.
-const CONDEMNED_LIMIT: usize = 1024;
+const MAX_REMEMBERED_DELETIONS: usize = 1024;
 
 /// Why a Pod cannot have the directory of a claim; the words are a kubelet's where it has some.
 #[derive(Debug, thiserror::Error)]
@@ -92,8 +92,8 @@ pub(crate) enum ClaimError {
 #[derive(Debug)]
 pub(crate) struct Claims {
     node: NodeFolder,
-    /// Directories that are being deleted or have been. Held while one changes hands, so that no
-    /// directory is both handed out and deleted.
+    /// Directories that are being deleted or have been. Locked while one is given to a Pod or
+    /// deleted, so that no directory is both handed out and deleted.
     condemned: Mutex<VecDeque<String>>,
 }
 
@@ -109,7 +109,12 @@ impl Claims {
 
     /// What volume `name` of a Pod has already. Whether its claim is a device needs no look at the
     /// claim: had it not fitted the Pod's use of it, the Pod would not hold it.
-    pub(super) fn attached(&self, pod: &PodFolder, name: &str, uses: Uses) -> Option<VolumeSource> {
+    pub(super) fn attached(
+        &self,
+        pod: &PodFolder,
+        name: &str,
+        uses: VolumeUses,
+    ) -> Option<VolumeSource> {
         let uid = link_target(&pod.volume(name))?;
         let path = self.path(&uid);
         if !path.symlink_metadata().ok()?.is_dir() {
@@ -127,7 +132,7 @@ impl Claims {
         &self,
         pod: &PodFolder,
         name: &str,
-        uses: Uses,
+        uses: VolumeUses,
         claim: &PersistentVolumeClaim,
         owner: Option<Owner>,
     ) -> Result<VolumeSource, ClaimError> {
@@ -179,7 +184,7 @@ impl Claims {
     }
 
     /// Deletes the directory of a claim, unless a Pod here still holds it: then tells which.
-    /// Nothing to delete is success. Only [`keep`] may decide to call this.
+    /// Nothing to delete is success. Only [`run_reclaimer`] may decide to call this.
     fn delete(&self, uid: &str) -> Result<Option<String>, ClaimError> {
         if !is_uid(uid) {
             return Err(ClaimError::Uid { uid: uid.to_owned() });
@@ -193,7 +198,7 @@ impl Claims {
                 return Ok(Some(holder));
             }
             if !condemned.iter().any(|gone| gone == uid) {
-                condemned.truncate(CONDEMNED_LIMIT - 1);
+                condemned.truncate(MAX_REMEMBERED_DELETIONS - 1);
                 condemned.push_front(uid.to_owned());
             }
             if !claims.exists() {
@@ -308,7 +313,7 @@ impl ClaimMode {
     }
 
     /// A directory is mounted and an image is a device, never the other way round.
-    fn check(self, volume: &str, uses: Uses) -> Result<(), ClaimError> {
+    fn check(self, volume: &str, uses: VolumeUses) -> Result<(), ClaimError> {
         let (mode, list) = match self {
             Self::Filesystem if uses.device => ("Filesystem", "volumeDevices"),
             Self::Block { .. } if uses.mounted => ("Block", "volumeMounts"),
@@ -369,7 +374,7 @@ fn names(folder: &Path) -> Result<Vec<String>, DiskError> {
 }
 
 fn remove(folder: &OwnedFd, name: &str) -> io::Result<()> {
-    crate::beneath::remove(folder.as_fd(), name)
+    crate::pod_tree::remove(folder.as_fd(), name)
 }
 
 #[cfg(test)]

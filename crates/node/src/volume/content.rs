@@ -10,12 +10,12 @@ use k8s_openapi::api::core::v1::{ConfigMap, KeyToPath, Secret};
 use crate::known::Known;
 
 /// Bytes of one volume. An object of the API holds 1 MiB; a projected volume joins a few of them.
-const VOLUME_LIMIT: usize = 16 << 20;
+const MAX_VOLUME_BYTES: usize = 16 << 20;
 /// Files of one volume, as each costs an inode and a directory entry however small it is.
-const FILES_LIMIT: usize = 4096;
+const MAX_FILES: usize = 4096;
 /// As the kernel has it, and the API's own checks.
-const NAME_LIMIT: usize = 255;
-const PATH_LIMIT: usize = 4096;
+const MAX_NAME_BYTES: usize = 255;
+const MAX_PATH_BYTES: usize = 4096;
 
 /// What Kubernetes gives a file whose mode nobody chose.
 pub(super) const DEFAULT_MODE: i32 = 0o644;
@@ -38,7 +38,7 @@ pub(super) enum ContentError {
     BadPath { path: String, why: &'static str },
     #[error("{path:?} would have to be a file and a folder at once")]
     FileAndFolder { path: String },
-    #[error("it would hold more than {VOLUME_LIMIT} bytes in at most {FILES_LIMIT} files")]
+    #[error("it would hold more than {MAX_VOLUME_BYTES} bytes in at most {MAX_FILES} files")]
     TooLarge,
     #[error("{0}")]
     Field(#[from] crate::plan::downward::DownwardError),
@@ -56,7 +56,7 @@ fn join(errors: &[ContentError]) -> String {
 
 impl ContentError {
     /// One error as it is, several as Kubernetes lists them.
-    pub(super) fn together(mut errors: Vec<Self>) -> Result<(), Self> {
+    pub(super) fn combine(mut errors: Vec<Self>) -> Result<(), Self> {
         match errors.len() {
             0 => Ok(()),
             1 => Err(errors.remove(0)),
@@ -109,7 +109,7 @@ impl Contents {
         if let Some(replaced) = self.files.insert(path, File { data, mode }) {
             self.size -= replaced.data.len();
         }
-        if self.size > VOLUME_LIMIT || self.files.len() > FILES_LIMIT {
+        if self.size > MAX_VOLUME_BYTES || self.files.len() > MAX_FILES {
             return Err(ContentError::TooLarge);
         }
         Ok(())
@@ -156,7 +156,7 @@ impl Contents {
     /// Adds the keys of a ConfigMap: all, or those that `items` names.
     pub(super) fn put_config_map(
         &mut self,
-        source: &Wanted<'_>,
+        source: &ObjectRequest<'_>,
         found: Known<Arc<ConfigMap>>,
     ) -> Result<(), ContentError> {
         let Some(map) = source.required("configmap", found)? else { return Ok(()) };
@@ -169,7 +169,7 @@ impl Contents {
     /// Adds the keys of a Secret: all, or those that `items` names.
     pub(super) fn put_secret(
         &mut self,
-        source: &Wanted<'_>,
+        source: &ObjectRequest<'_>,
         found: Known<Arc<Secret>>,
     ) -> Result<(), ContentError> {
         let Some(secret) = source.required("secret", found)? else { return Ok(()) };
@@ -179,7 +179,7 @@ impl Contents {
 
     fn put_keys(
         &mut self,
-        source: &Wanted<'_>,
+        source: &ObjectRequest<'_>,
         all: &BTreeMap<&String, &[u8]>,
         kind: Kind,
         no_key: fn(String) -> ContentError,
@@ -206,14 +206,14 @@ impl Contents {
 
 /// What a Pod asks for of one object.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct ObjectRequest<'a> {
     pub(super) name: &'a str,
     pub(super) items: &'a [KeyToPath],
     pub(super) mode: i32,
     pub(super) optional: bool,
 }
 
-impl Wanted<'_> {
+impl ObjectRequest<'_> {
     /// The object; `None` where it may be missing. That it cannot be read is no reason to do
     /// without it.
     fn required<T>(&self, kind: &'static str, found: Known<T>) -> Result<Option<T>, ContentError> {
@@ -233,7 +233,7 @@ fn clean(path: &str) -> Result<String, ContentError> {
     if path.starts_with('/') {
         return bad("must be relative");
     }
-    if path.len() > PATH_LIMIT {
+    if path.len() > MAX_PATH_BYTES {
         return bad("must be at most 4096 bytes long");
     }
     if path.contains('\0') {
@@ -249,7 +249,7 @@ fn clean(path: &str) -> Result<String, ContentError> {
     if parts[0].starts_with("..") {
         return bad("must not start with '..'");
     }
-    if parts.iter().any(|part| part.len() > NAME_LIMIT) {
+    if parts.iter().any(|part| part.len() > MAX_NAME_BYTES) {
         return bad("names must be at most 255 bytes long");
     }
     Ok(parts.join("/"))

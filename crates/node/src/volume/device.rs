@@ -20,12 +20,12 @@ pub(crate) const IMAGE: &str = "disk.img";
 
 /// What the containers of a Pod do with one of its volumes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Uses {
+pub(super) struct VolumeUses {
     pub(super) mounted: bool,
     pub(super) device: bool,
 }
 
-impl Uses {
+impl VolumeUses {
     pub(super) fn of(spec: &PodSpec, volume: &str) -> Self {
         let mut uses = Self::default();
         for container in spec.containers.iter().chain(spec.init_containers.iter().flatten()) {

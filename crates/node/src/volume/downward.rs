@@ -31,7 +31,7 @@ pub(super) fn collect(
             .and_then(|value| contents.put(&item.path, value.into_bytes(), mode, Kind::Plain));
         errors.extend(put.err());
     }
-    ContentError::together(errors)
+    ContentError::combine(errors)
 }
 
 /// The value of a field: those of the metadata only, and of labels and annotations also all.

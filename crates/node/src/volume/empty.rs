@@ -11,7 +11,7 @@ use super::atomic::{make_folder, open_folder};
 use crate::plan::resource::{self, QuantityError, Requests};
 
 /// Memory for a volume that states no size, in a Pod that states no limit.
-const MEMORY_DEFAULT: u64 = 512 << 20;
+const DEFAULT_MEMORY_BYTES: u64 = 512 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum EmptyError {
@@ -43,7 +43,7 @@ pub(super) fn medium(
         "Memory" => {
             let size = size_limit(source)?;
             let stated = [size, resource::limits(spec).memory].into_iter().flatten().min();
-            let bytes = stated.unwrap_or(MEMORY_DEFAULT).min(allocatable.memory);
+            let bytes = stated.unwrap_or(DEFAULT_MEMORY_BYTES).min(allocatable.memory);
             Ok(Medium::Memory { bytes })
         }
         other => Err(EmptyError::Medium(other.to_owned())),

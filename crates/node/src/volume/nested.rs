@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::PodSpec;
 
 /// Mount points made in one volume. A Pod has as many as it has mounts; this many make sense.
-const MOUNT_POINTS_LIMIT: usize = 256;
+const MAX_MOUNT_POINTS: usize = 256;
 
 /// The folders that volume `name` needs because something else is mounted on them in some
 /// container: relative, clean paths, and of two below each other only the upper one. Such a volume
@@ -34,7 +34,7 @@ pub(super) fn mount_points(spec: &PodSpec, name: &str) -> BTreeSet<String> {
         let above = path.match_indices('/').map(|(end, _)| &path[..end]);
         !above.into_iter().any(|above| all.contains(above))
     });
-    found.into_iter().take(MOUNT_POINTS_LIMIT).collect()
+    found.into_iter().take(MAX_MOUNT_POINTS).collect()
 }
 
 /// The parts of a mount path; none if it leads upwards.

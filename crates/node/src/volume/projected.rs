@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, KeyToPath, Pod, Secret, Volume, VolumeProjection};
 
-use super::content::{ContentError, Contents, DEFAULT_MODE, Kind, Wanted};
+use super::content::{ContentError, Contents, DEFAULT_MODE, Kind, ObjectRequest};
 use super::downward;
 use super::token::{self, Tokens};
 use crate::known::{Known, Lookup};
@@ -64,7 +64,7 @@ impl<L: Lookup> Origin<'_, L> {
                     Err(error) => errors.push(error),
                 }
             }
-            ContentError::together(errors)?;
+            ContentError::combine(errors)?;
         }
         Ok(Collected { contents: contents.finish()?, refresh })
     }
@@ -87,7 +87,8 @@ impl<L: Lookup> Origin<'_, L> {
             let mode = mode.unwrap_or(DEFAULT_MODE);
             downward::collect(contents, items, mode, self.pod, self.allocatable)?;
         } else if let Some(source) = &part.service_account_token {
-            let token = self.tokens.get(&token::Wanted::new(self.pod, source), self.now).await?;
+            let token =
+                self.tokens.get(&token::TokenRequestKey::new(self.pod, source), self.now).await?;
             let mode = mode.unwrap_or(DEFAULT_MODE);
             contents.put(&source.path, token.text.into_bytes(), mode, Kind::Secret)?;
             return Ok(Some(token.refresh));
@@ -117,8 +118,8 @@ fn wanted<'a>(
     items: Option<&'a [KeyToPath]>,
     mode: Option<i32>,
     optional: Option<bool>,
-) -> Wanted<'a> {
-    Wanted {
+) -> ObjectRequest<'a> {
+    ObjectRequest {
         name,
         items: items.unwrap_or_default(),
         mode: mode.unwrap_or(DEFAULT_MODE),

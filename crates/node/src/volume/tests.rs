@@ -69,13 +69,13 @@ pub(super) fn as_foreign_user(uid: u32, folder: &Path, script: &str) -> Output {
 
 /// What the API holds, in memory.
 #[derive(Debug, Default, Clone)]
-struct Held {
+struct FakeApi {
     maps: BTreeMap<String, Known<Arc<ConfigMap>>>,
     secrets: BTreeMap<String, Known<Arc<Secret>>>,
     claims: BTreeMap<String, Known<Arc<PersistentVolumeClaim>>>,
 }
 
-impl Held {
+impl FakeApi {
     fn put_map(&mut self, name: &str, data: &[(&str, &str)]) {
         let data = data.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned()));
         let map = ConfigMap { data: Some(data.collect()), ..ConfigMap::default() };
@@ -100,7 +100,7 @@ impl Held {
     }
 }
 
-impl Lookup for Held {
+impl Lookup for FakeApi {
     fn config_map(&self, _: &str, name: &str) -> Known<Arc<ConfigMap>> {
         self.maps.get(name).cloned().unwrap_or(Known::Absent)
     }
@@ -140,13 +140,13 @@ impl Fixture {
         Self { volumes, pod: serde_json::from_value(pod).unwrap(), folder, server, scratch }
     }
 
-    async fn prepare(&self, held: &Held, at: &str) -> Prepared {
+    async fn prepare(&self, store: &FakeApi, at: &str) -> Prepared {
         let now = at.parse().unwrap();
-        let wanted = Wanted {
+        let wanted = VolumeRequest {
             pod: &self.pod,
             folder: &self.folder,
             owner: foreign_owner(),
-            lookup: held,
+            lookup: store,
             now,
         };
         self.volumes.prepare(&wanted).await
@@ -180,11 +180,11 @@ async fn every_kind_of_volume_is_made() {
         ]),
     )
     .await;
-    let mut held = Held::default();
-    held.put_map("m", &[("k", "from map")]);
-    held.put_secret("s", &[("key", "from secret")]);
-    held.put_claim("c", "claim-uid");
-    let prepared = fixture.prepare(&held, NOON).await;
+    let mut store = FakeApi::default();
+    store.put_map("m", &[("k", "from map")]);
+    store.put_secret("s", &[("key", "from secret")]);
+    store.put_claim("c", "claim-uid");
+    let prepared = fixture.prepare(&store, NOON).await;
     assert_eq!((prepared.missing.as_slice(), prepared.warnings.as_slice()), (&[][..], &[][..]));
     assert_eq!(prepared.missing, [""; 0]);
 
@@ -230,15 +230,15 @@ async fn contents_follow_their_objects() {
         ]),
     )
     .await;
-    let mut held = Held::default();
-    held.put_map("m", &[("a", "1"), ("b", "2")]);
-    fixture.prepare(&held, NOON).await;
+    let mut store = FakeApi::default();
+    store.put_map("m", &[("a", "1"), ("b", "2")]);
+    fixture.prepare(&store, NOON).await;
     let data = || std::fs::read_link(fixture.folder.volume("map").join("..data")).unwrap();
     let first = data();
-    fixture.prepare(&held, "2030-01-01T00:00:01Z").await;
+    fixture.prepare(&store, "2030-01-01T00:00:01Z").await;
     assert_eq!(data(), first, "nothing changed, nothing is written");
-    held.put_map("m", &[("a", "3")]);
-    fixture.prepare(&held, "2030-01-01T00:00:02Z").await;
+    store.put_map("m", &[("a", "3")]);
+    fixture.prepare(&store, "2030-01-01T00:00:02Z").await;
     assert_ne!(data(), first);
     assert_eq!(fixture.read("map/a"), "3");
     assert!(!fixture.folder.volume("map").join("b").exists());
@@ -246,7 +246,7 @@ async fn contents_follow_their_objects() {
     assert_eq!(fixture.read("fields/labels"), "");
     let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
     fixture.pod.metadata.labels = Some(labels);
-    fixture.prepare(&held, "2030-01-01T00:00:03Z").await;
+    fixture.prepare(&store, "2030-01-01T00:00:03Z").await;
     assert_eq!(fixture.read("fields/labels"), "app=\"web\"");
 }
 
@@ -265,7 +265,7 @@ async fn what_is_missing_is_told_and_waited_for() {
         ]),
     )
     .await;
-    let prepared = fixture.prepare(&Held::default(), NOON).await;
+    let prepared = fixture.prepare(&FakeApi::default(), NOON).await;
     assert_eq!(
         prepared.missing,
         [
@@ -295,10 +295,10 @@ async fn what_a_pod_has_it_keeps() {
         ]),
     )
     .await;
-    let mut held = Held::default();
-    held.put_map("m", &[("a", "1")]);
-    held.put_claim("c", "first");
-    let before = fixture.prepare(&held, NOON).await;
+    let mut store = FakeApi::default();
+    store.put_map("m", &[("a", "1")]);
+    store.put_claim("c", "first");
+    let before = fixture.prepare(&store, NOON).await;
     // Deleted and made again, or not to be read: the Pod runs with what it has. So it does after a
     // restart of the node, which remembers nothing.
     let forgetful = Volumes::new(
@@ -307,14 +307,14 @@ async fn what_a_pod_has_it_keeps() {
         fixture.volumes.allocatable,
     );
     let fixture = Fixture { volumes: forgetful, ..fixture };
-    held.put_claim("c", "second");
-    held.maps.insert("m".to_owned(), Known::Unknown("the API server is away".to_owned()));
+    store.put_claim("c", "second");
+    store.maps.insert("m".to_owned(), Known::Unknown("the API server is away".to_owned()));
     for claim in [Some(()), None] {
         if claim.is_none() {
-            held.claims.clear();
-            held.maps.clear();
+            store.claims.clear();
+            store.maps.clear();
         }
-        let after = fixture.prepare(&held, "2030-01-01T00:00:01Z").await;
+        let after = fixture.prepare(&store, "2030-01-01T00:00:01Z").await;
         assert_eq!(after.volumes, before.volumes);
         assert_eq!(after.missing, Vec::<String>::new());
         assert_eq!(after.warnings.len(), 1, "{:?}", after.warnings);
@@ -330,25 +330,25 @@ async fn tokens_are_asked_for_once_and_renewed_in_time() {
             {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}}]}}]),
     )
     .await;
-    let held = Held::default();
+    let store = FakeApi::default();
     let asked = || fixture.server.requests().len();
     // The server gives every token until one o'clock.
-    let prepared = fixture.prepare(&held, NOON).await;
+    let prepared = fixture.prepare(&store, NOON).await;
     let refresh = prepared.refresh.unwrap();
     assert!(refresh > "2030-01-01T00:47:00Z".parse().unwrap());
     assert!(refresh <= "2030-01-01T00:48:00Z".parse().unwrap());
-    fixture.prepare(&held, "2030-01-01T00:47:00Z").await;
+    fixture.prepare(&store, "2030-01-01T00:47:00Z").await;
     assert_eq!(asked(), 1);
     assert_eq!(fixture.read("t/token"), "token 1 for \"1234\"");
-    fixture.prepare(&held, "2030-01-01T00:48:00Z").await;
+    fixture.prepare(&store, "2030-01-01T00:48:00Z").await;
     assert_eq!(asked(), 2);
     assert_eq!(fixture.read("t/token"), "token 2 for \"1234\"");
 
     fixture.server.refuse(Some((403, "no")));
-    let prepared = fixture.prepare(&held, "2030-01-01T00:59:00Z").await;
+    let prepared = fixture.prepare(&store, "2030-01-01T00:59:00Z").await;
     assert_eq!(prepared.missing, [""; 0], "the old one is still good");
     assert_eq!(prepared.refresh, Some("2030-01-01T01:00:00Z".parse().unwrap()));
-    let prepared = fixture.prepare(&held, "2030-01-01T01:00:00Z").await;
+    let prepared = fixture.prepare(&store, "2030-01-01T01:00:00Z").await;
     assert_eq!(
         prepared.warnings,
         ["MountVolume.SetUp failed for volume \"t\" : token of service account \"default\" \
@@ -368,10 +368,10 @@ async fn volumes_are_taken_apart_and_claims_stay() {
         ]),
     )
     .await;
-    let mut held = Held::default();
-    held.put_map("m", &[("a", "1")]);
-    held.put_claim("c", "claim-uid");
-    fixture.prepare(&held, NOON).await;
+    let mut store = FakeApi::default();
+    store.put_map("m", &[("a", "1")]);
+    store.put_claim("c", "claim-uid");
+    fixture.prepare(&store, NOON).await;
     let claim = fixture.scratch.path().join("node/claims/claim-uid");
     std::fs::write(claim.join("precious"), "data").unwrap();
     let outside = fixture.scratch.path().join("outside");
@@ -391,6 +391,6 @@ async fn volumes_are_taken_apart_and_claims_stay() {
     assert_eq!(std::fs::read_to_string(claim.join("precious")).unwrap(), "data");
     assert_eq!(std::fs::read_to_string(outside.join("file")).unwrap(), "theirs");
     fixture.volumes.remove("1234", &fixture.folder).await.unwrap();
-    fixture.prepare(&held, "2030-01-01T00:00:01Z").await;
+    fixture.prepare(&store, "2030-01-01T00:00:01Z").await;
     assert_eq!(fixture.read("map/a"), "1", "what was removed is written again");
 }

@@ -18,17 +18,17 @@ use kube::{Api, Client};
 use tokio::sync::Semaphore;
 
 /// What an API server gives where no life is asked for.
-const DEFAULT_LIFE_SECONDS: i64 = 3600;
+const DEFAULT_LIFETIME_SECONDS: i64 = 3600;
 /// However long a token lives, it is renewed daily: a key that signs may have been replaced.
-const RENEWED_AFTER: SignedDuration = SignedDuration::from_hours(24);
+const RENEWAL_AGE: SignedDuration = SignedDuration::from_hours(24);
 /// Tokens of Pods that started together are not renewed together.
 const JITTER_SECONDS: u64 = 10;
 /// When renewal failed and the token is still good.
-const RETRY: SignedDuration = SignedDuration::from_secs(60);
+const RETRY_DELAY: SignedDuration = SignedDuration::from_secs(60);
 /// However soon a token ends, by the clocks of node and server: it is not asked for all the time.
-const SHORTEST_USE: SignedDuration = SignedDuration::from_secs(10);
+const MIN_REQUEST_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
 /// Requests under way at once: a node that starts with hundreds of Pods is no flood.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT_REQUESTS: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TokenError {
@@ -40,7 +40,7 @@ pub(crate) enum TokenError {
 
 /// Which token: the same for the same question.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Wanted {
+pub(super) struct TokenRequestKey {
     namespace: String,
     account: String,
     pod_name: String,
@@ -49,7 +49,7 @@ pub(super) struct Wanted {
     life_seconds: i64,
 }
 
-impl Wanted {
+impl TokenRequestKey {
     pub(super) fn new(pod: &Pod, source: &ServiceAccountTokenProjection) -> Self {
         let text = |value: &Option<String>| value.clone().unwrap_or_default();
         let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.clone());
@@ -59,7 +59,7 @@ impl Wanted {
             pod_name: text(&pod.metadata.name),
             pod_uid: text(&pod.metadata.uid),
             audience: source.audience.clone().filter(|audience| !audience.is_empty()),
-            life_seconds: source.expiration_seconds.unwrap_or(DEFAULT_LIFE_SECONDS),
+            life_seconds: source.expiration_seconds.unwrap_or(DEFAULT_LIFETIME_SECONDS),
         }
     }
 
@@ -104,8 +104,8 @@ impl fmt::Debug for Token {
 #[derive(Clone)]
 pub(crate) struct Tokens {
     client: Client,
-    kept: Arc<Mutex<HashMap<Wanted, Token>>>,
-    turns: Arc<Semaphore>,
+    kept: Arc<Mutex<HashMap<TokenRequestKey, Token>>>,
+    permits: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Tokens {
@@ -116,12 +116,16 @@ impl fmt::Debug for Tokens {
 
 impl Tokens {
     pub(crate) fn new(client: Client) -> Self {
-        let turns = Arc::new(Semaphore::new(AT_ONCE));
-        Self { client, kept: Arc::default(), turns }
+        let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_REQUESTS));
+        Self { client, kept: Arc::default(), permits }
     }
 
     /// The token, asked for if there is none or if it is old.
-    pub(super) async fn get(&self, wanted: &Wanted, now: Timestamp) -> Result<Token, TokenError> {
+    pub(super) async fn get(
+        &self,
+        wanted: &TokenRequestKey,
+        now: Timestamp,
+    ) -> Result<Token, TokenError> {
         let kept = self.lock().get(wanted).cloned();
         if let Some(token) = kept.as_ref().filter(|token| now < token.refresh) {
             return Ok(token.clone());
@@ -136,9 +140,9 @@ impl Tokens {
         self.lock().retain(|wanted, _| wanted.pod_uid != pod_uid);
     }
 
-    async fn ask(&self, wanted: &Wanted) -> Result<TokenRequest, String> {
-        let turn = self.turns.acquire().await;
-        let _turn = turn.map_err(|_| "the node is stopping".to_owned())?;
+    async fn ask(&self, wanted: &TokenRequestKey) -> Result<TokenRequest, String> {
+        let permit = self.permits.acquire().await;
+        let _turn = permit.map_err(|_| "the node is stopping".to_owned())?;
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &wanted.namespace);
         accounts
             .create_token_request(&wanted.account, &PostParams::default(), &wanted.request())
@@ -146,21 +150,24 @@ impl Tokens {
             .map_err(|error| crate::objects::in_words(&error))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Wanted, Token>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<TokenRequestKey, Token>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What is to be used after the API was asked: the new token, or the old one while it is good.
 fn after_request(
-    wanted: &Wanted,
+    wanted: &TokenRequestKey,
     kept: Option<Token>,
     answer: Result<TokenRequest, String>,
     now: Timestamp,
 ) -> Result<Token, TokenError> {
     let why = match answer.map(|answer| received(wanted, answer)) {
         Ok(Some(token)) => {
-            return Ok(Token { refresh: token.refresh.max(later(now, SHORTEST_USE)), ..token });
+            return Ok(Token {
+                refresh: token.refresh.max(later(now, MIN_REQUEST_INTERVAL)),
+                ..token
+            });
         }
         Ok(None) => "the answer holds no token".to_owned(),
         Err(why) => why,
@@ -177,12 +184,12 @@ fn after_request(
                 why,
                 "token not renewed"
             );
-            Ok(Token { refresh: later(now, RETRY), ..token })
+            Ok(Token { refresh: later(now, RETRY_DELAY), ..token })
         }
     }
 }
 
-fn received(wanted: &Wanted, answer: TokenRequest) -> Option<Token> {
+fn received(wanted: &TokenRequestKey, answer: TokenRequest) -> Option<Token> {
     // The server may have given it another life than was asked for.
     let life = answer.spec.and_then(|spec| spec.expiration_seconds).unwrap_or(wanted.life_seconds);
     let status = answer.status?;
@@ -190,7 +197,7 @@ fn received(wanted: &Wanted, answer: TokenRequest) -> Option<Token> {
     let expires = status.expiration_timestamp?.0;
     let life = SignedDuration::from_secs(life.max(0));
     let issued = later(expires, -life);
-    let refresh = later(expires, -(life / 5)).min(later(issued, RENEWED_AFTER));
+    let refresh = later(expires, -(life / 5)).min(later(issued, RENEWAL_AGE));
     Some(Token { text, expires, refresh: later(refresh, -wanted.jitter()) })
 }
 

@@ -26,12 +26,12 @@ use crate::known::Lookup;
 use crate::plan::resource;
 
 /// Measurements of one Pod are at least this far apart.
-const PERIOD: SignedDuration = SignedDuration::from_secs(30);
+const MEASURE_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
 /// A walk takes at most this part of the time: one that took a second is repeated after 100.
-const SHARE_OF_TIME: u32 = 100;
+const MEASURE_INTERVAL_FACTOR: u32 = 100;
 /// Files and folders of one Pod. Each costs the disk something that no byte count shows, and the
 /// node the time to look at it.
-const ENTRIES_LIMIT: u64 = 1_000_000;
+const MAX_ENTRIES: u64 = 1_000_000;
 
 /// What a Pod keeps on disk, in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ struct Usage {
     volumes: BTreeMap<String, u64>,
     /// By container.
     logs: BTreeMap<String, u64>,
-    /// Its home and temporary folder, and what its containers leave as their last words.
+    /// Its home and temporary folder, and what its containers leave as their termination messages.
     own: u64,
     entries: u64,
 }
@@ -71,12 +71,12 @@ struct Measured {
 
 /// A Pod uses more than it may.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Over {
+pub(crate) struct LimitExceeded {
     /// As it stands in the status of a Pod that is evicted for it.
     pub message: String,
     /// The claim that is too full, by which alone nobody is evicted before it was read again: it
     /// may have been granted more since.
-    pub claim: Option<claim::Overfull>,
+    pub claim: Option<claim::ClaimOverLimit>,
 }
 
 impl Meter {
@@ -97,7 +97,7 @@ impl Meter {
         folder: &PodFolder,
         now: Timestamp,
         lookup: &impl Lookup,
-    ) -> Option<Over> {
+    ) -> Option<LimitExceeded> {
         let spec = pod.spec.clone().unwrap_or_default();
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let has_ended = has_ended(pod);
@@ -121,13 +121,13 @@ impl Meter {
             }
         };
         if let Some(message) = excess(&spec, &usage, self.default_limit) {
-            return Some(Over { message, claim: None });
+            return Some(LimitExceeded { message, claim: None });
         }
         if has_ended {
             return None;
         }
         let overfull = self.claims.check(pod, folder, now, lookup).await?;
-        Some(Over { message: overfull.to_string(), claim: Some(overfull) })
+        Some(LimitExceeded { message: overfull.to_string(), claim: Some(overfull) })
     }
 
     pub(crate) fn forget(&self, pod_uid: &str) {
@@ -141,8 +141,8 @@ impl Meter {
 
 /// How long a Pod is left alone after a walk that took so long.
 fn pause(took: Duration) -> SignedDuration {
-    let share = SignedDuration::try_from(took.saturating_mul(SHARE_OF_TIME));
-    share.unwrap_or(SignedDuration::MAX).max(PERIOD)
+    let share = SignedDuration::try_from(took.saturating_mul(MEASURE_INTERVAL_FACTOR));
+    share.unwrap_or(SignedDuration::MAX).max(MEASURE_INTERVAL)
 }
 
 fn has_ended(pod: &Pod) -> bool {
@@ -163,8 +163,8 @@ fn measure(folder: &PodFolder, spec: &PodSpec) -> io::Result<Usage> {
     let pod = super::atomic::open_folder(rustix::fs::CWD, &folder.path().to_string_lossy())?;
     let mut usage = Usage::default();
     let mut of = |path: &str| -> io::Result<u64> {
-        let left = ENTRIES_LIMIT.saturating_sub(usage.entries);
-        let used = crate::beneath::usage(pod.as_fd(), path, left)?;
+        let left = MAX_ENTRIES.saturating_sub(usage.entries);
+        let used = crate::pod_tree::usage(pod.as_fd(), path, left)?;
         usage.entries += used.entries;
         Ok(used.bytes)
     };
@@ -217,8 +217,8 @@ fn excess(spec: &PodSpec, usage: &Usage, default_limit: u64) -> Option<String> {
              states none. "
         ));
     }
-    if usage.entries >= ENTRIES_LIMIT {
-        return Some(format!("The Pod keeps more than {ENTRIES_LIMIT} files. "));
+    if usage.entries >= MAX_ENTRIES {
+        return Some(format!("The Pod keeps more than {MAX_ENTRIES} files. "));
     }
     None
 }

@@ -1,4 +1,5 @@
-//! Carries out what was decided: one order to the shim, or to the API, for each action.
+//! Carries out what was decided: one command to the shim, or one request to the API, for each
+//! action.
 
 use std::fs;
 use std::io;
@@ -11,52 +12,52 @@ use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, Preconditions};
 
 use crate::cgroup::{ContainerGroup, Limits};
-use crate::dial::Entry;
+use crate::dial::PodRoute;
 use crate::event::{self, EventType};
 use crate::lifecycle::Action;
 use crate::lifeline::Lifeline;
 use crate::orphan;
 use crate::plan::resource;
-use crate::plan::{self, Facts, PlanError};
+use crate::plan::{self, PlanError, PlanInputs};
 use crate::port;
 use crate::private;
-use crate::probe::{Access, Earlier, Notice, PodPorts, Subject, Watching};
-use crate::shim::handle::{Handle, OrderError};
-use crate::shim::protocol::{Charter, Confinement, Network, OwnNetwork, Refusal, Start};
+use crate::probe::{Access, ContainerProbes, Notice, PodPorts, ProbeTarget, PublishedState};
+use crate::shim::handle::{CommandError, Handle};
+use crate::shim::protocol::{Confinement, Network, OwnNetwork, Refusal, ShimConfig, Start};
 
 use super::stop::{Run, Stopping};
-use super::{Shim, Then, Watched, Worker, containers, launched_at};
+use super::{Next, RunningProbes, Shim, Worker, containers, launched_at};
 
 /// What Kubernetes gives a Pod that does not say.
 const DEFAULT_GRACE: i64 = 30;
 
 impl Worker {
-    pub(super) async fn act(&mut self, action: Action, now: Timestamp) -> Then {
+    pub(super) async fn act(&mut self, action: Action, now: Timestamp) -> Next {
         match action {
             Action::Launch => self.launch(now).await,
             Action::Start { container, attempt } => self.start(&container, attempt, now).await,
             Action::Stop { container, attempt, deadline, why } => {
                 self.stop(&container, attempt, deadline, &why);
-                Then::Wait
+                Next::Wait
             }
             Action::Conclude => self.conclude().await,
             Action::Remove => self.remove(now).await,
         }
     }
 
-    async fn launch(&mut self, now: Timestamp) -> Then {
-        let Some(confinement) = self.prepared.confinement else { return Then::Wait };
+    async fn launch(&mut self, now: Timestamp) -> Next {
+        let Some(confinement) = self.prepared.confinement else { return Next::Wait };
         if !self.launch.is_due(now) {
-            return Then::Wait;
+            return Next::Wait;
         }
         let context = self.context.clone();
         // Every launch runs two processes; more at once only slow each other down.
-        let Ok(_turn) = context.launches.acquire().await else { return Then::Wait };
-        let charter = self.charter(confinement);
+        let Ok(_turn) = context.launches.acquire().await else { return Next::Wait };
+        let shim_config = self.shim_config(confinement);
         let lifeline = context.lifeline.as_ref().map(Lifeline::for_shim);
         let launched = match lifeline.transpose() {
             Ok(lifeline) => {
-                Handle::launch(&context.config.program, &self.folder, &charter, lifeline)
+                Handle::launch(&context.config.program, &self.folder, &shim_config, lifeline)
                     .await
                     .map_err(|error| error.to_string())
             }
@@ -67,20 +68,20 @@ impl Worker {
                 self.launch.succeeded();
                 let since = launched_at(&self.folder).unwrap_or(now);
                 self.shim = Shim::Running { since, handle, ended };
-                Then::LookAgain
+                Next::Again
             }
             Err(error) => {
                 let message = format!("Failed to create pod sandbox: {error}");
-                self.note(EventType::Warning, "FailedCreatePodSandBox", &message);
+                self.emit_event(EventType::Warning, "FailedCreatePodSandBox", &message);
                 self.launch.failed(now);
-                Then::Wait
+                Next::Wait
             }
         }
     }
 
-    fn charter(&self, confinement: Confinement) -> Charter {
+    fn shim_config(&self, confinement: Confinement) -> ShimConfig {
         let config = &self.context.config;
-        Charter {
+        ShimConfig {
             pod_uid: self.uid(),
             hostname: plan::hostname(&self.pod),
             confinement,
@@ -107,8 +108,8 @@ impl Worker {
         })
     }
 
-    async fn start(&mut self, container: &str, attempt: u32, now: Timestamp) -> Then {
-        let Shim::Running { handle, .. } = &self.shim else { return Then::Wait };
+    async fn start(&mut self, container: &str, attempt: u32, now: Timestamp) -> Next {
+        let Shim::Running { handle, .. } = &self.shim else { return Next::Wait };
         let handle = handle.clone();
         let start = match self.plan(container, attempt) {
             Ok(start) => start,
@@ -116,26 +117,36 @@ impl Worker {
             Err(error) => {
                 tracing::debug!(pod = self.name(), container, %error, "cannot be started now");
                 self.prepared.is_stale = true;
-                return Then::LookAgain;
+                return Next::Again;
             }
         };
         if let Err(error) = self.make_message_file(&start) {
             let message = format!("cannot make the termination message file: {error}");
             self.runs.failed(container, attempt, now, "RunContainerError", message);
-            return Then::LookAgain;
+            return Next::Again;
         }
         match handle.start(start).await {
             Ok(record) => {
-                self.note_container(container, EventType::Normal, "Created", "Container created");
-                self.note_container(container, EventType::Normal, "Started", "Container started");
+                self.emit_container_event(
+                    container,
+                    EventType::Normal,
+                    "Created",
+                    "Container created",
+                );
+                self.emit_container_event(
+                    container,
+                    EventType::Normal,
+                    "Started",
+                    "Container started",
+                );
                 self.runs.record(&record);
             }
-            Err(OrderError::Refused { reason, message }) => {
+            Err(CommandError::Refused { reason, message }) => {
                 let reason = match reason {
                     Refusal::CannotRun => "StartError",
                     _ => "RunContainerError",
                 };
-                self.note_container(
+                self.emit_container_event(
                     container,
                     EventType::Warning,
                     "Failed",
@@ -146,10 +157,10 @@ impl Worker {
             // Its end will be told by the shim's own channel.
             Err(error) => {
                 tracing::warn!(pod = self.name(), container, %error, "cannot start");
-                return Then::Wait;
+                return Next::Wait;
             }
         }
-        Then::LookAgain
+        Next::Again
     }
 
     /// What a container is started with, in a control group of its own.
@@ -177,7 +188,7 @@ impl Worker {
         let context = &self.context;
         let host_ips = [context.config.host_ip()];
         let ports = self.prepared.ports.clone().unwrap_or_default();
-        let facts = Facts {
+        let inputs = PlanInputs {
             folder: &self.folder,
             confined: self.prepared.confinement != Some(Confinement::Unconfined),
             hostname: &plan::hostname(&self.pod),
@@ -193,11 +204,11 @@ impl Worker {
             memory_limit: group.memory_limit,
             allocatable: context.allocatable,
         };
-        plan::start(&self.pod, container, attempt, &facts, &context.objects)
+        plan::start(&self.pod, container, attempt, &inputs, &context.objects)
     }
 
-    /// The file for a container's last words, before it is mounted; in a folder that no Pod can
-    /// reach, so nothing can be in its place.
+    /// The termination message file of a container, before it is mounted; in a folder that no Pod
+    /// can reach, so nothing can be in its place.
     fn make_message_file(&self, start: &Start) -> io::Result<()> {
         let Some(path) = &start.termination_message else { return Ok(()) };
         let file = fs::OpenOptions::new()
@@ -215,7 +226,7 @@ impl Worker {
 
     fn stop(&mut self, container: &str, attempt: u32, deadline: Timestamp, why: &str) {
         if let Some(stopping) = self.stopping.get(container).filter(|s| s.attempt == attempt) {
-            stopping.hasten(deadline);
+            stopping.shorten(deadline);
             return;
         }
         if let Some(watched) = self.watching.get(container) {
@@ -225,7 +236,7 @@ impl Worker {
         let Some(spec) = self.container(container) else { return };
         let context = self.context.clone();
         let about = event::about_container(&self.pod, container);
-        self.note_container(container, EventType::Normal, "Killing", why);
+        self.emit_container_event(container, EventType::Normal, "Killing", why);
         let run = Run {
             pod: self.pod.clone(),
             container: spec.clone(),
@@ -235,7 +246,7 @@ impl Worker {
             clock: context.clock,
             is_at_once: self.has_no_grace(),
             report: Arc::new(move |message| {
-                context.recorder.note(&about, EventType::Warning, "FailedPreStopHook", &message);
+                context.recorder.record(&about, EventType::Warning, "FailedPreStopHook", &message);
             }),
         };
         self.stopping.insert(container.to_owned(), Stopping::begin(run, deadline));
@@ -243,8 +254,9 @@ impl Worker {
 
     /// Whether the Pod is to be ended without any grace: `kubectl delete --now --force`, eviction.
     fn has_no_grace(&self) -> bool {
-        let ending = self.ending.as_ref().and_then(|ending| ending.grace);
-        self.pod.metadata.deletion_grace_period_seconds.or(ending) == Some(0)
+        let node_termination =
+            self.node_termination.as_ref().and_then(|node_termination| node_termination.grace);
+        self.pod.metadata.deletion_grace_period_seconds.or(node_termination) == Some(0)
     }
 
     fn access(&self, handle: &Handle) -> Access<Handle> {
@@ -253,10 +265,10 @@ impl Worker {
             pod_ip: self.context.config.address,
             ports: PodPorts::of(&self.pod, |container, port| ports.of(container, port)),
             exec: handle.clone(),
-            entry: if self.has_own_network() {
-                Entry::Shim(self.folder.clone())
+            route: if self.has_own_network() {
+                PodRoute::Shim(self.folder.clone())
             } else {
-                Entry::Machine
+                PodRoute::Machine
             },
         }
     }
@@ -281,7 +293,7 @@ impl Worker {
             if probes.iter().all(|probe| probe.is_none()) {
                 continue;
             }
-            let subject = Subject {
+            let target = ProbeTarget {
                 pod_uid: self.uid(),
                 container: container.clone(),
                 attempt,
@@ -291,26 +303,26 @@ impl Worker {
             let context = self.context.clone();
             let about = event::about_container(&self.pod, &name);
             let report: Arc<dyn Fn(Notice) + Send + Sync> = Arc::new(move |notice| {
-                context.recorder.note(&about, EventType::Warning, notice.reason, &notice.message);
+                context.recorder.record(&about, EventType::Warning, notice.reason, &notice.message);
             });
-            let watching = Watching::start(&subject, &self.access(handle), &report);
+            let watching = ContainerProbes::start(&target, &self.access(handle), &report);
             let probed = watching.probed();
-            self.watching.insert(name, Watched { attempt, watching, probed });
+            self.watching.insert(name, RunningProbes { attempt, watching, probed });
         }
     }
 
     /// What the Pod's status says of a run that was going on before this node started.
-    fn earlier(&self, container: &str, attempt: u32) -> Option<Earlier> {
+    fn earlier(&self, container: &str, attempt: u32) -> Option<PublishedState> {
         let status = self.pod.status.as_ref()?;
         let lists = [&status.init_container_statuses, &status.container_statuses];
         let seen = lists.into_iter().flatten().flatten().find(|seen| seen.name == container)?;
         let same = u32::try_from(seen.restart_count).ok() == Some(attempt)
             && seen.state.as_ref().is_some_and(|state| state.running.is_some());
-        same.then(|| Earlier { started: seen.started.unwrap_or(false), ready: seen.ready })
+        same.then(|| PublishedState { started: seen.started.unwrap_or(false), ready: seen.ready })
     }
 
-    async fn conclude(&mut self) -> Then {
-        let Shim::Running { handle, .. } = &self.shim else { return Then::Wait };
+    async fn conclude(&mut self) -> Next {
+        let Shim::Running { handle, .. } = &self.shim else { return Next::Wait };
         if let Err(error) = handle.end().await {
             tracing::warn!(pod = self.name(), %error, "its shim does not end");
         }
@@ -318,7 +330,7 @@ impl Worker {
         self.stopping.clear();
         self.drain_ends().await;
         self.shim = Shim::Ended;
-        Then::LookAgain
+        Next::Again
     }
 
     /// Takes in what the shim still told before it ended.
@@ -329,19 +341,19 @@ impl Worker {
                 self.runs.record(&record);
             }
         }
-        self.runs.lose(now);
+        self.runs.mark_lost(now);
     }
 
     /// Takes everything apart, then removes the Pod from the API, then forgets it.
-    async fn remove(&mut self, now: Timestamp) -> Then {
+    async fn remove(&mut self, now: Timestamp) -> Next {
         // What its end was must be known before it is gone.
         if self.publication.at.is_some() || !self.removal.is_due(now) {
-            return Then::Wait;
+            return Next::Wait;
         }
-        if let Err(error) = self.take_apart(now).await {
+        if let Err(error) = self.tear_down(now).await {
             tracing::warn!(pod = self.name(), error, "cannot be taken apart yet");
             self.removal.failed(now);
-            return Then::Wait;
+            return Next::Wait;
         }
         let api: Api<Pod> =
             Api::namespaced(self.context.client.clone(), &self.pod.namespace().unwrap_or_default());
@@ -354,25 +366,25 @@ impl Worker {
             Err(error) => {
                 tracing::warn!(pod = self.name(), %error, "cannot be removed from the API yet");
                 self.removal.failed(now);
-                return Then::Wait;
+                return Next::Wait;
             }
         }
         self.forget_folder().await;
-        Then::Leave
+        Next::Leave
     }
 
     /// The Pod is gone from the API already: so must be everything of it here.
-    pub(super) async fn abandon(&mut self) -> Then {
+    pub(super) async fn abandon(&mut self) -> Next {
         self.conclude().await;
         let now = self.context.clock.now();
-        if let Err(error) = self.take_apart(now).await {
+        if let Err(error) = self.tear_down(now).await {
             tracing::warn!(pod = self.name(), error, "is not wholly taken apart");
         }
         self.forget_folder().await;
-        Then::Leave
+        Next::Leave
     }
 
-    async fn take_apart(&self, now: Timestamp) -> Result<(), String> {
+    async fn tear_down(&self, now: Timestamp) -> Result<(), String> {
         let (context, uid) = (&self.context, self.uid());
         context.volumes.remove(&uid, &self.folder).await.map_err(|error| error.to_string())?;
         let (cgroups, group) = (context.cgroups.clone(), uid.clone());
@@ -396,15 +408,15 @@ impl Worker {
 
     /// The node stops: every process gets its grace, sidecars after the others, and the Pod stays
     /// as it is, to be run again by the next node.
-    pub(super) async fn wind_down(&mut self) -> Then {
+    pub(super) async fn shut_down(&mut self) -> Next {
         let now = self.context.clock.now();
-        if self.is_blind {
-            return Then::Leave;
+        if self.shim_unknown {
+            return Next::Leave;
         }
         let Shim::Running { .. } = &self.shim else {
             let decision = self.decide(now);
             self.publish(&decision, now).await;
-            return Then::Leave;
+            return Next::Leave;
         };
         let spec = self.pod.spec.as_ref();
         let grace = self.pod.metadata.deletion_grace_period_seconds;
@@ -425,15 +437,15 @@ impl Worker {
         for (name, attempt) in now_ending.into_iter().cloned().collect::<Vec<_>>() {
             self.stop(&name, attempt, deadline, "The node stops");
         }
-        Then::Wait
+        Next::Wait
     }
 
-    pub(super) fn note(&self, kind: EventType, reason: &'static str, message: &str) {
+    pub(super) fn emit_event(&self, kind: EventType, reason: &'static str, message: &str) {
         let about = event::about_pod(&self.pod);
-        self.context.recorder.note(&about, kind, reason, message);
+        self.context.recorder.record(&about, kind, reason, message);
     }
 
-    pub(super) fn note_container(
+    pub(super) fn emit_container_event(
         &self,
         container: &str,
         kind: EventType,
@@ -441,7 +453,7 @@ impl Worker {
         message: &str,
     ) {
         let about = event::about_container(&self.pod, container);
-        self.context.recorder.note(&about, kind, reason, message);
+        self.context.recorder.record(&about, kind, reason, message);
     }
 }
 

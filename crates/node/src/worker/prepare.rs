@@ -23,7 +23,7 @@ use crate::port::{self, PortMap, PortRequest, Protocol};
 use crate::private;
 use crate::shim;
 use crate::shim::protocol::{Confinement, Forward, Transport};
-use crate::volume::{Owner, Wanted};
+use crate::volume::{Owner, VolumeRequest};
 
 use super::{Retry, Shim, Worker, containers};
 
@@ -81,12 +81,12 @@ impl Prepared {
         (!self.published.is_empty()).then(|| self.published.json())
     }
 
-    pub(super) fn next_look(&self) -> Option<Timestamp> {
+    pub(super) fn next_check(&self) -> Option<Timestamp> {
         [self.refresh, self.retry.at].into_iter().flatten().min()
     }
 
     fn is_due(&self, now: Timestamp) -> bool {
-        self.is_stale || self.next_look().is_some_and(|at| at <= now)
+        self.is_stale || self.next_check().is_some_and(|at| at <= now)
     }
 }
 
@@ -114,7 +114,7 @@ impl Worker {
             return;
         }
         self.prepared.is_stale = false;
-        let found = self.look(now).await;
+        let found = self.check(now).await;
         let preparation = match found {
             Ok(()) => {
                 self.prepared.retry.succeeded();
@@ -127,17 +127,17 @@ impl Worker {
             }
             Err(Obstacle::Waiting(message)) => {
                 self.prepared.retry.failed(now);
-                self.note(EventType::Warning, "FailedMount", &message);
+                self.emit_event(EventType::Warning, "FailedMount", &message);
                 Preparation::Waiting { container: None, reason: CREATING, message }
             }
             Err(Obstacle::Configuration { container, message }) => {
                 self.prepared.retry.failed(now);
-                self.note(EventType::Warning, "Failed", &format!("Error: {message}"));
+                self.emit_event(EventType::Warning, "Failed", &format!("Error: {message}"));
                 let (container, reason) = (Some(container), "CreateContainerConfigError");
                 Preparation::Waiting { container, reason, message }
             }
             Err(Obstacle::Refused { reason, message }) => {
-                self.note(EventType::Warning, reason, &message);
+                self.emit_event(EventType::Warning, reason, &message);
                 Preparation::Refused { reason, message }
             }
         };
@@ -151,7 +151,7 @@ impl Worker {
             || self.pod.metadata.deletion_timestamp.is_some()
     }
 
-    async fn look(&mut self, now: Timestamp) -> Result<(), Obstacle> {
+    async fn check(&mut self, now: Timestamp) -> Result<(), Obstacle> {
         if self.prepared.confinement.is_none() {
             self.admit()?;
         }
@@ -161,10 +161,10 @@ impl Worker {
         }
         let context = self.context.clone();
         context.objects.set(&self.uid(), objects::references(&self.pod));
-        if context.objects.are_being_read(&self.uid()) {
+        if context.objects.are_loading(&self.uid()) {
             return Err(Obstacle::Reading);
         }
-        let wanted = Wanted {
+        let wanted = VolumeRequest {
             pod: &self.pod,
             folder: &self.folder,
             owner: Owner::of(confinement),
@@ -173,7 +173,7 @@ impl Worker {
         };
         let volumes = context.volumes.prepare(&wanted).await;
         for warning in &volumes.warnings {
-            self.note(EventType::Warning, "FailedMount", warning);
+            self.emit_event(EventType::Warning, "FailedMount", warning);
         }
         self.prepared.refresh = volumes.refresh;
         self.prepared.volumes = volumes.volumes;
@@ -240,7 +240,7 @@ impl Worker {
             message: error.to_string(),
         })?;
         if !self.has_own_network() {
-            let drawn = self.draw_ports(&requests, now)?;
+            let drawn = self.allocate_ports(&requests, now)?;
             let tcp = requests.iter().filter(|request| request.protocol == Protocol::Tcp);
             self.prepared.listens = tcp.filter_map(|request| drawn.get(&request.key)).collect();
             self.prepared.published = drawn.clone();
@@ -252,7 +252,7 @@ impl Worker {
         let inside = requests.iter().map(|request| (request.key.clone(), request.port)).collect();
         let wanted: Vec<PortRequest> =
             requests.into_iter().filter(|request| all || request.host_port.is_some()).collect();
-        self.prepared.published = self.draw_ports(&wanted, now)?;
+        self.prepared.published = self.allocate_ports(&wanted, now)?;
         let forward = |request: &PortRequest| {
             let port = self.prepared.published.get(&request.key)?;
             let transport = match request.protocol {
@@ -268,7 +268,11 @@ impl Worker {
     }
 
     /// The ports of the machine that the Pod has from before, or new ones.
-    fn draw_ports(&self, requests: &[PortRequest], now: Timestamp) -> Result<PortMap, Obstacle> {
+    fn allocate_ports(
+        &self,
+        requests: &[PortRequest],
+        now: Timestamp,
+    ) -> Result<PortMap, Obstacle> {
         let waiting = |error: &dyn std::fmt::Display| Obstacle::Waiting(error.to_string());
         if requests.is_empty() {
             return Ok(PortMap::default());

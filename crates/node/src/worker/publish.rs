@@ -10,7 +10,7 @@ use crate::port::ANNOTATION as PORTS_ANNOTATION;
 
 /// What came of it.
 #[derive(Debug)]
-pub(super) enum Published {
+pub(super) enum PublishOutcome {
     /// The Pod as it is now.
     Done(Box<Pod>),
     /// There was nothing to write.
@@ -27,18 +27,18 @@ pub(super) async fn publish(
     pod: &Pod,
     status: &PodStatus,
     ports: Option<&str>,
-) -> Published {
+) -> PublishOutcome {
     let annotation = ports
         .filter(|ports| pod.annotations().get(PORTS_ANNOTATION).is_none_or(|known| known != ports));
-    let Some(patch) = patch(pod, status, annotation) else { return Published::Unchanged };
+    let Some(patch) = patch(pod, status, annotation) else { return PublishOutcome::Unchanged };
     let namespace = pod.namespace().unwrap_or_default();
     let api: Api<Pod> = Api::namespaced(client.clone(), &namespace);
     match api.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(patch)).await
     {
-        Ok(pod) => Published::Done(Box::new(pod)),
-        Err(kube::Error::Api(status)) if is_gone(&status) => Published::Gone,
+        Ok(pod) => PublishOutcome::Done(Box::new(pod)),
+        Err(kube::Error::Api(status)) if is_gone(&status) => PublishOutcome::Gone,
         // A conflict among them: others write the Pod, too, and it is still the same one.
-        Err(error) => Published::Failed(error),
+        Err(error) => PublishOutcome::Failed(error),
     }
 }
 

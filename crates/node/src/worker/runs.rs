@@ -8,7 +8,7 @@ use crate::lifecycle::{Exit, Run, RunState};
 use crate::shim::protocol::{End, Record};
 
 /// Runs that are kept of each container: the present one and the one before.
-const KEPT: usize = 2;
+const KEPT_RUNS: usize = 2;
 /// What a process that was killed with its shim counts as: 128 + SIGKILL.
 const KILLED: i32 = 137;
 
@@ -62,7 +62,7 @@ impl Runs {
     }
 
     /// The shim is gone, and whatever ran in it: nobody saw how it ended.
-    pub(super) fn lose(&mut self, now: Timestamp) {
+    pub(super) fn mark_lost(&mut self, now: Timestamp) {
         for run in &mut self.0 {
             if let RunState::Running { started_at } = run.state {
                 run.state = RunState::Ended(Exit {
@@ -93,7 +93,7 @@ impl Runs {
         self.0.push(run);
         self.0.sort_by_key(|run| run.attempt);
         let of_it = self.0.iter().filter(|r| r.container == container).count();
-        let mut surplus = of_it.saturating_sub(KEPT);
+        let mut surplus = of_it.saturating_sub(KEPT_RUNS);
         self.0.retain(|r| {
             let drop = surplus > 0 && r.container == container;
             surplus -= usize::from(drop);
@@ -166,7 +166,7 @@ mod tests {
     fn what_was_lost_with_the_shim_counts_as_killed() {
         let mut runs = Runs::default();
         runs.record(&record("a", 0, None));
-        runs.lose(at(30));
+        runs.mark_lost(at(30));
         let RunState::Ended(exit) = &runs.all()[0].state else { panic!("it runs on") };
         assert_eq!((exit.exit_code, exit.unseen, exit.finished_at), (137, true, at(30)));
     }

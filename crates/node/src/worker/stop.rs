@@ -20,11 +20,11 @@ use crate::probe::{Access, hook};
 use crate::shim::handle::Handle;
 
 /// How long a process that was killed may take before it is killed again: it may have been forking.
-const KILL_AGAIN: Duration = Duration::from_secs(1);
+const KILL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a process has between SIGTERM and SIGKILL even if its time was up before: the node was not
 /// there, or its hook took all of it.
-const LEAST_GRACE: Duration = Duration::from_secs(2);
+const MIN_GRACE: Duration = Duration::from_secs(2);
 
 /// A container that is being stopped; dropping it gives that up.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Stopping {
     }
 
     /// The earlier of two deadlines holds.
-    pub(super) fn hasten(&self, deadline: Timestamp) {
+    pub(super) fn shorten(&self, deadline: Timestamp) {
         self.deadline.send_if_modified(|known| {
             let earlier = deadline < *known;
             *known = (*known).min(deadline);
@@ -86,7 +86,7 @@ impl Run {
             if let Err(error) = self.access.exec.signal(&name, signal).await {
                 tracing::debug!(container = name, %error, "nothing to be stopped");
             }
-            let least = Instant::now() + LEAST_GRACE;
+            let least = Instant::now() + MIN_GRACE;
             until(&mut deadline, self.clock).await;
             tokio::time::sleep_until(least).await;
         }
@@ -94,7 +94,7 @@ impl Run {
             if let Err(error) = self.access.exec.kill(&name).await {
                 tracing::debug!(container = name, %error, "nothing to be killed");
             }
-            tokio::time::sleep(KILL_AGAIN).await;
+            tokio::time::sleep(KILL_RETRY_INTERVAL).await;
         }
     }
 

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::BoxFuture;
-use sojourn_drivers::notify::fake::{Effect, Script, Turn};
+use sojourn_drivers::notify::fake::{Effect, Script, ScriptedAttempt};
 use sojourn_drivers::notify::{Facts, Kind, Recipient};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -77,19 +77,19 @@ fn notice(id: &str) -> Notice {
 }
 
 /// A fake that goes as `decide` says.
-fn script(decide: impl FnMut(&Notice) -> Turn + Send + 'static) -> Script {
+fn script(decide: impl FnMut(&Notice) -> ScriptedAttempt + Send + 'static) -> Script {
     let start = Instant::now();
     Script::new(move || Timestamp::UNIX_EPOCH + start.elapsed(), decide)
 }
 
 /// A fake whose first attempts go as `turns` say, then well.
-fn turns<const N: usize>(turns: [Turn; N]) -> Script {
+fn turns<const N: usize>(turns: [ScriptedAttempt; N]) -> Script {
     let mut turns = VecDeque::from(turns);
     script(move |_| turns.pop_front().unwrap_or_default())
 }
 
-fn slowly(seconds: u64) -> Turn {
-    Turn { before: Duration::from_secs(seconds), ..Turn::default() }
+fn slowly(seconds: u64) -> ScriptedAttempt {
+    ScriptedAttempt { before: Duration::from_secs(seconds), ..ScriptedAttempt::default() }
 }
 
 fn failure(permanent: bool, words: &str) -> Result<Vec<&'static str>, Failure> {
@@ -232,8 +232,8 @@ async fn one_channel_that_accepts_is_enough_and_all_are_tried() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_is_permanent_only_when_every_channel_refuses() {
-    let refuse = || -> Turn { Effect::Refuse("no".into()).into() };
-    let down = || -> Turn { Effect::FailBefore("down".into()).into() };
+    let refuse = || -> ScriptedAttempt { Effect::Refuse("no".into()).into() };
+    let down = || -> ScriptedAttempt { Effect::FailBefore("down".into()).into() };
     for (second, expected) in [
         (refuse(), failure(true, "fake: no; fake: no")),
         (down(), failure(false, "fake: no; fake: down")),

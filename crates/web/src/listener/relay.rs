@@ -13,7 +13,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::{Bound, CONNECTIONS, accept};
 
 /// How long a connection waits while nobody serves: a lease that is not renewed is free after 15 s.
-const WAIT_FOR_LEADER: Duration = Duration::from_secs(20);
+const LEADER_TIMEOUT: Duration = Duration::from_secs(20);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Whoever serves people now, if anybody does.
@@ -21,19 +21,19 @@ pub type Leader = watch::Receiver<Option<SocketAddr>>;
 
 /// A relay that runs. Dropping it ends it, with every connection that it passes on.
 #[derive(Debug)]
-pub struct Relaying {
+pub struct Relay {
     accepting: JoinHandle<()>,
 }
 
 impl Bound {
     /// Passes on whatever comes in, until the answer is dropped. Whoever comes then waits until
     /// somebody serves.
-    pub fn relay(&self, leader: Leader) -> Relaying {
-        Relaying { accepting: tokio::spawn(run(self.listener.clone(), leader)) }
+    pub fn relay(&self, leader: Leader) -> Relay {
+        Relay { accepting: tokio::spawn(run(self.listener.clone(), leader)) }
     }
 }
 
-impl Drop for Relaying {
+impl Drop for Relay {
     fn drop(&mut self) {
         self.accepting.abort();
     }
@@ -54,7 +54,7 @@ async fn run(listener: Arc<TcpListener>, leader: Leader) {
 }
 
 async fn pass_on(mut from: TcpStream, mut leader: Leader) {
-    let known = tokio::time::timeout(WAIT_FOR_LEADER, leader.wait_for(Option::is_some)).await;
+    let known = tokio::time::timeout(LEADER_TIMEOUT, leader.wait_for(Option::is_some)).await;
     let address = known.ok().and_then(|known| known.ok().and_then(|address| *address));
     let Some(address) = address else {
         return tracing::warn!("nobody serves people; a connection is closed");

@@ -11,16 +11,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 #[derive(Debug)]
-pub(super) struct Stalling<S> {
+pub(super) struct WriteTimeout<S> {
     stream: S,
-    patience: Duration,
+    timeout: Duration,
     /// Running while a write waits for the peer.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Stalling<S> {
-    pub(super) const fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, waiting: None }
+impl<S> WriteTimeout<S> {
+    pub(super) const fn new(stream: S, timeout: Duration) -> Self {
+        Self { stream, timeout, waiting: None }
     }
 
     /// What a write came to, or that it has waited for too long.
@@ -33,15 +33,15 @@ impl<S> Stalling<S> {
             self.waiting = None;
             return written;
         }
-        let patience = self.patience;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let timeout = self.timeout;
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(timeout)));
         ready!(waiting.as_mut().poll(context));
-        waiting.as_mut().reset(Instant::now() + patience);
+        waiting.as_mut().reset(Instant::now() + timeout);
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Stalling<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -51,7 +51,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stalling<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Stalling<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -92,7 +92,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_takes_nothing_is_given_up_and_a_slow_one_is_not() {
         let (here, mut there) = tokio::io::duplex(8);
-        let mut here = Stalling::new(here, Duration::from_secs(60));
+        let mut here = WriteTimeout::new(here, Duration::from_secs(60));
         let sent = tokio::spawn(async move { here.write_all(&[7; 80]).await });
         for _ in 0..5 {
             tokio::time::sleep(Duration::from_secs(59)).await;

@@ -13,10 +13,10 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::*;
 
-const SOON: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(SOON, future).await.expect("this happens soon")
+    tokio::time::timeout(TEST_TIMEOUT, future).await.expect("this happens soon")
 }
 
 fn loopback() -> SocketAddr {
@@ -24,10 +24,10 @@ fn loopback() -> SocketAddr {
 }
 
 async fn seen(
-    Extension(arrival): Extension<Arrival>,
+    Extension(transport): Extension<TransportInfo>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
 ) -> String {
-    format!("{} {} {}", arrival.secure, arrival.local.ip(), peer.ip())
+    format!("{} {} {}", transport.secure, transport.local.ip(), peer.ip())
 }
 
 async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, request: &[u8]) -> String {
@@ -115,7 +115,7 @@ async fn http_2_is_served_where_tls_agrees_on_it() {
     drop(soon(driven).await);
 }
 
-/// Who shakes hands and then says nothing, whichever protocol.
+/// A client that completes the TLS handshake and then sends nothing, whichever protocol.
 #[tokio::test(start_paused = true)]
 async fn who_asks_nothing_over_tls_is_given_up() {
     for protocol in [&b"h2"[..], b"http/1.1"] {
@@ -124,7 +124,7 @@ async fn who_asks_nothing_over_tls_is_given_up() {
         let stream = shaken(&serving, &client).await;
         let began = tokio::time::Instant::now();
         exchange(stream, b"").await;
-        assert!(began.elapsed() <= HANDSHAKE + Duration::from_secs(1), "{:?}", began.elapsed());
+        assert!(began.elapsed() <= HEAD_TIMEOUT + Duration::from_secs(1), "{:?}", began.elapsed());
     }
 }
 
@@ -132,7 +132,8 @@ async fn who_asks_nothing_over_tls_is_given_up() {
 async fn heads_that_are_too_large_are_refused() {
     let router = Router::new().route("/", get(seen));
     let serving = Listener::serve(loopback(), None, router).await.unwrap();
-    let large = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(2 * HEAD_LIMIT));
+    let large =
+        format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(2 * MAX_HEAD_BYTES));
     let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: 1\r\n".repeat(HEADERS + 1));
     for request in [large, many] {
         let stream = TcpStream::connect(serving.address()).await.unwrap();
@@ -151,7 +152,7 @@ async fn who_does_not_finish_a_head_is_given_up() {
         let stream = TcpStream::connect(serving.address()).await.unwrap();
         let answer = exchange(stream, begun).await;
         assert!(!answer.contains("200"), "{answer}");
-        assert!(began.elapsed() <= HANDSHAKE + Duration::from_secs(1), "{:?}", began.elapsed());
+        assert!(began.elapsed() <= HEAD_TIMEOUT + Duration::from_secs(1), "{:?}", began.elapsed());
     }
 }
 
@@ -197,7 +198,7 @@ async fn stopping_does_not_wait_for_ever() {
     soon(begun.notified()).await;
     let began = tokio::time::Instant::now();
     serving.stop().await;
-    assert!(began.elapsed() >= DRAIN && began.elapsed() < 2 * DRAIN);
+    assert!(began.elapsed() >= DRAIN_TIMEOUT && began.elapsed() < 2 * DRAIN_TIMEOUT);
     assert!(stream.read(&mut [0; 1]).await.unwrap_or(0) == 0);
 }
 

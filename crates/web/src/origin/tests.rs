@@ -17,7 +17,7 @@ fn ours() -> Site {
 
 fn site(names: &Names, host: &str, local: &str, secure: bool) -> Result<Site, Refusal> {
     let mut parts = parts("GET", "/", &[("host", host)]);
-    parts.extensions.insert(Arrival { local: local.parse().unwrap(), secure });
+    parts.extensions.insert(TransportInfo { local: local.parse().unwrap(), secure });
     names.site(&parts)
 }
 
@@ -151,16 +151,16 @@ fn own_pages_are_for_windows_not_for_scripts() {
     assert!(!visit(&[("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "document")]));
 }
 
-fn lending() -> Names {
+fn with_instances() -> Names {
     let names = Names::new(Some("https://labs.example.org"), &[]).unwrap();
-    names.lending(Some("apps.example.net"), Some("http://127.0.0.1:7080"))
+    names.with_instances(Some("apps.example.net"), Some("http://127.0.0.1:7080"))
 }
 
 #[test]
 fn an_instance_is_known_by_its_host_alone() {
-    let names = lending();
+    let names = with_instances();
     let label = |host: &str| match site(&names, host, "127.0.0.1:7080", false).ok()?.zone {
-        Zone::Lent { label, local } => Some((label, local)),
+        Zone::Instance { label, local } => Some((label, local)),
         Zone::Own { .. } => None,
     };
     let web = "web-ada-abcdefghi";
@@ -193,14 +193,14 @@ fn an_instance_is_known_by_its_host_alone() {
 /// Over HTTP/2 there is no `Host` but an `:authority`; where both are, they agree.
 #[test]
 fn each_request_is_for_its_own_authority() {
-    let names = lending();
+    let names = with_instances();
     let zone = |uri: &str, host: Option<&str>| {
         let headers: Vec<_> = host.iter().map(|host| ("host", *host)).collect();
         names.site(&parts("GET", uri, &headers)).map(|site| site.zone)
     };
-    let lent = Ok(Zone::Lent { label: "a".to_owned(), local: false });
-    assert_eq!(zone("https://a.apps.example.net/x", None), lent);
-    assert_eq!(zone("https://a.apps.example.net/x", Some("a.apps.example.net")), lent);
+    let instance = Ok(Zone::Instance { label: "a".to_owned(), local: false });
+    assert_eq!(zone("https://a.apps.example.net/x", None), instance);
+    assert_eq!(zone("https://a.apps.example.net/x", Some("a.apps.example.net")), instance);
     let own = Ok(Zone::Own { loopback: false });
     assert_eq!(zone("https://labs.example.org/x", None), own);
     let both = zone("https://a.apps.example.net/x", Some("labs.example.org"));
@@ -211,25 +211,25 @@ fn each_request_is_for_its_own_authority() {
 
 #[test]
 fn each_origin_knows_the_way_to_the_other() {
-    let names = lending();
+    let names = with_instances();
     let at = |host: &str, tls| site(&names, host, "127.0.0.1:7080", tls).unwrap();
-    let lent = |host: &str, tls| names.lent_origin(&at(host, tls), "a");
+    let instance = |host: &str, tls| names.instance_origin(&at(host, tls), "a");
     // Somebody forwards a port.
-    assert_eq!(lent("localhost:8080", false).as_deref(), Some("http://a.localhost:8080"));
-    assert_eq!(lent("127.0.0.1:7080", false).as_deref(), Some("http://a.localhost:7080"));
-    assert_eq!(lent("labs.example.org", false).as_deref(), Some("https://a.apps.example.net"));
+    assert_eq!(instance("localhost:8080", false).as_deref(), Some("http://a.localhost:8080"));
+    assert_eq!(instance("127.0.0.1:7080", false).as_deref(), Some("http://a.localhost:7080"));
+    assert_eq!(instance("labs.example.org", false).as_deref(), Some("https://a.apps.example.net"));
     let own = |host: &str| names.own_origin(&at(host, false));
     assert_eq!(own("a.localhost:8080"), "http://127.0.0.1:8080");
     assert_eq!(own("a.apps.example.net"), "https://labs.example.org");
     assert!(at("a.apps.example.net", false).secure, "TLS ends in front of us");
     let undomained = Names::new(Some("https://labs.example.org"), &[]).unwrap();
     let there = site(&undomained, "labs.example.org", "127.0.0.1:7080", true).unwrap();
-    assert_eq!(undomained.lent_origin(&there, "a"), None);
+    assert_eq!(undomained.instance_origin(&there, "a"), None);
 }
 
 #[test]
 fn all_but_visits_must_come_from_the_instances_own_pages() {
-    let zone = Zone::Lent { label: "a".to_owned(), local: true };
+    let zone = Zone::Instance { label: "a".to_owned(), local: true };
     let authority = "a.localhost:7080".to_owned();
     let site = Site { authority, port: 7080, secure: false, zone };
     let visit = [("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];

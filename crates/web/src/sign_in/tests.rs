@@ -33,7 +33,7 @@ async fn a_link_works_once_and_looking_does_not_use_it() {
 async fn a_link_ends_after_a_quarter_of_an_hour() {
     let sign_in = SignIn::default();
     let (early, late) = (sign_in.mint(ada()), sign_in.mint(ada()));
-    tokio::time::advance(LINK_LIFE - Duration::from_secs(1)).await;
+    tokio::time::advance(LINK_LIFETIME - Duration::from_secs(1)).await;
     assert_eq!(sign_in.redeem(early.reveal()), Some(ada()));
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(sign_in.peek(late.reveal()), None);

@@ -52,7 +52,7 @@ async fn a_token_is_asked_about_once_a_minute() {
         assert_eq!(identity.extra["a"], ["b"]);
     }
     assert_eq!(asked.load(Ordering::Relaxed), 1);
-    tokio::time::advance(BELIEVED).await;
+    tokio::time::advance(ACCEPTED_TTL).await;
     assert!(matches!(tokens.identify("good").await.unwrap(), Holder::Ordinary(_)));
     assert_eq!(asked.load(Ordering::Relaxed), 2);
 }
@@ -64,7 +64,7 @@ async fn bad_tokens_are_nobodys_and_a_broken_api_is_an_error() {
     assert_eq!(tokens.identify("bad").await.unwrap(), Holder::Nobody);
     assert_eq!(tokens.identify("bad").await.unwrap(), Holder::Nobody);
     assert_eq!(tokens.identify("nameless").await.unwrap(), Holder::Nobody);
-    assert_eq!(tokens.identify(&"x".repeat(TOKEN_LIMIT + 1)).await.unwrap(), Holder::Nobody);
+    assert_eq!(tokens.identify(&"x".repeat(MAX_TOKEN_BYTES + 1)).await.unwrap(), Holder::Nobody);
     assert_eq!(asked.load(Ordering::Relaxed), 2);
     assert!(matches!(tokens.identify("broken").await, Err(TokenError::Review(_))));
     assert!(matches!(tokens.identify("broken").await, Err(TokenError::Review(_))));
@@ -90,11 +90,11 @@ async fn an_api_that_says_nothing_is_not_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn no_flood_of_tokens_is_remembered_without_bound() {
     let tokens = Tokens::new(api(Arc::default()));
-    for n in 0..REMEMBERED + 10 {
+    for n in 0..MAX_REMEMBERED + 10 {
         tokens.remember(Digest::of(n.to_string().as_bytes()), Holder::Nobody);
     }
-    assert_eq!(tokens.remembered.lock().unwrap().len(), REMEMBERED);
-    tokio::time::advance(DISBELIEVED).await;
+    assert_eq!(tokens.remembered.lock().unwrap().len(), MAX_REMEMBERED);
+    tokio::time::advance(REJECTED_TTL).await;
     tokens.remember(Digest::of(b"one"), Holder::Nobody);
     assert_eq!(tokens.remembered.lock().unwrap().len(), 1);
 }

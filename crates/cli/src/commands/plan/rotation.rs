@@ -21,11 +21,11 @@ use sojourn_core::group::observed::{Found, Health, Observed, Power, Seen};
 use sojourn_core::group::state::{self, State};
 use sojourn_core::known::Known;
 
-use super::super::connect::Way;
-use super::{Coming, PAGE};
+use super::super::connect::ApiContext;
+use super::{PAGE_SIZE, UpcomingAction};
 
 /// So many rotations are foreseen.
-const STEPS: usize = 10;
+const MAX_FORECAST_ROTATIONS: usize = 10;
 
 /// What a rotation does, by its reason.
 pub(super) fn action(reason: &str) -> String {
@@ -36,17 +36,17 @@ pub(super) fn action(reason: &str) -> String {
 }
 
 /// Whether what comes next for an object is what comes next for its group.
-pub(super) fn is_told_by_its_group(object: &DynamicObject) -> bool {
+pub(super) fn is_shown_by_its_group(object: &DynamicObject) -> bool {
     let kind = object.types.as_ref().map(|types| types.kind.as_str());
     kind == Some(&*Machine::kind(&()))
         && object.data.pointer("/spec/onDemand") != Some(&Value::Bool(true))
 }
 
 /// The rotations of a group that are open, as its status shows them.
-pub(super) fn open(object: &DynamicObject) -> Vec<Coming> {
+pub(super) fn open(object: &DynamicObject) -> Vec<UpcomingAction> {
     let rotations = object.data.pointer("/status/rotations").cloned().unwrap_or_default();
     let rotations: Vec<OpenRotation> = serde_json::from_value(rotations).unwrap_or_default();
-    let coming = |rotation: OpenRotation| Coming {
+    let upcoming = |rotation: OpenRotation| UpcomingAction {
         at: rotation.drain_deadline.as_ref().map(|time| time.0),
         action: action(&rotation.reason.map(|reason| format!("{reason:?}")).unwrap_or_default()),
         object: format!("machine/{}", rotation.machine),
@@ -61,37 +61,38 @@ pub(super) fn open(object: &DynamicObject) -> Vec<Coming> {
             ..MachineStatus::default()
         }),
     };
-    rotations.into_iter().map(coming).collect()
+    rotations.into_iter().map(upcoming).collect()
 }
 
 /// The open rotations and the coming ones: of a group, or of one machine of a group. Nothing, if it is
 /// neither, or something that matters cannot be read: then what the controllers wrote down must do.
-pub(super) async fn ahead(
-    way: &Way,
+pub(super) async fn upcoming_rotations(
+    api_context: &ApiContext,
     object: &DynamicObject,
     now: Timestamp,
-) -> Option<Vec<Coming>> {
-    if is_told_by_its_group(object) {
+) -> Option<Vec<UpcomingAction>> {
+    if is_shown_by_its_group(object) {
         let machine: Machine = object.clone().try_parse().ok()?;
-        let groups: Api<InstanceGroup> = Api::namespaced(way.client.clone(), &machine.namespace()?);
+        let groups: Api<InstanceGroup> =
+            Api::namespaced(api_context.client.clone(), &machine.namespace()?);
         let group = groups.get_opt(machine.spec.group.as_deref()?).await.ok()??;
-        let coming = of_group(way, &group, now).await?;
-        return Some(of_machine(coming, &machine));
+        let upcoming = of_group(api_context, &group, now).await?;
+        return Some(of_machine(upcoming, &machine));
     }
     let kind = object.types.as_ref().map(|types| types.kind.as_str());
     if kind != Some(&*InstanceGroup::kind(&())) {
         return None;
     }
-    of_group(way, &object.clone().try_parse().ok()?, now).await
+    of_group(api_context, &object.clone().try_parse().ok()?, now).await
 }
 
 /// What of its group's plan is about one machine; else when it grows too old, which is further away.
-fn of_machine(mut coming: Vec<Coming>, machine: &Machine) -> Vec<Coming> {
+fn of_machine(mut upcoming: Vec<UpcomingAction>, machine: &Machine) -> Vec<UpcomingAction> {
     let named = format!("machine/{}", machine.name_any());
-    coming.retain(|one| one.object == named);
+    upcoming.retain(|one| one.object == named);
     let expires_at = machine.status.as_ref().and_then(|status| status.expires_at.as_ref());
-    if let (true, Some(expires_at)) = (coming.is_empty(), expires_at) {
-        coming.push(Coming {
+    if let (true, Some(expires_at)) = (upcoming.is_empty(), expires_at) {
+        upcoming.push(UpcomingAction {
             at: Some(expires_at.0),
             action: "Replace".to_owned(),
             object: named,
@@ -99,37 +100,41 @@ fn of_machine(mut coming: Vec<Coming>, machine: &Machine) -> Vec<Coming> {
             why: "it is old enough then, and waits for its turn".to_owned(),
         });
     }
-    coming
+    upcoming
 }
 
-async fn of_group(way: &Way, group: &InstanceGroup, now: Timestamp) -> Option<Vec<Coming>> {
-    let maps: Api<ConfigMap> = Api::namespaced(way.client.clone(), shared::NAMESPACE);
+async fn of_group(
+    api_context: &ApiContext,
+    group: &InstanceGroup,
+    now: Timestamp,
+) -> Option<Vec<UpcomingAction>> {
+    let maps: Api<ConfigMap> = Api::namespaced(api_context.client.clone(), shared::NAMESPACE);
     let data = maps.get_opt(shared::CONFIG_MAP).await.ok()?.and_then(|map| map.data);
     let config: GroupConfig = parse(&data.unwrap_or_else(BTreeMap::new)).ok()?;
-    let machines = machines(way, &group.namespace()?, &group.name_any()).await?;
-    foresee(group, &machines, &config, now)
+    let machines = machines(api_context, &group.namespace()?, &group.name_any()).await?;
+    forecast_of(group, &machines, &config, now)
 }
 
 /// The same, of what was read.
-fn foresee(
+fn forecast_of(
     group: &InstanceGroup,
     machines: &[Machine],
     config: &GroupConfig,
     now: Timestamp,
-) -> Option<Vec<Coming>> {
+) -> Option<Vec<UpcomingAction>> {
     let namespace = group.namespace()?;
     let intent = group_intent(group, config).ok()?.intent;
     let mut state = State { group: read_group(group.status.as_ref()), ..State::default() };
     let mut seen = Observed::default();
-    let mut wanted = Vec::new();
+    let mut requested = Vec::new();
     for machine in machines {
         let name: Arc<str> = machine.name_any().into();
         let status = machine.status.clone().unwrap_or_default();
-        wanted.push(machine_intent(machine).ok()?.machine);
-        seen.machines.insert(name.clone(), as_told(&status, now));
+        requested.push(machine_intent(machine).ok()?.machine);
+        seen.machines.insert(name.clone(), seen_in_status(&status, now));
         state.machines.insert(name, read_machine(Some(&status)));
     }
-    let row = |at, action, machine: &str, why| Coming {
+    let row = |at, action, machine: &str, why| UpcomingAction {
         at,
         action,
         object: format!("machine/{machine}"),
@@ -143,19 +148,19 @@ fn foresee(
         let at = rotation.drain_deadline.as_ref().map(|time| time.0);
         Some(row(at, action(&reason), &machine.name_any(), under_way(status)))
     });
-    let mut coming: Vec<Coming> = open.collect();
-    let foreseen = forecast(state, &wanted, &seen, &intent, now, STEPS);
-    coming.extend(foreseen.into_iter().map(|step: state::Coming| {
+    let mut upcoming: Vec<UpcomingAction> = open.collect();
+    let foreseen = forecast(state, &requested, &seen, &intent, now, MAX_FORECAST_ROTATIONS);
+    upcoming.extend(foreseen.into_iter().map(|step: state::Coming| {
         row(step.at, action(&format!("{:?}", step.cause)), &step.machine, step.why.to_string())
     }));
-    Some(coming)
+    Some(upcoming)
 }
 
 /// The managed machines of a group.
-async fn machines(way: &Way, namespace: &str, group: &str) -> Option<Vec<Machine>> {
-    let api: Api<Machine> = Api::namespaced(way.client.clone(), namespace);
+async fn machines(api_context: &ApiContext, namespace: &str, group: &str) -> Option<Vec<Machine>> {
+    let api: Api<Machine> = Api::namespaced(api_context.client.clone(), namespace);
     let selected = format!("{}={group}", name::GROUP);
-    let mut params = ListParams::default().labels(&selected).limit(PAGE);
+    let mut params = ListParams::default().labels(&selected).limit(PAGE_SIZE);
     let mut machines = Vec::new();
     loop {
         let page = api.list(&params).await.ok()?;
@@ -168,7 +173,7 @@ async fn machines(way: &Way, namespace: &str, group: &str) -> Option<Vec<Machine
 }
 
 /// How the machine is, as far as its status tells.
-fn as_told(status: &MachineStatus, now: Timestamp) -> Seen {
+fn seen_in_status(status: &MachineStatus, now: Timestamp) -> Seen {
     let power = match status.phase.unwrap_or_default() {
         Phase::Pending | Phase::Failed => None,
         Phase::Provisioning => Some(Power::Pending),
@@ -258,12 +263,12 @@ mod tests {
         let nothing = json!({});
         let machines = ["web-a", "web-b", "web-c"].map(|name| machine(&group, name, &nothing));
         let now: Timestamp = "2030-01-01T00:10:00Z".parse().expect("a time");
-        let coming =
-            foresee(&group, &machines, &GroupConfig::default(), now).expect("a good group");
-        let rows: Vec<_> = coming[..3].iter().map(|one| (&*one.object, &*one.action)).collect();
+        let upcoming =
+            forecast_of(&group, &machines, &GroupConfig::default(), now).expect("a good group");
+        let rows: Vec<_> = upcoming[..3].iter().map(|one| (&*one.object, &*one.action)).collect();
         let all = ["machine/web-a", "machine/web-b", "machine/web-c"];
         assert_eq!(rows, all.map(|object| (object, "Replace")));
-        let begun: Vec<Timestamp> = coming[..3].iter().filter_map(|one| one.at).collect();
+        let begun: Vec<Timestamp> = upcoming[..3].iter().filter_map(|one| one.at).collect();
         let due: Timestamp = "2030-01-01T01:00:00Z".parse().expect("a time");
         let late = begun[0].duration_since(due).as_secs();
         assert!((0..=1).contains(&late), "{begun:?}");
@@ -285,9 +290,9 @@ mod tests {
         let draining = json!({"phase": "Draining", "rotation": rotation, "drain": drain});
         let machines = [machine(&group, "web-a", &draining)];
         let now: Timestamp = "2030-01-01T00:10:00Z".parse().expect("a time");
-        let coming =
-            foresee(&group, &machines, &GroupConfig::default(), now).expect("a good group");
-        let first = &coming[0];
+        let upcoming =
+            forecast_of(&group, &machines, &GroupConfig::default(), now).expect("a good group");
+        let first = &upcoming[0];
         assert_eq!((&*first.object, &*first.why), ("machine/web-a", "Manual, draining"));
         assert_eq!(first.at.map(|at| at.to_string()).as_deref(), Some(deadline));
     }
@@ -335,19 +340,21 @@ mod tests {
     #[test]
     fn a_machine_is_taken_for_what_its_status_says() {
         let now: Timestamp = "2030-01-01T00:10:00Z".parse().expect("a time");
-        let told = |status: Value| as_told(&serde_json::from_value(status).expect("a status"), now);
+        let seen_of =
+            |status: Value| seen_in_status(&serde_json::from_value(status).expect("a status"), now);
         let ill = json!({
             "type": "Healthy", "status": "False", "reason": "NotReady", "message": "",
             "lastTransitionTime": "2030-01-01T00:08:00Z",
         });
-        let ill = told(json!({"phase": "Registered", "health": "Unhealthy", "conditions": [ill]}));
+        let ill =
+            seen_of(json!({"phase": "Registered", "health": "Unhealthy", "conditions": [ill]}));
         let observed = SignedDuration::from_mins(2);
         assert_eq!(ill.health, Known::Is(Health::Ill { observed }), "since its condition says so");
-        let ready = told(json!({"phase": "Ready", "health": "Healthy", "providerID": "p"}));
+        let ready = seen_of(json!({"phase": "Ready", "health": "Healthy", "providerID": "p"}));
         let found = Found { id: "p".into(), power: Power::Running, interruption: None };
         assert_eq!((ready.provider, ready.health), (Known::Is(found), Known::Is(Health::Ready)));
         assert_eq!(
-            told(json!({"phase": "Pending"})),
+            seen_of(json!({"phase": "Pending"})),
             Seen { provider: Known::Absent, ..Seen::default() }
         );
     }

@@ -202,9 +202,9 @@ impl Store {
 
 /// The certificate that is shown to whoever connects; it can be another from one moment to the next.
 #[derive(Debug)]
-pub(super) struct Shown(RwLock<Arc<CertifiedKey>>);
+pub(super) struct CertificateResolver(RwLock<Arc<CertifiedKey>>);
 
-impl Shown {
+impl CertificateResolver {
     pub(super) fn new(pair: &Pair) -> anyhow::Result<Self> {
         Ok(Self(RwLock::new(Arc::new(pair.certified()?))))
     }
@@ -216,7 +216,7 @@ impl Shown {
     }
 }
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for CertificateResolver {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.0.read().unwrap_or_else(PoisonError::into_inner).clone())
     }

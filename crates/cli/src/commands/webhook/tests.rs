@@ -71,7 +71,7 @@ impl Kept {
     }
 }
 
-async fn keeper(kept: &Kept) -> Keeper {
+async fn controller(kept: &Kept) -> RegistrationController {
     // So that the certificate, and the one after it, are good by the clock of the machine.
     let begin =
         Timestamp::now().checked_sub(SignedDuration::from_hours(300 * 24)).expect("in range");
@@ -80,34 +80,34 @@ async fn keeper(kept: &Kept) -> Keeper {
     let host = Host::parse("[fd00::7]");
     let store = Store::new(client.clone(), &host);
     let pair = store.load_or_make(clock.as_ref()).await.expect("a certificate");
-    let shown = Arc::new(Shown::new(&pair).expect("a usable one"));
+    let resolver = Arc::new(CertificateResolver::new(&pair).expect("a usable one"));
     let target = Target::Url("https://[fd00::7]:9443".to_owned());
-    let keeper = Keeper { client, target, store, shown, clock, pair };
-    keeper.register().await.expect("registered");
-    keeper
+    let controller = RegistrationController { client, target, store, resolver, clock, pair };
+    controller.register().await.expect("registered");
+    controller
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_registration_that_is_deleted_or_weakened_is_restored() {
     let kept = Kept::default();
-    let mut keeper = keeper(&kept).await;
+    let mut controller = controller(&kept).await;
     let registered = kept.get(REGISTRATION).expect("it is registered");
     let mut corrected = None;
     kept.remove(REGISTRATION);
-    keeper.settle(&mut corrected).await.expect("settled");
+    controller.reconcile(&mut corrected).await.expect("settled");
     assert_eq!(kept.get(REGISTRATION), Some(registered.clone()));
 
     let weaken = |registration: &mut Value| {
         registration["webhooks"][1]["failurePolicy"] = json!("Ignore");
     };
     kept.change(REGISTRATION, weaken);
-    keeper.settle(&mut corrected).await.expect("settled");
+    controller.reconcile(&mut corrected).await.expect("settled");
     assert_eq!(kept.get(REGISTRATION), Some(registered.clone()));
     kept.change(REGISTRATION, weaken);
-    let pause = keeper.settle(&mut corrected).await.expect("settled");
+    let pause = controller.reconcile(&mut corrected).await.expect("settled");
     assert_ne!(kept.get(REGISTRATION), Some(registered.clone()), "there is no fight");
     tokio::time::advance(pause).await;
-    keeper.settle(&mut corrected).await.expect("settled");
+    controller.reconcile(&mut corrected).await.expect("settled");
     assert_eq!(kept.get(REGISTRATION), Some(registered.clone()));
 
     // Another replica is reached elsewhere.
@@ -115,31 +115,31 @@ async fn a_registration_that_is_deleted_or_weakened_is_restored() {
         registration["webhooks"][0]["clientConfig"]["url"] = json!("https://elsewhere/admit");
     };
     kept.change(REGISTRATION, elsewhere);
-    keeper.settle(&mut corrected).await.expect("settled");
+    controller.reconcile(&mut corrected).await.expect("settled");
     assert_ne!(kept.get(REGISTRATION), Some(registered), "that is left alone");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_certificate_survives_its_secret() {
     let kept = Kept::default();
-    let mut keeper = keeper(&kept).await;
+    let mut controller = controller(&kept).await;
     let secret = kept.get(SECRET).expect("it is kept");
     kept.remove(SECRET);
-    keeper.settle(&mut None).await.expect("settled");
+    controller.reconcile(&mut None).await.expect("settled");
     assert_eq!(kept.get(SECRET), Some(secret), "the same one");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_certificate_is_renewed_before_its_end_and_both_are_believed_meanwhile() {
     let kept = Kept::default();
-    let (mut first, mut second) = (keeper(&kept).await, keeper(&kept).await);
+    let (mut first, mut second) = (controller(&kept).await, controller(&kept).await);
     let before = first.pair.clone();
     assert_eq!(second.pair, before, "replicas share it");
     tokio::time::advance(Duration::from_secs(200 * 24 * 3600)).await;
-    first.settle(&mut None).await.expect("settled");
+    first.reconcile(&mut None).await.expect("settled");
     assert_eq!(first.pair, before, "not yet");
     tokio::time::advance(Duration::from_secs(50 * 24 * 3600)).await;
-    first.settle(&mut None).await.expect("settled");
+    first.reconcile(&mut None).await.expect("settled");
     assert_ne!(first.pair.certificate, before.certificate);
     let bundle =
         kept.get(REGISTRATION).expect("registered")["webhooks"][0]["clientConfig"]["caBundle"]
@@ -150,18 +150,22 @@ async fn a_certificate_is_renewed_before_its_end_and_both_are_believed_meanwhile
     let bundle = String::from_utf8(bundle).expect("PEM");
     assert!(bundle.contains(&before.certificate) && bundle.contains(&first.pair.certificate));
     let authorities = first.pair.authorities.clone();
-    assert!(shakes_hands(&first.shown, &authorities, "fd00::7").await);
+    assert!(shakes_hands(&first.resolver, &authorities, "fd00::7").await);
     assert!(
-        shakes_hands(&second.shown, &authorities, "fd00::7").await,
+        shakes_hands(&second.resolver, &authorities, "fd00::7").await,
         "the old one is shown still"
     );
-    second.settle(&mut None).await.expect("settled");
+    second.reconcile(&mut None).await.expect("settled");
     assert_eq!(second.pair, first.pair, "the other replica takes it up");
-    assert!(!shakes_hands(&second.shown, &before.certificate, "fd00::7").await);
+    assert!(!shakes_hands(&second.resolver, &before.certificate, "fd00::7").await);
 }
 
 /// Whether somebody who believes these authorities is served under that name.
-async fn shakes_hands(shown: &Arc<Shown>, authorities: &str, name: &'static str) -> bool {
+async fn shakes_hands(
+    resolver: &Arc<CertificateResolver>,
+    authorities: &str,
+    name: &'static str,
+) -> bool {
     let mut roots = rustls::RootCertStore::empty();
     for one in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
         roots.add(one.expect("a certificate")).expect("an authority");
@@ -172,7 +176,7 @@ async fn shakes_hands(shown: &Arc<Shown>, authorities: &str, name: &'static str)
         .expect("versions")
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let server = people::tls_by(shown.clone()).expect("a configuration");
+    let server = web::tls_by(resolver.clone()).expect("a configuration");
     let (here, there) = tokio::io::duplex(1 << 16);
     let accepting = TlsAcceptor::from(server).accept(there);
     let name = ServerName::try_from(name).expect("a name");
@@ -190,9 +194,9 @@ async fn whoever_is_named_by_a_name_or_an_address_has_a_certificate_for_it() {
         let store = Store::new(kept.client(), &Host::parse(host));
         let clock = VirtualClock::starting_at(Timestamp::now());
         let pair = store.load_or_make(&clock).await.expect("a certificate");
-        let shown = Arc::new(Shown::new(&pair).expect("a usable one"));
-        assert!(shakes_hands(&shown, &pair.authorities, name).await, "{host}");
-        assert!(!shakes_hands(&shown, &pair.authorities, "elsewhere.example").await, "{host}");
+        let resolver = Arc::new(CertificateResolver::new(&pair).expect("a usable one"));
+        assert!(shakes_hands(&resolver, &pair.authorities, name).await, "{host}");
+        assert!(!shakes_hands(&resolver, &pair.authorities, "elsewhere.example").await, "{host}");
     }
 }
 

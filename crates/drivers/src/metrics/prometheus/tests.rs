@@ -13,7 +13,7 @@ use super::*;
 const ONE: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[
     {"metric":{"a":"b"},"values":[[1,"1"],[2,"2"]]}]}}"#;
 /// Longer than any answer of these tests takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -123,7 +123,7 @@ async fn what_goes_wrong_is_told_in_words() {
         let (url, _requests) = server(reply).await;
         let client = client(url.clone());
         let asking = client.range("up", window());
-        let error = tokio::time::timeout(PATIENCE, asking).await.unwrap().unwrap_err();
+        let error = tokio::time::timeout(QUERY_TIMEOUT, asking).await.unwrap().unwrap_err();
         assert!(error.to_string().contains(words), "{words}: {error}");
         assert!(error.to_string().contains(&url), "{url}: {error}");
     }

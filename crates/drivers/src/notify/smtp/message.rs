@@ -8,9 +8,9 @@ use super::super::plain::one_line;
 use super::super::template::Rendered;
 use super::super::{Notice, SendError};
 
-const LONGEST_NAME: usize = 100;
+const MAX_NAME_BYTES: usize = 100;
 /// A header's line ends at 998 bytes; an id of ours has about a hundred.
-const LONGEST_ID: usize = 500;
+const MAX_ID_BYTES: usize = 500;
 
 /// The mail, ready to be sent from `from`.
 pub(super) fn compose(
@@ -40,10 +40,10 @@ fn recipient(notice: &Notice) -> Result<Mailbox, SendError> {
         return Err(SendError::Refused("the notice has no recipient".to_owned()));
     }
     let address: Address = email.parse().map_err(|error| {
-        let shown = one_line(email, LONGEST_NAME);
+        let shown = one_line(email, MAX_NAME_BYTES);
         SendError::Refused(format!("{shown:?} is no mail address: {error}"))
     })?;
-    let name = one_line(&notice.to.name, LONGEST_NAME);
+    let name = one_line(&notice.to.name, MAX_NAME_BYTES);
     Ok(Mailbox::new((!name.is_empty()).then_some(name), address))
 }
 
@@ -58,7 +58,7 @@ fn message_id(id: &str, domain: &str) -> Result<String, SendError> {
             left.push_str(&format!("={byte:02X}"));
         }
     }
-    if left.is_empty() || left.len() > LONGEST_ID {
+    if left.is_empty() || left.len() > MAX_ID_BYTES {
         let length = id.len();
         return Err(SendError::Refused(format!("an id of {length} bytes cannot be a Message-ID")));
     }

@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 
 /// What the server does in place of its usual answer.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Say {
+pub(super) enum Reply {
     /// These lines, as they are.
     Text(&'static str),
     /// The connection ends.
@@ -24,13 +24,13 @@ pub(super) enum Say {
 }
 
 #[derive(Default)]
-pub(super) struct Manner {
+pub(super) struct PeerBehaviour {
     /// TLS from the first byte.
     pub implicit_tls: bool,
     /// What else EHLO announces, e.g. `STARTTLS`.
     pub offers: Vec<&'static str>,
     /// By the beginning of a command; `greeting` and `.` (the end of the mail) are commands too.
-    pub answers: Vec<(&'static str, Say)>,
+    pub answers: Vec<(&'static str, Reply)>,
 }
 
 /// Listens on a port of its own until it is dropped.
@@ -43,7 +43,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) async fn start(manner: Manner) -> Self {
+    pub(super) async fn start(behaviour: PeerBehaviour) -> Self {
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(names).unwrap();
         let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
@@ -58,7 +58,7 @@ impl Peer {
         let address = listener.local_addr().unwrap();
         let heard: Arc<Mutex<Vec<String>>> = Arc::default();
         let session =
-            Session { manner, acceptor: TlsAcceptor::from(Arc::new(tls)), heard: heard.clone() };
+            Session { behaviour, acceptor: TlsAcceptor::from(Arc::new(tls)), heard: heard.clone() };
         let server = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 session.serve(stream).await;
@@ -83,7 +83,7 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 struct Session {
-    manner: Manner,
+    behaviour: PeerBehaviour,
     acceptor: TlsAcceptor,
     heard: Arc<Mutex<Vec<String>>>,
 }
@@ -91,7 +91,7 @@ struct Session {
 impl Session {
     async fn serve(&self, stream: TcpStream) {
         let mut stream: Box<dyn Stream> = Box::new(stream);
-        if self.manner.implicit_tls {
+        if self.behaviour.implicit_tls {
             let Some(encrypted) = self.encrypt(stream).await else { return };
             stream = encrypted;
         }
@@ -104,7 +104,7 @@ impl Session {
                 let Some(encrypted) = self.encrypt(stream).await else { return };
                 stream = encrypted;
             }
-            let in_mail = command == "DATA" && self.told("DATA").is_none();
+            let in_mail = command == "DATA" && self.scripted_reply("DATA").is_none();
             command.clear();
             loop {
                 let Some(line) = read_line(&mut stream).await else { return };
@@ -123,8 +123,8 @@ impl Session {
         Some(Box::new(encrypted))
     }
 
-    fn told(&self, command: &str) -> Option<Say> {
-        let mut answers = self.manner.answers.iter();
+    fn scripted_reply(&self, command: &str) -> Option<Reply> {
+        let mut answers = self.behaviour.answers.iter();
         answers.find(|(start, _)| command.starts_with(start)).map(|(_, say)| *say)
     }
 
@@ -133,7 +133,7 @@ impl Session {
         let usual = match command.split(' ').next().unwrap_or_default() {
             "greeting" => "220 peer ESMTP\r\n".to_owned(),
             "EHLO" => {
-                let offers = self.manner.offers.iter();
+                let offers = self.behaviour.offers.iter();
                 let offers: String = offers.map(|offer| format!("250-{offer}\r\n")).collect();
                 format!("250-peer\r\n{offers}250 SIZE 100000\r\n")
             }
@@ -143,11 +143,11 @@ impl Session {
             "STARTTLS" => "220 ready\r\n".to_owned(),
             _ => "250 fine\r\n".to_owned(),
         };
-        let text = match self.told(command) {
+        let text = match self.scripted_reply(command) {
             None => usual.as_str(),
-            Some(Say::Text(text)) => text,
-            Some(Say::Cut) => return false,
-            Some(Say::Silence) => {
+            Some(Reply::Text(text)) => text,
+            Some(Reply::Cut) => return false,
+            Some(Reply::Silence) => {
                 tokio::time::pause();
                 std::future::pending().await
             }

@@ -1,11 +1,11 @@
-use super::peer::{Manner, Peer, Say};
+use super::peer::{Peer, PeerBehaviour, Reply};
 use super::*;
 use crate::notify::folder::Folder;
 use crate::notify::settings::FILE;
 use crate::notify::{Facts, Kind, Recipient, Zone};
 
 /// Longer than any exchange with a peer that answers.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn notice() -> Notice {
     Notice {
@@ -28,7 +28,7 @@ fn channel(peer: &Peer, settings: &str) -> Smtp {
 
 async fn send(peer: &Peer, settings: &str) -> Result<(), SendError> {
     let (channel, notice) = (channel(peer, settings), notice());
-    timeout(PATIENCE, channel.send(&notice)).await.expect("an exchange ends")
+    timeout(TEST_TIMEOUT, channel.send(&notice)).await.expect("an exchange ends")
 }
 
 const PLAIN: &str = "encryption: None";
@@ -36,13 +36,13 @@ const START_TLS: &str = "encryption: StartTLS\ncaFile: ca.pem";
 const TLS: &str = "encryption: TLS\ncaFile: ca.pem";
 const LOGIN: &str = "smtpUsername: lab\nsmtpPassword: hunter2\n";
 
-fn answering(command: &'static str, say: Say) -> Manner {
-    Manner { answers: vec![(command, say)], ..Manner::default() }
+fn answering(command: &'static str, say: Reply) -> PeerBehaviour {
+    PeerBehaviour { answers: vec![(command, say)], ..PeerBehaviour::default() }
 }
 
 #[tokio::test]
 async fn a_mail_goes_out_in_plain_on_this_machine() {
-    let peer = Peer::start(Manner::default()).await;
+    let peer = Peer::start(PeerBehaviour::default()).await;
     assert_eq!(send(&peer, PLAIN).await, Ok(()));
     let heard = peer.heard();
     let commands: Vec<_> = heard.iter().take(4).map(String::as_str).collect();
@@ -55,30 +55,35 @@ async fn a_mail_goes_out_in_plain_on_this_machine() {
 
 #[tokio::test]
 async fn nothing_but_hello_is_said_before_tls() {
-    let manner = || Manner { offers: vec!["STARTTLS", "AUTH PLAIN LOGIN"], ..Manner::default() };
-    let peer = Peer::start(manner()).await;
+    let behaviour = || PeerBehaviour {
+        offers: vec!["STARTTLS", "AUTH PLAIN LOGIN"],
+        ..PeerBehaviour::default()
+    };
+    let peer = Peer::start(behaviour()).await;
     assert_eq!(send(&peer, &format!("{LOGIN}{START_TLS}")).await, Ok(()));
     let heard = peer.heard();
     assert_eq!(heard[..4], ["EHLO example.org", "STARTTLS", "TLS", "EHLO example.org"]);
     // base64 of "\0lab\0hunter2".
     assert_eq!(heard[4], "AUTH PLAIN AGxhYgBodW50ZXIy");
 
-    let peer = Peer::start(Manner { implicit_tls: true, ..manner() }).await;
+    let peer = Peer::start(PeerBehaviour { implicit_tls: true, ..behaviour() }).await;
     assert_eq!(send(&peer, &format!("{LOGIN}{TLS}")).await, Ok(()));
     assert_eq!(peer.heard()[..2], ["TLS", "EHLO example.org"]);
 }
 
 #[tokio::test]
 async fn a_server_that_offers_no_tls_or_another_certificate_gets_no_mail() {
-    let peer = Peer::start(Manner { offers: vec!["AUTH PLAIN"], ..Manner::default() }).await;
+    let peer =
+        Peer::start(PeerBehaviour { offers: vec!["AUTH PLAIN"], ..PeerBehaviour::default() }).await;
     let error = send(&peer, &format!("{LOGIN}{START_TLS}")).await.unwrap_err();
     assert!(!error.is_permanent());
     assert!(error.to_string().ends_with("it does not offer STARTTLS"), "{error}");
     assert_eq!(peer.heard(), ["EHLO example.org"]);
 
     for (implicit_tls, settings) in [(false, "encryption: StartTLS"), (true, "encryption: TLS")] {
-        let manner = Manner { implicit_tls, offers: vec!["STARTTLS"], ..Manner::default() };
-        let peer = Peer::start(manner).await;
+        let behaviour =
+            PeerBehaviour { implicit_tls, offers: vec!["STARTTLS"], ..PeerBehaviour::default() };
+        let peer = Peer::start(behaviour).await;
         let error = send(&peer, &format!("{LOGIN}{settings}")).await.unwrap_err();
         assert!(!error.is_permanent());
         assert!(error.to_string().contains("certificate"), "{error}");
@@ -91,9 +96,9 @@ async fn answers_that_were_smuggled_in_before_tls_are_not_believed() {
     // In one write with the answer to STARTTLS, as somebody in the middle would send them.
     let smuggled = "220 ready\r\n250-peer\r\n250 AUTH PLAIN\r\n235 in\r\n250 yes\r\n250 yes\r\n\
                     354 go\r\n250 got it\r\n";
-    let mut manner = answering("STARTTLS", Say::Text(smuggled));
-    manner.offers = vec!["STARTTLS"];
-    let peer = Peer::start(manner).await;
+    let mut behaviour = answering("STARTTLS", Reply::Text(smuggled));
+    behaviour.offers = vec!["STARTTLS"];
+    let peer = Peer::start(behaviour).await;
     let error = send(&peer, &format!("{LOGIN}{START_TLS}")).await.unwrap_err();
     assert!(error.to_string().starts_with("starting TLS with 127.0.0.1:"), "{error}");
     assert_eq!(peer.heard(), ["EHLO example.org", "STARTTLS"]);
@@ -101,15 +106,15 @@ async fn answers_that_were_smuggled_in_before_tls_are_not_believed() {
 
 #[tokio::test]
 async fn every_way_to_log_in() {
-    let offers = |offer| Manner { offers: vec![offer], ..Manner::default() };
+    let offers = |offer| PeerBehaviour { offers: vec![offer], ..PeerBehaviour::default() };
     // LOGIN, when there is no PLAIN: the name and the password are asked for.
-    let mut manner = offers("AUTH LOGIN");
-    manner.answers = vec![
-        ("AUTH LOGIN", Say::Text("334 VXNlcm5hbWU6\r\n")),
-        ("bGFi", Say::Text("334 UGFzc3dvcmQ6\r\n")),
-        ("aHVudGVyMg==", Say::Text("235 welcome\r\n")),
+    let mut behaviour = offers("AUTH LOGIN");
+    behaviour.answers = vec![
+        ("AUTH LOGIN", Reply::Text("334 VXNlcm5hbWU6\r\n")),
+        ("bGFi", Reply::Text("334 UGFzc3dvcmQ6\r\n")),
+        ("aHVudGVyMg==", Reply::Text("235 welcome\r\n")),
     ];
-    let peer = Peer::start(manner).await;
+    let peer = Peer::start(behaviour).await;
     assert_eq!(send(&peer, &format!("{LOGIN}{PLAIN}")).await, Ok(()));
 
     // Acting as somebody else: base64 of "shared\0lab\0hunter2".
@@ -152,9 +157,9 @@ async fn a_failure_is_for_good_only_when_it_is_about_the_notice() {
         (".", "354 more\r\n", false, "sending the mail to", "354 more; it may have arrived"),
     ];
     for (command, answer, permanent, start, words) in cases {
-        let mut manner = answering(command, Say::Text(answer));
-        manner.offers = vec!["AUTH PLAIN"];
-        let peer = Peer::start(manner).await;
+        let mut behaviour = answering(command, Reply::Text(answer));
+        behaviour.offers = vec!["AUTH PLAIN"];
+        let peer = Peer::start(behaviour).await;
         let error = send(&peer, &format!("{LOGIN}{PLAIN}")).await.unwrap_err();
         assert_eq!(error.is_permanent(), permanent, "{command} {answer}: {error}");
         let shown = error.to_string();
@@ -168,13 +173,13 @@ async fn a_connection_that_is_cut_may_have_taken_the_mail_only_after_the_mail() 
     for (command, unsure) in
         [("greeting", false), ("EHLO", false), ("RCPT", false), ("DATA", false), (".", true)]
     {
-        let peer = Peer::start(answering(command, Say::Cut)).await;
+        let peer = Peer::start(answering(command, Reply::Cut)).await;
         let error = send(&peer, PLAIN).await.unwrap_err();
         assert!(!error.is_permanent());
         assert_eq!(error.to_string().ends_with("it may have arrived"), unsure, "{error}");
     }
     // After the last yes nothing can go wrong any more.
-    for say in [Say::Cut, Say::Text("500 no\r\n"), Say::Text("garbage\r\n")] {
+    for say in [Reply::Cut, Reply::Text("500 no\r\n"), Reply::Text("garbage\r\n")] {
         let peer = Peer::start(answering("QUIT", say)).await;
         assert_eq!(send(&peer, PLAIN).await, Ok(()));
     }
@@ -182,11 +187,11 @@ async fn a_connection_that_is_cut_may_have_taken_the_mail_only_after_the_mail() 
 
 #[tokio::test]
 async fn nobody_there_is_worth_another_attempt() {
-    let peer = Peer::start(Manner::default()).await;
+    let peer = Peer::start(PeerBehaviour::default()).await;
     let channel = channel(&peer, PLAIN);
     drop(peer);
     tokio::task::yield_now().await;
-    let error = timeout(PATIENCE, channel.send(&notice())).await.unwrap().unwrap_err();
+    let error = timeout(TEST_TIMEOUT, channel.send(&notice())).await.unwrap().unwrap_err();
     assert!(matches!(&error, SendError::Transient(words) if words.contains("refused")), "{error}");
 }
 
@@ -199,7 +204,7 @@ async fn a_server_that_goes_silent_is_left_in_time() {
         ("DATA", "asking to send to"),
         (".", "sending the mail to"),
     ] {
-        let peer = Peer::start(answering(command, Say::Silence)).await;
+        let peer = Peer::start(answering(command, Reply::Silence)).await;
         let (channel, notice) = (channel(&peer, PLAIN), notice());
         let started = Instant::now();
         let error = channel.send(&notice).await.unwrap_err();
@@ -215,7 +220,7 @@ async fn a_server_that_goes_silent_is_left_in_time() {
 
 #[tokio::test]
 async fn silence_at_the_goodbye_does_not_undo_the_mail() {
-    let peer = Peer::start(answering("QUIT", Say::Silence)).await;
+    let peer = Peer::start(answering("QUIT", Reply::Silence)).await;
     let (channel, notice) = (channel(&peer, PLAIN), notice());
     let started = Instant::now();
     assert_eq!(channel.send(&notice).await, Ok(()));
@@ -226,7 +231,7 @@ async fn silence_at_the_goodbye_does_not_undo_the_mail() {
 #[tokio::test]
 async fn a_server_that_talks_without_end_is_cut_off() {
     let endless: &'static str = Box::leak("x".repeat(3 * 1024 * 1024).into_boxed_str());
-    let peer = Peer::start(answering("greeting", Say::Text(endless))).await;
+    let peer = Peer::start(answering("greeting", Reply::Text(endless))).await;
     let error = send(&peer, PLAIN).await.unwrap_err();
     assert!(error.to_string().contains("more than 1048576 bytes"), "{error}");
 }
@@ -235,12 +240,12 @@ async fn a_server_that_talks_without_end_is_cut_off() {
 async fn letters_beyond_ascii_need_a_server_that_takes_them() {
     let mut sent = notice();
     sent.to.email = "ädä@example.org".to_owned();
-    let peer = Peer::start(Manner::default()).await;
+    let peer = Peer::start(PeerBehaviour::default()).await;
     let error = channel(&peer, PLAIN).send(&sent).await.unwrap_err();
     assert!(error.is_permanent() && error.to_string().contains("beyond ASCII"), "{error}");
 
     let offers = vec!["SMTPUTF8", "8BITMIME"];
-    let peer = Peer::start(Manner { offers, ..Manner::default() }).await;
+    let peer = Peer::start(PeerBehaviour { offers, ..PeerBehaviour::default() }).await;
     assert_eq!(channel(&peer, PLAIN).send(&sent).await, Ok(()));
     let heard = peer.heard();
     assert_eq!(heard[1], "MAIL FROM:<lab@example.org> SMTPUTF8 BODY=8BITMIME");
@@ -249,7 +254,7 @@ async fn letters_beyond_ascii_need_a_server_that_takes_them() {
 
 #[tokio::test]
 async fn a_notice_that_cannot_be_a_mail_connects_to_nobody() {
-    let peer = Peer::start(Manner::default()).await;
+    let peer = Peer::start(PeerBehaviour::default()).await;
     let mut sent = notice();
     sent.to.email.clear();
     let error = channel(&peer, PLAIN).send(&sent).await.unwrap_err();

@@ -18,7 +18,7 @@ use tokio::io::{AsyncBufRead as _, AsyncRead, AsyncWrite, BufReader, ReadBuf};
 use tokio::net::TcpStream;
 
 /// A session reads a few kilobytes: greeting, extensions, certificates, answers.
-const MOST_RECEIVED: usize = 1024 * 1024;
+const MAX_RECEIVED_BYTES: usize = 1024 * 1024;
 /// The type of the record in which a TLS client says hello. No SMTP command begins with it.
 const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -41,8 +41,8 @@ impl AsyncRead for Wire {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.received > MOST_RECEIVED {
-            let words = format!("the server said more than {MOST_RECEIVED} bytes");
+        if self.received > MAX_RECEIVED_BYTES {
+            let words = format!("the server said more than {MAX_RECEIVED_BYTES} bytes");
             return Poll::Ready(Err(io::Error::other(words)));
         }
         let most = if self.encrypted { into.remaining() } else { into.remaining().min(1) };

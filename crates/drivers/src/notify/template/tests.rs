@@ -182,7 +182,7 @@ fn names_without_end_are_cut() {
     sent.facts.pretty_name = "x".repeat(1_000_000);
     sent.facts.detail = Some("line\n".repeat(100_000));
     let rendered = rome().render(&sent).unwrap();
-    assert!(rendered.subject.chars().count() <= LONGEST_SUBJECT);
+    assert!(rendered.subject.chars().count() <= MAX_SUBJECT_CHARS);
     assert!(rendered.text.len() < 5_000, "{}", rendered.text.len());
 }
 
@@ -262,7 +262,7 @@ fn a_folder_that_is_not_there_and_a_file_that_is_too_large_are_errors() {
     assert!(
         gone.to_string().starts_with("cannot list the folder of mail templates /nonexistent/x")
     );
-    let large = "x".repeat(usize::try_from(LARGEST_FILE).unwrap() + 1);
+    let large = "x".repeat(usize::try_from(MAX_FILE_BYTES).unwrap() + 1);
     let error = load(&[("stopped.txt", &large)]).unwrap_err();
     assert!(matches!(error, TemplateError::TooLarge { .. }), "{error}");
 }

@@ -12,7 +12,7 @@ use super::*;
 use crate::notify::{Kind, Recipient, Zone};
 
 /// Longer than any exchange with a server that answers.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// An HTTP server that answers one request with `answer`, as it is, and gives the request.
 async fn server(answer: &'static str) -> (SocketAddr, JoinHandle<String>) {
@@ -75,7 +75,7 @@ fn notice() -> Notice {
 }
 
 async fn send(channel: &Webhook) -> Result<(), SendError> {
-    timeout(PATIENCE, channel.send(&notice())).await.expect("an exchange ends")
+    timeout(TEST_TIMEOUT, channel.send(&notice())).await.expect("an exchange ends")
 }
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";

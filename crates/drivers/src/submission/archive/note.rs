@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// When the notes have this many bytes, further ones are only counted.
-const ENOUGH: usize = 256 * 1024;
+const MAX_NOTES_BYTES: usize = 256 * 1024;
 
 #[derive(Default)]
 pub(super) struct Notes {
@@ -40,7 +40,7 @@ impl Notes {
     }
 
     fn note(&mut self, note: std::fmt::Arguments<'_>) {
-        if self.lines.len() >= ENOUGH {
+        if self.lines.len() >= MAX_NOTES_BYTES {
             self.unwritten += 1;
         } else {
             // Writing to a String cannot fail.

@@ -255,7 +255,8 @@ fn a_file_that_shrinks_or_grows_while_it_is_read_breaks_nothing() {
         let file = File::options().write(true).open(path).unwrap();
         // The first bytes of the archive are those of the local header: the file is open by then.
         let mut archive = Vec::new();
-        let out = Meddling { out: &mut archive, meddle: || file.set_len(new_length).unwrap() };
+        let out =
+            InterferingWriter { out: &mut archive, meddle: || file.set_len(new_length).unwrap() };
         let contents = pack(&Volume::Files(folder.path().to_owned()), out).unwrap();
 
         assert_eq!(contents, Contents { entries: 2, skipped: 0 });
@@ -270,12 +271,12 @@ fn a_file_that_shrinks_or_grows_while_it_is_read_breaks_nothing() {
 }
 
 /// Does something to the volume before each piece is written.
-struct Meddling<'a, F> {
+struct InterferingWriter<'a, F> {
     out: &'a mut Vec<u8>,
     meddle: F,
 }
 
-impl<F: FnMut()> Write for Meddling<'_, F> {
+impl<F: FnMut()> Write for InterferingWriter<'_, F> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         (self.meddle)();
         self.out.write(data)

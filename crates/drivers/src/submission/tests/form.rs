@@ -1,14 +1,14 @@
 //! `Multipart`.
 
-use super::server::{Script, Seen, Server};
-use super::{TestFolder, attempt, order};
+use super::server::{ReceivedRequest, Script, Server};
+use super::{TestFolder, attempt, submission};
 use crate::submission::{Method, SubmitError};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 21\r\n\r\n\
                   {\"receipt\": \"E-2026\"}\n";
 
 /// The parts of a form: each with its head and its data.
-fn parts(seen: &Seen) -> Vec<(String, Vec<u8>)> {
+fn parts(seen: &ReceivedRequest) -> Vec<(String, Vec<u8>)> {
     let kind = seen.header("content-type").unwrap();
     let boundary = kind.strip_prefix("multipart/form-data; boundary=").unwrap();
     let (mut parts, mut rest) = (Vec::new(), seen.body.as_slice());
@@ -28,7 +28,7 @@ fn parts(seen: &Seen) -> Vec<(String, Vec<u8>)> {
     parts
 }
 
-fn check(seen: &Seen, sha256: &str) {
+fn check(seen: &ReceivedRequest, sha256: &str) {
     let parts = parts(seen);
     let heads: Vec<&str> = parts.iter().map(|(head, _)| head.lines().next().unwrap()).collect();
     assert_eq!(
@@ -51,7 +51,8 @@ async fn the_form_has_the_name_the_archive_and_its_digest() {
     let folder = TestFolder::new("form");
     folder.file("a.txt", "a");
     let server = Server::answering(OK).await;
-    let receipt = attempt(order(&folder, Method::Multipart, &server.url("/up"))).await.unwrap();
+    let receipt =
+        attempt(submission(&folder, Method::Multipart, &server.url("/up"))).await.unwrap();
     assert_eq!(receipt.receipt, "E-2026");
     let seen = server.seen().remove(0);
     assert_eq!((seen.method.as_str(), seen.target.as_str()), ("POST", "/up"));
@@ -72,7 +73,8 @@ async fn a_server_that_wants_the_length_gets_the_same_form() {
         }
     })))
     .await;
-    let receipt = attempt(order(&folder, Method::Multipart, &server.url("/up"))).await.unwrap();
+    let receipt =
+        attempt(submission(&folder, Method::Multipart, &server.url("/up"))).await.unwrap();
     check(&server.seen().remove(1), &receipt.sha256);
 }
 
@@ -81,7 +83,8 @@ async fn a_server_that_wants_the_length_gets_the_same_form() {
 async fn an_upload_that_is_answered_500_is_an_error() {
     let folder = TestFolder::new("form-500");
     let server = Server::answering("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n").await;
-    let error = attempt(order(&folder, Method::Multipart, &server.url("/up"))).await.unwrap_err();
+    let error =
+        attempt(submission(&folder, Method::Multipart, &server.url("/up"))).await.unwrap_err();
     assert!(matches!(error, SubmitError::Refused { status: 500, .. }), "{error:?}");
     assert_eq!(server.seen().len(), 1);
 }

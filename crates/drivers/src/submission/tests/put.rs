@@ -9,7 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 use ring::digest;
 
 use super::server::{Script, Server};
-use super::{TestFolder, attempt, order};
+use super::{TestFolder, attempt, submission};
 use crate::submission::{ArchiveError, Method, SubmitError};
 
 const CREATED: &str = "HTTP/1.1 201 Created\r\nETag: \"e-1\"\r\nContent-Length: 0\r\n\r\n";
@@ -43,7 +43,7 @@ async fn the_archive_arrives_with_its_digest_behind_it() {
     let folder = filled("put");
     let server = Server::answering(CREATED).await;
     let receipt =
-        attempt(order(&folder, Method::Put, &server.url("/in/box.zip?k=v"))).await.unwrap();
+        attempt(submission(&folder, Method::Put, &server.url("/in/box.zip?k=v"))).await.unwrap();
 
     let seen = server.seen().remove(0);
     assert_eq!((seen.method.as_str(), seen.target.as_str()), ("PUT", "/in/box.zip?k=v"));
@@ -68,9 +68,9 @@ async fn a_block_volume_arrives_as_disk_img() {
     let folder = TestFolder::new("put-block");
     let disk = folder.file("device", [7_u8; 100_000]);
     let server = Server::answering(CREATED).await;
-    let mut order = order(&folder, Method::Put, &server.url("/x.zip"));
-    (order.root, order.block) = (disk, true);
-    let receipt = attempt(order).await.unwrap();
+    let mut submission = submission(&folder, Method::Put, &server.url("/x.zip"));
+    (submission.root, submission.block) = (disk, true);
+    let receipt = attempt(submission).await.unwrap();
 
     assert_eq!((receipt.entries, receipt.skipped), (1, 0));
     let body = server.seen().remove(0).body;
@@ -85,7 +85,7 @@ async fn a_block_volume_arrives_as_disk_img() {
 async fn a_folder_gets_the_archive_by_its_name() {
     let folder = filled("put-folder");
     let server = Server::answering(CREATED).await;
-    attempt(order(&folder, Method::Put, &server.url("/in/"))).await.unwrap();
+    attempt(submission(&folder, Method::Put, &server.url("/in/"))).await.unwrap();
     assert_eq!(server.seen()[0].target, "/in/exam-alice-main.zip");
 }
 
@@ -99,7 +99,7 @@ async fn only_2xx_is_success() {
         ("HTTP/1.1 304 Not Modified\r\n\r\n", 304),
     ] {
         let server = Server::answering(answer).await;
-        let error = attempt(order(&folder, Method::Put, &server.url("/x"))).await.unwrap_err();
+        let error = attempt(submission(&folder, Method::Put, &server.url("/x"))).await.unwrap_err();
         let SubmitError::Refused { status: told, words, .. } = &error else { panic!("{error:?}") };
         assert_eq!(*told, status);
         assert_eq!(words, if status == 304 { "" } else { "disk full" });
@@ -117,7 +117,7 @@ async fn a_redirect_is_not_followed() {
             other.url("/elsewhere")
         );
         let server = Server::answering(&answer).await;
-        let error = attempt(order(&folder, Method::Put, &server.url("/x"))).await.unwrap_err();
+        let error = attempt(submission(&folder, Method::Put, &server.url("/x"))).await.unwrap_err();
         assert!(matches!(error, SubmitError::Refused { status, .. } if status == code));
     }
     assert!(other.seen().is_empty());
@@ -130,9 +130,9 @@ async fn all_attempts_carry_the_same_key_and_the_same_bytes() {
     let mut answers = ["HTTP/1.1 503 Later\r\nContent-Length: 0\r\n\r\n", CREATED].into_iter();
     let server =
         Server::start(Script::Answer(Box::new(move |_| answers.next().unwrap().to_owned()))).await;
-    let order = order(&folder, Method::Put, &server.url("/x"));
-    attempt(order.clone()).await.unwrap_err();
-    attempt(order).await.unwrap();
+    let submission = submission(&folder, Method::Put, &server.url("/x"));
+    attempt(submission.clone()).await.unwrap_err();
+    attempt(submission).await.unwrap();
 
     let seen = server.seen();
     assert_eq!(seen.len(), 2);
@@ -151,7 +151,7 @@ async fn a_server_that_wants_the_length_gets_it() {
             if sized { CREATED.to_owned() } else { refusal.clone() }
         })))
         .await;
-        let receipt = attempt(order(&folder, Method::Put, &server.url("/x"))).await.unwrap();
+        let receipt = attempt(submission(&folder, Method::Put, &server.url("/x"))).await.unwrap();
         let seen = server.seen().remove(1);
         assert_eq!(seen.header("content-length"), Some(receipt.size.to_string().as_str()));
         assert_eq!(hex_digest(&seen.body), receipt.sha256);
@@ -163,7 +163,7 @@ async fn a_server_that_wants_the_length_gets_it() {
 async fn a_connection_that_breaks_is_a_failure() {
     let folder = large("put-cut");
     let server = Server::start(Script::Cut(1_000_000)).await;
-    let error = attempt(order(&folder, Method::Put, &server.url("/x"))).await.unwrap_err();
+    let error = attempt(submission(&folder, Method::Put, &server.url("/x"))).await.unwrap_err();
     assert!(matches!(error, SubmitError::Exchange { .. }), "{error:?}");
 }
 
@@ -171,9 +171,9 @@ async fn a_connection_that_breaks_is_a_failure() {
 async fn a_server_that_takes_nothing_is_given_up() {
     let folder = large("put-silence");
     let server = Server::start(Script::Silence).await;
-    let mut order = order(&folder, Method::Put, &server.url("/x"));
-    order.stall_timeout = Duration::from_millis(300);
-    let error = attempt(order).await.unwrap_err();
+    let mut submission = submission(&folder, Method::Put, &server.url("/x"));
+    submission.stall_timeout = Duration::from_millis(300);
+    let error = attempt(submission).await.unwrap_err();
     assert!(matches!(error, SubmitError::Stalled { .. }), "{error:?}");
 }
 
@@ -181,9 +181,9 @@ async fn a_server_that_takes_nothing_is_given_up() {
 async fn a_server_that_never_answers_is_given_up() {
     let folder = filled("put-hang");
     let server = Server::start(Script::Hang(String::new())).await;
-    let mut order = order(&folder, Method::Put, &server.url("/x"));
-    order.stall_timeout = Duration::from_millis(300);
-    let error = attempt(order).await.unwrap_err();
+    let mut submission = submission(&folder, Method::Put, &server.url("/x"));
+    submission.stall_timeout = Duration::from_millis(300);
+    let error = attempt(submission).await.unwrap_err();
     assert!(matches!(error, SubmitError::Stalled { .. }), "{error:?}");
 }
 
@@ -191,9 +191,9 @@ async fn a_server_that_never_answers_is_given_up() {
 async fn success_before_the_whole_was_sent_is_none() {
     let folder = large("put-early");
     let server = Server::start(Script::AnswerHead(CREATED.to_owned())).await;
-    let mut order = order(&folder, Method::Put, &server.url("/x"));
-    order.stall_timeout = Duration::from_millis(500);
-    let error = attempt(order).await.unwrap_err();
+    let mut submission = submission(&folder, Method::Put, &server.url("/x"));
+    submission.stall_timeout = Duration::from_millis(500);
+    let error = attempt(submission).await.unwrap_err();
     assert!(
         matches!(error, SubmitError::AnsweredEarly { .. } | SubmitError::Stalled { .. }),
         "{error:?}"
@@ -205,7 +205,7 @@ async fn an_endless_answer_is_read_to_a_bound() {
     let folder = filled("put-huge");
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 900000000\r\n\r\n";
     let server = Server::start(Script::Hang(format!("{head}{}", "x".repeat(1_000_000)))).await;
-    let receipt = attempt(order(&folder, Method::Put, &server.url("/x"))).await.unwrap();
+    let receipt = attempt(submission(&folder, Method::Put, &server.url("/x"))).await.unwrap();
     assert_eq!(receipt.receipt, "x".repeat(200));
 }
 
@@ -214,9 +214,9 @@ async fn an_answer_that_dries_up_still_counts_by_its_status() {
     let folder = filled("put-dry");
     let text = "HTTP/1.1 200 OK\r\nETag: \"t\"\r\nContent-Length: 100\r\n\r\nhalf";
     let server = Server::start(Script::Hang(text.to_owned())).await;
-    let mut order = order(&folder, Method::Put, &server.url("/x"));
-    order.stall_timeout = Duration::from_millis(300);
-    assert_eq!(attempt(order).await.unwrap().receipt, "\"t\"");
+    let mut submission = submission(&folder, Method::Put, &server.url("/x"));
+    submission.stall_timeout = Duration::from_millis(300);
+    assert_eq!(attempt(submission).await.unwrap().receipt, "\"t\"");
 }
 
 #[tokio::test]
@@ -228,7 +228,7 @@ async fn a_file_that_cannot_be_read_fails_the_attempt_and_ends_no_body() {
         return crate::skip::left_to_another_run("root reads every file");
     }
     let server = Server::answering(CREATED).await;
-    let error = attempt(order(&folder, Method::Put, &server.url("/x"))).await.unwrap_err();
+    let error = attempt(submission(&folder, Method::Put, &server.url("/x"))).await.unwrap_err();
     assert!(
         matches!(&error, SubmitError::Archive(ArchiveError::Open { path, .. })
             if path.as_os_str() == "zz/locked.txt"),
@@ -246,7 +246,7 @@ async fn an_archive_that_breaks_off_is_the_cause_that_is_told() {
     }
     std::fs::create_dir_all(deep).unwrap();
     let server = Server::answering(CREATED).await;
-    let error = attempt(order(&folder, Method::Put, &server.url("/x"))).await.unwrap_err();
+    let error = attempt(submission(&folder, Method::Put, &server.url("/x"))).await.unwrap_err();
     assert!(matches!(&error, SubmitError::Archive(ArchiveError::TooDeep { .. })), "{error:?}");
     // Much was sent, yet the server never saw an end.
     assert!(server.seen().is_empty());
@@ -257,18 +257,18 @@ async fn credentials_come_from_the_folder() {
     let folder = filled("put-auth");
     let server = Server::answering(CREATED).await;
     let secrets = TestFolder::new("put-auth-secrets");
-    let mut order = order(&folder, Method::Put, &server.url("/x"));
-    order.secret_dir = Some(secrets.path().to_owned());
+    let mut submission = submission(&folder, Method::Put, &server.url("/x"));
+    submission.secret_dir = Some(secrets.path().to_owned());
 
-    let error = attempt(order.clone()).await.unwrap_err().to_string();
+    let error = attempt(submission.clone()).await.unwrap_err().to_string();
     assert!(error.ends_with("has no token, and no username with a password"), "{error}");
     secrets.file("username", "alice\n");
     secrets.file("password", "open sesame\n");
-    attempt(order.clone()).await.unwrap();
+    attempt(submission.clone()).await.unwrap();
     secrets.file("token", "t0ken\n");
-    attempt(order.clone()).await.unwrap();
+    attempt(submission.clone()).await.unwrap();
     secrets.file("token", "two\nlines");
-    let error = attempt(order).await.unwrap_err();
+    let error = attempt(submission).await.unwrap_err();
     assert!(matches!(error, SubmitError::Credential(_)));
     assert!(!format!("{error:?}").contains("two"), "{error:?}");
 

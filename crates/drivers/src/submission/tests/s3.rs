@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
-use super::server::{Script, Seen, Server};
-use super::{Change, TestFolder, attempt, order};
-use crate::submission::{Method, Order, SubmitError};
+use super::server::{ReceivedRequest, Script, Server};
+use super::{Change, TestFolder, attempt, submission};
+use crate::submission::{Method, SubmissionRequest, SubmitError};
 
 #[derive(Default)]
 struct Store {
-    object: Option<(Vec<u8>, Seen)>,
-    begun: Option<Seen>,
+    object: Option<(Vec<u8>, ReceivedRequest)>,
+    begun: Option<ReceivedRequest>,
     parts: BTreeMap<u32, Vec<u8>>,
     /// Requests by what they are, in order.
     log: Vec<String>,
@@ -24,7 +24,7 @@ fn reply(status: &str, headers: &str, body: &str) -> String {
 }
 
 impl Store {
-    fn answer(&mut self, seen: &Seen) -> String {
+    fn answer(&mut self, seen: &ReceivedRequest) -> String {
         let (path, query) = seen.target.split_once('?').unwrap_or((&seen.target, ""));
         let step = match (seen.method.as_str(), query) {
             ("HEAD", _) => "head",
@@ -52,7 +52,7 @@ impl Store {
         self.act(step, query, seen)
     }
 
-    fn act(&mut self, step: &str, query: &str, seen: &Seen) -> String {
+    fn act(&mut self, step: &str, query: &str, seen: &ReceivedRequest) -> String {
         match step {
             "head" => self.head(),
             "list" => reply(
@@ -114,14 +114,14 @@ impl Store {
     }
 }
 
-struct Scene {
+struct Fixture {
     folder: TestFolder,
     secrets: TestFolder,
     store: Arc<Mutex<Store>>,
     server: Server,
 }
 
-impl Scene {
+impl Fixture {
     async fn new(name: &str) -> Self {
         let secrets = TestFolder::new(&format!("s3-secrets-{name}"));
         secrets.file("accessKeyId", "id");
@@ -135,10 +135,10 @@ impl Scene {
         Self { folder: TestFolder::new(&format!("s3-{name}")), secrets, store, server }
     }
 
-    fn order(&self) -> Order {
-        let mut order = order(&self.folder, Method::S3, &self.server.url("/box/2026/"));
-        order.secret_dir = Some(self.secrets.path().to_owned());
-        order
+    fn submission(&self) -> SubmissionRequest {
+        let mut submission = submission(&self.folder, Method::S3, &self.server.url("/box/2026/"));
+        submission.secret_dir = Some(self.secrets.path().to_owned());
+        submission
     }
 
     fn fill(&self, bytes: usize) {
@@ -160,9 +160,9 @@ impl Scene {
 // case: lab S15
 #[tokio::test]
 async fn what_is_there_with_our_digest_is_not_sent_again() {
-    let scene = Scene::new("there").await;
+    let scene = Fixture::new("there").await;
     scene.folder.file("a.txt", "a");
-    let first = attempt(scene.order()).await.unwrap();
+    let first = attempt(scene.submission()).await.unwrap();
     assert_eq!((first.receipt.as_str(), first.already_there), ("\"one\"", false));
     assert_eq!(scene.log(), ["head", "whole"]);
     {
@@ -173,21 +173,21 @@ async fn what_is_there_with_our_digest_is_not_sent_again() {
         assert_eq!(seen.header("x-amz-meta-idempotency-key"), Some("uid-1/main"));
     }
 
-    let second = attempt(scene.order()).await.unwrap();
+    let second = attempt(scene.submission()).await.unwrap();
     assert_eq!(scene.log(), ["head"]);
     assert_eq!((second.receipt.as_str(), second.already_there), ("\"there\"", true));
     assert_eq!((second.size, &second.sha256), (first.size, &first.sha256));
 
     scene.folder.file("b.txt", "something else was there");
-    attempt(scene.order()).await.unwrap();
+    attempt(scene.submission()).await.unwrap();
     assert_eq!(scene.log(), ["head", "whole"]);
 }
 
 #[tokio::test]
 async fn a_large_archive_goes_in_equal_parts_after_leftovers_are_swept() {
-    let scene = Scene::new("parts").await;
+    let scene = Fixture::new("parts").await;
     scene.fill(150_000);
-    let receipt = attempt(scene.order()).await.unwrap();
+    let receipt = attempt(scene.submission()).await.unwrap();
     assert_eq!(receipt.receipt, "\"whole\"");
     assert_eq!(
         scene.log(),
@@ -210,10 +210,10 @@ async fn an_upload_that_fails_is_aborted_and_nothing_is_there() {
         ("part", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
         ("complete", late),
     ] {
-        let scene = Scene::new("abort").await;
+        let scene = Fixture::new("abort").await;
         scene.fill(100_000);
         scene.store.lock().unwrap().fail = Some((step, answer));
-        let error = attempt(scene.order()).await.unwrap_err();
+        let error = attempt(scene.submission()).await.unwrap_err();
         assert!(
             matches!(error, SubmitError::Refused { status: 500, .. } | SubmitError::Answer { .. }),
             "{error:?}"
@@ -226,25 +226,27 @@ async fn an_upload_that_fails_is_aborted_and_nothing_is_there() {
 
 #[tokio::test]
 async fn a_store_that_hides_what_is_not_there_gets_the_archive() {
-    let scene = Scene::new("forbidden").await;
+    let scene = Fixture::new("forbidden").await;
     let answer = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n";
     scene.store.lock().unwrap().fail = Some(("head", answer));
-    attempt(scene.order()).await.unwrap();
+    attempt(scene.submission()).await.unwrap();
     assert_eq!(scene.log(), ["head", "whole"]);
 }
 
 #[tokio::test]
 async fn what_the_store_needs_to_know_is_asked_for() {
-    let scene = Scene::new("order").await;
+    let scene = Fixture::new("order").await;
     let changes: [(&str, Change); 3] = [
-        ("begin with a bucket", |order| order.url = order.url.replace("/box/2026/", "/")),
-        ("no query", |order| order.url.push_str("?x=1")),
-        ("accessKeyId", |order| order.secret_dir = None),
+        ("begin with a bucket", |submission| {
+            submission.url = submission.url.replace("/box/2026/", "/")
+        }),
+        ("no query", |submission| submission.url.push_str("?x=1")),
+        ("accessKeyId", |submission| submission.secret_dir = None),
     ];
     for (words, change) in changes {
-        let mut order = scene.order();
-        change(&mut order);
-        let error = attempt(order).await.unwrap_err().to_string();
+        let mut submission = scene.submission();
+        change(&mut submission);
+        let error = attempt(submission).await.unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
     assert!(scene.log().is_empty());

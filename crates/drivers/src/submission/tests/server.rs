@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 
 /// A request that was read to its end.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(super) struct ReceivedRequest {
     pub method: String,
     pub target: String,
     pub headers: HashMap<String, String>,
@@ -21,7 +21,7 @@ pub(super) struct Seen {
     pub trailers: HashMap<String, String>,
 }
 
-impl Seen {
+impl ReceivedRequest {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }
@@ -30,7 +30,7 @@ impl Seen {
 /// What happens to a connection.
 pub(super) enum Script {
     /// Reads each request and answers it.
-    Answer(Box<dyn FnMut(&Seen) -> String + Send>),
+    Answer(Box<dyn FnMut(&ReceivedRequest) -> String + Send>),
     /// Answers after the head; the body is never read.
     AnswerHead(String),
     /// Closes after so many bytes of the body.
@@ -43,7 +43,7 @@ pub(super) enum Script {
 
 pub(super) struct Server {
     pub address: SocketAddr,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<ReceivedRequest>>>,
     task: JoinHandle<()>,
 }
 
@@ -89,7 +89,7 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
-    pub(super) fn seen(&self) -> Vec<Seen> {
+    pub(super) fn seen(&self) -> Vec<ReceivedRequest> {
         self.seen.lock().unwrap().clone()
     }
 }
@@ -107,7 +107,11 @@ impl<C: AsyncRead + AsyncWrite + Send + Unpin> Connection for C {}
 type Stream = BufReader<Box<dyn Connection>>;
 
 /// The connection, when the script wants it kept open.
-async fn play(mut stream: Stream, script: &mut Script, notes: &Mutex<Vec<Seen>>) -> Option<Stream> {
+async fn play(
+    mut stream: Stream,
+    script: &mut Script,
+    notes: &Mutex<Vec<ReceivedRequest>>,
+) -> Option<Stream> {
     loop {
         let mut seen = read_head(&mut stream).await?;
         match script {
@@ -115,10 +119,10 @@ async fn play(mut stream: Stream, script: &mut Script, notes: &Mutex<Vec<Seen>>)
                 read_body(&mut stream, &mut seen).await?;
                 let text = answer(&seen);
                 notes.lock().unwrap().push(seen);
-                say(&mut stream, text.as_bytes()).await?;
+                send(&mut stream, text.as_bytes()).await?;
             }
             Script::AnswerHead(text) => {
-                say(&mut stream, text.as_bytes()).await?;
+                send(&mut stream, text.as_bytes()).await?;
                 return Some(stream);
             }
             Script::Cut(bytes) => {
@@ -130,14 +134,14 @@ async fn play(mut stream: Stream, script: &mut Script, notes: &Mutex<Vec<Seen>>)
             Script::Hang(text) => {
                 read_body(&mut stream, &mut seen).await?;
                 notes.lock().unwrap().push(seen);
-                say(&mut stream, text.as_bytes()).await?;
+                send(&mut stream, text.as_bytes()).await?;
                 return Some(stream);
             }
         }
     }
 }
 
-async fn say(stream: &mut Stream, text: &[u8]) -> Option<()> {
+async fn send(stream: &mut Stream, text: &[u8]) -> Option<()> {
     stream.get_mut().write_all(text).await.ok()?;
     stream.get_mut().flush().await.ok()
 }
@@ -160,14 +164,19 @@ async fn fields(stream: &mut Stream) -> Option<HashMap<String, String>> {
     }
 }
 
-async fn read_head(stream: &mut Stream) -> Option<Seen> {
+async fn read_head(stream: &mut Stream) -> Option<ReceivedRequest> {
     let first = line(stream).await?;
     let mut words = first.split(' ').map(str::to_owned);
     let (method, target) = (words.next()?, words.next()?);
-    Some(Seen { method, target, headers: fields(stream).await?, ..Seen::default() })
+    Some(ReceivedRequest {
+        method,
+        target,
+        headers: fields(stream).await?,
+        ..ReceivedRequest::default()
+    })
 }
 
-async fn read_body(stream: &mut Stream, seen: &mut Seen) -> Option<()> {
+async fn read_body(stream: &mut Stream, seen: &mut ReceivedRequest) -> Option<()> {
     if seen.header("transfer-encoding") == Some("chunked") {
         loop {
             let size = usize::from_str_radix(&line(stream).await?, 16).ok()?;

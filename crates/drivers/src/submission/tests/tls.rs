@@ -8,7 +8,7 @@ use rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::TlsAcceptor;
 
 use super::server::{Script, Server};
-use super::{TestFolder, attempt, order};
+use super::{TestFolder, attempt, submission};
 use crate::submission::{Method, SubmitError};
 
 #[tokio::test]
@@ -29,27 +29,27 @@ async fn a_certificate_is_trusted_when_a_file_says_so_and_only_for_its_name() {
 
     let folder = TestFolder::new("tls");
     let port = server.address.port();
-    let mut order = order(&folder, Method::Put, &format!("https://localhost:{port}/x"));
-    let error = attempt(order.clone()).await.unwrap_err();
+    let mut submission = submission(&folder, Method::Put, &format!("https://localhost:{port}/x"));
+    let error = attempt(submission.clone()).await.unwrap_err();
     assert!(
         matches!(error, SubmitError::Exchange { .. } | SubmitError::Prepare { .. }),
         "{error:?}"
     );
 
     let files = TestFolder::new("tls-files");
-    order.ca_file = Some(files.file("ca.pem", cert.pem()));
-    let receipt = attempt(order.clone()).await.unwrap();
+    submission.ca_file = Some(files.file("ca.pem", cert.pem()));
+    let receipt = attempt(submission.clone()).await.unwrap();
     assert_eq!(receipt.receipt, "204 No Content");
 
-    let mut other = order.clone();
+    let mut other = submission.clone();
     other.url = format!("https://127.0.0.1:{port}/x");
     let error = attempt(other).await.unwrap_err();
     assert!(matches!(error, SubmitError::Exchange { .. }), "{error:?}");
     assert_eq!(server.seen().len(), 1);
 
     for (name, content) in [("empty.pem", ""), ("broken.pem", "-----BEGIN CERTIFICATE-----\nx")] {
-        order.ca_file = Some(files.file(name, content));
-        let error = attempt(order.clone()).await.unwrap_err();
+        submission.ca_file = Some(files.file(name, content));
+        let error = attempt(submission.clone()).await.unwrap_err();
         assert!(matches!(error, SubmitError::Trust(_)), "{error:?}");
     }
 }

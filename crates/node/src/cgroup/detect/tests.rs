@@ -151,13 +151,13 @@ fn version_two_is_handed_down_level_by_level() {
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("cgroup.controllers"), "cpuset cpu io memory pids\n").unwrap();
     fs::write(folder.join("cgroup.subtree_control"), "cpu memory pids\n").unwrap();
-    let (controllers, refused) = v2::hand_down(&folder).unwrap();
+    let (controllers, refused) = v2::enable_controllers(&folder).unwrap();
     assert_eq!(controllers, Controllers { memory: true, cpu: true, pids: true });
     assert!(refused.is_none());
 
     fs::write(folder.join("cgroup.subtree_control"), "memory\n").unwrap();
     fs::write(folder.join("cgroup.controllers"), "memory\n").unwrap();
-    let (controllers, _) = v2::hand_down(&folder).unwrap();
+    let (controllers, _) = v2::enable_controllers(&folder).unwrap();
     assert_eq!(controllers, Controllers { memory: true, ..NONE });
     fs::remove_dir_all(folder).unwrap();
 }

@@ -24,26 +24,26 @@ impl Drop for Scratch {
 
 const EVERYTHING: &str = "         0          0 4294967295\n";
 
-fn machine(map: &str, passwd: &str, subuid: &str) -> Machine {
+fn machine(map: &str, passwd: &str, subuid: &str) -> SystemUids {
     let mut known = named(passwd);
     known.extend(delegated(subuid));
-    Machine { users: mapped(map), groups: mapped(map), known }
+    SystemUids { users: mapped(map), groups: mapped(map), known }
 }
 
 #[test]
 fn users_are_mapped_and_unknown() {
-    let given = Given {
+    let assigned = AssignedUids {
         users: BTreeMap::from([("a".to_owned(), 1_500_000_000), ("b".to_owned(), 40_000)]),
         lost: BTreeSet::from([1_500_000_001]),
     };
-    let none = Given::default();
+    let none = AssignedUids::default();
     let passwd = "root:x:0:0:root:/root:/bin/bash\nx:x:40001:40002::/:/bin/sh\n";
-    for (why, machine, given, expected) in [
+    for (why, machine, assigned, expected) in [
         ("everything is free", machine(EVERYTHING, "", ""), &none, Some(1_500_000_000)),
-        ("some are given or lost", machine(EVERYTHING, "", ""), &given, Some(1_500_000_002)),
+        ("some are given or lost", machine(EVERYTHING, "", ""), &assigned, Some(1_500_000_002)),
         ("only small ids exist", machine("0 100000 65536", "", ""), &none, Some(40_000)),
-        ("only small ids exist", machine("0 100000 65536", "", ""), &given, Some(40_001)),
-        ("a user and its group", machine("0 0 65536", passwd, ""), &given, Some(40_003)),
+        ("only small ids exist", machine("0 100000 65536", "", ""), &assigned, Some(40_001)),
+        ("a user and its group", machine("0 0 65536", passwd, ""), &assigned, Some(40_003)),
         (
             "somebody may make them its own",
             machine(EVERYTHING, "", "alice:1500000000:65536\n"),
@@ -53,7 +53,7 @@ fn users_are_mapped_and_unknown() {
         ("hardly any id exists", machine("0 1000 1", "", ""), &none, None),
         ("nonsense", machine("what is this", "::::", "::"), &none, None),
     ] {
-        assert_eq!(machine.free(given), expected, "{why}");
+        assert_eq!(machine.free(assigned), expected, "{why}");
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::fields::{Field, Verdict, table};
+use crate::fields::{Field, Support, table};
 
 static TYPES: &str = include_str!("../../../../apiserver/tables/types.txt");
 
@@ -59,7 +59,7 @@ impl Types {
                 wrong.push(format!("{path} is in the table {} times", rows.len()));
                 continue;
             };
-            if matches!(field.verdict, Verdict::Refused(_) | Verdict::Harmless(_)) {
+            if matches!(field.support, Support::Refused(_) | Support::Harmless(_)) {
                 continue;
             }
             let (list, item) = match kind.trim_start_matches('*').strip_prefix("[]") {

@@ -86,7 +86,7 @@ fn specs() -> impl Strategy<Value = Value> {
 
 /// A node in model: it does what decisions say, and distrusts them.
 struct Model {
-    world: World,
+    fixture: PodFixture,
     clock: i64,
     containers: Vec<(String, Role)>,
     start_fails: bool,
@@ -99,8 +99,8 @@ struct Model {
 
 impl Model {
     fn new(spec: &Value) -> Self {
-        let world = World::new(spec);
-        let spec = world.pod.spec.as_ref().expect("a spec");
+        let fixture = PodFixture::new(spec);
+        let spec = fixture.pod.spec.as_ref().expect("a spec");
         let inits = spec.init_containers.iter().flatten().map(|container| {
             let sidecar = container.restart_policy.as_deref() == Some("Always");
             (container.name.clone(), if sidecar { Role::Sidecar } else { Role::Init })
@@ -108,7 +108,7 @@ impl Model {
         let mains = spec.containers.iter().map(|main| (main.name.clone(), Role::Main));
         let containers = inits.chain(mains).collect();
         Self {
-            world,
+            fixture,
             clock: 0,
             containers,
             start_fails: false,
@@ -124,7 +124,7 @@ impl Model {
     }
 
     fn running(&self) -> Vec<(String, u32)> {
-        let runs = self.world.runs.iter();
+        let runs = self.fixture.runs.iter();
         runs.filter(|run| matches!(run.state, RunState::Running { .. }))
             .map(|run| (run.container.clone(), run.attempt))
             .collect()
@@ -132,7 +132,7 @@ impl Model {
 
     fn end(&mut self, container: &str, code: i32, unseen: bool) {
         let now = at(self.clock);
-        for run in self.world.runs.iter_mut().filter(|run| run.container == container) {
+        for run in self.fixture.runs.iter_mut().filter(|run| run.container == container) {
             if let RunState::Running { started_at } = run.state {
                 let end = Exit { started_at, finished_at: now, unseen, ..exit(0, 0, code) };
                 run.state = RunState::Ended(end);
@@ -141,8 +141,8 @@ impl Model {
     }
 
     fn shim_dies(&mut self) {
-        if matches!(self.world.shim, ShimState::Running { .. }) {
-            self.world.shim = ShimState::Ended;
+        if matches!(self.fixture.shim, ShimState::Running { .. }) {
+            self.fixture.shim = ShimState::Ended;
             for (container, _) in self.running() {
                 self.end(&container, 137, true);
             }
@@ -158,22 +158,22 @@ impl Model {
             Event::Started(which) => self.probe(&named(which), true),
             Event::Unhealthy(which) => self.probe(&named(which), false),
             Event::ShimDies => self.shim_dies(),
-            Event::NodeRestarts => self.world.probes.clear(),
+            Event::NodeRestarts => self.fixture.probes.clear(),
             Event::FolderLost => {
                 self.shim_dies();
-                self.world.shim = ShimState::Absent;
-                self.world.runs.clear();
+                self.fixture.shim = ShimState::Absent;
+                self.fixture.runs.clear();
             }
-            Event::Prepared(true) => self.world.preparation = Preparation::Ready,
+            Event::Prepared(true) => self.fixture.preparation = Preparation::Ready,
             Event::Prepared(false) => {
-                self.world.preparation = Preparation::Waiting {
+                self.fixture.preparation = Preparation::Waiting {
                     container: None,
                     reason: "ContainerCreating",
                     message: "not yet".to_owned(),
                 };
             }
             Event::Delete(grace) => {
-                let meta = &mut self.world.pod.metadata;
+                let meta = &mut self.fixture.pod.metadata;
                 let end = at(self.clock + grace);
                 // As the API server does: a deletion is only ever brought forward.
                 if meta.deletion_timestamp.as_ref().is_none_or(|before| end < before.0) {
@@ -182,8 +182,8 @@ impl Model {
                 }
             }
             Event::Evict(grace) => {
-                if self.world.ending.is_none() {
-                    self.world = self.world.clone().evicted(self.clock, grace);
+                if self.fixture.node_termination.is_none() {
+                    self.fixture = self.fixture.clone().evicted(self.clock, grace);
                 }
             }
         }
@@ -203,10 +203,10 @@ impl Model {
     fn probe(&mut self, container: &str, healthy: bool) {
         for (running, attempt) in self.running() {
             if running == container {
-                self.world = if healthy {
-                    self.world.clone().probed(container, attempt, Some(true), Some(true))
+                self.fixture = if healthy {
+                    self.fixture.clone().probed(container, attempt, Some(true), Some(true))
                 } else {
-                    self.world.clone().unhealthy(container, attempt, Some(4))
+                    self.fixture.clone().unhealthy(container, attempt, Some(4))
                 };
             }
         }
@@ -215,10 +215,10 @@ impl Model {
     /// Decides and acts until there is nothing more to do now.
     fn settle(&mut self) {
         for _ in 0..ROUNDS {
-            let before = self.world.pod.status.clone().expect("a status");
-            let decision = self.world.publish(self.clock);
+            let before = self.fixture.pod.status.clone().expect("a status");
+            let decision = self.fixture.publish(self.clock);
             self.check(&before, &decision);
-            assert_eq!(self.world.decide(self.clock).status, decision.status, "it is stable");
+            assert_eq!(self.fixture.decide(self.clock).status, decision.status, "it is stable");
             let quiet = decision.actions.iter().all(|action| matches!(action, Action::Stop { .. }));
             for action in decision.actions {
                 self.act(action);
@@ -235,7 +235,7 @@ impl Model {
         match action {
             Action::Launch => {
                 self.clock += 1;
-                self.world.shim = ShimState::Running { since: at(self.clock) };
+                self.fixture.shim = ShimState::Running { since: at(self.clock) };
             }
             Action::Start { container, attempt } => {
                 self.clock += 1;
@@ -245,7 +245,7 @@ impl Model {
                 } else {
                     RunState::Running { started_at: at(self.clock) }
                 };
-                self.world.set(&container, attempt, state);
+                self.fixture.set(&container, attempt, state);
             }
             Action::Stop { ref container, attempt, deadline, .. } => {
                 let container = container.clone();
@@ -255,13 +255,13 @@ impl Model {
                 let kill = self.kills.entry((container, attempt)).or_insert(deadline);
                 *kill = deadline.min(*kill);
             }
-            Action::Conclude => self.world.shim = ShimState::Ended,
+            Action::Conclude => self.fixture.shim = ShimState::Ended,
             Action::Remove => self.removed = true,
         }
     }
 
     fn check(&self, before: &PodStatus, decision: &Decision) {
-        let World { pod, runs, shim, preparation, .. } = &self.world;
+        let PodFixture { pod, runs, shim, preparation, .. } = &self.fixture;
         let running = self.running();
         let deleted = pod.metadata.deletion_timestamp.is_some();
         let terminal = |status: &PodStatus| matches!(phase(status), "Succeeded" | "Failed");
@@ -379,7 +379,7 @@ proptest! {
             model.pass(60);
             model.settle();
         }
-        prop_assert!(model.removed, "it was never removed: {:?}", model.world);
+        prop_assert!(model.removed, "it was never removed: {:?}", model.fixture);
     }
 
     /// Nothing that is thinkable makes it panic, contradictions included.
@@ -391,8 +391,8 @@ proptest! {
         now in -10_i64..10_000,
         published in any::<bool>(),
     ) {
-        let mut world = World::new(&spec);
-        world.shim = [ShimState::Absent, ShimState::Running { since: at(0) }, ShimState::Ended][shim];
+        let mut fixture = PodFixture::new(&spec);
+        fixture.shim = [ShimState::Absent, ShimState::Running { since: at(0) }, ShimState::Ended][shim];
         let names = ["init0", "init1", "main0", "main1", "init2", "stranger"];
         for (name, attempt, kind, moment) in runs {
             let state = match kind {
@@ -401,11 +401,11 @@ proptest! {
                 2 => RunState::Ended(exit(moment, moment, 1)),
                 _ => RunState::Failed { at: at(moment), reason: "StartError", message: String::new() },
             };
-            world.runs.push(Run { container: names[name].to_owned(), attempt, state });
+            fixture.runs.push(Run { container: names[name].to_owned(), attempt, state });
         }
         if published {
-            world.publish(now);
+            fixture.publish(now);
         }
-        world.decide(now);
+        fixture.decide(now);
     }
 }

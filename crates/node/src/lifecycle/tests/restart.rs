@@ -4,11 +4,11 @@ use super::*;
 
 #[test]
 fn a_new_pod_is_launched_and_then_started() {
-    let world = World::new(&one("Always"));
-    assert_eq!(world.actions(1), [Action::Launch]);
-    let world = world.shim(ShimState::Running { since: at(1) });
-    assert_eq!(world.actions(2), [start("app", 0)]);
-    assert_eq!(world.running("app", 0, 2).actions(3), []);
+    let fixture = PodFixture::new(&one("Always"));
+    assert_eq!(fixture.actions(1), [Action::Launch]);
+    let fixture = fixture.shim(ShimState::Running { since: at(1) });
+    assert_eq!(fixture.actions(2), [start("app", 0)]);
+    assert_eq!(fixture.running("app", 0, 2).actions(3), []);
 }
 
 #[test]
@@ -32,8 +32,8 @@ fn policies_decide_who_runs_again() {
         if let Some(own) = own {
             spec["containers"][0]["restartPolicy"] = json!(own);
         }
-        let world = World::launched(&spec).ended("app", 0, 1, 5, code);
-        let decision = world.decide(6);
+        let fixture = PodFixture::launched(&spec).ended("app", 0, 1, 5, code);
+        let decision = fixture.decide(6);
         let case = format!("{pod} {own:?} {code}");
         match expected {
             Ok(()) => {
@@ -43,7 +43,7 @@ fn policies_decide_who_runs_again() {
             Err(expected) => {
                 assert_eq!(decision.actions, [Action::Conclude], "{case}");
                 assert_eq!(phase(&decision.status), expected, "{case}");
-                let over = world.shim(ShimState::Ended).decide(7);
+                let over = fixture.shim(ShimState::Ended).decide(7);
                 assert_eq!(over.actions, [], "{case}");
                 assert_eq!(phase(&over.status), expected, "{case}");
             }
@@ -73,9 +73,9 @@ fn rules_of_a_container_come_before_its_policy() {
         ("Explode", "In", 42, false),
     ];
     for (action, operator, code, again) in cases {
-        let world = World::launched(&rules(action, operator)).ended("app", 0, 1, 2, code);
+        let fixture = PodFixture::launched(&rules(action, operator)).ended("app", 0, 1, 2, code);
         let expected = if again { start("app", 1) } else { Action::Conclude };
-        assert_eq!(world.actions(3), [expected], "{action} {operator} {code}");
+        assert_eq!(fixture.actions(3), [expected], "{action} {operator} {code}");
     }
 }
 
@@ -92,29 +92,30 @@ fn waits_double_up_to_five_minutes() {
         (6, 300, "5m0s"),
         (7, 300, "5m0s"),
     ];
-    let mut world = World::launched(&one("Always"));
+    let mut fixture = PodFixture::launched(&one("Always"));
     let mut clock = 0;
-    for (attempt, wait, words) in waits {
-        world = world.ended("app", attempt, clock, clock + 1, 1);
+    for (attempt, wait, go_duration) in waits {
+        fixture = fixture.ended("app", attempt, clock, clock + 1, 1);
         let end = clock + 1;
         if wait > 0 {
             for moment in [end, end + wait - 1] {
-                let decision = world.publish(moment);
+                let decision = fixture.publish(moment);
                 assert_eq!(decision.actions, [], "attempt {attempt}");
                 assert_eq!(decision.wake, Some(at(end + wait)), "attempt {attempt}");
                 let shown = container(&decision.status, "app");
                 let waiting = shown.state.clone().and_then(|state| state.waiting);
                 let waiting = waiting.expect("it waits");
                 assert_eq!(waiting.reason.as_deref(), Some("CrashLoopBackOff"));
-                let message =
-                    format!("back-off {words} restarting failed container=app pod=web-0_shop(u-1)");
+                let message = format!(
+                    "back-off {go_duration} restarting failed container=app pod=web-0_shop(u-1)"
+                );
                 assert_eq!(waiting.message, Some(message));
                 assert_eq!(word(shown.last_state.as_ref()), "terminated Error 1");
                 assert_eq!(phase(&decision.status), "Running");
                 assert_eq!(shown.restart_count, i32::try_from(attempt).expect("small"));
             }
         }
-        let decision = world.publish(end + wait);
+        let decision = fixture.publish(end + wait);
         assert_eq!(decision.actions, [start("app", attempt + 1)]);
         assert_eq!(decision.wake, None);
         clock = end + wait;
@@ -123,7 +124,7 @@ fn waits_double_up_to_five_minutes() {
 
 #[test]
 fn a_long_run_starts_the_count_afresh() {
-    let crashes = World::launched(&one("Always"))
+    let crashes = PodFixture::launched(&one("Always"))
         .ended("app", 0, 0, 1, 1)
         .ended("app", 1, 1, 2, 1)
         .ended("app", 2, 12, 13, 1);
@@ -139,15 +140,15 @@ fn a_long_run_starts_the_count_afresh() {
 #[test]
 fn forgotten_runs_are_taken_for_short_ones() {
     for (attempt, wait) in [(1, 10), (2, 20), (5, 160), (6, 300), (4_000_000_000, 300)] {
-        let world = World::launched(&one("Always")).ended("app", attempt, 0, 1, 1);
-        assert_eq!(world.decide(2).wake, Some(at(1 + wait)), "attempt {attempt}");
+        let fixture = PodFixture::launched(&one("Always")).ended("app", attempt, 0, 1, 1);
+        assert_eq!(fixture.decide(2).wake, Some(at(1 + wait)), "attempt {attempt}");
     }
 }
 
 #[test]
 fn failed_starts_wait_in_the_same_way() {
-    let mut world = World::launched(&one("Always")).failed("app", 0, 1);
-    let decision = world.publish(1);
+    let mut fixture = PodFixture::launched(&one("Always")).failed("app", 0, 1);
+    let decision = fixture.publish(1);
     assert_eq!(decision.actions, [start("app", 1)]);
     let shown = container(&decision.status, "app");
     assert_eq!(word(shown.state.as_ref()), "waiting RunContainerError");
@@ -156,7 +157,7 @@ fn failed_starts_wait_in_the_same_way() {
     assert_eq!(message, Some("exec: \"nonsense\": no such file"));
     assert_eq!(word(shown.last_state.as_ref()), "terminated StartError 128");
 
-    let decision = world.failed("app", 1, 2).decide(3);
+    let decision = fixture.failed("app", 1, 2).decide(3);
     assert_eq!(decision.actions, []);
     assert_eq!(decision.wake, Some(at(12)));
     assert_eq!(state(&decision.status, "app"), "waiting CrashLoopBackOff");
@@ -167,7 +168,7 @@ fn failed_starts_wait_in_the_same_way() {
 
 #[test]
 fn a_failed_start_ends_a_pod_that_never_restarts() {
-    let decision = World::launched(&one("Never")).failed("app", 0, 1).decide(2);
+    let decision = PodFixture::launched(&one("Never")).failed("app", 0, 1).decide(2);
     assert_eq!(decision.actions, [Action::Conclude]);
     assert_eq!(phase(&decision.status), "Failed");
     assert_eq!(state(&decision.status, "app"), "terminated StartError 128");
@@ -183,15 +184,15 @@ fn a_failed_probe_stops_the_container_and_its_policy_decides() {
     for (policy, grace, deadline, why) in cases {
         let mut spec = one(policy);
         spec["terminationGracePeriodSeconds"] = json!(25);
-        let world = World::launched(&spec).running("app", 0, 1).unhealthy("app", 0, grace);
+        let fixture = PodFixture::launched(&spec).running("app", 0, 1).unhealthy("app", 0, grace);
         let expected = Action::Stop {
             container: "app".to_owned(),
             attempt: 0,
             deadline: at(deadline),
             why: why.to_owned(),
         };
-        assert_eq!(world.actions(10), [expected], "{policy}");
-        let after = world.ended("app", 0, 1, 12, 143).actions(12);
+        assert_eq!(fixture.actions(10), [expected], "{policy}");
+        let after = fixture.ended("app", 0, 1, 12, 143).actions(12);
         let expected = if policy == "Never" { Action::Conclude } else { start("app", 1) };
         assert_eq!(after, [expected], "{policy}");
     }
@@ -199,19 +200,21 @@ fn a_failed_probe_stops_the_container_and_its_policy_decides() {
 
 #[test]
 fn a_probe_of_an_earlier_run_says_nothing() {
-    let world = World::launched(&one("Always"))
+    let fixture = PodFixture::launched(&one("Always"))
         .ended("app", 0, 1, 2, 1)
         .running("app", 1, 2)
         .unhealthy("app", 0, None);
-    assert_eq!(world.actions(3), []);
+    assert_eq!(fixture.actions(3), []);
 }
 
 #[test]
 fn one_container_waits_while_the_other_runs() {
     let spec = json!({ "containers": [{ "name": "b" }, { "name": "a" }] });
-    let world =
-        World::launched(&spec).running("a", 0, 1).ended("b", 0, 1, 2, 1).ended("b", 1, 2, 3, 1);
-    let decision = world.decide(4);
+    let fixture = PodFixture::launched(&spec)
+        .running("a", 0, 1)
+        .ended("b", 0, 1, 2, 1)
+        .ended("b", 1, 2, 3, 1);
+    let decision = fixture.decide(4);
     assert_eq!(decision.actions, []);
     assert_eq!(phase(&decision.status), "Running");
     assert_eq!(holds(&decision.status, "Ready"), "False ContainersNotReady");
@@ -222,10 +225,10 @@ fn one_container_waits_while_the_other_runs() {
 #[test]
 fn a_lost_shim_is_replaced_and_runs_go_on_counting() {
     for (policy, expected) in [("Always", None), ("OnFailure", None), ("Never", Some("Failed"))] {
-        let mut world = World::launched(&one(policy)).running("app", 0, 1);
-        world.publish(2);
-        let mut world = world.shim(ShimState::Ended);
-        let decision = world.publish(100);
+        let mut fixture = PodFixture::launched(&one(policy)).running("app", 0, 1);
+        fixture.publish(2);
+        let mut fixture = fixture.shim(ShimState::Ended);
+        let decision = fixture.publish(100);
         let shown = container(&decision.status, "app");
         assert_eq!(word(shown.state.as_ref()), "terminated ContainerStatusUnknown 137");
         let end = shown.state.as_ref().and_then(|state| state.terminated.as_ref());
@@ -242,21 +245,21 @@ fn a_lost_shim_is_replaced_and_runs_go_on_counting() {
         assert_eq!(phase(&decision.status), "Running");
         let mut gone = exit(1, 100, 0);
         gone.unseen = true;
-        world.set("app", 0, RunState::Ended(gone));
-        let world = world.shim(ShimState::Running { since: at(101) });
-        assert_eq!(world.actions(102), [start("app", 1)], "{policy}");
+        fixture.set("app", 0, RunState::Ended(gone));
+        let fixture = fixture.shim(ShimState::Running { since: at(101) });
+        assert_eq!(fixture.actions(102), [start("app", 1)], "{policy}");
     }
 }
 
 #[test]
 fn a_shim_is_not_launched_only_to_wait() {
-    let world = World::launched(&one("Always"))
+    let fixture = PodFixture::launched(&one("Always"))
         .shim(ShimState::Ended)
         .ended("app", 0, 0, 1, 1)
         .ended("app", 1, 1, 2, 1);
-    let decision = world.decide(3);
+    let decision = fixture.decide(3);
     assert_eq!((decision.actions, decision.wake), (vec![], Some(at(12))));
-    assert_eq!(world.actions(12), [Action::Launch]);
+    assert_eq!(fixture.actions(12), [Action::Launch]);
 }
 
 #[test]
@@ -269,36 +272,36 @@ fn without_records_the_published_status_is_remembered() {
         ("Never", Some(1), vec![], "terminated Error 1"),
     ];
     for (policy, code, actions, shown) in cases {
-        let world = World::launched(&one(policy));
-        let mut world = match code {
-            None => world.running("app", 3, 50),
-            Some(code) => world.ended("app", 3, 50, 60, code),
+        let fixture = PodFixture::launched(&one(policy));
+        let mut fixture = match code {
+            None => fixture.running("app", 3, 50),
+            Some(code) => fixture.ended("app", 3, 50, 60, code),
         };
-        world.publish(62);
-        world.runs.clear();
-        let mut world = world.shim(ShimState::Absent);
+        fixture.publish(62);
+        fixture.runs.clear();
+        let mut fixture = fixture.shim(ShimState::Absent);
         for moment in [63, 64] {
-            let decision = world.publish(moment);
+            let decision = fixture.publish(moment);
             assert_eq!(decision.actions, actions, "{policy} {shown}");
             assert_eq!(state(&decision.status, "app"), shown, "{policy}");
             assert_eq!(container(&decision.status, "app").restart_count, 3);
         }
         if !actions.is_empty() {
-            let world = world.shim(ShimState::Running { since: at(70) });
-            assert_eq!(world.actions(71), [start("app", 4)], "{policy}");
+            let fixture = fixture.shim(ShimState::Running { since: at(70) });
+            assert_eq!(fixture.actions(71), [start("app", 4)], "{policy}");
         }
     }
 }
 
 #[test]
 fn a_failed_start_is_remembered_although_it_left_no_record() {
-    let before = World::launched(&one("Always")).ended("app", 0, 0, 1, 1).failed("app", 1, 2);
-    let mut world = before;
-    let told = world.publish(3);
+    let before = PodFixture::launched(&one("Always")).ended("app", 0, 0, 1, 1).failed("app", 1, 2);
+    let mut fixture = before;
+    let told = fixture.publish(3);
     assert_eq!(state(&told.status, "app"), "waiting CrashLoopBackOff");
-    world.runs.retain(|run| matches!(run.state, RunState::Ended(_)));
-    assert_eq!(world.decide(4), told, "a node that was restarted says the same");
-    assert_eq!(world.actions(12), [start("app", 2)]);
+    fixture.runs.retain(|run| matches!(run.state, RunState::Ended(_)));
+    assert_eq!(fixture.decide(4), told, "a node that was restarted says the same");
+    assert_eq!(fixture.actions(12), [start("app", 2)]);
     // What runs is what the shim says, whatever was published.
-    assert_eq!(world.running("app", 0, 1).actions(13), []);
+    assert_eq!(fixture.running("app", 0, 1).actions(13), []);
 }

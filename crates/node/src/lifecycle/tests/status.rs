@@ -15,9 +15,9 @@ fn the_whole_status_of_a_running_pod() {
             ],
         }],
     });
-    let mut world = World::launched(&spec);
-    world.publish(1);
-    let decision = world.running("app", 0, 3).decide(4);
+    let mut fixture = PodFixture::launched(&spec);
+    fixture.publish(1);
+    let decision = fixture.running("app", 0, 3).decide(4);
     let condition = |kind: &str, since: &str| {
         json!({
             "type": kind, "status": "True", "lastTransitionTime": since, "observedGeneration": 1,
@@ -67,9 +67,9 @@ fn ends_are_told_with_reason_signal_and_times() {
     ];
     for (end, reason) in cases {
         let end = Exit { message: "last words".to_owned(), ..end };
-        let mut world = World::launched(&one("Never"));
-        world.set("app", 0, RunState::Ended(end.clone()));
-        let status = world.decide(6).status;
+        let mut fixture = PodFixture::launched(&one("Never"));
+        fixture.set("app", 0, RunState::Ended(end.clone()));
+        let status = fixture.decide(6).status;
         let shown = container(&status, "app");
         let shown = shown.state.as_ref().and_then(|state| state.terminated.clone());
         let shown = shown.expect("an end");
@@ -83,14 +83,14 @@ fn ends_are_told_with_reason_signal_and_times() {
 }
 
 #[test]
-fn last_words_of_all_containers_share_twelve_kilobytes() {
+fn termination_messages_of_all_containers_share_twelve_kilobytes() {
     let spec =
         json!({ "restartPolicy": "Never", "containers": [{ "name": "a" }, { "name": "b" }] });
-    let mut world = World::launched(&spec).running("b", 0, 1);
+    let mut fixture = PodFixture::launched(&spec).running("b", 0, 1);
     // 3 bytes each: the limit of 6144 falls between two letters.
     let message = "€".repeat(4000);
-    world.set("a", 0, RunState::Ended(Exit { message, ..exit(1, 2, 1) }));
-    let status = world.decide(3).status;
+    fixture.set("a", 0, RunState::Ended(Exit { message, ..exit(1, 2, 1) }));
+    let status = fixture.decide(3).status;
     let shown = container(&status, "a").state.as_ref().and_then(|state| state.terminated.as_ref());
     let message = shown.and_then(|end| end.message.as_ref()).expect("a message");
     assert_eq!(message.len(), 6144);
@@ -98,14 +98,14 @@ fn last_words_of_all_containers_share_twelve_kilobytes() {
 
 #[test]
 fn the_run_before_is_the_last_state() {
-    let world = World::launched(&one("Always")).ended("app", 0, 1, 2, 7);
-    let status = world.clone().running("app", 1, 3).decide(4).status;
+    let fixture = PodFixture::launched(&one("Always")).ended("app", 0, 1, 2, 7);
+    let status = fixture.clone().running("app", 1, 3).decide(4).status;
     assert_eq!(state(&status, "app"), "running");
     assert_eq!(word(container(&status, "app").last_state.as_ref()), "terminated Error 7");
     assert_eq!(container(&status, "app").restart_count, 1);
 
     // Its record is gone, but it was published.
-    let mut forgetful = world;
+    let mut forgetful = fixture;
     forgetful.publish(2);
     forgetful.runs.clear();
     let mut forgetful = forgetful.running("app", 1, 3);
@@ -144,8 +144,8 @@ fn what_keeps_a_pod_from_starting_is_told() {
         ),
     ];
     for (spec, preparation, name, expected, told) in cases {
-        let world = World { preparation, ..World::new(spec) };
-        let decision = world.decide(1);
+        let fixture = PodFixture { preparation, ..PodFixture::new(spec) };
+        let decision = fixture.decide(1);
         assert_eq!(decision.actions, []);
         assert_eq!(phase(&decision.status), "Pending");
         assert_eq!(state(&decision.status, name), expected);
@@ -164,8 +164,9 @@ fn a_container_that_cannot_be_restarted_yet_says_why() {
         reason: "CreateContainerConfigError",
         message: "secret \"s\" not found".to_owned(),
     };
-    let world = World { preparation, ..World::launched(&one("Always")).ended("app", 0, 1, 2, 1) };
-    let decision = world.decide(3);
+    let fixture =
+        PodFixture { preparation, ..PodFixture::launched(&one("Always")).ended("app", 0, 1, 2, 1) };
+    let decision = fixture.decide(3);
     assert_eq!(decision.actions, []);
     assert_eq!(state(&decision.status, "app"), "waiting CreateContainerConfigError");
     let last = container(&decision.status, "app").last_state.as_ref();
@@ -177,20 +178,21 @@ fn a_container_that_cannot_be_restarted_yet_says_why() {
 fn a_refused_pod_fails_in_words() {
     let refused =
         Preparation::Refused { reason: "UnsupportedField", message: "spec.hostPID".to_owned() };
-    let mut world = World { preparation: refused.clone(), ..World::new(&one("Always")) };
+    let mut fixture =
+        PodFixture { preparation: refused.clone(), ..PodFixture::new(&one("Always")) };
     for moment in [1, 2] {
-        let decision = world.publish(moment);
+        let decision = fixture.publish(moment);
         assert_eq!((decision.actions, decision.wake), (vec![], None));
         assert_eq!(phase(&decision.status), "Failed");
         assert_eq!(decision.status.reason.as_deref(), Some("UnsupportedField"));
         assert_eq!(decision.status.message.as_deref(), Some("Pod was rejected: spec.hostPID"));
     }
     // What was accepted once and runs is left alone.
-    let world = World { preparation: refused, ..World::launched(&one("Always")) };
-    let decision = world.clone().running("app", 0, 1).decide(2);
+    let fixture = PodFixture { preparation: refused, ..PodFixture::launched(&one("Always")) };
+    let decision = fixture.clone().running("app", 0, 1).decide(2);
     assert_eq!(decision.actions, []);
     assert_eq!(phase(&decision.status), "Running");
-    let decision = world.ended("app", 0, 1, 2, 1).decide(3);
+    let decision = fixture.ended("app", 0, 1, 2, 1).decide(3);
     assert_eq!(decision.actions, [Action::Conclude]);
     assert_eq!(phase(&decision.status), "Failed");
 }
@@ -218,8 +220,9 @@ fn probes_make_containers_started_and_ready() {
         if readiness {
             spec["containers"][0]["readinessProbe"] = probe;
         }
-        let world = World::launched(&spec).running("app", 0, 1).probed("app", 0, started, ready);
-        let status = world.decide(2).status;
+        let fixture =
+            PodFixture::launched(&spec).running("app", 0, 1).probed("app", 0, started, ready);
+        let status = fixture.decide(2).status;
         let shown = container(&status, "app");
         let case = format!("{startup} {readiness} {started:?} {ready:?}");
         assert_eq!((shown.started, shown.ready), (Some(expected.0), expected.1), "{case}");
@@ -233,15 +236,15 @@ fn a_node_that_restarts_does_not_take_readiness_back() {
     let mut spec = one("Always");
     spec["containers"][0]["startupProbe"] = json!({ "tcpSocket": { "port": 80 } });
     spec["containers"][0]["readinessProbe"] = json!({ "tcpSocket": { "port": 80 } });
-    let mut world =
-        World::launched(&spec).running("app", 0, 1).probed("app", 0, Some(true), Some(true));
-    world.publish(2);
-    world.probes.clear();
-    let status = world.publish(3).status;
+    let mut fixture =
+        PodFixture::launched(&spec).running("app", 0, 1).probed("app", 0, Some(true), Some(true));
+    fixture.publish(2);
+    fixture.probes.clear();
+    let status = fixture.publish(3).status;
     assert!(container(&status, "app").ready);
     assert_eq!(container(&status, "app").started, Some(true));
     // Of the next run nothing is known.
-    let status = world.ended("app", 0, 1, 4, 1).running("app", 1, 5).decide(6).status;
+    let status = fixture.ended("app", 0, 1, 4, 1).running("app", 1, 5).decide(6).status;
     assert!(!container(&status, "app").ready);
     assert_eq!(container(&status, "app").started, Some(false));
 }
@@ -269,10 +272,10 @@ fn readiness_gates_are_asked() {
         (Some("True"), "True", ""),
     ];
     for (given, expected, message) in cases {
-        let mut world = World::launched(&spec).running("app", 0, 1);
-        let status = world.pod.status.as_mut().expect("a status");
+        let mut fixture = PodFixture::launched(&spec).running("app", 0, 1);
+        let status = fixture.pod.status.as_mut().expect("a status");
         status.conditions = given.map(|status| vec![gate(status)]);
-        let status = world.decide(2).status;
+        let status = fixture.decide(2).status;
         assert_eq!(holds(&status, "Ready"), expected);
         assert_eq!(holds(&status, "ContainersReady"), "True");
         assert_eq!(condition(&status, "Ready").message.as_deref().unwrap_or_default(), message);
@@ -284,8 +287,8 @@ fn readiness_gates_are_asked() {
 
 #[test]
 fn what_others_wrote_stays() {
-    let mut world = World::launched(&one("Always")).running("app", 0, 1);
-    let status = world.pod.status.as_mut().expect("a status");
+    let mut fixture = PodFixture::launched(&one("Always")).running("app", 0, 1);
+    let status = fixture.pod.status.as_mut().expect("a status");
     status.nominated_node_name = Some("elsewhere".to_owned());
     status.qos_class = Some("Guaranteed".to_owned());
     let scheduled = PodCondition {
@@ -295,7 +298,7 @@ fn what_others_wrote_stays() {
         ..PodCondition::default()
     };
     status.conditions = Some(vec![scheduled]);
-    let status = world.decide(2).status;
+    let status = fixture.decide(2).status;
     assert_eq!(status.nominated_node_name.as_deref(), Some("elsewhere"));
     assert_eq!(status.qos_class.as_deref(), Some("Guaranteed"));
     assert_eq!(condition(&status, "PodScheduled").last_transition_time, Some(at(-5).into()));
@@ -303,24 +306,24 @@ fn what_others_wrote_stays() {
 
 #[test]
 fn times_of_conditions_change_with_their_status_only() {
-    let mut world = World::launched(&one("Always"));
-    world.publish(1);
-    let unready = world.publish(5).status;
+    let mut fixture = PodFixture::launched(&one("Always"));
+    fixture.publish(1);
+    let unready = fixture.publish(5).status;
     assert_eq!(condition(&unready, "Ready").last_transition_time, Some(at(1).into()));
-    let mut world = world.running("app", 0, 6);
-    let ready = world.publish(7).status;
+    let mut fixture = fixture.running("app", 0, 6);
+    let ready = fixture.publish(7).status;
     assert_eq!(condition(&ready, "Ready").last_transition_time, Some(at(7).into()));
-    let later = world.publish(60).status;
+    let later = fixture.publish(60).status;
     assert_eq!(ready, later, "nothing happened, nothing changes");
-    let unready = world.ended("app", 0, 6, 70, 1).publish(71).status;
+    let unready = fixture.ended("app", 0, 6, 70, 1).publish(71).status;
     assert_eq!(condition(&unready, "Ready").last_transition_time, Some(at(71).into()));
 }
 
 #[test]
 fn a_succeeded_pod_is_completed() {
-    let mut world = World::launched(&one("Never")).ended("app", 0, 1, 2, 0);
-    world.publish(3);
-    let status = world.shim(ShimState::Ended).decide(4).status;
+    let mut fixture = PodFixture::launched(&one("Never")).ended("app", 0, 1, 2, 0);
+    fixture.publish(3);
+    let status = fixture.shim(ShimState::Ended).decide(4).status;
     assert_eq!(phase(&status), "Succeeded");
     assert_eq!(holds(&status, "Ready"), "False PodCompleted");
     assert_eq!(holds(&status, "ContainersReady"), "False PodCompleted");
@@ -335,7 +338,7 @@ fn containers_are_sorted_by_name_and_init_containers_are_not() {
         "initContainers": [{ "name": "z" }, { "name": "m" }],
         "containers": [{ "name": "c" }, { "name": "a" }, { "name": "b" }],
     });
-    let status = World::new(&spec).decide(1).status;
+    let status = PodFixture::new(&spec).decide(1).status;
     let names = |statuses: Option<Vec<ContainerStatus>>| -> Vec<String> {
         statuses.into_iter().flatten().map(|status| status.name).collect()
     };
@@ -345,16 +348,16 @@ fn containers_are_sorted_by_name_and_init_containers_are_not() {
 
 #[test]
 fn a_pod_without_anything_is_no_reason_to_panic() {
-    let mut world = World::new(&json!({ "containers": [] }));
-    world.pod = Pod::default();
-    let decision = world.decide(1);
+    let mut fixture = PodFixture::new(&json!({ "containers": [] }));
+    fixture.pod = Pod::default();
+    let decision = fixture.decide(1);
     assert_eq!(decision.actions, []);
     assert_eq!(phase(&decision.status), "Pending");
     // Nor is a deadline that no API server would let through.
     for seconds in [i64::MIN, 0, i64::MAX] {
         let mut spec = one("Always");
         spec["activeDeadlineSeconds"] = json!(seconds);
-        let wake = World::launched(&spec).running("app", 0, 1).decide(1).wake;
+        let wake = PodFixture::launched(&spec).running("app", 0, 1).decide(1).wake;
         assert_eq!(wake, (seconds > 0).then_some(Timestamp::MAX), "{seconds}");
     }
 }
@@ -363,7 +366,7 @@ fn a_pod_without_anything_is_no_reason_to_panic() {
 fn two_reasons_make_one_message() {
     let mut spec = one("Always");
     spec["readinessGates"] = json!([{ "conditionType": "a" }, { "conditionType": "b" }]);
-    let status = World::launched(&spec).running("app", 0, 1).decide(2).status;
+    let status = PodFixture::launched(&spec).running("app", 0, 1).decide(2).status;
     let message = condition(&status, "Ready").message.clone().expect("a message");
     assert_eq!(
         message,

@@ -4,7 +4,7 @@ use super::super::read::tests::{Scratch, lines};
 use super::*;
 
 /// Nothing here takes long; what does not come is missing.
-const PATIENCE: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 struct Fixture {
     scratch: Scratch,
@@ -46,7 +46,7 @@ impl Answered {
     /// Waits until this has come since last time.
     async fn comes(&mut self, expected: &str) {
         while self.text.len() < expected.len() {
-            let next = timeout(PATIENCE, self.stream.recv()).await.expect("it does not come");
+            let next = timeout(READ_TIMEOUT, self.stream.recv()).await.expect("it does not come");
             self.text.push_str(str::from_utf8(&next.unwrap().unwrap()).unwrap());
         }
         assert_eq!(self.text, expected);
@@ -54,7 +54,9 @@ impl Answered {
     }
 
     async fn ends(&mut self) {
-        assert!(timeout(PATIENCE, self.stream.recv()).await.expect("it does not end").is_none());
+        assert!(
+            timeout(READ_TIMEOUT, self.stream.recv()).await.expect("it does not end").is_none()
+        );
     }
 }
 
@@ -95,7 +97,7 @@ async fn followers_see_what_comes_until_the_end() {
                 .await;
         }
     }
-    // The last words and the end, at once.
+    // The last output and the end, at once.
     fixture.scratch.append("2026-01-02T03:04:05Z stdout P the end");
     fixture.ended.send_replace(true);
     answered.comes("the end").await;
@@ -136,7 +138,7 @@ async fn a_slow_reader_holds_up_only_itself() {
     let mut fast = fixture.open(follow()).await;
     let whole = format!("{text}\n").repeat(100);
     fast.comes(&whole).await;
-    assert!(slow.stream.len() <= BLOCKS);
+    assert!(slow.stream.len() <= MAX_QUEUED_BLOCKS);
     slow.comes(&whole).await;
 }
 
@@ -146,7 +148,7 @@ async fn nothing_goes_on_when_nobody_listens() {
     let answered = fixture.open(follow()).await;
     assert_eq!(fixture.ended.receiver_count(), 1);
     drop(answered);
-    timeout(PATIENCE, fixture.ended.closed()).await.expect("a follower is still there");
+    timeout(READ_TIMEOUT, fixture.ended.closed()).await.expect("a follower is still there");
 }
 
 #[tokio::test]
@@ -170,6 +172,6 @@ async fn followers_look_where_nobody_tells() {
     let (_sender, ended) = watch::channel(false);
     let mut following = Following { watch: None, ended, _folders: fixture.folders.clone() };
     let since = tokio::time::Instant::now();
-    following.happening().await;
-    assert_eq!(since.elapsed(), LOOK_EVERY);
+    following.changed().await;
+    assert_eq!(since.elapsed(), POLL_INTERVAL);
 }

@@ -51,7 +51,7 @@ impl Scratch {
     fn read(&self, query: &Query) -> Vec<u8> {
         let mut reading = Reading::open(self.newer(), self.older(), query).unwrap();
         let mut out = Vec::new();
-        while reading.turn(&mut out).unwrap() == Turn::More {}
+        while reading.read_block(&mut out).unwrap() == ReadStep::More {}
         reading.finish_line(&mut out);
         out
     }
@@ -162,7 +162,7 @@ fn what_is_written_later_is_not_part_of_an_answer() {
     let mut reading = Reading::open(scratch.newer(), scratch.older(), &plain).unwrap();
     scratch.append(&lines(&[('F', "b")]));
     let mut out = Vec::new();
-    while reading.turn(&mut out).unwrap() == Turn::More {}
+    while reading.read_block(&mut out).unwrap() == ReadStep::More {}
     assert_eq!(out, b"a\n");
 }
 
@@ -174,7 +174,7 @@ fn rotation_loses_and_doubles_nothing() {
     let read_on = |reading: &mut Reading| {
         let mut out = Vec::new();
         loop {
-            while reading.turn(&mut out).unwrap() == Turn::More {}
+            while reading.read_block(&mut out).unwrap() == ReadStep::More {}
             if !reading.renew().unwrap() {
                 return String::from_utf8(out).unwrap();
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::fixture::{Machine, Stored, pod};
-use crate::plan::{Facts, Missing, PlanError, start};
+use crate::plan::{Missing, PlanError, PlanInputs, start};
 
 fn stored() -> Stored {
     Stored::default()
@@ -14,11 +14,14 @@ fn stored() -> Stored {
         .secret("binary", &[("BIN", &[0xff, 0xfe]), ("NUL", b"a\0b")])
 }
 
-fn planned(container: Value, facts: &Facts<'_>) -> Result<BTreeMap<String, String>, PlanError> {
+fn planned(
+    container: Value,
+    inputs: &PlanInputs<'_>,
+) -> Result<BTreeMap<String, String>, PlanError> {
     let mut container = container;
     container["name"] = json!("main");
     container["command"] = json!(["x"]);
-    let start = start(&pod(&container), "main", 0, facts, &stored())?;
+    let start = start(&pod(&container), "main", 0, inputs, &stored())?;
     let count = start.env.len();
     let env: BTreeMap<_, _> = start.env.into_iter().collect();
     assert_eq!(env.len(), count, "every name once");
@@ -64,15 +67,19 @@ fn a_process_is_told_where_it_is() {
         ("SOJOURN_DEVICE_READ_DISK", "/data/volumes/read-disk/disk.img"),
     ];
     for (is_confined, places) in [(true, confined), (false, unconfined)] {
-        let facts = Facts { confined: is_confined, ..machine.facts() };
-        let env = planned(container.clone(), &facts).expect("a plan");
+        let inputs = PlanInputs { confined: is_confined, ..machine.inputs() };
+        let env = planned(container.clone(), &inputs).expect("a plan");
         let expected = base.iter().chain(&places);
         let expected = expected.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         assert_eq!(env, expected.collect());
     }
-    let facts =
-        Facts { time_zone: Some("Europe/Berlin"), lang: None, api_server: None, ..machine.facts() };
-    let env = planned(json!({}), &facts).expect("a plan");
+    let inputs = PlanInputs {
+        time_zone: Some("Europe/Berlin"),
+        lang: None,
+        api_server: None,
+        ..machine.inputs()
+    };
+    let env = planned(json!({}), &inputs).expect("a plan");
     assert_eq!(env.get("TZ").map(String::as_str), Some("Europe/Berlin"));
     assert!(!env.contains_key("LANG") && !env.contains_key("KUBERNETES_SERVICE_HOST"));
 }
@@ -121,7 +128,7 @@ fn a_pod_gets_what_it_asks_for() {
             "env": [{"name": "X", "valueFrom": from.clone()}],
             "resources": limited,
         });
-        let env = planned(container, &machine.facts()).expect("a plan");
+        let env = planned(container, &machine.inputs()).expect("a plan");
         assert_eq!(env["X"], expected, "{from}");
     }
 }
@@ -145,7 +152,7 @@ fn limits_are_told_as_a_kubelet_tells_them() {
     spec.init_containers = Some(vec![serde_json::from_value(init).expect("a container")]);
     let resources = json!({"limits": {"cpu": "2"}});
     spec.resources = Some(serde_json::from_value(resources).expect("resources"));
-    let start = start(&pod, "init", 0, &machine.facts(), &stored()).expect("a plan");
+    let start = start(&pod, "init", 0, &machine.inputs(), &stored()).expect("a plan");
     let env: BTreeMap<_, _> = start.env.into_iter().collect();
     let told = ["OWN", "SAME", "MAIN", "MEMORY"].map(|name| env[name].as_str());
     // The Pod's own limit comes before the node's; an init container that is named is told its own
@@ -180,7 +187,7 @@ fn later_variables_see_and_replace_earlier_ones() {
             {"name": "KUBERNETES_SERVICE_HOST", "value": "own"},
         ],
     });
-    let env = planned(container, &machine.facts()).expect("a plan");
+    let env = planned(container, &machine.inputs()).expect("a plan");
     for (name, expected) in [
         ("A", Some("own-from-map")),
         ("B", Some("$(A)")),
@@ -230,13 +237,13 @@ fn what_is_missing_is_named_as_a_kubelet_names_it() {
         // That it may be absent does not say that it is.
         (unknown_optional, "secret \"unknown\" could not be read: the API server is not there"),
     ] {
-        let error = planned(container, &machine.facts()).expect_err(expected);
+        let error = planned(container, &machine.inputs()).expect_err(expected);
         assert_eq!(error.to_string(), expected);
         let unknown = expected.contains("could not be read");
         assert_eq!(matches!(error, PlanError::Unknown { .. }), unknown);
         assert_eq!(matches!(error, PlanError::Missing(_)), !unknown);
     }
-    let missing = planned(key("secretKeyRef", "none", "k"), &machine.facts());
+    let missing = planned(key("secretKeyRef", "none", "k"), &machine.inputs());
     assert_eq!(missing, Err(PlanError::Missing(Missing::Secret("none".to_owned()))));
 }
 
@@ -308,7 +315,7 @@ fn what_no_process_can_have_is_refused() {
              volume instead",
         ),
     ] {
-        let error = planned(container, &machine.facts()).expect_err(expected);
+        let error = planned(container, &machine.inputs()).expect_err(expected);
         assert_eq!(error.to_string(), expected);
     }
 }
@@ -321,14 +328,14 @@ fn variables_that_double_each_other_are_stopped() {
         let before = at - 1;
         json!({"name": format!("V{at}"), "value": format!("$(V{before})$(V{before})")})
     }));
-    let error = planned(json!({"env": env}), &machine.facts()).expect_err("2^60 bytes");
+    let error = planned(json!({"env": env}), &machine.inputs()).expect_err("2^60 bytes");
     assert!(matches!(error, PlanError::Variable { .. }), "{error}");
 
     let mut env = vec![json!({"name": "V", "value": "x".repeat(100_000)})];
     env.extend((0..20).map(|at| json!({"name": format!("V{at}"), "value": "$(V)"})));
-    assert_eq!(planned(json!({"env": env}), &machine.facts()), Err(PlanError::TooLarge));
+    assert_eq!(planned(json!({"env": env}), &machine.inputs()), Err(PlanError::TooLarge));
 
     // Replacing a variable does not count twice.
     let same = vec![json!({"name": "V", "value": "x".repeat(100_000)}); 30];
-    assert!(planned(json!({"env": same}), &machine.facts()).is_ok());
+    assert!(planned(json!({"env": same}), &machine.inputs()).is_ok());
 }

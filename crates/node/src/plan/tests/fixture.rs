@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::folder::PodFolder;
 use crate::known::{Known, Lookup};
 use crate::plan::resource::Requests;
-use crate::plan::{Facts, VolumeSource};
+use crate::plan::{PlanInputs, VolumeSource};
 use crate::port::PortMap;
 
 /// A Pod of one container.
@@ -69,8 +69,8 @@ impl Default for Machine {
 }
 
 impl Machine {
-    pub(super) fn facts(&self) -> Facts<'_> {
-        Facts {
+    pub(super) fn inputs(&self) -> PlanInputs<'_> {
+        PlanInputs {
             folder: &self.folder,
             confined: true,
             hostname: "web-0",

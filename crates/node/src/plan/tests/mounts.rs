@@ -6,17 +6,17 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::fixture::{Machine, Stored, pod};
-use crate::plan::{Facts, PlanError, device, mount, start};
+use crate::plan::{PlanError, PlanInputs, device, mount, start};
 use crate::shim::protocol::{Mount, Source};
 
-fn planned(container: Value, facts: &Facts<'_>) -> Result<Vec<Mount>, PlanError> {
+fn planned(container: Value, inputs: &PlanInputs<'_>) -> Result<Vec<Mount>, PlanError> {
     let mut container = container;
     container["name"] = json!("main");
     container["command"] = json!(["x"]);
     container["env"] = json!([
         {"name": "DIR", "value": "a/b"}, {"name": "UP", "value": "../.."}, {"name": "EMPTY"}
     ]);
-    start(&pod(&container), "main", 0, facts, &Stored::default()).map(|start| start.mounts)
+    start(&pod(&container), "main", 0, inputs, &Stored::default()).map(|start| start.mounts)
 }
 
 fn host(target: &str, path: &str, beneath: Option<&str>, create: bool, read_only: bool) -> Mount {
@@ -28,7 +28,7 @@ fn host(target: &str, path: &str, beneath: Option<&str>, create: bool, read_only
     }
 }
 
-fn last_words(target: &str) -> Mount {
+fn message_mount(target: &str) -> Mount {
     host(target, "/data/pods/uid-1/termination/main.0", None, false, false)
 }
 
@@ -56,14 +56,14 @@ fn volumes_are_mounted_parents_first() {
         read_only: false,
     };
     assert_eq!(
-        planned(container, &machine.facts()).expect("a plan"),
+        planned(container, &machine.inputs()).expect("a plan"),
         [
             host("/a/b", "/data/volumes/scratch", Some("x/y"), true, false),
             host("/data", "/data/volumes/claim", None, false, true),
             host("/data/sub", "/data/volumes/scratch", None, false, false),
             host("/data.d", "/data/volumes/config", Some("key"), false, true),
             memory("/dev/shm", None),
-            last_words("/dev/termination-log"),
+            message_mount("/dev/termination-log"),
             host("/expr", "/data/volumes/claim", Some("a/b/c"), true, false),
             memory("/memory", Some("part")),
             host("/ro", "/data/volumes/read-claim", Some("x"), false, true),
@@ -88,10 +88,10 @@ fn devices_stand_where_they_are_asked_for() {
         ],
     });
     assert_eq!(
-        planned(container, &machine.facts()).expect("a plan"),
+        planned(container, &machine.inputs()).expect("a plan"),
         [
             device("/dev/mapper/data", "read-disk", true),
-            last_words("/dev/termination-log"),
+            message_mount("/dev/termination-log"),
             device("/dev/xvda", "disk", false),
             host("/files", "/data/volumes/scratch", None, false, false),
             device("/files/disk", "disk", false),
@@ -142,13 +142,13 @@ fn a_device_is_a_device_and_a_folder_is_mounted() {
                 .to_owned(),
         ),
     ] {
-        let error = planned(container, &machine.facts()).expect_err(&expected);
+        let error = planned(container, &machine.inputs()).expect_err(&expected);
         assert_eq!(error.to_string(), expected);
     }
 }
 
 #[test]
-fn last_words_have_their_place() {
+fn termination_message_is_mounted_where_asked() {
     let machine = Machine::default();
     for (path, expected) in [
         (json!(null), "/dev/termination-log"),
@@ -157,8 +157,8 @@ fn last_words_have_their_place() {
         (json!("/dev/termination-custom-log"), "/dev/termination-custom-log"),
         (json!("/tmp/message"), "/tmp/message"),
     ] {
-        let mounts = planned(json!({"terminationMessagePath": path}), &machine.facts());
-        assert_eq!(mounts, Ok(vec![last_words(expected)]));
+        let mounts = planned(json!({"terminationMessagePath": path}), &machine.inputs());
+        assert_eq!(mounts, Ok(vec![message_mount(expected)]));
     }
 }
 
@@ -235,19 +235,19 @@ fn what_leads_elsewhere_is_refused() {
             "terminationMessagePath \"/x\": a volume is mounted there".to_owned(),
         ),
     ] {
-        let error = planned(container, &machine.facts()).expect_err(&expected);
+        let error = planned(container, &machine.inputs()).expect_err(&expected);
         assert_eq!(error.to_string(), expected);
     }
     let many: Vec<_> =
         (0..300).map(|at| json!({"name": "scratch", "mountPath": format!("/m/{at}")})).collect();
-    let error = planned(json!({"volumeMounts": many}), &machine.facts()).expect_err("too many");
+    let error = planned(json!({"volumeMounts": many}), &machine.inputs()).expect_err("too many");
     assert!(error.to_string().ends_with("a container may have 256 mounts"), "{error}");
 }
 
 #[test]
 fn without_a_root_of_its_own_nothing_is_mounted() {
     let machine = Machine::default();
-    let facts = Facts { confined: false, ..machine.facts() };
+    let inputs = PlanInputs { confined: false, ..machine.inputs() };
     let container = json!({
         "name": "main", "command": ["$(SOJOURN_MOUNT_SCRATCH)"],
         "args": ["$(SOJOURN_MOUNT_MEMORY)", "$(SOJOURN_MOUNT_CLAIM)"],
@@ -258,7 +258,7 @@ fn without_a_root_of_its_own_nothing_is_mounted() {
         ],
         "env": [{"name": "HOME", "value": "x"}],
     });
-    let start = start(&pod(&container), "main", 0, &facts, &Stored::default()).expect("a plan");
+    let start = start(&pod(&container), "main", 0, &inputs, &Stored::default()).expect("a plan");
     assert_eq!(start.mounts, []);
     assert_eq!(start.termination_message, None);
     assert_eq!(

@@ -23,7 +23,7 @@ async fn run_with(handler: &LifecycleHandler, answers: &str) -> Result<(), Strin
         pod_ip: [127, 0, 0, 1].into(),
         ports: PodPorts::default(),
         exec: Script::new(answers),
-        entry: crate::dial::Entry::Machine,
+        route: crate::dial::PodRoute::Machine,
     };
     let ran = run(handler, &pod(), "web", &access, Duration::from_secs(30)).await;
     ran.map_err(|error| error.to_string())

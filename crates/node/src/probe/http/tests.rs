@@ -11,7 +11,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server that says what it is told to, to one connection after the other, and then no more.
 struct Server {
@@ -86,11 +86,11 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 #[tokio::test]
 async fn answers_are_judged() {
-    let failure = |text: &str| Ok(Outcome::Failure(text.to_owned()));
+    let failure = |text: &str| Ok(ProbeOutcome::Failure(text.to_owned()));
     let cases = [
-        (OK, Ok(Outcome::Success)),
-        ("HTTP/1.0 204 No\r\n\r\n", Ok(Outcome::Success)),
-        ("HTTP/1.1 200 OK\r\n\r\nuntil the end", Ok(Outcome::Success)),
+        (OK, Ok(ProbeOutcome::Success)),
+        ("HTTP/1.0 204 No\r\n\r\n", Ok(ProbeOutcome::Success)),
+        ("HTTP/1.1 200 OK\r\n\r\nuntil the end", Ok(ProbeOutcome::Success)),
         (
             "HTTP/1.1 500 No\r\nContent-Length: 6\r\n\r\nsecret",
             failure("HTTP probe failed with statuscode: 500"),
@@ -98,17 +98,17 @@ async fn answers_are_judged() {
         ("HTTP/1.1 404 No\r\n\r\n", failure("HTTP probe failed with statuscode: 404")),
         (
             "HTTP/1.1 302 Go\r\nLocation: http://example.com/\r\nContent-Length: 2\r\n\r\ngo",
-            Ok(Outcome::Warning("Probe terminated redirects, Response body: go".to_owned())),
+            Ok(ProbeOutcome::Warning("Probe terminated redirects, Response body: go".to_owned())),
         ),
         (
             "HTTP/1.1 304 Same\r\n\r\n",
-            Ok(Outcome::Warning("Probe terminated redirects, Response body: ".to_owned())),
+            Ok(ProbeOutcome::Warning("Probe terminated redirects, Response body: ".to_owned())),
         ),
     ];
     for (answer, expected) in cases {
         let server = Server::says(&[answer]).await;
         assert_eq!(
-            probe(&action("/"), &Entry::Machine, server.address, PATIENCE).await,
+            probe(&action("/"), &PodRoute::Machine, server.address, ANSWER_TIMEOUT).await,
             expected,
             "{answer:?}"
         );
@@ -120,7 +120,7 @@ async fn requests_are_those_of_a_kubelet() {
     let header = |name: &str, value: &str| HTTPHeader { name: name.into(), value: value.into() };
     let server = Server::says(&[OK, OK, OK]).await;
     let address = server.address;
-    probe(&action("health?x=1"), &Entry::Machine, address, PATIENCE).await.unwrap();
+    probe(&action("health?x=1"), &PodRoute::Machine, address, ANSWER_TIMEOUT).await.unwrap();
     let own = HTTPGetAction {
         http_headers: Some(vec![
             header("Host", "web.example"),
@@ -133,8 +133,8 @@ async fn requests_are_those_of_a_kubelet() {
         ]),
         ..action("/")
     };
-    probe(&own, &Entry::Machine, address, PATIENCE).await.unwrap();
-    notify(&action("/stop"), &Entry::Machine, address, PATIENCE).await.unwrap();
+    probe(&own, &PodRoute::Machine, address, ANSWER_TIMEOUT).await.unwrap();
+    notify(&action("/stop"), &PodRoute::Machine, address, ANSWER_TIMEOUT).await.unwrap();
     let mut heads = server.heads();
     for head in &mut heads {
         let mut lines: Vec<_> = head.trim_end().split("\r\n").collect();
@@ -158,7 +158,7 @@ async fn requests_are_those_of_a_kubelet() {
     );
     for (name, value) in [("X Y", "z"), ("X", "a\r\nY: b")] {
         let bad = HTTPGetAction { http_headers: Some(vec![header(name, value)]), ..action("/") };
-        let unfit = probe(&bad, &Entry::Machine, address, PATIENCE).await.unwrap_err();
+        let unfit = probe(&bad, &PodRoute::Machine, address, ANSWER_TIMEOUT).await.unwrap_err();
         assert!(unfit.0.contains("has an invalid"), "{unfit}");
     }
 }
@@ -167,25 +167,27 @@ async fn requests_are_those_of_a_kubelet() {
 async fn redirects_are_followed_within_the_server() {
     let moved = "HTTP/1.1 301 Moved\r\nLocation: b?c\r\nContent-Length: 0\r\n\r\n";
     let server = Server::says(&[moved, OK]).await;
-    let outcome = probe(&action("/dir/a"), &Entry::Machine, server.address, PATIENCE).await;
-    assert_eq!(outcome, Ok(Outcome::Success));
+    let outcome =
+        probe(&action("/dir/a"), &PodRoute::Machine, server.address, ANSWER_TIMEOUT).await;
+    assert_eq!(outcome, Ok(ProbeOutcome::Success));
     let heads = server.heads();
     assert!(heads[1].starts_with("GET /dir/b?c HTTP/1.1\r\n"), "{heads:?}");
 
-    let circle = ["HTTP/1.1 307 Moved\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"; REQUESTS];
+    let circle =
+        ["HTTP/1.1 307 Moved\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"; MAX_REQUESTS_PER_PROBE];
     let server = Server::says(&circle).await;
     let url = format!("http://{}/", server.address);
     assert_eq!(
-        probe(&action("/"), &Entry::Machine, server.address, PATIENCE).await,
-        Ok(Outcome::Failure(format!("Get \"{url}\": stopped after 10 redirects")))
+        probe(&action("/"), &PodRoute::Machine, server.address, ANSWER_TIMEOUT).await,
+        Ok(ProbeOutcome::Failure(format!("Get \"{url}\": stopped after 10 redirects")))
     );
 
     // Another server, though it is on the same machine.
     let other = Server::says(&[OK]).await;
     let away = format!("HTTP/1.1 302 Away\r\nLocation: http://{}/\r\n\r\n", other.address);
     let server = Server::says(&[&away]).await;
-    let outcome = probe(&action("/"), &Entry::Machine, server.address, PATIENCE).await;
-    assert!(matches!(outcome, Ok(Outcome::Warning(_))), "{outcome:?}");
+    let outcome = probe(&action("/"), &PodRoute::Machine, server.address, ANSWER_TIMEOUT).await;
+    assert!(matches!(outcome, Ok(ProbeOutcome::Warning(_))), "{outcome:?}");
     assert!(other.heads().is_empty());
 }
 
@@ -204,12 +206,13 @@ async fn hostile_answers_are_bounded() {
         None,
     )
     .await;
-    let ask = async || probe(&action("/"), &Entry::Machine, server.address, PATIENCE).await;
-    assert_eq!(ask().await, Ok(Outcome::Success));
+    let ask =
+        async || probe(&action("/"), &PodRoute::Machine, server.address, ANSWER_TIMEOUT).await;
+    assert_eq!(ask().await, Ok(ProbeOutcome::Success));
     for what in ["head", "garbage", "nothing"] {
         let outcome = ask().await;
         assert!(
-            matches!(&outcome, Ok(Outcome::Failure(why)) if why.starts_with("Get \"http://")),
+            matches!(&outcome, Ok(ProbeOutcome::Failure(why)) if why.starts_with("Get \"http://")),
             "{what}: {outcome:?}"
         );
     }
@@ -221,17 +224,18 @@ async fn hostile_answers_are_bounded() {
 async fn patience_ends_and_nobody_may_be_there() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let outcome = probe(&action("/x"), &Entry::Machine, address, Duration::from_millis(20)).await;
+    let outcome =
+        probe(&action("/x"), &PodRoute::Machine, address, Duration::from_millis(20)).await;
     let late = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
-    assert_eq!(outcome, Ok(Outcome::Failure(format!("Get \"http://{address}/x\": {late}"))));
+    assert_eq!(outcome, Ok(ProbeOutcome::Failure(format!("Get \"http://{address}/x\": {late}"))));
     drop(listener);
     let refused = format!("dial tcp {address}: connect: connection refused");
     assert_eq!(
-        probe(&action("/x"), &Entry::Machine, address, PATIENCE).await,
-        Ok(Outcome::Failure(format!("Get \"http://{address}/x\": {refused}")))
+        probe(&action("/x"), &PodRoute::Machine, address, ANSWER_TIMEOUT).await,
+        Ok(ProbeOutcome::Failure(format!("Get \"http://{address}/x\": {refused}")))
     );
-    let told = notify(&action("/x"), &Entry::Machine, address, PATIENCE).await;
-    assert_eq!(told, Err(Unrun(format!("Get \"http://{address}/x\": {refused}"))));
+    let told = notify(&action("/x"), &PodRoute::Machine, address, ANSWER_TIMEOUT).await;
+    assert_eq!(told, Err(NotRun(format!("Get \"http://{address}/x\": {refused}"))));
 }
 
 #[tokio::test]
@@ -239,8 +243,11 @@ async fn certificates_are_not_verified() {
     let secure = HTTPGetAction { scheme: Some("HTTPS".to_owned()), ..action("/") };
     let server = Server::new(vec![OK.into(), OK.into()], Some(acceptor())).await;
     let address = server.address;
-    assert_eq!(probe(&secure, &Entry::Machine, address, PATIENCE).await, Ok(Outcome::Success));
-    assert_eq!(notify(&secure, &Entry::Machine, address, PATIENCE).await, Ok(()));
+    assert_eq!(
+        probe(&secure, &PodRoute::Machine, address, ANSWER_TIMEOUT).await,
+        Ok(ProbeOutcome::Success)
+    );
+    assert_eq!(notify(&secure, &PodRoute::Machine, address, ANSWER_TIMEOUT).await, Ok(()));
 
     // A server without TLS: a probe fails, a hook goes on without, and without its secrets.
     let authorization = HTTPHeader { name: "Authorization".to_owned(), value: "secret".to_owned() };
@@ -267,10 +274,10 @@ async fn certificates_are_not_verified() {
     });
     let plain = "http: server gave HTTP response to HTTPS client";
     assert_eq!(
-        probe(&secure, &Entry::Machine, address, PATIENCE).await,
-        Ok(Outcome::Failure(format!("Get \"https://{address}/\": {plain}")))
+        probe(&secure, &PodRoute::Machine, address, ANSWER_TIMEOUT).await,
+        Ok(ProbeOutcome::Failure(format!("Get \"https://{address}/\": {plain}")))
     );
-    assert_eq!(notify(&secure, &Entry::Machine, address, PATIENCE).await, Ok(()));
+    assert_eq!(notify(&secure, &PodRoute::Machine, address, ANSWER_TIMEOUT).await, Ok(()));
     let heads = serve.await.unwrap();
     assert!(heads.len() == 1 && !heads[0].contains("secret"), "{heads:?}");
 }

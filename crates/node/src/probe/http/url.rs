@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use http::Uri;
 
 /// How long a path may become by redirects.
-const LENGTH_LIMIT: usize = 8 << 10;
+const MAX_PATH_BYTES: usize = 8 << 10;
 
 /// An address of the Pod's own, and what to ask for there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Url {
 
     /// Where a redirect leads; `None` if that is not this very server.
     pub(super) fn redirected(&self, location: &str) -> Option<Self> {
-        if location.len() > LENGTH_LIMIT {
+        if location.len() > MAX_PATH_BYTES {
             return None;
         }
         let (secure, rest) = match split_scheme(location) {
@@ -59,7 +59,7 @@ impl Url {
             }
         };
         let target = target(&path);
-        (target.len() <= LENGTH_LIMIT).then_some(Self { secure, address: self.address, target })
+        (target.len() <= MAX_PATH_BYTES).then_some(Self { secure, address: self.address, target })
     }
 
     fn is_at(&self, authority: &str, secure: bool) -> bool {
@@ -177,8 +177,8 @@ mod tests {
             let led = url("/dir/a?q").redirected(location).map(|url| url.to_string());
             assert_eq!(led.as_deref(), expected, "{location:?}");
         }
-        assert_eq!(url("/").redirected(&"x".repeat(LENGTH_LIMIT + 1)), None);
-        assert_eq!(url("/").redirected(&" ".repeat(LENGTH_LIMIT)), None);
+        assert_eq!(url("/").redirected(&"x".repeat(MAX_PATH_BYTES + 1)), None);
+        assert_eq!(url("/").redirected(&" ".repeat(MAX_PATH_BYTES)), None);
     }
 
     proptest! {

@@ -14,42 +14,44 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::folder::PodFolder;
 use crate::private;
-use crate::shim::handle::{FIRST_WAIT, Handle, LAUNCH_LIMIT, LONGEST_WAIT, LaunchError, is_free};
-use crate::shim::protocol::{Charter, Confinement, Record};
+use crate::shim::handle::{
+    Handle, LAUNCH_TIMEOUT, LaunchError, MAX_POLL_DELAY, MIN_POLL_DELAY, is_free,
+};
+use crate::shim::protocol::{Confinement, Record, ShimConfig};
 
 /// How much of what a shim said is quoted.
-const WORDS_LIMIT: u64 = 1024;
+const MAX_QUOTED_BYTES: u64 = 1024;
 /// How often a lock is tried: whoever looks whether it is free has it for a moment.
-const LOCK_TRIES: u32 = 10;
+const MAX_LOCK_ATTEMPTS: u32 = 10;
 
 pub(super) async fn launch(
     program: &Path,
     folder: &PodFolder,
-    charter: &Charter,
+    shim_config: &ShimConfig,
     lifeline: Option<OwnedFd>,
 ) -> Result<(Handle, mpsc::Receiver<Record>), LaunchError> {
-    make_folder(folder, charter)?;
+    make_folder(folder, shim_config)?;
     let lock = lock(folder).await?;
-    write_charter(folder, charter).map_err(prepare(folder.charter()))?;
+    write_config(folder, shim_config).map_err(prepare(folder.shim_config()))?;
     let path = folder.shim_log();
     // The shim's words alone: what is left of an earlier one goes.
     let log = private::open_or_create(&path).and_then(|log| log.set_len(0).map(|()| log));
     let log = log.map_err(prepare(path))?;
     spawn(program, folder, lock, lifeline, log).await?;
-    let deadline = Instant::now() + LAUNCH_LIMIT;
-    let mut wait = FIRST_WAIT;
+    let deadline = Instant::now() + LAUNCH_TIMEOUT;
+    let mut wait = MIN_POLL_DELAY;
     loop {
         if let Ok(Ok((handle, ended, _))) = timeout_at(deadline, Handle::connect(folder)).await {
             return Ok((handle, ended));
         }
         if is_free(folder).map_err(prepare(folder.lock()))? {
-            return Err(LaunchError::Failed { words: words(folder) });
+            return Err(LaunchError::Failed { log_tail: log_tail(folder) });
         }
         if Instant::now() >= deadline {
-            return Err(LaunchError::Silent { words: words(folder) });
+            return Err(LaunchError::Silent { log_tail: log_tail(folder) });
         }
         sleep(wait).await;
-        wait = (wait * 2).min(LONGEST_WAIT);
+        wait = (wait * 2).min(MAX_POLL_DELAY);
     }
 }
 
@@ -68,19 +70,19 @@ async fn spawn(
     drop(command);
     let failed = |source| LaunchError::Run { program: program.to_owned(), source };
     let mut child = spawned.map_err(failed)?;
-    let deadline = Instant::now() + LAUNCH_LIMIT;
+    let deadline = Instant::now() + LAUNCH_TIMEOUT;
     match timeout_at(deadline, child.wait()).await {
         Ok(Ok(status)) if status.success() => Ok(()),
-        Ok(Ok(_)) => Err(LaunchError::Failed { words: words(folder) }),
+        Ok(Ok(_)) => Err(LaunchError::Failed { log_tail: log_tail(folder) }),
         Ok(Err(source)) => Err(failed(source)),
         Err(_) => {
             let _ = child.kill().await;
-            Err(LaunchError::Silent { words: words(folder) })
+            Err(LaunchError::Silent { log_tail: log_tail(folder) })
         }
     }
 }
 
-fn make_folder(folder: &PodFolder, charter: &Charter) -> Result<(), LaunchError> {
+fn make_folder(folder: &PodFolder, shim_config: &ShimConfig) -> Result<(), LaunchError> {
     make(folder.path(), 0o700)?;
     let parts = [folder.records(), folder.volumes(), folder.root()];
     let beneath = ["logs", "termination"].map(|name| folder.path().join(name));
@@ -89,7 +91,7 @@ fn make_folder(folder: &PodFolder, charter: &Charter) -> Result<(), LaunchError>
     }
     for (own, mode) in [(folder.home(), 0o700), (folder.tmp(), 0o1777)] {
         if make(&own, mode)?
-            && let Confinement::User { uid, gid } = charter.confinement
+            && let Confinement::User { uid, gid } = shim_config.confinement
         {
             lchown(&own, Some(uid), Some(gid)).map_err(prepare(own))?;
         }
@@ -113,33 +115,33 @@ fn make(path: &Path, mode: u32) -> Result<bool, LaunchError> {
 async fn lock(folder: &PodFolder) -> Result<File, LaunchError> {
     let path = folder.lock();
     let lock = private::open_or_create(&path).map_err(prepare(path.clone()))?;
-    for _ in 0..LOCK_TRIES {
+    for _ in 0..MAX_LOCK_ATTEMPTS {
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(lock),
-            Err(rustix::io::Errno::WOULDBLOCK) => sleep(FIRST_WAIT).await,
+            Err(rustix::io::Errno::WOULDBLOCK) => sleep(MIN_POLL_DELAY).await,
             Err(error) => return Err(prepare(path)(error.into())),
         }
     }
     Err(LaunchError::AlreadyRunning)
 }
 
-fn write_charter(folder: &PodFolder, charter: &Charter) -> io::Result<()> {
-    private::write(&folder.charter(), &serde_json::to_vec(charter)?)
+fn write_config(folder: &PodFolder, shim_config: &ShimConfig) -> io::Result<()> {
+    private::write(&folder.shim_config(), &serde_json::to_vec(shim_config)?)
 }
 
 /// The end of what the shim said.
-fn words(folder: &PodFolder) -> String {
+fn log_tail(folder: &PodFolder) -> String {
     let read = || -> io::Result<Vec<u8>> {
         let mut log = File::open(folder.shim_log())?;
         let size = log.metadata()?.len();
-        log.seek(SeekFrom::Start(size.saturating_sub(WORDS_LIMIT)))?;
-        let mut words = Vec::new();
-        log.take(WORDS_LIMIT).read_to_end(&mut words)?;
-        Ok(words)
+        log.seek(SeekFrom::Start(size.saturating_sub(MAX_QUOTED_BYTES)))?;
+        let mut log_tail = Vec::new();
+        log.take(MAX_QUOTED_BYTES).read_to_end(&mut log_tail)?;
+        Ok(log_tail)
     };
     match read() {
-        Ok(words) if words.is_empty() => "it said nothing".to_owned(),
-        Ok(words) => String::from_utf8_lossy(&words).trim().to_owned(),
+        Ok(log_tail) if log_tail.is_empty() => "it said nothing".to_owned(),
+        Ok(log_tail) => String::from_utf8_lossy(&log_tail).trim().to_owned(),
         Err(error) => format!("what it said cannot be read: {error}"),
     }
 }

@@ -1,9 +1,9 @@
 use super::*;
 
 /// A folder of its own for a test, removed with it.
-struct Place(PodFolder);
+struct TestFolder(PodFolder);
 
-impl Place {
+impl TestFolder {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("shim-log-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).expect("a folder for the test");
@@ -15,7 +15,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(self.0.path());
     }
@@ -40,7 +40,7 @@ fn shape(log: &str) -> Vec<String> {
 
 #[test]
 fn output_becomes_lines() {
-    let long = "x".repeat(LINE_PART);
+    let long = "x".repeat(MAX_LINE_PART_BYTES);
     let cases: [(&[&str], &[&str]); 8] = [
         (&["one\ntwo\n"], &["stdout F one", "stdout F two"]),
         (&["o", "ne\ntw", "o"], &["stdout F one", "stdout F two"]),
@@ -52,7 +52,7 @@ fn output_becomes_lines() {
         (&["ab", &long, "\ncd\n"], &["stdout P 16384", "stdout F xx", "stdout F cd"]),
     ];
     for (number, (written, expected)) in cases.iter().enumerate() {
-        let place = Place::new("lines");
+        let place = TestFolder::new("lines");
         let mut log = Log::open(&place.0, "web", 0, 1 << 20);
         let (mut stream, mut theirs) = pipe();
         let mut buffer = vec![0; 16 << 10];
@@ -69,7 +69,7 @@ fn output_becomes_lines() {
 
 #[test]
 fn a_flood_is_read_in_turns() {
-    let place = Place::new("turns");
+    let place = TestFolder::new("turns");
     let mut log = Log::open(&place.0, "web", 0, 1 << 20);
     let (mut stream, theirs) = pipe();
     rustix::pipe::fcntl_setpipe_size(&theirs, 1 << 20).expect("a large pipe");
@@ -81,9 +81,9 @@ fn a_flood_is_read_in_turns() {
 
 #[test]
 fn a_log_that_has_its_share_becomes_the_older_half() {
-    let place = Place::new("rotation");
+    let place = TestFolder::new("rotation");
     let share = share(0, 3);
-    assert_eq!(share, SHARE_FLOOR);
+    assert_eq!(share, MIN_SHARE_BYTES);
     let mut log = Log::open(&place.0, "web", 0, share);
     for number in 0..10_000 {
         log.line("stdout", format!("line {number}").as_bytes(), true);
@@ -103,7 +103,7 @@ fn a_log_that_has_its_share_becomes_the_older_half() {
 
 #[test]
 fn of_older_runs_only_the_previous_logs_are_kept() {
-    let place = Place::new("runs");
+    let place = TestFolder::new("runs");
     for attempt in [0, 1, 2, 12] {
         let mut log = Log::open(&place.0, "web", attempt, 1 << 20);
         log.line("stdout", b"here", true);
@@ -145,7 +145,7 @@ fn shares() {
     for (limit, containers, expected) in [
         (40 << 20, 1, 10 << 20),
         (40 << 20, 5, 2 << 20),
-        (1 << 20, 100, SHARE_FLOOR),
+        (1 << 20, 100, MIN_SHARE_BYTES),
         (8 << 20, 0, 2 << 20),
     ] {
         assert_eq!(share(limit, containers), expected, "{limit} for {containers}");

@@ -18,7 +18,7 @@ fn lines(texts: impl IntoIterator<Item = String>) -> String {
 }
 
 #[test]
-fn last_words_are_the_file_or_else_the_log() {
+fn termination_message_is_the_file_or_else_the_log() {
     let place = std::env::temp_dir().join(format!("shim-message-{}", std::process::id()));
     std::fs::create_dir_all(&place).expect("a folder");
     let (file, log, older) = (place.join("message"), place.join("0.log"), place.join("0.log.1"));
@@ -33,25 +33,28 @@ fn last_words_are_the_file_or_else_the_log() {
         (b"", 1, true, "first\nsecond\n"),
         (b"", 0, true, ""),
         (b"", 1, false, ""),
-        (long.as_bytes(), 1, true, &long[long.len() - MESSAGE_LIMIT..]),
+        (long.as_bytes(), 1, true, &long[long.len() - MAX_TERMINATION_MESSAGE_BYTES..]),
     ];
     for (left, exit_code, from_log, expected) in cases {
         std::fs::write(&file, left).expect("a file");
         let spec = spec(Some(file.clone()), from_log);
-        assert_eq!(last_words(&spec, exit_code, halves), expected);
+        assert_eq!(termination_message(&spec, exit_code, halves), expected);
     }
 
     std::fs::write(&file, b"\xff".repeat(10_000)).expect("a file");
-    let message = last_words(&spec(Some(file.clone()), false), 0, halves);
-    assert!(message.len() <= MESSAGE_LIMIT && message.starts_with('\u{fffd}'), "{message:?}");
+    let message = termination_message(&spec(Some(file.clone()), false), 0, halves);
+    assert!(
+        message.len() <= MAX_TERMINATION_MESSAGE_BYTES && message.starts_with('\u{fffd}'),
+        "{message:?}"
+    );
 
     std::fs::remove_file(&file).expect("it is ours");
-    assert_eq!(last_words(&spec(Some(file.clone()), false), 0, halves), "");
+    assert_eq!(termination_message(&spec(Some(file.clone()), false), 0, halves), "");
     for (name, hostile) in
         [("a link", "/etc/passwd"), ("a folder", "/etc"), ("a device", "/dev/zero")]
     {
         symlink(hostile, &file).expect("a link");
-        let message = last_words(&spec(Some(file.clone()), false), 0, halves);
+        let message = termination_message(&spec(Some(file.clone()), false), 0, halves);
         assert!(
             message.starts_with("the termination message could not be read"),
             "{name}: {message}"
@@ -59,7 +62,7 @@ fn last_words_are_the_file_or_else_the_log() {
         std::fs::remove_file(&file).expect("it is ours");
     }
     rustix::fs::mknodat(rustix::fs::CWD, &file, FileType::Fifo, Mode::RUSR, 0).expect("a pipe");
-    let message = last_words(&spec(Some(file), false), 0, halves);
+    let message = termination_message(&spec(Some(file), false), 0, halves);
     assert_eq!(message, "the termination message could not be read: it is not a regular file");
     std::fs::remove_dir_all(place).expect("it is ours");
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{RecvFlags, SendFlags, recv, recvfrom, send, sendto};
 
 /// How many datagrams are moved at a socket in one turn of the shim's loop.
-const TURN: usize = 64;
+const MAX_DATAGRAMS_PER_TICK: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Datagrams {
@@ -53,9 +53,9 @@ impl Datagrams {
 
     /// Moves what is there. `open` makes a socket for a new peer.
     pub(super) fn pump(&mut self, buffer: &mut [u8], mut open: impl FnMut() -> Option<OwnedFd>) {
-        self.go_back(buffer);
+        self.return_replies(buffer);
         self.flows.retain(|flow| flow.used.elapsed() < self.idle);
-        for _ in 0..TURN {
+        for _ in 0..MAX_DATAGRAMS_PER_TICK {
             let Ok((count, _, Some(peer))) =
                 recvfrom(&self.socket, &mut *buffer, RecvFlags::empty())
             else {
@@ -80,10 +80,10 @@ impl Datagrams {
         Some(self.flows.len() - 1)
     }
 
-    fn go_back(&mut self, buffer: &mut [u8]) {
+    fn return_replies(&mut self, buffer: &mut [u8]) {
         let Self { socket, flows, asks, .. } = self;
         flows.retain_mut(|flow| {
-            for _ in 0..TURN {
+            for _ in 0..MAX_DATAGRAMS_PER_TICK {
                 match recv(&flow.socket, &mut *buffer, RecvFlags::empty()) {
                     Ok((count, _)) => {
                         flow.used = Instant::now();

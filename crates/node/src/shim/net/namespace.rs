@@ -26,7 +26,7 @@ const BACKLOG: i32 = 64;
 /// How many sockets are made at once. One message carries at most 253 descriptors.
 const BATCH: usize = 16;
 /// What a child may say.
-const WORDS_LIMIT: usize = 1024;
+const MAX_ERROR_BYTES: usize = 1024;
 /// From here on anybody in the Pod may listen, as in the containers of a cluster.
 const UNPRIVILEGED_PORTS: &str = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
 
@@ -50,8 +50,8 @@ pub(super) struct Outgoing {
 impl Namespace {
     /// Begins to make one. `stated`: addresses in it that mean the machine's; `v6`: whether the
     /// machine itself gets anywhere by IPv6.
-    pub(super) fn begin(stated: &[(IpAddr, Option<u16>)], v6: bool) -> io::Result<Making> {
-        Making::begin(|| {
+    pub(super) fn begin(stated: &[(IpAddr, Option<u16>)], v6: bool) -> io::Result<NamespaceChild> {
+        NamespaceChild::begin(|| {
             kernel::unshare(UnshareFlags::NEWNET)?;
             netlink::bring_up()?;
             // Without it Pods cannot listen below 1024, which is no reason not to run them.
@@ -63,7 +63,7 @@ impl Namespace {
             )?;
             let mut made = vec![link];
             made.extend(sockets(SocketType::STREAM)?);
-            match lead_out(stated, v6) {
+            match set_up_redirection(stated, v6) {
                 Ok(outgoing) => {
                     made.extend(outgoing);
                     Ok((made, String::new()))
@@ -104,7 +104,7 @@ impl Namespace {
     }
 
     fn more(&self, kind: SocketType) -> io::Result<Vec<OwnedFd>> {
-        let (sockets, _) = elsewhere(|| {
+        let (sockets, _) = run_in_child(|| {
             enter(self.link.as_fd())?;
             Ok((sockets(kind)?, String::new()))
         })?;
@@ -140,7 +140,7 @@ fn sockets(kind: SocketType) -> io::Result<Vec<OwnedFd>> {
 }
 
 /// Routes, rules, and who listens for what they redirect. The last is for questions.
-fn lead_out(stated: &[(IpAddr, Option<u16>)], v6: bool) -> io::Result<Vec<OwnedFd>> {
+fn set_up_redirection(stated: &[(IpAddr, Option<u16>)], v6: bool) -> io::Result<Vec<OwnedFd>> {
     netlink::take_every_address(v6)?;
     netlink::redirect(stated)?;
     let v4 = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, RELAY_PORT));
@@ -173,30 +173,30 @@ pub(super) fn bound(address: SocketAddr, kind: SocketType) -> io::Result<OwnedFd
 }
 
 /// Does something in a child, and takes over the descriptors that it made and what it said.
-fn elsewhere(
+fn run_in_child(
     work: impl FnOnce() -> io::Result<(Vec<OwnedFd>, String)>,
 ) -> io::Result<(Vec<OwnedFd>, String)> {
-    let making = Making::begin(work)?;
+    let making = NamespaceChild::begin(work)?;
     let taken = take_over(&making.socket);
     making.end();
     taken
 }
 
-/// A child that makes something, and where it hands that over.
+/// A child process that makes a namespace, and the socket by which it hands that over.
 #[derive(Debug)]
-pub(in crate::shim) struct Making {
+pub(in crate::shim) struct NamespaceChild {
     pub(in crate::shim) socket: OwnedFd,
     child: Pid,
 }
 
-impl Making {
+impl NamespaceChild {
     fn begin(work: impl FnOnce() -> io::Result<(Vec<OwnedFd>, String)>) -> io::Result<Self> {
         let (socket, theirs) = pair()?;
         let child = fork(|| i32::from(hand_over(&theirs, work()).is_err()))?;
         Ok(Self { socket, child })
     }
 
-    /// Lays the child to rest, which has handed over what it made.
+    /// Reaps the child, which has handed over what it made.
     pub(in crate::shim) fn end(self) {
         let _ = rustix::process::waitpid(Some(self.child), WaitOptions::empty());
     }
@@ -233,7 +233,7 @@ fn hand_over(to: &OwnedFd, made: io::Result<(Vec<OwnedFd>, String)>) -> io::Resu
         Ok((fds, words)) => (fds, words, true),
         Err(error) => (Vec::new(), error.to_string(), false),
     };
-    let words = &words.as_bytes()[..words.len().min(WORDS_LIMIT)];
+    let words = &words.as_bytes()[..words.len().min(MAX_ERROR_BYTES)];
     let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -247,7 +247,7 @@ fn hand_over(to: &OwnedFd, made: io::Result<(Vec<OwnedFd>, String)>) -> io::Resu
 }
 
 fn take_over(from: &OwnedFd) -> io::Result<(Vec<OwnedFd>, String)> {
-    let mut bytes = [0_u8; 1 + WORDS_LIMIT];
+    let mut bytes = [0_u8; 1 + MAX_ERROR_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC;

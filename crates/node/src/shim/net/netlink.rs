@@ -33,7 +33,7 @@ use super::{MARK, RELAY_PORT};
 /// The index of `lo`, the first device of every network namespace.
 const LOOPBACK: u32 = 1;
 /// The kernel answers at once or not at all.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 const REQUEST: u16 = 1;
 const ACK: u16 = 4;
@@ -295,7 +295,7 @@ impl Message {
 fn exchange(protocol: Option<Protocol>, messages: &[u8], acknowledged: usize) -> io::Result<()> {
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
-    set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
+    set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_TIMEOUT))?;
     send(&socket, messages, SendFlags::empty())?;
     let mut left = acknowledged;
     while left > 0 {

@@ -1,14 +1,14 @@
-//! Where a Pod's connections may lead: out into the world, and to what is stated; not back to this
-//! machine, where other Pods are and services that trust whoever comes from here.
+//! Where a Pod's connections may lead: out to other machines, and to what is stated; not back to
+//! this machine, where other Pods are and services that trust whoever comes from here.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::RESOLVER;
 use crate::shim::protocol::Reachable;
 
-/// What becomes of a connection.
+/// Where a connection is routed, or that it is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Route {
     To(SocketAddr),
     /// To whoever resolves names.
     Resolver,
@@ -16,18 +16,18 @@ pub(super) enum Way {
 }
 
 /// Decides about a connection to `wanted`; `is_own` tells whether this machine has an address.
-pub(super) fn way(
+pub(super) fn route(
     wanted: SocketAddr,
     reachable: &[Reachable],
     is_own: impl Fn(IpAddr) -> bool,
-) -> Way {
+) -> Route {
     if wanted == SocketAddr::from(RESOLVER) {
-        return Way::Resolver;
+        return Route::Resolver;
     }
     let ip = plain(wanted.ip());
     let target = SocketAddr::new(ip, wanted.port());
     if target.port() == 0 || is_nowhere(ip) {
-        return Way::Refused;
+        return Route::Refused;
     }
     let own = ip.is_loopback() || is_own(ip);
     let stated = reachable.iter().any(|one| {
@@ -35,7 +35,7 @@ pub(super) fn way(
         let there = everywhere || plain(one.ip) == ip;
         there && one.port.is_none_or(|port| port == target.port())
     });
-    if stated || !own && !is_about_machines(meant(ip)) { Way::To(target) } else { Way::Refused }
+    if stated || !own && !is_about_machines(meant(ip)) { Route::To(target) } else { Route::Refused }
 }
 
 /// The stated addresses that are the Pod's own inside its network, and so must be redirected.
@@ -158,8 +158,8 @@ mod tests {
             "[64:ff9b::100.100.100.200]:80",
         ];
         for address in refused {
-            let way = way(address.parse().unwrap(), &stated, is_own);
-            assert_eq!(way, Way::Refused, "{address}");
+            let route = route(address.parse().unwrap(), &stated, is_own);
+            assert_eq!(route, Route::Refused, "{address}");
         }
         let taken = [
             ("93.184.216.34:443", "93.184.216.34:443"),
@@ -177,11 +177,11 @@ mod tests {
             ("[64:ff9b::93.184.216.34]:443", "[64:ff9b::93.184.216.34]:443"),
         ];
         for (address, to) in taken {
-            let way = way(address.parse().unwrap(), &stated, is_own);
-            assert_eq!(way, Way::To(to.parse().unwrap()), "{address}");
+            let route = route(address.parse().unwrap(), &stated, is_own);
+            assert_eq!(route, Route::To(to.parse().unwrap()), "{address}");
         }
         let resolver = SocketAddr::from(RESOLVER);
-        assert_eq!(way(resolver, &[], |_| false), Way::Resolver);
+        assert_eq!(route(resolver, &[], |_| false), Route::Resolver);
     }
 
     #[test]

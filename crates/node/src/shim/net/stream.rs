@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 
 /// How much is moved in one direction in one turn of the shim's loop.
-const TURN: usize = 128 << 10;
+const MAX_BYTES_PER_TICK: usize = 128 << 10;
 
 /// Which of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +109,7 @@ fn interest(end: &End, other: &End) -> PollFlags {
 }
 
 fn carry(from: &mut End, to: &mut End, buffer: &mut [u8]) -> io::Result<()> {
-    let mut budget = TURN;
+    let mut budget = MAX_BYTES_PER_TICK;
     while budget > 0 {
         if !flush(to)? {
             return Ok(());

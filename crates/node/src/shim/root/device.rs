@@ -8,9 +8,9 @@ use std::path::Path;
 use rustix::fs::{FileType, OFlags};
 use rustix::mount::MountAttrFlags;
 
-use super::mount::{self, Memory, attach, view};
+use super::mount::{self, Tmpfs, attach, view};
 use super::point::{Kind, Root, make as make_point};
-use super::{Doing, RootError};
+use super::{PathContext, RootError};
 use crate::shim::kernel::add_mount_flags;
 
 const HARMLESS: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
@@ -43,7 +43,7 @@ pub(crate) fn is_taken(name: &OsStr) -> bool {
 
 pub(super) fn make(root: &mut Root) -> Result<(), RootError> {
     let at = Path::new("/dev");
-    let folder = Memory { bytes: FOLDER_BYTES, inodes: FOLDER_INODES, mode: 0o755, owner: None }
+    let folder = Tmpfs { bytes: FOLDER_BYTES, inodes: FOLDER_INODES, mode: 0o755, owner: None }
         .mount(MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC)
         .doing("make", at)?;
     let point = root.point(at, Kind::Folder)?;
@@ -63,7 +63,7 @@ pub(super) fn make(root: &mut Root) -> Result<(), RootError> {
     for (name, to) in LINKS {
         rustix::fs::symlinkat(*to, &folder, *name).doing("make the link", &at.join(name))?;
     }
-    let shared = Memory {
+    let shared = Tmpfs {
         bytes: SHARED_MEMORY_BYTES,
         inodes: SHARED_MEMORY_INODES,
         mode: 0o1777,

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::mount::MountAttrFlags;
 
-use super::mount::{self, Memory, attach, view};
+use super::mount::{self, Tmpfs, attach, view};
 use super::point::{Kind, Root, make as make_point};
-use super::{Doing, RootError, open};
+use super::{PathContext, RootError, open};
 use crate::shim::kernel::add_mount_flags;
 use crate::shim::protocol::Start;
 
@@ -42,7 +42,7 @@ pub(super) fn make(root: &mut Root, spec: &Start) -> Result<(), RootError> {
         return Ok(());
     }
     let flags = MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    let folder = Memory { bytes: FOLDER_BYTES, inodes: FOLDER_INODES, mode: 0o755, owner: None }
+    let folder = Tmpfs { bytes: FOLDER_BYTES, inodes: FOLDER_INODES, mode: 0o755, owner: None }
         .mount(flags)
         .doing("make", at)?;
     let point = root.point(at, Kind::Folder)?;

@@ -22,14 +22,14 @@ const TMPFS_MAGIC: u64 = 0x0102_1994;
 
 /// A file system in memory.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Memory {
+pub(super) struct Tmpfs {
     pub(super) bytes: u64,
     pub(super) inodes: u64,
     pub(super) mode: u32,
     pub(super) owner: Option<Owner>,
 }
 
-impl Memory {
+impl Tmpfs {
     pub(super) fn mount(self, flags: MountAttrFlags) -> io::Result<OwnedFd> {
         let Self { bytes, inodes, mode, owner } = self;
         let mut options = vec![

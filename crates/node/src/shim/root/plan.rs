@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::RootError;
 use crate::folder::PodFolder;
-use crate::shim::protocol::{Charter, HOME, Network, Source, Start};
+use crate::shim::protocol::{HOME, Network, ShimConfig, Source, Start};
 
 /// The host's folders that a container sees, read-only: programs and what they need to run.
 /// Everything else of the host does not exist for it.
@@ -64,7 +64,7 @@ pub(super) struct Host {
     pub(super) top: BTreeMap<String, Entry>,
     /// The file that names are resolved by, without links.
     pub(super) resolver: Option<PathBuf>,
-    /// [`Charter::hidden`] without links.
+    /// [`ShimConfig::hidden`] without links.
     pub(super) hidden: Vec<PathBuf>,
     /// Where an exposed folder really is, if a link leads to it.
     pub(super) real: BTreeMap<PathBuf, PathBuf>,
@@ -112,7 +112,7 @@ pub(super) enum Step {
 
 pub(super) fn plan(
     spec: &Start,
-    charter: &Charter,
+    shim_config: &ShimConfig,
     folder: &PodFolder,
     host: &Host,
 ) -> Result<Vec<Step>, RootError> {
@@ -122,7 +122,7 @@ pub(super) fn plan(
         .map(|(name, entry)| (name.as_str(), entry))
         .filter(|(name, _)| SYSTEM.contains(name) || name.starts_with(LIBRARIES))
         .collect();
-    let visible = visible(charter, host, &system)?;
+    let visible = visible(shim_config, host, &system)?;
     let mut steps: Vec<Step> = EMPTY.iter().map(|path| Step::Folder(path.into())).collect();
     steps.extend(LINKS.iter().map(|(at, to)| Step::Link { at: at.into(), to: to.into() }));
     for (name, entry) in &system {
@@ -153,7 +153,7 @@ pub(super) fn plan(
     let names = [super::users::PASSWD, super::users::GROUP];
     let names = names.into_iter().filter(|path| !is_pods(Path::new(path))).map(Step::Names);
     let mut names: Vec<Step> = names.collect();
-    if let (Network::Own(_), Some(resolver)) = (&charter.network, &host.resolver) {
+    if let (Network::Own(_), Some(resolver)) = (&shim_config.network, &host.resolver) {
         names.extend((!is_pods(resolver)).then(|| Step::Resolver(resolver.clone())));
     }
     steps.extend(volumes.into_iter().map(|(at, index)| Step::Volume { index, at }));
@@ -164,7 +164,7 @@ pub(super) fn plan(
 
 /// What of the host can be seen: folders of the system, exposed ones, and the resolver's file.
 fn visible(
-    charter: &Charter,
+    shim_config: &ShimConfig,
     host: &Host,
     system: &BTreeMap<&str, &Entry>,
 ) -> Result<BTreeSet<PathBuf>, RootError> {
@@ -173,7 +173,7 @@ fn visible(
         folders.map(|(name, _)| Path::new("/").join(name)).collect();
     // What is in a folder of the system is visible already.
     let is_outside = |path: &PathBuf| !is_in_system(path, system);
-    for path in &charter.exposed {
+    for path in &shim_config.exposed {
         let path = plain(path).ok_or_else(|| RootError::Exposed { path: path.clone() })?;
         if path == Path::new("/") || is_kernel(&path) {
             return Err(RootError::Exposed { path });
@@ -205,12 +205,12 @@ fn volumes(
         let target =
             plain(&mount.target).ok_or_else(|| RootError::Target { path: mount.target.clone() })?;
         let at = without_links(&target, system);
-        let last_words = spec.termination_message.as_ref().is_some_and(|message| {
+        let is_message_file = spec.termination_message.as_ref().is_some_and(|message| {
             super::source_path(&mount.source) == message || mount.target == *message
         });
         let in_dev = match mount.source {
             Source::Device { .. } => is_free_in_dev(&at),
-            Source::Host { .. } | Source::Memory { .. } => may_stand_in_dev(&at, last_words),
+            Source::Host { .. } | Source::Memory { .. } => may_stand_in_dev(&at, is_message_file),
         };
         if at == Path::new("/") || is_kernel(&at) && !in_dev {
             return Err(RootError::Reserved { path: mount.target.clone() });
@@ -222,11 +222,13 @@ fn volumes(
     Ok(targets)
 }
 
-/// A container's last words go to `/dev/termination-log` unless it says otherwise.
-fn may_stand_in_dev(at: &Path, last_words: bool) -> bool {
+/// A container's termination message goes to `/dev/termination-log` unless it says otherwise.
+fn may_stand_in_dev(at: &Path, is_message_file: bool) -> bool {
     let name = at.file_name().unwrap_or_default();
     at == Path::new(SHARED_MEMORY)
-        || last_words && at.parent() == Some(Path::new("/dev")) && !super::device::is_taken(name)
+        || is_message_file
+            && at.parent() == Some(Path::new("/dev"))
+            && !super::device::is_taken(name)
 }
 
 /// Devices may stand in folders of their own there, too.

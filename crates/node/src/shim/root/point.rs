@@ -17,16 +17,16 @@ use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use rustix::process::geteuid;
 
-use super::mount::{Memory, attach, view};
-use super::{Doing, RootError};
+use super::mount::{Tmpfs, attach, view};
+use super::{PathContext, RootError};
 use crate::shim::kernel::add_mount_flags;
 
 /// How many entries a folder may have to be mirrored: each is a mount of its own.
-pub(super) const MIRROR_LIMIT: usize = 2048;
+pub(super) const MAX_MIRRORED_ENTRIES: usize = 2048;
 /// A mirror holds empty files, folders and links.
 const MIRROR_BYTES: u64 = 4 << 20;
 /// Leaves room for what is to be made beside the mirrored entries.
-const MIRROR_INODES: u64 = 2 * MIRROR_LIMIT as u64;
+const MIRROR_INODES: u64 = 2 * MAX_MIRRORED_ENTRIES as u64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -117,11 +117,10 @@ impl Root {
             folder: path.to_owned(),
         })?;
         let flags = MountAttrFlags::MOUNT_ATTR_NODEV;
-        let mirror =
-            Memory { bytes: MIRROR_BYTES, inodes: MIRROR_INODES, mode: 0o755, owner: None }
-                .mount(flags)
-                .and_then(|mirror| attach(&mirror, folder).map(|()| mirror))
-                .doing("mirror", path)?;
+        let mirror = Tmpfs { bytes: MIRROR_BYTES, inodes: MIRROR_INODES, mode: 0o755, owner: None }
+            .mount(flags)
+            .and_then(|mirror| attach(&mirror, folder).map(|()| mirror))
+            .doing("mirror", path)?;
         for name in entries {
             reflect(folder, &mirror, &name).doing("mirror", &path.join(&name))?;
         }
@@ -149,7 +148,7 @@ impl Root {
         if let Some(nothing) = &self.nothing {
             return attach(view(nothing, OsStr::new(""))?, folder);
         }
-        let nothing = Memory { bytes: 0, inodes: 1, mode: 0o555, owner: None }
+        let nothing = Tmpfs { bytes: 0, inodes: 1, mode: 0o555, owner: None }
             .mount(MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_RDONLY)?;
         attach(&nothing, folder)?;
         self.nothing = Some(nothing);
@@ -219,7 +218,7 @@ fn entries(folder: &OwnedFd, without: &OsStr) -> io::Result<Option<Vec<OsString>
         if name == "." || name == ".." || name == without {
             continue;
         }
-        if names.len() == MIRROR_LIMIT {
+        if names.len() == MAX_MIRRORED_ENTRIES {
             return Ok(None);
         }
         names.push(name.to_owned());

@@ -8,12 +8,12 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::point::Kind;
-use super::{Doing, Owner, RootError};
+use super::{Owner, PathContext, RootError};
 use crate::shim::protocol::{Mount, Source};
 
 /// How often a walk is tried again that was disturbed by a rename: a Pod that renames without
 /// end harms only itself.
-const DISTURBED_LIMIT: u32 = 64;
+const MAX_RETRIES: u32 = 64;
 
 /// Opens what is to be mounted. Links within the volume are followed as long as they stay in it:
 /// the files of a ConfigMap are such links.
@@ -100,7 +100,7 @@ fn walk(from: &OwnedFd, beneath: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno
     let mut tries = 0;
     loop {
         match rustix::fs::openat2(from, beneath, flags, Mode::empty(), resolve) {
-            Err(Errno::AGAIN | Errno::INTR) if tries < DISTURBED_LIMIT => tries += 1,
+            Err(Errno::AGAIN | Errno::INTR) if tries < MAX_RETRIES => tries += 1,
             other => return other,
         }
     }

@@ -12,20 +12,25 @@ use rustix::mount::MountAttrFlags;
 
 use super::mount::{attach, view};
 use super::point::{Kind, Root};
-use super::{Doing, Owner, RootError};
+use super::{Owner, PathContext, RootError};
 use crate::shim::kernel::add_mount_flags;
 use crate::shim::process::NESTED_ID;
-use crate::shim::protocol::{Charter, HOME};
+use crate::shim::protocol::{HOME, ShimConfig};
 
 pub(super) const PASSWD: &str = "/etc/passwd";
 pub(super) const GROUP: &str = "/etc/group";
 const NAME: &str = "pod";
 /// A longer file is shown as it is: it would take too much of the root's memory.
-const FILE_LIMIT: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Shows the host's file at `path` with the Pod's user or group in it.
-pub(super) fn name_pod(root: &mut Root, charter: &Charter, path: &str) -> Result<(), RootError> {
-    let Owner { uid, gid } = Owner::of(charter).unwrap_or(Owner { uid: NESTED_ID, gid: NESTED_ID });
+pub(super) fn name_pod(
+    root: &mut Root,
+    shim_config: &ShimConfig,
+    path: &str,
+) -> Result<(), RootError> {
+    let Owner { uid, gid } =
+        Owner::of(shim_config).unwrap_or(Owner { uid: NESTED_ID, gid: NESTED_ID });
     let entry = match path {
         PASSWD => format!("{NAME}:x:{uid}:{gid}::{HOME}:/bin/sh\n"),
         _ => format!("{NAME}:x:{gid}:\n"),
@@ -45,8 +50,8 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
         file => file?,
     };
     let mut text = Vec::new();
-    file.take(FILE_LIMIT + 1).read_to_end(&mut text)?;
-    Ok((text.len() as u64 <= FILE_LIMIT).then_some(text))
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut text)?;
+    Ok((text.len() as u64 <= MAX_FILE_BYTES).then_some(text))
 }
 
 /// Puts a text where `point` is: a file in the root's memory that has no name there.

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::super::tests::{FOREIGN, Scratch, foreign_owner};
-use super::keeper::{Fate, fate};
+use super::reclaim::{ClaimFate, fate};
 use super::*;
 use crate::claim::FINALIZER;
 use crate::objects::tests::server::Server;
 
-const MOUNTED: Uses = Uses { mounted: true, device: false };
-const DEVICE: Uses = Uses { mounted: false, device: true };
+const MOUNTED: VolumeUses = VolumeUses { mounted: true, device: false };
+const DEVICE: VolumeUses = VolumeUses { mounted: false, device: true };
 
 fn claim(uid: &str, change: impl FnOnce(&mut Value)) -> PersistentVolumeClaim {
     let mut value = claim_json(uid);
@@ -168,7 +168,7 @@ fn a_block_claim_is_an_image_that_outlives_pods() {
 fn a_claim_is_used_as_what_it_is() {
     let node = Node::new("claim-use");
     let pod = node.pod("pod");
-    let both = Uses { mounted: true, device: true };
+    let both = VolumeUses { mounted: true, device: true };
     let files = || claim("ff", |_| ());
     for (claim, uses, expected) in [
         (
@@ -281,20 +281,20 @@ fn a_deletion_that_was_decided_is_finished() {
 fn what_the_api_says_decides() {
     let unprotected = |claim: &mut Value| claim["metadata"]["finalizers"] = json!([PROTECTION]);
     let cases = [
-        (claim("aa", |_| ()), Fate::Keep),
-        (claim("aa", unprotected), Fate::Protect),
+        (claim("aa", |_| ()), ClaimFate::Keep),
+        (claim("aa", unprotected), ClaimFate::Protect),
         (
             claim("aa", |claim| {
                 unprotected(claim);
                 claim["spec"]["volumeName"] = json!("pv-7");
             }),
-            Fate::Keep,
+            ClaimFate::Keep,
         ),
-        (claim("aa", deleted(&[PROTECTION, FINALIZER])), Fate::Wait),
-        (claim("aa", deleted(&[FINALIZER, "example.com/backup"])), Fate::Wait),
-        (claim("aa", deleted(&[FINALIZER])), Fate::Delete),
-        (claim("aa", deleted(&[PROTECTION])), Fate::Keep),
-        (claim("aa", deleted(&[])), Fate::Keep),
+        (claim("aa", deleted(&[PROTECTION, FINALIZER])), ClaimFate::Wait),
+        (claim("aa", deleted(&[FINALIZER, "example.com/backup"])), ClaimFate::Wait),
+        (claim("aa", deleted(&[FINALIZER])), ClaimFate::Delete),
+        (claim("aa", deleted(&[PROTECTION])), ClaimFate::Keep),
+        (claim("aa", deleted(&[])), ClaimFate::Keep),
     ];
     for (claim, expected) in cases {
         assert_eq!(fate(&claim), expected, "{claim:?}");
@@ -303,17 +303,18 @@ fn what_the_api_says_decides() {
 
 const CLAIMS: &str = "persistentvolumeclaims";
 
-/// Runs the keeper until it has deleted the directory of a claim that comes last: by then it has
+/// Runs the reclaimer until it has deleted the directory of a claim that comes last: by then it has
 /// decided about all others.
 async fn keep_until_settled(node: &Node, server: &Server) {
     let last = node.keep_something("last");
     let mut value = claim_json("last");
     deleted(&[FINALIZER])(&mut value);
     server.put(CLAIMS, "team", "zz-last", value);
-    let keeping = tokio::spawn(keep(server.client(), Arc::clone(&node.claims), pending()));
+    let reclaiming =
+        tokio::spawn(run_reclaimer(server.client(), Arc::clone(&node.claims), pending()));
     server.until(|| server.get(CLAIMS, "team", "zz-last").is_none()).await;
     assert!(!last.exists());
-    keeping.abort();
+    reclaiming.abort();
 }
 
 #[tokio::test]
@@ -385,9 +386,9 @@ async fn a_deleted_claim_waits_for_the_pod_that_holds_its_directory() {
 /// Another run of the node: it finds what the first left.
 async fn keep_until_settled_again(node: &Node, server: &Server) {
     let claims = Arc::new(Claims::new(node.folder.clone()));
-    let keeping = tokio::spawn(keep(server.client(), claims, pending()));
+    let reclaiming = tokio::spawn(run_reclaimer(server.client(), claims, pending()));
     server.until(|| server.get(CLAIMS, "team", "data").is_none()).await;
-    keeping.abort();
+    reclaiming.abort();
 }
 
 #[tokio::test]
@@ -397,9 +398,10 @@ async fn a_bound_claim_gets_the_finalizer_that_it_lost() {
     let mut value = claim_json("aa");
     value["metadata"]["finalizers"] = json!([PROTECTION]);
     server.put(CLAIMS, "team", "data", value);
-    let keeping = tokio::spawn(keep(server.client(), Arc::clone(&node.claims), pending()));
+    let reclaiming =
+        tokio::spawn(run_reclaimer(server.client(), Arc::clone(&node.claims), pending()));
     let finalizers =
         || server.get(CLAIMS, "team", "data").unwrap()["metadata"]["finalizers"].clone();
     server.until(|| finalizers() == json!([PROTECTION, FINALIZER])).await;
-    keeping.abort();
+    reclaiming.abort();
 }

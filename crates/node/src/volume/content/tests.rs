@@ -24,8 +24,8 @@ fn item(key: &str, path: &str, mode: Option<i32>) -> KeyToPath {
     KeyToPath { key: key.to_owned(), path: path.to_owned(), mode }
 }
 
-fn wanted(items: &[KeyToPath], mode: i32, optional: bool) -> Wanted<'_> {
-    Wanted { name: "x", items, mode, optional }
+fn wanted(items: &[KeyToPath], mode: i32, optional: bool) -> ObjectRequest<'_> {
+    ObjectRequest { name: "x", items, mode, optional }
 }
 
 /// Path, text and mode of every file.
@@ -112,7 +112,7 @@ fn what_is_missing_is_said_as_a_kubelet_says_it() {
     let items = [item("no", "name", None)];
     let put = Contents::default().put_secret(&wanted(&items, 0o644, false), secret(&[]));
     assert_eq!(put.unwrap_err().to_string(), "references non-existent secret key: no");
-    let both = ContentError::together(vec![
+    let both = ContentError::combine(vec![
         ContentError::NotFound { kind: "secret", name: "a".to_owned() },
         ContentError::NotFound { kind: "configmap", name: "b".to_owned() },
     ]);
@@ -149,7 +149,7 @@ fn paths_stay_inside() {
 #[test]
 fn a_volume_is_bounded() {
     let mut contents = Contents::default();
-    let half = vec![0; VOLUME_LIMIT / 2];
+    let half = vec![0; MAX_VOLUME_BYTES / 2];
     contents.put("a", half.clone(), 0o644, Kind::Plain).unwrap();
     contents.put("b", half.clone(), 0o644, Kind::Plain).unwrap();
     // In place of another it does not count twice.
@@ -159,8 +159,8 @@ fn a_volume_is_bounded() {
 
     let mut contents = Contents::default();
     let mut put = |number: usize| contents.put(&number.to_string(), vec![], 0o644, Kind::Plain);
-    assert!((0..FILES_LIMIT).all(|number| put(number).is_ok()));
-    assert_eq!(put(FILES_LIMIT), Err(ContentError::TooLarge));
+    assert!((0..MAX_FILES).all(|number| put(number).is_ok()));
+    assert_eq!(put(MAX_FILES), Err(ContentError::TooLarge));
 }
 
 #[test]

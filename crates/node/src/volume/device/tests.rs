@@ -86,6 +86,6 @@ fn how_a_volume_is_used_is_read_from_every_container() {
         ("both", true, true),
         ("neither", false, false),
     ] {
-        assert_eq!(Uses::of(&spec, name), Uses { mounted, device }, "{name}");
+        assert_eq!(VolumeUses::of(&spec, name), VolumeUses { mounted, device }, "{name}");
     }
 }

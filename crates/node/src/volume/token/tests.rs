@@ -7,8 +7,8 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + seconds).unwrap()
 }
 
-fn wanted() -> Wanted {
-    Wanted {
+fn wanted() -> TokenRequestKey {
+    TokenRequestKey {
         namespace: "team".to_owned(),
         account: "default".to_owned(),
         pod_name: "web".to_owned(),

@@ -13,25 +13,25 @@ use kube::{Api, Client, ResourceExt};
 use rustix::fs::{AtFlags, CWD};
 
 use super::{binary, pause};
-use crate::beneath::{self, BLOCK_BYTES};
 use crate::folder::PodFolder;
 use crate::known::{Known, Lookup};
 use crate::plan::resource;
+use crate::pod_tree::{self, BLOCK_BYTES};
 use crate::volume::atomic::open_folder;
 use crate::volume::{claim, device};
 
 /// Files and folders of one claim; it may well have more than the rest of a Pod.
-const ENTRIES_LIMIT: u64 = 10_000_000;
+const MAX_ENTRIES: u64 = 10_000_000;
 /// How long a measurement is remembered of a claim that nobody has any more.
-const MEMORY: SignedDuration = SignedDuration::from_hours(24);
+const RETENTION: SignedDuration = SignedDuration::from_hours(24);
 /// What a file system keeps about a large file may be counted with it: so much, and this part.
 const BOOKKEEPING: u64 = 1 << 20;
 const BOOKKEEPING_PART: u64 = 64;
 
 /// What a claim takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
-    Folder(beneath::Usage),
+pub(super) enum ClaimUsage {
+    Folder(pod_tree::Usage),
     /// The file that stands in for a device. A program can make it longer than it was made.
     Image {
         length: u64,
@@ -39,7 +39,7 @@ pub(super) enum Use {
     },
 }
 
-impl Use {
+impl ClaimUsage {
     /// What is to be granted at least so that this is not too much.
     fn needs(self) -> u64 {
         match self {
@@ -52,13 +52,13 @@ impl Use {
     }
 
     fn has_too_many_files(self) -> bool {
-        matches!(self, Self::Folder(used) if used.entries >= ENTRIES_LIMIT)
+        matches!(self, Self::Folder(used) if used.entries >= MAX_ENTRIES)
     }
 }
 
 /// A claim that holds more than it requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Overfull {
+pub(crate) struct ClaimOverLimit {
     namespace: String,
     name: String,
     uid: String,
@@ -67,11 +67,11 @@ pub(crate) struct Overfull {
     too_many_files: bool,
 }
 
-impl fmt::Display for Overfull {
+impl fmt::Display for ClaimOverLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, needs, requested, .. } = self;
         if self.too_many_files {
-            return write!(f, "The claim {name:?} keeps more than {ENTRIES_LIMIT} files. ");
+            return write!(f, "The claim {name:?} keeps more than {MAX_ENTRIES} files. ");
         }
         let (needs, requested) = (binary(*needs), binary(*requested));
         write!(
@@ -82,7 +82,7 @@ impl fmt::Display for Overfull {
     }
 }
 
-impl Overfull {
+impl ClaimOverLimit {
     /// What a claim requests may have been raised since its Pods came to it. What cannot be read
     /// evicts nobody.
     pub(crate) async fn still_is(&self, client: &Client) -> bool {
@@ -106,7 +106,7 @@ impl Overfull {
 
 /// What is known of claims, by their uids.
 #[derive(Debug, Default)]
-pub(super) struct Measurements(Mutex<HashMap<String, (Use, Timestamp)>>);
+pub(super) struct Measurements(Mutex<HashMap<String, (ClaimUsage, Timestamp)>>);
 
 impl Measurements {
     /// The first claim of a Pod that it can write to and that is too full.
@@ -116,7 +116,7 @@ impl Measurements {
         folder: &PodFolder,
         now: Timestamp,
         lookup: &impl Lookup,
-    ) -> Option<Overfull> {
+    ) -> Option<ClaimOverLimit> {
         let namespace = pod.namespace().unwrap_or_default();
         for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
             let Some(source) = &volume.persistent_volume_claim else { continue };
@@ -133,7 +133,14 @@ impl Measurements {
             let (needs, too_many_files) = (used.needs(), used.has_too_many_files());
             if needs > requested || too_many_files {
                 let namespace = namespace.clone();
-                return Some(Overfull { namespace, name, uid, needs, requested, too_many_files });
+                return Some(ClaimOverLimit {
+                    namespace,
+                    name,
+                    uid,
+                    needs,
+                    requested,
+                    too_many_files,
+                });
             }
         }
         None
@@ -145,7 +152,7 @@ impl Measurements {
         is_block: bool,
         pod: &PodFolder,
         now: Timestamp,
-    ) -> Option<Use> {
+    ) -> Option<ClaimUsage> {
         let kept = self.lock().get(uid).copied();
         if let Some((used, _)) = kept.filter(|(_, next)| now < *next) {
             return Some(used);
@@ -160,7 +167,7 @@ impl Measurements {
                 Ok((used, started.elapsed()))
             }
         });
-        let (used, took): (Use, Duration) = match walked.await.map_err(io::Error::other) {
+        let (used, took): (ClaimUsage, Duration) = match walked.await.map_err(io::Error::other) {
             Ok(Ok(measured)) => measured,
             Ok(Err(error)) | Err(error) => {
                 tracing::warn!(%error, claim = uid, "its disk use cannot be measured");
@@ -169,26 +176,26 @@ impl Measurements {
         };
         let next = now.saturating_add(pause(took)).unwrap_or(Timestamp::MAX);
         let mut kept = self.lock();
-        kept.retain(|_, (_, next)| now.duration_since(*next) < MEMORY);
+        kept.retain(|_, (_, next)| now.duration_since(*next) < RETENTION);
         kept.insert(uid.to_owned(), (used, next));
         Some(used)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Use, Timestamp)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (ClaimUsage, Timestamp)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn measure(claims: &str, uid: &str, is_block: bool) -> io::Result<Use> {
+fn measure(claims: &str, uid: &str, is_block: bool) -> io::Result<ClaimUsage> {
     let claims = open_folder(CWD, claims)?;
     if !is_block {
-        return Ok(Use::Folder(beneath::usage(claims.as_fd(), uid, ENTRIES_LIMIT)?));
+        return Ok(ClaimUsage::Folder(pod_tree::usage(claims.as_fd(), uid, MAX_ENTRIES)?));
     }
     let folder = open_folder(&claims, uid)?;
     let image = rustix::fs::statat(&folder, device::IMAGE, AtFlags::SYMLINK_NOFOLLOW)?;
     let length = u64::try_from(image.st_size).unwrap_or(0);
     let blocks = u64::try_from(image.st_blocks).unwrap_or(0);
-    Ok(Use::Image { length, on_disk: blocks.saturating_mul(BLOCK_BYTES) })
+    Ok(ClaimUsage::Image { length, on_disk: blocks.saturating_mul(BLOCK_BYTES) })
 }
 
 fn is_block(claim: &PersistentVolumeClaim) -> bool {

@@ -94,7 +94,7 @@ fn the_first_limit_that_is_passed_is_told() {
         (
             none(),
             volume(None),
-            Usage { entries: ENTRIES_LIMIT, ..usage(0, 0, 0) },
+            Usage { entries: MAX_ENTRIES, ..usage(0, 0, 0) },
             Some("The Pod keeps more than 1000000 files. "),
         ),
     ];
@@ -140,7 +140,7 @@ fn amounts_are_written_with_the_largest_whole_suffix() {
 
 #[test]
 fn a_walk_takes_a_hundredth_of_the_time() {
-    assert_eq!(pause(Duration::from_millis(1)), PERIOD);
+    assert_eq!(pause(Duration::from_millis(1)), MEASURE_INTERVAL);
     assert_eq!(pause(Duration::from_secs(2)), SignedDuration::from_secs(200));
     assert_eq!(pause(Duration::MAX), SignedDuration::MAX);
 }
@@ -215,9 +215,9 @@ fn links_are_not_followed_and_claims_and_contents_are_not_counted() {
     assert_eq!(usage.volumes.len(), 1);
 }
 
-/// Whoever writes gigabytes as its last words has written them to the node's disk.
+/// A Pod that writes gigabytes into its termination message has written them to the node's disk.
 #[tokio::test]
-async fn last_words_count() {
+async fn termination_messages_count() {
     let scratch = Scratch::new("usage-words");
     let folder = PodFolder::new(scratch.path());
     fill(&folder, "termination/main.0", 2 << 20);
@@ -226,5 +226,5 @@ async fn last_words_count() {
         serde_json::from_value(container("main", Some("1Mi"))).unwrap();
     let over = Meter::new(DEFAULT).check(&pod, &folder, at(0), &NoClaims).await.unwrap();
     let expected = "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. ";
-    assert_eq!(over, Over { message: expected.to_owned(), claim: None });
+    assert_eq!(over, LimitExceeded { message: expected.to_owned(), claim: None });
 }

@@ -1,8 +1,8 @@
 use super::*;
 use crate::shim::protocol::{Confinement, Mount, Source};
 
-fn charter(exposed: &[&str]) -> Charter {
-    Charter {
+fn shim_config(exposed: &[&str]) -> ShimConfig {
+    ShimConfig {
         pod_uid: "uid".to_owned(),
         hostname: "pod".to_owned(),
         confinement: Confinement::UserNamespace,
@@ -73,9 +73,9 @@ fn described(steps: &[Step]) -> Vec<String> {
     steps.iter().filter_map(line).collect()
 }
 
-fn made(spec: &Start, charter: &Charter, host: &Host) -> Result<Vec<String>, String> {
+fn made(spec: &Start, shim_config: &ShimConfig, host: &Host) -> Result<Vec<String>, String> {
     let folder = PodFolder::new("/pod");
-    match plan(spec, charter, &folder, host) {
+    match plan(spec, shim_config, &folder, host) {
         Ok(steps) => Ok(described(&steps)),
         Err(error) => Err(error.to_string()),
     }
@@ -88,8 +88,8 @@ fn the_whole_plan() {
     host.hidden =
         ["/opt/sojourn", "/home", "/data/models/secret", "/var/lib/x"].map(PathBuf::from).into();
     let spec = start(&["/var/run/secrets/token", "/data", "/lib/thing", "/data/inner"]);
-    let charter = charter(&["/data/models", "/usr/share", "/home/alice/work"]);
-    let steps = made(&spec, &charter, &host).unwrap();
+    let shim_config = shim_config(&["/data/models", "/usr/share", "/home/alice/work"]);
+    let steps = made(&spec, &shim_config, &host).unwrap();
     let expected = [
         "/var/run -> /run",
         "/var/lock -> /run/lock",
@@ -148,7 +148,7 @@ fn targets() {
         ("/data/..", Err("the mount path /data/.. must be absolute and go without `..`")),
     ];
     for (target, expected) in cases {
-        let steps = made(&start(&[target]), &charter(&[]), &host());
+        let steps = made(&start(&[target]), &shim_config(&[]), &host());
         let at = steps.map(|steps| {
             let volume = steps.iter().find_map(|step| step.strip_prefix("volume 0 at "));
             volume.unwrap().to_owned()
@@ -156,7 +156,7 @@ fn targets() {
         assert_eq!(at, expected.map(str::to_owned).map_err(str::to_owned), "{target}");
     }
     for twice in [["/a", "/a/"], ["/bin/x", "/usr/bin/x"], ["/run/x", "/var/run/x"]] {
-        let error = made(&start(&twice), &charter(&[]), &host()).unwrap_err();
+        let error = made(&start(&twice), &shim_config(&[]), &host()).unwrap_err();
         assert_eq!(error, format!("two volumes are mounted at {}", twice[1]));
     }
 }
@@ -167,13 +167,13 @@ fn links_at_the_top_are_seen_through() {
     for to in ["/proc", "proc", "/dev", "sys/fs"] {
         let mut host = host();
         host.top.insert("opt".to_owned(), Entry::Link(to.into()));
-        let refused = made(&start(&["/opt"]), &charter(&[]), &host).unwrap_err();
+        let refused = made(&start(&["/opt"]), &shim_config(&[]), &host).unwrap_err();
         assert_eq!(refused, "nothing can be mounted at /opt: the system needs it", "{to}");
     }
 }
 
 #[test]
-fn last_words_go_to_dev() {
+fn termination_message_goes_to_dev() {
     for (target, is_allowed) in [
         ("/dev/termination-log", true),
         ("/dev/words", true),
@@ -186,7 +186,7 @@ fn last_words_go_to_dev() {
     ] {
         let mut spec = start(&[target]);
         spec.termination_message = Some("/node/volume".into());
-        assert_eq!(made(&spec, &charter(&[]), &host()).is_ok(), is_allowed, "{target}");
+        assert_eq!(made(&spec, &shim_config(&[]), &host()).is_ok(), is_allowed, "{target}");
     }
 }
 
@@ -210,14 +210,14 @@ fn devices_stand_where_dev_is_free() {
     ] {
         let mut spec = start(&[target]);
         spec.mounts[0].source = Source::Device { path: "/node/claim/disk.img".into() };
-        assert_eq!(made(&spec, &charter(&[]), &host()).is_ok(), is_allowed, "{target}");
+        assert_eq!(made(&spec, &shim_config(&[]), &host()).is_ok(), is_allowed, "{target}");
     }
 }
 
 #[test]
 fn not_everything_can_be_exposed() {
     for path in ["/", "/proc", "/dev/mem", "/sys", "relative", "/data/../etc"] {
-        let refused = made(&start(&[]), &charter(&[path]), &host()).unwrap_err();
+        let refused = made(&start(&[]), &shim_config(&[path]), &host()).unwrap_err();
         assert!(refused.ends_with("cannot be exposed to Pods"), "{path}: {refused}");
     }
 }
@@ -225,8 +225,8 @@ fn not_everything_can_be_exposed() {
 /// What the Pod has of its own stands above what everybody sees, and beneath what is in it.
 #[test]
 fn exposed_folders_around_the_pods_own() {
-    let charter = charter(&["/home", "/tmp", "/tmp/models"]);
-    let steps = made(&start(&[]), &charter, &host()).unwrap();
+    let shim_config = shim_config(&["/home", "/tmp", "/tmp/models"]);
+    let steps = made(&start(&[]), &shim_config, &host()).unwrap();
     let of_interest = |step: &&String| step.contains("/home") || step.contains("/tmp");
     let steps: Vec<&String> = steps.iter().filter(of_interest).collect();
     let expected = [
@@ -244,7 +244,7 @@ fn what_is_hidden_is_hidden_by_every_name() {
     let mut host = host();
     host.real = BTreeMap::from([("/link".into(), "/data/real".into())]);
     host.hidden = ["/data/real/secret", "/data/real", "/data"].map(PathBuf::from).into();
-    let mut steps = made(&start(&[]), &charter(&["/link"]), &host).unwrap();
+    let mut steps = made(&start(&[]), &shim_config(&["/link"]), &host).unwrap();
     steps.retain(|step| step.starts_with("cover"));
     assert_eq!(steps, ["cover /link", "cover /link/secret"]);
 }
@@ -253,7 +253,7 @@ fn what_is_hidden_is_hidden_by_every_name() {
 #[test]
 fn what_the_kernel_tells_of_others_is_covered_once_it_is_there() {
     let folder = PodFolder::new("/pod");
-    let steps = plan(&start(&["/data"]), &charter(&[]), &folder, &host()).unwrap();
+    let steps = plan(&start(&["/data"]), &shim_config(&[]), &folder, &host()).unwrap();
     let at = |wanted: &Step| steps.iter().position(|step| step == wanted);
     let shown = at(&Step::Processes).max(at(&Step::Host("/sys".into())));
     for path in NOT_SHOWN {
@@ -270,7 +270,7 @@ fn names_are_left_to_whoever_brings_them() {
         (&["/etc/passwd"], &["names in /etc/group"]),
         (&["/etc"], &[]),
     ] {
-        let mut steps = made(&start(targets), &charter(&[]), &host()).unwrap();
+        let mut steps = made(&start(targets), &shim_config(&[]), &host()).unwrap();
         steps.retain(|step| step.starts_with("names"));
         assert_eq!(steps, expected, "{targets:?}");
     }
@@ -279,7 +279,7 @@ fn names_are_left_to_whoever_brings_them() {
 #[test]
 fn a_machine_with_little() {
     let host = Host { top: [("usr".to_owned(), Entry::Folder)].into(), ..Host::default() };
-    let steps = made(&start(&[]), &charter(&[]), &host).unwrap();
+    let steps = made(&start(&[]), &shim_config(&[]), &host).unwrap();
     assert!(steps.contains(&"host /usr".to_owned()));
     assert!(!steps.contains(&"host /sys".to_owned()));
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::{Value, json};
 
 use super::super::super::tests::Scratch;
-use super::super::{Meter, Over};
+use super::super::{LimitExceeded, Meter};
 use super::*;
 
 const UID: &str = "6f1c2a34-0000-4000-8000-000000000001";
@@ -23,9 +23,9 @@ fn claim(request: &str, mode: &str) -> PersistentVolumeClaim {
     .unwrap()
 }
 
-struct Told(Known<Arc<PersistentVolumeClaim>>);
+struct OneClaim(Known<Arc<PersistentVolumeClaim>>);
 
-impl Lookup for Told {
+impl Lookup for OneClaim {
     fn config_map(&self, _: &str, _: &str) -> Known<Arc<ConfigMap>> {
         Known::Absent
     }
@@ -38,8 +38,8 @@ impl Lookup for Told {
     }
 }
 
-fn knows(request: &str, mode: &str) -> Told {
-    Told(Known::Is(Arc::new(claim(request, mode))))
+fn knows(request: &str, mode: &str) -> OneClaim {
+    OneClaim(Known::Is(Arc::new(claim(request, mode))))
 }
 
 /// A node's folder with one claim.
@@ -83,8 +83,8 @@ fn pod(uid: &str, phase: &str, read_only: bool) -> Pod {
     .unwrap()
 }
 
-async fn said(meter: &Meter, pod: &Pod, folder: &PodFolder, known: &Told) -> Option<String> {
-    let over: Option<Over> = meter.check(pod, folder, at(0), known).await;
+async fn said(meter: &Meter, pod: &Pod, folder: &PodFolder, known: &OneClaim) -> Option<String> {
+    let over: Option<LimitExceeded> = meter.check(pod, folder, at(0), known).await;
     over.map(|over| over.message)
 }
 
@@ -129,7 +129,7 @@ async fn what_is_not_known_evicts_nobody() {
     ] {
         let words = format!("{known:?}");
         let meter = Meter::new(1 << 40);
-        let said = said(&meter, &pod("one", "Running", false), &folder, &Told(known)).await;
+        let said = said(&meter, &pod("one", "Running", false), &folder, &OneClaim(known)).await;
         assert_eq!(said, None, "{words}");
     }
 }
@@ -169,13 +169,13 @@ async fn a_device_is_no_longer_than_it_was_asked_for() {
     let expected = "Usage of claim \"disk\" is 1048577 and exceeds its request of 1Mi. ";
     assert!(message.starts_with(expected), "{message}");
     // Room that was taken beyond the end shows in no length.
-    let used = Use::Image { length: 1 << 20, on_disk: 8 << 20 };
+    let used = ClaimUsage::Image { length: 1 << 20, on_disk: 8 << 20 };
     assert!(used.needs() > 1 << 20);
 }
 
 #[test]
 fn a_raised_request_is_seen_before_anybody_is_evicted() {
-    let overfull = Overfull {
+    let overfull = ClaimOverLimit {
         namespace: "default".to_owned(),
         name: "disk".to_owned(),
         uid: UID.to_owned(),

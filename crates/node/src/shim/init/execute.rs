@@ -1,4 +1,4 @@
-//! What each order does.
+//! What each command does.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,39 +9,39 @@ use jiff::Timestamp;
 use rustix::process::Signal;
 
 use crate::shim::container::{self, Run};
-use crate::shim::exec::{EXECS_LIMIT, Exec};
+use crate::shim::exec::{Exec, MAX_CONCURRENT_EXECS};
 use crate::shim::init::{Init, one_and_others};
 use crate::shim::landlock;
-use crate::shim::protocol::{Answer, Network, Order, Record, Refusal, Start};
+use crate::shim::log_line::log_line;
+use crate::shim::protocol::{Answer, Network, Record, Refusal, ShimCommand, Start};
 use crate::shim::record;
-use crate::shim::remark::remark;
 
 impl Init {
-    /// Obeys, and answers now or, with `None`, later.
-    pub(super) fn obey(&mut self, asked: (u64, u64), order: Order) -> Option<Answer> {
-        match order {
-            Order::State => Some(Answer::State { records: self.records() }),
-            Order::Start(spec) => Some(self.start(*spec).unwrap_or_else(|refused| refused)),
-            Order::Signal { container, signal } => Some(self.signal(&container, signal)),
-            Order::Kill { container } => Some(self.kill(&container)),
-            Order::Exec { container, argv, timeout_ms } => {
+    /// Executes a command, and answers now or, with `None`, later.
+    pub(super) fn execute(&mut self, asked: (u64, u64), command: ShimCommand) -> Option<Answer> {
+        match command {
+            ShimCommand::State => Some(Answer::State { records: self.records() }),
+            ShimCommand::Start(spec) => Some(self.start(*spec).unwrap_or_else(|refused| refused)),
+            ShimCommand::Signal { container, signal } => Some(self.signal(&container, signal)),
+            ShimCommand::Kill { container } => Some(self.kill(&container)),
+            ShimCommand::Exec { container, argv, timeout_ms } => {
                 let timeout = Duration::from_millis(timeout_ms);
                 self.exec(asked, &container, &argv, timeout).err()
             }
-            Order::Dial { port } => {
+            ShimCommand::Dial { port } => {
                 self.dial(asked, port);
                 None
             }
-            Order::Network => {
+            ShimCommand::Network => {
                 let no_way_out = self.network.as_ref().and_then(|network| network.no_way_out());
-                let is_held_to_ports = match &self.charter.network {
+                let is_held_to_ports = match &self.shim_config.network {
                     Network::Machine { ports: Some(ports) } => landlock::is_held_to(ports),
                     Network::Machine { ports: None } | Network::Own(_) => false,
                 };
                 let no_way_out = no_way_out.map(str::to_owned);
                 Some(Answer::Network { no_way_out, is_held_to_ports })
             }
-            Order::End => {
+            ShimCommand::End => {
                 self.end(Some(asked));
                 None
             }
@@ -99,12 +99,12 @@ impl Init {
         let link = self.link().map_err(|error| {
             refused(Refusal::CannotPrepare, format!("cannot use the Pod's network: {error}"))
         })?;
-        match Run::start(&spec, &self.charter, &self.folder, link) {
+        match Run::start(&spec, &self.shim_config, &self.folder, link) {
             Ok(run) => {
                 let record = run.record.clone();
                 if let Err(error) = record::write(&self.folder, &record) {
                     // Only its PID is missing there.
-                    remark(format_args!("cannot write {}: {error}", path.display()));
+                    log_line(format_args!("cannot write {}: {error}", path.display()));
                 }
                 self.runs.push(run);
                 Ok(Answer::Started(record))
@@ -149,14 +149,14 @@ impl Init {
         timeout: Duration,
     ) -> Result<(), Answer> {
         let run = self.running(container).ok_or_else(|| not_running(container))?;
-        if self.execs.len() >= EXECS_LIMIT {
-            let message = format!("{EXECS_LIMIT} commands run in this Pod already");
+        if self.execs.len() >= MAX_CONCURRENT_EXECS {
+            let message = format!("{MAX_CONCURRENT_EXECS} commands run in this Pod already");
             return Err(refused(Refusal::CannotRun, message));
         }
         let link = self.link().map_err(|error| {
             refused(Refusal::CannotPrepare, format!("cannot use the Pod's network: {error}"))
         })?;
-        let exec = Exec::start(run, &self.charter, link, argv, timeout, asked)
+        let exec = Exec::start(run, &self.shim_config, link, argv, timeout, asked)
             .map_err(|error| refused(error.refusal(), error.to_string()))?;
         self.execs.push(exec);
         Ok(())

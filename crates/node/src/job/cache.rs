@@ -1,10 +1,10 @@
 //! Jobs and their Pods as the API has them.
 //!
-//! What the watches show comes late; what our own writes were answered with comes at once, as a rule.
-//! Both go in here, and of two pictures of an object the newer one stays, so that no decision is made
-//! on what we ourselves have changed already. An answer may also come last: of an object that the
-//! watches have seen go while the write was under way, it is not believed (see [`Writes`]), for nobody
-//! would ever tell again that it is gone.
+//! What the watches show comes late; what our own writes were answered with comes at once, as a
+//! rule. Both go in here, and of two pictures of an object the newer one stays, so that no decision
+//! is made on what we ourselves have changed already. An answer may also come last: of an object
+//! that the watches have seen go while the write was under way, it is not believed (see
+//! [`Writes`]), for nobody would ever tell again that it is gone.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,7 +17,7 @@ use super::writes::{Write, Writes};
 use crate::listing::Listing;
 
 #[derive(Debug, Default)]
-pub(super) struct Mirror {
+pub(super) struct JobCache {
     jobs: HashMap<String, Job>,
     pods: HashMap<String, Pod>,
     /// Uids of Pods by the uid of what they belong to.
@@ -27,19 +27,19 @@ pub(super) struct Mirror {
     writes: Writes,
 }
 
-impl Mirror {
+impl JobCache {
     /// Whether it shows everything there is.
     pub(super) const fn is_complete(&self) -> bool {
         self.listed_jobs.is_complete() && self.listed_pods.is_complete()
     }
 
     pub(super) fn begin_jobs(&mut self) {
-        self.writes.list_begins();
+        self.writes.begin_list();
         self.listed_jobs.begin();
     }
 
     pub(super) fn begin_pods(&mut self) {
-        self.writes.list_begins();
+        self.writes.begin_list();
         self.listed_pods.begin();
     }
 
@@ -105,15 +105,15 @@ impl Mirror {
     }
 
     pub(super) fn remove_job(&mut self, uid: &str) -> Option<String> {
-        self.writes.saw_it_go(uid);
+        self.writes.record_deletion(uid);
         self.listed_jobs.lost(&uid.to_owned());
         self.jobs.remove(uid)?;
         // Its Pods may still have to be let go of.
         Some(uid.to_owned())
     }
 
-    /// Takes in a Pod if it has to do with Jobs. Which Jobs are to be looked at: one that it belongs
-    /// to, and one that it belonged to.
+    /// Takes in a Pod if it has to do with Jobs. Which Jobs are to be looked at: one that it
+    /// belongs to, and one that it belonged to.
     pub(super) fn put_pod(&mut self, mut pod: Pod) -> Vec<String> {
         let Some(uid) = pod.metadata.uid.clone() else { return Vec::new() };
         if controller(&pod).is_none() && !is_tracked(&pod) {
@@ -133,7 +133,7 @@ impl Mirror {
     }
 
     pub(super) fn remove_pod(&mut self, uid: &str) -> Option<String> {
-        self.writes.saw_it_go(uid);
+        self.writes.record_deletion(uid);
         self.listed_pods.lost(&uid.to_owned());
         self.forget_pod(uid)
     }
@@ -198,47 +198,47 @@ mod tests {
 
     #[test]
     fn an_older_picture_changes_nothing() {
-        let mut mirror = Mirror::default();
-        assert_eq!(mirror.put_pod(pod("10", Some("job"), false)), ["job"]);
-        assert_eq!(mirror.put_pod(pod("9", Some("job"), true)), Vec::<String>::new());
-        assert!(!is_tracked(mirror.pods("job")[0]), "9 is older than 10");
-        assert_eq!(mirror.put_pod(pod("11", Some("job"), true)), ["job"]);
-        assert!(is_tracked(mirror.pods("job")[0]));
+        let mut cache = JobCache::default();
+        assert_eq!(cache.put_pod(pod("10", Some("job"), false)), ["job"]);
+        assert_eq!(cache.put_pod(pod("9", Some("job"), true)), Vec::<String>::new());
+        assert!(!is_tracked(cache.pods("job")[0]), "9 is older than 10");
+        assert_eq!(cache.put_pod(pod("11", Some("job"), true)), ["job"]);
+        assert!(is_tracked(cache.pods("job")[0]));
     }
 
     #[test]
     fn an_answer_does_not_bring_back_what_was_seen_to_go() {
-        let mut mirror = Mirror::default();
-        let write = mirror.begin_write();
-        assert_eq!(mirror.put_pod(pod("2", Some("job"), true)), ["job"]);
-        assert_eq!(mirror.remove_pod("p"), Some("job".to_owned()));
-        assert_eq!(mirror.answer_pod(write, pod("2", Some("job"), true)), Vec::<String>::new());
-        assert_eq!(mirror.pods("job").len(), 0, "nobody would tell again that it is gone");
+        let mut cache = JobCache::default();
+        let write = cache.begin_write();
+        assert_eq!(cache.put_pod(pod("2", Some("job"), true)), ["job"]);
+        assert_eq!(cache.remove_pod("p"), Some("job".to_owned()));
+        assert_eq!(cache.answer_pod(write, pod("2", Some("job"), true)), Vec::<String>::new());
+        assert_eq!(cache.pods("job").len(), 0, "nobody would tell again that it is gone");
         // A write that begins later and finds it knows better: it was another one that went.
-        let write = mirror.begin_write();
-        assert_eq!(mirror.answer_pod(write, pod("3", Some("job"), true)), ["job"]);
+        let write = cache.begin_write();
+        assert_eq!(cache.answer_pod(write, pod("3", Some("job"), true)), ["job"]);
     }
 
     #[test]
     fn an_answer_that_is_older_than_a_list_is_not_believed() {
-        let mut mirror = Mirror::default();
-        let write = mirror.begin_write();
-        mirror.begin_pods();
+        let mut cache = JobCache::default();
+        let write = cache.begin_write();
+        cache.begin_pods();
         // It was made and went before the list was read: no event tells of either.
-        assert_eq!(mirror.end_pods(), Vec::<String>::new());
-        assert_eq!(mirror.answer_pod(write, pod("2", Some("job"), true)), Vec::<String>::new());
-        assert_eq!(mirror.pods("job").len(), 0);
+        assert_eq!(cache.end_pods(), Vec::<String>::new());
+        assert_eq!(cache.answer_pod(write, pod("2", Some("job"), true)), Vec::<String>::new());
+        assert_eq!(cache.pods("job").len(), 0);
     }
 
     #[test]
     fn pods_change_hands() {
-        let mut mirror = Mirror::default();
-        mirror.put_pod(pod("1", Some("job"), true));
+        let mut cache = JobCache::default();
+        cache.put_pod(pod("1", Some("job"), true));
         // Set free by whoever deleted its Job, it is looked at for itself.
-        assert_eq!(mirror.put_pod(pod("2", None, true)), ["p", "job"]);
-        assert_eq!((mirror.pods("job").len(), mirror.pods("p").len()), (0, 1));
-        assert_eq!(mirror.put_pod(pod("3", None, false)), ["p"]);
-        assert_eq!(mirror.pods("p").len(), 0);
-        assert_eq!(mirror.put_pod(pod("4", None, false)), Vec::<String>::new());
+        assert_eq!(cache.put_pod(pod("2", None, true)), ["p", "job"]);
+        assert_eq!((cache.pods("job").len(), cache.pods("p").len()), (0, 1));
+        assert_eq!(cache.put_pod(pod("3", None, false)), ["p"]);
+        assert_eq!(cache.pods("p").len(), 0);
+        assert_eq!(cache.put_pod(pod("4", None, false)), Vec::<String>::new());
     }
 }

@@ -20,19 +20,19 @@ use super::ports::Ports;
 use super::socket::{Closed, Snapshot, Socket, Stage};
 
 /// Longer than any sane scrape interval, many times over.
-const SHORTEST_KEEP: Duration = Duration::from_hours(1);
+const MIN_RETENTION: Duration = Duration::from_hours(1);
 
 /// A connection that was reset is seen no more, but its number is heard once more when its process
 /// lets go of it. For so long it is not taken for another one.
-const REMEMBER_VANISHED: Duration = Duration::from_mins(10);
+const VANISHED_RETENTION: Duration = Duration::from_mins(10);
 
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct ConnectionCounts {
     ports: Ports,
     max_destinations: usize,
     keep_unused: Duration,
     /// By the socket's number.
-    known: HashMap<u64, Known>,
+    known: HashMap<u64, CountedConnection>,
     listening: HashSet<u16>,
     tallies: HashMap<Destination, Tally>,
     left_out: u64,
@@ -47,7 +47,7 @@ pub(super) struct Destination {
 
 /// A connection that was counted.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct CountedConnection {
     local: SocketAddr,
     destination: Destination,
     open: bool,
@@ -73,12 +73,12 @@ pub(super) struct Series {
     pub(super) open: u64,
 }
 
-impl Ledger {
+impl ConnectionCounts {
     pub(super) fn new(options: Options) -> Self {
         Self {
             ports: options.ports,
             max_destinations: options.max_destinations,
-            keep_unused: options.keep_unused.max(SHORTEST_KEEP),
+            keep_unused: options.keep_unused.max(MIN_RETENTION),
             known: HashMap::new(),
             listening: HashSet::new(),
             tallies: HashMap::new(),
@@ -96,12 +96,12 @@ impl Ledger {
         for socket in &snapshot.sockets {
             if self.is_ours(socket.local, socket.remote) {
                 let known = before.remove(&socket.id).filter(|known| known.is(socket));
-                self.see(socket, known, now);
+                self.observe_socket(socket, known, now);
             }
         }
         for (id, vanished) in before {
-            if now.duration_since(vanished.last_seen) < REMEMBER_VANISHED {
-                self.known.entry(id).or_insert(Known { open: false, ..vanished });
+            if now.duration_since(vanished.last_seen) < VANISHED_RETENTION {
+                self.known.entry(id).or_insert(CountedConnection { open: false, ..vanished });
             }
         }
         self.forget(now);
@@ -147,7 +147,7 @@ impl Ledger {
         self.ports.contains(remote.port()) && !self.listening.contains(&local.port())
     }
 
-    fn see(&mut self, socket: &Socket, known: Option<Known>, now: Instant) {
+    fn observe_socket(&mut self, socket: &Socket, known: Option<CountedConnection>, now: Instant) {
         let destination = destination(socket.remote);
         let has_series = match (known, socket.stage) {
             (Some(known), _) => known.has_series,
@@ -162,7 +162,13 @@ impl Ledger {
             tally.open += 1;
             tally.last_used = now;
         }
-        let known = Known { local: socket.local, destination, open, has_series, last_seen: now };
+        let known = CountedConnection {
+            local: socket.local,
+            destination,
+            open,
+            has_series,
+            last_seen: now,
+        };
         self.known.insert(socket.id, known);
     }
 
@@ -199,7 +205,7 @@ impl Ledger {
     }
 }
 
-impl Known {
+impl CountedConnection {
     /// Whether it is this one, rather than one before it with the same number.
     fn is(&self, socket: &Socket) -> bool {
         self.local == socket.local && self.destination == destination(socket.remote)

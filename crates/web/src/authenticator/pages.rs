@@ -1,4 +1,4 @@
-//! The door's own pages: the front page, signing in, signing out.
+//! The pages of our own origin: the front page, signing in, signing out.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use axum::routing::{get, post};
 use http::header::{HeaderValue, LOCATION, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
 
-use super::{Checked, Door, Words, refused};
+use super::{Authenticator, CheckedRequest, OwnedMessage, refused};
 use crate::cookie;
 use crate::origin::{self, Refusal, Site};
 use crate::page::{self, Message};
 use crate::session::Session;
 
 /// How long an own page may take, the reading of a form included.
-const PAGE_TIME: Duration = Duration::from_secs(30);
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Our forms have one short field.
-const FORM_LIMIT: usize = 4 << 10;
+const MAX_FORM_BYTES: usize = 4 << 10;
 
-pub(super) fn pages(door: &Door) -> Router {
+pub(super) fn router(authenticator: &Authenticator) -> Router {
     Router::new()
         .route("/", get(front))
         .route("/sign-in/{secret}", get(ask).post(accept))
         .route("/sign-out", post(sign_out))
         .route("/sign-out-everywhere", post(sign_out_everywhere))
         .layer(from_fn(own_page))
-        .with_state(door.clone())
+        .with_state(authenticator.clone())
 }
 
 /// Own pages are for a person's window, and soon done.
@@ -38,9 +38,9 @@ async fn own_page(request: Request, next: Next) -> Response {
         return refused(Refusal::NotVisited).answer(request.headers());
     }
     let headers = request.headers().clone();
-    let Ok(mut response) = tokio::time::timeout(PAGE_TIME, next.run(request)).await else {
+    let Ok(mut response) = tokio::time::timeout(PAGE_TIMEOUT, next.run(request)).await else {
         let text = "The request took too long.".to_owned();
-        return Words { status: StatusCode::REQUEST_TIMEOUT, title: "Too slow", text }
+        return OwnedMessage { status: StatusCode::REQUEST_TIMEOUT, title: "Too slow", text }
             .answer(&headers);
     };
     // Of axum's own, too, such as for a method that a page does not have.
@@ -49,8 +49,8 @@ async fn own_page(request: Request, next: Next) -> Response {
 }
 
 async fn front(request: Request) -> Response {
-    match request.extensions().get::<Checked>() {
-        Some(Checked { session: Some((session, identity)), .. }) => {
+    match request.extensions().get::<CheckedRequest>() {
+        Some(CheckedRequest { session: Some((session, identity)), .. }) => {
             page::front(&identity.name, &identity.groups, session.form_token.reveal())
         }
         Some(checked) => super::unknown(&request, checked.sender),
@@ -60,65 +60,69 @@ async fn front(request: Request) -> Response {
 
 /// Shows what the link does. Mail programs and chats open links to look at them, so this does not
 /// use it.
-async fn ask(State(door): State<Door>, Path(secret): Path<String>) -> Response {
-    match door.0.sign_in.peek(&secret) {
+async fn ask(State(authenticator): State<Authenticator>, Path(secret): Path<String>) -> Response {
+    match authenticator.0.sign_in.peek(&secret) {
         Some(identity) => page::sign_in(&identity.name),
         None => used_up().page(),
     }
 }
 
 async fn accept(
-    State(door): State<Door>,
+    State(authenticator): State<Authenticator>,
     Path(secret): Path<String>,
     request: Request,
 ) -> Response {
-    let Some(checked) = request.extensions().get::<Checked>() else {
+    let Some(checked) = request.extensions().get::<CheckedRequest>() else {
         return broken().answer(request.headers());
     };
-    let Some(credentials) = door.0.sign_in.redeem(&secret) else {
+    let Some(credentials) = authenticator.0.sign_in.redeem(&secret) else {
         return used_up().page();
     };
     if let Some((former, _)) = &checked.session {
-        door.0.sessions.close(former);
+        authenticator.0.sessions.close(former);
     }
     tracing::info!(user = credentials.identity.name, "somebody signed in");
     let site = &checked.site;
-    let id = door.0.sessions.open(credentials);
-    let mut response = to_front();
+    let id = authenticator.0.sessions.open(credentials);
+    let mut response = redirect_to_front();
     let cookie = cookie::set(&cookie::name(site.secure, site.port), &id, site.secure);
     response.headers_mut().insert(SET_COOKIE, cookie);
     response
 }
 
-async fn sign_out(State(door): State<Door>, request: Request) -> Response {
-    let (session, site) = match pressed(request).await {
-        Ok(pressed) => pressed,
+async fn sign_out(State(authenticator): State<Authenticator>, request: Request) -> Response {
+    let (session, site) = match form_session(request).await {
+        Ok(form_session) => form_session,
         Err(refused) => return refused,
     };
-    door.0.sessions.close(&session);
+    authenticator.0.sessions.close(&session);
     signed_out(&site, "This browser is signed out.")
 }
 
 /// Ends every session of the user, and the links that could begin another.
-async fn sign_out_everywhere(State(door): State<Door>, request: Request) -> Response {
-    let (session, site) = match pressed(request).await {
-        Ok(pressed) => pressed,
+async fn sign_out_everywhere(
+    State(authenticator): State<Authenticator>,
+    request: Request,
+) -> Response {
+    let (session, site) = match form_session(request).await {
+        Ok(form_session) => form_session,
         Err(refused) => return refused,
     };
     let user = &session.account.credentials.identity;
-    door.0.sign_in.revoke_all(user);
-    door.0.sessions.close_all(user);
+    authenticator.0.sign_in.revoke_all(user);
+    authenticator.0.sessions.close_all(user);
     tracing::info!(user = user.name, "somebody signed out everywhere");
     signed_out(&site, "Every browser of yours is signed out.")
 }
 
 /// The session whose own form this is.
-async fn pressed(request: Request) -> Result<(Session, Site), Response> {
+async fn form_session(request: Request) -> Result<(Session, Site), Response> {
     let (parts, body) = request.into_parts();
-    let Some(Checked { site, session: Some((session, _)), .. }) = parts.extensions.get() else {
+    let Some(CheckedRequest { site, session: Some((session, _)), .. }) = parts.extensions.get()
+    else {
         return Err(not_signed_in().answer(&parts.headers));
     };
-    let form = to_bytes(body, FORM_LIMIT).await.unwrap_or_default();
+    let form = to_bytes(body, MAX_FORM_BYTES).await.unwrap_or_default();
     // The token has no letter that a form would escape.
     let token = form.strip_prefix(b"token=").and_then(|token| std::str::from_utf8(token).ok());
     if token.is_some_and(|token| session.sent_form(token)) {
@@ -137,7 +141,7 @@ fn signed_out(site: &Site, words: &str) -> Response {
     response
 }
 
-fn to_front() -> Response {
+fn redirect_to_front() -> Response {
     let mut response = Response::default();
     *response.status_mut() = StatusCode::SEE_OTHER;
     response.headers_mut().insert(LOCATION, HeaderValue::from_static("/"));

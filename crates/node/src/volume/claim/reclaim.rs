@@ -1,7 +1,7 @@
 //! Deletes the directories of claims that were deleted, and of no others.
 //!
-//! It lists and changes claims, which a node may not: it runs as a controller, beside whatever binds
-//! claims.
+//! It lists and changes claims, which a node may not: it runs as a controller, beside whatever
+//! binds claims.
 
 use std::collections::{BTreeMap, HashSet};
 use std::pin::pin;
@@ -23,13 +23,13 @@ use crate::request::in_full;
 
 /// The pause before a deletion that could not be carried out is tried again: a Pod that still holds
 /// the directory, an API that does not answer.
-const RETRY: Duration = Duration::from_secs(5);
-/// Directories without a claim that are told of one by one.
-const TOLD_LIMIT: usize = 20;
+const RETRY_DELAY: Duration = Duration::from_secs(5);
+/// Directories without a claim that are logged one by one.
+const MAX_REPORTED_DIRECTORIES: usize = 20;
 
 /// What a claim, as the API has it, means for its directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum ClaimFate {
     Keep,
     /// Bound here, but nothing would keep the claim until its directory is gone.
     Protect,
@@ -39,56 +39,60 @@ pub(super) enum Fate {
     Delete,
 }
 
-pub(super) fn fate(claim: &PersistentVolumeClaim) -> Fate {
+pub(super) fn fate(claim: &PersistentVolumeClaim) -> ClaimFate {
     let finalizers = claim.finalizers();
     let ours = finalizers.iter().any(|finalizer| finalizer == FINALIZER);
     let others = finalizers.iter().any(|finalizer| finalizer != FINALIZER);
     if claim.metadata.deletion_timestamp.is_some() {
         return match (ours, others) {
-            (true, false) => Fate::Delete,
-            (true, true) => Fate::Wait,
-            // It may vanish at any moment; its directory stays and is told of.
-            (false, _) => Fate::Keep,
+            (true, false) => ClaimFate::Delete,
+            (true, true) => ClaimFate::Wait,
+            // It may vanish at any moment; its directory stays and is logged.
+            (false, _) => ClaimFate::Keep,
         };
     }
     let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref());
     let uid = claim.metadata.uid.as_deref().unwrap_or_default();
     let bound_here = volume == Some(&volume_name(uid));
-    if bound_here && !ours { Fate::Protect } else { Fate::Keep }
+    if bound_here && !ours { ClaimFate::Protect } else { ClaimFate::Keep }
 }
 
-/// Watches over all claims until it is told to stop. Stopping, or dropping it, is safe at any
-/// point.
-pub(crate) async fn keep(client: Client, claims: Arc<Claims>, stopped: impl Future<Output = ()>) {
+/// Watches all claims and deletes the directories of deleted ones, until `stopped`. Stopping, or
+/// dropping it, is safe at any point.
+pub(crate) async fn run_reclaimer(
+    client: Client,
+    claims: Arc<Claims>,
+    stopped: impl Future<Output = ()>,
+) {
     tokio::select! {
         () = stopped => {}
-        () = keep_on(client, claims) => {}
+        () = watch_claims(client, claims) => {}
     }
 }
 
-async fn keep_on(client: Client, claims: Arc<Claims>) {
+async fn watch_claims(client: Client, claims: Arc<Claims>) {
     if let Err(error) = claims.finish_deletions() {
         tracing::warn!(%error, "a directory is not wholly deleted");
     }
     let all: Api<PersistentVolumeClaim> = Api::all(client.clone());
     let mut events = pin!(watcher(all, watcher::Config::default()).default_backoff());
-    let mut keeper = Keeper { client, claims, due: BTreeMap::new(), listed: HashSet::new() };
+    let mut reclaimer = Reclaimer { client, claims, due: BTreeMap::new(), listed: HashSet::new() };
     loop {
-        let next = keeper.due.values().map(|task| task.at).min();
+        let next = reclaimer.due.values().map(|task| task.at).min();
         tokio::select! {
             event = events.next() => match event {
-                Some(Ok(event)) => keeper.see(event),
+                Some(Ok(event)) => reclaimer.handle_event(event),
                 Some(Err(error)) => tracing::warn!(%error, "cannot watch PersistentVolumeClaims"),
                 None => return,
             },
             () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
-                keeper.work().await;
+                reclaimer.work().await;
             }
         }
     }
 }
 
-struct Keeper {
+struct Reclaimer {
     client: Client,
     claims: Arc<Claims>,
     /// Claims to look at, by namespace and name.
@@ -102,15 +106,15 @@ struct Task {
     at: Instant,
 }
 
-impl Keeper {
-    fn see(&mut self, event: Event<PersistentVolumeClaim>) {
+impl Reclaimer {
+    fn handle_event(&mut self, event: Event<PersistentVolumeClaim>) {
         match event {
             Event::Init => self.listed.clear(),
             Event::InitApply(claim) => {
                 self.listed.extend(claim.metadata.uid.clone());
                 self.schedule(&claim);
             }
-            Event::InitDone => self.tell_of_unknown(),
+            Event::InitDone => self.report_unknown(),
             Event::Apply(claim) => self.schedule(&claim),
             Event::Delete(claim) => {
                 self.due.remove(&key(&claim));
@@ -120,10 +124,10 @@ impl Keeper {
 
     fn schedule(&mut self, claim: &PersistentVolumeClaim) {
         match fate(claim) {
-            Fate::Keep | Fate::Wait => {
+            ClaimFate::Keep | ClaimFate::Wait => {
                 self.due.remove(&key(claim));
             }
-            Fate::Protect | Fate::Delete => {
+            ClaimFate::Protect | ClaimFate::Delete => {
                 let uid = claim.uid().unwrap_or_default();
                 self.due.insert(key(claim), Task { uid, at: Instant::now() });
             }
@@ -137,7 +141,7 @@ impl Keeper {
         let due: Vec<_> =
             due.into_iter().map(|(key, task)| (key.clone(), task.uid.clone())).collect();
         for ((namespace, name), uid) in due {
-            match self.settle(&namespace, &name, &uid).await {
+            match self.reclaim(&namespace, &name, &uid).await {
                 Ok(()) => {
                     self.due.remove(&(namespace, name));
                 }
@@ -147,7 +151,7 @@ impl Keeper {
                         why,
                         "its directory stays for now"
                     );
-                    let at = Instant::now() + RETRY;
+                    let at = Instant::now() + RETRY_DELAY;
                     self.due.insert((namespace, name), Task { uid, at });
                 }
             }
@@ -155,20 +159,20 @@ impl Keeper {
     }
 
     /// Looks at a claim once more, in the API itself, and does what it asks for.
-    async fn settle(&self, namespace: &str, name: &str, uid: &str) -> Result<(), String> {
+    async fn reclaim(&self, namespace: &str, name: &str, uid: &str) -> Result<(), String> {
         let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
         let found = claims.get_opt(name).await.map_err(|error| in_words(&error))?;
         let Some(claim) = found.filter(|claim| claim.metadata.uid.as_deref() == Some(uid)) else {
             return Ok(());
         };
         let finalizers = match fate(&claim) {
-            Fate::Keep | Fate::Wait => return Ok(()),
-            Fate::Protect => {
+            ClaimFate::Keep | ClaimFate::Wait => return Ok(()),
+            ClaimFate::Protect => {
                 let mut finalizers = claim.finalizers().to_vec();
                 finalizers.push(FINALIZER.to_owned());
                 finalizers
             }
-            Fate::Delete => {
+            ClaimFate::Delete => {
                 self.delete_directory(uid).await?;
                 self.remove_volume(uid).await?;
                 Vec::new()
@@ -207,7 +211,7 @@ impl Keeper {
     }
 
     /// The list is complete: what has no claim on it is left alone, and somebody should know.
-    fn tell_of_unknown(&mut self) {
+    fn report_unknown(&mut self) {
         let directories = match self.claims.directories() {
             Ok(directories) => directories,
             Err(error) => {
@@ -215,12 +219,12 @@ impl Keeper {
             }
         };
         let unknown = directories.iter().filter(|uid| !self.listed.contains(*uid));
-        for uid in unknown.clone().take(TOLD_LIMIT) {
+        for uid in unknown.clone().take(MAX_REPORTED_DIRECTORIES) {
             let path = self.claims.path(uid);
             tracing::warn!(path = %path.display(), "no claim is known for this directory; it is kept");
         }
         let count = unknown.count();
-        if count > TOLD_LIMIT {
+        if count > MAX_REPORTED_DIRECTORIES {
             tracing::warn!(count, "directories without a known claim, all of them kept");
         }
         self.listed.clear();

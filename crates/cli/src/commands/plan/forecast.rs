@@ -16,15 +16,15 @@ use sojourn_core::lab::forecast;
 use sojourn_core::lab::observed::{Observed, Pods};
 use sojourn_core::lab::state::{Coming, State};
 
-use super::super::connect::Way;
+use super::super::connect::ApiContext;
 
 /// So many steps are foreseen: both ladders, with some to spare.
-const STEPS: usize = 16;
+const MAX_FORECAST_STEPS: usize = 16;
 
-/// The coming steps of an Instance. Nothing, if something that matters cannot be read: then what the
-/// controllers wrote down must do.
-pub(super) async fn ahead(
-    way: &Way,
+/// The coming steps of an Instance. Nothing, if something that matters cannot be read: then what
+/// the controllers wrote down must do.
+pub(super) async fn upcoming_steps(
+    api_context: &ApiContext,
     object: &DynamicObject,
     now: Timestamp,
 ) -> Option<Vec<Coming>> {
@@ -32,12 +32,12 @@ pub(super) async fn ahead(
     let own = instance.namespace()?;
     let named = &instance.spec.template;
     let home = named.namespace.as_deref().unwrap_or(&own);
-    let templates: Api<Template> = Api::namespaced(way.client.clone(), home);
+    let templates: Api<Template> = Api::namespaced(api_context.client.clone(), home);
     let template = templates.get_opt(&named.name).await.ok()?;
-    let namespaces: Api<Namespace> = Api::all(way.client.clone());
+    let namespaces: Api<Namespace> = Api::all(api_context.client.clone());
     let namespace = namespaces.get(&own).await.ok()?;
     let opt_outs = OptOuts::of(namespace.labels(), namespace.annotations());
-    let maps: Api<ConfigMap> = Api::namespaced(way.client.clone(), shared::NAMESPACE);
+    let maps: Api<ConfigMap> = Api::namespaced(api_context.client.clone(), shared::NAMESPACE);
     let data = maps.get_opt(shared::CONFIG_MAP).await.ok()?.and_then(|map| map.data);
     let config: LabConfig = parse(&data.unwrap_or_else(BTreeMap::new)).ok()?;
     if !config.covers(namespace.labels()) {
@@ -52,7 +52,7 @@ pub(super) async fn ahead(
         pods: if intent.running { Pods::AllReady } else { Pods::Gone },
         ..Observed::default()
     };
-    Some(forecast(state, &seen, &intent, now, STEPS))
+    Some(forecast(state, &seen, &intent, now, MAX_FORECAST_STEPS))
 }
 
 /// As if one source had seen everything, unless the object says that one is blind.

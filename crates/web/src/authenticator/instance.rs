@@ -1,4 +1,4 @@
-//! The origins of instances. Each has one of its own, so what it serves cannot touch our pages or
+//! The origins of instances. Each has one of its pages, so what it serves cannot touch our pages or
 //! another instance: a browser keeps them apart.
 //!
 //! A browser comes here from our origin with a one-time token, at one reserved path, and gets a
@@ -16,7 +16,7 @@ use http::header::{AUTHORIZATION, HeaderValue, LOCATION, SET_COOKIE, WWW_AUTHENT
 use http::{HeaderMap, Method, StatusCode};
 use tower::ServiceExt as _;
 
-use super::{Caller, Door, Unknown, own, privileged, refused, unsaid};
+use super::{Authenticator, Caller, TokenRejection, api_unavailable, pages, privileged, refused};
 use crate::cookie;
 use crate::identity::Identity;
 use crate::origin::{self, Approach, Site};
@@ -31,27 +31,27 @@ pub(super) const ENTER: &str = "/.sojourn/enter";
 
 /// What is served at the origins of instances.
 #[derive(Clone, Default)]
-pub struct Lent {
+pub struct InstanceSite {
     /// Passes requests on; they carry a [`Caller`] that knows the label.
     pub router: Router,
     /// The path at our own origin that leads to the instance with a label, without a slash at its
     /// end.
-    pub place: Option<Places>,
+    pub path: Option<InstancePath>,
 }
 
 /// Finds the instance with a label.
-pub type Places = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+pub type InstancePath = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-impl fmt::Debug for Lent {
+impl fmt::Debug for InstanceSite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lent").finish_non_exhaustive()
+        f.debug_struct("InstanceSite").finish_non_exhaustive()
     }
 }
 
 /// A request for the instance with this label.
 pub(super) async fn serve(
-    door: &Door,
-    lent: &Lent,
+    authenticator: &Authenticator,
+    instance: &InstanceSite,
     site: Site,
     label: &str,
     request: Request,
@@ -63,36 +63,36 @@ pub(super) async fn serve(
     };
     let path = parts.uri.path();
     if path == ENTER && parts.method == Method::GET && approach == Approach::Visit {
-        return enter(door, lent, &site, label, parts.uri.query());
+        return enter(authenticator, instance, &site, label, parts.uri.query());
     }
     if path.strip_prefix(RESERVED).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
-        return own::nothing_here(parts.headers).await;
+        return pages::nothing_here(parts.headers).await;
     }
     let mut request = Request::from_parts(parts, body);
-    let session = match door.entered(request.headers(), approach, &site, label) {
-        Some(session) => door.confirm(&session).await.map(|identity| (session, identity)),
+    let session = match authenticator.entered(request.headers(), approach, &site, label) {
+        Some(session) => authenticator.confirm(&session).await.map(|identity| (session, identity)),
         None => None,
     };
     cookie::remove_reserved(request.headers_mut());
     let known = match session {
         Some((session, identity)) => Ok((identity, session.account.clone(), Some(session))),
-        None => program(door, &mut request).await,
+        None => program(authenticator, &mut request).await,
     };
     let (identity, account, session) = match known {
         Ok(known) => known,
-        Err(Unknown::Nobody) if approach == Approach::Visit => {
-            return to_our_origin(door, lent, &site, label, &request);
+        Err(TokenRejection::Nobody) if approach == Approach::Visit => {
+            return to_our_origin(authenticator, instance, &site, label, &request);
         }
-        Err(unknown) => return turned_away(&unknown, request.headers()),
+        Err(unknown) => return rejected(&unknown, request.headers()),
     };
-    let (label, door) = (Some(label.to_owned()), door.clone());
-    let caller = Caller { identity, site, label, account, session, door };
+    let (label, authenticator) = (Some(label.to_owned()), authenticator.clone());
+    let caller = Caller { identity, site, label, account, session, authenticator };
     request.extensions_mut().insert(caller);
-    let Ok(response) = lent.router.clone().oneshot(request).await;
+    let Ok(response) = instance.router.clone().oneshot(request).await;
     response
 }
 
-impl Door {
+impl Authenticator {
     /// The session that the cookie of an instance's origin names.
     fn entered(
         &self,
@@ -109,32 +109,43 @@ impl Door {
         cookie::values(headers, &name)
             .into_iter()
             .filter_map(|value| self.0.entries.find(value, label))
-            .find_map(|id| self.0.sessions.using(&id))
+            .find_map(|id| self.0.sessions.touch(&id))
     }
 }
 
-type Known = (Arc<Identity>, Arc<crate::account::Account>, Option<Session>);
+type AuthenticatedProgram = (Arc<Identity>, Arc<crate::account::Account>, Option<Session>);
 
 /// The program whose token the request shows. The token goes no further.
-async fn program(door: &Door, request: &mut Request) -> Result<Known, Unknown> {
-    let token = token::bearer(request.headers()).map(str::to_owned).ok_or(Unknown::Nobody)?;
-    let account = Arc::new(door.account(&token).await?);
+async fn program(
+    authenticator: &Authenticator,
+    request: &mut Request,
+) -> Result<AuthenticatedProgram, TokenRejection> {
+    let token =
+        token::bearer(request.headers()).map(str::to_owned).ok_or(TokenRejection::Nobody)?;
+    let account = Arc::new(authenticator.account(&token).await?);
     request.headers_mut().remove(AUTHORIZATION);
     Ok((Arc::new(account.credentials.identity.clone()), account, None))
 }
 
 /// Exchanges a token for the cookie of this host.
-fn enter(door: &Door, lent: &Lent, site: &Site, label: &str, query: Option<&str>) -> Response {
+fn enter(
+    authenticator: &Authenticator,
+    instance: &InstanceSite,
+    site: &Site,
+    label: &str,
+    query: Option<&str>,
+) -> Response {
     let token = query.and_then(|query| query.strip_prefix("token=")).unwrap_or_default();
-    let redeemed = door.0.entries.redeem(token, label);
-    let session = redeemed.and_then(|(id, path)| Some((door.0.sessions.using(&id)?, path)));
+    let redeemed = authenticator.0.entries.redeem(token, label);
+    let session =
+        redeemed.and_then(|(id, path)| Some((authenticator.0.sessions.touch(&id)?, path)));
     let Some((session, path)) = session else {
-        let place = lent.place.as_ref().and_then(|place| place(label)).unwrap_or_default();
-        let ours = format!("{}{place}/", door.names().own_origin(site));
+        let instance_path = instance.path.as_ref().and_then(|path| path(label)).unwrap_or_default();
+        let ours = format!("{}{instance_path}/", authenticator.names().own_origin(site));
         return used_up(&ours).page();
     };
-    let is_open = |id: &_| door.0.sessions.is_open(id);
-    let secret = door.0.entries.enter(session.id, label, is_open);
+    let is_open = |id: &_| authenticator.0.sessions.is_open(id);
+    let secret = authenticator.0.entries.enter(session.id, label, is_open);
     let name = cookie::entry_name(site.secure, site.port);
     // The whole address: a path such as `//host` would lead elsewhere.
     let mut response = see_other(&format!("{}{path}", site.origin()));
@@ -145,28 +156,28 @@ fn enter(door: &Door, lent: &Lent, site: &Site, label: &str, query: Option<&str>
 
 /// Our origin keeps the path, and hands back whoever may.
 fn to_our_origin(
-    door: &Door,
-    lent: &Lent,
+    authenticator: &Authenticator,
+    instance: &InstanceSite,
     site: &Site,
     label: &str,
     request: &Request,
 ) -> Response {
-    let Some(place) = lent.place.as_ref().and_then(|place| place(label)) else {
-        return nobodys().answer(request.headers());
+    let Some(instance_path) = instance.path.as_ref().and_then(|path| path(label)) else {
+        return unknown_instance().answer(request.headers());
     };
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-    see_other(&format!("{}{place}{path}", door.names().own_origin(site)))
+    see_other(&format!("{}{instance_path}{path}", authenticator.names().own_origin(site)))
 }
 
-fn turned_away(unknown: &Unknown, headers: &HeaderMap) -> Response {
+fn rejected(unknown: &TokenRejection, headers: &HeaderMap) -> Response {
     match unknown {
-        Unknown::Nobody => {
-            let mut response = not_let_in().answer(headers);
+        TokenRejection::Nobody => {
+            let mut response = not_signed_in_here().answer(headers);
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             response
         }
-        Unknown::Privileged(group) => privileged(group).answer(headers),
-        Unknown::Unsaid => unsaid().answer(headers),
+        TokenRejection::Privileged(group) => privileged(group).answer(headers),
+        TokenRejection::ApiUnavailable => api_unavailable().answer(headers),
     }
 }
 
@@ -183,7 +194,7 @@ fn see_other(to: &str) -> Response {
     response
 }
 
-const fn nobodys() -> Message<'static> {
+const fn unknown_instance() -> Message<'static> {
     Message {
         status: StatusCode::NOT_FOUND,
         title: "Nothing here",
@@ -192,7 +203,7 @@ const fn nobodys() -> Message<'static> {
     }
 }
 
-const fn not_let_in() -> Message<'static> {
+const fn not_signed_in_here() -> Message<'static> {
     Message {
         status: StatusCode::UNAUTHORIZED,
         title: "Not let in",

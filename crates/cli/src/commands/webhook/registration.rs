@@ -17,27 +17,27 @@ use sojourn_operator::frame::Cache;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{Pair, Shown, Store};
+use super::{CertificateResolver, Pair, Store};
 
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LONGEST_RETRY: Duration = Duration::from_secs(30);
-/// How often it is looked although nothing was heard of.
-const LOOK_EVERY: Duration = Duration::from_secs(60 * 60);
+const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
+/// How often the registration is reconciled although no event came.
+const RESYNC_INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// Replicas of different versions that run side by side want different things. Until one is gone,
 /// each has its way now and then.
-const CORRECT_EVERY: Duration = Duration::from_secs(30);
+const MIN_CORRECTION_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Has the API server ask this replica. Where each has an address of its own, the registration may
 /// name one that is gone: whoever leads from now on is there.
 #[derive(Clone)]
-pub(in crate::commands) struct Claim {
+pub(in crate::commands) struct ReplicaTarget {
     registrations: Api<ValidatingWebhookConfiguration>,
     target: Target,
     store: Store,
 }
 
-impl Claim {
-    pub(in crate::commands) async fn make(&self) -> anyhow::Result<()> {
+impl ReplicaTarget {
+    pub(in crate::commands) async fn register(&self) -> anyhow::Result<()> {
         // While the Secret is gone, whoever makes it again registers as well.
         let Some((pair, _)) = self.store.read().await? else { return Ok(()) };
         register(&self.registrations, &self.target, &pair).await
@@ -49,26 +49,26 @@ async fn register(
     target: &Target,
     pair: &Pair,
 ) -> anyhow::Result<()> {
-    let wanted = configuration(target, pair.authorities.as_bytes());
+    let requested = configuration(target, pair.authorities.as_bytes());
     let params = PatchParams::apply(shared::MANAGER).force();
     registrations
-        .patch(NAME, &params, &Patch::Apply(&wanted))
+        .patch(NAME, &params, &Patch::Apply(&requested))
         .await
         .map(drop)
         .context("cannot register the admission webhook")
 }
 
-pub(super) struct Keeper {
+pub(super) struct RegistrationController {
     pub(super) client: Client,
     pub(super) target: Target,
     pub(super) store: Store,
-    pub(super) shown: Arc<Shown>,
+    pub(super) resolver: Arc<CertificateResolver>,
     pub(super) clock: Arc<dyn Clock>,
     /// The certificate that is shown.
     pub(super) pair: Pair,
 }
 
-impl Keeper {
+impl RegistrationController {
     /// Tells the API server where admission is.
     pub(super) async fn register(&self) -> anyhow::Result<()> {
         self.register_with(&self.pair).await
@@ -83,12 +83,12 @@ impl Keeper {
     }
 
     /// What it takes to have this replica asked.
-    pub(super) fn claim(&self) -> Claim {
+    pub(super) fn replica_target(&self) -> ReplicaTarget {
         let (registrations, target) = (self.registrations(), self.target.clone());
-        Claim { registrations, target, store: self.store.clone() }
+        ReplicaTarget { registrations, target, store: self.store.clone() }
     }
 
-    /// Looks whenever the registration or the Secret changed, for ever.
+    /// Reconciles whenever the registration or the Secret changed, for ever.
     pub(super) async fn run(mut self) {
         let changed = Arc::new(Notify::new());
         let watching = tokio::spawn(watch(
@@ -99,18 +99,18 @@ impl Keeper {
         ));
         // Ends with this future.
         let _watching = AbortOnDrop(watching.abort_handle());
-        let (mut retry, mut corrected) = (FIRST_RETRY, None);
+        let (mut retry, mut corrected) = (MIN_RETRY_DELAY, None);
         loop {
-            let pause = match self.settle(&mut corrected).await {
+            let pause = match self.reconcile(&mut corrected).await {
                 Ok(pause) => {
-                    retry = FIRST_RETRY;
+                    retry = MIN_RETRY_DELAY;
                     pause
                 }
                 Err(error) => {
                     let error = format!("{error:#}");
                     tracing::warn!(error, "admission may not be registered; trying again");
                     let pause = retry;
-                    retry = (retry * 2).min(LONGEST_RETRY);
+                    retry = (retry * 2).min(MAX_RETRY_DELAY);
                     pause
                 }
             };
@@ -121,8 +121,8 @@ impl Keeper {
         }
     }
 
-    /// Makes everything as it should be; answers when to look again.
-    pub(super) async fn settle(
+    /// Makes registration and certificate as they should be; answers when to reconcile again.
+    pub(super) async fn reconcile(
         &mut self,
         corrected: &mut Option<Instant>,
     ) -> anyhow::Result<Duration> {
@@ -141,18 +141,18 @@ impl Keeper {
         if there != self.pair {
             // Who shows a certificate must be believed by then.
             self.register_with(&there).await?;
-            self.shown.set(&there)?;
+            self.resolver.set(&there)?;
             self.pair = there;
         }
-        let wanted = configuration(&self.target, self.pair.authorities.as_bytes());
+        let requested = configuration(&self.target, self.pair.authorities.as_bytes());
         match self.registrations().get_opt(NAME).await.context("cannot read the registration")? {
             None => {
                 tracing::warn!("the registration of admission is gone; it is made again");
                 self.register().await?;
             }
-            Some(found) if differs(&found, &wanted) => {
+            Some(found) if differs(&found, &requested) => {
                 let due = corrected.map_or(Duration::ZERO, |at: Instant| {
-                    CORRECT_EVERY.saturating_sub(at.elapsed())
+                    MIN_CORRECTION_INTERVAL.saturating_sub(at.elapsed())
                 });
                 if !due.is_zero() {
                     return Ok(due);
@@ -163,7 +163,7 @@ impl Keeper {
             }
             Some(_) => {}
         }
-        Ok(LOOK_EVERY)
+        Ok(RESYNC_INTERVAL)
     }
 }
 
@@ -184,10 +184,10 @@ async fn watch(
 ) {
     let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
     let (seen_registrations, seen_secrets) = (Cache::<()>::default(), Cache::<()>::default());
-    let tell = |_: &sojourn_operator::frame::Change<'_, ()>| changed.notify_one();
+    let notify = |_: &sojourn_operator::frame::Change<'_, ()>| changed.notify_one();
     tokio::join!(
-        seen_registrations.follow(registrations, named(NAME), |_| (), tell),
-        seen_secrets.follow(secrets, named(&secret), |_| (), tell),
+        seen_registrations.follow(registrations, named(NAME), |_| (), notify),
+        seen_secrets.follow(secrets, named(&secret), |_| (), notify),
     );
 }
 
@@ -195,15 +195,15 @@ async fn watch(
 /// compared: replicas that are reached by different addresses each have registered their own.
 fn differs(
     found: &ValidatingWebhookConfiguration,
-    wanted: &ValidatingWebhookConfiguration,
+    requested: &ValidatingWebhookConfiguration,
 ) -> bool {
     let found = found.webhooks.as_deref().unwrap_or_default();
-    let wanted = wanted.webhooks.as_deref().unwrap_or_default();
-    found.len() != wanted.len()
-        || found.iter().zip(wanted).any(|(found, wanted)| {
-            found.name != wanted.name
-                || found.failure_policy != wanted.failure_policy
-                || found.rules != wanted.rules
-                || found.match_conditions != wanted.match_conditions
+    let requested = requested.webhooks.as_deref().unwrap_or_default();
+    found.len() != requested.len()
+        || found.iter().zip(requested).any(|(found, requested)| {
+            found.name != requested.name
+                || found.failure_policy != requested.failure_policy
+                || found.rules != requested.rules
+                || found.match_conditions != requested.match_conditions
         })
 }

@@ -19,25 +19,25 @@ use super::report::Reports;
 
 const SCHEDULER: &str = "default-scheduler";
 /// Kubernetes' own back-off of a Pod that could not be bound.
-const FIRST_BACKOFF: Duration = Duration::from_secs(1);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
-pub(super) struct Board {
+pub(super) struct Cache {
     machines: BTreeMap<String, Machine>,
     loads: HashMap<String, Load>,
     claims: HashMap<String, Claim>,
     /// How many Pods on nodes use a claim.
     claim_users: HashMap<String, usize>,
-    waiting: HashMap<Arc<str>, Waiting>,
+    pending: HashMap<Arc<str>, PendingPod>,
     binding: HashMap<Arc<str>, Binding>,
-    placed: HashMap<Arc<str>, Placed>,
+    assigned: HashMap<Arc<str>, AssignedPod>,
     queue: Queue,
     reports: Reports,
     /// What is tried again, and when.
     again: BTreeSet<(Instant, Arc<str>)>,
     /// Something changed that may let a blocked Pod fit.
-    hopeful: bool,
+    needs_unblock: bool,
 }
 
 /// What a claim's Pods have to know.
@@ -51,7 +51,7 @@ struct Claim {
 
 /// A Pod without a node.
 #[derive(Debug, Clone)]
-struct Waiting {
+struct PendingPod {
     namespace: String,
     name: String,
     generation: Option<i64>,
@@ -59,29 +59,29 @@ struct Waiting {
     class: ClassKey,
     demand: Arc<Demand>,
     /// What its status says already.
-    told: Option<Arc<str>>,
-    told_since: Option<Timestamp>,
+    reported: Option<Arc<str>>,
+    reported_since: Option<Timestamp>,
     /// Failed attempts to write about it.
     failures: u32,
 }
 
 #[derive(Debug)]
 struct Binding {
-    pod: Waiting,
+    pod: PendingPod,
     node: String,
     /// An earlier attempt may have arrived, so that no refusal is certain any more.
     unclear: bool,
 }
 
 #[derive(Debug)]
-struct Placed {
+struct AssignedPod {
     node: String,
     usage: Usage,
 }
 
 /// A Pod that is to be bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Order {
+pub(super) struct BindRequest {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) uid: Arc<str>,
@@ -102,7 +102,7 @@ pub(super) struct Report {
 
 /// How an attempt to bind ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum BindOutcome {
     Bound,
     /// It is certain that the Pod was not bound.
     Refused,
@@ -110,7 +110,7 @@ pub(super) enum Outcome {
     Unclear,
 }
 
-impl Board {
+impl Cache {
     // What the watches show.
 
     pub(super) fn put_pod(&mut self, pod: &Pod) {
@@ -122,7 +122,7 @@ impl Board {
             return self.remove_pod(&uid);
         }
         if let Some(node) = node {
-            if self.placed.get(&uid).is_some_and(|placed| placed.node == node) {
+            if self.assigned.get(&uid).is_some_and(|assigned| assigned.node == node) {
                 return;
             }
             self.remove_pod(&uid);
@@ -137,7 +137,7 @@ impl Board {
             return self.remove_pod(&uid);
         }
         // No Pod leaves its node again: of one that counts on a node, this is an older picture.
-        if !self.placed.contains_key(&uid) {
+        if !self.assigned.contains_key(&uid) {
             self.wait(&uid, pod);
         }
     }
@@ -156,39 +156,39 @@ impl Board {
             created: pod.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |t| t.0),
             uid: uid.clone(),
         };
-        let told = condition.and_then(|c| c.message.as_deref()).map(Arc::from);
-        let told_since = condition.and_then(|c| c.last_transition_time.as_ref()).map(|t| t.0);
-        if let Some(known) = self.waiting.get_mut(uid) {
+        let reported = condition.and_then(|c| c.message.as_deref()).map(Arc::from);
+        let reported_since = condition.and_then(|c| c.last_transition_time.as_ref()).map(|t| t.0);
+        if let Some(known) = self.pending.get_mut(uid) {
             known.generation = pod.metadata.generation;
-            (known.told, known.told_since) = (told.clone(), told_since);
+            (known.reported, known.reported_since) = (reported.clone(), reported_since);
             if known.class == class && known.rank == rank {
                 return;
             }
         }
-        let failures = self.waiting.get(uid).map_or(0, |known| known.failures);
+        let failures = self.pending.get(uid).map_or(0, |known| known.failures);
         self.remove_pod(uid);
-        let waiting = Waiting {
+        let pending = PendingPod {
             namespace: pod.metadata.namespace.clone().unwrap_or_default(),
             name: pod.metadata.name.clone().unwrap_or_default(),
             generation: pod.metadata.generation,
             rank,
             class,
             demand: Arc::new(demand),
-            told,
-            told_since,
+            reported,
+            reported_since,
             failures,
         };
-        self.enqueue(waiting);
+        self.enqueue(pending);
     }
 
-    fn enqueue(&mut self, pod: Waiting) {
+    fn enqueue(&mut self, pod: PendingPod) {
         if self.queue.add(&pod.class, &pod.demand, pod.rank.clone()) {
             self.reports.joined(&pod.class, pod.rank.clone());
         }
-        self.waiting.insert(pod.rank.uid.clone(), pod);
+        self.pending.insert(pod.rank.uid.clone(), pod);
     }
 
-    fn leave_queue(&mut self, pod: &Waiting) {
+    fn leave_queue(&mut self, pod: &PendingPod) {
         self.queue.remove(&pod.class, &pod.rank);
         if self.queue.class(&pod.class).is_none() {
             self.reports.forget(&pod.class);
@@ -197,18 +197,18 @@ impl Board {
 
     /// The Pod is gone, has ended, or is nothing to the scheduler any more.
     pub(super) fn remove_pod(&mut self, uid: &Arc<str>) {
-        if let Some(waiting) = self.waiting.remove(uid) {
-            self.leave_queue(&waiting);
+        if let Some(pending) = self.pending.remove(uid) {
+            self.leave_queue(&pending);
         }
         self.binding.remove(uid);
-        if let Some(placed) = self.placed.remove(uid) {
-            if let Some(load) = self.loads.get_mut(&placed.node) {
-                load.remove(&placed.usage);
+        if let Some(assigned) = self.assigned.remove(uid) {
+            if let Some(load) = self.loads.get_mut(&assigned.node) {
+                load.remove(&assigned.usage);
                 if load.pods == 0 {
-                    self.loads.remove(&placed.node);
+                    self.loads.remove(&assigned.node);
                 }
             }
-            for claim in placed.usage.claims {
+            for claim in assigned.usage.claims {
                 if let Some(users) = self.claim_users.get_mut(&claim) {
                     *users -= 1;
                     if *users == 0 {
@@ -216,7 +216,7 @@ impl Board {
                     }
                 }
             }
-            self.hopeful = true;
+            self.needs_unblock = true;
         }
     }
 
@@ -225,20 +225,20 @@ impl Board {
         for claim in &usage.claims {
             *self.claim_users.entry(claim.clone()).or_default() += 1;
         }
-        self.placed.insert(uid, Placed { node: node.to_owned(), usage });
+        self.assigned.insert(uid, AssignedPod { node: node.to_owned(), usage });
     }
 
     pub(super) fn put_node(&mut self, node: &Node) {
         let machine = Machine::of(node);
         if self.machines.get(&machine.name) != Some(&machine) {
             self.machines.insert(machine.name.clone(), machine);
-            self.hopeful = true;
+            self.needs_unblock = true;
         }
     }
 
     pub(super) fn remove_node(&mut self, name: &str) {
         // Fewer nodes help nobody, but what Pods are told counts them.
-        self.hopeful |= self.machines.remove(name).is_some();
+        self.needs_unblock |= self.machines.remove(name).is_some();
     }
 
     pub(super) fn put_claim(&mut self, claim: &PersistentVolumeClaim) {
@@ -264,20 +264,20 @@ impl Board {
     // What is to be done.
 
     /// The next Pod to bind; it counts on its node from now on.
-    pub(super) fn next_order(&mut self, now: Instant) -> Option<Order> {
-        if std::mem::take(&mut self.hopeful) {
+    pub(super) fn next_bind_request(&mut self, now: Instant) -> Option<BindRequest> {
+        if std::mem::take(&mut self.needs_unblock) {
             self.queue.unblock_all();
         }
         while let Some((rank, class, demand)) = self.queue.first() {
             let (uid, class, demand) = (rank.uid.clone(), class.clone(), demand.clone());
             match self.choose(&demand) {
                 Ok(node) => {
-                    let pod = self.waiting.remove(&uid).expect("who is in the queue waits");
+                    let pod = self.pending.remove(&uid).expect("who is in the queue waits");
                     self.leave_queue(&pod);
                     self.place(uid.clone(), &node, demand.usage.clone());
-                    let order = order(&pod, &node);
+                    let bind_request = bind_request(&pod, &node);
                     self.binding.insert(uid, Binding { pod, node, unclear: false });
-                    return Some(order);
+                    return Some(bind_request);
                 }
                 Err(verdict) => {
                     if self.queue.block(&class, &verdict) {
@@ -347,34 +347,34 @@ impl Board {
         unbound.then(|| "pod has unbound immediate PersistentVolumeClaims".to_owned())
     }
 
-    /// How an order ended.
-    pub(super) fn settle(&mut self, uid: &Arc<str>, outcome: Outcome, now: Instant) {
+    /// How a bind request ended.
+    pub(super) fn record_outcome(&mut self, uid: &Arc<str>, outcome: BindOutcome, now: Instant) {
         let Some(binding) = self.binding.get_mut(uid) else { return };
-        if outcome == Outcome::Bound {
+        if outcome == BindOutcome::Bound {
             // It counts until the watch shows it there, and after.
             self.binding.remove(uid);
             return;
         }
         binding.pod.failures = binding.pod.failures.saturating_add(1);
         let due = now + backoff(binding.pod.failures);
-        if outcome == Outcome::Unclear || binding.unclear {
+        if outcome == BindOutcome::Unclear || binding.unclear {
             binding.unclear = true;
         } else {
             let pod = binding.pod.clone();
             self.remove_pod(uid);
-            self.waiting.insert(uid.clone(), pod);
+            self.pending.insert(uid.clone(), pod);
         }
         self.again.insert((due, uid.clone()));
     }
 
-    /// Orders that are to be given once more, and Pods that are to be looked at once more.
-    pub(super) fn next_again(&mut self, now: Instant) -> Option<Order> {
+    /// Bind requests that are to be sent once more, and Pods that are to be looked at once more.
+    pub(super) fn next_retry(&mut self, now: Instant) -> Option<BindRequest> {
         while let Some((due, uid)) = self.again.first().cloned().filter(|(due, _)| *due <= now) {
             self.again.remove(&(due, uid.clone()));
             if let Some(binding) = self.binding.get(&uid) {
-                return Some(order(&binding.pod, &binding.node));
+                return Some(bind_request(&binding.pod, &binding.node));
             }
-            if let Some(pod) = self.waiting.remove(&uid) {
+            if let Some(pod) = self.pending.remove(&uid) {
                 self.enqueue(pod);
             }
         }
@@ -384,28 +384,28 @@ impl Board {
     /// The next Pod to tell why it waits.
     pub(super) fn next_report(&mut self, now: Instant) -> Option<Report> {
         while let Some((uid, message)) = self.reports.next(&self.queue, now) {
-            let Some(pod) = self.waiting.get_mut(&uid) else { continue };
-            if pod.told.as_ref() == Some(&message) {
+            let Some(pod) = self.pending.get_mut(&uid) else { continue };
+            if pod.reported.as_ref() == Some(&message) {
                 continue;
             }
             // What is written now is known now; whatever the watch shows later is believed more.
-            pod.told = Some(message.clone());
+            pod.reported = Some(message.clone());
             return Some(Report {
                 namespace: pod.namespace.clone(),
                 name: pod.name.clone(),
                 uid,
                 generation: pod.generation,
                 message,
-                since: pod.told_since,
+                since: pod.reported_since,
             });
         }
         None
     }
 
     /// A report could not be written.
-    pub(super) fn untold(&mut self, uid: &Arc<str>, now: Instant) {
-        let Some(pod) = self.waiting.get_mut(uid) else { return };
-        pod.told = None;
+    pub(super) fn report_failed(&mut self, uid: &Arc<str>, now: Instant) {
+        let Some(pod) = self.pending.get_mut(uid) else { return };
+        pod.reported = None;
         pod.failures = pod.failures.saturating_add(1);
         self.again.insert((now + backoff(pod.failures), uid.clone()));
     }
@@ -417,8 +417,8 @@ impl Board {
     }
 }
 
-fn order(pod: &Waiting, node: &str) -> Order {
-    Order {
+fn bind_request(pod: &PendingPod, node: &str) -> BindRequest {
+    BindRequest {
         namespace: pod.namespace.clone(),
         name: pod.name.clone(),
         uid: pod.rank.uid.clone(),
@@ -428,7 +428,7 @@ fn order(pod: &Waiting, node: &str) -> Order {
 
 fn backoff(failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(8);
-    (FIRST_BACKOFF * 2_u32.pow(doublings)).min(LONGEST_BACKOFF)
+    (MIN_BACKOFF * 2_u32.pow(doublings)).min(MAX_BACKOFF)
 }
 
 pub(super) fn claim_key(claim: &PersistentVolumeClaim) -> String {

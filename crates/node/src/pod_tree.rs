@@ -16,10 +16,10 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 
 /// How many folders are open at once: one for each level of a tree.
-const DEPTH_LIMIT: usize = 64;
+const MAX_OPEN_DEPTH: usize = 64;
 /// How often a tree is gone through that does not become empty, because it is very deep or because
 /// somebody still writes to it.
-const PASSES_LIMIT: usize = 100_000;
+const MAX_PASSES: usize = 100_000;
 /// What `stat` counts blocks in, whatever the file system's are.
 pub(crate) const BLOCK_BYTES: u64 = 512;
 
@@ -39,7 +39,7 @@ pub(crate) fn remove(folder: BorrowedFd<'_>, name: impl Arg) -> io::Result<()> {
         Err(Errno::ISDIR | Errno::PERM) => {}
         Err(error) => return Err(error.into()),
     }
-    for _ in 0..PASSES_LIMIT {
+    for _ in 0..MAX_PASSES {
         let top = match open_folder(folder, &name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             top => top?,
@@ -94,7 +94,7 @@ fn empty(top: OwnedFd) -> io::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             folder => folder?,
         };
-        if depth < DEPTH_LIMIT {
+        if depth < MAX_OPEN_DEPTH {
             levels.push(Level { dir: Dir::new(folder)?, name: name.to_owned() });
         } else {
             move_up(level.dir.fd()?, name, moved.as_fd())?;
@@ -156,7 +156,7 @@ pub(crate) fn usage(folder: BorrowedFd<'_>, path: impl Arg, limit: u64) -> io::R
             continue;
         }
         match open_folder(dir.fd()?, name) {
-            Ok(folder) if depth < DEPTH_LIMIT => levels.push(Dir::new(folder)?),
+            Ok(folder) if depth < MAX_OPEN_DEPTH => levels.push(Dir::new(folder)?),
             Ok(_) => usage.entries = limit,
             // It is gone, or another file system, or is not a folder any more.
             Err(error) if is_passing(&error) => {}

@@ -1,4 +1,4 @@
-mod lent;
+mod instance;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -16,7 +16,7 @@ use serde_json::json;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::listener::Arrival;
+use crate::listener::TransportInfo;
 use crate::secret::Secret;
 
 /// Remembers with which tokens clients were made.
@@ -26,14 +26,14 @@ struct Made(Mutex<Vec<String>>);
 impl Clients for Made {
     fn client_with(&self, token: &BearerToken) -> kube::Client {
         self.0.lock().unwrap().push(token.reveal().to_owned());
-        api(Known::default())
+        api(KnownTokens::default())
     }
 }
 
 /// Whose tokens the API knows.
-type Known = Arc<Mutex<BTreeMap<&'static str, UserInfo>>>;
+type KnownTokens = Arc<Mutex<BTreeMap<&'static str, UserInfo>>>;
 
-fn known() -> Known {
+fn known() -> KnownTokens {
     let user = |name: &str, groups: &[&str]| UserInfo {
         username: Some(name.to_owned()),
         groups: Some(groups.iter().map(|&group| group.to_owned()).collect()),
@@ -49,7 +49,7 @@ fn known() -> Known {
     ])))
 }
 
-fn api(known: Known) -> kube::Client {
+fn api(known: KnownTokens) -> kube::Client {
     let service = tower::service_fn(move |request: http::Request<KubeBody>| {
         let known = known.clone();
         async move {
@@ -67,14 +67,14 @@ fn api(known: Known) -> kube::Client {
     kube::Client::new(service, "default")
 }
 
-struct House {
-    door: Door,
+struct Fixture {
+    authenticator: Authenticator,
     router: Router,
     made: Arc<Made>,
-    known: Known,
+    known: KnownTokens,
 }
 
-/// What is behind the door says whom it sees, and which proofs.
+/// The handler behind the authenticator says whom it sees, and which proofs.
 async fn inside(Extension(caller): Extension<Caller>, headers: HeaderMap) -> String {
     let seen = |name| headers.get(name).map_or("-", |value| value.to_str().unwrap());
     drop(caller.client());
@@ -82,14 +82,14 @@ async fn inside(Extension(caller): Extension<Caller>, headers: HeaderMap) -> Str
 }
 
 /// What an instance says: who the gateway says calls, and every header that it gets.
-async fn lent(Extension(caller): Extension<Caller>, headers: HeaderMap) -> String {
+async fn instance(Extension(caller): Extension<Caller>, headers: HeaderMap) -> String {
     let label = caller.label.as_deref().unwrap();
     format!("{} at {label} gets {headers:?}", caller.identity.name)
 }
 
 /// Where the gateway sends somebody.
 async fn handed_over(Extension(caller): Extension<Caller>) -> String {
-    caller.lent_address("web-ada-1", "/x?y=1").unwrap_or_default()
+    caller.instance_address("web-ada-1", "/x?y=1").unwrap_or_default()
 }
 
 fn settings() -> Settings {
@@ -100,25 +100,25 @@ fn settings() -> Settings {
     }
 }
 
-fn house() -> House {
-    house_with(&settings())
+fn fixture() -> Fixture {
+    fixture_with(&settings())
 }
 
-fn house_with(settings: &Settings) -> House {
+fn fixture_with(settings: &Settings) -> Fixture {
     let (made, known) = (Arc::new(Made::default()), known());
-    let door = Door::new(settings, made.clone(), api(known.clone())).unwrap();
+    let authenticator = Authenticator::new(settings, made.clone(), api(known.clone())).unwrap();
     let signed_in = Router::new()
         .route("/inside", get(inside).post(inside))
         .route("/handed-over", get(handed_over));
     let by_token = Router::new().route("/mint", post(inside));
     let open = Router::new().route("/open", get(async || "open").post(async || "open"));
-    let place: Places = Arc::new(|label| {
+    let path: InstancePath = Arc::new(|label| {
         let known = ["web-ada-1", "web-bob-2"].contains(&label);
         known.then(|| format!("/access/ns/{}/web", &label[4..7]))
     });
-    let lent = Lent { router: Router::new().fallback(lent), place: Some(place) };
-    let router = door.router(Mounted { signed_in, by_token, open, lent });
-    House { door, router, made, known }
+    let instance = InstanceSite { router: Router::new().fallback(instance), path: Some(path) };
+    let router = authenticator.router(Routes { signed_in, by_token, open, instance });
+    Fixture { authenticator, router, made, known }
 }
 
 fn of(name: &str) -> Credentials {
@@ -142,7 +142,7 @@ struct Answer {
     text: String,
 }
 
-impl House {
+impl Fixture {
     async fn send(
         &self,
         method: Method,
@@ -159,7 +159,7 @@ impl House {
         }
         let mut request = request.body(Body::from(body.to_owned())).unwrap();
         let local = "127.0.0.1:7080".parse().unwrap();
-        request.extensions_mut().insert(Arrival { local, secure: false });
+        request.extensions_mut().insert(TransportInfo { local, secure: false });
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
@@ -181,7 +181,7 @@ impl House {
     }
 
     async fn sign_in_as(&self, credentials: Credentials) -> String {
-        let answer = self.redeem(&self.door.sign_in().mint(credentials)).await;
+        let answer = self.redeem(&self.authenticator.sign_in().mint(credentials)).await;
         assert_eq!(answer.status, 303);
         kept(&answer)
     }
@@ -209,29 +209,29 @@ fn kept(answer: &Answer) -> String {
 
 #[tokio::test]
 async fn a_link_signs_in_once_by_its_button() {
-    let house = house();
-    let secret = house.door.sign_in().mint(ada());
+    let fixture = fixture();
+    let secret = fixture.authenticator.sign_in().mint(ada());
     for _ in 0..3 {
         // Whoever looks at links does not use them.
-        let answer = house.get(&SignIn::path(&secret), &[]).await;
+        let answer = fixture.get(&SignIn::path(&secret), &[]).await;
         assert_eq!(answer.status, 200);
         assert!(answer.text.contains("<strong>ada</strong>"), "{}", answer.text);
         assert!(!answer.headers.contains_key("set-cookie"));
     }
-    let answer = house.redeem(&secret).await;
+    let answer = fixture.redeem(&secret).await;
     assert_eq!((answer.status, &answer.headers["location"]), (303, &HeaderValue::from_static("/")));
     let cookie = answer.headers["set-cookie"].to_str().unwrap();
     assert!(cookie.starts_with("sojourn-7080="), "{cookie}");
     assert!(cookie.ends_with("; Path=/; Max-Age=604800; HttpOnly; SameSite=Strict"), "{cookie}");
     assert_eq!(answer.headers["cache-control"], "no-store");
 
-    let again = house.redeem(&secret).await;
+    let again = fixture.redeem(&secret).await;
     assert_eq!(again.status, 410);
     assert!(!again.headers.contains_key("set-cookie"));
-    assert_eq!(house.get(&SignIn::path(&secret), &[]).await.status, 410);
-    assert_eq!(house.get("/sign-in/x", &[]).await.status, 410);
+    assert_eq!(fixture.get(&SignIn::path(&secret), &[]).await.status, 410);
+    assert_eq!(fixture.get("/sign-in/x", &[]).await.status, 410);
 
-    let front = house.get("/", &[("cookie", &kept(&answer))]).await;
+    let front = fixture.get("/", &[("cookie", &kept(&answer))]).await;
     assert_eq!(front.status, 200);
     assert!(front.text.contains("<strong>ada</strong>"), "{}", front.text);
     assert!(front.text.contains("<li>&lt;g&gt;</li>"), "{}", front.text);
@@ -239,17 +239,17 @@ async fn a_link_signs_in_once_by_its_button() {
 
 #[tokio::test]
 async fn of_many_who_use_a_link_at_once_one_gets_in() {
-    let house = house();
-    let secret = house.door.sign_in().mint(ada());
-    let answers = futures::future::join_all((0..20).map(|_| house.redeem(&secret))).await;
+    let fixture = fixture();
+    let secret = fixture.authenticator.sign_in().mint(ada());
+    let answers = futures::future::join_all((0..20).map(|_| fixture.redeem(&secret))).await;
     assert_eq!(answers.iter().filter(|answer| answer.status == 303).count(), 1);
     assert_eq!(answers.iter().filter(|answer| answer.status == 410).count(), 19);
 }
 
 #[tokio::test]
 async fn a_link_is_not_used_from_elsewhere() {
-    let house = house();
-    let secret = house.door.sign_in().mint(ada());
+    let fixture = fixture();
+    let secret = fixture.authenticator.sign_in().mint(ada());
     let path = SignIn::path(&secret);
     for headers in [
         &[("sec-fetch-site", "cross-site")][..],
@@ -264,148 +264,156 @@ async fn a_link_is_not_used_from_elsewhere() {
         ],
         &[("host", "evil.example:7080")],
     ] {
-        let answer = house.send(Method::POST, &path, headers, "").await;
+        let answer = fixture.send(Method::POST, &path, headers, "").await;
         assert!([403, 421].contains(&answer.status), "{headers:?}: {}", answer.status);
         assert!(!answer.headers.contains_key("set-cookie"));
     }
-    assert_eq!(house.redeem(&secret).await.status, 303);
+    assert_eq!(fixture.redeem(&secret).await.status, 303);
 }
 
 /// The script of whatever page has a person's cookie could become that person for ever.
 #[tokio::test]
 async fn a_session_never_mints_another() {
-    let house = house();
-    let cookie = house.signed_in().await;
+    let fixture = fixture();
+    let cookie = fixture.signed_in().await;
     let headers = [OURS[0], ("cookie", cookie.as_str())];
-    assert_eq!(house.send(Method::POST, "/inside", &headers, "").await.status, 200);
-    let refused = house.send(Method::POST, "/mint", &headers, "").await;
+    assert_eq!(fixture.send(Method::POST, "/inside", &headers, "").await.status, 200);
+    let refused = fixture.send(Method::POST, "/mint", &headers, "").await;
     assert_eq!(
         (refused.status, &refused.headers["www-authenticate"]),
         (401, &"Bearer".parse().unwrap())
     );
-    let minted = house.send(Method::POST, "/mint", &[("authorization", "Bearer good")], "").await;
+    let minted = fixture.send(Method::POST, "/mint", &[("authorization", "Bearer good")], "").await;
     assert_eq!((minted.status, minted.text.as_str()), (200, "ci cookie=- auth=-"));
     // Beside a good token, a session neither helps nor harms.
     let both = [headers[0], headers[1], ("authorization", "Bearer good")];
-    assert_eq!(house.send(Method::POST, "/mint", &both, "").await.text, "ci cookie=- auth=-");
+    assert_eq!(fixture.send(Method::POST, "/mint", &both, "").await.text, "ci cookie=- auth=-");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_ends_with_its_account() {
     for end in [None, Some("bob's")] {
-        let house = house();
-        let (cookie, other) = (house.signed_in().await, house.sign_in_as(of("bob")).await);
-        assert_eq!(house.get("/inside", &[("cookie", &cookie)]).await.status, 200);
-        house.reassign("ada's", end);
+        let fixture = fixture();
+        let (cookie, other) = (fixture.signed_in().await, fixture.sign_in_as(of("bob")).await);
+        assert_eq!(fixture.get("/inside", &[("cookie", &cookie)]).await.status, 200);
+        fixture.reassign("ada's", end);
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(house.get("/inside", &[("cookie", &cookie)]).await.status, 401);
-        assert_eq!(house.get("/inside", &[("cookie", &other)]).await.status, 200);
+        assert_eq!(fixture.get("/inside", &[("cookie", &cookie)]).await.status, 401);
+        assert_eq!(fixture.get("/inside", &[("cookie", &other)]).await.status, 200);
         // It does not come back with the account.
-        *house.known.lock().unwrap() = super::tests::known().lock().unwrap().clone();
+        *fixture.known.lock().unwrap() = super::tests::known().lock().unwrap().clone();
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(house.get("/inside", &[("cookie", &cookie)]).await.status, 401);
+        assert_eq!(fixture.get("/inside", &[("cookie", &cookie)]).await.status, 401);
     }
 }
 
 #[tokio::test]
 async fn signing_out_everywhere_ends_every_session_and_link_of_the_user() {
-    let house = house();
-    let (cookie, second) = (house.signed_in().await, house.signed_in().await);
-    let bobs = house.sign_in_as(of("bob")).await;
-    let unused = house.door.sign_in().mint(ada());
-    let form = house.form(&cookie).await;
+    let fixture = fixture();
+    let (cookie, second) = (fixture.signed_in().await, fixture.signed_in().await);
+    let bobs = fixture.sign_in_as(of("bob")).await;
+    let unused = fixture.authenticator.sign_in().mint(ada());
+    let form = fixture.form(&cookie).await;
     let with = |cookie| [OURS[0], OURS[1], OURS[2], ("cookie", cookie)];
-    let foreign = house.send(Method::POST, "/sign-out-everywhere", &with(&second), &form).await;
+    let foreign = fixture.send(Method::POST, "/sign-out-everywhere", &with(&second), &form).await;
     assert_eq!(foreign.status, 403);
-    let answer = house.send(Method::POST, "/sign-out-everywhere", &with(&cookie), &form).await;
+    let answer = fixture.send(Method::POST, "/sign-out-everywhere", &with(&cookie), &form).await;
     assert_eq!(answer.status, 200);
     assert!(answer.headers["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
     for ended in [&cookie, &second] {
-        assert_eq!(house.get("/inside", &[("cookie", ended)]).await.status, 401);
+        assert_eq!(fixture.get("/inside", &[("cookie", ended)]).await.status, 401);
     }
-    assert_eq!(house.redeem(&unused).await.status, 410);
-    assert_eq!(house.get("/inside", &[("cookie", &bobs)]).await.status, 200);
+    assert_eq!(fixture.redeem(&unused).await.status, 410);
+    assert_eq!(fixture.get("/inside", &[("cookie", &bobs)]).await.status, 200);
 }
 
 #[tokio::test]
 async fn rights_of_kubernetes_own_groups_do_not_come_in() {
-    let house = house();
+    let fixture = fixture();
     for token in ["Bearer root's", "Bearer node's"] {
         for (method, path) in [(Method::POST, "/mint"), (Method::GET, "/inside")] {
-            let refused = house.send(method, path, &[("authorization", token)], "").await;
+            let refused = fixture.send(method, path, &[("authorization", token)], "").await;
             assert_eq!(refused.status, 403, "{token} {path}");
             assert!(refused.text.contains("bound by a role"), "{}", refused.text);
         }
     }
-    let house = house_with(&Settings { superuser: Some(of("steward")), ..settings() });
-    let stands_in = house.get("/inside", &[("authorization", "Bearer root's")]).await;
+    let fixture = fixture_with(&Settings { superuser: Some(of("steward")), ..settings() });
+    let stands_in = fixture.get("/inside", &[("authorization", "Bearer root's")]).await;
     assert_eq!(stands_in.text, "steward cookie=- auth=-");
-    assert_eq!(*house.made.0.lock().unwrap(), ["steward's"], "with no right of the other");
-    let node = house.get("/inside", &[("authorization", "Bearer node's")]).await;
+    assert_eq!(*fixture.made.0.lock().unwrap(), ["steward's"], "with no right of the other");
+    let node = fixture.get("/inside", &[("authorization", "Bearer node's")]).await;
     assert_eq!(node.status, 403);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_ends_with_session_or_account() {
-    let house = house();
+    let fixture = fixture();
     let caller = |cookie: Option<&str>| {
-        let session =
-            cookie.map(|one| house.door.0.sessions.find(one.split_once('=').unwrap().1).unwrap());
+        let session = cookie.map(|one| {
+            fixture.authenticator.0.sessions.find(one.split_once('=').unwrap().1).unwrap()
+        });
         let account = session
             .as_ref()
             .map_or_else(|| Arc::new(Account::new(ada())), |one| one.account.clone());
         let identity = Arc::new(Identity { groups: vec!["<g>".to_owned()], ..ada().identity });
         let zone = Zone::Own { loopback: true };
         let site = Site { authority: "localhost".to_owned(), port: 80, secure: false, zone };
-        Caller { identity, site, label: None, account, session, door: house.door.clone() }
+        Caller {
+            identity,
+            site,
+            label: None,
+            account,
+            session,
+            authenticator: fixture.authenticator.clone(),
+        }
     };
-    let cookie = house.signed_in().await;
+    let cookie = fixture.signed_in().await;
     let (browser, program) = (caller(Some(&cookie)), caller(None));
     assert!(browser.credentials().is_none() && program.credentials().is_some());
     let (mut signed_out, mut unknown) = (browser.ended(), program.ended());
     let day = Duration::from_secs(24 * 60 * 60);
     assert!(tokio::time::timeout(day, &mut signed_out).await.is_err(), "while nothing changes");
     assert!(tokio::time::timeout(day, &mut unknown).await.is_err());
-    house.door.0.sessions.close(browser.session.as_ref().unwrap());
+    fixture.authenticator.0.sessions.close(browser.session.as_ref().unwrap());
     tokio::time::timeout(Duration::from_millis(1), signed_out).await.expect("at once");
-    house.known.lock().unwrap().remove("ada's");
+    fixture.known.lock().unwrap().remove("ada's");
     tokio::time::timeout(Duration::from_secs(121), unknown).await.expect("within two minutes");
 }
 
 #[tokio::test]
 async fn signing_out_needs_the_form_of_this_session() {
-    let house = house();
-    let (cookie, other) = (house.signed_in().await, house.signed_in().await);
-    let form = house.form(&cookie).await;
+    let fixture = fixture();
+    let (cookie, other) = (fixture.signed_in().await, fixture.signed_in().await);
+    let form = fixture.form(&cookie).await;
     let with = |cookie| [OURS[0], OURS[1], OURS[2], ("cookie", cookie)];
     let too_long = format!("token={}", "x".repeat(10_000));
     for (cookie, body) in
         [(&cookie, ""), (&cookie, "token="), (&other, form.as_str()), (&cookie, &too_long)]
     {
-        let answer = house.send(Method::POST, "/sign-out", &with(cookie), body).await;
+        let answer = fixture.send(Method::POST, "/sign-out", &with(cookie), body).await;
         assert_eq!(answer.status, 403, "{body}");
     }
-    assert_eq!(house.get("/inside", &[("cookie", &cookie)]).await.status, 200);
-    let answer = house.send(Method::POST, "/sign-out", &with(&cookie), &form).await;
+    assert_eq!(fixture.get("/inside", &[("cookie", &cookie)]).await.status, 200);
+    let answer = fixture.send(Method::POST, "/sign-out", &with(&cookie), &form).await;
     assert_eq!(answer.status, 200);
     assert!(answer.headers["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
-    assert_eq!(house.get("/inside", &[("cookie", &cookie)]).await.status, 401);
-    assert_eq!(house.get("/inside", &[("cookie", &other)]).await.status, 200);
+    assert_eq!(fixture.get("/inside", &[("cookie", &cookie)]).await.status, 401);
+    assert_eq!(fixture.get("/inside", &[("cookie", &other)]).await.status, 200);
 }
 
 #[tokio::test]
 async fn proofs_end_at_the_door() {
-    let house = house();
-    let cookie = format!("a=1; {}; b=2", house.signed_in().await);
+    let fixture = fixture();
+    let cookie = format!("a=1; {}; b=2", fixture.signed_in().await);
     // With a session, another Authorization is between the page and what it talks to.
     let headers = [("cookie", cookie.as_str()), ("authorization", "Bearer theirs")];
-    let answer = house.get("/inside", &headers).await;
+    let answer = fixture.get("/inside", &headers).await;
     assert_eq!(answer.text, "ada cookie=a=1; b=2 auth=Bearer theirs");
-    let answer = house.get("/inside", &[("authorization", "Bearer good")]).await;
+    let answer = fixture.get("/inside", &[("authorization", "Bearer good")]).await;
     assert_eq!(answer.text, "ci cookie=- auth=-");
-    assert_eq!(*house.made.0.lock().unwrap(), ["ada's", "good"]);
+    assert_eq!(*fixture.made.0.lock().unwrap(), ["ada's", "good"]);
     for bad in ["Bearer bad", "Basic good", "Bearer", "good"] {
-        let answer = house.get("/inside", &[("authorization", bad)]).await;
+        let answer = fixture.get("/inside", &[("authorization", bad)]).await;
         assert_eq!(answer.status, 401, "{bad}");
         assert_eq!(answer.headers["www-authenticate"], "Bearer");
     }
@@ -413,11 +421,11 @@ async fn proofs_end_at_the_door() {
 
 #[tokio::test]
 async fn a_session_acts_only_from_our_own_pages() {
-    let house = house();
-    let cookie = house.signed_in().await;
+    let fixture = fixture();
+    let cookie = fixture.signed_in().await;
     let cookie = ("cookie", cookie.as_str());
     let post = async |headers: &[(&str, &str)]| {
-        house.send(Method::POST, "/inside", headers, "").await.status
+        fixture.send(Method::POST, "/inside", headers, "").await.status
     };
     assert_eq!(post(&[cookie, ("sec-fetch-site", "same-origin")]).await, 200);
     assert_eq!(post(&[cookie, ("origin", "http://127.0.0.1:7080")]).await, 200);
@@ -428,27 +436,27 @@ async fn a_session_acts_only_from_our_own_pages() {
     assert_eq!(post(&[cookie, ("authorization", "Bearer good")]).await, 200);
     assert_eq!(post(&[("authorization", "Bearer good")]).await, 200);
     let socket = [cookie, ("connection", "upgrade"), ("upgrade", "websocket")];
-    assert_eq!(house.get("/inside", &socket).await.status, 401);
+    assert_eq!(fixture.get("/inside", &socket).await.status, 401);
     let evil = [&socket[..], &[("origin", "http://evil.example")]].concat();
-    assert_eq!(house.get("/inside", &evil).await.status, 403);
+    assert_eq!(fixture.get("/inside", &evil).await.status, 403);
     let own = [&socket[..], &[("origin", "http://127.0.0.1:7080")]].concat();
-    assert_eq!(house.get("/inside", &own).await.status, 200);
+    assert_eq!(fixture.get("/inside", &own).await.status, 200);
 }
 
 #[tokio::test]
 async fn who_follows_a_link_from_elsewhere_is_asked_to_go_on() {
-    let house = house();
-    let cookie = house.signed_in().await;
+    let fixture = fixture();
+    let cookie = fixture.signed_in().await;
     let visit = [
         ("sec-fetch-site", "same-site"),
         ("sec-fetch-mode", "navigate"),
         ("sec-fetch-dest", "document"),
         ("cookie", cookie.as_str()),
     ];
-    let answer = house.get("/inside?a=b&c='d", &visit).await;
+    let answer = fixture.get("/inside?a=b&c='d", &visit).await;
     assert_eq!(answer.status, 401);
     assert!(answer.text.contains("href=\"&#x2f;inside?a=b&amp;c=&#x27;d\""), "{}", answer.text);
-    let answer = house.get("/", &visit).await;
+    let answer = fixture.get("/", &visit).await;
     assert_eq!(answer.status, 401);
     let uri = |text: &str| local(&text.parse().unwrap()).to_owned();
     assert_eq!(uri("//evil.example/x"), "/");
@@ -457,8 +465,8 @@ async fn who_follows_a_link_from_elsewhere_is_asked_to_go_on() {
 
 #[tokio::test]
 async fn scripts_and_frames_get_none_of_our_pages() {
-    let house = house();
-    let cookie = house.signed_in().await;
+    let fixture = fixture();
+    let cookie = fixture.signed_in().await;
     for (mode, destination) in [("cors", "empty"), ("same-origin", "empty"), ("navigate", "iframe")]
     {
         let headers = [
@@ -467,7 +475,7 @@ async fn scripts_and_frames_get_none_of_our_pages() {
             ("sec-fetch-dest", destination),
             ("cookie", cookie.as_str()),
         ];
-        let answer = house.get("/", &headers).await;
+        let answer = fixture.get("/", &headers).await;
         assert_eq!(answer.status, 403, "{mode} {destination}");
         assert!(!answer.text.contains("token"), "{}", answer.text);
     }
@@ -475,25 +483,25 @@ async fn scripts_and_frames_get_none_of_our_pages() {
 
 #[tokio::test]
 async fn a_planted_cookie_neither_replaces_ours_nor_signs_out() {
-    let house = house();
-    let (mine, theirs) = (house.signed_in().await, house.signed_in().await);
+    let fixture = fixture();
+    let (mine, theirs) = (fixture.signed_in().await, fixture.signed_in().await);
     let planted = format!("sojourn-7080=planted; {mine}");
-    assert_eq!(house.get("/inside", &[("cookie", &planted)]).await.status, 200);
+    assert_eq!(fixture.get("/inside", &[("cookie", &planted)]).await.status, 200);
     let twice = format!("{mine}; {mine}");
-    assert_eq!(house.get("/inside", &[("cookie", &twice)]).await.status, 200);
+    assert_eq!(fixture.get("/inside", &[("cookie", &twice)]).await.status, 200);
     // Two good ones: nobody can say who is meant.
     let both = format!("{theirs}; {mine}");
-    assert_eq!(house.get("/inside", &[("cookie", &both)]).await.status, 401);
+    assert_eq!(fixture.get("/inside", &[("cookie", &both)]).await.status, 401);
     let elsewhere = mine.replace("sojourn-7080", "sojourn-7081");
-    assert_eq!(house.get("/inside", &[("cookie", &elsewhere)]).await.status, 401);
+    assert_eq!(fixture.get("/inside", &[("cookie", &elsewhere)]).await.status, 401);
 }
 
 #[tokio::test]
 async fn under_the_public_name_the_cookie_is_for_tls_only() {
-    let house = house();
-    let secret = house.door.sign_in().mint(ada());
+    let fixture = fixture();
+    let secret = fixture.authenticator.sign_in().mint(ada());
     let headers = [OURS[0], OURS[1], OURS[2], ("host", "lab.example.org")];
-    let answer = house.send(Method::POST, &SignIn::path(&secret), &headers, "").await;
+    let answer = fixture.send(Method::POST, &SignIn::path(&secret), &headers, "").await;
     let cookie = answer.headers["set-cookie"].to_str().unwrap();
     assert!(cookie.starts_with("__Host-sojourn="), "{cookie}");
     assert!(cookie.ends_with("; Secure"), "{cookie}");
@@ -501,31 +509,31 @@ async fn under_the_public_name_the_cookie_is_for_tls_only() {
 
 #[tokio::test]
 async fn names_that_are_not_ours_get_nothing() {
-    let house = house();
+    let fixture = fixture();
     for path in ["/", "/open", "/inside", "/nowhere"] {
-        assert_eq!(house.get(path, &[("host", "evil.example")]).await.status, 421, "{path}");
+        assert_eq!(fixture.get(path, &[("host", "evil.example")]).await.status, 421, "{path}");
     }
-    assert_eq!(house.get("/open", &[]).await.text, "open");
-    assert_eq!(house.get("/nowhere", &[]).await.status, 404);
-    assert_eq!(house.get("/", &[]).await.status, 401);
-    let wrong = house.send(Method::PUT, "/", &OURS, "").await;
+    assert_eq!(fixture.get("/open", &[]).await.text, "open");
+    assert_eq!(fixture.get("/nowhere", &[]).await.status, 404);
+    assert_eq!(fixture.get("/", &[]).await.status, 401);
+    let wrong = fixture.send(Method::PUT, "/", &OURS, "").await;
     assert_eq!(wrong.status, 405);
     assert_eq!(wrong.headers["x-content-type-options"], "nosniff");
-    let plain = house.send(Method::POST, "/open", &[("sec-fetch-site", "cross-site")], "").await;
+    let plain = fixture.send(Method::POST, "/open", &[("sec-fetch-site", "cross-site")], "").await;
     assert_eq!(plain.status, 403);
 }
 
 #[tokio::test]
 async fn the_public_name_can_change_while_people_come() {
-    let house = house();
-    let at = async |host| house.get("/open", &[("host", host)]).await.status;
+    let fixture = fixture();
+    let at = async |host| fixture.get("/open", &[("host", host)]).await.status;
     assert_eq!(at("new.example.org").await, 421);
-    house.door.reached_at(Some("https://new.example.org")).unwrap();
+    fixture.authenticator.set_public_url(Some("https://new.example.org")).unwrap();
     assert_eq!(at("new.example.org").await, 200);
     assert_eq!(at("lab.example.org").await, 421, "the old one is nobody's any more");
-    assert!(house.door.reached_at(Some("nowhere")).is_err());
+    assert!(fixture.authenticator.set_public_url(Some("nowhere")).is_err());
     assert_eq!(at("new.example.org").await, 200, "what is none changes nothing");
-    house.door.reached_at(None).unwrap();
+    fixture.authenticator.set_public_url(None).unwrap();
     assert_eq!(at("new.example.org").await, 421);
 }
 
@@ -534,6 +542,6 @@ fn a_public_url_that_is_none_is_refused() {
     let settings = Settings { public_url: Some("lab".to_owned()), ..Settings::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _inside = runtime.enter();
-    let error = Door::new(&settings, Arc::new(Made::default()), api(known())).unwrap_err();
+    let error = Authenticator::new(&settings, Arc::new(Made::default()), api(known())).unwrap_err();
     assert_eq!(error.to_string(), "the public URL \"lab\" is not http:// or https:// and a host");
 }

@@ -121,7 +121,7 @@ fn measures_files_once_and_nothing_elsewhere() {
 #[test]
 fn measuring_is_bounded() {
     let scratch = Scratch::new("bounded");
-    make_deep(&scratch.path("deep"), 3 * DEPTH_LIMIT);
+    make_deep(&scratch.path("deep"), 3 * MAX_OPEN_DEPTH);
     fs::create_dir(scratch.path("wide")).unwrap();
     for index in 0..300 {
         fs::write(scratch.path(&format!("wide/{index}")), "x").unwrap();

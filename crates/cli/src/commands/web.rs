@@ -19,22 +19,22 @@ use sojourn_drivers::dial::Dial;
 use sojourn_operator::gateway::{self, Bounds, Gateway, Reporting, User, Visitor, Ways};
 use sojourn_operator::lab::Started;
 use sojourn_web::{
-    Bound, Caller, Clients, Credentials, Door, Leader, Lent, ListenError, Listener, Mounted,
-    RESERVED_COOKIES, Relaying, Serving, Settings, SignIn,
+    Authenticator, Bound, Caller, Clients, Credentials, InstanceSite, Leader, ListenError,
+    Listener, RESERVED_COOKIES, Relay, Routes, Serving, Settings, SignIn,
 };
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::exit::{Exit, Failure};
 
-/// A listener that has its address and serves nobody yet: controllers must know the address first.
+/// A bound listener that does not serve yet: controllers must know the address first.
 #[derive(Clone)]
-pub(super) struct Entrance {
+pub(super) struct WebListener {
     bound: Bound,
     secure: bool,
 }
 
-impl Entrance {
+impl WebListener {
     pub(super) async fn bind(
         address: SocketAddr,
         tls: Option<Arc<ServerConfig>>,
@@ -50,7 +50,7 @@ impl Entrance {
     }
 
     /// Passes people on to whichever replica leads.
-    pub(super) fn relay(&self, leader: Leader) -> Relaying {
+    pub(super) fn relay(&self, leader: Leader) -> Relay {
         self.bound.relay(leader)
     }
 
@@ -68,7 +68,7 @@ impl Entrance {
         clients: Arc<dyn Clients>,
         client: Client,
         superuser: Option<Credentials>,
-    ) -> Result<People, Failure> {
+    ) -> Result<WebServer, Failure> {
         let url = self.url();
         // Where a browser signs in is where its session is good.
         let configured = started.public_url();
@@ -80,9 +80,10 @@ impl Entrance {
             listener_url: Some(url.clone()),
             superuser,
         };
-        let door = Door::new(&settings, clients, client.clone()).map_err(|error| {
-            Failure::new(Exit::Usage, error, "Mend publicURL in the configuration.")
-        })?;
+        let authenticator =
+            Authenticator::new(&settings, clients, client.clone()).map_err(|error| {
+                Failure::new(Exit::Usage, error, "Mend publicURL in the configuration.")
+            })?;
         let gateway = Gateway::new(gateway::Settings {
             backends: started.backends(),
             dial,
@@ -96,24 +97,24 @@ impl Entrance {
         let open = reporting.router().merge(started.links().router(started.act(), started.now()));
         let minting = Router::new()
             .route("/open", post(mint))
-            .with_state((door.sign_in().clone(), public_url.clone()));
+            .with_state((authenticator.sign_in().clone(), public_url.clone()));
         let places = gateway.clone();
-        let lent = Lent {
+        let instance = InstanceSite {
             router: gateway.lent_router(),
-            place: Some(Arc::new(move |label| places.place(label))),
+            path: Some(Arc::new(move |label| places.place(label))),
         };
-        let mounted = Mounted { signed_in: gateway.router(), by_token: minting, open, lent };
-        let serving = self.bound.serve(door.router(mounted));
-        let following = tokio::spawn(follow(door.clone(), configured));
-        Ok(People { serving, gateway, door, url, public_url, following })
+        let routes = Routes { signed_in: gateway.router(), by_token: minting, open, instance };
+        let serving = self.bound.serve(authenticator.router(routes));
+        let following = tokio::spawn(follow_public_url(authenticator.clone(), configured));
+        Ok(WebServer { serving, gateway, authenticator, url, public_url, following })
     }
 }
 
-/// The listener for people, open.
-pub(super) struct People {
+/// The listener for people, serving.
+pub(super) struct WebServer {
     serving: Serving,
     gateway: Gateway,
-    door: Door,
+    authenticator: Authenticator,
     url: String,
     public_url: PublicUrl,
     following: JoinHandle<()>,
@@ -135,25 +136,28 @@ impl PublicUrl {
     }
 }
 
-/// Takes people in at whichever address the configuration says, as it changes.
-async fn follow(door: Door, mut public_url: watch::Receiver<Option<String>>) {
+/// Gives the authenticator the public URL of the configuration whenever that changes.
+async fn follow_public_url(
+    authenticator: Authenticator,
+    mut public_url: watch::Receiver<Option<String>>,
+) {
     while public_url.changed().await.is_ok() {
         let url = public_url.borrow_and_update().clone();
-        match door.reached_at(url.as_deref()) {
+        match authenticator.set_public_url(url.as_deref()) {
             Ok(()) => tracing::info!(url, "people are taken in at another public address"),
             Err(error) => tracing::error!(%error, "the public address stays as it was"),
         }
     }
 }
 
-impl People {
+impl WebServer {
     pub(super) fn url(&self) -> &str {
         &self.url
     }
 
     /// A link that signs a browser in with these credentials, once.
     pub(super) fn link(&self, credentials: Credentials) -> String {
-        let secret = self.door.sign_in().mint(credentials);
+        let secret = self.authenticator.sign_in().mint(credentials);
         self.public_url.at(&SignIn::path(&secret))
     }
 
@@ -179,16 +183,16 @@ fn visitor(caller: &Caller) -> Visitor {
         secure: caller.is_secure(),
         ended: Arc::new(move || ended.ended()),
         label: caller.label.clone(),
-        ways: Arc::new(CallerWays(caller.clone())),
+        ways: Arc::new(CallerLinks(caller.clone())),
     }
 }
 
-/// The ways between our origin and those of instances, as the door knows them.
-struct CallerWays(Caller);
+/// The ways between our origin and those of instances, as the authenticator knows them.
+struct CallerLinks(Caller);
 
-impl Ways for CallerWays {
+impl Ways for CallerLinks {
     fn lent(&self, label: &str, path: &str) -> Option<String> {
-        self.0.lent_address(label, path)
+        self.0.instance_address(label, path)
     }
 
     fn own(&self, path: &str) -> String {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use super::Door;
-use super::lent::ENTER;
-use crate::account::{Account, RECHECK};
+use super::Authenticator;
+use super::instance::ENTER;
+use crate::account::{Account, RECHECK_INTERVAL};
 use crate::identity::{Credentials, Identity};
 use crate::origin::Site;
 use crate::session::Session;
 
-/// Who sent a request, in its extensions for whatever is mounted behind the door.
+/// Who sent a request, in its extensions for whatever is mounted behind the authenticator.
 #[derive(Clone)]
 pub struct Caller {
     /// As the API knows them now.
@@ -23,7 +23,7 @@ pub struct Caller {
     pub(super) account: Arc<Account>,
     /// A browser's; a program has none.
     pub(super) session: Option<Session>,
-    pub(super) door: Door,
+    pub(super) authenticator: Authenticator,
 }
 
 impl fmt::Debug for Caller {
@@ -35,7 +35,7 @@ impl fmt::Debug for Caller {
 impl Caller {
     /// Shows the caller's own token: it has their rights and no others.
     pub fn client(&self) -> kube::Client {
-        self.door.0.clients.client_with(&self.account.credentials.token)
+        self.authenticator.0.clients.client_with(&self.account.credentials.token)
     }
 
     /// Whether the caller's browser talks TLS, to us or to somebody in front of us.
@@ -45,11 +45,11 @@ impl Caller {
 
     /// Where the caller, who is at our origin, finds an instance: a browser by a token that is good
     /// once, a program by its own. None where no name leads there.
-    pub fn lent_address(&self, label: &str, path: &str) -> Option<String> {
-        let origin = self.door.names().lent_origin(&self.site, label)?;
+    pub fn instance_address(&self, label: &str, path: &str) -> Option<String> {
+        let origin = self.authenticator.names().instance_origin(&self.site, label)?;
         Some(match &self.session {
             Some(session) => {
-                let token = self.door.0.entries.hand_over(session.id, label, path);
+                let token = self.authenticator.0.entries.hand_over(session.id, label, path);
                 format!("{origin}{ENTER}?token={}", token.reveal())
             }
             None => format!("{origin}{path}"),
@@ -58,7 +58,7 @@ impl Caller {
 
     /// Where the caller, who is at an instance's origin, finds ours.
     pub fn own_address(&self, path: &str) -> String {
-        format!("{}{path}", self.door.names().own_origin(&self.site))
+        format!("{}{path}", self.authenticator.names().own_origin(&self.site))
     }
 
     /// With what another session of the caller can be opened. Only a program has it: a session
@@ -72,7 +72,7 @@ impl Caller {
     /// Ends when the caller is not who they were any more: the session is over, or the API knows
     /// the account no longer, or as somebody else or in other groups.
     pub fn ended(&self) -> BoxFuture<'static, ()> {
-        let Self { identity, account, session, door, .. } = self.clone();
+        let Self { identity, account, session, authenticator, .. } = self.clone();
         Box::pin(async move {
             let over = session.as_ref().map(|session| session.ended.clone());
             tokio::select! {
@@ -80,18 +80,18 @@ impl Caller {
                     Some(over) => over.cancelled().await,
                     None => std::future::pending().await,
                 } } => {}
-                () = door.changed(&identity, &account, session.as_ref()) => {}
+                () = authenticator.changed(&identity, &account, session.as_ref()) => {}
             }
         })
     }
 }
 
-impl Door {
+impl Authenticator {
     /// Ends at the first look that finds the caller changed.
     async fn changed(&self, identity: &Identity, account: &Account, session: Option<&Session>) {
         loop {
-            tokio::time::sleep(RECHECK).await;
-            let is_over = session.is_some_and(|one| self.0.sessions.using(&one.id).is_none());
+            tokio::time::sleep(RECHECK_INTERVAL).await;
+            let is_over = session.is_some_and(|one| self.0.sessions.touch(&one.id).is_none());
             if is_over {
                 return;
             }

@@ -1,14 +1,14 @@
-//! The door: who may come in, and as whom.
+//! Authentication of every request: who may come in, and as whom.
 //!
 //! Everything passes one guard, which knows the host, where the request comes from and whose
 //! session it has. What is mounted behind sign-in finds a [`Caller`] in the request's extensions.
-//! Cookies and tokens that are ours end here: nothing behind the door sees them.
+//! Cookies and tokens that are ours end here: no handler behind this layer sees them.
 //!
 //! A session is made from a bearer token, by a one-time link that only the token can ask for; no
 //! session makes another. It ends with the token's account.
 //!
-//! **Our origin serves nothing of instances.** Each of those has an origin of its own (`lent`), to
-//! which we hand over with a one-time token. So whatever script runs at our origin is ours; what
+//! **Our origin serves nothing of instances.** Each of those has an origin of its own (`instance`),
+//! to which we hand over with a one-time token. So whatever script runs at our origin is ours; what
 //! pages of other origins send is refused, but for plain visits, and those bring no cookie along
 //! (`SameSite=Strict`). Our pages answer visits only, cannot be framed, and their forms carry a
 //! token of the session.
@@ -17,8 +17,8 @@
 //! knows us by is sent our cookie, too. On a machine of one's own those are its other servers.
 
 mod caller;
-mod lent;
-mod own;
+mod instance;
+mod pages;
 #[cfg(test)]
 mod tests;
 
@@ -43,7 +43,7 @@ use crate::sign_in::SignIn;
 use crate::token::{self, Holder, Tokens};
 
 pub use caller::Caller;
-pub use lent::{Lent, Places};
+pub use instance::{InstancePath, InstanceSite};
 
 /// The group whose members may do everything.
 const SUPERUSERS: &str = "system:masters";
@@ -69,9 +69,9 @@ pub enum SettingsError {
     PublicUrl { url: String },
 }
 
-/// What is served behind the door.
+/// What is served behind the authenticator.
 #[derive(Debug, Default)]
-pub struct Mounted {
+pub struct Routes {
     /// Only for callers that are signed in or show a good token.
     pub signed_in: Router,
     /// Only for callers that show a good token: no session does for these.
@@ -79,12 +79,12 @@ pub struct Mounted {
     /// For everybody; these have proofs of their own, such as signed links.
     pub open: Router,
     /// What the origins of instances serve.
-    pub lent: Lent,
+    pub instance: InstanceSite,
 }
 
-/// Guards what is mounted behind it. Clones are the same door.
+/// Guards what is mounted behind it. Clones share one state.
 #[derive(Clone)]
-pub struct Door(Arc<Inner>);
+pub struct Authenticator(Arc<Inner>);
 
 struct Inner {
     names: RwLock<Arc<Names>>,
@@ -96,13 +96,13 @@ struct Inner {
     superuser: Option<Credentials>,
 }
 
-impl fmt::Debug for Door {
+impl fmt::Debug for Authenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Door").field("names", &self.names()).finish_non_exhaustive()
+        f.debug_struct("Authenticator").field("names", &self.names()).finish_non_exhaustive()
     }
 }
 
-impl Door {
+impl Authenticator {
     /// `reviewer` may create token reviews.
     pub fn new(
         settings: &Settings,
@@ -113,7 +113,8 @@ impl Door {
         let names = Names::new(public_url, &settings.names).ok_or_else(|| {
             SettingsError::PublicUrl { url: public_url.unwrap_or_default().to_owned() }
         })?;
-        let names = names.lending(settings.domain.as_deref(), settings.listener_url.as_deref());
+        let names =
+            names.with_instances(settings.domain.as_deref(), settings.listener_url.as_deref());
         Ok(Self(Arc::new(Inner {
             names: RwLock::new(Arc::new(names)),
             sign_in: SignIn::default(),
@@ -125,10 +126,10 @@ impl Door {
         })))
     }
 
-    /// People reach us at another address from now on; what is none changes nothing. Sessions belong
-    /// to the name that they began under, so whoever comes to the new one signs in anew.
-    pub fn reached_at(&self, public_url: Option<&str>) -> Result<(), SettingsError> {
-        let names = self.names().reached_at(public_url).ok_or_else(|| {
+    /// People reach us at another address from now on; what is none changes nothing. Sessions
+    /// belong to the name that they began under, so whoever comes to the new one signs in anew.
+    pub fn set_public_url(&self, public_url: Option<&str>) -> Result<(), SettingsError> {
+        let names = self.names().with_public_url(public_url).ok_or_else(|| {
             SettingsError::PublicUrl { url: public_url.unwrap_or_default().to_owned() }
         })?;
         *self.0.names.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(names);
@@ -145,15 +146,16 @@ impl Door {
     }
 
     /// Everything that the listener serves.
-    pub fn router(&self, mounted: Mounted) -> Router {
-        let signed_in = mounted.signed_in.layer(from_fn_with_state(self.clone(), let_in));
-        let by_token = mounted.by_token.layer(from_fn_with_state(self.clone(), let_in_by_token));
-        own::pages(self)
-            .merge(mounted.open)
+    pub fn router(&self, routes: Routes) -> Router {
+        let signed_in = routes.signed_in.layer(from_fn_with_state(self.clone(), authenticate));
+        let by_token =
+            routes.by_token.layer(from_fn_with_state(self.clone(), authenticate_by_token));
+        pages::router(self)
+            .merge(routes.open)
             .merge(signed_in)
             .merge(by_token)
-            .fallback(own::nothing_here)
-            .layer(from_fn_with_state((self.clone(), mounted.lent), guard))
+            .fallback(pages::nothing_here)
+            .layer(from_fn_with_state((self.clone(), routes.instance), guard))
     }
 
     /// The session that the request's cookie names. A page may have added cookies of our name, but
@@ -181,36 +183,36 @@ impl Door {
     }
 
     /// The account that a token stands for.
-    async fn account(&self, token: &str) -> Result<Account, Unknown> {
+    async fn account(&self, token: &str) -> Result<Account, TokenRejection> {
         let credentials = match self.0.tokens.identify(token).await {
             Ok(Holder::Ordinary(identity)) => {
                 Credentials { identity: (*identity).clone(), token: BearerToken::new(token) }
             }
             Ok(Holder::Privileged { group }) => match &self.0.superuser {
                 Some(stand_in) if group == SUPERUSERS => stand_in.clone(),
-                Some(_) | None => return Err(Unknown::Privileged(group)),
+                Some(_) | None => return Err(TokenRejection::Privileged(group)),
             },
-            Ok(Holder::Nobody) => return Err(Unknown::Nobody),
+            Ok(Holder::Nobody) => return Err(TokenRejection::Nobody),
             Err(error) => {
                 tracing::warn!(%error, "a caller could not be identified");
-                return Err(Unknown::Unsaid);
+                return Err(TokenRejection::ApiUnavailable);
             }
         };
         Ok(Account::new(credentials))
     }
 }
 
-/// Why a token lets nobody in.
-enum Unknown {
+/// Why a token is not accepted.
+enum TokenRejection {
     Nobody,
     /// Rights that no role gave do not come in.
     Privileged(String),
-    Unsaid,
+    ApiUnavailable,
 }
 
 /// What the guard found out about a request; in its extensions.
 #[derive(Debug, Clone)]
-struct Checked {
+struct CheckedRequest {
     site: Site,
     sender: Sender,
     /// With who its user is by now.
@@ -218,86 +220,106 @@ struct Checked {
 }
 
 /// Refuses what may not come in at all, and finds out whose session it is.
-async fn guard(State((door, lent)): State<(Door, Lent)>, request: Request, next: Next) -> Response {
+async fn guard(
+    State((authenticator, instance)): State<(Authenticator, InstanceSite)>,
+    request: Request,
+    next: Next,
+) -> Response {
     let (parts, body) = request.into_parts();
-    let site = match door.names().site(&parts) {
+    let site = match authenticator.names().site(&parts) {
         Ok(site) => site,
         Err(refusal) => return refused(refusal).answer(&parts.headers),
     };
-    if let Zone::Lent { label, .. } = &site.zone {
+    if let Zone::Instance { label, .. } = &site.zone {
         let (label, request) = (label.clone(), Request::from_parts(parts, body));
-        return lent::serve(&door, &lent, site, &label, request).await;
+        return instance::serve(&authenticator, &instance, site, &label, request).await;
     }
     let sender = match origin::sender(&parts, &site) {
         Ok(sender) => sender,
         Err(refusal) => return refused(refusal).answer(&parts.headers),
     };
     let mut request = Request::from_parts(parts, body);
-    let session = sender.may_use_cookie().then(|| door.session(&request, &site)).flatten();
+    let session = sender.may_use_cookie().then(|| authenticator.session(&request, &site)).flatten();
     let session = match session {
-        Some(session) => door.confirm(&session).await.map(|identity| (session, identity)),
+        Some(session) => authenticator.confirm(&session).await.map(|identity| (session, identity)),
         None => None,
     };
     cookie::remove_reserved(request.headers_mut());
-    request.extensions_mut().insert(Checked { site, sender, session });
+    request.extensions_mut().insert(CheckedRequest { site, sender, session });
     next.run(request).await
 }
 
 /// Lets in who is signed in or shows a good token, and says who it is. A session comes first: with
 /// one, an `Authorization` is between the page and whatever it talks to.
-async fn let_in(State(door): State<Door>, mut request: Request, next: Next) -> Response {
-    let Some(checked) = request.extensions_mut().remove::<Checked>() else {
+async fn authenticate(
+    State(authenticator): State<Authenticator>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let Some(checked) = request.extensions_mut().remove::<CheckedRequest>() else {
         return unguarded(&request);
     };
-    let Checked { site, session: Some((session, identity)), .. } = checked else {
-        return with_token(door, checked, request, next).await;
+    let CheckedRequest { site, session: Some((session, identity)), .. } = checked else {
+        return with_token(authenticator, checked, request, next).await;
     };
     let account = session.account.clone();
-    let caller = Caller { identity, site, label: None, account, session: Some(session), door };
+    let caller =
+        Caller { identity, site, label: None, account, session: Some(session), authenticator };
     request.extensions_mut().insert(caller);
     next.run(request).await
 }
 
 /// Lets in who shows a good token; a session counts for nothing.
-async fn let_in_by_token(State(door): State<Door>, mut request: Request, next: Next) -> Response {
-    match request.extensions_mut().remove::<Checked>() {
-        Some(checked) => with_token(door, checked, request, next).await,
+async fn authenticate_by_token(
+    State(authenticator): State<Authenticator>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    match request.extensions_mut().remove::<CheckedRequest>() {
+        Some(checked) => with_token(authenticator, checked, request, next).await,
         None => unguarded(&request),
     }
 }
 
-async fn with_token(door: Door, checked: Checked, mut request: Request, next: Next) -> Response {
+async fn with_token(
+    authenticator: Authenticator,
+    checked: CheckedRequest,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let Some(token) = token::bearer(request.headers()).map(str::to_owned) else {
         return unknown(&request, checked.sender);
     };
     request.headers_mut().remove(AUTHORIZATION);
-    let account = match door.account(&token).await {
+    let account = match authenticator.account(&token).await {
         Ok(account) => Arc::new(account),
-        Err(Unknown::Nobody) => return unknown(&request, checked.sender),
-        Err(Unknown::Privileged(group)) => return privileged(&group).answer(request.headers()),
-        Err(Unknown::Unsaid) => return unsaid().answer(request.headers()),
+        Err(TokenRejection::Nobody) => return unknown(&request, checked.sender),
+        Err(TokenRejection::Privileged(group)) => {
+            return privileged(&group).answer(request.headers());
+        }
+        Err(TokenRejection::ApiUnavailable) => return api_unavailable().answer(request.headers()),
     };
     let identity = Arc::new(account.credentials.identity.clone());
     let site = checked.site;
-    let caller = Caller { identity, site, label: None, account, session: None, door };
+    let caller = Caller { identity, site, label: None, account, session: None, authenticator };
     request.extensions_mut().insert(caller);
     next.run(request).await
 }
 
 fn unguarded(request: &Request) -> Response {
     tracing::error!("a request came in without passing the guard");
-    own::broken().answer(request.headers())
+    pages::broken().answer(request.headers())
 }
 
-fn privileged(group: &str) -> Words {
+fn privileged(group: &str) -> OwnedMessage {
     let text = format!(
         "This account is in the group {group}, whose rights no role gave and none can take away. \
          Show the token of an account that is bound by a role."
     );
-    Words { status: StatusCode::FORBIDDEN, title: "Refused", text }
+    OwnedMessage { status: StatusCode::FORBIDDEN, title: "Refused", text }
 }
 
-const fn unsaid() -> Message<'static> {
+const fn api_unavailable() -> Message<'static> {
     Message {
         status: StatusCode::SERVICE_UNAVAILABLE,
         title: "Not now",
@@ -317,7 +339,7 @@ fn unknown(request: &Request, sender: Sender) -> Response {
             link: Some((local(request.uri()), "Go on")),
         }
         .page(),
-        Sender::Ours | Sender::Unsaid => own::not_signed_in().answer(request.headers()),
+        Sender::Ours | Sender::Unsaid => pages::not_signed_in().answer(request.headers()),
     };
     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response
@@ -330,18 +352,18 @@ fn local(uri: &Uri) -> &str {
     if leads_away || !path.starts_with('/') { "/" } else { path }
 }
 
-fn refused(refusal: Refusal) -> Words {
-    Words { status: refusal.status(), title: "Refused", text: refusal.to_string() }
+fn refused(refusal: Refusal) -> OwnedMessage {
+    OwnedMessage { status: refusal.status(), title: "Refused", text: refusal.to_string() }
 }
 
-/// A message whose words are made on the way.
-struct Words {
+/// A message whose text is made at run time.
+struct OwnedMessage {
     status: StatusCode,
     title: &'static str,
     text: String,
 }
 
-impl Words {
+impl OwnedMessage {
     fn answer(&self, headers: &http::HeaderMap) -> Response {
         let paragraphs = [self.text.as_str()];
         let Self { status, title, .. } = *self;

@@ -1,5 +1,6 @@
-//! `sojourn keep|extend|stop|start`, `sojourn submission` and `sojourn notice`: what owners ask for. Each is a small
-//! write to the object; what becomes of it is decided by the controllers, and said here.
+//! `sojourn keep|extend|stop|start`, `sojourn submission` and `sojourn notice`: what owners ask
+//! for. Each is a small write to the object; what becomes of it is decided by the controllers, and
+//! said here.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -12,18 +13,18 @@ use serde_json::{Value, json};
 use sojourn_api::name::{lab, shared};
 use sojourn_core::term::Term;
 
-use super::connect::{self, Way};
+use super::connect::{self, ApiContext};
 use crate::args::{Extend, Keep, Named, Notice, NoticeVerb, Power, Submission, SubmissionVerb};
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
 
-/// How long a controller may take to answer a wish, and how often it is looked for.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How long a controller may take to answer a request, and how often it is looked for.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) fn keep(keep: Keep, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
-        let way = Way::find(&keep.connection).await?;
+        let api_context = ApiContext::find(&keep.connection).await?;
         let until = match &keep.until {
             Some(text) => {
                 text.parse().with_context(|| format!("{text:?} is no time")).map_err(|error| {
@@ -32,24 +33,24 @@ pub(super) fn keep(keep: Keep, printer: Printer) -> Result<(), Failure> {
             }
             None => later(Timestamp::now(), span(&keep.span)?),
         };
-        let (api, object) = way.get_looked_after(&keep.object).await?;
+        let (api, object) = api_context.get_managed(&keep.object).await?;
         can_be_kept(&keep.object, &object)?;
-        keep_until(&way, &api, &keep.object, until, printer).await
+        keep_until(&api_context, &api, &keep.object, until, printer).await
     })
 }
 
 pub(super) fn extend(extend: Extend, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
-        let way = Way::find(&extend.connection).await?;
+        let api_context = ApiContext::find(&extend.connection).await?;
         let by = span(&extend.by)?;
-        let (api, object) = way.get_looked_after(&extend.object).await?;
+        let (api, object) = api_context.get_managed(&extend.object).await?;
         can_be_kept(&extend.object, &object)?;
         let time =
             |path: &str| -> Option<Timestamp> { object.data.pointer(path)?.as_str()?.parse().ok() };
         let now = Timestamp::now();
         let from = [time("/status/next/at"), time("/status/keep/until")].into_iter().flatten();
         let until = later(from.fold(now, Timestamp::max), by);
-        keep_until(&way, &api, &extend.object, until, printer).await
+        keep_until(&api_context, &api, &extend.object, until, printer).await
     })
 }
 
@@ -84,23 +85,23 @@ fn can_be_kept(named: &Named, object: &DynamicObject) -> Result<(), Failure> {
     Err(Failure::new(Exit::Usage, anyhow!("{named} is nothing that is kept"), advice))
 }
 
-/// Writes the wish down and says how much of it was given.
+/// Writes the request down and says how much of it was given.
 async fn keep_until(
-    way: &Way,
+    api_context: &ApiContext,
     api: &Api<DynamicObject>,
     named: &Named,
     until: Timestamp,
     printer: Printer,
 ) -> Result<(), Failure> {
-    let wish = format!("{until:.0}");
+    let request = format!("{until:.0}");
     if until <= Timestamp::now() {
-        let error = anyhow!("{named} cannot be kept until {wish}: that is over");
+        let error = anyhow!("{named} cannot be kept until {request}: that is over");
         return Err(Failure::new(Exit::Usage, error, "Choose a time that is still to come."));
     }
-    annotate(way, api, named, shared::KEEP_UNTIL, &wish).await?;
-    match wait_for(api, named, |object| answer(object, &wish)).await {
-        Some(Answer::Given(given)) => {
-            let more = match given.cmp(&wish) {
+    annotate(api_context, api, named, shared::KEEP_UNTIL, &request).await?;
+    match wait_for(api, named, |object| answer(object, &request)).await {
+        Some(RequestOutcome::Given(given)) => {
+            let more = match given.cmp(&request) {
                 Ordering::Less => "; nothing is kept for longer at a time",
                 Ordering::Equal => "",
                 Ordering::Greater => " already",
@@ -108,39 +109,39 @@ async fn keep_until(
             printer.good(format_args!("{named} is kept until {given}{more}."));
             Ok(())
         }
-        Some(Answer::UsedUp) => {
+        Some(RequestOutcome::UsedUp) => {
             let error = anyhow!("{named} was given no more time: its allowance is used up");
             Err(Failure::new(Exit::Negative, error, "Using it keeps it, too."))
         }
         None => {
-            let error = anyhow!("nobody has answered the wish to keep {named} until {wish}");
+            let error = anyhow!("nobody has answered the wish to keep {named} until {request}");
             let advice = format!("Are the controllers running? See: sojourn why {named}.");
             Err(Failure::new(Exit::Negative, error, advice))
         }
     }
 }
 
-/// What became of a wish.
-enum Answer {
+/// What became of a request.
+enum RequestOutcome {
     /// It is kept until then.
     Given(String),
     UsedUp,
 }
 
-fn answer(object: &DynamicObject, wish: &str) -> Option<Answer> {
+fn answer(object: &DynamicObject, request: &str) -> Option<RequestOutcome> {
     let text = |path: &str| object.data.pointer(path).and_then(Value::as_str);
     let given = text("/status/keep/until");
-    if text("/status/keep/asked") == Some(wish) {
-        return given.map(|until| Answer::Given(until.to_owned()));
+    if text("/status/keep/asked") == Some(request) {
+        return given.map(|until| RequestOutcome::Given(until.to_owned()));
     }
     let conditions = object.data.pointer("/status/conditions").and_then(Value::as_array)?;
     let used_up = conditions.iter().any(|one| {
         let field = |name: &str| one.get(name).and_then(Value::as_str);
         field("status") == Some("True") && field("reason") == Some("KeepAllowanceUsedUp")
     });
-    // A wish for no more than was given costs nothing, so it is not refused.
-    let more = given.is_none_or(|given| given < wish);
-    (used_up && more).then_some(Answer::UsedUp)
+    // A request for no more than was given costs nothing, so it is not refused.
+    let more = given.is_none_or(|given| given < request);
+    (used_up && more).then_some(RequestOutcome::UsedUp)
 }
 
 pub(super) fn stop(power: Power, printer: Printer) -> Result<(), Failure> {
@@ -153,9 +154,9 @@ pub(super) fn start(power: Power, printer: Printer) -> Result<(), Failure> {
 
 fn switch(power: Power, running: bool, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
-        let way = Way::find(&power.connection).await?;
+        let api_context = ApiContext::find(&power.connection).await?;
         let named = power.object;
-        let (api, object) = way.get(&named).await?;
+        let (api, object) = api_context.get(&named).await?;
         if object.data.pointer("/spec/running").is_none() {
             let error = anyhow!("{named} is nothing that is started and stopped");
             let advice = "Name something that runs, such as instance/alice.";
@@ -169,7 +170,7 @@ fn switch(power: Power, running: bool, printer: Printer) -> Result<(), Failure> 
         let patch = json!({"spec": {"running": running}});
         api.patch(&named.name, &PatchParams::default(), &Patch::Merge(&patch))
             .await
-            .map_err(|error| way.failed(error, &format!("cannot change {named}")))?;
+            .map_err(|error| api_context.failed(error, &format!("cannot change {named}")))?;
         printer.good(format_args!(
             "{named} is being {}.",
             if running { "started" } else { "stopped" }
@@ -186,9 +187,9 @@ fn ended(object: &DynamicObject) -> Option<&str> {
 /// Takes an end back, by naming it, and starts what has ended.
 pub(super) fn reopen(power: Power, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
-        let way = Way::find(&power.connection).await?;
+        let api_context = ApiContext::find(&power.connection).await?;
         let named = power.object;
-        let (api, object) = way.get(&named).await?;
+        let (api, object) = api_context.get(&named).await?;
         let Some(at) = ended(&object) else {
             let error = anyhow!("{named} has not ended, so there is nothing to take back");
             let advice = format!("To start it: sojourn start {named}.");
@@ -199,7 +200,7 @@ pub(super) fn reopen(power: Power, printer: Printer) -> Result<(), Failure> {
         });
         api.patch(&named.name, &PatchParams::default(), &Patch::Merge(&patch))
             .await
-            .map_err(|error| way.failed(error, &format!("cannot reopen {named}")))?;
+            .map_err(|error| api_context.failed(error, &format!("cannot reopen {named}")))?;
         printer
             .good(format_args!("{named} does not count as ended any more, and is being started."));
         Ok(())
@@ -218,9 +219,9 @@ fn answers(verb: SubmissionVerb, object: &DynamicObject) -> bool {
 
 pub(super) fn submission(submission: Submission, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
-        let way = Way::find(&submission.connection).await?;
+        let api_context = ApiContext::find(&submission.connection).await?;
         let named = submission.object;
-        let (api, object) = way.get(&named).await?;
+        let (api, object) = api_context.get(&named).await?;
         if object.data.pointer("/spec/submission").is_none() {
             let error = anyhow!("{named} says nowhere to submit to");
             return Err(Failure::new(Exit::Negative, error, "Set spec.submission first."));
@@ -236,7 +237,8 @@ pub(super) fn submission(submission: Submission, printer: Printer) -> Result<(),
             SubmissionVerb::Retry => (lab::SUBMISSION_RETRY, "is handed in again"),
             SubmissionVerb::Waive => (lab::SUBMISSION_WAIVE, "need not be handed in any more"),
         };
-        annotate(&way, &api, &named, annotation, &format!("{:.0}", Timestamp::now())).await?;
+        annotate(&api_context, &api, &named, annotation, &format!("{:.0}", Timestamp::now()))
+            .await?;
         printer.good(format_args!("The data of {named} {what}."));
         Ok(())
     })
@@ -250,9 +252,9 @@ fn notices_waiting(object: &DynamicObject) -> usize {
 
 pub(super) fn notice(notice: Notice, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
-        let way = Way::find(&notice.connection).await?;
+        let api_context = ApiContext::find(&notice.connection).await?;
         let named = notice.object;
-        let (api, object) = way.get(&named).await?;
+        let (api, object) = api_context.get(&named).await?;
         let waiting = notices_waiting(&object);
         if waiting == 0 {
             let error = anyhow!("no notice of {named} waits to be delivered");
@@ -262,7 +264,8 @@ pub(super) fn notice(notice: Notice, printer: Printer) -> Result<(), Failure> {
         let annotation = match notice.verb {
             NoticeVerb::Waive => lab::NOTICE_WAIVE,
         };
-        annotate(&way, &api, &named, annotation, &format!("{:.0}", Timestamp::now())).await?;
+        annotate(&api_context, &api, &named, annotation, &format!("{:.0}", Timestamp::now()))
+            .await?;
         let what = if waiting == 1 { "One notice is" } else { "Some notices are" };
         printer.good(format_args!("{what} given up: nobody accepts what {named} has to tell."));
         Ok(())
@@ -270,7 +273,7 @@ pub(super) fn notice(notice: Notice, printer: Printer) -> Result<(), Failure> {
 }
 
 pub(super) async fn annotate(
-    way: &Way,
+    api_context: &ApiContext,
     api: &Api<DynamicObject>,
     named: &Named,
     annotation: &str,
@@ -280,7 +283,7 @@ pub(super) async fn annotate(
     api.patch(&named.name, &PatchParams::default(), &Patch::Merge(&patch))
         .await
         .map(drop)
-        .map_err(|error| way.failed(error, &format!("cannot change {named}")))
+        .map_err(|error| api_context.failed(error, &format!("cannot change {named}")))
 }
 
 /// Looks until a controller has answered, for a while.
@@ -296,10 +299,10 @@ async fn wait_for<T>(
             {
                 return found;
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
-    tokio::time::timeout(ANSWER_WITHIN, look).await.ok()
+    tokio::time::timeout(ANSWER_TIMEOUT, look).await.ok()
 }
 
 #[cfg(test)]

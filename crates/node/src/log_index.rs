@@ -1,4 +1,4 @@
-//! What there is of each Pod for those who ask for logs. Workers keep it; the server reads it.
+//! Which logs each Pod has. Workers keep the index up to date; the log server reads it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,16 +9,16 @@ use tokio::sync::watch;
 
 use crate::folder::PodFolder;
 use crate::lifecycle::{Run, RunState};
-use crate::server::{CurrentRun, Found, Pods, Runs};
+use crate::server::{CurrentRun, LogLookup, Pods, Runs};
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Board(Arc<Mutex<HashMap<Name, Shown>>>);
+pub(crate) struct LogIndex(Arc<Mutex<HashMap<Name, LoggedPod>>>);
 
 /// Namespace and name.
 type Name = (String, String);
 
 #[derive(Debug)]
-struct Shown {
+struct LoggedPod {
     uid: String,
     folder: PodFolder,
     containers: BTreeMap<String, Container>,
@@ -26,29 +26,29 @@ struct Shown {
 
 #[derive(Debug, Default)]
 struct Container {
-    current: Option<Current>,
+    current: Option<CurrentState>,
     previous: Option<u32>,
     waiting: Option<String>,
 }
 
 #[derive(Debug)]
-struct Current {
+struct CurrentState {
     attempt: u32,
     ended: watch::Sender<bool>,
 }
 
-impl Board {
-    /// Shows a Pod as it is now.
-    pub(crate) fn show(&self, pod: &Pod, folder: &PodFolder, runs: &[Run], status: &PodStatus) {
+impl LogIndex {
+    /// Puts a Pod as it is now into the index.
+    pub(crate) fn put(&self, pod: &Pod, folder: &PodFolder, runs: &[Run], status: &PodStatus) {
         let uid = pod.uid().unwrap_or_default();
         let mut shown = self.lock();
-        let entry = shown.entry(name(pod)).or_insert_with(|| Shown {
+        let entry = shown.entry(name(pod)).or_insert_with(|| LoggedPod {
             uid: uid.clone(),
             folder: folder.clone(),
             containers: BTreeMap::new(),
         });
         if entry.uid != uid {
-            *entry = Shown { uid, folder: folder.clone(), containers: BTreeMap::new() };
+            *entry = LoggedPod { uid, folder: folder.clone(), containers: BTreeMap::new() };
         }
         let lists = [&status.init_container_statuses, &status.container_statuses];
         for status in lists.into_iter().flatten().flatten() {
@@ -58,7 +58,7 @@ impl Board {
         }
     }
 
-    /// Takes a Pod down; another one of that name stays.
+    /// Removes a Pod; another one of that name stays.
     pub(crate) fn remove(&self, pod: &Pod) {
         let (name, uid) = (name(pod), pod.uid().unwrap_or_default());
         let mut shown = self.lock();
@@ -67,7 +67,7 @@ impl Board {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Name, Shown>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Name, LoggedPod>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -107,20 +107,20 @@ impl Container {
                 if let Some(older) = other {
                     older.ended.send_replace(true);
                 }
-                self.current = Some(Current { attempt, ended: watch::Sender::new(ended) });
+                self.current = Some(CurrentState { attempt, ended: watch::Sender::new(ended) });
             }
         }
     }
 }
 
-impl Pods for Board {
-    fn find(&self, namespace: &str, pod: &str, container: &str) -> Found {
+impl Pods for LogIndex {
+    fn find(&self, namespace: &str, pod: &str, container: &str) -> LogLookup {
         let shown = self.lock();
         let Some(pod) = shown.get(&(namespace.to_owned(), pod.to_owned())) else {
-            return Found::NoPod;
+            return LogLookup::NoPod;
         };
-        let Some(container) = pod.containers.get(container) else { return Found::NoContainer };
-        Found::Container(Runs {
+        let Some(container) = pod.containers.get(container) else { return LogLookup::NoContainer };
+        LogLookup::Container(Runs {
             folder: pod.folder.clone(),
             current: container.current.as_ref().map(|current| CurrentRun {
                 attempt: current.attempt,
@@ -171,27 +171,27 @@ mod tests {
         Run { container: "main".to_owned(), attempt, state }
     }
 
-    fn found(board: &Board) -> Runs {
+    fn found(board: &LogIndex) -> Runs {
         match board.find("default", "web", "main") {
-            Found::Container(runs) => runs,
+            LogLookup::Container(runs) => runs,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn followers_are_told_of_the_end() {
-        let (board, folder) = (Board::default(), PodFolder::new("pod"));
-        board.show(&pod("u"), &folder, &[run(0, false)], &status(&json!({"running": {}})));
+        let (board, folder) = (LogIndex::default(), PodFolder::new("pod"));
+        board.put(&pod("u"), &folder, &[run(0, false)], &status(&json!({"running": {}})));
         let current = found(&board).current.expect("it runs");
         assert!(!*current.ended.borrow());
-        board.show(
+        board.put(
             &pod("u"),
             &folder,
             &[run(0, true)],
             &status(&json!({"terminated": {"exitCode": 1}})),
         );
         assert!(*current.ended.borrow());
-        board.show(
+        board.put(
             &pod("u"),
             &folder,
             &[run(0, true), run(1, false)],
@@ -203,15 +203,15 @@ mod tests {
 
     #[test]
     fn another_pod_of_the_same_name_is_another() {
-        let (board, folder) = (Board::default(), PodFolder::new("pod"));
-        board.show(&pod("old"), &folder, &[run(3, true)], &status(&json!({"running": {}})));
-        board.show(&pod("new"), &folder, &[], &status(&json!({"waiting": {"reason": "X"}})));
+        let (board, folder) = (LogIndex::default(), PodFolder::new("pod"));
+        board.put(&pod("old"), &folder, &[run(3, true)], &status(&json!({"running": {}})));
+        board.put(&pod("new"), &folder, &[], &status(&json!({"waiting": {"reason": "X"}})));
         let runs = found(&board);
         assert!(runs.current.is_none());
         assert_eq!(runs.waiting.as_deref(), Some("X"));
         board.remove(&pod("old"));
-        assert!(matches!(board.find("default", "web", "main"), Found::Container(_)));
+        assert!(matches!(board.find("default", "web", "main"), LogLookup::Container(_)));
         board.remove(&pod("new"));
-        assert!(matches!(board.find("default", "web", "main"), Found::NoPod));
+        assert!(matches!(board.find("default", "web", "main"), LogLookup::NoPod));
     }
 }
