@@ -466,7 +466,7 @@ impl Pods {
                     continue;
                 };
                 let stands = match &over.claim {
-                    Some(overfull) => overfull.still_is(&context.client).await,
+                    Some(overfull) => overfull.is_still_over_limit(&context.client).await,
                     None => true,
                 };
                 if stands {

@@ -213,7 +213,7 @@ impl<T: Resource> WatchCache<T> {
             }
             watcher::Event::Delete(object) => {
                 let key = key_of(&object);
-                self.listing.lost(&key);
+                self.listing.remove(&key);
                 self.objects.remove(&key);
                 touched.insert(key);
             }
@@ -225,7 +225,7 @@ impl<T: Resource> WatchCache<T> {
     fn put(&mut self, mut object: T) -> Key {
         object.meta_mut().managed_fields = None;
         let key = key_of(&object);
-        self.listing.saw(key.clone());
+        self.listing.insert(key.clone());
         let version = |object: &T| {
             object.meta().resource_version.as_deref().and_then(|text| text.parse::<u64>().ok())
         };

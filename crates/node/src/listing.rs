@@ -34,7 +34,7 @@ impl<K: Clone + Eq + Hash> Listing<K> {
     }
 
     /// Something is there: it was listed, an event told of it, or we made it ourselves.
-    pub(crate) fn saw(&mut self, key: K) {
+    pub(crate) fn insert(&mut self, key: K) {
         if let Some(listed) = &mut self.listed {
             listed.insert(key.clone());
         }
@@ -42,7 +42,7 @@ impl<K: Clone + Eq + Hash> Listing<K> {
     }
 
     /// Something is gone.
-    pub(crate) fn lost(&mut self, key: &K) {
+    pub(crate) fn remove(&mut self, key: &K) {
         if let Some(listed) = &mut self.listed {
             listed.remove(key);
         }
@@ -79,17 +79,17 @@ mod tests {
         let mut listing = Listing::default();
         assert!(!listing.is_complete());
         listing.begin();
-        listing.saw("a");
-        listing.saw("b");
+        listing.insert("a");
+        listing.insert("b");
         assert_eq!(listing.end(), Vec::<&str>::new());
         assert!(listing.is_complete());
-        listing.saw("c");
-        listing.lost(&"a");
+        listing.insert("c");
+        listing.remove(&"a");
 
         listing.begin();
         assert!(!listing.is_complete() && listing.was_complete());
-        listing.saw("b");
-        listing.saw("made meanwhile");
+        listing.insert("b");
+        listing.insert("made meanwhile");
         assert_eq!(listing.end(), ["c"]);
         assert!(listing.is_complete());
     }

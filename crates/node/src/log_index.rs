@@ -171,8 +171,8 @@ mod tests {
         Run { container: "main".to_owned(), attempt, state }
     }
 
-    fn found(board: &LogIndex) -> Runs {
-        match board.find("default", "web", "main") {
+    fn found(index: &LogIndex) -> Runs {
+        match index.find("default", "web", "main") {
             LogLookup::Container(runs) => runs,
             other => panic!("{other:?}"),
         }
@@ -180,38 +180,38 @@ mod tests {
 
     #[test]
     fn followers_are_told_of_the_end() {
-        let (board, folder) = (LogIndex::default(), PodFolder::new("pod"));
-        board.put(&pod("u"), &folder, &[run(0, false)], &status(&json!({"running": {}})));
-        let current = found(&board).current.expect("it runs");
+        let (index, folder) = (LogIndex::default(), PodFolder::new("pod"));
+        index.put(&pod("u"), &folder, &[run(0, false)], &status(&json!({"running": {}})));
+        let current = found(&index).current.expect("it runs");
         assert!(!*current.ended.borrow());
-        board.put(
+        index.put(
             &pod("u"),
             &folder,
             &[run(0, true)],
             &status(&json!({"terminated": {"exitCode": 1}})),
         );
         assert!(*current.ended.borrow());
-        board.put(
+        index.put(
             &pod("u"),
             &folder,
             &[run(0, true), run(1, false)],
             &status(&json!({"running": {}})),
         );
-        let runs = found(&board);
+        let runs = found(&index);
         assert_eq!((runs.current.map(|run| run.attempt), runs.previous), (Some(1), Some(0)));
     }
 
     #[test]
     fn another_pod_of_the_same_name_is_another() {
-        let (board, folder) = (LogIndex::default(), PodFolder::new("pod"));
-        board.put(&pod("old"), &folder, &[run(3, true)], &status(&json!({"running": {}})));
-        board.put(&pod("new"), &folder, &[], &status(&json!({"waiting": {"reason": "X"}})));
-        let runs = found(&board);
+        let (index, folder) = (LogIndex::default(), PodFolder::new("pod"));
+        index.put(&pod("old"), &folder, &[run(3, true)], &status(&json!({"running": {}})));
+        index.put(&pod("new"), &folder, &[], &status(&json!({"waiting": {"reason": "X"}})));
+        let runs = found(&index);
         assert!(runs.current.is_none());
         assert_eq!(runs.waiting.as_deref(), Some("X"));
-        board.remove(&pod("old"));
-        assert!(matches!(board.find("default", "web", "main"), LogLookup::Container(_)));
-        board.remove(&pod("new"));
-        assert!(matches!(board.find("default", "web", "main"), LogLookup::NoPod));
+        index.remove(&pod("old"));
+        assert!(matches!(index.find("default", "web", "main"), LogLookup::Container(_)));
+        index.remove(&pod("new"));
+        assert!(matches!(index.find("default", "web", "main"), LogLookup::NoPod));
     }
 }

@@ -40,7 +40,7 @@ const COMMON: [u16; 3] = [53, 80, 443];
 /// to its own, to those for names and the web, and to what is stated. Only ports can be told apart
 /// there, so one that is stated is allowed at every address; where an address is stated with all of its
 /// ports, all are allowed at all.
-pub(crate) fn held_to(own: &[u16], stated: &[Reachable], api: Option<u16>) -> TcpPorts {
+pub(crate) fn allowed_tcp_ports(own: &[u16], stated: &[Reachable], api: Option<u16>) -> TcpPorts {
     let stated: Option<Vec<u16>> = stated.iter().map(|one| one.port).collect();
     let connect = stated.map(|stated| {
         let all = own.iter().copied().chain(COMMON).chain(stated).chain(api);

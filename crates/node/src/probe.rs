@@ -131,7 +131,7 @@ impl From<ReachError> for NotRun {
 #[derive(Debug)]
 pub(crate) struct ContainerProbes {
     probed: watch::Sender<Probed>,
-    leaving: watch::Sender<bool>,
+    terminating: watch::Sender<bool>,
     _tasks: JoinSet<()>,
 }
 
@@ -153,7 +153,7 @@ impl ContainerProbes {
             ready: has(&container.readiness_probe, earlier.map(|earlier| earlier.ready)),
             failed: None,
         });
-        let leaving = watch::Sender::new(false);
+        let terminating = watch::Sender::new(false);
         let mut tasks = JoinSet::new();
         let probes = [
             (Kind::Startup, &container.startup_probe),
@@ -176,9 +176,9 @@ impl ContainerProbes {
                 probed: probed.clone(),
                 report: report.clone(),
             };
-            tasks.spawn(task.run(Machine::new(settings, first), leaving.subscribe()));
+            tasks.spawn(task.run(Machine::new(settings, first), terminating.subscribe()));
         }
-        Self { probed, leaving, _tasks: tasks }
+        Self { probed, terminating, _tasks: tasks }
     }
 
     /// What is known, now and from now on. It is closed when this is dropped and not before, even
@@ -189,8 +189,8 @@ impl ContainerProbes {
 
     /// The Pod is being deleted: whether it is alive is no longer of interest, whether it is ready
     /// still is.
-    pub(crate) fn leave(&self) {
-        self.leaving.send_replace(true);
+    pub(crate) fn stop_liveness(&self) {
+        self.terminating.send_replace(true);
         clear_failure(&self.probed);
     }
 }
@@ -221,10 +221,10 @@ struct Task<E> {
 }
 
 impl<E: Exec> Task<E> {
-    async fn run(self, mut machine: Machine, mut leaving: watch::Receiver<bool>) {
+    async fn run(self, mut machine: Machine, mut terminating: watch::Receiver<bool>) {
         let left = async {
             if self.settings.kind == Kind::Readiness
-                || leaving.wait_for(|left| *left).await.is_err()
+                || terminating.wait_for(|left| *left).await.is_err()
             {
                 std::future::pending::<()>().await;
             }
@@ -250,8 +250,8 @@ impl<E: Exec> Task<E> {
         while !machine.is_over() {
             tokio::time::sleep_until(machine.next()).await;
             let result = self.probe_once().await;
-            if let Some(verdict) = machine.observe(result, Instant::now()) {
-                self.publish(verdict);
+            if let Some(succeeded) = machine.observe(result, Instant::now()) {
+                self.publish(succeeded);
             }
         }
     }
@@ -307,7 +307,7 @@ impl<E: Exec> Task<E> {
         Err(NotRun::new(format!("the probe of container {container:?} does not say what to do")))
     }
 
-    fn publish(&self, verdict: bool) {
+    fn publish(&self, succeeded: bool) {
         let Self { container, probe, settings, .. } = self;
         let failed = |word: &str| Failed {
             message: format!("Container {container} failed {word} probe"),
@@ -316,14 +316,14 @@ impl<E: Exec> Task<E> {
         self.probed.send_if_modified(|probed| {
             let before = probed.clone();
             match settings.kind {
-                Kind::Readiness => probed.ready = Some(verdict),
+                Kind::Readiness => probed.ready = Some(succeeded),
                 Kind::Startup => {
-                    probed.started = Some(verdict);
-                    if !verdict {
+                    probed.started = Some(succeeded);
+                    if !succeeded {
                         probed.failed.get_or_insert_with(|| failed("startup"));
                     }
                 }
-                Kind::Liveness if verdict => {}
+                Kind::Liveness if succeeded => {}
                 Kind::Liveness => {
                     probed.failed.get_or_insert_with(|| failed("liveness"));
                 }

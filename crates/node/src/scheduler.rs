@@ -202,13 +202,13 @@ impl Scheduler {
             watcher::Event::Init => self.pods.begin(),
             watcher::Event::Apply(pod) | watcher::Event::InitApply(pod) => {
                 if let Some(uid) = &pod.metadata.uid {
-                    self.pods.saw(uid.as_str().into());
+                    self.pods.insert(uid.as_str().into());
                     self.cache.put_pod(pod);
                 }
             }
             watcher::Event::Delete(pod) => {
                 if let Some(uid) = pod.metadata.uid.as_deref().map(Arc::from) {
-                    self.pods.lost(&uid);
+                    self.pods.remove(&uid);
                     self.cache.remove_pod(&uid);
                 }
             }
@@ -225,11 +225,11 @@ impl Scheduler {
         match event {
             watcher::Event::Init => self.nodes.begin(),
             watcher::Event::Apply(node) | watcher::Event::InitApply(node) => {
-                self.nodes.saw(name(node));
+                self.nodes.insert(name(node));
                 self.cache.put_node(node);
             }
             watcher::Event::Delete(node) => {
-                self.nodes.lost(&name(node));
+                self.nodes.remove(&name(node));
                 self.cache.remove_node(&name(node));
             }
             watcher::Event::InitDone => {
@@ -244,12 +244,12 @@ impl Scheduler {
         match event {
             watcher::Event::Init => self.claims.begin(),
             watcher::Event::Apply(claim) | watcher::Event::InitApply(claim) => {
-                self.claims.saw(cache::claim_key(claim));
+                self.claims.insert(cache::claim_key(claim));
                 self.cache.put_claim(claim);
             }
             watcher::Event::Delete(claim) => {
                 let key = cache::claim_key(claim);
-                self.claims.lost(&key);
+                self.claims.remove(&key);
                 self.cache.remove_claim(&key);
             }
             watcher::Event::InitDone => {

@@ -172,7 +172,7 @@ impl Volumes {
                 Ok((source, refresh)) => (Some(source), refresh),
                 Err(error) => {
                     let words = format!("MountVolume.SetUp failed for volume {name:?} : {error}");
-                    let as_before = self.as_made_before(wanted.folder, volume);
+                    let as_before = self.prepared_before(wanted.folder, volume);
                     let list = match as_before {
                         Some(_) => &mut prepared.warnings,
                         None => &mut prepared.missing,
@@ -310,7 +310,7 @@ impl Volumes {
 
     /// What an earlier call, or an earlier run of the node, made of a volume that cannot be brought
     /// up to date now.
-    fn as_made_before(&self, folder: &PodFolder, volume: &Volume) -> Option<VolumeSource> {
+    fn prepared_before(&self, folder: &PodFolder, volume: &Volume) -> Option<VolumeSource> {
         if !is_name(&volume.name) || !projected::is_made_from_api(volume) {
             return None;
         }

@@ -154,7 +154,7 @@ impl Authenticator {
             .merge(routes.open)
             .merge(signed_in)
             .merge(by_token)
-            .fallback(pages::nothing_here)
+            .fallback(pages::not_found)
             .layer(from_fn_with_state((self.clone(), routes.instance), guard))
     }
 
@@ -308,7 +308,7 @@ async fn with_token(
 
 fn unguarded(request: &Request) -> Response {
     tracing::error!("a request came in without passing the guard");
-    pages::broken().answer(request.headers())
+    pages::internal_error().answer(request.headers())
 }
 
 fn privileged(group: &str) -> OwnedMessage {

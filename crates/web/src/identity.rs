@@ -62,7 +62,7 @@ impl Identity {
 
     /// Takes out the groups of Kubernetes' own. The first that grants more than being known is
     /// told: whoever is in such a group does not come in with it.
-    pub(crate) fn leave_system_groups(&mut self) -> Option<String> {
+    pub(crate) fn remove_system_groups(&mut self) -> Option<String> {
         let implied = implied_groups(&self.name);
         let (system, own): (Vec<_>, Vec<_>) =
             self.groups.drain(..).partition(|group| group.starts_with(SYSTEM));
@@ -158,7 +158,7 @@ mod tests {
             (robot, &["system:serviceaccounts:x"], &[], Some("system:serviceaccounts:x")),
         ] {
             let mut somebody = identity(name, groups, &[]);
-            assert_eq!(somebody.leave_system_groups().as_deref(), told, "{name} {groups:?}");
+            assert_eq!(somebody.remove_system_groups().as_deref(), told, "{name} {groups:?}");
             assert_eq!(somebody.groups, own, "{name} {groups:?}");
         }
     }

@@ -57,7 +57,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn sent_form(&self, token: &str) -> bool {
+    pub(crate) fn is_form_token(&self, token: &str) -> bool {
         Digest::of_secret(token) == Some(self.form_token.digest())
     }
 
@@ -170,9 +170,9 @@ mod tests {
         let sessions = Sessions::default();
         let secret = sessions.open(of("ada"));
         let session = sessions.find(secret.reveal()).unwrap();
-        assert!(session.sent_form(session.form_token.reveal()));
-        assert!(!session.sent_form(secret.reveal()));
-        assert!(!session.sent_form(""));
+        assert!(session.is_form_token(session.form_token.reveal()));
+        assert!(!session.is_form_token(secret.reveal()));
+        assert!(!session.is_form_token(""));
         sessions.close(&session);
         assert!(sessions.find(secret.reveal()).is_none());
         assert!(session.ended.is_cancelled());

@@ -139,7 +139,7 @@ fn holder(user: UserInfo) -> Holder {
         uid: user.uid.unwrap_or_default(),
         extra: user.extra.unwrap_or_default(),
     };
-    match identity.leave_system_groups() {
+    match identity.remove_system_groups() {
         Some(group) => Holder::Privileged { group },
         None => Holder::Ordinary(Arc::new(identity)),
     }

@@ -74,7 +74,7 @@ impl Controllers {
     }
 
     /// Waits until one of the controllers ends, which none should.
-    pub(super) async fn broken(&mut self) -> Failure {
+    pub(super) async fn controller_failed(&mut self) -> Failure {
         let ended = self.tasks.any_ended().await;
         Failure::new(Exit::Bug, ended, "Please report it. Nothing that was acknowledged is lost.")
     }

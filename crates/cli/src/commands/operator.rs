@@ -205,7 +205,7 @@ impl Replica {
             biased;
             () = over => StopReason::Lost,
             () = signals.requested() => StopReason::Wanted,
-            failure = tasks.controllers.broken() => StopReason::Broken(failure),
+            failure = tasks.controllers.controller_failed() => StopReason::Broken(failure),
         };
         if matches!(reason, StopReason::Lost) {
             tasks.abandon().await;

@@ -47,7 +47,7 @@ pub(super) fn plan(plan: Plan) -> Result<(), Failure> {
                 {
                     let api = api_context.api(&kind, plan.all_namespaces);
                     let singular = kind.resource.kind.to_ascii_lowercase();
-                    each(&api_context, &api, |object| {
+                    next_of_each(&api_context, &api, |object| {
                         if !rotation::is_shown_by_its_group(object) {
                             let named = format!("{singular}/{}", object.name_any());
                             upcoming.extend(rotation::open(object));
@@ -92,7 +92,7 @@ async fn one(
     }
 }
 
-async fn each(
+async fn next_of_each(
     api_context: &ApiContext,
     api: &Api<DynamicObject>,
     mut visit: impl FnMut(&DynamicObject),

@@ -119,9 +119,9 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
         }
     }
     try_it(printer, &kubeconfig);
-    let broken = tokio::select! {
+    let controller_failed = tokio::select! {
         () = signals.requested() => None,
-        failure = broken(family.as_mut()) => Some(failure),
+        failure = controller_failed(family.as_mut()) => Some(failure),
     };
     printer.line("Stopping: Pods and open requests may end; Ctrl-C again stops at once.");
     tokio::select! {
@@ -132,13 +132,13 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
         }),
         () = signals.requested() => printer.line("Stopped at once."),
     }
-    broken.map_or(Ok(()), Err)
+    controller_failed.map_or(Ok(()), Err)
 }
 
 /// Waits until a controller ends, which none should.
-async fn broken(family: Option<&mut Family>) -> Failure {
+async fn controller_failed(family: Option<&mut Family>) -> Failure {
     match family {
-        Some(family) => family.controllers.broken().await,
+        Some(family) => family.controllers.controller_failed().await,
         None => std::future::pending().await,
     }
 }

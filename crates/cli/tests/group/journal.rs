@@ -113,18 +113,18 @@ impl Journal {
 
     /// The phases that a machine went through.
     pub(crate) fn phases(&self, machine: &str) -> Vec<String> {
-        self.state().machines.get(machine).map(|story| story.phases.clone()).unwrap_or_default()
+        self.state().machines.get(machine).map(|history| history.phases.clone()).unwrap_or_default()
     }
 
     /// Every drain of a machine in every form that it ever had: one, if nothing about it changed.
     pub(crate) fn drains(&self, machine: &str) -> Vec<Draining> {
-        self.state().machines.get(machine).map(|story| story.drains.clone()).unwrap_or_default()
+        self.state().machines.get(machine).map(|history| history.drains.clone()).unwrap_or_default()
     }
 
     /// Waits until the process of a machine was told to go; says when that was, in whole seconds.
     pub(crate) async fn ended_at(&self, machine: &str) -> Timestamp {
         eventually(&format!("{machine} has ended"), async || {
-            self.state().pods.get(machine).and_then(|story| story.ended_at)
+            self.state().pods.get(machine).and_then(|history| history.ended_at)
         })
         .await
     }
@@ -133,7 +133,7 @@ impl Journal {
     pub(crate) fn assert_replaced_first(&self, drain: &Draining, for_at_least: SignedDuration) {
         let replacement = drain.replacement.as_deref().expect("a replacement");
         let state = self.state();
-        let ready = state.pods.get(replacement).and_then(|story| story.ready_at);
+        let ready = state.pods.get(replacement).and_then(|history| history.ready_at);
         let ready = ready.unwrap_or_else(|| panic!("{replacement} was never ready: {state:#?}"));
         let settled = ready.checked_add(for_at_least).expect("in range");
         assert!(drain.started >= settled, "{replacement} was ready at {ready}: {drain:?}");
@@ -213,37 +213,37 @@ impl JournalState {
     }
 
     fn record_pod(&mut self, pod: &Pod) {
-        let story = self.pods.entry(pod.name_any()).or_default();
+        let history = self.pods.entry(pod.name_any()).or_default();
         let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
         let mut conditions = conditions.into_iter().flatten();
         let ready = conditions.find(|one| one.type_ == "Ready" && one.status == "True");
-        story.there = true;
-        story.is_ready = ready.is_some() && pod.metadata.deletion_timestamp.is_none();
+        history.there = true;
+        history.is_ready = ready.is_some() && pod.metadata.deletion_timestamp.is_none();
         let since = ready.and_then(|one| one.last_transition_time.as_ref()).map(|time| time.0);
-        story.ready_at = story.ready_at.or(since);
+        history.ready_at = history.ready_at.or(since);
         // It says when it has to be gone.
         if let Some(until) = &pod.metadata.deletion_timestamp {
             let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_default();
-            story.end(until.0.checked_sub(SignedDuration::from_secs(grace)).expect("in range"));
+            history.end(until.0.checked_sub(SignedDuration::from_secs(grace)).expect("in range"));
         }
     }
 
     fn remove_pod(&mut self, name: &str) {
-        let story = self.pods.entry(name.to_owned()).or_default();
-        story.there = false;
-        story.end(Timestamp::now());
+        let history = self.pods.entry(name.to_owned()).or_default();
+        history.there = false;
+        history.end(Timestamp::now());
     }
 
     fn record_machine(&mut self, machine: &Machine) {
-        let story = self.machines.entry(machine.name_any()).or_default();
-        story.there = true;
+        let history = self.machines.entry(machine.name_any()).or_default();
+        history.there = true;
         let phase = machine.status.as_ref().and_then(|status| status.phase);
         let phase = format!("{:?}", phase.unwrap_or_default());
-        if story.phases.last() != Some(&phase) {
-            story.phases.push(phase);
+        if history.phases.last() != Some(&phase) {
+            history.phases.push(phase);
         }
-        if let Some(drain) = Draining::of(machine).filter(|drain| !story.drains.contains(drain)) {
-            story.drains.push(drain);
+        if let Some(drain) = Draining::of(machine).filter(|drain| !history.drains.contains(drain)) {
+            history.drains.push(drain);
         }
     }
 

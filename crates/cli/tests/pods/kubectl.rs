@@ -60,7 +60,7 @@ impl Command {
     }
 
     /// Waits until its stdout shows the pattern.
-    pub(crate) async fn printed(&self, shows: &str, patience: Duration) -> Result<(), String> {
+    pub(crate) async fn printed(&self, shows: &str, limit: Duration) -> Result<(), String> {
         let regex = pattern(shows);
         let seen = async {
             loop {
@@ -75,16 +75,16 @@ impl Command {
                 let _ = timeout(Duration::from_secs(1), more).await;
             }
         };
-        match timeout(patience, seen).await {
+        match timeout(limit, seen).await {
             Ok(true) => Ok(()),
             _ => Err(format!("no `{shows}` in what was printed\n{}", self.shown())),
         }
     }
 
     /// Waits until it has ended by itself; whether well.
-    pub(crate) async fn ended(&self, patience: Duration) -> Result<bool, String> {
+    pub(crate) async fn ended(&self, limit: Duration) -> Result<bool, String> {
         let mut child = self.child.lock().await;
-        let status = timeout(patience, child.wait()).await;
+        let status = timeout(limit, child.wait()).await;
         let status = status.map_err(|_| format!("it does not end\n{}", self.shown()))?;
         let succeeded = status.map_err(|e| e.to_string())?.success();
         // What it printed last may still be on its way.

@@ -89,7 +89,7 @@ fn receive_all(socket: &OwnedFd, sequence: u32, snapshot: &mut Snapshot) -> Resu
             match message.kind {
                 DONE => return Ok(()),
                 ERROR => return Err(ReadError::Ask(refusal(message.body))),
-                SOCK_DIAG_BY_FAMILY => take(message.body, snapshot)
+                SOCK_DIAG_BY_FAMILY => add_socket(message.body, snapshot)
                     .ok_or(ReadError::Understand("a socket is cut off"))?,
                 _ => {}
             }
@@ -97,7 +97,7 @@ fn receive_all(socket: &OwnedFd, sequence: u32, snapshot: &mut Snapshot) -> Resu
     }
 }
 
-fn take(body: &[u8], snapshot: &mut Snapshot) -> Option<()> {
+fn add_socket(body: &[u8], snapshot: &mut Snapshot) -> Option<()> {
     let about = About::parse(body)?;
     if about.state == LISTEN {
         snapshot.listening.insert(about.local.port());

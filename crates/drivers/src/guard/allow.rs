@@ -35,13 +35,13 @@ impl Allow {
 
     /// An IPv4 address may come as an IPv6 one (mapped, or behind NAT64); it is what it stands for.
     pub fn allows(&self, address: IpAddr) -> bool {
-        let address = meant(address);
+        let address = effective_address(address);
         is_public(address) || self.ranges.iter().any(|range| range.contains(address))
     }
 }
 
 /// The address that packets end at.
-fn meant(address: IpAddr) -> IpAddr {
+fn effective_address(address: IpAddr) -> IpAddr {
     const NAT64: Range = v6([0x64, 0xff9b, 0, 0, 0, 0], 96);
     match address {
         IpAddr::V6(v6) if NAT64.contains(address) => {

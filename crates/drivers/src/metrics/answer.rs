@@ -66,7 +66,7 @@ pub(super) fn read(body: &[u8]) -> Result<Answer, NoAnswer> {
     match body.status.as_str() {
         "success" => {}
         "error" => return Err(refusal(&body.error_type, &body.error)),
-        other => return Err(NoAnswer::Garbled(format!("its status is {:?}", words(other)))),
+        other => return Err(NoAnswer::Garbled(format!("its status is {:?}", sanitized(other)))),
     }
     let series = match body.data {
         Some(Data::Matrix(series) | Data::Vector(series)) => {
@@ -81,8 +81,13 @@ pub(super) fn read(body: &[u8]) -> Result<Answer, NoAnswer> {
         None => return Err(NoAnswer::Garbled("it has no data".to_owned())),
     };
     let whole = |warning: &String| !warning.starts_with(INFO_PREFIX);
-    let warnings =
-        body.warnings.iter().filter(|w| whole(w)).take(MAX_WARNINGS).map(|w| words(w)).collect();
+    let warnings = body
+        .warnings
+        .iter()
+        .filter(|w| whole(w))
+        .take(MAX_WARNINGS)
+        .map(|w| sanitized(w))
+        .collect();
     Ok(Answer { series, warnings })
 }
 
@@ -103,7 +108,7 @@ fn read_sample(WireSample(seconds, value): &WireSample) -> Result<(Timestamp, f6
         .map_err(|_| NoAnswer::Garbled(format!("{seconds} is not a time")))?;
     let value = value
         .parse()
-        .map_err(|_| NoAnswer::Garbled(format!("{:?} is not a value", words(value))))?;
+        .map_err(|_| NoAnswer::Garbled(format!("{:?} is not a value", sanitized(value))))?;
     Ok((at, value))
 }
 
@@ -113,17 +118,17 @@ fn refusal(kind: &str, message: &str) -> NoAnswer {
         || message.contains("too many samples")
         || message.contains("exceeded maximum resolution")
         || message.contains("maximum number of samples");
-    let message = words(&format!("{kind}: {message}"));
+    let message = sanitized(&format!("{kind}: {message}"));
     if too_much { NoAnswer::TooMuch(message) } else { NoAnswer::Refused(message) }
 }
 
 /// The beginning of a body that is not what it should be.
 fn start(body: &[u8]) -> String {
-    words(&String::from_utf8_lossy(&body[..body.len().min(MAX_WORDS)]))
+    sanitized(&String::from_utf8_lossy(&body[..body.len().min(MAX_WORDS)]))
 }
 
 /// A text from outside, short and without control characters.
-pub(super) fn words(text: &str) -> String {
+pub(super) fn sanitized(text: &str) -> String {
     let printable = |c: char| if c.is_control() { ' ' } else { c };
     text.trim().chars().take(MAX_WORDS).map(printable).collect()
 }

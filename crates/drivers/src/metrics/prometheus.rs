@@ -79,7 +79,7 @@ impl Prometheus {
         let tls = match base.scheme() {
             "http" => None,
             "https" => Some(trust(address.ca_file.as_deref())?),
-            other => return Err(ConnectError::UnknownScheme { scheme: answer::words(other) }),
+            other => return Err(ConnectError::UnknownScheme { scheme: answer::sanitized(other) }),
         };
         let mut client = Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
@@ -247,5 +247,5 @@ fn chain(error: &dyn std::error::Error) -> String {
         reason.push_str(&inner.to_string());
         cause = inner.source();
     }
-    answer::words(&reason)
+    answer::sanitized(&reason)
 }

@@ -5,7 +5,7 @@
 
 /// `text` on one line. Line breaks, tabs and other control characters become spaces; characters
 /// that turn the direction of writing around, which could make one name look like another, go.
-pub(crate) fn one_line(text: &str, longest: usize) -> String {
+pub(crate) fn one_line(text: &str, max_chars: usize) -> String {
     let mut line = String::new();
     for word in text.split(|c: char| c.is_whitespace() || c.is_control() || is_break(c)) {
         let word: String = word.chars().filter(|c| !turns_direction(*c)).collect();
@@ -17,12 +17,12 @@ pub(crate) fn one_line(text: &str, longest: usize) -> String {
         }
         line.push_str(&word);
     }
-    shorten(line, longest)
+    shorten(line, max_chars)
 }
 
 /// `text` with its lines, each as [`one_line`] makes it, at most `most` of them.
-pub(crate) fn lines(text: &str, longest: usize, most: usize) -> String {
-    let kept: Vec<_> = text.lines().take(most).map(|line| one_line(line, longest)).collect();
+pub(crate) fn lines(text: &str, max_chars: usize, most: usize) -> String {
+    let kept: Vec<_> = text.lines().take(most).map(|line| one_line(line, max_chars)).collect();
     kept.join("\n").trim().to_owned()
 }
 
@@ -36,12 +36,12 @@ pub(crate) fn web_link(link: Option<&str>) -> Option<String> {
     (web && clean && link.len() <= MAX_TEXT_BYTES).then(|| link.to_owned())
 }
 
-/// Cuts `text` to `longest` characters, an ellipsis included.
-fn shorten(text: String, longest: usize) -> String {
-    if text.chars().count() <= longest {
+/// Cuts `text` to `max_chars` characters, an ellipsis included.
+fn shorten(text: String, max_chars: usize) -> String {
+    if text.chars().count() <= max_chars {
         return text;
     }
-    let mut short: String = text.chars().take(longest.saturating_sub(1)).collect();
+    let mut short: String = text.chars().take(max_chars.saturating_sub(1)).collect();
     short.push('…');
     short
 }

@@ -84,9 +84,8 @@ impl Webhook {
         let request = self.client.post(self.url.clone()).header(IDEMPOTENCY_KEY, key);
         let request = match self.form {
             Form::Json => request.json(&NoticeBody::of(notice, &rendered)),
-            Form::Slack => {
-                request.json(&ChatBody { text: words(notice, &rendered, self.templates.zone()) })
-            }
+            Form::Slack => request
+                .json(&ChatBody { text: chat_text(notice, &rendered, self.templates.zone()) }),
         };
         let exchange = async {
             let answer = request.send().await.map_err(|error| {
@@ -95,8 +94,8 @@ impl Webhook {
             self.check_response(answer).await
         };
         timeout(EXCHANGE_TIMEOUT, exchange).await.unwrap_or_else(|_| {
-            let words = format!("posting to {}: no answer in time", self.shown());
-            Err(SendError::Transient(format!("{words}; it may have arrived")))
+            let chat_text = format!("posting to {}: no answer in time", self.shown());
+            Err(SendError::Transient(format!("{chat_text}; it may have arrived")))
         })
     }
 
@@ -107,18 +106,18 @@ impl Webhook {
         if status.is_success() {
             return Ok(());
         }
-        let said = beginning(answer).await;
+        let said = body_start(answer).await;
         let space = if said.is_empty() { "" } else { " " };
-        let words = format!("{} answered {}{space}{said}", self.shown(), status.as_u16());
+        let chat_text = format!("{} answered {}{space}{said}", self.shown(), status.as_u16());
         let about_content = [
             StatusCode::BAD_REQUEST,
             StatusCode::PAYLOAD_TOO_LARGE,
             StatusCode::UNPROCESSABLE_ENTITY,
         ];
         Err(if about_content.contains(&status) {
-            SendError::Refused(words)
+            SendError::Refused(chat_text)
         } else {
-            SendError::Transient(words)
+            SendError::Transient(chat_text)
         })
     }
 
@@ -159,7 +158,7 @@ struct ChatBody {
 }
 
 /// The words for a chat. Slack reads `<…>` as links and mentions, so these signs are escaped.
-fn words(notice: &Notice, rendered: &Rendered, zone: &Zone) -> String {
+fn chat_text(notice: &Notice, rendered: &Rendered, zone: &Zone) -> String {
     let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let person = [&notice.to.name, &notice.to.email].into_iter().find(|text| !text.is_empty());
     let person = person.map(|person| format!("{}: ", one_line(person, 100))).unwrap_or_default();
@@ -261,7 +260,7 @@ impl<'a> FactsBody<'a> {
 }
 
 /// The beginning of an answer's body.
-async fn beginning(mut answer: Response) -> String {
+async fn body_start(mut answer: Response) -> String {
     let mut body = Vec::new();
     while body.len() < MAX_ANSWER_BYTES {
         match answer.chunk().await {
@@ -275,14 +274,14 @@ async fn beginning(mut answer: Response) -> String {
 /// An error and what it came from, without the address.
 fn chain(error: reqwest::Error) -> String {
     let error = error.without_url();
-    let mut words = error.to_string();
+    let mut chat_text = error.to_string();
     let mut source = std::error::Error::source(&error);
     while let Some(cause) = source {
-        words.push_str(": ");
-        words.push_str(&cause.to_string());
+        chat_text.push_str(": ");
+        chat_text.push_str(&cause.to_string());
         source = cause.source();
     }
-    one_line(&words, MAX_ANSWER_BYTES)
+    one_line(&chat_text, MAX_ANSWER_BYTES)
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ impl HttpProbe {
         let code = answer.status().as_u16();
         // A code in both lists keeps: that can be undone.
         if keep.contains(code) {
-            keeps(answer).await
+            keep_observation(answer).await
         } else if end.contains(code) {
             Observation::Ends
         } else {
@@ -91,7 +91,7 @@ impl HttpProbe {
                 return Observation::Unreachable(words);
             }
         };
-        match if http { talk(stream, address).await } else { Ok(()) } {
+        match if http { request_root(stream, address).await } else { Ok(()) } {
             Ok(()) => Observation::Reachable,
             // Something took the connection. It is not clear that nobody uses it.
             Err(error) => Observation::Unclear(format!(
@@ -117,7 +117,10 @@ impl fmt::Debug for HttpProbe {
 }
 
 /// Asks for the page at the root; whatever is answered is an answer.
-async fn talk(stream: TcpStream, address: SocketAddr) -> Result<(), Box<dyn Error + Send + Sync>> {
+async fn request_root(
+    stream: TcpStream,
+    address: SocketAddr,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
     let request = http::Request::get("/")
         .header(HOST, address.to_string())
         .header(http::header::USER_AGENT, USER_AGENT)
@@ -144,7 +147,7 @@ fn deepest(error: &(dyn Error + 'static)) -> String {
 }
 
 /// The code keeps; the body may say until when.
-async fn keeps(mut answer: Response) -> Observation {
+async fn keep_observation(mut answer: Response) -> Observation {
     let mut body = Vec::new();
     loop {
         match answer.chunk().await {

@@ -42,9 +42,9 @@ pub(super) fn detect(base: &str) -> Cgroups {
     let mut trees = Vec::new();
     for hierarchy in &hierarchies {
         match hierarchy.open(base, root) {
-            Ok((tree, remark)) => {
+            Ok((tree, warning)) => {
                 trees.push(tree);
-                reasons.extend(remark);
+                reasons.extend(warning);
             }
             Err(reason) => reasons.push(reason),
         }
@@ -194,7 +194,7 @@ impl Hierarchy {
     }
 
     fn open_in(&self, parent: &Path, base: &str) -> Result<(Tree, Option<String>), String> {
-        let (controllers, remark) = match self.version {
+        let (controllers, warning) = match self.version {
             Version::One => (self.controllers, None),
             Version::Two => self.enable_controllers(parent, base)?,
         };
@@ -204,7 +204,7 @@ impl Hierarchy {
                 .map_or_else(String::new, |cause| format!(": {cause}"));
             format!("{error}{cause}")
         })?;
-        Ok((tree, remark))
+        Ok((tree, warning))
     }
 
     fn enable_controllers(
@@ -230,9 +230,9 @@ impl Hierarchy {
             // It is empty again; if it stays, it harms nobody.
             let _ = fs::remove_dir(&leaf);
         }
-        let remark =
+        let warning =
             format!("other processes run in our control group {}{DELEGATE}", parent.display());
-        Ok((controllers, Some(remark)))
+        Ok((controllers, Some(warning)))
     }
 }
 

@@ -32,24 +32,24 @@ fn rows(
 ) {
     for field in fields {
         let path = format!("{path}.{}", field.name);
-        let mut words = words(field);
+        let mut text = describe(field);
         let shared = written.iter().find(|(inside, _)| std::ptr::eq(*inside, field.inside));
         if field.inside.is_empty() {
-            let _ = writeln!(page, "| `{path}` | {words} |");
+            let _ = writeln!(page, "| `{path}` | {text} |");
         } else if let Some((_, earlier)) = shared {
-            let _ = write!(words, "; inside as in `{earlier}`");
-            let _ = writeln!(page, "| `{path}` | {words} |");
+            let _ = write!(text, "; inside as in `{earlier}`");
+            let _ = writeln!(page, "| `{path}` | {text} |");
         } else {
             written.push((field.inside, path.clone()));
-            let _ = writeln!(page, "| `{path}` | {words} |");
+            let _ = writeln!(page, "| `{path}` | {text} |");
             let each = if field.list { "[]" } else { "" };
             rows(field.inside, &format!("{path}{each}"), written, page);
         }
     }
 }
 
-fn words(field: &Field) -> String {
-    let mut words = match field.support {
+fn describe(field: &Field) -> String {
+    let mut text = match field.support {
         Support::Honoured => "honoured".to_owned(),
         Support::Harmless(why) => format!("ignored: {why}"),
         Support::Refused(why) => format!("refused: {why}"),
@@ -70,7 +70,7 @@ fn words(field: &Field) -> String {
         }
     };
     if let Some(why) = field.required {
-        let _ = write!(words, "; refused without it: {why}");
+        let _ = write!(text, "; refused without it: {why}");
     }
-    words
+    text
 }

@@ -96,7 +96,7 @@ impl JobCache {
     /// Whose Job is to be looked at.
     pub(super) fn put_job(&mut self, mut job: Job) -> Option<String> {
         let uid = job.metadata.uid.clone()?;
-        self.listed_jobs.saw(uid.clone());
+        self.listed_jobs.insert(uid.clone());
         job.metadata.managed_fields = None;
         if is_news(self.jobs.get(&uid).map(|known| &known.metadata), &job.metadata) {
             self.jobs.insert(uid.clone(), job);
@@ -106,7 +106,7 @@ impl JobCache {
 
     pub(super) fn remove_job(&mut self, uid: &str) -> Option<String> {
         self.writes.record_deletion(uid);
-        self.listed_jobs.lost(&uid.to_owned());
+        self.listed_jobs.remove(&uid.to_owned());
         self.jobs.remove(uid)?;
         // Its Pods may still have to be let go of.
         Some(uid.to_owned())
@@ -119,7 +119,7 @@ impl JobCache {
         if controller(&pod).is_none() && !is_tracked(&pod) {
             return self.remove_pod(&uid).into_iter().collect();
         }
-        self.listed_pods.saw(uid.clone());
+        self.listed_pods.insert(uid.clone());
         if !is_news(self.pods.get(&uid).map(|known| &known.metadata), &pod.metadata) {
             return Vec::new();
         }
@@ -134,7 +134,7 @@ impl JobCache {
 
     pub(super) fn remove_pod(&mut self, uid: &str) -> Option<String> {
         self.writes.record_deletion(uid);
-        self.listed_pods.lost(&uid.to_owned());
+        self.listed_pods.remove(&uid.to_owned());
         self.forget_pod(uid)
     }
 

@@ -50,7 +50,7 @@ pub(super) fn status(view: &View<'_>) -> PodStatus {
     let mut shown = statuses(view);
     let natural = phase_summary(view, &shown);
     status.conditions = Some(conditions(view, &shown, natural.phase));
-    let phase_summary = held_back(view, natural);
+    let phase_summary = with_published_until_over(view, natural);
     status.phase = Some(phase_summary.phase.to_string());
     status.reason = phase_summary.reason;
     status.message = phase_summary.message;
@@ -111,7 +111,7 @@ fn phase_summary(view: &View<'_>, shown: &[ContainerView<'_>]) -> PhaseSummary {
 }
 
 /// A terminal phase is published only when no process is left; until then the last one stays.
-fn held_back(view: &View<'_>, phase_summary: PhaseSummary) -> PhaseSummary {
+fn with_published_until_over(view: &View<'_>, phase_summary: PhaseSummary) -> PhaseSummary {
     let published = Phase::of(view.published);
     if phase_summary.phase.is_terminal() && !published.is_terminal() && view.any_runs() {
         kept(view, published)

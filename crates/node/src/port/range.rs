@@ -51,11 +51,14 @@ impl PortRange {
             return Err(RangeError::Malformed { text: format!("{first}-{last}") });
         }
         let range = if ephemeral.is_empty() {
-            Self { below: asked, above: nothing() }
+            Self { below: asked, above: empty_range() }
         } else {
             let below = ephemeral.start().checked_sub(1).map(|end| first..=last.min(end));
             let above = ephemeral.end().checked_add(1).map(|start| first.max(start)..=last);
-            Self { below: below.unwrap_or_else(nothing), above: above.unwrap_or_else(nothing) }
+            Self {
+                below: below.unwrap_or_else(empty_range),
+                above: above.unwrap_or_else(empty_range),
+            }
         };
         if range.len() == 0 { Err(RangeError::Ephemeral { first, last }) } else { Ok(range) }
     }
@@ -87,7 +90,7 @@ impl PortRange {
 }
 
 #[expect(clippy::reversed_empty_ranges, reason = "an empty range is what is meant")]
-const fn nothing() -> RangeInclusive<u16> {
+const fn empty_range() -> RangeInclusive<u16> {
     1..=0
 }
 
@@ -116,7 +119,7 @@ mod tests {
             (10..=15, 0..=12, vec![13, 14, 15]),
             (10..=15, 14..=65_535, vec![10, 11, 12, 13]),
             (65_534..=65_535, 1..=65_534, vec![65_535]),
-            (10..=11, nothing(), vec![10, 11]),
+            (10..=11, empty_range(), vec![10, 11]),
         ] {
             let range = PortRange::without(asked.clone(), &ephemeral).expect("some are left");
             assert_eq!(ports(&range), expected, "{asked:?} without {ephemeral:?}");

@@ -247,10 +247,11 @@ fn whether_a_port_is_free_is_found_out_by_binding() {
 #[test]
 fn in_the_machines_network_a_pod_is_held_to_its_ports_and_what_is_stated() {
     let reachable = |port| Reachable { ip: "127.0.0.1".parse().expect("an address"), port };
-    let held = held_to(&[20_001], &[reachable(Some(9000)), reachable(Some(443))], Some(7443));
+    let held =
+        allowed_tcp_ports(&[20_001], &[reachable(Some(9000)), reachable(Some(443))], Some(7443));
     assert_eq!(held.listen, [20_001]);
     assert_eq!(held.connect.as_deref(), Some(&[53, 80, 443, 7443, 9000, 20_001][..]));
     // All ports of one address cannot be told from all ports.
-    let held = held_to(&[20_001], &[reachable(Some(9000)), reachable(None)], None);
+    let held = allowed_tcp_ports(&[20_001], &[reachable(Some(9000)), reachable(None)], None);
     assert_eq!((held.listen, held.connect), (vec![20_001], None));
 }

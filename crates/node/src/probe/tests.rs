@@ -178,7 +178,7 @@ async fn a_container_that_does_not_start_or_live_has_failed() {
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(script.runs("x", fixture.since), runs);
         // A Pod that goes anyway is not restarted.
-        fixture.watching.leave();
+        fixture.watching.stop_liveness();
         assert_eq!(fixture.probed.borrow().failed, None);
     }
 }
@@ -242,7 +242,7 @@ async fn a_pod_that_is_leaving_is_asked_only_whether_it_is_ready() {
     };
     let mut fixture = Fixture::new(&target(container), &access(script.clone()));
     fixture.notice().await;
-    fixture.watching.leave();
+    fixture.watching.stop_liveness();
     tokio::time::sleep(Duration::from_secs(95)).await;
     assert_eq!(fixture.probed.borrow().failed, None);
     assert_eq!(script.runs("live", fixture.since), [0]);

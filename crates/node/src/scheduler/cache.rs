@@ -279,8 +279,8 @@ impl Cache {
                     self.binding.insert(uid, Binding { pod, node, unclear: false });
                     return Some(bind_request);
                 }
-                Err(verdict) => {
-                    if self.queue.block(&class, &verdict) {
+                Err(reason) => {
+                    if self.queue.block(&class, &reason) {
                         self.reports.changed(&class, now);
                     }
                 }

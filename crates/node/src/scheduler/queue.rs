@@ -30,7 +30,7 @@ pub(super) struct Class {
     /// Its first Pod did not fit when it was last looked at, and nothing has changed since.
     blocked: bool,
     /// Why it did not fit then.
-    pub(super) verdict: Option<Arc<str>>,
+    pub(super) reason: Option<Arc<str>>,
 }
 
 #[derive(Debug, Default)]
@@ -49,12 +49,7 @@ impl Queue {
             for claim in &demand.usage.claims {
                 self.by_claim.entry(claim.clone()).or_default().insert(key.clone());
             }
-            Class {
-                demand: demand.clone(),
-                members: BTreeSet::new(),
-                blocked: false,
-                verdict: None,
-            }
+            Class { demand: demand.clone(), members: BTreeSet::new(), blocked: false, reason: None }
         });
         if class.blocked {
             class.members.insert(rank);
@@ -107,16 +102,16 @@ impl Queue {
     }
 
     /// The class does not fit, and why. Whether that is news.
-    pub(super) fn block(&mut self, key: &ClassKey, verdict: &str) -> bool {
+    pub(super) fn block(&mut self, key: &ClassKey, reason: &str) -> bool {
         let Some(class) = self.classes.get_mut(key) else { return false };
         if let Some(first) = class.members.first() {
             self.ready.remove(&(first.clone(), key.clone()));
         }
         class.blocked = true;
-        if class.verdict.as_deref() == Some(verdict) {
+        if class.reason.as_deref() == Some(reason) {
             return false;
         }
-        class.verdict = Some(verdict.into());
+        class.reason = Some(reason.into());
         true
     }
 

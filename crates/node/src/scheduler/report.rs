@@ -81,8 +81,8 @@ impl Reports {
     /// The next Pod to look at, with its class's reason. The caller skips those that know.
     pub(super) fn next(&mut self, queue: &Queue, now: Instant) -> Option<(Arc<str>, Arc<str>)> {
         while let Some((class, rank)) = self.joined.pop_front() {
-            if let Some(verdict) = queue.class(&class).and_then(|class| class.verdict.clone()) {
-                return Some((rank.uid, verdict));
+            if let Some(reason) = queue.class(&class).and_then(|class| class.reason.clone()) {
+                return Some((rank.uid, reason));
             }
         }
         while let Some((due, class)) = self.later.first().cloned().filter(|(due, _)| *due <= now) {
@@ -99,11 +99,11 @@ impl Reports {
             };
             let step = queue.class(&walk.class).and_then(|class| {
                 let rank = class.members.range((from, Bound::Unbounded)).next()?;
-                Some((rank.clone(), class.verdict.clone()?))
+                Some((rank.clone(), class.reason.clone()?))
             });
-            if let Some((rank, verdict)) = step {
+            if let Some((rank, reason)) = step {
                 walk.after = Some(rank.clone());
-                return Some((rank.uid, verdict));
+                return Some((rank.uid, reason));
             }
             if let Some(walk) = self.walks.pop_front() {
                 self.end(walk.class, now);

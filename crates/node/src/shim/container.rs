@@ -170,7 +170,7 @@ impl Run {
     }
 
     /// Something died, perhaps the last of what is left of it.
-    pub(super) fn look_again(&mut self) {
+    pub(super) fn recheck(&mut self) {
         if let Phase::Clearing { sweep_at, .. } = &mut self.phase {
             *sweep_at = Instant::now();
         }

@@ -101,9 +101,11 @@ pub(super) fn take(
     let (starting, network) = (numbers.0, numbers.1.flatten());
     close_all_but([starting, network].into_iter().flatten().collect())
         .map_err(StartupError::doing("close inherited descriptors"))?;
-    let own = |number: Option<RawFd>| number.map(own).transpose();
-    let starting = own(starting).map_err(StartupError::doing("tell when we can be reached"))?;
-    let network = own(network).map_err(StartupError::doing("take over the Pod's network"))?;
+    let take_over_fd = |number: Option<RawFd>| number.map(take_over_fd).transpose();
+    let starting =
+        take_over_fd(starting).map_err(StartupError::doing("tell when we can be reached"))?;
+    let network =
+        take_over_fd(network).map_err(StartupError::doing("take over the Pod's network"))?;
     let moved = StartupError::doing::<io::Error>;
     let lock = up(std::io::stdin()).map_err(moved("keep the lock"))?;
     check_lock(folder, &lock)?;
@@ -171,7 +173,7 @@ fn close_all_but(kept: BTreeSet<RawFd>) -> io::Result<()> {
 
 /// Takes over a descriptor that was passed on; the next program does not get it.
 #[expect(unsafe_code, reason = "inherited descriptors have numbers, not owners")]
-fn own(number: RawFd) -> io::Result<OwnedFd> {
+fn take_over_fd(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: it stays open as long as this process does; the call finds out whether it is there.
     rustix::io::fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, FdFlags::CLOEXEC)?;
     // SAFETY: it was passed on to us, and nobody else here knows of it.

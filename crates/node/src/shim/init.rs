@@ -321,7 +321,7 @@ impl Init {
             exec.exited(status.into());
         }
         for run in &mut self.runs {
-            run.look_again();
+            run.recheck();
         }
     }
 

@@ -120,7 +120,7 @@ impl Log {
     }
 
     /// Gives memory back that a quiet container does not need.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn shrink_buffers(&mut self) {
         self.flush();
         self.pending = Vec::new();
     }
@@ -222,7 +222,7 @@ impl Stream {
             log.line(self.name, &self.partial, true);
             self.partial = Vec::new();
         }
-        log.rest();
+        log.shrink_buffers();
     }
 
     fn feed(&mut self, mut bytes: &[u8], log: &mut Log) {

@@ -78,7 +78,7 @@ pub(super) fn hand_over_mounts(theirs: BorrowedFd<'_>) -> io::Result<()> {
     rustix::net::sendmsg(theirs, &[IoSlice::new(MESSAGE)], &mut message, SendFlags::empty())?;
     let root = root()?;
     unshare(UnshareFlags::NEWNS)?;
-    go_to(&root)
+    enter_root(&root)
 }
 
 /// Makes the root of a container's mounts this process's, and its namespace that of `container`.
@@ -86,7 +86,7 @@ pub(super) fn join(mounts: &Mounts, container: BorrowedFd<'_>) -> io::Result<()>
     move_into_link_name_space(mounts.0.as_fd(), Some(LinkNameSpaceType::Mount))?;
     let root = root()?;
     move_into_thread_name_spaces(container, ThreadNameSpaceType::MOUNT)?;
-    go_to(&root)
+    enter_root(&root)
 }
 
 fn root() -> io::Result<OwnedFd> {
@@ -94,7 +94,7 @@ fn root() -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(CWD, "/", flags, Mode::empty())?)
 }
 
-fn go_to(root: &OwnedFd) -> io::Result<()> {
+fn enter_root(root: &OwnedFd) -> io::Result<()> {
     fchdir(root)?;
     Ok(chroot(".")?)
 }

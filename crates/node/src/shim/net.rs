@@ -277,7 +277,7 @@ impl Net {
             }
             Route::Refused => return None,
         };
-        begin(target, SocketType::STREAM).ok()
+        start_connect(target, SocketType::STREAM).ok()
     }
 
     fn accept_incoming(&mut self, index: usize) {
@@ -319,7 +319,7 @@ fn original_destination(socket: &OwnedFd) -> Option<SocketAddr> {
 }
 
 /// A socket of the machine's that connects.
-fn begin(to: SocketAddr, kind: SocketType) -> io::Result<OwnedFd> {
+fn start_connect(to: SocketAddr, kind: SocketType) -> io::Result<OwnedFd> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
     match connect(&socket, &to) {
@@ -329,5 +329,5 @@ fn begin(to: SocketAddr, kind: SocketType) -> io::Result<OwnedFd> {
 }
 
 fn ask(resolver: SocketAddr) -> io::Result<OwnedFd> {
-    begin(resolver, SocketType::DGRAM)
+    start_connect(resolver, SocketType::DGRAM)
 }

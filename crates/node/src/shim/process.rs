@@ -171,7 +171,7 @@ fn become_container(
     link: Option<BorrowedFd<'_>>,
 ) -> Result<(), PrepareError> {
     enter_cgroups(spec)?;
-    lead_session()?;
+    start_session()?;
     enter_network(link)?;
     if shim_config.confinement != Confinement::Unconfined {
         leave_cgroup_tree()?;
@@ -201,7 +201,7 @@ fn become_exec(
     link: Option<BorrowedFd<'_>>,
 ) -> Result<(), PrepareError> {
     enter_cgroups(spec)?;
-    lead_session()?;
+    start_session()?;
     enter_network(link)?;
     if shim_config.confinement != Confinement::Unconfined {
         let container = open_process(container_pid).map_err(PrepareError::Gone)?;
@@ -255,7 +255,7 @@ fn enter_network(link: Option<BorrowedFd<'_>>) -> Result<(), PrepareError> {
 }
 
 /// No terminal of anybody's controls the container.
-fn lead_session() -> Result<(), PrepareError> {
+fn start_session() -> Result<(), PrepareError> {
     match setsid() {
         Err(Errno::PERM) if getsid(None) == Ok(getpid()) => Ok(()),
         other => other.map(drop).doing("starting a session"),

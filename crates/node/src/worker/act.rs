@@ -98,7 +98,7 @@ impl Worker {
         let config = &self.context.config;
         if !self.has_own_network() {
             let api = config.api_server.as_ref().map(|(_, port)| *port);
-            let ports = port::held_to(&self.prepared.listens, &config.reachable, api);
+            let ports = port::allowed_tcp_ports(&self.prepared.listens, &config.reachable, api);
             return Network::Machine { ports: Some(ports) };
         }
         Network::Own(OwnNetwork {
@@ -230,7 +230,7 @@ impl Worker {
             return;
         }
         if let Some(watched) = self.watching.get(container) {
-            watched.watching.leave();
+            watched.watching.stop_liveness();
         }
         let Shim::Running { handle, .. } = &self.shim else { return };
         let Some(spec) = self.container(container) else { return };

@@ -157,7 +157,7 @@ impl Worker {
         }
         let Some(confinement) = self.prepared.confinement else { return Ok(()) };
         if self.prepared.ports.is_none() {
-            self.take_ports(now)?;
+            self.assign_ports(now)?;
         }
         let context = self.context.clone();
         context.objects.set(&self.uid(), objects::references(&self.pod));
@@ -234,7 +234,7 @@ impl Worker {
     }
 
     /// The ports that the Pod listens at, and those of the machine that lead there.
-    fn take_ports(&mut self, now: Timestamp) -> Result<(), Obstacle> {
+    fn assign_ports(&mut self, now: Timestamp) -> Result<(), Obstacle> {
         let requests = port::requests(&self.pod).map_err(|error| Obstacle::Refused {
             reason: "UnsupportedPod",
             message: error.to_string(),

@@ -66,7 +66,7 @@ pub(super) async fn serve(
         return enter(authenticator, instance, &site, label, parts.uri.query());
     }
     if path.strip_prefix(RESERVED).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
-        return pages::nothing_here(parts.headers).await;
+        return pages::not_found(parts.headers).await;
     }
     let mut request = Request::from_parts(parts, body);
     let session = match authenticator.entered(request.headers(), approach, &site, label) {

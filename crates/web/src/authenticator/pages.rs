@@ -54,7 +54,7 @@ async fn front(request: Request) -> Response {
             page::front(&identity.name, &identity.groups, session.form_token.reveal())
         }
         Some(checked) => super::unknown(&request, checked.sender),
-        None => broken().answer(request.headers()),
+        None => internal_error().answer(request.headers()),
     }
 }
 
@@ -73,7 +73,7 @@ async fn accept(
     request: Request,
 ) -> Response {
     let Some(checked) = request.extensions().get::<CheckedRequest>() else {
-        return broken().answer(request.headers());
+        return internal_error().answer(request.headers());
     };
     let Some(credentials) = authenticator.0.sign_in.redeem(&secret) else {
         return used_up().page();
@@ -125,7 +125,7 @@ async fn form_session(request: Request) -> Result<(Session, Site), Response> {
     let form = to_bytes(body, MAX_FORM_BYTES).await.unwrap_or_default();
     // The token has no letter that a form would escape.
     let token = form.strip_prefix(b"token=").and_then(|token| std::str::from_utf8(token).ok());
-    if token.is_some_and(|token| session.sent_form(token)) {
+    if token.is_some_and(|token| session.is_form_token(token)) {
         Ok((session.clone(), site.clone()))
     } else {
         Err(foreign_form(&parts.headers))
@@ -158,7 +158,7 @@ fn foreign_form(headers: &HeaderMap) -> Response {
     .answer(headers)
 }
 
-pub(super) async fn nothing_here(headers: HeaderMap) -> Response {
+pub(super) async fn not_found(headers: HeaderMap) -> Response {
     Message {
         status: StatusCode::NOT_FOUND,
         title: "Nothing here",
@@ -194,7 +194,7 @@ const fn used_up() -> Message<'static> {
     }
 }
 
-pub(super) const fn broken() -> Message<'static> {
+pub(super) const fn internal_error() -> Message<'static> {
     Message {
         status: StatusCode::INTERNAL_SERVER_ERROR,
         title: "A mistake of ours",

@@ -46,14 +46,14 @@ async fn run(listener: Arc<TcpListener>, leader: Leader) {
             Some(_) = connections.join_next() => {}
             accepted = accept(&listener), if connections.len() < CONNECTIONS => {
                 if let Some((stream, _)) = accepted {
-                    connections.spawn(pass_on(stream, leader.clone()));
+                    connections.spawn(relay_connection(stream, leader.clone()));
                 }
             }
         }
     }
 }
 
-async fn pass_on(mut from: TcpStream, mut leader: Leader) {
+async fn relay_connection(mut from: TcpStream, mut leader: Leader) {
     let known = tokio::time::timeout(LEADER_TIMEOUT, leader.wait_for(Option::is_some)).await;
     let address = known.ok().and_then(|known| known.ok().and_then(|address| *address));
     let Some(address) = address else {

@@ -31,7 +31,7 @@ pub(super) fn explain(named: &str, status: &Value, events: &[Event]) -> String {
     field("ended", ended.trim().to_owned());
     field("kept until", text("/keep/until").to_owned());
     lines.extend(machines(status));
-    lines.extend(parts(status));
+    lines.extend(detail_lines(status));
     for event in events {
         let at = event.last_timestamp.as_ref().map(|time| format!("{:.0}", time.0));
         let (reason, message) = (event.reason.as_deref(), event.message.as_deref());
@@ -60,14 +60,14 @@ fn readiness(status: &Value) -> &'static str {
 fn machines(status: &Value) -> Vec<String> {
     let text = |path: &str| status.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let mut lines = Vec::new();
-    let mut field = |label: &str, parts: &[(&str, &str)]| {
-        let parts: Vec<_> = parts
+    let mut field = |label: &str, detail_lines: &[(&str, &str)]| {
+        let detail_lines: Vec<_> = detail_lines
             .iter()
             .filter(|(_, value)| !value.is_empty())
             .map(|(before, value)| format!("{before}{value}"))
             .collect();
-        if !parts.is_empty() {
-            lines.push(format!("  {label:<10} {}", parts.join(", ")));
+        if !detail_lines.is_empty() {
+            lines.push(format!("  {label:<10} {}", detail_lines.join(", ")));
         }
     };
     field("machines", &[("", &counts(status))]);
@@ -121,7 +121,7 @@ fn counts(status: &Value) -> String {
 }
 
 /// Notices, submissions and conditions, a line each.
-fn parts(status: &Value) -> Vec<String> {
+fn detail_lines(status: &Value) -> Vec<String> {
     let list = |name: &str| status.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
     let mut lines = Vec::new();
     for notice in list("notices") {

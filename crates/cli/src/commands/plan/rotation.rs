@@ -76,18 +76,21 @@ pub(super) async fn upcoming_rotations(
         let groups: Api<InstanceGroup> =
             Api::namespaced(api_context.client.clone(), &machine.namespace()?);
         let group = groups.get_opt(machine.spec.group.as_deref()?).await.ok()??;
-        let upcoming = of_group(api_context, &group, now).await?;
-        return Some(of_machine(upcoming, &machine));
+        let upcoming = upcoming_of_group(api_context, &group, now).await?;
+        return Some(upcoming_of_machine(upcoming, &machine));
     }
     let kind = object.types.as_ref().map(|types| types.kind.as_str());
     if kind != Some(&*InstanceGroup::kind(&())) {
         return None;
     }
-    of_group(api_context, &object.clone().try_parse().ok()?, now).await
+    upcoming_of_group(api_context, &object.clone().try_parse().ok()?, now).await
 }
 
 /// What of its group's plan is about one machine; else when it grows too old, which is further away.
-fn of_machine(mut upcoming: Vec<UpcomingAction>, machine: &Machine) -> Vec<UpcomingAction> {
+fn upcoming_of_machine(
+    mut upcoming: Vec<UpcomingAction>,
+    machine: &Machine,
+) -> Vec<UpcomingAction> {
     let named = format!("machine/{}", machine.name_any());
     upcoming.retain(|one| one.object == named);
     let expires_at = machine.status.as_ref().and_then(|status| status.expires_at.as_ref());
@@ -103,7 +106,7 @@ fn of_machine(mut upcoming: Vec<UpcomingAction>, machine: &Machine) -> Vec<Upcom
     upcoming
 }
 
-async fn of_group(
+async fn upcoming_of_group(
     api_context: &ApiContext,
     group: &InstanceGroup,
     now: Timestamp,
@@ -314,11 +317,11 @@ mod tests {
         let group = group();
         let expires = json!({"expiresAt": "2030-01-01T01:00:00Z"});
         let [a, b] = ["web-a", "web-b"].map(|name| machine(&group, name, &expires));
-        let of_a = of_machine(all, &a);
+        let of_a = upcoming_of_machine(all, &a);
         assert_eq!(of_a.len(), 1);
-        let of_b = of_machine(of_a, &b);
+        let of_b = upcoming_of_machine(of_a, &b);
         assert_eq!((of_b.len(), &*of_b[0].object), (1, "machine/web-b"), "when it is too old");
-        assert!(of_machine(Vec::new(), &machine(&group, "web-c", &json!({}))).is_empty());
+        assert!(upcoming_of_machine(Vec::new(), &machine(&group, "web-c", &json!({}))).is_empty());
     }
 
     #[test]

@@ -42,15 +42,15 @@ fn a_vector_and_a_scalar_have_one_sample_each() {
 
 #[test]
 fn an_error_keeps_its_words_and_says_whether_less_would_do() {
-    let error = |kind: &str, words: &str| {
-        let body = format!(r#"{{"status":"error","errorType":"{kind}","error":"{words}"}}"#);
+    let error = |kind: &str, sanitized: &str| {
+        let body = format!(r#"{{"status":"error","errorType":"{kind}","error":"{sanitized}"}}"#);
         read(body.as_bytes()).unwrap_err()
     };
     assert_eq!(
         error("bad_data", "parse error"),
         NoAnswer::Refused("bad_data: parse error".to_owned())
     );
-    for (kind, words) in [
+    for (kind, sanitized) in [
         (
             "execution",
             "query processing would load too many samples into memory in query execution",
@@ -58,13 +58,13 @@ fn an_error_keeps_its_words_and_says_whether_less_would_do() {
         ("bad_data", "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing"),
         ("timeout", "query timed out in expression evaluation"),
     ] {
-        assert_eq!(error(kind, words), NoAnswer::TooMuch(format!("{kind}: {words}")));
+        assert_eq!(error(kind, sanitized), NoAnswer::TooMuch(format!("{kind}: {sanitized}")));
     }
 }
 
 #[test]
 fn garbage_is_an_error_in_words() {
-    for (body, words) in [
+    for (body, sanitized) in [
         ("", "EOF while parsing"),
         ("<html>\u{1}Bad gateway", r#"it begins with "<html> Bad gateway""#),
         ("[]", "invalid"),
@@ -87,7 +87,7 @@ fn garbage_is_an_error_in_words() {
         ),
     ] {
         match read(body.as_bytes()) {
-            Err(NoAnswer::Garbled(why)) => assert!(why.contains(words), "{body}: {why}"),
+            Err(NoAnswer::Garbled(why)) => assert!(why.contains(sanitized), "{body}: {why}"),
             other => panic!("{body}: {other:?}"),
         }
     }

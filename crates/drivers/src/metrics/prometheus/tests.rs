@@ -110,7 +110,7 @@ async fn a_token_is_read_anew_for_every_query_and_shown_to_nobody() {
 #[tokio::test]
 async fn what_goes_wrong_is_told_in_words() {
     let error = r#"{"status":"error","errorType":"execution","error":"too many samples"}"#;
-    for (reply, words) in [
+    for (reply, sanitized) in [
         (http("422 Unprocessable Entity", error), "finds the query too large: execution: too many"),
         (http("400 Bad Request", &error.replace("too many", "odd")), "(HTTP 400): execution: odd"),
         (http("502 Bad Gateway", "<h1>sorry</h1>"), "refuses the query (HTTP 502)"),
@@ -124,7 +124,7 @@ async fn what_goes_wrong_is_told_in_words() {
         let client = client(url.clone());
         let asking = client.range("up", window());
         let error = tokio::time::timeout(QUERY_TIMEOUT, asking).await.unwrap().unwrap_err();
-        assert!(error.to_string().contains(words), "{words}: {error}");
+        assert!(error.to_string().contains(sanitized), "{sanitized}: {error}");
         assert!(error.to_string().contains(&url), "{url}: {error}");
     }
 }

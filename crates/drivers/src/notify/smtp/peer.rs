@@ -38,7 +38,7 @@ pub(super) struct Peer {
     pub address: SocketAddr,
     /// The certificate, which is its own authority.
     pub certificate: String,
-    heard: Arc<Mutex<Vec<String>>>,
+    received_lines: Arc<Mutex<Vec<String>>>,
     server: JoinHandle<()>,
 }
 
@@ -56,20 +56,23 @@ impl Peer {
             .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let heard: Arc<Mutex<Vec<String>>> = Arc::default();
-        let session =
-            Session { behaviour, acceptor: TlsAcceptor::from(Arc::new(tls)), heard: heard.clone() };
+        let received_lines: Arc<Mutex<Vec<String>>> = Arc::default();
+        let session = Session {
+            behaviour,
+            acceptor: TlsAcceptor::from(Arc::new(tls)),
+            received_lines: received_lines.clone(),
+        };
         let server = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 session.serve(stream).await;
             }
         });
-        Self { address, certificate: cert.pem(), heard, server }
+        Self { address, certificate: cert.pem(), received_lines, server }
     }
 
     /// Every line that a client has sent, `TLS` where encryption began.
-    pub(super) fn heard(&self) -> Vec<String> {
-        self.heard.lock().unwrap().clone()
+    pub(super) fn received_lines(&self) -> Vec<String> {
+        self.received_lines.lock().unwrap().clone()
     }
 }
 
@@ -85,7 +88,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 struct Session {
     behaviour: PeerBehaviour,
     acceptor: TlsAcceptor,
-    heard: Arc<Mutex<Vec<String>>>,
+    received_lines: Arc<Mutex<Vec<String>>>,
 }
 
 impl Session {
@@ -108,7 +111,7 @@ impl Session {
             command.clear();
             loop {
                 let Some(line) = read_line(&mut stream).await else { return };
-                self.heard.lock().unwrap().push(line.clone());
+                self.received_lines.lock().unwrap().push(line.clone());
                 command = line;
                 if !in_mail || command == "." {
                     break;
@@ -119,7 +122,7 @@ impl Session {
 
     async fn encrypt(&self, stream: Box<dyn Stream>) -> Option<Box<dyn Stream>> {
         let encrypted = self.acceptor.accept(stream).await.ok()?;
-        self.heard.lock().unwrap().push("TLS".to_owned());
+        self.received_lines.lock().unwrap().push("TLS".to_owned());
         Some(Box::new(encrypted))
     }
 

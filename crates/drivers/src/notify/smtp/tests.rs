@@ -44,13 +44,15 @@ fn answering(command: &'static str, say: Reply) -> PeerBehaviour {
 async fn a_mail_goes_out_in_plain_on_this_machine() {
     let peer = Peer::start(PeerBehaviour::default()).await;
     assert_eq!(send(&peer, PLAIN).await, Ok(()));
-    let heard = peer.heard();
-    let commands: Vec<_> = heard.iter().take(4).map(String::as_str).collect();
+    let received_lines = peer.received_lines();
+    let commands: Vec<_> = received_lines.iter().take(4).map(String::as_str).collect();
     let expected =
         ["EHLO example.org", "MAIL FROM:<lab@example.org>", "RCPT TO:<ada@example.org>", "DATA"];
     assert_eq!(commands, expected);
-    assert!(heard.contains(&"Message-ID: <0e1f.stopped.1794906000@example.org>".to_owned()));
-    assert_eq!(heard.last().map(String::as_str), Some("QUIT"));
+    assert!(
+        received_lines.contains(&"Message-ID: <0e1f.stopped.1794906000@example.org>".to_owned())
+    );
+    assert_eq!(received_lines.last().map(String::as_str), Some("QUIT"));
 }
 
 #[tokio::test]
@@ -61,14 +63,14 @@ async fn nothing_but_hello_is_said_before_tls() {
     };
     let peer = Peer::start(behaviour()).await;
     assert_eq!(send(&peer, &format!("{LOGIN}{START_TLS}")).await, Ok(()));
-    let heard = peer.heard();
-    assert_eq!(heard[..4], ["EHLO example.org", "STARTTLS", "TLS", "EHLO example.org"]);
+    let received_lines = peer.received_lines();
+    assert_eq!(received_lines[..4], ["EHLO example.org", "STARTTLS", "TLS", "EHLO example.org"]);
     // base64 of "\0lab\0hunter2".
-    assert_eq!(heard[4], "AUTH PLAIN AGxhYgBodW50ZXIy");
+    assert_eq!(received_lines[4], "AUTH PLAIN AGxhYgBodW50ZXIy");
 
     let peer = Peer::start(PeerBehaviour { implicit_tls: true, ..behaviour() }).await;
     assert_eq!(send(&peer, &format!("{LOGIN}{TLS}")).await, Ok(()));
-    assert_eq!(peer.heard()[..2], ["TLS", "EHLO example.org"]);
+    assert_eq!(peer.received_lines()[..2], ["TLS", "EHLO example.org"]);
 }
 
 #[tokio::test]
@@ -78,7 +80,7 @@ async fn a_server_that_offers_no_tls_or_another_certificate_gets_no_mail() {
     let error = send(&peer, &format!("{LOGIN}{START_TLS}")).await.unwrap_err();
     assert!(!error.is_permanent());
     assert!(error.to_string().ends_with("it does not offer STARTTLS"), "{error}");
-    assert_eq!(peer.heard(), ["EHLO example.org"]);
+    assert_eq!(peer.received_lines(), ["EHLO example.org"]);
 
     for (implicit_tls, settings) in [(false, "encryption: StartTLS"), (true, "encryption: TLS")] {
         let behaviour =
@@ -87,7 +89,11 @@ async fn a_server_that_offers_no_tls_or_another_certificate_gets_no_mail() {
         let error = send(&peer, &format!("{LOGIN}{settings}")).await.unwrap_err();
         assert!(!error.is_permanent());
         assert!(error.to_string().contains("certificate"), "{error}");
-        assert!(!peer.heard().iter().any(|line| line.contains("AUTH")), "{:?}", peer.heard());
+        assert!(
+            !peer.received_lines().iter().any(|line| line.contains("AUTH")),
+            "{:?}",
+            peer.received_lines()
+        );
     }
 }
 
@@ -101,7 +107,7 @@ async fn answers_that_were_smuggled_in_before_tls_are_not_believed() {
     let peer = Peer::start(behaviour).await;
     let error = send(&peer, &format!("{LOGIN}{START_TLS}")).await.unwrap_err();
     assert!(error.to_string().starts_with("starting TLS with 127.0.0.1:"), "{error}");
-    assert_eq!(peer.heard(), ["EHLO example.org", "STARTTLS"]);
+    assert_eq!(peer.received_lines(), ["EHLO example.org", "STARTTLS"]);
 }
 
 #[tokio::test]
@@ -121,7 +127,7 @@ async fn every_way_to_log_in() {
     let peer = Peer::start(offers("AUTH PLAIN")).await;
     let shared = format!("{LOGIN}smtpIdentity: shared\n{PLAIN}");
     assert_eq!(send(&peer, &shared).await, Ok(()));
-    assert!(peer.heard().contains(&"AUTH PLAIN c2hhcmVkAGxhYgBodW50ZXIy".to_owned()));
+    assert!(peer.received_lines().contains(&"AUTH PLAIN c2hhcmVkAGxhYgBodW50ZXIy".to_owned()));
 
     for (offer, settings, words) in [
         ("AUTH CRAM-MD5", LOGIN.to_owned(), "it does not offer AUTH PLAIN or LOGIN"),
@@ -247,9 +253,9 @@ async fn letters_beyond_ascii_need_a_server_that_takes_them() {
     let offers = vec!["SMTPUTF8", "8BITMIME"];
     let peer = Peer::start(PeerBehaviour { offers, ..PeerBehaviour::default() }).await;
     assert_eq!(channel(&peer, PLAIN).send(&sent).await, Ok(()));
-    let heard = peer.heard();
-    assert_eq!(heard[1], "MAIL FROM:<lab@example.org> SMTPUTF8 BODY=8BITMIME");
-    assert_eq!(heard[2], "RCPT TO:<ädä@example.org>");
+    let received_lines = peer.received_lines();
+    assert_eq!(received_lines[1], "MAIL FROM:<lab@example.org> SMTPUTF8 BODY=8BITMIME");
+    assert_eq!(received_lines[2], "RCPT TO:<ädä@example.org>");
 }
 
 #[tokio::test]
@@ -259,7 +265,7 @@ async fn a_notice_that_cannot_be_a_mail_connects_to_nobody() {
     sent.to.email.clear();
     let error = channel(&peer, PLAIN).send(&sent).await.unwrap_err();
     assert_eq!(error, SendError::Refused("the notice has no recipient".to_owned()));
-    assert_eq!(peer.heard(), [""; 0]);
+    assert_eq!(peer.received_lines(), [""; 0]);
 }
 
 #[test]

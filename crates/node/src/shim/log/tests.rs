@@ -29,11 +29,11 @@ fn pipe() -> (Stream, File) {
 /// Each line without its time: stream, tag, and how long the text is or what it says.
 fn shape(log: &str) -> Vec<String> {
     let shorten = |line: &str| {
-        let (time, rest) = line.split_once(' ').expect("a time");
+        let (time, shrink_buffers) = line.split_once(' ').expect("a time");
         time.parse::<Timestamp>().expect("a time");
         assert_eq!(time.len(), "2026-01-01T00:00:00.000000000Z".len());
-        let (head, text) = rest.split_at("stdout F ".len());
-        if text.len() > 20 { format!("{head}{}", text.len()) } else { rest.to_owned() }
+        let (head, text) = shrink_buffers.split_at("stdout F ".len());
+        if text.len() > 20 { format!("{head}{}", text.len()) } else { shrink_buffers.to_owned() }
     };
     log.lines().map(shorten).collect()
 }
@@ -88,7 +88,7 @@ fn a_log_that_has_its_share_becomes_the_older_half() {
     for number in 0..10_000 {
         log.line("stdout", format!("line {number}").as_bytes(), true);
     }
-    log.rest();
+    log.shrink_buffers();
     let older = std::fs::read_to_string(place.0.older_log("web", 0)).expect("an older half");
     let newer = place.text(0);
     for half in [&older, &newer] {
@@ -107,7 +107,7 @@ fn of_older_runs_only_the_previous_logs_are_kept() {
     for attempt in [0, 1, 2, 12] {
         let mut log = Log::open(&place.0, "web", attempt, 1 << 20);
         log.line("stdout", b"here", true);
-        log.rest();
+        log.shrink_buffers();
         std::fs::write(place.0.older_log("web", attempt), "older").expect("an older half");
     }
     Log::open(&place.0, "web", 13, 1 << 20);

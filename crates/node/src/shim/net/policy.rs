@@ -24,7 +24,7 @@ pub(super) fn route(
     if wanted == SocketAddr::from(RESOLVER) {
         return Route::Resolver;
     }
-    let ip = plain(wanted.ip());
+    let ip = unmapped(wanted.ip());
     let target = SocketAddr::new(ip, wanted.port());
     if target.port() == 0 || is_nowhere(ip) {
         return Route::Refused;
@@ -32,16 +32,20 @@ pub(super) fn route(
     let own = ip.is_loopback() || is_own(ip);
     let stated = reachable.iter().any(|one| {
         let everywhere = one.ip.is_unspecified() && own;
-        let there = everywhere || plain(one.ip) == ip;
+        let there = everywhere || unmapped(one.ip) == ip;
         there && one.port.is_none_or(|port| port == target.port())
     });
-    if stated || !own && !is_about_machines(meant(ip)) { Route::To(target) } else { Route::Refused }
+    if stated || !own && !is_about_machines(effective_address(ip)) {
+        Route::To(target)
+    } else {
+        Route::Refused
+    }
 }
 
 /// The stated addresses that are the Pod's own inside its network, and so must be redirected.
 pub(super) fn shadowed(reachable: &[Reachable]) -> Vec<(IpAddr, Option<u16>)> {
     let shadow = |one: &Reachable| {
-        let ips = match plain(one.ip) {
+        let ips = match unmapped(one.ip) {
             ip if ip.is_unspecified() => {
                 vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)]
             }
@@ -54,7 +58,7 @@ pub(super) fn shadowed(reachable: &[Reachable]) -> Vec<(IpAddr, Option<u16>)> {
 }
 
 /// An IPv4 address that is written as one of IPv6 is the IPv4 address.
-fn plain(ip: IpAddr) -> IpAddr {
+fn unmapped(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(v6) if v6 != Ipv6Addr::LOCALHOST && !v6.is_unspecified() => {
             v6.to_ipv4().map_or(ip, IpAddr::V4)
@@ -95,7 +99,7 @@ fn is_about_machines(ip: IpAddr) -> bool {
 }
 
 /// The address that packets end at: behind NAT64 it is one of IPv4.
-fn meant(ip: IpAddr) -> IpAddr {
+fn effective_address(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(v6) if v6.segments()[..6] == [0x64, 0xff9b, 0, 0, 0, 0] => {
             let [.., a, b, c, d] = v6.octets();

@@ -95,8 +95,8 @@ impl Stream {
                 Err(error) => return Err(error.into()),
             }
         }
-        carry(&mut self.near, &mut self.far, buffer)?;
-        carry(&mut self.far, &mut self.near, buffer)?;
+        forward(&mut self.near, &mut self.far, buffer)?;
+        forward(&mut self.far, &mut self.near, buffer)?;
         Ok(!(self.near.is_told && self.far.is_told))
     }
 }
@@ -108,7 +108,7 @@ fn interest(end: &End, other: &End) -> PollFlags {
     interest
 }
 
-fn carry(from: &mut End, to: &mut End, buffer: &mut [u8]) -> io::Result<()> {
+fn forward(from: &mut End, to: &mut End, buffer: &mut [u8]) -> io::Result<()> {
     let mut budget = MAX_BYTES_PER_TICK;
     while budget > 0 {
         if !flush(to)? {
@@ -121,7 +121,7 @@ fn carry(from: &mut End, to: &mut End, buffer: &mut [u8]) -> io::Result<()> {
             Ok((0, _)) => from.is_silent = true,
             Ok((count, _)) => {
                 budget = budget.saturating_sub(count);
-                let sent = give(to, &buffer[..count])?;
+                let sent = write_some(to, &buffer[..count])?;
                 to.pending.extend_from_slice(&buffer[sent..count]);
             }
             Err(Errno::AGAIN) => return Ok(()),
@@ -145,7 +145,7 @@ fn flush(end: &mut End) -> io::Result<bool> {
         return Ok(true);
     }
     let pending = std::mem::take(&mut end.pending);
-    let sent = give(end, &pending)?;
+    let sent = write_some(end, &pending)?;
     if sent < pending.len() {
         end.pending = pending;
         end.pending.drain(..sent);
@@ -153,7 +153,7 @@ fn flush(end: &mut End) -> io::Result<bool> {
     Ok(end.pending.is_empty())
 }
 
-fn give(end: &End, bytes: &[u8]) -> io::Result<usize> {
+fn write_some(end: &End, bytes: &[u8]) -> io::Result<usize> {
     loop {
         match send(&end.socket, bytes, SendFlags::NOSIGNAL) {
             Ok(count) => return Ok(count),

@@ -79,7 +79,7 @@ pub(super) fn make(root: &mut Root) -> Result<(), RootError> {
 }
 
 /// Lays what is always empty over a file.
-pub(super) fn nothing(file: OwnedFd) -> io::Result<()> {
+pub(super) fn mount_empty(file: OwnedFd) -> io::Result<()> {
     attach(device(Path::new("/dev/null"))?, file)
 }
 

@@ -52,12 +52,12 @@ pub(super) struct Root {
     /// What must not change any more once everything is in its place.
     to_be_frozen: Vec<OwnedFd>,
     /// An empty folder that covers others, once there is one.
-    nothing: Option<OwnedFd>,
+    mount_empty: Option<OwnedFd>,
 }
 
 impl Root {
     pub(super) fn new(top: OwnedFd) -> Self {
-        Self { top, to_be_frozen: Vec::new(), nothing: None }
+        Self { top, to_be_frozen: Vec::new(), mount_empty: None }
     }
 
     pub(super) fn top(&self) -> BorrowedFd<'_> {
@@ -139,19 +139,19 @@ impl Root {
         }
         match Kind::of(&here).doing("hide", path)? {
             Some(Kind::Folder) => self.cover_folder(here).doing("hide", path),
-            _ => super::device::nothing(here).doing("hide", path),
+            _ => super::device::mount_empty(here).doing("hide", path),
         }
     }
 
     /// The first cover is a file system of its own, which the others show again.
     fn cover_folder(&mut self, folder: OwnedFd) -> io::Result<()> {
-        if let Some(nothing) = &self.nothing {
-            return attach(view(nothing, OsStr::new(""))?, folder);
+        if let Some(mount_empty) = &self.mount_empty {
+            return attach(view(mount_empty, OsStr::new(""))?, folder);
         }
-        let nothing = Tmpfs { bytes: 0, inodes: 1, mode: 0o555, owner: None }
+        let mount_empty = Tmpfs { bytes: 0, inodes: 1, mode: 0o555, owner: None }
             .mount(MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_RDONLY)?;
-        attach(&nothing, folder)?;
-        self.nothing = Some(nothing);
+        attach(&mount_empty, folder)?;
+        self.mount_empty = Some(mount_empty);
         Ok(())
     }
 

@@ -85,10 +85,10 @@ impl fmt::Display for ClaimOverLimit {
 impl ClaimOverLimit {
     /// What a claim requests may have been raised since its Pods came to it. What cannot be read
     /// evicts nobody.
-    pub(crate) async fn still_is(&self, client: &Client) -> bool {
+    pub(crate) async fn is_still_over_limit(&self, client: &Client) -> bool {
         let api: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &self.namespace);
         match api.get_opt(&self.name).await {
-            Ok(claim) => claim.is_some_and(|claim| self.stands(&claim)),
+            Ok(claim) => claim.is_some_and(|claim| self.is_over_limit(&claim)),
             Err(error) => {
                 let claim = format!("{}/{}", self.namespace, self.name);
                 tracing::warn!(%error, claim, "it seems too full, but cannot be read");
@@ -97,7 +97,7 @@ impl ClaimOverLimit {
         }
     }
 
-    fn stands(&self, claim: &PersistentVolumeClaim) -> bool {
+    fn is_over_limit(&self, claim: &PersistentVolumeClaim) -> bool {
         let requested = request(claim);
         claim.uid().as_deref() == Some(self.uid.as_str())
             && (self.too_many_files || requested.is_some_and(|limit| self.needs > limit))

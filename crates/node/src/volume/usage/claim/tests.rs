@@ -183,9 +183,9 @@ fn a_raised_request_is_seen_before_anybody_is_evicted() {
         requested: 1 << 20,
         too_many_files: false,
     };
-    assert!(overfull.stands(&claim("1Mi", "Filesystem")));
-    assert!(!overfull.stands(&claim("2Mi", "Filesystem")));
+    assert!(overfull.is_over_limit(&claim("1Mi", "Filesystem")));
+    assert!(!overfull.is_over_limit(&claim("2Mi", "Filesystem")));
     let mut another = claim("1Mi", "Filesystem");
     another.metadata.uid = Some("another".to_owned());
-    assert!(!overfull.stands(&another));
+    assert!(!overfull.is_over_limit(&another));
 }
