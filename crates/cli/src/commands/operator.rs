@@ -162,7 +162,7 @@ impl Replica {
             let reason = self.lead(client, term.over(), signals).await;
             match &reason {
                 StopReason::Lost => {
-                    self.printer.warning("the lease is lost; nothing is done here now")
+                    self.printer.warning("the lease is lost; nothing is done here now");
                 }
                 StopReason::Wanted | StopReason::Broken(_) => {
                     term.release().await;

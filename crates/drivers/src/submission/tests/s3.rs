@@ -238,7 +238,7 @@ async fn what_the_store_needs_to_know_is_asked_for() {
     let scene = Fixture::new("order").await;
     let changes: [(&str, Change); 3] = [
         ("begin with a bucket", |submission| {
-            submission.url = submission.url.replace("/box/2026/", "/")
+            submission.url = submission.url.replace("/box/2026/", "/");
         }),
         ("no query", |submission| submission.url.push_str("?x=1")),
         ("accessKeyId", |submission| submission.secret_dir = None),
