@@ -18,9 +18,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::clock::Clock;
 
 /// Events that wait to be written; what is over that is left out and counted.
-const MOST_WAITING: usize = 10_000;
+const MAX_WAITING_EVENTS: usize = 10_000;
 /// How many are written at once.
-const LANES: usize = 16;
+const EVENT_WRITERS: usize = 16;
 const COMPONENT: &str = "sojourn";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,10 +75,10 @@ struct Waiting {
 #[derive(Debug)]
 struct LeftOut {
     /// So many may wait.
-    most: usize,
+    max_waiting: usize,
     total: Counter,
     /// Since the log last told of some.
-    untold: AtomicU64,
+    unlogged: AtomicU64,
 }
 
 impl std::fmt::Debug for Events {
@@ -94,18 +94,20 @@ impl Events {
         clock: Arc<dyn Clock>,
         left_out: Counter,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        Self::with_room(client, clock, left_out, MOST_WAITING)
+        Self::with_room(client, clock, left_out, MAX_WAITING_EVENTS)
     }
 
     fn with_room(
         client: Client,
         clock: Arc<dyn Clock>,
         left_out: Counter,
-        most: usize,
+        max_waiting: usize,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let (lanes, ends): (Vec<_>, Vec<_>) = (0..LANES).map(|_| mpsc::unbounded_channel()).unzip();
-        let room = Arc::new(Semaphore::new(most));
-        let left_out = Arc::new(LeftOut { most, total: left_out, untold: AtomicU64::new(0) });
+        let (lanes, ends): (Vec<_>, Vec<_>) =
+            (0..EVENT_WRITERS).map(|_| mpsc::unbounded_channel()).unzip();
+        let room = Arc::new(Semaphore::new(max_waiting));
+        let left_out =
+            Arc::new(LeftOut { max_waiting, total: left_out, unlogged: AtomicU64::new(0) });
         let work = join_all(
             ends.into_iter()
                 .map(|lane| write(client.clone(), lane, room.clone(), left_out.clone())),
@@ -171,7 +173,7 @@ impl Events {
 fn lane_of(about: &ObjectReference) -> usize {
     let mut hasher = DefaultHasher::new();
     (&about.uid, &about.namespace, &about.name).hash(&mut hasher);
-    usize::try_from(hasher.finish() % LANES as u64).unwrap_or_default()
+    usize::try_from(hasher.finish() % EVENT_WRITERS as u64).unwrap_or_default()
 }
 
 /// Writes what comes along one lane, until nobody can say anything more.
@@ -189,8 +191,8 @@ async fn write(
         }
         drop(taken);
         // The burst is over.
-        if room.available_permits() == left_out.most {
-            left_out.tell();
+        if room.available_permits() == left_out.max_waiting {
+            left_out.log();
         }
     }
 }
@@ -199,13 +201,13 @@ impl LeftOut {
     fn add(&self) {
         self.total.inc();
         // A burst without end is told of now and then.
-        if self.untold.fetch_add(1, Ordering::Relaxed) + 1 >= self.most as u64 {
-            self.tell();
+        if self.unlogged.fetch_add(1, Ordering::Relaxed) + 1 >= self.max_waiting as u64 {
+            self.log();
         }
     }
 
-    fn tell(&self) {
-        let count = self.untold.swap(0, Ordering::Relaxed);
+    fn log(&self) {
+        let count = self.unlogged.swap(0, Ordering::Relaxed);
         if count > 0 {
             tracing::warn!(
                 count,

@@ -34,26 +34,28 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use self::decision::{Candidacy, Reign, Seen, campaign, reign};
+use self::decision::{
+    CandidateAction, LeaderAction, ObservedLease, candidate_action, leader_action,
+};
 use self::fence::Renewal;
 pub use self::fence::{Fence, NotLeading};
 pub use self::lease::LeaseError;
-use self::lease::{Leases, people, standing, version};
+use self::lease::{Leases, lease_state, version, web_address};
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::random::{NoRandomness, system_random};
 
 /// A lease that did not change for so long is free.
-pub const DURATION: Duration = Duration::from_secs(15);
+pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// So long after its last renewal a leader acts.
 pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// Often enough that an outage of five seconds, whenever it begins, is not noticed.
-const RENEW_EVERY: Duration = Duration::from_secs(3);
+const RENEW_INTERVAL: Duration = Duration::from_secs(3);
 /// How often a candidate looks, and how soon a leader tries again.
-pub const RETRY: Duration = Duration::from_secs(2);
+pub const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// No version of ours has a longer one; a lease that says so was edited.
-const LONGEST_DURATION: Duration = Duration::from_secs(300);
+const MAX_LEASE_DURATION: Duration = Duration::from_secs(300);
 
 /// A name for this process that no other has: after a crash even the same machine is another. Two
 /// replicas of one name would both believe that the lease is theirs, so nothing stands in for random
@@ -88,8 +90,8 @@ pub struct Candidate {
     clock: Arc<dyn Clock>,
     leads: Gauge,
     lease: Lease,
-    seen: Seen,
-    people: watch::Sender<Option<SocketAddr>>,
+    seen: ObservedLease,
+    web_address: watch::Sender<Option<SocketAddr>>,
 }
 
 impl Candidate {
@@ -102,26 +104,26 @@ impl Candidate {
         identity: &str,
     ) -> Result<Self, LeaseError> {
         let leases = Leases::new(client, identity, clock.clone());
-        let lease = leases.look().await?;
+        let lease = leases.read_or_create().await?;
         let leads = gauge(metrics);
-        let seen = Seen::after(None, version(&lease), standing(&lease), Instant::now());
+        let seen = ObservedLease::after(None, version(&lease), lease_state(&lease), Instant::now());
         let mut candidate =
-            Self { leases, clock, leads, lease, seen, people: watch::Sender::new(None) };
-        candidate.see(candidate.lease.clone());
+            Self { leases, clock, leads, lease, seen, web_address: watch::Sender::new(None) };
+        candidate.record_lease(candidate.lease.clone());
         Ok(candidate)
     }
 
     /// While this replica leads, people are served there: others are told.
     #[must_use]
-    pub fn serving_people_at(mut self, address: Option<SocketAddr>) -> Self {
+    pub fn with_web_address(mut self, address: Option<SocketAddr>) -> Self {
         self.leases.advertise(address);
         self
     }
 
     /// Where another replica that leads serves people, as far as is known, now and whenever that
     /// changes.
-    pub fn people(&self) -> watch::Receiver<Option<SocketAddr>> {
-        self.people.subscribe()
+    pub fn web_address(&self) -> watch::Receiver<Option<SocketAddr>> {
+        self.web_address.subscribe()
     }
 
     /// Who holds the lease, as far as is known.
@@ -129,12 +131,16 @@ impl Candidate {
         self.seen.holder()
     }
 
-    fn see(&mut self, lease: Lease) {
+    fn record_lease(&mut self, lease: Lease) {
         let before = self.seen.holder().map(str::to_owned);
-        self.seen =
-            Seen::after(Some(&self.seen), version(&lease), standing(&lease), Instant::now());
+        self.seen = ObservedLease::after(
+            Some(&self.seen),
+            version(&lease),
+            lease_state(&lease),
+            Instant::now(),
+        );
         let elsewhere = self.seen.holder().is_some() && !self.leases.is_ours(&lease);
-        self.people.send_replace(people(&lease).filter(|_| elsewhere));
+        self.web_address.send_replace(web_address(&lease).filter(|_| elsewhere));
         self.lease = lease;
         if before.as_deref() != self.seen.holder() {
             tracing::info!(leader = self.seen.holder().unwrap_or("nobody"), "standing by");
@@ -142,60 +148,61 @@ impl Candidate {
     }
 
     /// Waits until this replica leads.
-    pub async fn elected(&mut self) -> Term {
+    pub async fn elected(&mut self) -> LeaderTerm {
         loop {
-            match campaign(&self.seen, Instant::now()) {
-                Candidacy::Take => {
+            match candidate_action(&self.seen, Instant::now()) {
+                CandidateAction::Take => {
                     let sent = Renewal { sent: Instant::now(), sent_at: self.clock.now() };
                     match self.leases.take(&self.lease).await {
                         Ok(lease) => {
-                            self.see(lease.clone());
-                            return self.begin(lease, sent);
+                            self.record_lease(lease.clone());
+                            return self.start_term(lease, sent);
                         }
                         Err(error) if error.is_outdated() => {}
                         Err(error) => {
                             warn(&error, "cannot take the lease; trying again");
-                            tokio::time::sleep(RETRY).await;
+                            tokio::time::sleep(RETRY_INTERVAL).await;
                         }
                     }
                 }
-                Candidacy::LookAgain(at) => tokio::time::sleep_until(at).await,
+                CandidateAction::CheckAgain(at) => tokio::time::sleep_until(at).await,
             }
-            match self.leases.look().await {
-                Ok(lease) => self.see(lease),
+            match self.leases.read_or_create().await {
+                Ok(lease) => self.record_lease(lease),
                 Err(error) => {
                     warn(&error, "cannot see who leads; trying again");
-                    tokio::time::sleep(RETRY).await;
+                    tokio::time::sleep(RETRY_INTERVAL).await;
                 }
             }
         }
     }
 
-    fn begin(&self, lease: Lease, sent: Renewal) -> Term {
+    fn start_term(&self, lease: Lease, sent: Renewal) -> LeaderTerm {
         tracing::info!("leading");
         let (renewal, renewed) = watch::channel(Some(sent));
         let (release, released) = oneshot::channel();
-        let rule = Rule { leases: self.leases.clone(), clock: self.clock.clone(), lease, renewal };
+        let renewer =
+            LeaseRenewer { leases: self.leases.clone(), clock: self.clock.clone(), lease, renewal };
         let leads = self.leads.clone();
         leads.set(1);
-        let ruling = tokio::spawn(async move {
-            rule.run(sent.sent, released).await;
+        let renewing = tokio::spawn(async move {
+            renewer.run(sent.sent, released).await;
             leads.set(0);
         });
         let fence = Fence { renewal: renewed, clock: self.clock.clone() };
-        Term { fence, release, ruling }
+        LeaderTerm { fence, release, renewing }
     }
 }
 
 /// A time in which this replica leads. Whoever drops it must have stopped.
 #[derive(Debug)]
-pub struct Term {
+pub struct LeaderTerm {
     fence: Fence,
     release: oneshot::Sender<()>,
-    ruling: JoinHandle<()>,
+    renewing: JoinHandle<()>,
 }
 
-impl Term {
+impl LeaderTerm {
     /// Through which everything has to go that only a leader may do.
     pub fn fence(&self) -> &Fence {
         &self.fence
@@ -215,41 +222,41 @@ impl Term {
     pub async fn release(self) {
         // A term that is over has nothing to give up.
         let _ = self.release.send(());
-        if let Err(error) = self.ruling.await {
+        if let Err(error) = self.renewing.await {
             tracing::error!(%error, "the lease was not released");
         }
     }
 }
 
 /// Renews the lease for as long as that works.
-struct Rule {
+struct LeaseRenewer {
     leases: Leases,
     clock: Arc<dyn Clock>,
     lease: Lease,
     renewal: watch::Sender<Option<Renewal>>,
 }
 
-impl Rule {
+impl LeaseRenewer {
     async fn run(mut self, sent: Instant, mut released: oneshot::Receiver<()>) {
         let (mut renewed, mut tried) = (sent, None);
         loop {
-            match reign(renewed, tried, Instant::now()) {
-                Reign::StepDown => {
+            match leader_action(renewed, tried, Instant::now()) {
+                LeaderAction::StepDown => {
                     tracing::warn!("the lease was not renewed in time; this replica stops acting");
                     break;
                 }
-                Reign::Wait(until) => tokio::select! {
+                LeaderAction::Wait(until) => tokio::select! {
                     biased;
                     asked = &mut released => {
                         self.renewal.send_replace(None);
                         if asked.is_ok() {
-                            self.give_up().await;
+                            self.release_lease().await;
                         }
                         return;
                     }
                     () = tokio::time::sleep_until(until) => {}
                 },
-                Reign::Renew => {
+                LeaderAction::Renew => {
                     let end = renewed + RENEW_DEADLINE;
                     match tokio::time::timeout_at(end, self.renew()).await {
                         Ok(Ok(Some(sent))) => (renewed, tried) = (sent, None),
@@ -293,7 +300,7 @@ impl Rule {
         }
     }
 
-    async fn give_up(&mut self) {
+    async fn release_lease(&mut self) {
         for _ in 0..2 {
             match self.leases.release(&self.lease).await {
                 Ok(_) => {

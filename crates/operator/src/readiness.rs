@@ -26,10 +26,10 @@ use crate::metrics::Metrics;
 /// Where it is asked for.
 pub const PATH: &str = "/readyz";
 /// How often the API is asked.
-const PROBE_EVERY: Duration = Duration::from_secs(3);
+const PROBE_INTERVAL: Duration = Duration::from_secs(3);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// So long an answer is good: one that is lost on its way takes nobody out.
-const READY_FOR: Duration = Duration::from_secs(10);
+const READY_TTL: Duration = Duration::from_secs(10);
 
 /// What the last questions came to.
 #[derive(Debug, Clone)]
@@ -66,9 +66,9 @@ impl Readiness {
     pub fn problem(&self) -> Option<String> {
         match &*self.access.borrow() {
             Access::Unknown => Some("the Kubernetes API was not asked yet".to_owned()),
-            Access::Works { since } if since.elapsed() <= READY_FOR => None,
+            Access::Works { since } if since.elapsed() <= READY_TTL => None,
             Access::Works { .. } => Some("the Kubernetes API is not asked any more".to_owned()),
-            Access::Fails { worked: Some(at), .. } if at.elapsed() <= READY_FOR => None,
+            Access::Fails { worked: Some(at), .. } if at.elapsed() <= READY_TTL => None,
             Access::Fails { why, .. } => Some(format!("the Kubernetes API cannot be used: {why}")),
         }
     }
@@ -89,7 +89,7 @@ impl Readiness {
 
 async fn probe(client: Client, access: watch::Sender<Access>, ready: Gauge) {
     let reviews: Api<SubjectAccessReview> = Api::all(client);
-    let mut ticks = tokio::time::interval(PROBE_EVERY);
+    let mut ticks = tokio::time::interval(PROBE_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;

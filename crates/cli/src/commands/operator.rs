@@ -141,14 +141,14 @@ impl Replica {
             Some(web_listener) => Some(advertised(&self.config, web_listener.address()).await),
             None => None,
         };
-        let mut candidate = candidate.serving_people_at(address);
+        let mut candidate = candidate.with_web_address(address);
         loop {
             let leader = candidate.holder().unwrap_or("nobody");
             self.printer.line(format_args!("Standing by as {identity}; {leader} leads."));
             let relaying = self
                 .web_listener
                 .as_ref()
-                .map(|web_listener| web_listener.relay(candidate.people()));
+                .map(|web_listener| web_listener.relay(candidate.web_address()));
             if let Some(web_listener) = &self.web_listener {
                 self.printer.field("web", web_listener.url());
             }

@@ -27,26 +27,26 @@ pub(super) const GROUPS: &str = "instancegroups";
 pub(super) const MACHINES: &str = "machines";
 
 /// Annotations of both kinds that take them out of their owner's hands.
-const HELD: [&str; 2] = [PAUSED, OBSERVE];
-const GROUP_TIMES: [&str; 1] = [ROTATE];
-const MACHINE_TIMES: [&str; 2] = [KEEP_UNTIL, DRAIN];
+const HOLD_ANNOTATIONS: [&str; 2] = [PAUSED, OBSERVE];
+const GROUP_TIME_ANNOTATIONS: [&str; 1] = [ROTATE];
+const MACHINE_TIME_ANNOTATIONS: [&str; 2] = [KEEP_UNTIL, DRAIN];
 const OWNER_KIND: &str = "InstanceGroup";
 
 pub(super) fn needs_of_group(request: &AdmissionRequest<DynamicObject>) -> Needs {
-    let held = held(request, GROUP_FINALIZER);
-    let mut needs = Needs { hold: hold(request, &held, GROUPS), ..Needs::default() };
+    let held_paths = held_paths(request, GROUP_FINALIZER);
+    let mut needs = Needs { hold: hold(request, &held_paths, GROUPS), ..Needs::default() };
     let (new, old) = part(request, "/spec");
     needs.config = new != old;
     let (new, old) = part(request, "/spec/template");
     if new != old {
         needs.template = new.and_then(|template| serde_json::from_value(template).ok());
     }
-    needs.references.extend(whole_pod(request, needs.template.as_ref()));
+    needs.references.extend(pod_reference(request, needs.template.as_ref()));
     needs
 }
 
 /// A Pod that is written out in a template is made with our rights, and may name whatever a Pod may.
-fn whole_pod(
+fn pod_reference(
     request: &AdmissionRequest<DynamicObject>,
     template: Option<&MachineTemplate>,
 ) -> Option<Reference> {
@@ -55,13 +55,13 @@ fn whole_pod(
 }
 
 pub(super) fn needs_of_machine(request: &AdmissionRequest<DynamicObject>) -> Needs {
-    let held = held(request, MACHINE_FINALIZER);
-    let mut needs = Needs { hold: hold(request, &held, MACHINES), ..Needs::default() };
+    let held_paths = held_paths(request, MACHINE_FINALIZER);
+    let mut needs = Needs { hold: hold(request, &held_paths, MACHINES), ..Needs::default() };
     let Ok(machine) = typed::<Machine>(request.object.as_ref()) else { return needs };
     let namespace = request.namespace.clone().unwrap_or_default();
     if request.operation == Operation::Create {
         needs.template = machine.spec.template.clone();
-        needs.references.extend(whole_pod(request, needs.template.as_ref()));
+        needs.references.extend(pod_reference(request, needs.template.as_ref()));
         if let Some(group) = machine.spec.group.as_ref().filter(|_| machine.spec.on_demand) {
             let groups = (GROUP_GROUP, GROUPS);
             needs.references.push(to_get("spec.group", groups, &namespace, group));
@@ -76,7 +76,7 @@ pub(super) fn needs_of_machine(request: &AdmissionRequest<DynamicObject>) -> Nee
         });
     }
     if request.operation == Operation::Update {
-        needs.references.extend(orders(request));
+        needs.references.extend(order_references(request));
     }
     if renews(request) {
         needs.config = true;
@@ -87,8 +87,8 @@ pub(super) fn needs_of_machine(request: &AdmissionRequest<DynamicObject>) -> Nee
 
 /// What orders something of a Machine, rather than answering its drain: whoever only answers has
 /// `patch` and nothing else, and an order needs `update`.
-fn orders(request: &AdmissionRequest<DynamicObject>) -> impl Iterator<Item = Reference> {
-    const ORDERS: [&str; 3] = [DRAIN, KEEP_UNTIL, DO_NOT_DISRUPT];
+fn order_references(request: &AdmissionRequest<DynamicObject>) -> impl Iterator<Item = Reference> {
+    const ORDER_ANNOTATIONS: [&str; 3] = [DRAIN, KEEP_UNTIL, DO_NOT_DISRUPT];
     let (new, old) = part(request, "/spec/renewedUntil");
     let renewed = (new != old).then(|| "spec.renewedUntil".to_owned());
     let permission = Permission {
@@ -99,30 +99,30 @@ fn orders(request: &AdmissionRequest<DynamicObject>) -> impl Iterator<Item = Ref
         namespace: request.namespace.clone().unwrap_or_default(),
         name: Some(name(request).to_owned()),
     };
-    let paths: Vec<String> = changed_marks(request, &ORDERS).chain(renewed).collect();
+    let paths: Vec<String> = changed_marks(request, &ORDER_ANNOTATIONS).chain(renewed).collect();
     paths.into_iter().map(move |path| Reference { path, permission: permission.clone() })
 }
 
 fn hold(
     request: &AdmissionRequest<DynamicObject>,
-    held: &[String],
+    held_paths: &[String],
     resource: &'static str,
 ) -> Option<Permission> {
-    (!held.is_empty()).then(|| to_hold(request, (GROUP_GROUP, resource)))
+    (!held_paths.is_empty()).then(|| to_hold(request, (GROUP_GROUP, resource)))
 }
 
 /// The paths that a request changes and that only those who may `hold` can change. A finalizer
 /// stands for a drain and for what is left at a provider.
-fn held(request: &AdmissionRequest<DynamicObject>, finalizer: &str) -> Vec<String> {
+fn held_paths(request: &AdmissionRequest<DynamicObject>, finalizer: &str) -> Vec<String> {
     let released = releases(request, finalizer).then(|| "metadata.finalizers".to_owned());
-    changed_marks(request, &HELD).chain(released).collect()
+    changed_marks(request, &HOLD_ANNOTATIONS).chain(released).collect()
 }
 
 pub(super) fn judge_group(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> AdmissionResponse {
-    let mut problems = bad_times(request, &GROUP_TIMES);
+    let mut problems = bad_times(request, &GROUP_TIME_ANNOTATIONS);
     let mut warnings = Vec::new();
     let needs = needs_of_group(request);
     if needs.config {
@@ -131,11 +131,11 @@ pub(super) fn judge_group(
             Err(problem) => return invalid(request, &[problem]),
         };
         let old = typed::<InstanceGroup>(request.old_object.as_ref()).ok();
-        problems.extend(worse(&group, old.as_ref(), check_group));
+        problems.extend(new_problems(&group, old.as_ref(), check_group));
         match &answers.config {
             Some(Ok(config)) => {
-                problems.extend(worse(&group, old.as_ref(), |group| ages(group, config)));
-                warnings.extend(too_slow(&group, config));
+                problems.extend(new_problems(&group, old.as_ref(), |group| ages(group, config)));
+                warnings.extend(shortfall_warning(&group, config));
             }
             Some(Err(why)) => {
                 let said = "its ages were not compared with those of the installation";
@@ -157,15 +157,15 @@ pub(super) fn judge_group(
     if let Some(refused) = judge_references(request, &needs.references, answers) {
         return refused;
     }
-    let held = held(request, GROUP_FINALIZER);
-    let mut response = judge_held(request, &held, answers.hold.as_ref());
+    let held_paths = held_paths(request, GROUP_FINALIZER);
+    let mut response = judge_held(request, &held_paths, answers.hold.as_ref());
     response.warnings = Some(warnings).filter(|warnings| !warnings.is_empty());
     response
 }
 
 /// What is wrong with the object and was not wrong with it before: one that is bad already can
 /// still be changed elsewhere. Names are the schema's business.
-fn worse<T>(new: &T, old: Option<&T>, check: impl Fn(&T) -> Vec<Problem>) -> Vec<Problem> {
+fn new_problems<T>(new: &T, old: Option<&T>, check: impl Fn(&T) -> Vec<Problem>) -> Vec<Problem> {
     let before = old.map(&check).unwrap_or_default();
     let mut problems = check(new);
     problems.retain(|problem| !before.contains(problem) && problem.path != "metadata.name");
@@ -180,7 +180,7 @@ fn ages(group: &InstanceGroup, config: &GroupConfig) -> Vec<Problem> {
 }
 
 /// What a group would not manage before its machines are forced, in words.
-fn too_slow(group: &InstanceGroup, config: &GroupConfig) -> Option<String> {
+fn shortfall_warning(group: &InstanceGroup, config: &GroupConfig) -> Option<String> {
     let intent = group_intent(group, config).ok()?.intent;
     // Windows come back, so any time tells as much as another; this one is always the same.
     let created_at = group.metadata.creation_timestamp.as_ref().map(|time| time.0);
@@ -192,7 +192,7 @@ pub(super) fn judge_machine(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> AdmissionResponse {
-    let problems = bad_times(request, &MACHINE_TIMES);
+    let problems = bad_times(request, &MACHINE_TIME_ANNOTATIONS);
     if !problems.is_empty() {
         return invalid(request, &problems);
     }
@@ -200,21 +200,21 @@ pub(super) fn judge_machine(
         Ok(machine) => machine,
         Err(problem) => return invalid(request, &[problem]),
     };
-    let refused = judge_birth(request, answers, &machine)
+    let refused = judge_creation(request, answers, &machine)
         .or_else(|| judge_template(request, answers))
         .or_else(|| judge_references(request, &needs_of_machine(request).references, answers))
         .or_else(|| judge_renewal(request, answers, &machine));
     if let Some(refused) = refused {
         return refused;
     }
-    let held = held(request, MACHINE_FINALIZER);
-    let mut response = judge_held(request, &held, answers.hold.as_ref());
+    let held_paths = held_paths(request, MACHINE_FINALIZER);
+    let mut response = judge_held(request, &held_paths, answers.hold.as_ref());
     response.warnings = ignored(request, &machine);
     response
 }
 
 /// A Machine of a group is made by whoever keeps the group, and by nobody else.
-fn judge_birth(
+fn judge_creation(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
     machine: &Machine,
@@ -326,7 +326,8 @@ fn ignored(request: &AdmissionRequest<DynamicObject>, machine: &Machine) -> Opti
 
 /// An expression: something of an InstanceGroup that we judge is not as it was.
 pub(super) fn group_is_judged() -> String {
-    let mut all = expression::any_changes(HELD.into_iter().chain(GROUP_TIMES));
+    let mut all =
+        expression::any_changes(HOLD_ANNOTATIONS.into_iter().chain(GROUP_TIME_ANNOTATIONS));
     all.push("oldObject == null || object.spec != oldObject.spec".to_owned());
     all.push(expression::releases(GROUP_FINALIZER));
     all.join(" || ")
@@ -334,7 +335,8 @@ pub(super) fn group_is_judged() -> String {
 
 /// An expression: something of a Machine that we judge is not as it was.
 pub(super) fn machine_is_judged() -> String {
-    let marks = HELD.into_iter().chain(MACHINE_TIMES).chain([DO_NOT_DISRUPT]);
+    let marks =
+        HOLD_ANNOTATIONS.into_iter().chain(MACHINE_TIME_ANNOTATIONS).chain([DO_NOT_DISRUPT]);
     let mut all = expression::any_changes(marks);
     all.push("oldObject == null".to_owned());
     all.push(expression::sets("renewedUntil"));

@@ -57,7 +57,7 @@ pub(super) fn judge(
         None => return unasked(request, &paths),
     };
     let uid = machine_of(request).map(|(_, uid)| uid);
-    match machine.filter(|machine| machine.uid() == uid).and_then(waits) {
+    match machine.filter(|machine| machine.uid() == uid).and_then(why_not_yet) {
         Some(why) => {
             let message = format!(
                 "is being deleted, and the Pod goes with the Machine {}, which {why}",
@@ -70,7 +70,7 @@ pub(super) fn judge(
 }
 
 /// Why a machine does not go yet.
-fn waits(machine: &Machine) -> Option<String> {
+fn why_not_yet(machine: &Machine) -> Option<String> {
     let status = machine.status.as_ref();
     let deadline = || status.and_then(|status| status.drain.as_ref()?.deadline.as_ref());
     match status.and_then(|status| status.phase).unwrap_or_default() {

@@ -16,7 +16,7 @@ use crate::clock::SystemClock;
 struct Api {
     written: Mutex<Vec<(String, String)>>,
     under_way: AtomicUsize,
-    most: AtomicUsize,
+    max_waiting: AtomicUsize,
 }
 
 const TAKES: Duration = Duration::from_millis(10);
@@ -29,7 +29,7 @@ impl Api {
             let api = api.clone();
             async move {
                 let now = api.under_way.fetch_add(1, Ordering::SeqCst) + 1;
-                api.most.fetch_max(now, Ordering::SeqCst);
+                api.max_waiting.fetch_max(now, Ordering::SeqCst);
                 let body = request.into_body().collect().await.unwrap().to_bytes();
                 tokio::time::sleep(TAKES).await;
                 let event: Value = serde_json::from_slice(&body).unwrap();
@@ -71,7 +71,7 @@ async fn several_are_written_at_once_and_those_of_one_object_in_order() {
     drop(events);
     work.await;
     assert!(started.elapsed() < TAKES * 300 / 5, "{:?}", started.elapsed());
-    assert_eq!(api.most.load(Ordering::SeqCst), LANES);
+    assert_eq!(api.max_waiting.load(Ordering::SeqCst), EVENT_WRITERS);
     let mut said = BTreeMap::<String, Vec<String>>::new();
     for (object, message) in api.written.lock().unwrap().drain(..) {
         said.entry(object).or_default().push(message);
@@ -90,12 +90,12 @@ async fn what_there_is_no_room_for_is_counted_and_told_once() {
         say(&events, &object(number), "x");
     }
     assert_eq!(left_out.get(), 50);
-    assert_eq!(events.left_out.untold.load(Ordering::Relaxed), 50);
-    let untold = events.left_out.clone();
+    assert_eq!(events.left_out.unlogged.load(Ordering::Relaxed), 50);
+    let unlogged = events.left_out.clone();
     drop(events);
     work.await;
     assert_eq!(api.written.lock().unwrap().len(), ROOM);
-    assert_eq!(untold.untold.load(Ordering::Relaxed), 0, "the log has it");
+    assert_eq!(unlogged.unlogged.load(Ordering::Relaxed), 0, "the log has it");
 }
 
 #[tokio::test(start_paused = true)]

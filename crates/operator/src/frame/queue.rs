@@ -14,19 +14,19 @@ use tokio::sync::Notify;
 use crate::clock::Clock;
 
 /// How far the clock is trusted to go on as it did.
-const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+const MAX_SLEEP: Duration = Duration::from_secs(60);
 
 /// A queue without duplicates; an object is looked at by one task at a time.
 #[derive(Debug)]
 pub struct Queue {
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Somebody may have something to do sooner than was thought.
-    moved: Notify,
+    changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     ready: VecDeque<Arc<Key>>,
     timers: BTreeSet<(Timestamp, Arc<Key>)>,
     objects: HashMap<Arc<Key>, Object>,
@@ -42,10 +42,10 @@ struct Object {
 
 impl Queue {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, state: Mutex::default(), moved: Notify::new() }
+        Self { clock, state: Mutex::default(), changed: Notify::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -57,7 +57,7 @@ impl Queue {
     /// Asks for a look as soon as possible. While one is under way, another follows it.
     pub fn wake(&self, key: &Key) {
         if self.lock().enqueue(key) {
-            self.moved.notify_one();
+            self.changed.notify_one();
         }
     }
 
@@ -65,20 +65,20 @@ impl Queue {
     pub fn wake_within(&self, key: &Key, span: SignedDuration) {
         let by = self.clock.now().saturating_add(span).unwrap_or(Timestamp::MAX);
         self.lock().remind(key, by);
-        self.moved.notify_one();
+        self.changed.notify_one();
     }
 
     /// The next object to look at. Whoever gets it says [`Self::done`] afterwards.
     pub async fn next(&self) -> Arc<Key> {
         loop {
-            let moved = self.moved.notified();
+            let changed = self.changed.notified();
             let sleep = {
                 let mut state = self.lock();
                 let now = self.clock.now();
                 state.fire(now);
                 if let Some(key) = state.take() {
                     if !state.ready.is_empty() {
-                        self.moved.notify_one();
+                        self.changed.notify_one();
                     }
                     return key;
                 }
@@ -88,11 +88,11 @@ impl Queue {
                 Some(sleep) => {
                     tokio::select! {
                         biased;
-                        () = moved => {}
+                        () = changed => {}
                         () = tokio::time::sleep(sleep) => {}
                     }
                 }
-                None => moved.await,
+                None => changed.await,
             }
         }
     }
@@ -103,7 +103,7 @@ impl Queue {
         state.finish(key, wake);
         drop(state);
         // A timer may be the first now, or the object may be wanted again.
-        self.moved.notify_one();
+        self.changed.notify_one();
     }
 
     /// How many wait, and how many have a timer.
@@ -126,10 +126,10 @@ impl Queue {
 
 fn until(now: Timestamp, at: Timestamp) -> Duration {
     let span = at.duration_since(now);
-    Duration::try_from(span).unwrap_or(Duration::ZERO).min(LONGEST_SLEEP)
+    Duration::try_from(span).unwrap_or(Duration::ZERO).min(MAX_SLEEP)
 }
 
-impl State {
+impl QueueState {
     /// Whether there is something new to take.
     fn enqueue(&mut self, key: &Key) -> bool {
         if let Some(object) = self.objects.get_mut(key) {

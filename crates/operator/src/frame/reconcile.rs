@@ -108,12 +108,12 @@ impl Default for Limits {
     }
 }
 
-const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(1);
+const FIRST_RETRY_DELAY: SignedDuration = SignedDuration::from_secs(1);
 /// What may work the next time is tried often enough that an announced time is not missed by much
 /// once it works again, such as after an outage of a webhook.
-const LONGEST_RETRY: SignedDuration = SignedDuration::from_secs(30);
+const MAX_RETRY_DELAY: SignedDuration = SignedDuration::from_secs(30);
 /// What somebody has to mend is looked at when they have; this is in case that goes unnoticed.
-const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(5);
+const MAX_BLOCKED_RETRY_DELAY: SignedDuration = SignedDuration::from_mins(5);
 
 /// Runs the controller for ever.
 pub async fn run<R: Reconciler>(
@@ -211,15 +211,15 @@ impl<R: Reconciler> Look<R> {
         let delay = match class {
             // The next look sees what the other one wrote; a lost race costs no patience.
             Class::Outdated if failures < 3 => SignedDuration::from_millis(50),
-            Class::Outdated | Class::Transient => back_off(failures, LONGEST_RETRY),
-            Class::Blocked | Class::Bug => back_off(failures.max(6), LONGEST_WAIT),
+            Class::Outdated | Class::Transient => back_off(failures, MAX_RETRY_DELAY),
+            Class::Blocked | Class::Bug => back_off(failures.max(6), MAX_BLOCKED_RETRY_DELAY),
         };
         self.clock.now().saturating_add(delay).unwrap_or(Timestamp::MAX)
     }
 }
 
-fn back_off(failures: u32, longest: SignedDuration) -> SignedDuration {
-    FIRST_RETRY.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(longest)
+fn back_off(failures: u32, max: SignedDuration) -> SignedDuration {
+    FIRST_RETRY_DELAY.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(max)
 }
 
 /// How often in a row each object failed.

@@ -172,7 +172,7 @@ impl Definitions {
         waiting.entry(definition).or_default().insert(uid.to_owned());
     }
 
-    fn let_go(&self, definition: &str) -> bool {
+    fn stop_waiting(&self, definition: &str) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.remove(definition).is_some()
     }
@@ -206,7 +206,7 @@ impl Definitions {
         self.note(definition, &uid);
         let about: ObjectReference = object.object_ref(&());
         events.say(&about, Severity::Warning, shared::DEFINITION_TOO_OLD, &message, &uid);
-        let told = tell(api, &object, &message, now).await;
+        let told = write_condition(api, &object, &message, now).await;
         let object = told.unwrap_or_else(|error| {
             tracing::warn!(error = &error as &dyn std::error::Error, "no condition says so");
             object
@@ -228,7 +228,7 @@ impl Definitions {
         let generation =
             |definition: CustomResourceDefinition| definition.metadata.generation.unwrap_or(0);
         let told = |change: &super::cache::Change<'_, i64>| {
-            if change.before != change.now && self.let_go(&name) {
+            if change.before != change.now && self.stop_waiting(&name) {
                 changed();
             }
         };
@@ -237,7 +237,12 @@ impl Definitions {
 }
 
 /// Adds a condition, which every definition of ours has ever kept.
-async fn tell<K>(api: &Api<K>, object: &K, message: &str, now: Timestamp) -> Result<K, kube::Error>
+async fn write_condition<K>(
+    api: &Api<K>,
+    object: &K,
+    message: &str,
+    now: Timestamp,
+) -> Result<K, kube::Error>
 where
     K: Resource + Clone + DeserializeOwned + Serialize + Debug,
 {

@@ -5,93 +5,101 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{DURATION, LONGEST_DURATION, RENEW_DEADLINE, RENEW_EVERY, RETRY};
+use super::{LEASE_DURATION, MAX_LEASE_DURATION, RENEW_DEADLINE, RENEW_INTERVAL, RETRY_INTERVAL};
 
 /// Whose the lease is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum LeaseState {
     /// Its last holder gave it up, having stopped before.
     Released,
     /// Somebody holds it, or may: who edited the holder away did not stop it.
     Held { by: String, duration: Duration },
 }
 
-impl Standing {
+impl LeaseState {
     /// As a lease says it. A holder acts for [`RENEW_DEADLINE`] whatever an edit makes of the
     /// duration, so a shorter one is not believed; nor is one that nobody would live to see end.
     pub(super) fn held(by: &str, seconds: Option<i32>) -> Self {
         let stated = seconds.and_then(|seconds| u64::try_from(seconds).ok());
-        let stated = stated.map_or(DURATION, Duration::from_secs);
-        Self::Held { by: by.to_owned(), duration: stated.clamp(DURATION, LONGEST_DURATION) }
+        let stated = stated.map_or(LEASE_DURATION, Duration::from_secs);
+        Self::Held { by: by.to_owned(), duration: stated.clamp(LEASE_DURATION, MAX_LEASE_DURATION) }
     }
 }
 
 /// The lease in one of its versions, and when *we* first saw that version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct ObservedLease {
     version: String,
-    standing: Standing,
+    lease_state: LeaseState,
     since: Instant,
 }
 
-impl Seen {
+impl ObservedLease {
     /// What is seen now, after what was seen before. Any change starts the clock anew.
     pub(super) fn after(
         before: Option<&Self>,
         version: String,
-        standing: Standing,
+        lease_state: LeaseState,
         now: Instant,
     ) -> Self {
         let same = before.filter(|before| before.version == version);
         let since = same.map_or(now, |before| before.since);
-        Self { version, standing, since }
+        Self { version, lease_state, since }
     }
 
     /// Who has it, as far as is known.
     pub(super) fn holder(&self) -> Option<&str> {
-        match &self.standing {
-            Standing::Released => None,
-            Standing::Held { by, .. } => Some(by).filter(|by| !by.is_empty()).map(String::as_str),
+        match &self.lease_state {
+            LeaseState::Released => None,
+            LeaseState::Held { by, .. } => Some(by).filter(|by| !by.is_empty()).map(String::as_str),
         }
     }
 }
 
 /// What a candidate does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Candidacy {
+pub(super) enum CandidateAction {
     Take,
-    LookAgain(Instant),
+    CheckAgain(Instant),
 }
 
 /// Our own name in a lease that we do not hold means nothing: it may be left of a write that was
 /// given up, or somebody's edit.
-pub(super) fn campaign(seen: &Seen, now: Instant) -> Candidacy {
-    match seen.standing {
-        Standing::Released => Candidacy::Take,
-        Standing::Held { duration, .. } => {
+pub(super) fn candidate_action(seen: &ObservedLease, now: Instant) -> CandidateAction {
+    match seen.lease_state {
+        LeaseState::Released => CandidateAction::Take,
+        LeaseState::Held { duration, .. } => {
             let free = seen.since + duration;
-            if now >= free { Candidacy::Take } else { Candidacy::LookAgain(free.min(now + RETRY)) }
+            if now >= free {
+                CandidateAction::Take
+            } else {
+                CandidateAction::CheckAgain(free.min(now + RETRY_INTERVAL))
+            }
         }
     }
 }
 
 /// What a leader does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reign {
+pub(super) enum LeaderAction {
     Renew,
     Wait(Instant),
     StepDown,
 }
 
 /// `renewed`: when the last renewal that took effect was sent. `tried`: when one last failed.
-pub(super) fn reign(renewed: Instant, tried: Option<Instant>, now: Instant) -> Reign {
+pub(super) fn leader_action(
+    renewed: Instant,
+    tried: Option<Instant>,
+    now: Instant,
+) -> LeaderAction {
     let end = renewed + RENEW_DEADLINE;
     if now >= end {
-        return Reign::StepDown;
+        return LeaderAction::StepDown;
     }
-    let due = renewed + RENEW_EVERY;
-    let due = tried.map_or(due, |tried| due.max(tried + RETRY));
-    if now >= due { Reign::Renew } else { Reign::Wait(due.min(end)) }
+    let due = renewed + RENEW_INTERVAL;
+    let due = tried.map_or(due, |tried| due.max(tried + RETRY_INTERVAL));
+    if now >= due { LeaderAction::Renew } else { LeaderAction::Wait(due.min(end)) }
 }
 
 #[cfg(test)]

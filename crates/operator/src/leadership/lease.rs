@@ -11,12 +11,12 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use sojourn_api::name::shared;
 
-use super::decision::Standing;
-use super::{DURATION, REQUEST_TIMEOUT};
+use super::decision::LeaseState;
+use super::{LEASE_DURATION, REQUEST_TIMEOUT};
 use crate::clock::Clock;
 
 /// Annotation: where whoever leads serves people, if it does.
-const PEOPLE: &str = "sojourn.dev/web";
+const WEB_ADDRESS: &str = "sojourn.dev/web";
 /// The duration by which client-go marks a lease that its holder gave up.
 const RELEASED_SECONDS: i32 = 1;
 
@@ -52,7 +52,7 @@ pub(super) struct Leases {
     identity: Arc<str>,
     clock: Arc<dyn Clock>,
     /// Where people are served while we lead.
-    people: Option<SocketAddr>,
+    web_address: Option<SocketAddr>,
 }
 
 impl std::fmt::Debug for Leases {
@@ -64,23 +64,23 @@ impl std::fmt::Debug for Leases {
 impl Leases {
     pub(super) fn new(client: Client, identity: &str, clock: Arc<dyn Clock>) -> Self {
         let api = Api::namespaced(client, shared::NAMESPACE);
-        Self { api, identity: identity.into(), clock, people: None }
+        Self { api, identity: identity.into(), clock, web_address: None }
     }
 
-    pub(super) fn advertise(&mut self, people: Option<SocketAddr>) {
-        self.people = people;
+    pub(super) fn advertise(&mut self, web_address: Option<SocketAddr>) {
+        self.web_address = web_address;
     }
 
     /// The lease, made if there is none. A new one is nobody's and not marked as given up: whoever
     /// held one that was deleted may not have noticed.
-    pub(super) async fn look(&self) -> Result<Lease, LeaseError> {
+    pub(super) async fn read_or_create(&self) -> Result<Lease, LeaseError> {
         if let Some(lease) = self.read().await? {
             return Ok(lease);
         }
         let lease = Lease {
             metadata: ObjectMeta { name: Some(shared::LEASE.to_owned()), ..ObjectMeta::default() },
             spec: Some(LeaseSpec {
-                lease_duration_seconds: Some(whole_seconds(DURATION)),
+                lease_duration_seconds: Some(whole_seconds(LEASE_DURATION)),
                 lease_transitions: Some(0),
                 ..LeaseSpec::default()
             }),
@@ -108,10 +108,10 @@ impl Leases {
             ..self.held(seen)
         };
         let mut lease = lease.clone();
-        let people = self.people.map(|address| address.to_string());
-        match people {
-            Some(address) => drop(lease.annotations_mut().insert(PEOPLE.to_owned(), address)),
-            None => drop(lease.annotations_mut().remove(PEOPLE)),
+        let web_address = self.web_address.map(|address| address.to_string());
+        match web_address {
+            Some(address) => drop(lease.annotations_mut().insert(WEB_ADDRESS.to_owned(), address)),
+            None => drop(lease.annotations_mut().remove(WEB_ADDRESS)),
         }
         self.write("take", &lease, spec).await
     }
@@ -143,7 +143,7 @@ impl Leases {
     fn held(&self, seen: LeaseSpec) -> LeaseSpec {
         LeaseSpec {
             holder_identity: Some(self.identity.to_string()),
-            lease_duration_seconds: Some(whole_seconds(DURATION)),
+            lease_duration_seconds: Some(whole_seconds(LEASE_DURATION)),
             ..seen
         }
     }
@@ -160,19 +160,19 @@ impl Leases {
 }
 
 /// Whose it is. Only what has every mark of a release is one; anything else is somebody's.
-pub(super) fn standing(lease: &Lease) -> Standing {
+pub(super) fn lease_state(lease: &Lease) -> LeaseState {
     let spec = lease.spec.clone().unwrap_or_default();
     let seconds = spec.lease_duration_seconds;
     let at_once = spec.renew_time.is_some() && spec.renew_time == spec.acquire_time;
     if holder(lease).is_empty() && seconds == Some(RELEASED_SECONDS) && at_once {
-        return Standing::Released;
+        return LeaseState::Released;
     }
-    Standing::held(holder(lease), seconds)
+    LeaseState::held(holder(lease), seconds)
 }
 
 /// Where its holder serves people.
-pub(super) fn people(lease: &Lease) -> Option<SocketAddr> {
-    lease.annotations().get(PEOPLE)?.parse().ok()
+pub(super) fn web_address(lease: &Lease) -> Option<SocketAddr> {
+    lease.annotations().get(WEB_ADDRESS)?.parse().ok()
 }
 
 /// What changes with every write.

@@ -5,14 +5,14 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sojourn_operator::leadership::{DURATION, RENEW_DEADLINE};
+use sojourn_operator::leadership::{LEASE_DURATION, RENEW_DEADLINE};
 
 use crate::network::Weather;
 use crate::stage::Stage;
 
 const REPLICAS: usize = 3;
 /// What is on its way for longer may arrive when another acts.
-const SLOWEST: u64 = (DURATION.as_secs() - RENEW_DEADLINE.as_secs()) * 1000 - 1;
+const SLOWEST: u64 = (LEASE_DURATION.as_secs() - RENEW_DEADLINE.as_secs()) * 1000 - 1;
 /// The longest that a lease may be, and then some.
 const RECOVERY: Duration = Duration::from_secs(360);
 
@@ -99,7 +99,7 @@ async fn run(schedule: &[(u64, Happening)]) {
         happen(&mut stage, &Happening::Start(number)).await;
     }
     stage.leader_within(RECOVERY, None).await;
-    tokio::time::sleep(2 * DURATION).await;
+    tokio::time::sleep(2 * LEASE_DURATION).await;
     assert!(stage.leader().is_some(), "it does not last: {:?}", stage.lease().await);
     stage.assert_one_at_a_time();
 }

@@ -14,7 +14,7 @@ use sojourn_api::name::shared;
 use sojourn_apiserver::auth::identity::Identity;
 use sojourn_apiserver::{Config, Engine, SeededEntropy, TokioClock};
 use sojourn_operator::clock::{Clock, VirtualClock};
-use sojourn_operator::leadership::{Candidate, RETRY, Term};
+use sojourn_operator::leadership::{Candidate, LeaderTerm, RETRY_INTERVAL};
 use sojourn_operator::metrics::Metrics;
 use sojourn_rbac::User;
 use sojourn_sim::world::BEGIN;
@@ -275,13 +275,13 @@ impl Life {
             let (client, clock) = (self.client.clone(), self.clock.clone());
             match Candidate::enter(client, clock, &self.metrics, &self.identity).await {
                 Ok(candidate) => return candidate,
-                Err(_) => tokio::time::sleep(RETRY).await,
+                Err(_) => tokio::time::sleep(RETRY_INTERVAL).await,
             }
         }
     }
 
     /// Acts, and answers whether somebody wants it to stop.
-    async fn act(&self, term: &Term) -> bool {
+    async fn act(&self, term: &LeaderTerm) -> bool {
         let reigning = Reigning::begin(&self.reigns);
         let (client, fence) = (self.client.clone(), term.fence().clone());
         let beating = tokio::spawn(beat(fence.client(client)));

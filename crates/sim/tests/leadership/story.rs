@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use serde_json::json;
-use sojourn_operator::leadership::{DURATION, RENEW_DEADLINE, RETRY};
+use sojourn_operator::leadership::{LEASE_DURATION, RENEW_DEADLINE, RETRY_INTERVAL};
 use tokio::time::Instant;
 
 use crate::network::Weather;
@@ -16,7 +16,7 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn led() -> (Stage, usize) {
     let mut stage = Stage::new(2).await;
     stage.start_all();
-    let leader = stage.leader_within(DURATION + RETRY, None).await;
+    let leader = stage.leader_within(LEASE_DURATION + RETRY_INTERVAL, None).await;
     (stage, leader)
 }
 
@@ -48,7 +48,7 @@ async fn another_takes_over_from_one_that_was_killed() {
     let (mut stage, first) = led().await;
     pass(30 * SECOND).await;
     stage.replicas[first].kill();
-    let second = stage.leader_within(DURATION + RETRY + SECOND, Some(first)).await;
+    let second = stage.leader_within(LEASE_DURATION + RETRY_INTERVAL + SECOND, Some(first)).await;
     stage.replicas[first].wire.set(Weather::Fair);
     stage.start(first);
     pass(60 * SECOND).await;
@@ -70,12 +70,12 @@ async fn one_that_cannot_renew_stops_before_another_begins() {
         pass(30 * SECOND).await;
         let begun = Instant::now();
         stage.replicas[first].wire.set(weather);
-        let second = stage.leader_within(3 * DURATION, Some(first)).await;
+        let second = stage.leader_within(3 * LEASE_DURATION, Some(first)).await;
         let stopped = stage.replicas[first].reigns()[0].to.expect("it stopped");
         let taken = stage.replicas[second].reigns()[0].from;
         assert!(stopped <= begun + RENEW_DEADLINE, "{weather:?}: {:?}", stopped - begun);
         let gap = taken - stopped;
-        assert!(gap >= DURATION - RENEW_DEADLINE, "{weather:?}: {gap:?}");
+        assert!(gap >= LEASE_DURATION - RENEW_DEADLINE, "{weather:?}: {gap:?}");
         stage.replicas[first].wire.set(Weather::Fair);
         pass(60 * SECOND).await;
         assert_eq!(stage.leader(), Some(second), "{weather:?}");
@@ -97,7 +97,7 @@ async fn an_outage_of_the_api_heals() {
     for replica in &stage.replicas {
         replica.wire.set(Weather::Fair);
     }
-    stage.leader_within(2 * RETRY, None).await;
+    stage.leader_within(2 * RETRY_INTERVAL, None).await;
     stage.assert_one_at_a_time();
 }
 
@@ -132,7 +132,7 @@ async fn a_lease_that_was_released_is_handed_over_at_once() {
     stage.replicas[first].stop().await;
     let spec = stage.lease().await.and_then(|lease| lease.spec).expect("a lease");
     assert_eq!(spec.holder_identity.as_deref().unwrap_or_default(), "");
-    stage.leader_within(RETRY + SECOND, Some(first)).await;
+    stage.leader_within(RETRY_INTERVAL + SECOND, Some(first)).await;
     stage.assert_one_at_a_time();
 }
 
@@ -142,7 +142,7 @@ async fn a_lease_that_was_deleted_ends_one_reign_before_the_next() {
     pass(30 * SECOND).await;
     stage.replicas[first].wire.set(Weather::Silent);
     stage.delete_lease().await;
-    stage.leader_within(2 * DURATION, Some(first)).await;
+    stage.leader_within(2 * LEASE_DURATION, Some(first)).await;
     stage.assert_one_at_a_time();
 }
 
@@ -170,9 +170,9 @@ async fn garbage_in_the_lease_lets_nobody_act_beside_the_leader() {
                 stage.replicas[leader].wire.set(Weather::Silent);
             }
             stage.edit(&garbage).await;
-            pass(2 * DURATION).await;
+            pass(2 * LEASE_DURATION).await;
             stage.leader_within(300 * SECOND, None).await;
-            pass(DURATION).await;
+            pass(LEASE_DURATION).await;
             assert!(stage.leader().is_some(), "{garbage}, leader reachable: {reachable}");
             stage.assert_one_at_a_time();
         }

@@ -4,8 +4,8 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn held(seconds: Option<i32>, since: Instant) -> Seen {
-    Seen::after(None, "1".to_owned(), Standing::held("other", seconds), since)
+fn held(seconds: Option<i32>, since: Instant) -> ObservedLease {
+    ObservedLease::after(None, "1".to_owned(), LeaseState::held("other", seconds), since)
 }
 
 #[test]
@@ -13,12 +13,12 @@ fn a_lease_is_taken_when_we_saw_no_change_of_it_for_its_duration() {
     let start = Instant::now();
     let seen = held(Some(15), start);
     for (after, expected) in [
-        (0, Candidacy::LookAgain(start + 2 * SECOND)),
-        (14, Candidacy::LookAgain(start + 15 * SECOND)),
-        (15, Candidacy::Take),
-        (1000, Candidacy::Take),
+        (0, CandidateAction::CheckAgain(start + 2 * SECOND)),
+        (14, CandidateAction::CheckAgain(start + 15 * SECOND)),
+        (15, CandidateAction::Take),
+        (1000, CandidateAction::Take),
     ] {
-        assert_eq!(campaign(&seen, start + after * SECOND), expected, "after {after} s");
+        assert_eq!(candidate_action(&seen, start + after * SECOND), expected, "after {after} s");
     }
 }
 
@@ -26,19 +26,22 @@ fn a_lease_is_taken_when_we_saw_no_change_of_it_for_its_duration() {
 fn any_change_starts_the_clock_anew_and_none_does_not() {
     let start = Instant::now();
     let seen = held(Some(15), start);
-    let standing = seen.standing.clone();
+    let lease_state = seen.lease_state.clone();
     let later = start + 14 * SECOND;
-    let same = Seen::after(Some(&seen), "1".to_owned(), standing.clone(), later);
-    assert_eq!(campaign(&same, start + 15 * SECOND), Candidacy::Take);
-    let changed = Seen::after(Some(&seen), "2".to_owned(), standing, later);
-    assert_eq!(campaign(&changed, start + 28 * SECOND), Candidacy::LookAgain(start + 29 * SECOND));
+    let same = ObservedLease::after(Some(&seen), "1".to_owned(), lease_state.clone(), later);
+    assert_eq!(candidate_action(&same, start + 15 * SECOND), CandidateAction::Take);
+    let changed = ObservedLease::after(Some(&seen), "2".to_owned(), lease_state, later);
+    assert_eq!(
+        candidate_action(&changed, start + 28 * SECOND),
+        CandidateAction::CheckAgain(start + 29 * SECOND)
+    );
 }
 
 #[test]
 fn a_released_lease_is_taken_at_once() {
     let start = Instant::now();
-    let seen = Seen::after(None, "1".to_owned(), Standing::Released, start);
-    assert_eq!(campaign(&seen, start), Candidacy::Take);
+    let seen = ObservedLease::after(None, "1".to_owned(), LeaseState::Released, start);
+    assert_eq!(candidate_action(&seen, start), CandidateAction::Take);
     assert_eq!(seen.holder(), None);
 }
 
@@ -46,16 +49,20 @@ fn a_released_lease_is_taken_at_once() {
 fn durations_that_make_no_sense_are_bounded() {
     let start = Instant::now();
     for (stated, expected) in [
-        (None, DURATION),
-        (Some(-1), DURATION),
-        (Some(0), DURATION),
-        (Some(1), DURATION),
+        (None, LEASE_DURATION),
+        (Some(-1), LEASE_DURATION),
+        (Some(0), LEASE_DURATION),
+        (Some(1), LEASE_DURATION),
         (Some(60), Duration::from_secs(60)),
-        (Some(i32::MAX), LONGEST_DURATION),
+        (Some(i32::MAX), MAX_LEASE_DURATION),
     ] {
         let seen = held(stated, start);
-        assert_ne!(campaign(&seen, start + expected - SECOND), Candidacy::Take, "{stated:?}");
-        assert_eq!(campaign(&seen, start + expected), Candidacy::Take, "{stated:?}");
+        assert_ne!(
+            candidate_action(&seen, start + expected - SECOND),
+            CandidateAction::Take,
+            "{stated:?}"
+        );
+        assert_eq!(candidate_action(&seen, start + expected), CandidateAction::Take, "{stated:?}");
     }
 }
 
@@ -64,17 +71,17 @@ fn a_leader_renews_in_time_tries_again_and_steps_down() {
     let start = Instant::now();
     let at = |seconds| start + seconds * SECOND;
     for (tried, now, expected) in [
-        (None, 0, Reign::Wait(at(3))),
-        (None, 3, Reign::Renew),
-        (Some(3), 4, Reign::Wait(at(5))),
-        (Some(3), 5, Reign::Renew),
-        (Some(9), 9, Reign::Wait(at(10))),
-        (Some(9), 10, Reign::StepDown),
-        (None, 10, Reign::StepDown),
-        (None, 1000, Reign::StepDown),
+        (None, 0, LeaderAction::Wait(at(3))),
+        (None, 3, LeaderAction::Renew),
+        (Some(3), 4, LeaderAction::Wait(at(5))),
+        (Some(3), 5, LeaderAction::Renew),
+        (Some(9), 9, LeaderAction::Wait(at(10))),
+        (Some(9), 10, LeaderAction::StepDown),
+        (None, 10, LeaderAction::StepDown),
+        (None, 1000, LeaderAction::StepDown),
     ] {
         let tried = tried.map(at);
-        assert_eq!(reign(start, tried, at(now)), expected, "{tried:?} at {now} s");
+        assert_eq!(leader_action(start, tried, at(now)), expected, "{tried:?} at {now} s");
     }
 }
 
@@ -90,8 +97,8 @@ proptest! {
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
         let seen = held(stated, at(renewed + delay));
-        let acts = reign(at(renewed), None, at(now)) != Reign::StepDown;
-        let takes = campaign(&seen, at(now)) == Candidacy::Take;
+        let acts = leader_action(at(renewed), None, at(now)) != LeaderAction::StepDown;
+        let takes = candidate_action(&seen, at(now)) == CandidateAction::Take;
         prop_assert!(!(acts && takes && now >= renewed));
     }
 }
