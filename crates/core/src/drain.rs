@@ -11,9 +11,9 @@
 //! **Undone when withdrawn.** What the agent changed of a Node is written on it; what somebody else
 //! had changed before stays as it was.
 
+mod message;
 mod observed;
-mod stay;
-mod words;
+mod skip;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -22,14 +22,14 @@ use crate::key::Key;
 use crate::known::Known;
 use crate::moment::{earlier, later};
 
-pub use observed::{Changes, Mark, Node, Pod, Seen, Tried, Volume};
-pub use stay::{Stay, Toleration};
+pub use observed::{DrainObservation, EvictionAttempts, Mark, Node, NodeChanges, Pod, Volume};
+pub use skip::{SkipReason, Toleration};
 
 /// Endpoints and schedulers need so long to learn that a Node takes nothing new: what is empty
 /// before may not be afterwards.
-const SETTLED_AFTER: SignedDuration = SignedDuration::from_secs(5);
+const CORDON_SETTLE_TIME: SignedDuration = SignedDuration::from_secs(5);
 /// A Pod is given at least this, so that its node ends it and it is not merely forgotten.
-const SHORTEST_GRACE: SignedDuration = SignedDuration::from_secs(1);
+const MIN_GRACE: SignedDuration = SignedDuration::from_secs(1);
 
 /// A drain that is open, as its Machine tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct Plan {
     /// It is not ours to drain, as far as we can tell.
     pub refused: bool,
     /// What to say about it.
-    pub words: String,
+    pub message: String,
 }
 
 /// One thing to do, complete in itself.
@@ -61,46 +61,46 @@ pub enum Step {
     /// Have this very Pod go within its grace.
     Delete { pod: Key, uid: String, grace: SignedDuration },
     /// Take back what was changed, and the mark.
-    Restore(Changes),
+    Restore(NodeChanges),
 }
 
 /// What to do about a Node whose machine is draining.
-pub fn plan(drain: &Drain, seen: &Seen<'_>, now: Timestamp) -> Plan {
+pub fn plan(drain: &Drain, seen: &DrainObservation<'_>, now: Timestamp) -> Plan {
     let node = match seen.node {
-        Known::Unknown => return Plan::waiting(words::NODE_UNKNOWN),
-        Known::Absent if seen.known => return Plan::done(words::NODE_ABSENT),
+        Known::Unknown => return Plan::waiting(message::NODE_UNKNOWN),
+        Known::Absent if seen.known => return Plan::done(message::NODE_ABSENT),
         // Another cluster may have it, and this one would acknowledge what it knows nothing of.
-        Known::Absent => return Plan::refused(words::NODE_NEVER_SEEN),
-        Known::Is(node) if node.shut_down && !node.ready => return Plan::done(words::SHUT_DOWN),
+        Known::Absent => return Plan::refused(message::NODE_NEVER_SEEN),
+        Known::Is(node) if node.shut_down && !node.ready => return Plan::done(message::SHUT_DOWN),
         Known::Is(node) => node,
     };
-    let since = match marked(drain, node, now) {
+    let since = match cordoned_since(drain, node, now) {
         Ok(since) => since,
         // Nothing is evicted before nothing new can come.
         Err(mark) => {
             let steps = vec![Step::Cordon(mark)];
-            return Plan { steps, ..Plan::waiting(words::CORDONING) };
+            return Plan { steps, ..Plan::waiting(message::CORDONING) };
         }
     };
-    let Known::Is(pods) = seen.pods else { return Plan::waiting(words::PODS_UNKNOWN) };
-    let to_go: Vec<&Pod> = pods.iter().filter(|pod| pod.stays().is_none()).collect();
+    let Known::Is(pods) = seen.pods else { return Plan::waiting(message::PODS_UNKNOWN) };
+    let to_go: Vec<&Pod> = pods.iter().filter(|pod| pod.skip_reason().is_none()).collect();
     if to_go.is_empty() {
-        return empty(drain, seen, since, now);
+        return plan_empty_node(drain, seen, since, now);
     }
-    let mut plan = Plan::waiting(&words::pods(&to_go, seen.tried));
+    let mut plan = Plan::waiting(&message::pods(&to_go, seen.attempts));
     for pod in to_go {
-        plan.take_out(pod, drain, seen.tried.get(&pod.uid), now);
+        plan.plan_pod(pod, drain, seen.attempts.get(&pod.uid), now);
     }
     plan
 }
 
 /// What to do about a Node whose drain was withdrawn. Nothing, if it carries no mark.
-pub fn withdrawn(node: &Node) -> Option<Step> {
+pub fn plan_restore(node: &Node) -> Option<Step> {
     node.mark.as_ref().map(|mark| Step::Restore(mark.changed))
 }
 
-/// Since when the Node is ready to be emptied; otherwise what to write on it.
-fn marked(drain: &Drain, node: &Node, now: Timestamp) -> Result<Timestamp, Mark> {
+/// Since when the Node is cordoned for this drain; otherwise the mark to write on it.
+fn cordoned_since(drain: &Drain, node: &Node, now: Timestamp) -> Result<Timestamp, Mark> {
     let before = node.mark.as_ref();
     let since = before
         .filter(|mark| mark.drain == drain.id && node.unschedulable && mark.since <= now)
@@ -113,7 +113,7 @@ fn marked(drain: &Drain, node: &Node, now: Timestamp) -> Result<Timestamp, Mark>
             Err(Mark {
                 drain: drain.id.clone(),
                 since: since.unwrap_or(now),
-                changed: Changes {
+                changed: NodeChanges {
                     cordoned: changed.cordoned || !node.unschedulable,
                     excluded: changed.excluded || !node.excluded,
                 },
@@ -122,74 +122,86 @@ fn marked(drain: &Drain, node: &Node, now: Timestamp) -> Result<Timestamp, Mark>
     }
 }
 
-/// No Pod is left that has to go.
-fn empty(drain: &Drain, seen: &Seen<'_>, since: Timestamp, now: Timestamp) -> Plan {
+/// Plans for a Node on which no Pod is left that has to go.
+fn plan_empty_node(
+    drain: &Drain,
+    seen: &DrainObservation<'_>,
+    since: Timestamp,
+    now: Timestamp,
+) -> Plan {
     let over = now >= drain.deadline;
-    let settled = later(since, SETTLED_AFTER);
-    if !over && now < settled {
+    let settled_at = later(since, CORDON_SETTLE_TIME);
+    if !over && now < settled_at {
         return Plan {
-            wake: Wake::At(settled.min(drain.deadline)),
-            ..Plan::waiting(words::SETTLING)
+            wake: Wake::At(settled_at.min(drain.deadline)),
+            ..Plan::waiting(message::SETTLING)
         };
     }
     let Known::Is(volumes) = seen.volumes else {
-        let words = words::VOLUMES_UNKNOWN;
+        let message = message::VOLUMES_UNKNOWN;
         if over {
-            return Plan::done(words);
+            return Plan::done(message);
         }
-        return Plan { wake: Wake::At(drain.deadline), ..Plan::waiting(words) };
+        return Plan { wake: Wake::At(drain.deadline), ..Plan::waiting(message) };
     };
     let attached: Vec<&Volume> = volumes.iter().filter(|volume| !volume.in_use).collect();
     if over || attached.is_empty() {
-        return Plan::done(&words::emptied(&attached));
+        return Plan::done(&message::emptied(&attached));
     }
-    Plan { wake: Wake::At(drain.deadline), ..Plan::waiting(&words::volumes(&attached)) }
+    Plan { wake: Wake::At(drain.deadline), ..Plan::waiting(&message::volumes(&attached)) }
 }
 
 impl Plan {
-    fn waiting(words: &str) -> Self {
+    fn waiting(message: &str) -> Self {
         Self {
             steps: Vec::new(),
             wake: Wake::OnChange,
             done: false,
             refused: false,
-            words: words.to_owned(),
+            message: message.to_owned(),
         }
     }
 
-    fn refused(words: &str) -> Self {
-        Self { refused: true, ..Self::waiting(words) }
+    fn refused(message: &str) -> Self {
+        Self { refused: true, ..Self::waiting(message) }
     }
 
-    fn done(words: &str) -> Self {
-        Self { done: true, ..Self::waiting(words) }
+    fn done(message: &str) -> Self {
+        Self { done: true, ..Self::waiting(message) }
     }
 
-    /// The next thing for one Pod, and when to look at it again.
-    fn take_out(&mut self, pod: &Pod, drain: &Drain, tried: Option<&Tried>, now: Timestamp) {
+    /// Plans the next step for one Pod, and when to look at it again.
+    fn plan_pod(
+        &mut self,
+        pod: &Pod,
+        drain: &Drain,
+        attempts: Option<&EvictionAttempts>,
+        now: Timestamp,
+    ) {
         if pod.leaves_at.is_some_and(|at| at <= drain.deadline) {
-            // It has its time. One that outstays it is the machine's end to settle.
+            // It ends in time by itself. One that does not goes with its machine.
             return;
         }
         let (of, uid) = (pod.key.clone(), pod.uid.clone());
-        let grace = pod.grace.max(SHORTEST_GRACE);
-        let last = earlier(drain.deadline, grace);
-        let forced = now >= last;
-        // A refused eviction holds up another one, but never the last call.
-        let pause = tried.filter(|tried| tried.forced == forced).map(|tried| tried.retry_at);
+        let grace = pod.grace.max(MIN_GRACE);
+        let force_at = earlier(drain.deadline, grace);
+        let forced = now >= force_at;
+        // A refused eviction delays another one, but never the forced deletion.
+        let pause =
+            attempts.filter(|attempts| attempts.forced == forced).map(|attempts| attempts.retry_at);
         if let Some(at) = pause.filter(|at| *at > now) {
-            self.wake.by(if forced { at } else { at.min(last) });
+            self.wake.by(if forced { at } else { at.min(force_at) });
             return;
         }
         if forced {
             let left = SignedDuration::from_secs(drain.deadline.duration_since(now).as_secs());
-            let grace = left.min(grace).max(SHORTEST_GRACE);
+            let grace = left.min(grace).max(MIN_GRACE);
             self.steps.push(Step::Delete { pod: of, uid, grace });
         } else if pod.leaves_at.is_none() {
             self.steps.push(Step::Evict { pod: of, uid });
-            self.wake.by(last);
+            self.wake.by(force_at);
         } else {
-            self.wake.by(last);
+            self.wake.by(force_at);
         }
     }
 }

@@ -6,13 +6,13 @@
 //! | part | is about |
 //! |---|---|
 //! | `deciding` | the order in which everything counts, and when to look again |
-//! | `member`, `roster` | one machine, and all of them with the count |
+//! | `member`, `roster` | one machine, and all of them with their counts |
 //! | [`by_name`] | what there is of all of them, for going through it |
-//! | `taking_in`, `leaving` | its way in, and its way out once that is not taken back |
-//! | `wish` | why a machine should go |
-//! | `settling` | reservations and rotations that are open |
+//! | `recording`, `removal` | what was observed of a machine, and its drain and deletion |
+//! | `cause` | why a machine should go |
+//! | `rotations` | reservations and rotations that are open |
 //! | `stability` | templates that are tried first, and machines that die young |
-//! | `shrinking`, `starting`, `growing` | what begins, `budgeting` with what [`schedule`] lets it |
+//! | `scale_down`, `starting`, `scale_up` | what begins, `budgeting` with what [`schedule`] lets it |
 //! | [`forecast`], [`feasible`] | what will happen, and what cannot |
 //!
 //! **Recorded first.** Nothing that cannot be taken back follows from what a decision finds out. A
@@ -20,7 +20,7 @@
 //! deleted only after its [`state::Rotation`] says `Deleting`. So a kill between any two
 //! instructions repeats a step or skips it, and neither is noticed.
 //!
-//! **The ledger.** Whatever may come to be a machine counts as one from its reservation on, and a
+//! **The counts.** Whatever may come to be a machine counts as one from its reservation on, and a
 //! machine counts until it is gone: so `size + surge` holds whatever fails in between.
 
 pub mod by_name;
@@ -35,21 +35,21 @@ pub mod schedule;
 pub mod state;
 
 mod budgeting;
+mod cause;
 mod deciding;
-mod growing;
-mod leaving;
+mod decision_builder;
+mod hashed;
 mod member;
+mod recording;
+mod removal;
 mod roster;
-#[cfg(test)]
-mod scene;
-mod settling;
-mod shrinking;
-mod spread;
+mod rotations;
+mod scale_down;
+mod scale_up;
 mod stability;
 mod starting;
-mod taking_in;
-mod turn;
-mod wish;
+#[cfg(test)]
+mod test_group;
 
 pub use deciding::{GroupDecision, decide};
 pub use forecast::forecast;

@@ -1,8 +1,8 @@
 //! Whoever makes machines: a port that clouds, Pods and a scripted fake implement alike.
 //!
-//! When to order what, and how often to try again, is decided elsewhere. A provider carries out one
-//! order at a time for each machine, and an order that is given twice is the same order: it carries
-//! the uid of the Machine object. [`contract`] says the rest, as tests.
+//! When to request what, and how often to try again, is decided elsewhere. A provider gets one request
+//! at a time for each machine, and a request that is sent twice is the same request: it carries the uid
+//! of the Machine object. [`contract`] says the rest, as tests.
 
 pub mod contract;
 pub mod fake;
@@ -11,13 +11,13 @@ use std::fmt;
 
 use futures::future::BoxFuture;
 use serde_json::Value;
-use sojourn_core::group::observed::Found;
+use sojourn_core::group::observed::ProviderMachine;
 use sojourn_core::key::Key;
 use sojourn_core::known::Known;
 use tokio::sync::broadcast;
 
 /// Makes machines, deletes them, and knows what became of them. Every future can be dropped at any
-/// time: then it is unknown whether the order took effect, and it can be given again.
+/// time: then it is unknown whether the request took effect, and it can be sent again.
 pub trait Provider: fmt::Debug + Send + Sync {
     /// As templates call it.
     fn name(&self) -> &'static str;
@@ -27,21 +27,24 @@ pub trait Provider: fmt::Debug + Send + Sync {
     fn check(&self, config: &Value) -> Vec<String>;
 
     /// Makes the machine, unless there is one of that uid; answers the provider's name for it.
-    fn create<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Result<String, ProviderError>>;
+    fn create<'a>(
+        &'a self,
+        request: &'a CreateRequest,
+    ) -> BoxFuture<'a, Result<String, ProviderError>>;
 
     /// Begins to delete the machine. One that is not there is deleted.
-    fn delete<'a>(&'a self, which: Which<'a>) -> BoxFuture<'a, Result<(), ProviderError>>;
+    fn delete<'a>(&'a self, machine: MachineRef<'a>) -> BoxFuture<'a, Result<(), ProviderError>>;
 
     /// What is known of the machine, from memory: it answers at once, however many ask.
-    fn look(&self, which: Which<'_>) -> Known<Sight>;
+    fn status(&self, machine: MachineRef<'_>) -> Known<ProviderStatus>;
 
-    /// Tells from now on whose [`Self::look`] may have changed.
-    fn changes(&self) -> Changes;
+    /// Tells from now on whose [`Self::status`] may have changed.
+    fn changes(&self) -> ProviderChanges;
 }
 
 /// What a machine is made from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Order {
+pub struct CreateRequest {
     /// The Machine object.
     pub key: Key,
     pub uid: String,
@@ -51,15 +54,15 @@ pub struct Order {
     pub config: Value,
 }
 
-impl Order {
-    pub fn which(&self) -> Which<'_> {
-        Which { key: &self.key, uid: &self.uid, id: None }
+impl CreateRequest {
+    pub fn machine(&self) -> MachineRef<'_> {
+        MachineRef { key: &self.key, uid: &self.uid, id: None }
     }
 }
 
 /// A machine, by the object that it was made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Which<'a> {
+pub struct MachineRef<'a> {
     pub key: &'a Key,
     pub uid: &'a str,
     /// The provider's own name for it, once that is on record: then it was there.
@@ -68,48 +71,48 @@ pub struct Which<'a> {
 
 /// A machine that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sight {
-    pub found: Found,
+pub struct ProviderStatus {
+    pub machine: ProviderMachine,
     /// Whether it works, where the provider can tell.
     pub ready: Option<bool>,
 }
 
-/// What became of an order that was not carried out.
+/// Why a request was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderError {
-    /// Nothing was made, and the same order will not be carried out: quota, capacity, a bad config.
+    /// Nothing was made, and the same request will not be carried out: quota, capacity, a bad config.
     #[error("{0}")]
     Refused(String),
-    /// Not known whether it took effect; the same order can be given again.
+    /// Not known whether it took effect; the same request can be sent again.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Somebody whose look may have changed.
+/// Whose status may have changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum ProviderChange {
     Machine(Key),
     /// Anybody: an outage began or ended, or too much happened to tell each.
-    Anybody,
+    All,
 }
 
 /// Changes that are told and not yet taken; who is slower is told that it may be anybody.
-pub const MOST_CHANGES: usize = 4096;
+pub const MAX_PENDING_CHANGES: usize = 4096;
 
 /// The changes at a provider, in order.
 #[derive(Debug)]
-pub struct Changes(broadcast::Receiver<Change>);
+pub struct ProviderChanges(broadcast::Receiver<ProviderChange>);
 
-impl Changes {
-    pub const fn new(receiver: broadcast::Receiver<Change>) -> Self {
+impl ProviderChanges {
+    pub const fn new(receiver: broadcast::Receiver<ProviderChange>) -> Self {
         Self(receiver)
     }
 
     /// The next one; none when the provider is gone.
-    pub async fn next(&mut self) -> Option<Change> {
+    pub async fn next(&mut self) -> Option<ProviderChange> {
         match self.0.recv().await {
             Ok(change) => Some(change),
-            Err(broadcast::error::RecvError::Lagged(_)) => Some(Change::Anybody),
+            Err(broadcast::error::RecvError::Lagged(_)) => Some(ProviderChange::All),
             Err(broadcast::error::RecvError::Closed) => None,
         }
     }

@@ -8,35 +8,35 @@
 //! | file | holds |
 //! |---|---|
 //! | `machine`, `node`, `pod` | what is read of each kind, and of nothing else of it |
-//! | `world` | the caches, whom a change concerns, and which Node is a Machine's |
-//! | `ward` | the Nodes that are being emptied: their Pods, and what was tried |
+//! | `caches` | the caches, whom a change concerns, and which Node is a Machine's |
+//! | `node_drain` | the Nodes that are being emptied: their Pods, and what was tried |
 //! | `reconcile` | the controller: one Machine in five steps |
 //! | `observe`, `execute`, `publish` | those steps |
 
+mod caches;
 mod execute;
 mod machine;
 mod node;
+mod node_drain;
 mod observe;
 mod pod;
 mod publish;
 mod reconcile;
-mod ward;
-mod world;
 
 use std::sync::Arc;
 
 use kube::Client;
 
+use self::caches::DrainCaches;
+use self::node_drain::NodeDrains;
 use self::reconcile::Agent;
-use self::ward::Wards;
-use self::world::World;
 use crate::clock::Clock;
 use crate::event::Events;
 use crate::frame::{Limits, Queue, Tasks, Watching, run};
 use crate::metrics::{Metrics, Reconciles};
 
 /// Nodes that are emptied at the same time.
-const MOST_SIDE_BY_SIDE: usize = 256;
+const MAX_CONCURRENT_DRAINS: usize = 256;
 
 /// What the agent is started with.
 #[derive(Clone)]
@@ -89,21 +89,25 @@ pub enum StartError {
 pub async fn start(start: Start, tasks: &mut Tasks) -> Result<Started, StartError> {
     let Start { machines, target, selection, clock, watching, metrics } = start;
     let queue = Arc::new(Queue::new(clock.clone()));
-    let wards = Arc::new(Wards::new(target.clone(), watching, queue.clone(), MOST_SIDE_BY_SIDE));
-    let world = World::open(&machines, &target, &selection, queue.clone(), wards.clone()).await?;
-    let world = Arc::new(world);
-    world.follow(&machines, &target, &selection, watching, tasks);
+    let node_drains =
+        Arc::new(NodeDrains::new(target.clone(), watching, queue.clone(), MAX_CONCURRENT_DRAINS));
+    let caches =
+        DrainCaches::open(&machines, &target, &selection, queue.clone(), node_drains.clone())
+            .await?;
+    let caches = Arc::new(caches);
+    caches.follow(&machines, &target, &selection, watching, tasks);
     let (events, events_work) =
         Events::new(target.clone(), clock.clone(), metrics.events_left_out("drain"));
     tasks.spawn("events", events_work);
-    let agent = Arc::new(Agent { machines, target, clock: clock.clone(), world, wards, events });
+    let agent =
+        Arc::new(Agent { machines, target, clock: clock.clone(), caches, node_drains, events });
     let reconciles = metrics.reconciles("drain");
-    let limits = Limits { concurrency: MOST_SIDE_BY_SIDE };
+    let limits = Limits { concurrency: MAX_CONCURRENT_DRAINS };
     let counts = reconciles.clone();
     let looking = queue.clone();
     tasks.spawn("drain", async move {
         // Before everything was listed once, absence means nothing.
-        agent.world.until_ready().await;
+        agent.caches.until_ready().await;
         run(agent, looking, clock, limits, counts).await;
     });
     Ok(Started { queue, reconciles })

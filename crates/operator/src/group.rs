@@ -2,57 +2,57 @@
 //!
 //! | file | step |
 //! |---|---|
-//! | `subject` | parse: a group with its machines, or a machine that stands for itself |
+//! | `snapshot` | parse: a group with its machines, or a machine that stands for itself |
 //! | `observe` | observe |
-//! | `reconcile`, `guest` | decide, and the two controllers as a whole |
+//! | `reconcile`, `on_demand_machine` | decide, and the two controllers as a whole |
 //! | `execute` | execute |
-//! | `publish`, `standing`, `condition`, `transition`, `count` | publish |
-//! | `world`, `view`, `members`, `pool` | the caches, and whom a change concerns |
-//! | `hands`, `health`, `refusal`, `fleet` | what goes on beside the controllers |
+//! | `publish`, `status_fields`, `condition`, `transition`, `metrics` | publish |
+//! | `caches`, `view`, `members`, `interner` | the caches, and whom a change concerns |
+//! | `provider_queue`, `health`, `failed_creation`, `fleet` | what goes on beside the controllers |
 //! | `provider`, `pod` | who makes machines |
 //!
 //! A group and the machines that it owns are decided about together, by one controller. A machine on
 //! demand, or one whose group is gone, stands for itself.
 
+mod caches;
 mod condition;
-mod count;
 mod execute;
+mod failed_creation;
 mod family;
 mod fleet;
-mod guest;
-mod hands;
 mod health;
+mod interner;
 mod members;
+mod metrics;
 mod observe;
+mod on_demand_machine;
 mod pod;
-mod pool;
 mod provider;
+mod provider_queue;
 mod publish;
 mod reconcile;
-mod refusal;
-mod standing;
-mod subject;
+mod snapshot;
+mod status_fields;
 mod transition;
 mod view;
-mod world;
 
 use std::sync::Arc;
 
 use kube::Client;
 use sojourn_api::group::{GroupConfig, InstanceGroup, Machine};
-use sojourn_drivers::machine::{Change, Provider};
+use sojourn_drivers::machine::{Provider, ProviderChange};
 
-use self::count::Counts;
+use self::caches::GroupCaches;
+use self::failed_creation::FailedCreations;
 use self::family::Family;
-use self::fleet::Rotations;
-use self::guest::Guests;
-use self::hands::Hands;
-use self::health::Infirmary;
-pub use self::pod::Pods;
+use self::fleet::OpenRotations;
+use self::health::HealthTracker;
+use self::metrics::GroupMetrics;
+use self::on_demand_machine::OnDemandMachines;
+pub use self::pod::PodProvider;
 pub use self::provider::Providers;
+use self::provider_queue::ProviderQueue;
 use self::reconcile::Groups;
-use self::refusal::Refusals;
-use self::world::World;
 use crate::clock::Clock;
 use crate::configuration::Configuration;
 use crate::event::Events;
@@ -88,9 +88,9 @@ pub struct Started {
 }
 
 impl Started {
-    /// Whether nobody waits to be looked at, nobody is, and no order is under way.
+    /// Whether nobody waits to be looked at, nobody is, and no operation is in flight.
     pub fn is_idle(&self) -> bool {
-        self.groups.is_idle() && self.machines.is_idle() && self.family.hands.is_idle()
+        self.groups.is_idle() && self.machines.is_idle() && self.family.provider_queue.is_idle()
     }
 
     /// Looks at groups and machines so far.
@@ -104,59 +104,60 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Started {
     let Start { client, clock, watching, providers, limits, metrics } = start;
     let groups = Arc::new(Queue::new(clock.clone()));
     let machines = Arc::new(Queue::new(clock.clone()));
-    let infirmary = Arc::new(Infirmary::new(clock.clone()));
-    let world = Arc::new(World::new(groups.clone(), machines.clone(), infirmary.clone()));
+    let health_tracker = Arc::new(HealthTracker::new(clock.clone()));
+    let caches =
+        Arc::new(GroupCaches::new(groups.clone(), machines.clone(), health_tracker.clone()));
     let (events, events_work) =
         Events::new(client.clone(), clock.clone(), metrics.events_left_out("group"));
     tasks.spawn("events of groups", events_work);
-    let (hands, hands_work) = {
-        let world = world.clone();
-        Hands::new(execute::blueprints(client.clone()), move |owner| world.wake(owner))
+    let (provider_queue, operations) = {
+        let caches = caches.clone();
+        ProviderQueue::new(execute::templates(client.clone()), move |owner| caches.wake(owner))
     };
-    tasks.spawn("hands", hands_work);
+    tasks.spawn("provider operations", operations);
 
-    world.follow(&client, watching, tasks);
-    let pods = Pods::new(client.clone());
-    follow_pods(&pods, watching, &world, tasks);
+    caches.follow(&client, watching, tasks);
+    let pods = PodProvider::new(client.clone());
+    follow_pods(&pods, watching, &caches, tasks);
     let providers = providers.with(Arc::new(pods.clone()));
     for provider in providers.all() {
-        tasks.spawn("changes at a provider", listen(provider.clone(), world.clone()));
+        tasks.spawn("changes at a provider", follow_provider(provider.clone(), caches.clone()));
     }
     let config = Arc::new(Configuration::<GroupConfig>::default());
     {
-        let (client, config, world) = (client.clone(), config.clone(), world.clone());
+        let (client, config, caches) = (client.clone(), config.clone(), caches.clone());
         tasks.spawn("configuration of groups", async move {
-            config.follow(&client, watching, || world.wake_everybody()).await;
+            config.follow(&client, watching, || caches.wake_everybody()).await;
         });
     }
     config.until_ready().await;
-    world.until_ready().await;
+    caches.until_ready().await;
     pods.until_ready().await;
 
     let definitions = Arc::new(Definitions::default());
-    follow_definition::<InstanceGroup>(&definitions, &client, watching, &world, tasks);
-    follow_definition::<Machine>(&definitions, &client, watching, &world, tasks);
-    count::register(&metrics, &world);
-    let rotations = Rotations::default();
-    rotations.begin(world.remembered());
-    let counts = Counts::new(&metrics, clock.clone());
+    follow_definition::<InstanceGroup>(&definitions, &client, watching, &caches, tasks);
+    follow_definition::<Machine>(&definitions, &client, watching, &caches, tasks);
+    metrics::register(&metrics, &caches);
+    let rotations = OpenRotations::default();
+    rotations.load(caches.remembered());
+    let group_metrics = GroupMetrics::new(&metrics, clock.clone());
     let family = Arc::new(Family {
         client,
-        world,
+        caches,
         config,
         providers,
-        hands,
-        refusals: Refusals::default(),
+        provider_queue,
+        failed_creations: FailedCreations::default(),
         rotations,
         events,
-        counts,
+        metrics: group_metrics,
         definitions,
     });
     let reconciles = [metrics.reconciles("group"), metrics.reconciles("machine")];
     let [of_groups, of_machines] = reconciles.clone();
     let controller = Arc::new(Groups(family.clone()));
     tasks.spawn("group", run(controller, groups.clone(), clock.clone(), limits, of_groups));
-    let controller = Arc::new(Guests(family.clone()));
+    let controller = Arc::new(OnDemandMachines(family.clone()));
     tasks.spawn("machine", run(controller, machines.clone(), clock, limits, of_machines));
     Started { family, groups, machines, reconciles }
 }
@@ -166,38 +167,43 @@ fn follow_definition<K: kube::Resource<DynamicType = ()>>(
     definitions: &Arc<Definitions>,
     client: &Client,
     watching: Watching,
-    world: &Arc<World>,
+    caches: &Arc<GroupCaches>,
     tasks: &mut Tasks,
 ) {
-    let (definitions, client, world) = (definitions.clone(), client.clone(), world.clone());
+    let (definitions, client, caches) = (definitions.clone(), client.clone(), caches.clone());
     tasks.spawn("definition of groups", async move {
-        definitions.follow::<K>(client, watching, || world.wake_everybody()).await;
+        definitions.follow::<K>(client, watching, || caches.wake_everybody()).await;
     });
 }
 
-/// Follows the Pods of machines. How long one was ill is noted at every change, and begins anew
-/// whenever nobody watched.
-fn follow_pods(pods: &Pods, watching: Watching, world: &Arc<World>, tasks: &mut Tasks) {
-    let (looked_at, examiner) = (pods.clone(), world.clone());
-    let infirmary = world.infirmary.clone();
+/// Follows the Pods of machines. The health of a machine is recorded at every change; how long it has
+/// been unhealthy counts anew after every gap in the watch.
+fn follow_pods(
+    pods: &PodProvider,
+    watching: Watching,
+    caches: &Arc<GroupCaches>,
+    tasks: &mut Tasks,
+) {
+    let (provider, caches_of_pods) = (pods.clone(), caches.clone());
+    let health_tracker = caches.health_tracker.clone();
     pods.follow(
         watching,
         tasks,
-        move |key| examiner.examine(key, &looked_at),
-        move || infirmary.begin_anew(),
+        move |key| caches_of_pods.record_health(key, &provider),
+        move || health_tracker.restart_timers(),
     );
 }
 
 /// Wakes whomever a change at a provider concerns.
-async fn listen(provider: Arc<dyn Provider>, world: Arc<World>) {
+async fn follow_provider(provider: Arc<dyn Provider>, caches: Arc<GroupCaches>) {
     let mut changes = provider.changes();
     while let Some(change) = changes.next().await {
         match change {
-            Change::Machine(key) => {
-                world.examine(&key, provider.as_ref());
-                world.machine_moved(&key);
+            ProviderChange::Machine(key) => {
+                caches.record_health(&key, provider.as_ref());
+                caches.provider_changed(&key);
             }
-            Change::Anybody => world.wake_everybody(),
+            ProviderChange::All => caches.wake_everybody(),
         }
     }
     // A provider that is gone changes nothing any more.

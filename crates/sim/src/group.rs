@@ -1,10 +1,10 @@
-//! A world of groups and machines: the family's controllers on the embedded API, with a provider that
+//! A simulation of groups and machines: the family's controllers on the embedded API, with a provider that
 //! does what a script says, and with Pods where the provider is `pod`.
 
-mod ledger;
 pub mod month;
+mod observer;
 
-pub use ledger::{Ledger, Rules};
+pub use observer::{GroupLimits, MachineObserver};
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl Default for Setting {
 pub struct Controllers {
     clock: Arc<VirtualClock>,
     fake: Arc<Fake>,
-    ledger: Arc<Ledger>,
+    observer: Arc<MachineObserver>,
     metrics: Metrics,
 }
 
@@ -85,31 +85,31 @@ impl Program for Controllers {
     fn ended(&self, _: Started) {}
 
     fn broke(&self, words: &str) {
-        self.ledger.violation(words);
+        self.observer.violation(words);
     }
 }
 
 /// Everything, running.
-pub struct World {
+pub struct GroupSimulation {
     pub clock: Arc<VirtualClock>,
     /// Whose requests always work.
     pub client: Client,
     pub engine: Engine,
     pub fake: Arc<Fake>,
     pub faults: Arc<Faults>,
-    pub ledger: Arc<Ledger>,
+    pub observer: Arc<MachineObserver>,
     pub operator: Process<Controllers>,
     host: Host,
     _others: JoinSet<()>,
 }
 
-impl std::fmt::Debug for World {
+impl std::fmt::Debug for GroupSimulation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("World").field("operator", &self.operator).finish_non_exhaustive()
+        f.debug_struct("GroupSimulation").field("operator", &self.operator).finish_non_exhaustive()
     }
 }
 
-impl World {
+impl GroupSimulation {
     /// A world with an operator that has just been started. Call it on a paused clock.
     ///
     /// # Panics
@@ -131,27 +131,27 @@ impl World {
         let client = patient(plain.clone(), trace.clone());
         admission.connect(client.clone());
         teach(&client).await;
-        let ledger = Arc::new(Ledger::new(clock.clone(), fake.clone()));
+        let observer = Arc::new(MachineObserver::new(clock.clone(), fake.clone()));
         let faults = Faults::new(setting.rates, dice.split("faults"), true, trace.clone());
         let truth = SharedTruth::new(clock.clone(), trace);
         let kubelet = Kubelet::new(client.clone(), clock.clone(), dice.split("kubelet"), truth);
         let mut others = JoinSet::new();
         others.spawn(kubelet.run_pods());
-        others.spawn(observe_groups(client.clone(), ledger.clone()));
-        others.spawn(observe_machines(client.clone(), ledger.clone()));
+        others.spawn(observe_groups(client.clone(), observer.clone()));
+        others.spawn(observe_machines(client.clone(), observer.clone()));
         let down_for = Arc::new(Mutex::new(Duration::from_secs(5)));
         let host = Host { client: plain, faults: faults.clone(), down_for };
         for name in [shared::NAMESPACE, NAMESPACE] {
             make_namespace(&client, name).await;
         }
         configure(&client, &setting.config).await;
-        let operator = operator(&clock, &fake, &ledger, &host);
-        Self { clock, client, engine, fake, faults, ledger, operator, host, _others: others }
+        let operator = operator(&clock, &fake, &observer, &host);
+        Self { clock, client, engine, fake, faults, observer, operator, host, _others: others }
     }
 
     /// A second operator beside the first, as during a rolling update.
     pub fn second_operator(&self) -> Process<Controllers> {
-        operator(&self.clock, &self.fake, &self.ledger, &self.host)
+        operator(&self.clock, &self.fake, &self.observer, &self.host)
     }
 
     /// How long a killed operator stays down.
@@ -168,7 +168,7 @@ impl World {
         tokio::time::sleep(span).await;
     }
 
-    /// Waits, at most so long, until the ledger shows something.
+    /// Waits, at most so long, until the observer has seen something.
     ///
     /// # Panics
     /// If it does not by then.
@@ -176,15 +176,15 @@ impl World {
         &self,
         limit: Duration,
         what: &str,
-        look: impl Fn(&ledger::Book) -> Option<T>,
+        look: impl Fn(&observer::Observations) -> Option<T>,
     ) -> T {
-        let mut moved = self.ledger.follow();
+        let mut moved = self.observer.follow();
         let looking = async {
             loop {
-                if let Some(found) = look(&self.ledger.book()) {
+                if let Some(found) = look(&self.observer.observations()) {
                     return found;
                 }
-                // The sender is the ledger's.
+                // The sender is the observer's.
                 drop(moved.changed().await);
             }
         };
@@ -196,14 +196,14 @@ impl World {
 
     /// Everything that happened, for whoever finds it not to be as it should.
     pub fn shown(&self) -> String {
-        let book = self.ledger.book();
-        let groups = book.groups.values().map(|group| json!(group.status));
-        let machines = book
+        let observations = self.observer.observations();
+        let groups = observations.groups.values().map(|group| json!(group.status));
+        let machines = observations
             .machines
             .values()
             .map(|machine| json!({"name": machine.metadata.name, "status": machine.status}));
         let all: Vec<String> = groups.chain(machines).map(|one| format!("{one:#}")).collect();
-        format!("{}\n{}", all.join("\n"), book.log.join("\n"))
+        format!("{}\n{}", all.join("\n"), observations.log.join("\n"))
     }
 
     pub fn groups(&self) -> Api<InstanceGroup> {
@@ -323,13 +323,13 @@ fn merge(whole: &mut Value, change: Value) {
 fn operator(
     clock: &Arc<VirtualClock>,
     fake: &Arc<Fake>,
-    ledger: &Arc<Ledger>,
+    observer: &Arc<MachineObserver>,
     host: &Host,
 ) -> Process<Controllers> {
     let controllers = Controllers {
         clock: clock.clone(),
         fake: fake.clone(),
-        ledger: ledger.clone(),
+        observer: observer.clone(),
         metrics: Metrics::default(),
     };
     Process::run(Arc::new(controllers), host.clone())
@@ -352,28 +352,28 @@ async fn configure(client: &Client, text: &str) {
     applied.unwrap_or_else(|error| panic!("the configuration is refused: {error}"));
 }
 
-async fn observe_groups(client: Client, ledger: Arc<Ledger>) {
+async fn observe_groups(client: Client, observer: Arc<MachineObserver>) {
     let api: Api<InstanceGroup> = Api::all(client);
     let mut stream = std::pin::pin!(watcher::watcher(api, watcher::Config::default().timeout(0)));
     while let Some(event) = stream.next().await {
         match event {
-            Ok(Event::Apply(group) | Event::InitApply(group)) => ledger.saw_group(group),
-            Ok(Event::Delete(group)) => ledger.saw_group_go(&group),
+            Ok(Event::Apply(group) | Event::InitApply(group)) => observer.saw_group(group),
+            Ok(Event::Delete(group)) => observer.saw_group_go(&group),
             Ok(Event::Init | Event::InitDone) => {}
-            Err(error) => ledger.violation(&format!("the observer's watch failed: {error}")),
+            Err(error) => observer.violation(&format!("the observer's watch failed: {error}")),
         }
     }
 }
 
-async fn observe_machines(client: Client, ledger: Arc<Ledger>) {
+async fn observe_machines(client: Client, observer: Arc<MachineObserver>) {
     let api: Api<Machine> = Api::all(client);
     let mut stream = std::pin::pin!(watcher::watcher(api, watcher::Config::default().timeout(0)));
     while let Some(event) = stream.next().await {
         match event {
-            Ok(Event::Apply(machine) | Event::InitApply(machine)) => ledger.saw_machine(machine),
-            Ok(Event::Delete(machine)) => ledger.saw_machine_go(&machine),
+            Ok(Event::Apply(machine) | Event::InitApply(machine)) => observer.saw_machine(machine),
+            Ok(Event::Delete(machine)) => observer.saw_machine_go(&machine),
             Ok(Event::Init | Event::InitDone) => {}
-            Err(error) => ledger.violation(&format!("the observer's watch failed: {error}")),
+            Err(error) => observer.violation(&format!("the observer's watch failed: {error}")),
         }
     }
 }

@@ -2,14 +2,14 @@
 
 #[path = "group/drain.rs"]
 mod drain;
-#[path = "group/guest.rs"]
-mod guest;
 #[path = "group/heartbeat.rs"]
 mod heartbeat;
 #[path = "group/kill.rs"]
 mod kill;
 #[path = "group/namespace.rs"]
 mod namespace;
+#[path = "group/on_demand.rs"]
+mod on_demand;
 #[path = "group/pod.rs"]
 mod pod;
 #[path = "group/provider.rs"]

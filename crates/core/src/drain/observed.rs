@@ -5,17 +5,17 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::stay::{Stay, Toleration, stays};
+use super::skip::{SkipReason, Toleration, skip_reason};
 use crate::key::Key;
 use crate::known::Known;
 use crate::moment::later;
 
-const FIRST_PAUSE: SignedDuration = SignedDuration::from_secs(1);
-const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(10);
+const FIRST_RETRY_DELAY: SignedDuration = SignedDuration::from_secs(1);
+const MAX_RETRY_DELAY: SignedDuration = SignedDuration::from_secs(10);
 
 /// Everything that a plan is told.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct DrainObservation<'a> {
     pub node: Known<&'a Node>,
     /// The cluster was seen to have its Node, now or before.
     pub known: bool,
@@ -24,7 +24,7 @@ pub struct Seen<'a> {
     /// The volumes that are attached to it.
     pub volumes: Known<&'a [Volume]>,
     /// What came of earlier attempts, by the Pod's uid. Whoever forgot them tries again at once.
-    pub tried: &'a BTreeMap<String, Tried>,
+    pub attempts: &'a BTreeMap<String, EvictionAttempts>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,12 +45,12 @@ pub struct Mark {
     pub drain: String,
     /// Since when nothing new comes to the Node.
     pub since: Timestamp,
-    pub changed: Changes,
+    pub changed: NodeChanges,
 }
 
 /// What is to be taken back, should the drain be withdrawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Changes {
+pub struct NodeChanges {
     pub cordoned: bool,
     pub excluded: bool,
 }
@@ -74,8 +74,8 @@ pub struct Pod {
 
 impl Pod {
     /// Why it is left alone, if it is.
-    pub fn stays(&self) -> Option<Stay> {
-        stays(self)
+    pub fn skip_reason(&self) -> Option<SkipReason> {
+        skip_reason(self)
     }
 }
 
@@ -89,9 +89,9 @@ pub struct Volume {
 
 /// What came of asking one Pod to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tried {
+pub struct EvictionAttempts {
     /// How often in a row.
-    pub attempts: u32,
+    pub count: u32,
     pub retry_at: Timestamp,
     /// It was told to go, and not asked.
     pub forced: bool,
@@ -99,7 +99,7 @@ pub struct Tried {
     pub refusal: Option<String>,
 }
 
-impl Tried {
+impl EvictionAttempts {
     /// After one more attempt, with the refusal if there was one. Pauses grow, and differ from Pod to
     /// Pod, so that those who wait for the same budget do not ask for it together.
     #[must_use]
@@ -110,15 +110,15 @@ impl Tried {
         refusal: Option<String>,
         now: Timestamp,
     ) -> Self {
-        let before = before.filter(|tried| tried.forced == forced);
-        let attempts = before.map_or(0, |tried| tried.attempts).saturating_add(1);
-        let longest = FIRST_PAUSE.saturating_mul(1 << attempts.min(8)).min(LONGEST_PAUSE);
+        let before = before.filter(|attempts| attempts.forced == forced);
+        let count = before.map_or(0, |attempts| attempts.count).saturating_add(1);
+        let longest = FIRST_RETRY_DELAY.saturating_mul(1 << count.min(8)).min(MAX_RETRY_DELAY);
         let mut hasher = DefaultHasher::new();
-        (uid, attempts).hash(&mut hasher);
+        (uid, count).hash(&mut hasher);
         let share = i32::try_from(hasher.finish() % 1000).unwrap_or_default();
         let half = longest / 2;
         let pause = half.saturating_add(half.saturating_mul(share) / 1000);
         let retry_at = later(now, pause);
-        Self { attempts, retry_at, forced, refusal }
+        Self { count, retry_at, forced, refusal }
     }
 }

@@ -26,7 +26,7 @@ fn plain_node() -> Node {
 
 /// One that was cordoned when the drain began.
 fn cordoned() -> Node {
-    let changed = Changes { cordoned: true, excluded: true };
+    let changed = NodeChanges { cordoned: true, excluded: true };
     let mark = Mark { drain: ID.to_owned(), since: START, changed };
     Node { unschedulable: true, excluded: true, mark: Some(mark), ..plain_node() }
 }
@@ -50,7 +50,7 @@ struct Scene {
     node: Option<Node>,
     pods: Vec<Pod>,
     volumes: Vec<Volume>,
-    tried: BTreeMap<String, Tried>,
+    attempts: BTreeMap<String, EvictionAttempts>,
     known: bool,
 }
 
@@ -60,26 +60,27 @@ impl Scene {
             node: Some(cordoned()),
             pods: pods.into_iter().collect(),
             volumes: Vec::new(),
-            tried: BTreeMap::new(),
+            attempts: BTreeMap::new(),
             known: true,
         }
     }
 
     fn plan(&self, drain: &Drain, second: i64) -> Plan {
-        let seen = Seen {
+        let seen = DrainObservation {
             node: self.node.as_ref().into(),
             known: self.known,
             pods: Known::Is(&self.pods),
             volumes: Known::Is(&self.volumes),
-            tried: &self.tried,
+            attempts: &self.attempts,
         };
         plan(drain, &seen, at(second))
     }
 
-    fn tried(&mut self, uid: &str, forced: bool, refusal: Option<&str>, second: i64) {
-        let before = self.tried.get(uid);
-        let tried = Tried::after(before, uid, forced, refusal.map(str::to_owned), at(second));
-        self.tried.insert(uid.to_owned(), tried);
+    fn attempts(&mut self, uid: &str, forced: bool, refusal: Option<&str>, second: i64) {
+        let before = self.attempts.get(uid);
+        let attempts =
+            EvictionAttempts::after(before, uid, forced, refusal.map(str::to_owned), at(second));
+        self.attempts.insert(uid.to_owned(), attempts);
     }
 }
 
@@ -98,7 +99,7 @@ fn without_a_node_there_is_nothing_to_do() {
     let scene = Scene { node: None, ..Scene::of([]) };
     let plan = scene.plan(&drain(), 0);
     assert!(plan.done && plan.steps.is_empty(), "{plan:?}");
-    assert_eq!(plan.words, "The cluster has no Node for it any more.");
+    assert_eq!(plan.message, "The cluster has no Node for it any more.");
     // Who never saw its Node does not know whether it is drained.
     let plan = Scene { known: false, ..scene }.plan(&drain(), 0);
     assert!(plan.refused && !plan.done && plan.steps.is_empty(), "{plan:?}");
@@ -113,7 +114,7 @@ fn what_is_not_known_is_not_absent() {
         (Known::Is(&node), Known::Unknown, Known::Is(&[][..])),
         (Known::Is(&node), Known::Is(&[][..]), Known::Unknown),
     ] {
-        let seen = Seen { node, known: true, pods, volumes, tried: &none };
+        let seen = DrainObservation { node, known: true, pods, volumes, attempts: &none };
         let plan = plan(&drain(), &seen, at(299));
         assert!(!plan.done && plan.steps.is_empty(), "{plan:?}");
     }
@@ -125,7 +126,7 @@ fn a_node_is_cordoned_and_leaves_load_balancers_before_anything_is_evicted() {
     let mut scene = Scene::of([pod("a")]);
     scene.node = Some(plain_node());
     let plan = scene.plan(&drain(), 7);
-    let changed = Changes { cordoned: true, excluded: true };
+    let changed = NodeChanges { cordoned: true, excluded: true };
     let mark = Mark { drain: ID.to_owned(), since: at(7), changed };
     assert_eq!(plan.steps, [Step::Cordon(mark.clone())]);
     assert!(!plan.done);
@@ -141,11 +142,11 @@ fn what_somebody_else_changed_is_not_taken_back() {
     scene.node = Some(node.clone());
     let steps = scene.plan(&drain(), 0).steps;
     let [Step::Cordon(mark)] = &steps[..] else { panic!("{steps:?}") };
-    assert_eq!(mark.changed, Changes { cordoned: false, excluded: true });
+    assert_eq!(mark.changed, NodeChanges { cordoned: false, excluded: true });
     node.mark = Some(mark.clone());
     node.excluded = true;
-    assert_eq!(withdrawn(&node), Some(Step::Restore(mark.changed)));
-    assert_eq!(withdrawn(&plain_node()), None, "one that carries no mark is not touched");
+    assert_eq!(plan_restore(&node), Some(Step::Restore(mark.changed)));
+    assert_eq!(plan_restore(&plain_node()), None, "one that carries no mark is not touched");
 }
 
 #[test]
@@ -161,7 +162,7 @@ fn a_mark_that_is_not_of_this_drain_is_written_anew() {
         ("without its label", Node { excluded: false, ..mine.clone() }, START),
     ] {
         let scene = Scene { node: Some(node), ..Scene::of([pod("a")]) };
-        let changed = Changes { cordoned: true, excluded: true };
+        let changed = NodeChanges { cordoned: true, excluded: true };
         let mark = Mark { drain: ID.to_owned(), since, changed };
         assert_eq!(scene.plan(&drain(), 100).steps, [Step::Cordon(mark)], "{what}");
     }
@@ -178,14 +179,14 @@ fn pods_that_stay_are_neither_evicted_nor_waited_for() {
     };
     let tolerant = |toleration: Toleration| Pod { tolerations: vec![toleration], ..pod("a") };
     for (stay, staying) in [
-        (Stay::DaemonSet, Pod { of_daemon_set: true, ..pod("a") }),
-        (Stay::Mirror, Pod { mirror: true, ..pod("a") }),
-        (Stay::Finished, Pod { finished: true, ..pod("a") }),
-        (Stay::Tolerates, tolerant(exists.clone())),
-        (Stay::Tolerates, tolerant(named.clone())),
-        (Stay::Tolerates, tolerant(Toleration { exists: true, ..named.clone() })),
+        (SkipReason::DaemonSet, Pod { of_daemon_set: true, ..pod("a") }),
+        (SkipReason::Mirror, Pod { mirror: true, ..pod("a") }),
+        (SkipReason::Finished, Pod { finished: true, ..pod("a") }),
+        (SkipReason::Tolerates, tolerant(exists.clone())),
+        (SkipReason::Tolerates, tolerant(named.clone())),
+        (SkipReason::Tolerates, tolerant(Toleration { exists: true, ..named.clone() })),
     ] {
-        assert_eq!(staying.stays(), Some(stay));
+        assert_eq!(staying.skip_reason(), Some(stay));
         let plan = Scene::of([staying]).plan(&drain(), 60);
         assert!(plan.done && plan.steps.is_empty(), "{stay:?}: {plan:?}");
     }
@@ -206,25 +207,25 @@ fn pods_that_stay_are_neither_evicted_nor_waited_for() {
 fn a_refused_eviction_is_tried_again_until_the_last_call() {
     let mut scene = Scene::of([pod("a"), pod("b")]);
     assert_eq!(scene.plan(&drain(), 0).steps, [evict("a"), evict("b")]);
-    scene.tried("uid-a", false, Some("The disruption budget web needs 2 healthy pods"), 0);
-    scene.tried("uid-b", false, None, 0);
+    scene.attempts("uid-a", false, Some("The disruption budget web needs 2 healthy pods"), 0);
+    scene.attempts("uid-b", false, None, 0);
     let refused = scene.plan(&drain(), 0);
     assert_eq!(refused.steps, []);
     assert_eq!(
-        refused.words,
+        refused.message,
         "Waits for 2 Pods: shop/a (The disruption budget web needs 2 healthy pods); shop/b."
     );
     let mut now = START;
-    let mut attempts = 1;
+    let mut count = 1;
     let mut pauses = Vec::new();
     scene.pods.pop();
     loop {
-        let seen = Seen {
+        let seen = DrainObservation {
             node: scene.node.as_ref().into(),
             known: true,
             pods: Known::Is(&scene.pods),
             volumes: Known::Is(&[]),
-            tried: &scene.tried,
+            attempts: &scene.attempts,
         };
         let plan = plan(&drain(), &seen, now);
         match &plan.steps[..] {
@@ -235,15 +236,15 @@ fn a_refused_eviction_is_tried_again_until_the_last_call() {
                 now = wake;
             }
             [Step::Evict { .. }] => {
-                attempts += 1;
-                let tried = Tried::after(
-                    scene.tried.get("uid-a"),
+                count += 1;
+                let attempts = EvictionAttempts::after(
+                    scene.attempts.get("uid-a"),
                     "uid-a",
                     false,
                     Some("no".to_owned()),
                     now,
                 );
-                scene.tried.insert("uid-a".to_owned(), tried);
+                scene.attempts.insert("uid-a".to_owned(), attempts);
             }
             [Step::Delete { grace, .. }] => {
                 assert_eq!((now, *grace), (at(270), SignedDuration::from_secs(30)));
@@ -252,7 +253,7 @@ fn a_refused_eviction_is_tried_again_until_the_last_call() {
             other => panic!("{other:?}"),
         }
     }
-    assert!(attempts > 270 / 10, "it was asked {attempts} times");
+    assert!(count > 270 / 10, "it was asked {count} times");
     assert!(pauses.iter().all(|pause| *pause <= SignedDuration::from_secs(10)), "{pauses:?}");
 }
 
@@ -267,9 +268,9 @@ fn a_pod_is_told_to_go_when_only_its_grace_is_left() {
             assert_eq!((before.steps, before.wake), (vec![evict("a")], Wake::At(at(last))));
         }
         // Whatever its budget said a moment ago.
-        scene.tried("uid-a", false, Some("no"), last);
+        scene.attempts("uid-a", false, Some("no"), last);
         assert_eq!(scene.plan(&drain(), last).steps, [delete("a", given)]);
-        scene.tried("uid-a", true, None, last);
+        scene.attempts("uid-a", true, None, last);
         let after = scene.plan(&drain(), last);
         assert_eq!(after.steps, [], "once is enough for a while");
         assert!(after.wake.at().is_some_and(|wake| wake > at(last)), "{after:?}");
@@ -310,10 +311,10 @@ fn attached_volumes_are_awaited_until_the_deadline() {
     scene.volumes = vec![volume("pvc-1", false), volume("pvc-2", true)];
     let waiting = scene.plan(&drain(), 100);
     assert_eq!((waiting.done, waiting.wake), (false, Wake::At(DEADLINE)));
-    assert_eq!(waiting.words, "All Pods are gone. Waits for 1 attached volume: pvc-1.");
+    assert_eq!(waiting.message, "All Pods are gone. Waits for 1 attached volume: pvc-1.");
     let over = scene.plan(&drain(), 300);
     assert!(over.done);
-    assert_eq!(over.words, "All Pods are gone. Still attached at the deadline: pvc-1.");
+    assert_eq!(over.message, "All Pods are gone. Still attached at the deadline: pvc-1.");
     scene.volumes.remove(0);
     let detached = scene.plan(&drain(), 100);
     assert!(detached.done, "what a Pod that stays uses is not awaited: {detached:?}");
@@ -336,31 +337,31 @@ fn a_machine_that_is_gone_ends_its_drain_unless_its_node_still_answers() {
 #[test]
 fn words_are_short_and_stay_the_same() {
     let mut scene = Scene::of((0..50).map(|n| pod(&format!("web-{n:02}"))));
-    scene.tried("uid-web-49", false, Some(&"é".repeat(5000)), 0);
-    scene.tried("uid-web-48", false, Some("no"), 0);
-    let words = scene.plan(&drain(), 0).words;
+    scene.attempts("uid-web-49", false, Some(&"é".repeat(5000)), 0);
+    scene.attempts("uid-web-48", false, Some("no"), 0);
+    let words = scene.plan(&drain(), 0).message;
     assert!(words.starts_with("Waits for 50 Pods: shop/web-48 (no); shop/web-49 (ééé"), "{words}");
     assert!(words.ends_with("…); shop/web-00; 47 more."), "{words}");
     assert!(words.chars().count() < 300, "{words}");
-    scene.tried("uid-web-48", false, Some("no"), 9);
-    assert_eq!(scene.plan(&drain(), 9).words, words, "another attempt is no news");
+    scene.attempts("uid-web-48", false, Some("no"), 9);
+    assert_eq!(scene.plan(&drain(), 9).message, words, "another attempt is no news");
 }
 
 #[test]
 fn pauses_grow_and_differ() {
-    let pause = |tried: &Tried, from: i64| tried.retry_at.duration_since(at(from));
-    let mut tried: Option<Tried> = None;
+    let pause = |attempts: &EvictionAttempts, from: i64| attempts.retry_at.duration_since(at(from));
+    let mut attempts: Option<EvictionAttempts> = None;
     for longest in [2, 4, 8, 10, 10, 10] {
-        let next = Tried::after(tried.as_ref(), "uid", false, None, at(0));
+        let next = EvictionAttempts::after(attempts.as_ref(), "uid", false, None, at(0));
         let (pause, longest) = (pause(&next, 0), SignedDuration::from_secs(longest));
         assert!(pause >= longest / 2 && pause <= longest, "{pause:?} of {longest:?}");
-        tried = Some(next);
+        attempts = Some(next);
     }
-    let first = |uid: &str| Tried::after(None, uid, false, None, at(0)).retry_at;
+    let first = |uid: &str| EvictionAttempts::after(None, uid, false, None, at(0)).retry_at;
     let mut firsts: Vec<_> = (0..100).map(|n| first(&n.to_string())).collect();
     firsts.sort();
     firsts.dedup();
     assert!(firsts.len() > 50, "{} of 100 differ", firsts.len());
-    let forced = Tried::after(tried.as_ref(), "uid", true, None, at(0));
-    assert_eq!(forced.attempts, 1, "being told to go begins anew");
+    let forced = EvictionAttempts::after(attempts.as_ref(), "uid", true, None, at(0));
+    assert_eq!(forced.count, 1, "being told to go begins anew");
 }

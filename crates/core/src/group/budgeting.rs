@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 
+use super::decision_builder::DecisionBuilder;
 use super::intent::{Budget, Fleet};
 use super::reason::Reason;
-use super::roster::{MOST_STARTED, Roster};
+use super::roster::{MAX_REMEMBERED_STARTS, Roster};
 use super::schedule::{self, Closed};
 use super::state::Cause;
-use super::turn::Turn;
 use crate::moment::{earlier, later};
 
 /// What stands in the way of a rotation, and until when, if time alone clears it.
@@ -24,17 +24,21 @@ pub(super) fn fleet_admits(roster: &Roster<'_>, cause: Cause) -> Result<(), Reas
     let Some(fleet) = roster.intent.fleet.filter(|_| Fleet::COUNTS.contains(&cause)) else {
         return Ok(());
     };
-    let own = Fleet::COUNTS.map(|cause| roster.ledger.by_cause[cause as usize]);
+    let own = Fleet::COUNTS.map(|cause| roster.counts.by_cause[cause as usize]);
     let open = own.into_iter().fold(fleet.others, u32::saturating_add);
-    if open < fleet.most { Ok(()) } else { Err(Reason::FleetBudget { most: fleet.most }) }
+    if open < fleet.max { Ok(()) } else { Err(Reason::FleetBudget { max: fleet.max }) }
 }
 
 /// Whether a rotation may begin for this cause. If not, the group wakes when it may.
-pub(super) fn admits(roster: &Roster<'_>, cause: Cause, turn: &mut Turn) -> Result<(), Reason> {
+pub(super) fn admits(
+    roster: &Roster<'_>,
+    cause: Cause,
+    builder: &mut DecisionBuilder,
+) -> Result<(), Reason> {
     fleet_admits(roster, cause)?;
     let mut worst: Option<Blocked> = None;
     for budget in roster.intent.budgets.iter().filter(|budget| covers(budget, cause)) {
-        let Err(blocked) = admit(roster, budget, turn.now) else { continue };
+        let Err(blocked) = admit(roster, budget, builder.now) else { continue };
         // What only an event clears outlasts every time.
         let lasts = |blocked: &Blocked| blocked.until.unwrap_or(Timestamp::MAX);
         if worst.as_ref().is_none_or(|worst| lasts(&blocked) > lasts(worst)) {
@@ -45,7 +49,7 @@ pub(super) fn admits(roster: &Roster<'_>, cause: Cause, turn: &mut Turn) -> Resu
         None => Ok(()),
         Some(Blocked { reason, again, .. }) => {
             if let Some(again) = again {
-                turn.wake_at(again);
+                builder.wake_at(again);
             }
             Err(reason)
         }
@@ -64,22 +68,22 @@ pub(super) fn covers(budget: &Budget, cause: Cause) -> bool {
 
 fn admit(roster: &Roster<'_>, budget: &Budget, now: Timestamp) -> Result<(), Blocked> {
     let path = || budget.path.clone();
-    if let Err(Closed { until, again }) = schedule::admits(&budget.allow, &budget.deny, now) {
+    if let Err(Closed { until, again }) = schedule::check_open(&budget.allow, &budget.deny, now) {
         return Err(Blocked { reason: Reason::WindowClosed { path: path(), until }, until, again });
     }
     let used_up = |until| {
         Err(Blocked { reason: Reason::Budget { path: path(), until }, until, again: until })
     };
-    let most = usize::try_from(budget.max).unwrap_or(usize::MAX).min(MOST_STARTED);
-    if most == 0 {
+    let max = usize::try_from(budget.max).unwrap_or(usize::MAX).min(MAX_REMEMBERED_STARTS);
+    if max == 0 {
         return used_up(None);
     }
     let Some(per) = budget.per else {
-        let open: u32 = super::wish::BY_RANK
+        let open: u32 = super::cause::BY_RANK
             .into_iter()
             .chain([Cause::Scale])
             .filter(|cause| covers(budget, *cause))
-            .map(|cause| roster.ledger.by_cause[cause as usize])
+            .map(|cause| roster.counts.by_cause[cause as usize])
             .sum();
         return if open < budget.max { Ok(()) } else { used_up(None) };
     };
@@ -91,7 +95,7 @@ fn admit(roster: &Roster<'_>, budget: &Budget, now: Timestamp) -> Result<(), Blo
         .filter(|started| started.at > since && covers(budget, started.cause))
         .rev();
     // The one that must be forgotten before another may begin.
-    match started.nth(most - 1) {
+    match started.nth(max - 1) {
         None => Ok(()),
         Some(started) => used_up(Some(later(started.at, per))),
     }

@@ -2,166 +2,166 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::cause::{self, eligible_at, forced_at};
+use super::decision_builder::DecisionBuilder;
 use super::effect::Effect;
-use super::growing;
 use super::intent::{self, Intent};
-use super::leaving;
 use super::member::{Limits, Member};
 use super::observed::{Health, Observed};
 use super::reason::Reason;
+use super::recording::{self, StartupChange};
+use super::removal;
 use super::roster::Roster;
-use super::state::{Cause, Coming, State};
-use super::taking_in::{self, News};
-use super::turn::Turn;
-use super::wish::{self, eligible_at, forced_at};
-use super::{settling, shrinking, starting};
+use super::scale_up;
+use super::state::{Cause, GroupState, NextRotation};
+use super::{rotations, scale_down, starting};
 use crate::decision::{Decision, Wake};
 use crate::moment::later;
 use crate::term::Term;
 
-pub type GroupDecision = Decision<State, Effect, Reason>;
+pub type GroupDecision = Decision<GroupState, Effect, Reason>;
 
 /// A group that is only observed is looked at no more often than this when something is due.
-const OBSERVED_EVERY: SignedDuration = SignedDuration::from_secs(10);
+const OBSERVE_ONLY_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
 
 /// What becomes of a group and its machines now.
 ///
 /// `state` is what is on record: what cannot be taken back follows from it alone. Whoever carries
 /// out effects looks again once they are done.
 pub fn decide(
-    state: State,
+    state: GroupState,
     machines: &[intent::Machine],
     seen: &Observed,
     intent: &Intent,
     now: Timestamp,
 ) -> GroupDecision {
     if intent.observe && !intent.deleting {
-        return observe(state, machines, seen, intent, now);
+        return decide_observe_only(state, machines, seen, intent, now);
     }
-    look(state, machines, seen, intent, !intent.paused || intent.deleting, now)
+    decide_once(state, machines, seen, intent, !intent.paused || intent.deleting, now)
 }
 
 /// Everything is decided, to be shown; what is open ends, and nothing is begun.
-fn observe(
-    state: State,
+fn decide_observe_only(
+    state: GroupState,
     machines: &[intent::Machine],
     seen: &Observed,
     intent: &Intent,
     now: Timestamp,
 ) -> GroupDecision {
-    let would = look(state.clone(), machines, seen, intent, !intent.paused, now);
-    let mut decision = look(state, machines, seen, intent, false, now);
-    decision.next.group.coming = would.next.group.coming;
+    let would = decide_once(state.clone(), machines, seen, intent, !intent.paused, now);
+    let mut decision = decide_once(state, machines, seen, intent, false, now);
+    decision.next.group.next_rotation = would.next.group.next_rotation;
     decision.why.retain(|reason| *reason != Reason::Paused);
     let held = if intent.paused { Reason::Paused } else { Reason::ObserveOnly };
     decision.why.insert(0, held);
     decision.why.extend(would.why.into_iter().filter(|reason| *reason != Reason::Paused));
     if let Wake::At(at) = would.wake {
-        decision.wake.by(at.max(later(now, OBSERVED_EVERY)));
+        decision.wake.by(at.max(later(now, OBSERVE_ONLY_INTERVAL)));
     }
     decision
 }
 
-fn look(
-    state: State,
+fn decide_once(
+    state: GroupState,
     machines: &[intent::Machine],
     seen: &Observed,
     intent: &Intent,
-    begins: bool,
+    may_begin: bool,
     now: Timestamp,
 ) -> GroupDecision {
-    let mut turn = Turn::new(now);
-    let State { mut group, machines: mut states } = state;
+    let mut builder = DecisionBuilder::new(now);
+    let GroupState { mut group, machines: mut states } = state;
     let nothing_reserved = group.reserved.is_empty();
-    group.coming = None;
+    group.next_rotation = None;
     let mut roster = Roster::new(&mut group, &mut states, machines, seen, intent);
-    take_in(&mut roster, begins, &mut turn);
+    record_all_observed(&mut roster, may_begin, &mut builder);
     for member in &mut roster.members {
-        leaving::step(member, &mut turn);
+        removal::advance_removal(member, &mut builder);
     }
-    if begins {
-        settling::refused(&mut roster, seen, &turn);
-        settling::reservations(&mut roster);
-        settling::causes(&mut roster, &turn);
-        roster.count();
-        act(&mut roster, &mut turn);
+    if may_begin {
+        rotations::drop_refused_reservations(&mut roster, seen, &builder);
+        rotations::reconcile_reservations(&mut roster);
+        rotations::collect_causes(&mut roster, &builder);
+        roster.recount();
+        decide_steps(&mut roster, &mut builder);
     } else {
-        turn.because(Reason::Paused);
+        builder.add_reason(Reason::Paused);
     }
     if intent.deleting && roster.members.is_empty() && nothing_reserved {
-        turn.order(Effect::ReleaseGroup);
+        builder.push(Effect::RemoveGroupFinalizer);
     }
-    if turn.why.is_empty() {
-        turn.because(match (intent.expiry.eligible, intent.expiry.forced) {
+    if builder.why.is_empty() {
+        builder.add_reason(match (intent.expiry.eligible, intent.expiry.forced) {
             (Term::Never, Term::Never) => Reason::NoAges,
             (Term::Span(_), _) | (_, Term::Span(_)) => Reason::AllWell,
         });
     }
-    let Turn { effects, wake, why, .. } = turn;
-    Decision { next: State { group, machines: states }, effects, wake, why }
+    let DecisionBuilder { effects, wake, why, .. } = builder;
+    Decision { next: GroupState { group, machines: states }, effects, wake, why }
 }
 
 /// What was seen of every machine.
-fn take_in(roster: &mut Roster<'_>, begins: bool, turn: &mut Turn) {
+fn record_all_observed(roster: &mut Roster<'_>, may_begin: bool, builder: &mut DecisionBuilder) {
     let limits = Limits::from(roster.intent);
-    let (mut came_up, mut failed) = (false, None);
+    let (mut became_ready, mut failed) = (false, None);
     for member in &mut roster.members {
-        match taking_in::take_in(member, limits, begins, turn) {
-            News::None => {}
-            News::CameUp => came_up = true,
-            News::Failed => failed = Some(taking_in::failure(member, limits)),
+        match recording::record_observed(member, limits, may_begin, builder) {
+            StartupChange::None => {}
+            StartupChange::BecameReady => became_ready = true,
+            StartupChange::Failed => failed = Some(recording::failure_message(member, limits)),
         }
     }
-    if came_up {
-        roster.came_up();
+    if became_ready {
+        roster.record_success();
     }
     if failed.is_some() {
-        roster.failed(failed, turn.now);
+        roster.record_failure(failed, builder.now);
     }
-    roster.assess(turn);
+    roster.assess_template(builder);
 }
 
 /// The order of what counts. Whoever comes first takes the room first; what the group lacks has its
 /// room set apart, so no rotation keeps it from growing.
-fn act(roster: &mut Roster<'_>, turn: &mut Turn) {
+fn decide_steps(roster: &mut Roster<'_>, builder: &mut DecisionBuilder) {
     if roster.intent.deleting {
-        shrinking::disband(roster, turn);
+        scale_down::delete_all(roster, builder);
         return;
     }
-    shrinking::bury(roster, turn);
-    settling::rotations(roster, turn);
-    shrinking::deleted(roster, turn);
-    shrinking::shrink(roster, turn);
-    let frozen = roster.frozen(turn.now);
-    let mut hindered = true;
+    scale_down::remove_failed(roster, builder);
+    rotations::advance_rotations(roster, builder);
+    scale_down::remove_deleted(roster, builder);
+    scale_down::scale_down(roster, builder);
+    let frozen = roster.frozen(builder.now);
+    let mut blocked = true;
     match frozen {
         Some(until) => {
-            turn.because(Reason::FrozenUntil(until));
-            turn.wake_at(until);
+            builder.add_reason(Reason::FrozenUntil(until));
+            builder.wake_at(until);
         }
         None => {
-            starting::forced(roster, turn);
-            starting::interrupted(roster, turn);
-            starting::ailing(roster, turn);
-            starting::asked(roster, turn);
-            hindered = starting::opportune(roster, turn);
+            starting::start_forced(roster, builder);
+            starting::start_interrupted(roster, builder);
+            starting::start_unhealthy(roster, builder);
+            starting::start_requested(roster, builder);
+            blocked = starting::start_drifted_or_expired(roster, builder);
         }
     }
-    growing::grow(roster, turn);
-    settling::creations(roster, turn);
+    scale_up::scale_up(roster, builder);
+    rotations::create_reserved(roster, builder);
     for member in &roster.members {
-        taking_in::provision(member, turn);
+        recording::provision(member, builder);
     }
-    roster.report_failures(turn);
+    roster.report_failures(builder);
     if frozen.is_none() {
-        arm(roster, hindered, turn);
+        schedule_wake(roster, blocked, builder);
     }
 }
 
 /// Wakes the group when a machine comes to have a cause that it has not yet. While one waits for the
-/// group to be well, only a forced age, an illness or the end of a promise to keep changes anything:
+/// group to be well, only a forced age, bad health or the end of a promise to keep changes anything:
 /// the end of what hinders it is news.
-fn arm(roster: &mut Roster<'_>, hindered: bool, turn: &mut Turn) {
+fn schedule_wake(roster: &mut Roster<'_>, blocked: bool, builder: &mut DecisionBuilder) {
     let intent = roster.intent;
     let mut next: Option<(Timestamp, usize, Cause)> = None;
     for (index, member) in roster.members.iter().enumerate() {
@@ -169,52 +169,57 @@ fn arm(roster: &mut Roster<'_>, hindered: bool, turn: &mut Turn) {
             continue;
         }
         let free = member.state.rotation.is_none() && !member.replaces;
-        if let Some(at) = forced_at(member.intent, intent).filter(|at| *at >= turn.now) {
-            turn.wake_after(at);
+        if let Some(at) = forced_at(member.intent, intent).filter(|at| *at >= builder.now) {
+            builder.wake_after(at);
             if free && next.is_none_or(|(earliest, ..)| at < earliest) {
                 next = Some((at, index, Cause::Forced));
             }
         }
         if free || member.wants_replacement() {
-            wait_for_illness(member, intent, turn);
+            wake_when_unhealthy_too_long(member, intent, builder);
         }
         if !free {
             continue;
         }
-        if wish::is_kept(member.intent.kept, turn.now) {
-            let waiting = wish::deferrable(member, intent, turn.now);
+        if cause::is_kept(member.intent.kept, builder.now) {
+            let waiting = cause::deferrable(member, intent, builder.now);
             let pressing = waiting.has(Cause::Unhealthy) || waiting.has(Cause::Manual);
-            if !waiting.is_empty() && (pressing || !hindered) {
-                shrinking::keeping(member.intent, turn);
+            if !waiting.is_empty() && (pressing || !blocked) {
+                scale_down::report_kept(member.intent, builder);
             }
         }
-        if let Some(at) = eligible_at(member.intent, intent).filter(|at| *at >= turn.now) {
-            if !hindered {
-                turn.wake_after(at);
+        if let Some(at) = eligible_at(member.intent, intent).filter(|at| *at >= builder.now) {
+            if !blocked {
+                builder.wake_after(at);
             }
             if next.is_none_or(|(earliest, ..)| at < earliest) {
                 next = Some((at, index, Cause::Expired));
             }
         }
     }
-    if let (None, Some((at, index, cause))) = (&roster.group.coming, next) {
+    if let (None, Some((at, index, cause))) = (&roster.group.next_rotation, next) {
         let machine = roster.members[index].name().to_owned();
         let why = match cause {
             Cause::Forced => Reason::ForcedAt { machine: machine.clone(), at },
             _ => Reason::NotOldYet { machine: machine.clone(), due: at },
         };
-        roster.group.coming = Some(Coming { machine, cause, at: Some(at), why });
+        roster.group.next_rotation = Some(NextRotation { machine, cause, at: Some(at), why });
     }
 }
 
-/// When it has been ill for long enough, if it stays so.
-fn wait_for_illness(member: &Member<'_>, intent: &Intent, turn: &mut Turn) {
-    let Some(Health::Ill { observed }) = member.health().filter(|_| member.is_ill()) else {
+/// Wakes the group when it will have been unhealthy for long enough, if it stays so.
+fn wake_when_unhealthy_too_long(
+    member: &Member<'_>,
+    intent: &Intent,
+    builder: &mut DecisionBuilder,
+) {
+    let Some(Health::Unhealthy { observed }) = member.health().filter(|_| member.is_unhealthy())
+    else {
         return;
     };
-    let kept = wish::is_kept(member.intent.kept, turn.now);
+    let kept = cause::is_kept(member.intent.kept, builder.now);
     if observed < intent.unhealthy_after && !kept {
-        turn.wake_at(later(turn.now, intent.unhealthy_after.saturating_sub(observed)));
+        builder.wake_at(later(builder.now, intent.unhealthy_after.saturating_sub(observed)));
     }
 }
 

@@ -13,9 +13,9 @@ pub enum Effect {
     /// Delete the Machine object; its finalizer still holds it.
     Delete { name: String },
     /// Nothing of the machine is left: let the object go.
-    Release { name: String },
+    RemoveFinalizer { name: String },
     /// Every machine is gone: let the group go.
-    ReleaseGroup,
+    RemoveGroupFinalizer,
 }
 
 impl Effect {
@@ -26,8 +26,8 @@ impl Effect {
             | Self::Provision { name }
             | Self::Deprovision { name }
             | Self::Delete { name }
-            | Self::Release { name } => Some(name),
-            Self::ReleaseGroup => None,
+            | Self::RemoveFinalizer { name } => Some(name),
+            Self::RemoveGroupFinalizer => None,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::term::words;
 /// How long machines take to boot when nobody knows better.
 pub(super) const TYPICAL_BOOT: SignedDuration = SignedDuration::from_mins(2);
 /// Rotations are counted up to here; whoever manages so many manages the rest.
-const MOST_COUNTED: u32 = 100_000;
+const MAX_COUNTED_ROTATIONS: u32 = 100_000;
 
 /// What a group cannot manage, in numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,12 +72,12 @@ pub fn shortfall(intent: &Intent, now: Timestamp) -> Option<Shortfall> {
         return (size > managed).then_some(short);
     };
     let between = forced.saturating_sub(eligible).max(SignedDuration::ZERO);
-    let (managed, missing) = manage(intent, between, each, now);
+    let (managed, missing) = count_replaceable(intent, between, each, now);
     (managed < size).then_some(Shortfall { size, managed, between: Some(between), each, missing })
 }
 
 /// How many can be replaced in that time, and how much more the rest takes.
-fn manage(
+fn count_replaceable(
     intent: &Intent,
     between: SignedDuration,
     each: SignedDuration,
@@ -100,8 +100,8 @@ fn manage(
     }
     let end = later(now, between);
     let mut at = now;
-    for managed in 0..intent.size.min(MOST_COUNTED) {
-        let Some(begun) = begins(&budgets, at) else { return (managed, None) };
+    for managed in 0..intent.size.min(MAX_COUNTED_ROTATIONS) {
+        let Some(begun) = next_allowed(&budgets, at) else { return (managed, None) };
         at = later(begun, pace);
         if at > end {
             return (managed, None);
@@ -111,13 +111,13 @@ fn manage(
 }
 
 /// When all windows let a rotation begin, at or after `at`.
-fn begins(budgets: &[&Budget], mut at: Timestamp) -> Option<Timestamp> {
+fn next_allowed(budgets: &[&Budget], mut at: Timestamp) -> Option<Timestamp> {
     // Windows that exclude each other never do.
-    const MOST_EDGES: usize = 64;
-    for _ in 0..MOST_EDGES {
+    const MAX_WINDOW_EDGES: usize = 64;
+    for _ in 0..MAX_WINDOW_EDGES {
         let closed = budgets
             .iter()
-            .find_map(|budget| schedule::admits(&budget.allow, &budget.deny, at).err());
+            .find_map(|budget| schedule::check_open(&budget.allow, &budget.deny, at).err());
         match closed {
             None => return Some(at),
             Some(closed) => at = closed.again?,

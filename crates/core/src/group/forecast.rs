@@ -1,20 +1,20 @@
 //! What will happen to a group if nobody does anything: the same decision, with time passing.
 //!
 //! Machines boot in a typical time and are ready then, nobody answers drains before their deadline,
-//! and whatever is ill, unknown or kept stays so.
+//! and whatever is unhealthy, unknown or kept stays so.
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
+use super::cause;
 use super::decide;
 use super::effect::Effect;
 use super::feasible::TYPICAL_BOOT;
 use super::intent::{self, Intent, Kept};
-use super::observed::{Answer, Found, Health, Observed, Power, Seen};
+use super::observed::{Health, Observed, ObservedMachine, OperationResult, Power, ProviderMachine};
 use super::reason::Reason;
-use super::state::{Coming, State};
-use super::wish;
+use super::state::{GroupState, NextRotation};
 use crate::known::Known;
 use crate::moment::{down, later};
 
@@ -27,75 +27,83 @@ const DECISIONS_PER_STEP: usize = 24;
 /// When this machine begins to be due: its eligible time, or its forced one if that comes first.
 /// A forecast, which may move.
 pub fn due_at(machine: &intent::Machine, intent: &Intent) -> Option<Timestamp> {
-    wish::eligible_at(machine, intent).or_else(|| wish::forced_at(machine, intent))
+    cause::eligible_at(machine, intent).or_else(|| cause::forced_at(machine, intent))
 }
 
 /// The next rotations that begin by themselves, at most `steps`, in order. What has no time yet
 /// comes last and ends the forecast.
 pub fn forecast(
-    state: State,
+    state: GroupState,
     machines: &[intent::Machine],
     seen: &Observed,
     intent: &Intent,
     now: Timestamp,
     steps: usize,
-) -> Vec<Coming> {
-    let mut future = Future::new(machines, seen, intent, now);
-    future.boot(&state);
+) -> Vec<NextRotation> {
+    let mut simulation = Simulation::new(machines, seen, intent, now);
+    simulation.boot(&state);
     // Nothing can be said about machines that are not there yet.
     let real: BTreeSet<&str> = machines.iter().map(|machine| &*machine.name).collect();
     let mut begun: BTreeSet<String> = ids(&state).map(|(id, ..)| id.to_owned()).collect();
     let mut state = state;
-    let mut coming = Vec::new();
+    let mut next_rotation = Vec::new();
     for _ in 0..steps.saturating_mul(DECISIONS_PER_STEP) {
-        let decision = decide(state, &future.machines, &future.seen, &future.intent, future.now);
+        let decision = decide(
+            state,
+            &simulation.machines,
+            &simulation.seen,
+            &simulation.intent,
+            simulation.now,
+        );
         state = decision.next;
         for (id, machine, cause) in ids(&state) {
             if begun.insert(id.to_owned()) && real.contains(machine) {
                 let machine = machine.to_owned();
                 let why = Reason::Begins { machine: machine.clone(), cause };
-                coming.push(Coming { machine, cause, at: Some(future.now), why });
+                next_rotation.push(NextRotation { machine, cause, at: Some(simulation.now), why });
             }
         }
-        if coming.len() >= steps {
+        if next_rotation.len() >= steps {
             break;
         }
         let acted = !decision.effects.is_empty();
-        future.answered();
+        simulation.clear_results();
         for effect in &decision.effects {
-            future.follow(effect);
+            simulation.apply(effect);
         }
-        if !acted && !future.wait(decision.wake.at()) {
-            let last = state.group.coming.take();
-            coming.extend(last.filter(|last| real.contains(&*last.machine)));
+        if !acted && !simulation.wait(decision.wake.at()) {
+            let last = state.group.next_rotation.take();
+            next_rotation.extend(last.filter(|last| real.contains(&*last.machine)));
             break;
         }
     }
-    coming.truncate(steps);
-    coming
+    next_rotation.truncate(steps);
+    next_rotation
 }
 
 /// What comes next by itself, as everybody is told: what was decided, unless that waits for machines
 /// that come and go, or for the end of a freeze. Then it is what becomes of that.
 pub fn next(
-    decided: &State,
+    decided: &GroupState,
     machines: &[intent::Machine],
     seen: &Observed,
     intent: &Intent,
     now: Timestamp,
-) -> Option<Coming> {
-    let coming = decided.group.coming.as_ref();
+) -> Option<NextRotation> {
+    let next_rotation = decided.group.next_rotation.as_ref();
     let frozen = intent.freeze_until.is_some_and(|until| now < until);
-    let waits = coming.map_or(frozen, |coming| coming.at.is_none() && coming.why.is_progress());
+    let waits = next_rotation.map_or(frozen, |next_rotation| {
+        next_rotation.at.is_none() && next_rotation.why.is_progress()
+    });
     if !waits || machines.len() > MAX_FORECAST_MACHINES {
-        return coming.cloned();
+        return next_rotation.cloned();
     }
     let foreseen = forecast(decided.clone(), machines, seen, intent, now, 1).pop();
-    foreseen.or_else(|| coming.cloned())
+    foreseen.or_else(|| next_rotation.cloned())
 }
 
 /// Every rotation that is open.
-fn ids(state: &State) -> impl Iterator<Item = (&str, &str, super::state::Cause)> {
+fn ids(state: &GroupState) -> impl Iterator<Item = (&str, &str, super::state::Cause)> {
     state.machines.iter().filter_map(|(name, machine)| {
         let rotation = machine.rotation.as_ref()?;
         Some((rotation.id.as_str(), &**name, rotation.cause))
@@ -103,7 +111,7 @@ fn ids(state: &State) -> impl Iterator<Item = (&str, &str, super::state::Cause)>
 }
 
 /// The group as it is going to be.
-struct Future {
+struct Simulation {
     machines: Vec<intent::Machine>,
     seen: Observed,
     intent: Intent,
@@ -112,12 +120,12 @@ struct Future {
     boots: Vec<(Timestamp, String)>,
 }
 
-impl Future {
+impl Simulation {
     fn new(machines: &[intent::Machine], seen: &Observed, intent: &Intent, now: Timestamp) -> Self {
         let mut seen = seen.clone();
         for machine in machines {
-            // Orders that are under way are given again, and come true.
-            seen.machines.or_default(&machine.name).asked = false;
+            // Operations in flight are submitted again, and succeed.
+            seen.machines.or_default(&machine.name).in_flight = false;
         }
         let intent = Intent { observe: false, ..intent.clone() };
         Self { machines: machines.to_vec(), seen, intent, now, boots: Vec::new() }
@@ -125,7 +133,7 @@ impl Future {
 
     /// Machines that boot already are ready a typical time after they were asked for, or else when
     /// they would be given up. Both are times that do not move with whoever looks.
-    fn boot(&mut self, state: &State) {
+    fn boot(&mut self, state: &GroupState) {
         for (name, machine) in state.machines.iter() {
             let seen = self.seen.machines.get(name).map(|seen| &seen.provider);
             let boots = matches!(seen, Some(Known::Is(found)) if found.power == Power::Pending);
@@ -139,9 +147,9 @@ impl Future {
         }
     }
 
-    fn answered(&mut self) {
+    fn clear_results(&mut self) {
         for seen in self.seen.machines.values_mut() {
-            seen.answered = None;
+            seen.last_result = None;
         }
     }
 
@@ -152,7 +160,7 @@ impl Future {
         let next = next.max(self.now);
         let passed = next.duration_since(self.now);
         for seen in self.seen.machines.values_mut() {
-            if let Known::Is(Health::Ill { observed }) = &mut seen.health {
+            if let Known::Is(Health::Unhealthy { observed }) = &mut seen.health {
                 *observed = observed.saturating_add(passed);
             }
         }
@@ -169,14 +177,14 @@ impl Future {
 
     fn show(&mut self, name: &str, power: Power) {
         let seen = self.seen.machines.or_default(&name.into());
-        let found = Found { id: name.into(), power, interruption: None };
+        let found = ProviderMachine { id: name.into(), power, interruption: None };
         seen.provider = Known::Is(found);
         if power == Power::Running {
             seen.health = Known::Is(Health::Ready);
         }
     }
 
-    fn follow(&mut self, effect: &Effect) {
+    fn apply(&mut self, effect: &Effect) {
         match effect {
             Effect::Create { name } => self.create(name),
             Effect::Provision { name } => {
@@ -184,8 +192,12 @@ impl Future {
                 self.boots.push((later(self.now, TYPICAL_BOOT), name.clone()));
             }
             Effect::Deprovision { name } => {
-                let answered = Some(Answer::Deleted);
-                let gone = Seen { provider: Known::Absent, answered, ..Seen::default() };
+                let last_result = Some(OperationResult::Deleted);
+                let gone = ObservedMachine {
+                    provider: Known::Absent,
+                    last_result,
+                    ..ObservedMachine::default()
+                };
                 self.seen.machines.insert(name.as_str().into(), gone);
                 self.boots.retain(|(_, other)| other != name);
             }
@@ -194,11 +206,11 @@ impl Future {
                     machine.deleting = true;
                 }
             }
-            Effect::Release { name } => {
+            Effect::RemoveFinalizer { name } => {
                 self.machines.retain(|machine| *machine.name != **name);
                 self.seen.machines.remove(name.as_str());
             }
-            Effect::ReleaseGroup => {}
+            Effect::RemoveGroupFinalizer => {}
         }
     }
 
@@ -213,7 +225,7 @@ impl Future {
             drain: None,
             reply: None,
         });
-        let none = Seen { provider: Known::Absent, ..Seen::default() };
+        let none = ObservedMachine { provider: Known::Absent, ..ObservedMachine::default() };
         self.seen.machines.insert(name.into(), none);
     }
 }

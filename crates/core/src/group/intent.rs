@@ -30,7 +30,7 @@ pub struct Intent {
     pub trial: SignedDuration,
     pub registration_timeout: SignedDuration,
     pub unhealthy_after: SignedDuration,
-    /// With more ill machines than this, none is replaced for being ill.
+    /// With more unhealthy machines than this, none is replaced for being unhealthy.
     pub max_unhealthy: u32,
     /// Zero: no coordination, a machine is deleted without a drain.
     pub drain_timeout: SignedDuration,
@@ -49,7 +49,7 @@ pub struct Intent {
 /// The bound on rotations that are open in all groups together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fleet {
-    pub most: u32,
+    pub max: u32,
     /// Those of other groups.
     pub others: u32,
 }
@@ -90,7 +90,7 @@ pub struct Budget {
     /// Counted over this span instead of at the same time.
     pub per: Option<SignedDuration>,
     /// For these causes. If empty, for those that can wait: all but an interruption by the provider
-    /// and removals that somebody ordered, for which nothing is replaced.
+    /// and removals that somebody asked for, for which nothing is replaced.
     pub causes: Vec<Cause>,
     /// Nothing begins outside of these, if there are any.
     pub allow: Vec<Window>,
@@ -131,12 +131,12 @@ pub enum Kept {
 pub struct Reply {
     /// The drain that it is about.
     pub id: String,
-    pub outcome: Outcome,
+    pub outcome: ReplyOutcome,
     pub message: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReplyOutcome {
     Done,
     Progress,
     Refused,
@@ -159,5 +159,5 @@ pub struct OnDemand {
     pub ending: bool,
     /// The group that it was lent from is gone. The end that its owner was told of holds, whatever
     /// the configuration says; none, if nobody was told of any.
-    pub told_end: Option<Timestamp>,
+    pub announced_end: Option<Timestamp>,
 }

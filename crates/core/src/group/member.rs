@@ -1,20 +1,24 @@
 //! One machine in a decision: what is wanted of it, what was seen of it, what is remembered of it.
 
 use super::by_name::ByName;
+use super::cause::Causes;
 use super::intent::{self, Intent};
-use super::observed::{Health, Observed, Power, Seen};
+use super::observed::{Health, Observed, ObservedMachine, Power};
 use super::state::{self, Phase, RotationPhase};
-use super::wish::Causes;
 use crate::known::Known;
 
 /// Nothing was seen of a machine.
-static NOTHING: Seen =
-    Seen { provider: Known::Unknown, health: Known::Unknown, answered: None, asked: false };
+static UNOBSERVED: ObservedMachine = ObservedMachine {
+    provider: Known::Unknown,
+    health: Known::Unknown,
+    last_result: None,
+    in_flight: false,
+};
 
 #[derive(Debug)]
 pub(super) struct Member<'a> {
     pub(super) intent: &'a intent::Machine,
-    pub(super) seen: &'a Seen,
+    pub(super) seen: &'a ObservedMachine,
     pub(super) state: &'a mut state::Machine,
     /// The phase on record: what cannot be taken back follows from it.
     pub(super) was: Phase,
@@ -27,10 +31,10 @@ pub(super) struct Member<'a> {
 impl<'a> Member<'a> {
     pub(super) fn new(
         intent: &'a intent::Machine,
-        seen: &'a Seen,
+        seen: &'a ObservedMachine,
         state: &'a mut state::Machine,
     ) -> Self {
-        mend(state);
+        normalize(state);
         let was = state.phase;
         Self { intent, seen, state, was, causes: Causes::NONE, replaces: false }
     }
@@ -80,9 +84,9 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// It worked once, and now it is not well.
-    pub(super) const fn is_ill(&self) -> bool {
-        self.state.served_at.is_some() && matches!(self.health(), Some(Health::Ill { .. }))
+    /// It was ready once, and now it is not.
+    pub(super) const fn is_unhealthy(&self) -> bool {
+        self.state.served_at.is_some() && matches!(self.health(), Some(Health::Unhealthy { .. }))
     }
 
     pub(super) fn is_unknown(&self) -> bool {
@@ -98,7 +102,7 @@ impl<'a> Member<'a> {
             _ if self.state.phase == Phase::Failed => true,
             Known::Unknown => false,
             Known::Is(found) if found.power == Power::Running => {
-                matches!(self.health(), Some(Health::Ill { .. }))
+                matches!(self.health(), Some(Health::Unhealthy { .. }))
             }
             Known::Is(_) | Known::Absent => true,
         }
@@ -118,9 +122,9 @@ impl<'a> Member<'a> {
     }
 }
 
-/// What a status that somebody wrote over is taken for. A machine is deleted only if its phase and
+/// Makes a status that somebody wrote over consistent. A machine is deleted only if its phase and
 /// its rotation both say so, and drained only until a deadline.
-fn mend(state: &mut state::Machine) {
+fn normalize(state: &mut state::Machine) {
     let rotation = state.rotation.as_mut();
     let way = rotation.as_ref().map(|rotation| (rotation.phase, rotation.drain.is_some()));
     match (state.phase, way) {
@@ -163,7 +167,7 @@ pub(super) fn assemble<'a>(
         .into_iter()
         .zip(states.values_mut())
         .map(|(machine, state)| {
-            Member::new(machine, sights.find(&machine.name).unwrap_or(&NOTHING), state)
+            Member::new(machine, sights.find(&machine.name).unwrap_or(&UNOBSERVED), state)
         })
         .collect()
 }

@@ -11,24 +11,24 @@ use crate::known::Known;
 /// an entry is wholly unknown.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    pub machines: ByName<Seen>,
+    pub machines: ByName<ObservedMachine>,
 }
 
 /// What was seen of one machine.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Seen {
+pub struct ObservedMachine {
     /// Absent: the provider says that there is none (or none any more).
-    pub provider: Known<Found>,
+    pub provider: Known<ProviderMachine>,
     pub health: Known<Health>,
-    /// What came of the last order that was given to the provider, if it was not taken in yet.
-    pub answered: Option<Answer>,
-    /// An order is under way: another one would be the same.
-    pub asked: bool,
+    /// The result of the last operation at the provider, if it is not on record yet.
+    pub last_result: Option<OperationResult>,
+    /// An operation is in flight: another one would be the same.
+    pub in_flight: bool,
 }
 
 /// A machine at its provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct ProviderMachine {
     pub id: Arc<str>,
     pub power: Power,
     /// When the provider says that it will take it away.
@@ -49,20 +49,20 @@ pub enum Power {
 pub enum Health {
     Ready,
     /// Not ready, for so long as we have watched it without a break.
-    Ill {
+    Unhealthy {
         observed: SignedDuration,
     },
 }
 
-/// What came of an order to the provider.
+/// The result of an operation at the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum OperationResult {
     /// It was accepted; the machine has this name there.
     Created { id: String },
     /// Deleted, or there was none.
     Deleted,
     /// Nothing was made, and nothing will be: quota, capacity, a config that it does not accept.
     Refused { message: String },
-    /// Not known whether it took effect. Orders carry an id, so it can be given again.
+    /// Not known whether it took effect. Requests carry the uid, so the same one can be sent again.
     Failed { message: String },
 }

@@ -3,15 +3,15 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::decision_builder::DecisionBuilder;
 use super::effect::Effect;
 use super::intent::OnDemand;
-use super::leaving;
 use super::member::{Limits, Member};
-use super::observed::{Answer, Seen};
+use super::observed::{ObservedMachine, OperationResult};
 use super::reason::Reason;
-use super::state::{self, Cause, Phase, Warned};
-use super::taking_in;
-use super::turn::Turn;
+use super::recording;
+use super::removal;
+use super::state::{self, Cause, ExpiryWarning, Phase};
 use crate::decision::Decision;
 use crate::known::Known;
 use crate::moment::{earlier, later, up};
@@ -21,45 +21,49 @@ pub type MachineDecision = Decision<state::Machine, Effect, Reason>;
 /// What becomes of a machine on demand now.
 pub fn decide(
     mut state: state::Machine,
-    seen: &Seen,
+    seen: &ObservedMachine,
     intent: &OnDemand,
     now: Timestamp,
 ) -> MachineDecision {
-    let mut turn = Turn::new(now);
-    let begins = intent.machine.deleting || intent.ending || !(intent.paused || intent.observe);
+    let mut builder = DecisionBuilder::new(now);
+    let may_begin = intent.machine.deleting || intent.ending || !(intent.paused || intent.observe);
     let limits = Limits {
         registration_timeout: intent.registration_timeout,
-        // It is nobody's replacement: being ill, it stays what it is.
+        // It is nobody's replacement: unhealthy or not, it stays.
         unhealthy_after: SignedDuration::MAX,
     };
     let mut member = Member::new(&intent.machine, seen, &mut state);
-    taking_in::take_in(&mut member, limits, begins, &mut turn);
-    leaving::step(&mut member, &mut turn);
-    if begins {
-        act(&mut member, intent, &mut turn);
+    recording::record_observed(&mut member, limits, may_begin, &mut builder);
+    removal::advance_removal(&mut member, &mut builder);
+    if may_begin {
+        decide_steps(&mut member, intent, &mut builder);
     } else {
-        turn.because(if intent.paused { Reason::Paused } else { Reason::ObserveOnly });
+        builder.add_reason(if intent.paused { Reason::Paused } else { Reason::ObserveOnly });
     }
-    Decision { next: state, effects: turn.effects, wake: turn.wake, why: turn.why }
+    Decision { next: state, effects: builder.effects, wake: builder.wake, why: builder.why }
 }
 
-fn act(member: &mut Member<'_>, intent: &OnDemand, turn: &mut Turn) {
+fn decide_steps(member: &mut Member<'_>, intent: &OnDemand, builder: &mut DecisionBuilder) {
     if member.is_leaving() {
         return;
     }
-    if let Some(cause) = cause(member, intent, turn) {
-        leaving::begin(member, cause, intent.drain_timeout, turn);
+    if let Some(cause) = cause(member, intent, builder) {
+        removal::begin_removal(member, cause, intent.drain_timeout, builder);
         return;
     }
     if member.state.phase == Phase::Failed {
-        clear_away(member, turn);
+        deprovision_failed(member, builder);
     } else {
-        taking_in::provision(member, turn);
+        recording::provision(member, builder);
     }
 }
 
 /// Why it goes now. Its owner's time is looked at last, since looking warns.
-fn cause(member: &mut Member<'_>, intent: &OnDemand, turn: &mut Turn) -> Option<Cause> {
+fn cause(
+    member: &mut Member<'_>,
+    intent: &OnDemand,
+    builder: &mut DecisionBuilder,
+) -> Option<Cause> {
     if member.intent.deleting || intent.ending || member.intent.drain.is_some() {
         return Some(Cause::Manual);
     }
@@ -69,7 +73,7 @@ fn cause(member: &mut Member<'_>, intent: &OnDemand, turn: &mut Turn) -> Option<
     if member.seen.provider.is_absent() && member.is_dead() {
         return Some(Cause::Unhealthy);
     }
-    expires(member, intent, turn).then_some(Cause::OnDemand)
+    has_expired(member, intent, builder).then_some(Cause::OnDemand)
 }
 
 /// When its time is over, if that is ever: renewals count up to the longest that they can make of
@@ -80,8 +84,8 @@ pub fn expires_at(state: &state::Machine, intent: &OnDemand) -> Option<Timestamp
 }
 
 fn due(intent: &OnDemand) -> Option<Timestamp> {
-    if intent.told_end.is_some() {
-        return intent.told_end;
+    if intent.announced_end.is_some() {
+        return intent.announced_end;
     }
     let created = intent.machine.created_at;
     let end = later(created, intent.age.span()?);
@@ -91,18 +95,18 @@ fn due(intent: &OnDemand) -> Option<Timestamp> {
 }
 
 /// Whether its time is over; warns before.
-fn expires(member: &mut Member<'_>, intent: &OnDemand, turn: &mut Turn) -> bool {
+fn has_expired(member: &mut Member<'_>, intent: &OnDemand, builder: &mut DecisionBuilder) -> bool {
     let Some(due) = due(intent) else {
         member.state.warned = None;
         return false;
     };
-    let warned = warn(member, intent, due, turn);
+    let warned = warn(member, intent, due, builder);
     let end = warned.map_or(due, |warned| due.max(warned.deadline));
-    if turn.now > end {
+    if builder.now > end {
         return true;
     }
-    turn.because(warned.map_or(Reason::ExpiresAt(end), |_| Reason::WarnedUntil(end)));
-    turn.wake_after(end);
+    builder.add_reason(warned.map_or(Reason::ExpiresAt(end), |_| Reason::WarnedUntil(end)));
+    builder.wake_after(end);
     false
 }
 
@@ -111,38 +115,41 @@ fn warn(
     member: &mut Member<'_>,
     intent: &OnDemand,
     due: Timestamp,
-    turn: &mut Turn,
-) -> Option<Warned> {
+    builder: &mut DecisionBuilder,
+) -> Option<ExpiryWarning> {
     let before = intent.warn_before;
     if !before.is_positive() {
         return member.state.warned;
     }
     let from = earlier(due, before);
-    if turn.now < from {
+    if builder.now < from {
         // It was renewed, or lives longer now: it is warned about again when it is time.
         member.state.warned = None;
-        turn.wake_at(from);
+        builder.wake_at(from);
         return None;
     }
     if member.state.warned.is_none_or(|warned| warned.deadline < due) {
-        let deadline = up(due.max(later(turn.now, before)));
-        member.state.warned = Some(Warned { at: up(turn.now), deadline });
-        turn.again();
+        let deadline = up(due.max(later(builder.now, before)));
+        member.state.warned = Some(ExpiryWarning { at: up(builder.now), deadline });
+        builder.wake_now();
     }
     member.state.warned
 }
 
 /// What could not be made stays, to be seen, and nothing of it stays at the provider.
-fn clear_away(member: &mut Member<'_>, turn: &mut Turn) {
-    turn.because(Reason::CannotBeMade { machine: member.name().to_owned() });
+fn deprovision_failed(member: &mut Member<'_>, builder: &mut DecisionBuilder) {
+    builder.add_reason(Reason::CannotBeMade { machine: member.name().to_owned() });
     let there = matches!(member.seen.provider, Known::Is(_));
-    let nothing = matches!(member.seen.answered, Some(Answer::Deleted | Answer::Refused { .. }));
+    let nothing = matches!(
+        member.seen.last_result,
+        Some(OperationResult::Deleted | OperationResult::Refused { .. })
+    );
     if nothing && !there {
         member.state.asked_at = None;
         member.state.provider_id = None;
     }
     if there || member.state.asked_at.is_some() {
-        leaving::deprovision(member, turn);
+        removal::deprovision(member, builder);
     }
 }
 

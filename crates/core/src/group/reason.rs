@@ -14,7 +14,7 @@ pub enum Reason {
     // Nothing happens, because …
     Paused,
     ObserveOnly,
-    /// Nothing is old, ill, changed or in excess.
+    /// Nothing is old, unhealthy, changed or in excess.
     AllWell,
     /// Nothing ever expires.
     NoAges,
@@ -51,15 +51,15 @@ pub enum Reason {
     },
     /// `size`, `surge` and, for forced ones, `forcedSurge` are used up.
     NoRoom {
-        most: u32,
+        max: u32,
     },
     MinHealthy {
         ready: u32,
-        least: u32,
+        min: u32,
     },
     StormGuard {
-        ill: u32,
-        most: u32,
+        unhealthy: u32,
+        max: u32,
     },
     /// A budget is used up, or its window is closed; until then, if time alone clears it.
     Budget {
@@ -72,7 +72,7 @@ pub enum Reason {
     },
     /// As many rotations are open in all groups as the configuration lets be.
     FleetBudget {
-        most: u32,
+        max: u32,
     },
     /// Machines cannot be made: what was said last, and when another is tried; none while one is.
     CreateFailing {
@@ -207,12 +207,12 @@ impl fmt::Display for Reason {
             Self::Starting { machines } => write!(f, "{} not ready yet", Machines(*machines)),
             Self::BelowSize { missing } => write!(f, "{} missing", Machines(*missing)),
             Self::OverScaled { excess } => write!(f, "{} more than wanted", Machines(*excess)),
-            Self::NoRoom { most } => write!(f, "no room: at most {most} machines at a time"),
-            Self::MinHealthy { ready, least } => {
-                write!(f, "{ready} ready, and at least {least} must stay")
+            Self::NoRoom { max } => write!(f, "no room: at most {max} machines at a time"),
+            Self::MinHealthy { ready, min } => {
+                write!(f, "{ready} ready, and at least {min} must stay")
             }
-            Self::StormGuard { ill, most } => {
-                write!(f, "{ill} unhealthy, more than {most}: none is replaced for it")
+            Self::StormGuard { unhealthy, max } => {
+                write!(f, "{unhealthy} unhealthy, more than {max}: none is replaced for it")
             }
             Self::Budget { path, until } => {
                 write!(f, "{path} is used up{}", Until(*until))
@@ -223,8 +223,8 @@ impl fmt::Display for Reason {
             Self::WindowClosed { path, until: None } => {
                 write!(f, "{path} is outside of its windows, which never open")
             }
-            Self::FleetBudget { most } => {
-                write!(f, "{most} rotations are open in all groups, and maxRotations is {most}")
+            Self::FleetBudget { max } => {
+                write!(f, "{max} rotations are open in all groups, and maxRotations is {max}")
             }
             Self::CreateFailing { failures, error, until } => {
                 let times = if *failures == 1 { "time" } else { "times" };
@@ -388,7 +388,7 @@ mod tests {
             (Reason::Unhealthy { machines: 1 }, "1 machine is unhealthy"),
             (Reason::Starting { machines: 2 }, "2 machines are not ready yet"),
             (Reason::Unknown { machines: 2 }, "nothing is known of 2 machines"),
-            (Reason::MinHealthy { ready: 2, least: 2 }, "2 ready, and at least 2 must stay"),
+            (Reason::MinHealthy { ready: 2, min: 2 }, "2 ready, and at least 2 must stay"),
             (
                 Reason::WindowClosed { path: "budgets[1]".to_owned(), until: Some(at) },
                 "budgets[1] is outside of its windows until 2026-11-17T07:00:00Z",

@@ -3,23 +3,23 @@
 use jiff::Timestamp;
 
 use super::by_name::ByName;
+use super::cause::{self, Causes};
+use super::decision_builder::DecisionBuilder;
+use super::hashed;
 use super::intent::{self, Intent};
-use super::leaving;
 use super::member::{self, Member};
 use super::observed::Observed;
 use super::reason::Reason;
-use super::spread;
-use super::state::{self, Cause, Phase, Reservation, RotationPhase, Started, Tier};
-use super::turn::Turn;
-use super::wish::{self, Causes};
+use super::removal;
+use super::state::{self, Cause, Phase, Reservation, RotationPhase, RotationStart, Tier};
 use crate::moment::{earlier, later, up};
 
 /// Names that wait for their machine, at most.
-pub(super) const MOST_RESERVED: usize = 100;
+pub(super) const MAX_RESERVED: usize = 100;
 /// Starts that are remembered for budgets per span; larger budgets count as this one.
-pub(super) const MOST_STARTED: usize = 500;
+pub(super) const MAX_REMEMBERED_STARTS: usize = 500;
 /// From so many failures in a row on, one machine at a time is tried.
-pub(super) const BREAKER: u32 = 3;
+pub(super) const CIRCUIT_BREAKER_FAILURES: u32 = 3;
 
 #[derive(Debug)]
 pub(super) struct Roster<'a> {
@@ -29,7 +29,7 @@ pub(super) struct Roster<'a> {
     pub(super) members: Vec<Member<'a>>,
     /// The same, the oldest first.
     pub(super) by_age: Vec<usize>,
-    pub(super) ledger: Ledger,
+    pub(super) counts: MachineCounts,
     /// So many of the reservations are on record.
     pub(super) recorded: usize,
     /// The causes that any of the members has.
@@ -39,7 +39,7 @@ pub(super) struct Roster<'a> {
 /// The count. Whatever may come to be a machine counts from its reservation on, and a machine
 /// counts until it is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Ledger {
+pub(super) struct MachineCounts {
     /// Those that will be there when every open rotation is through: what `size` is about.
     pub(super) staying: u32,
     /// Those that are on their way out, or will be once their replacement is ready.
@@ -58,25 +58,25 @@ pub(super) struct Ledger {
     pub(super) forced: u32,
 }
 
-impl Ledger {
+impl MachineCounts {
     fn of(members: &[Member<'_>], reserved: usize) -> Self {
-        let mut ledger =
+        let mut counts =
             Self { staying: u32::try_from(reserved).unwrap_or(u32::MAX), ..Self::default() };
         for member in members {
-            ledger.add(member);
+            counts.add(member);
         }
-        ledger
+        counts
     }
 
     fn add(&mut self, member: &Member<'_>) {
-        self.tally(member, |count, by| *count = count.saturating_add(by));
+        self.adjust(member, |count, by| *count = count.saturating_add(by));
     }
 
     fn remove(&mut self, member: &Member<'_>) {
-        self.tally(member, |count, by| *count = count.saturating_sub(by));
+        self.adjust(member, |count, by| *count = count.saturating_sub(by));
     }
 
-    fn tally(&mut self, member: &Member<'_>, change: fn(&mut u32, u32)) {
+    fn adjust(&mut self, member: &Member<'_>, change: fn(&mut u32, u32)) {
         let leaving = member.is_leaving();
         let failed = member.state.phase == Phase::Failed;
         let goes = leaving || failed || member.intent.deleting || member.replacement().is_some();
@@ -95,7 +95,7 @@ impl Ledger {
         change(&mut self.ready, u32::from(member.is_ready()));
         if member.is_unknown() {
             change(&mut self.unknown, 1);
-        } else if member.is_ill() {
+        } else if member.is_unhealthy() {
             change(&mut self.unhealthy, 1);
         } else if member.state.served_at.is_none() {
             change(&mut self.starting, 1);
@@ -126,12 +126,12 @@ impl<'a> Roster<'a> {
         let mut by_age: Vec<_> = members.iter().enumerate().map(created).collect();
         by_age.sort_unstable();
         let by_age = by_age.into_iter().map(|(_, index)| index).collect();
-        let (ledger, causes) = (Ledger::default(), Causes::NONE);
-        Self { intent, group, members, by_age, ledger, recorded: 0, causes }
+        let (counts, causes) = (MachineCounts::default(), Causes::NONE);
+        Self { intent, group, members, by_age, counts, recorded: 0, causes }
     }
 
-    pub(super) fn count(&mut self) {
-        self.ledger = Ledger::of(&self.members, self.group.reserved.len());
+    pub(super) fn recount(&mut self) {
+        self.counts = MachineCounts::of(&self.members, self.group.reserved.len());
     }
 
     pub(super) fn find(&self, name: &str) -> Option<usize> {
@@ -152,68 +152,78 @@ impl<'a> Roster<'a> {
         self.intent.freeze_until.filter(|until| now < *until)
     }
 
-    pub(super) fn least_healthy(&self) -> u32 {
+    pub(super) fn min_healthy(&self) -> u32 {
         self.intent.min_healthy.min(self.intent.size)
     }
 
     /// How many there may be at a time, beside rotations that begin: forced ones have their own room.
-    pub(super) fn most_growing(&self) -> u32 {
+    pub(super) fn max_total(&self) -> u32 {
         let Intent { size, surge, expiry, .. } = self.intent;
-        size.saturating_add(*surge).saturating_add(self.ledger.forced.min(expiry.forced_surge))
+        size.saturating_add(*surge).saturating_add(self.counts.forced.min(expiry.forced_surge))
     }
 
     /// Whether so many stay ready when this one goes.
     pub(super) fn can_spare(&self, index: usize) -> Result<(), Reason> {
-        let (ready, least) = (self.ledger.ready, self.least_healthy());
-        if self.members[index].is_ready() && ready <= least {
-            return Err(Reason::MinHealthy { ready, least });
+        let (ready, min) = (self.counts.ready, self.min_healthy());
+        if self.members[index].is_ready() && ready <= min {
+            return Err(Reason::MinHealthy { ready, min });
         }
         Ok(())
     }
 
-    /// Begins the way out of a machine, and counts it.
-    pub(super) fn dismiss(&mut self, index: usize, cause: Cause, turn: &mut Turn) {
+    /// Begins to remove a machine, and counts that.
+    pub(super) fn begin_removal(
+        &mut self,
+        index: usize,
+        cause: Cause,
+        builder: &mut DecisionBuilder,
+    ) {
         let timeout = match self.intent.expiry.policy {
             intent::ForcedPolicy::TerminateAnyway if cause == Cause::Forced => {
                 jiff::SignedDuration::ZERO
             }
             _ => self.intent.drain_timeout,
         };
-        self.ledger.remove(&self.members[index]);
-        leaving::begin(&mut self.members[index], cause, timeout, turn);
-        self.ledger.add(&self.members[index]);
+        self.counts.remove(&self.members[index]);
+        removal::begin_removal(&mut self.members[index], cause, timeout, builder);
+        self.counts.add(&self.members[index]);
     }
 
     /// Whether a machine may be made now. If not, and time alone clears it, that wakes the group.
-    pub(super) fn can_make(&self, turn: &mut Turn) -> Result<(), Reason> {
-        if let Some(until) = self.group.retry_at.filter(|until| *until > turn.now) {
-            turn.wake_at(until);
-            let failing = self.create_failing(turn).or_else(|| self.dying_young(turn));
+    pub(super) fn can_create(&self, builder: &mut DecisionBuilder) -> Result<(), Reason> {
+        if let Some(until) = self.group.retry_at.filter(|until| *until > builder.now) {
+            builder.wake_at(until);
+            let failing = self.create_failing(builder).or_else(|| self.dying_young(builder));
             let (failures, until) = (self.group.failures, Some(until));
             let unsaid = || Reason::CreateFailing { failures, error: None, until };
             return Err(failing.unwrap_or_else(unsaid));
         }
         let tried = self.group.reserved.len();
-        let starting = self.ledger.starting;
-        if self.group.failures >= BREAKER && (tried > 0 || starting > 0) {
+        let starting = self.counts.starting;
+        if self.group.failures >= CIRCUIT_BREAKER_FAILURES && (tried > 0 || starting > 0) {
             return Err(Reason::Starting { machines: starting.max(1) });
         }
-        if let Some(reserved) = self.group.reserved.first().filter(|_| self.tries_one()) {
+        if let Some(reserved) = self.group.reserved.first().filter(|_| self.creates_one_at_a_time())
+        {
             return Err(Reason::Trial { machine: reserved.name.clone(), until: None });
         }
-        if let Some(reason) = self.on_trial(turn) {
+        if let Some(reason) = self.on_trial(builder) {
             return Err(reason);
         }
-        if tried >= MOST_RESERVED {
+        if tried >= MAX_RESERVED {
             return Err(Reason::Starting { machines: starting });
         }
         Ok(())
     }
 
     /// Reserves a name for a machine that was never there.
-    pub(super) fn reserve(&mut self, replaces: Option<String>, turn: &mut Turn) -> String {
+    pub(super) fn reserve(
+        &mut self,
+        replaces: Option<String>,
+        builder: &mut DecisionBuilder,
+    ) -> String {
         let name = loop {
-            let name = spread::name(&self.intent.name, &self.intent.uid, self.group.serial);
+            let name = hashed::machine_name(&self.intent.name, &self.intent.uid, self.group.serial);
             self.group.serial = self.group.serial.wrapping_add(1);
             let taken = self.group.reserved.iter().any(|reserved| reserved.name == name);
             if !taken && self.find(&name).is_none() {
@@ -221,61 +231,61 @@ impl<'a> Roster<'a> {
             }
         };
         self.group.reserved.push(Reservation { name: name.clone(), replaces });
-        self.ledger.staying = self.ledger.staying.saturating_add(1);
-        turn.again();
+        self.counts.staying = self.counts.staying.saturating_add(1);
+        builder.wake_now();
         name
     }
 
     /// Gives a machine a replacement, in a rotation that it has or that begins.
-    pub(super) fn replace(&mut self, index: usize, cause: Cause, turn: &mut Turn) {
+    pub(super) fn replace(&mut self, index: usize, cause: Cause, builder: &mut DecisionBuilder) {
         let machine = self.members[index].name().to_owned();
-        let name = self.reserve(Some(machine.clone()), turn);
+        let name = self.reserve(Some(machine.clone()), builder);
         if self.members[index].state.rotation.is_none() {
-            self.start_counts(cause, turn.now);
-            turn.because(Reason::Begins { machine, cause });
+            self.record_start(cause, builder.now);
+            builder.add_reason(Reason::Begins { machine, cause });
         }
         let member = &mut self.members[index];
-        self.ledger.remove(member);
+        self.counts.remove(member);
         let mut rotation = match member.state.rotation.take() {
             Some(rotation) => rotation,
-            None => leaving::rotation(member, cause, turn),
+            None => removal::new_rotation(member, cause, builder),
         };
         rotation.replacement = Some(name);
         rotation.phase = RotationPhase::Reserved;
-        rotation.tier = rotation.tier.max(wish::tier(cause));
+        rotation.tier = rotation.tier.max(cause::tier(cause));
         member.state.rotation = Some(rotation);
-        self.ledger.add(member);
+        self.counts.add(member);
     }
 
     /// Remembers a start for budgets per span.
-    fn start_counts(&mut self, cause: Cause, now: Timestamp) {
+    fn record_start(&mut self, cause: Cause, now: Timestamp) {
         let Some(longest) = self.intent.budgets.iter().filter_map(|budget| budget.per).max() else {
             return;
         };
         let since = earlier(now, longest);
         self.group.started.retain(|started| started.at > since);
-        if self.group.started.len() >= MOST_STARTED {
+        if self.group.started.len() >= MAX_REMEMBERED_STARTS {
             self.group.started.remove(0);
         }
-        self.group.started.push(Started { at: up(now), cause });
+        self.group.started.push(RotationStart { at: up(now), cause });
     }
 
     /// Changes what is remembered of a machine, and the count with it.
-    pub(super) fn change(&mut self, index: usize, change: impl FnOnce(&mut Member<'a>)) {
-        self.ledger.remove(&self.members[index]);
+    pub(super) fn update(&mut self, index: usize, change: impl FnOnce(&mut Member<'a>)) {
+        self.counts.remove(&self.members[index]);
         change(&mut self.members[index]);
-        self.ledger.add(&self.members[index]);
+        self.counts.add(&self.members[index]);
     }
 
     /// Gives up a reservation.
-    pub(super) fn give_up(&mut self, position: usize) {
+    pub(super) fn drop_reservation(&mut self, position: usize) {
         self.group.reserved.remove(position);
         self.recorded -= usize::from(position < self.recorded);
-        self.ledger.staying = self.ledger.staying.saturating_sub(1);
+        self.counts.staying = self.counts.staying.saturating_sub(1);
     }
 
     /// A machine could not be made, did not come up, or did not live. Several at once count once.
-    pub(super) fn failed(&mut self, error: Option<String>, now: Timestamp) {
+    pub(super) fn record_failure(&mut self, error: Option<String>, now: Timestamp) {
         if error.is_some() {
             self.group.error = error;
         }
@@ -283,12 +293,13 @@ impl<'a> Roster<'a> {
             return;
         }
         self.group.failures = self.group.failures.saturating_add(1);
-        let wait = spread::backoff(&self.intent.uid, self.group.failures);
+        let wait = hashed::backoff(&self.intent.uid, self.group.failures);
         self.group.retry_at = Some(up(later(now, wait)));
     }
 
-    /// A machine is ready for the first time. Where machines die young, that alone says little.
-    pub(super) fn came_up(&mut self) {
+    /// A machine is ready for the first time: failures are cleared, unless machines die young, where that
+    /// alone says little.
+    pub(super) fn record_success(&mut self) {
         self.group.error = None;
         if self.group.young_deaths.is_none() {
             self.clear_failures();

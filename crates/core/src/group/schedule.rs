@@ -11,7 +11,7 @@ mod cron;
 
 /// Windows that follow each other without a break are taken for one, up to so many; then the end
 /// of the last one is an edge like any other.
-const MOST_JOINED: usize = 64;
+const MAX_JOINED_WINDOWS: usize = 64;
 
 /// A window that opens whenever its cron line says so.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +23,7 @@ pub struct Window {
 
 /// Whether a window is open, and until when that holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Edge {
+pub enum WindowState {
     /// It closes then.
     Open { until: Timestamp },
     /// It opens then; never, if its cron line names no time that still comes.
@@ -31,16 +31,16 @@ pub enum Edge {
 }
 
 impl Window {
-    pub fn at(&self, now: Timestamp) -> Edge {
+    pub fn at(&self, now: Timestamp) -> WindowState {
         if !self.duration.is_positive() {
-            return Edge::Closed { until: None };
+            return WindowState::Closed { until: None };
         }
         let opens = self.cron.next_after(earlier(now, self.duration), &self.zone);
         let Some(mut opened) = opens.filter(|opens| *opens <= now) else {
-            return Edge::Closed { until: self.cron.next_after(now, &self.zone) };
+            return WindowState::Closed { until: self.cron.next_after(now, &self.zone) };
         };
         let mut until = later(opened, self.duration);
-        for _ in 0..MOST_JOINED {
+        for _ in 0..MAX_JOINED_WINDOWS {
             match self.cron.next_after(opened, &self.zone) {
                 Some(next) if next <= until => {
                     opened = next;
@@ -49,12 +49,12 @@ impl Window {
                 _ => break,
             }
         }
-        Edge::Open { until }
+        WindowState::Open { until }
     }
 }
 
 /// So many edges of windows are looked at for a time at which all of them let something begin.
-const MAX_EDGES: usize = 64;
+const MAX_WINDOW_EDGES: usize = 64;
 
 /// Why nothing may begin now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,10 +67,10 @@ pub(super) struct Closed {
 
 /// Whether something may begin now: inside of any of `allow` (if there are any) and outside of all
 /// of `deny`.
-pub(super) fn admits(allow: &[Window], deny: &[Window], now: Timestamp) -> Result<(), Closed> {
+pub(super) fn check_open(allow: &[Window], deny: &[Window], now: Timestamp) -> Result<(), Closed> {
     let Err(again) = is_open(allow, deny, now) else { return Ok(()) };
     let mut edge = again;
-    for _ in 0..MAX_EDGES {
+    for _ in 0..MAX_WINDOW_EDGES {
         // Windows that exclude each other never let anything begin.
         match edge.map(|at| is_open(allow, deny, at)) {
             Some(Ok(())) => return Err(Closed { until: edge, again }),
@@ -85,7 +85,7 @@ pub(super) fn admits(allow: &[Window], deny: &[Window], now: Timestamp) -> Resul
 fn is_open(allow: &[Window], deny: &[Window], now: Timestamp) -> Result<(), Option<Timestamp>> {
     let mut wait: Option<Timestamp> = None;
     for window in deny {
-        if let Edge::Open { until } = window.at(now) {
+        if let WindowState::Open { until } = window.at(now) {
             wait = wait.max(Some(until));
         }
     }
@@ -93,8 +93,8 @@ fn is_open(allow: &[Window], deny: &[Window], now: Timestamp) -> Result<(), Opti
         let mut opens = None;
         for window in allow {
             match window.at(now) {
-                Edge::Open { .. } => return wait.map_or(Ok(()), |wait| Err(Some(wait))),
-                Edge::Closed { until } => opens = earliest(opens, until),
+                WindowState::Open { .. } => return wait.map_or(Ok(()), |wait| Err(Some(wait))),
+                WindowState::Closed { until } => opens = earliest(opens, until),
             }
         }
         return Err(opens.map(|opens| wait.map_or(opens, |wait| wait.max(opens))));

@@ -9,7 +9,7 @@ use super::reason::Reason;
 
 /// The state of a group and its managed machines: what their statuses hold.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct State {
+pub struct GroupState {
     pub group: Group,
     /// By name.
     pub machines: ByName<Machine>,
@@ -33,9 +33,9 @@ pub struct Group {
     pub error: Option<String>,
     pub retry_at: Option<Timestamp>,
     /// Starts of rotations that budgets per span still count, oldest first.
-    pub started: Vec<Started>,
+    pub started: Vec<RotationStart>,
     /// The rotation that comes next by itself, as far as can be said: a forecast.
-    pub coming: Option<Coming>,
+    pub next_rotation: Option<NextRotation>,
 }
 
 /// Machines that ended by themselves before they had been ready for long enough.
@@ -57,7 +57,7 @@ pub struct Reservation {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Started {
+pub struct RotationStart {
     pub at: Timestamp,
     pub cause: Cause,
 }
@@ -80,7 +80,7 @@ pub struct Machine {
     /// Boxed, as few machines have one and all are gone through.
     pub rotation: Option<Box<Rotation>>,
     /// For machines on demand: what was announced.
-    pub warned: Option<Warned>,
+    pub warned: Option<ExpiryWarning>,
     /// Failed attempts to make or to delete it at the provider, and when the next one may be.
     pub attempts: u32,
     pub retry_at: Option<Timestamp>,
@@ -129,7 +129,7 @@ pub struct Drain {
     /// A promise: it never moves.
     pub deadline: Timestamp,
     /// What was last said about it.
-    pub outcome: Option<super::intent::Outcome>,
+    pub outcome: Option<super::intent::ReplyOutcome>,
     pub message: String,
 }
 
@@ -167,14 +167,14 @@ pub enum Tier {
 
 /// An announcement: a promise that does not move earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Warned {
+pub struct ExpiryWarning {
     pub at: Timestamp,
     pub deadline: Timestamp,
 }
 
 /// A rotation that will begin by itself.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Coming {
+pub struct NextRotation {
     pub machine: String,
     pub cause: Cause,
     /// Unknown while something else must happen first.

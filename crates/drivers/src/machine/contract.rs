@@ -8,10 +8,10 @@ use serde_json::Value;
 use sojourn_core::group::observed::Power;
 use sojourn_core::known::Known;
 
-use super::{Change, Order, Provider, Sight};
+use super::{CreateRequest, Provider, ProviderChange, ProviderStatus};
 
-/// So long anything may take until it shows.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Anything must be visible within this time.
+const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A provider with what is around it.
 pub trait Bench: Sync {
@@ -23,12 +23,12 @@ pub trait Bench: Sync {
     /// One that the provider does not accept.
     fn bad(&self) -> Value;
 
-    /// An order for a machine of this name that nobody ordered before. The same name again is
+    /// A request for a machine of this name that nobody sent before. The same name again is
     /// another machine.
-    fn order<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Order>;
+    fn request<'a>(&'a self, name: &'a str) -> BoxFuture<'a, CreateRequest>;
 
     /// Takes the machine away, as hardware does.
-    fn lose<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, ()>;
+    fn lose<'a>(&'a self, request: &'a CreateRequest) -> BoxFuture<'a, ()>;
 
     /// How many machines there really are.
     fn count(&self) -> BoxFuture<'_, usize>;
@@ -57,32 +57,32 @@ fn a_config_is_judged_before_it_is_used(bench: &dyn Bench) {
 
 async fn what_was_never_made_is_absent_and_deleted(bench: &dyn Bench) {
     let provider = bench.provider();
-    let order = bench.order("never").await;
-    assert_eq!(provider.look(order.which()), Known::Absent);
-    assert_eq!(provider.delete(order.which()).await, Ok(()));
-    assert_eq!(provider.look(order.which()), Known::Absent);
+    let request = bench.request("never").await;
+    assert_eq!(provider.status(request.machine()), Known::Absent);
+    assert_eq!(provider.delete(request.machine()).await, Ok(()));
+    assert_eq!(provider.status(request.machine()), Known::Absent);
 }
 
 async fn an_order_given_twice_makes_one_machine(bench: &dyn Bench) {
     let provider = bench.provider();
-    let order = bench.order("twice").await;
+    let request = bench.request("twice").await;
     let before = bench.count().await;
-    let id = provider.create(&order).await.expect("the order is good");
-    assert_eq!(provider.create(&order).await, Ok(id.clone()));
+    let id = provider.create(&request).await.expect("the order is good");
+    assert_eq!(provider.create(&request).await, Ok(id.clone()));
     assert_eq!(bench.count().await, before + 1);
-    let sight = until(provider, &order, |seen| power(seen) == Some(Power::Running)).await;
-    assert_eq!(sight.is().map(|sight| sight.found.id.to_string()), Some(id.clone()));
-    assert_eq!(provider.create(&order).await, Ok(id), "and so it does while it runs");
-    gone(provider, &order).await;
-    assert_eq!(provider.delete(order.which()).await, Ok(()), "what is gone is deleted");
+    let status = until(provider, &request, |seen| power(seen) == Some(Power::Running)).await;
+    assert_eq!(status.is().map(|status| status.machine.id.to_string()), Some(id.clone()));
+    assert_eq!(provider.create(&request).await, Ok(id), "and so it does while it runs");
+    gone(provider, &request).await;
+    assert_eq!(provider.delete(request.machine()).await, Ok(()), "what is gone is deleted");
 }
 
 async fn an_order_that_was_dropped_can_be_given_again(bench: &dyn Bench) {
     let provider = bench.provider();
-    let order = bench.order("dropped").await;
+    let request = bench.request("dropped").await;
     let before = bench.count().await;
     for polls in 0..4 {
-        let mut dropped = provider.create(&order);
+        let mut dropped = provider.create(&request);
         for _ in 0..polls {
             if dropped.as_mut().now_or_never().is_some() {
                 break;
@@ -90,73 +90,75 @@ async fn an_order_that_was_dropped_can_be_given_again(bench: &dyn Bench) {
             tokio::task::yield_now().await;
         }
     }
-    provider.create(&order).await.expect("it is the same order");
+    provider.create(&request).await.expect("it is the same order");
     assert_eq!(bench.count().await, before + 1);
-    drop(provider.delete(order.which()));
-    gone(provider, &order).await;
+    drop(provider.delete(request.machine()));
+    gone(provider, &request).await;
 }
 
 /// An object that was deleted and made again has the name of the old one, and not its machine.
 async fn a_machine_is_of_its_object_and_not_of_its_name(bench: &dyn Bench) {
     let provider = bench.provider();
-    let first = bench.order("same").await;
+    let first = bench.request("same").await;
     provider.create(&first).await.expect("the order is good");
     until(provider, &first, |seen| power(seen) == Some(Power::Running)).await;
-    let second = bench.order("same").await;
+    let second = bench.request("same").await;
     assert_ne!(first.uid, second.uid);
-    assert_eq!(provider.look(second.which()), Known::Absent);
-    assert_eq!(provider.delete(second.which()).await, Ok(()), "there is none of that object");
-    assert_eq!(power(&provider.look(first.which())), Some(Power::Running));
+    assert_eq!(provider.status(second.machine()), Known::Absent);
+    assert_eq!(provider.delete(second.machine()).await, Ok(()), "there is none of that object");
+    assert_eq!(power(&provider.status(first.machine())), Some(Power::Running));
     gone(provider, &first).await;
 }
 
 async fn what_vanishes_is_told(bench: &dyn Bench) {
     let provider = bench.provider();
-    let order = bench.order("lost").await;
-    provider.create(&order).await.expect("the order is good");
-    until(provider, &order, |seen| power(seen) == Some(Power::Running)).await;
+    let request = bench.request("lost").await;
+    provider.create(&request).await.expect("the order is good");
+    until(provider, &request, |seen| power(seen) == Some(Power::Running)).await;
     let mut changes = provider.changes();
-    bench.lose(&order).await;
+    bench.lose(&request).await;
     let told = async {
         while let Some(change) = changes.next().await {
-            if change == Change::Machine(order.key.clone()) || change == Change::Anybody {
+            if change == ProviderChange::Machine(request.key.clone())
+                || change == ProviderChange::All
+            {
                 return;
             }
         }
         panic!("the provider is gone");
     };
-    tokio::time::timeout(PATIENCE, told).await.expect("a loss is told");
-    until(provider, &order, |seen| !matches!(power(seen), Some(Power::Running))).await;
-    gone(provider, &order).await;
+    tokio::time::timeout(VISIBILITY_TIMEOUT, told).await.expect("a loss is told");
+    until(provider, &request, |seen| !matches!(power(seen), Some(Power::Running))).await;
+    gone(provider, &request).await;
 }
 
-fn power(seen: &Known<Sight>) -> Option<Power> {
-    seen.as_ref().is().map(|sight| sight.found.power)
+fn power(seen: &Known<ProviderStatus>) -> Option<Power> {
+    seen.as_ref().is().map(|status| status.machine.power)
 }
 
 /// Waits until it is as it should; only what is told of counts.
 async fn until(
     provider: &dyn Provider,
-    order: &Order,
-    is: impl Fn(&Known<Sight>) -> bool,
-) -> Known<Sight> {
+    request: &CreateRequest,
+    is: impl Fn(&Known<ProviderStatus>) -> bool,
+) -> Known<ProviderStatus> {
     let mut changes = provider.changes();
-    let looking = async {
+    let waiting = async {
         loop {
-            let seen = provider.look(order.which());
+            let seen = provider.status(request.machine());
             if is(&seen) {
                 return seen;
             }
             changes.next().await.expect("the provider is there");
         }
     };
-    match tokio::time::timeout(PATIENCE, looking).await {
+    match tokio::time::timeout(VISIBILITY_TIMEOUT, waiting).await {
         Ok(seen) => seen,
-        Err(_) => panic!("nobody told: {:?}", provider.look(order.which())),
+        Err(_) => panic!("nobody told: {:?}", provider.status(request.machine())),
     }
 }
 
-async fn gone(provider: &dyn Provider, order: &Order) {
-    assert_eq!(provider.delete(order.which()).await, Ok(()));
-    until(provider, order, Known::is_absent).await;
+async fn gone(provider: &dyn Provider, request: &CreateRequest) {
+    assert_eq!(provider.delete(request.machine()).await, Ok(()));
+    until(provider, request, Known::is_absent).await;
 }

@@ -12,13 +12,16 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
-use sojourn_core::group::observed::{Found, Power};
+use sojourn_core::group::observed::{Power, ProviderMachine};
 use sojourn_core::key::Key;
 use sojourn_core::known::Known;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
-use super::{Change, Changes, MOST_CHANGES, Order, Provider, ProviderError, Sight, Which};
+use super::{
+    CreateRequest, MAX_PENDING_CHANGES, MachineRef, Provider, ProviderChange, ProviderChanges,
+    ProviderError, ProviderStatus,
+};
 
 /// How templates call it.
 pub const NAME: &str = "fake";
@@ -26,9 +29,9 @@ pub const NAME: &str = "fake";
 /// What goes on at the provider; everything works at once, unless it is said otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Script {
-    /// How long an order takes until it is answered.
+    /// How long a request takes until it is answered.
     pub latency: Duration,
-    /// How long a machine takes from its order until it runs.
+    /// How long a machine takes from its request until it runs.
     pub boot: Duration,
     /// How long it takes to be gone once its deletion was accepted.
     pub stop: Duration,
@@ -36,13 +39,13 @@ pub struct Script {
     pub lag: Duration,
     /// No more machines than these are made.
     pub quota: Option<usize>,
-    /// Every order to make a machine is refused with these words.
+    /// Every request to make a machine is refused with this message.
     pub refusal: Option<String>,
-    /// So many orders fail before they took effect.
+    /// So many requests fail before they take effect.
     pub failures: u32,
-    /// So many orders take effect, and their answers are lost.
+    /// So many requests take effect, and their answers are lost.
     pub lost_answers: u32,
-    /// Nothing is known of anything, and every order fails.
+    /// Nothing is known of anything, and every request fails.
     pub outage: bool,
     /// Machines are made and never run.
     pub dead_on_arrival: bool,
@@ -61,24 +64,24 @@ struct Config {
     image: Option<String>,
 }
 
-/// One order that was carried out, or tried.
+/// One request that was carried out, or tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ordered {
-    pub what: What,
+pub struct RecordedOperation {
+    pub operation: Operation,
     pub key: Key,
     pub at: Instant,
-    pub carried_out: bool,
+    pub succeeded: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum Operation {
     Create,
     Delete,
 }
 
 /// A machine at the provider.
 #[derive(Debug, Clone)]
-struct Made {
+struct FakeMachine {
     key: Key,
     id: Arc<str>,
     seen_from: Instant,
@@ -96,35 +99,36 @@ struct Made {
 /// The provider. It outlives whoever uses it, as a cloud does.
 #[derive(Debug)]
 pub struct Fake {
-    state: Mutex<State>,
-    changes: broadcast::Sender<Change>,
+    state: Mutex<FakeState>,
+    changes: broadcast::Sender<ProviderChange>,
     own: Weak<Self>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FakeState {
     script: Script,
     /// By the uid of their objects.
-    machines: HashMap<String, Made>,
+    machines: HashMap<String, FakeMachine>,
     made: u64,
-    orders: Vec<Ordered>,
+    operations: Vec<RecordedOperation>,
     recorded: bool,
 }
 
-impl State {
-    fn shows(&self, made: &Made, now: Instant) -> bool {
+impl FakeState {
+    fn shows(&self, made: &FakeMachine, now: Instant) -> bool {
         now >= made.seen_from && made.gone_from.is_none_or(|gone| now < gone + self.script.lag)
     }
 
-    fn note(&mut self, what: What, key: &Key, carried_out: bool) {
+    fn record_operation(&mut self, operation: Operation, key: &Key, succeeded: bool) {
         if self.recorded {
-            let order = Ordered { what, key: key.clone(), at: Instant::now(), carried_out };
-            self.orders.push(order);
+            let request =
+                RecordedOperation { operation, key: key.clone(), at: Instant::now(), succeeded };
+            self.operations.push(request);
         }
     }
 
-    /// Whether this order fails before it takes effect, or its answer is lost after it.
-    fn fails(&mut self) -> Option<ProviderError> {
+    /// Whether this request fails before it takes effect, or its answer is lost after it.
+    fn next_failure(&mut self) -> Option<ProviderError> {
         if self.script.outage {
             return Some(ProviderError::Failed("the provider does not answer".to_owned()));
         }
@@ -142,28 +146,28 @@ impl State {
 
 impl Fake {
     pub fn new(script: Script) -> Arc<Self> {
-        let (changes, _) = broadcast::channel(MOST_CHANGES);
-        let state = State { script, ..State::default() };
+        let (changes, _) = broadcast::channel(MAX_PENDING_CHANGES);
+        let state = FakeState { script, ..FakeState::default() };
         Arc::new_cyclic(|own| Self { state: Mutex::new(state), changes, own: own.clone() })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FakeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the script; everybody looks again.
     pub fn script(&self, change: impl FnOnce(&mut Script)) {
         change(&mut self.state().script);
-        self.tell(Change::Anybody);
+        self.notify(ProviderChange::All);
     }
 
-    /// Keeps a record of orders from now on.
+    /// Keeps a record of requests from now on.
     pub fn record(&self) {
         self.state().recorded = true;
     }
 
-    pub fn orders(&self) -> Vec<Ordered> {
-        self.state().orders.clone()
+    pub fn operations(&self) -> Vec<RecordedOperation> {
+        self.state().operations.clone()
     }
 
     /// The machines that are there, whether they show or not.
@@ -179,7 +183,7 @@ impl Fake {
     /// The machine vanishes, as hardware does.
     pub fn lose(&self, key: &Key) {
         self.state().machines.retain(|_, one| one.key != *key);
-        self.tell(Change::Machine(key.clone()));
+        self.notify(ProviderChange::Machine(key.clone()));
     }
 
     /// The machine is stopped by somebody, and stays there.
@@ -197,72 +201,77 @@ impl Fake {
         self.change(key, |one| one.ready = Some(ready));
     }
 
-    fn change(&self, key: &Key, change: impl Fn(&mut Made)) {
+    fn change(&self, key: &Key, change: impl Fn(&mut FakeMachine)) {
         self.state().machines.values_mut().filter(|one| one.key == *key).for_each(change);
-        self.tell(Change::Machine(key.clone()));
+        self.notify(ProviderChange::Machine(key.clone()));
     }
 
-    fn tell(&self, change: Change) {
+    fn notify(&self, change: ProviderChange) {
         // Nobody listens: then nobody needs to know.
         let _ = self.changes.send(change);
     }
 
     /// Tells of a machine at a time to come.
-    fn tell_at(&self, at: Instant, which: Which<'_>) {
+    fn notify_at(&self, at: Instant, machine: MachineRef<'_>) {
         if at <= Instant::now() {
-            return self.tell_now(which.key, which.uid);
+            return self.notify_now(machine.key, machine.uid);
         }
-        let (own, key, uid) = (self.own.clone(), which.key.clone(), which.uid.to_owned());
+        let (own, key, uid) = (self.own.clone(), machine.key.clone(), machine.uid.to_owned());
         tokio::spawn(async move {
             tokio::time::sleep_until(at).await;
             if let Some(own) = own.upgrade() {
-                own.tell_now(&key, &uid);
+                own.notify_now(&key, &uid);
             }
         });
     }
 
     /// Tells of a machine; one that is gone and shows no more is forgotten.
-    fn tell_now(&self, key: &Key, uid: &str) {
+    fn notify_now(&self, key: &Key, uid: &str) {
         let now = Instant::now();
         let mut state = self.state();
-        let over = |one: &Made| one.gone_from.is_some_and(|gone| now >= gone + state.script.lag);
+        let over =
+            |one: &FakeMachine| one.gone_from.is_some_and(|gone| now >= gone + state.script.lag);
         if state.machines.get(uid).is_some_and(over) {
             state.machines.remove(uid);
         }
         drop(state);
-        self.tell(Change::Machine(key.clone()));
+        self.notify(ProviderChange::Machine(key.clone()));
     }
 
-    async fn make(&self, order: &Order) -> Result<String, ProviderError> {
-        let config = read(&order.config).map_err(ProviderError::Refused)?;
+    async fn create_machine(&self, request: &CreateRequest) -> Result<String, ProviderError> {
+        let config = read(&request.config).map_err(ProviderError::Refused)?;
         let script = self.state().script.clone();
         let latency = config.latency_ms.map_or(script.latency, Duration::from_millis);
         tokio::time::sleep(latency).await;
         let boot = config.boot_ms.map_or(script.boot, Duration::from_millis);
         let boots = !(script.dead_on_arrival || config.dead_on_arrival);
-        self.made(order, boots.then_some(boot))
+        self.insert_machine(request, boots.then_some(boot))
     }
 
-    fn made(&self, order: &Order, boot: Option<Duration>) -> Result<String, ProviderError> {
+    fn insert_machine(
+        &self,
+        request: &CreateRequest,
+        boot: Option<Duration>,
+    ) -> Result<String, ProviderError> {
         let now = Instant::now();
         let mut state = self.state();
-        if let Some(error) = state.fails() {
-            state.note(What::Create, &order.key, false);
+        if let Some(error) = state.next_failure() {
+            state.record_operation(Operation::Create, &request.key, false);
             return Err(error);
         }
-        if let Some(there) = state.machines.get(&order.uid) {
+        if let Some(there) = state.machines.get(&request.uid) {
             let id = there.id.to_string();
             return state.answer(id);
         }
         let over = state.script.quota.is_some_and(|quota| state.machines.len() >= quota);
         let quota = over.then(|| "the quota is used up".to_owned());
         if let Some(words) = state.script.refusal.clone().or(quota) {
-            state.note(What::Create, &order.key, false);
+            state.record_operation(Operation::Create, &request.key, false);
             return Err(ProviderError::Refused(words));
         }
         state.made += 1;
-        let made = Made {
-            key: order.key.clone(),
+        let made = FakeMachine {
+            key: request.key.clone(),
             // It says who made it, which outlives the template that says so, too.
             id: format!("{NAME}://{}", state.made).into(),
             seen_from: now + state.script.lag,
@@ -275,43 +284,43 @@ impl Fake {
         };
         let (id, seen_from, runs_from) = (made.id.to_string(), made.seen_from, made.runs_from);
         let stops_from = made.stops_from;
-        state.machines.insert(order.uid.clone(), made);
-        state.note(What::Create, &order.key, true);
+        state.machines.insert(request.uid.clone(), made);
+        state.record_operation(Operation::Create, &request.key, true);
         let answer = state.answer(id);
         drop(state);
-        self.tell_at(seen_from, order.which());
+        self.notify_at(seen_from, request.machine());
         if let Some(runs_from) = runs_from.filter(|at| *at > seen_from) {
-            self.tell_at(runs_from, order.which());
+            self.notify_at(runs_from, request.machine());
         }
         if let Some(stops_from) = stops_from {
-            self.tell_at(stops_from, order.which());
+            self.notify_at(stops_from, request.machine());
         }
         answer
     }
 
-    async fn unmake(&self, which: Which<'_>) -> Result<(), ProviderError> {
+    async fn delete_machine(&self, machine: MachineRef<'_>) -> Result<(), ProviderError> {
         let latency = self.state().script.latency;
         tokio::time::sleep(latency).await;
         let now = Instant::now();
         let mut state = self.state();
-        if let Some(error) = state.fails() {
-            state.note(What::Delete, which.key, false);
+        if let Some(error) = state.next_failure() {
+            state.record_operation(Operation::Delete, machine.key, false);
             return Err(error);
         }
         let (stop, lag) = (state.script.stop, state.script.lag);
         let mut shows_until = None;
-        if let Some(made) = state.machines.get_mut(which.uid)
+        if let Some(made) = state.machines.get_mut(machine.uid)
             && made.gone_from.is_none()
         {
             made.gone_from = Some(now + stop);
             shows_until = Some(now + stop + lag);
         }
-        state.note(What::Delete, which.key, true);
+        state.record_operation(Operation::Delete, machine.key, true);
         let answer = state.answer(());
         drop(state);
         if let Some(at) = shows_until {
-            self.tell(Change::Machine(which.key.clone()));
-            self.tell_at(at, which);
+            self.notify(ProviderChange::Machine(machine.key.clone()));
+            self.notify_at(at, machine);
         }
         answer
     }
@@ -339,21 +348,24 @@ impl Provider for Fake {
         }
     }
 
-    fn create<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Result<String, ProviderError>> {
-        self.make(order).boxed()
+    fn create<'a>(
+        &'a self,
+        request: &'a CreateRequest,
+    ) -> BoxFuture<'a, Result<String, ProviderError>> {
+        self.create_machine(request).boxed()
     }
 
-    fn delete<'a>(&'a self, which: Which<'a>) -> BoxFuture<'a, Result<(), ProviderError>> {
-        self.unmake(which).boxed()
+    fn delete<'a>(&'a self, machine: MachineRef<'a>) -> BoxFuture<'a, Result<(), ProviderError>> {
+        self.delete_machine(machine).boxed()
     }
 
-    fn look(&self, which: Which<'_>) -> Known<Sight> {
+    fn status(&self, machine: MachineRef<'_>) -> Known<ProviderStatus> {
         let now = Instant::now();
         let state = self.state();
         if state.script.outage {
             return Known::Unknown;
         }
-        let Some(made) = state.machines.get(which.uid) else { return Known::Absent };
+        let Some(made) = state.machines.get(machine.uid) else { return Known::Absent };
         if !state.shows(made, now) {
             return Known::Absent;
         }
@@ -366,12 +378,12 @@ impl Provider for Fake {
         } else {
             Power::Pending
         };
-        let found = Found { id: made.id.clone(), power, interruption: made.interruption };
-        Known::Is(Sight { found, ready: made.ready })
+        let found = ProviderMachine { id: made.id.clone(), power, interruption: made.interruption };
+        Known::Is(ProviderStatus { machine: found, ready: made.ready })
     }
 
-    fn changes(&self) -> Changes {
-        Changes::new(self.changes.subscribe())
+    fn changes(&self) -> ProviderChanges {
+        ProviderChanges::new(self.changes.subscribe())
     }
 }
 

@@ -12,53 +12,56 @@ use sojourn_api::group::machine;
 use sojourn_core::drain::Step;
 use sojourn_core::key::Key;
 
+use super::caches::NodeMatch;
 use super::machine::Machine;
-use super::reconcile::{Agent, Subject, Task, Verdict};
-use super::ward::Ward;
-use super::world::Place;
+use super::node_drain::NodeDrain;
+use super::reconcile::{Agent, DrainDecision, DrainSubject, Task};
 use crate::event::Severity;
 use crate::frame::RequestError;
 use crate::spoken::spoken;
 
 /// Pods of one Node that are asked at the same time.
-const MOST_AT_ONCE: usize = 16;
+const MAX_CONCURRENT_PODS: usize = 16;
 /// The cause that the API gives when a budget refuses.
 const BUDGET: &str = "DisruptionBudget";
 
 impl Agent {
-    pub(super) async fn carry_out(
+    pub(super) async fn apply_steps(
         &self,
-        subject: &Subject,
-        verdict: &Verdict,
+        subject: &DrainSubject,
+        decision: &DrainDecision,
     ) -> Result<(), RequestError> {
-        let Verdict { steps, ward } = verdict;
+        let DrainDecision { steps, node_drain } = decision;
         // Once told to go, a Pod cannot be told to stay: only what is certain is done.
         let forced = steps.iter().any(|step| matches!(step, Step::Delete { .. }));
         let certain = !forced || self.is_still_open(subject).await?;
         let mut pods = Vec::new();
         for step in steps {
             match (step, &subject.task) {
-                (Step::Cordon(mark), Task::Drain(_, Place::At(node))) => {
+                (Step::Cordon(mark), Task::Drain(_, NodeMatch::Found(node))) => {
                     let change = node.cordon(&subject.key, mark);
-                    self.change(&node.name, &change, "cordon the Node").await?;
+                    self.patch_node(&node.name, &change, "cordon the Node").await?;
                 }
                 (Step::Restore(changed), Task::Restore(node)) => {
                     let change = node.restore(*changed);
-                    self.change(&node.name, &change, "uncordon the Node").await?;
+                    self.patch_node(&node.name, &change, "uncordon the Node").await?;
                 }
                 (Step::Evict { .. }, Task::Drain(..)) => pods.push(step),
                 (Step::Delete { .. }, Task::Drain(..)) if certain => pods.push(step),
                 _ => {}
             }
         }
-        let Some(ward) = ward else { return Ok(()) };
+        let Some(node_drain) = node_drain else { return Ok(()) };
         let work = futures::stream::iter(pods);
-        work.for_each_concurrent(MOST_AT_ONCE, |step| self.take_out(subject, ward, step)).await;
+        work.for_each_concurrent(MAX_CONCURRENT_PODS, |step| {
+            self.remove_pod(subject, node_drain, step)
+        })
+        .await;
         Ok(())
     }
 
     /// Whether the Machine says at this moment that the drain goes on.
-    async fn is_still_open(&self, subject: &Subject) -> Result<bool, RequestError> {
+    async fn is_still_open(&self, subject: &DrainSubject) -> Result<bool, RequestError> {
         let Task::Drain(drain, _) = &subject.task else { return Ok(false) };
         let api: Api<machine::Machine> =
             Api::namespaced(self.machines.clone(), &subject.key.namespace);
@@ -69,7 +72,7 @@ impl Agent {
         Ok(machine.is_some_and(|machine| Machine::of(&machine).drain.as_ref() == Some(drain)))
     }
 
-    async fn change(
+    async fn patch_node(
         &self,
         name: &str,
         change: &Value,
@@ -80,12 +83,12 @@ impl Agent {
             .patch(name, &PatchParams::default(), &Patch::Merge(change))
             .await
             .map_err(|error| RequestError::of(what, error))?;
-        self.world.wrote_node(&written);
+        self.caches.wrote_node(&written);
         Ok(())
     }
 
-    /// Asks or tells one Pod to go, and notes down what came of it.
-    async fn take_out(&self, subject: &Subject, ward: &Ward, step: &Step) {
+    /// Evicts or deletes one Pod, and records the attempt.
+    async fn remove_pod(&self, subject: &DrainSubject, node_drain: &NodeDrain, step: &Step) {
         let (key, uid, done, forced) = match step {
             Step::Evict { pod, uid } => (pod, uid, self.evict(pod, uid).await, false),
             Step::Delete { pod, uid, grace } => {
@@ -94,11 +97,11 @@ impl Agent {
             Step::Cordon(_) | Step::Restore(_) => return,
         };
         let refusal = done.err().map(|error| refusal(&error));
-        if let Some(refusal) = refusal.as_ref().filter(|refusal| refusal.told) {
-            self.say_refused(subject, key, uid, &refusal.words);
+        if let Some(refusal) = refusal.as_ref().filter(|refusal| refusal.needs_event) {
+            self.publish_refused_event(subject, key, uid, &refusal.words);
         }
         let words = refusal.map(|refusal| refusal.words);
-        ward.note(uid, forced, words, self.clock.now());
+        node_drain.record_attempt(uid, forced, words, self.clock.now());
     }
 
     async fn evict(&self, pod: &Key, uid: &str) -> Result<(), kube::Error> {
@@ -123,7 +126,7 @@ impl Agent {
         unless_gone(api.delete(&pod.name, &params).await.map(drop))
     }
 
-    fn say_refused(&self, subject: &Subject, pod: &Key, uid: &str, words: &str) {
+    fn publish_refused_event(&self, subject: &DrainSubject, pod: &Key, uid: &str, words: &str) {
         let about = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Pod".to_owned()),
@@ -151,16 +154,16 @@ fn unless_gone(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
 struct Refusal {
     words: String,
     /// Somebody has to do something about it, so the Pod's own Events say it.
-    told: bool,
+    needs_event: bool,
 }
 
 fn refusal(error: &kube::Error) -> Refusal {
     let kube::Error::Api(status) = error else {
-        return Refusal { words: format!("cannot ask: {}", spoken(error)), told: false };
+        return Refusal { words: format!("cannot ask: {}", spoken(error)), needs_event: false };
     };
     let words = budget(status).unwrap_or(&status.message);
     let words = if words.is_empty() { status.reason.as_str() } else { words };
-    Refusal { words: words.trim_end_matches('.').to_owned(), told: true }
+    Refusal { words: words.trim_end_matches('.').to_owned(), needs_event: true }
 }
 
 /// What a PodDisruptionBudget says.
@@ -192,14 +195,14 @@ mod tests {
             }]},
         }));
         let words = "The disruption budget web needs 2 healthy pods and has 2 currently";
-        assert_eq!(one, Refusal { words: words.to_owned(), told: true });
+        assert_eq!(one, Refusal { words: words.to_owned(), needs_event: true });
         let two = refused(&json!({
             "status": "Failure", "code": 500, "reason": "InternalError",
             "message": "This pod has more than one PodDisruptionBudget, which the eviction \
                         subresource does not support.",
         }));
         assert!(two.words.starts_with("This pod has more than one PodDisruptionBudget"));
-        assert!(two.told && !two.words.ends_with('.'));
+        assert!(two.needs_event && !two.words.ends_with('.'));
         let bare = refused(&json!({"status": "Failure", "code": 503, "reason": "Unavailable"}));
         assert_eq!(bare.words, "Unavailable");
     }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
-use sojourn_core::drain::{self, Changes, Mark};
+use sojourn_core::drain::{self, Mark, NodeChanges};
 use sojourn_core::key::Key;
 
 /// Well-known label: external load balancers leave the Node out.
@@ -87,7 +87,7 @@ impl Node {
     }
 
     /// The change that takes back what the mark says, and the mark.
-    pub(super) fn restore(&self, changed: Changes) -> Value {
+    pub(super) fn restore(&self, changed: NodeChanges) -> Value {
         let mut change = json!({"metadata": {
             "resourceVersion": self.version,
             "annotations": {DRAIN: null, MACHINE: null, SINCE: null, CHANGED: null},
@@ -107,8 +107,10 @@ fn mark<'a>(annotation: &impl Fn(&str) -> Option<&'a str>) -> Option<Mark> {
     let drain = annotation(DRAIN)?.to_owned();
     let since = annotation(SINCE).and_then(|text| text.parse().ok()).unwrap_or(Timestamp::MAX);
     let changed: Vec<&str> = annotation(CHANGED).unwrap_or_default().split(',').collect();
-    let changed =
-        Changes { cordoned: changed.contains(&CORDONED), excluded: changed.contains(&LABELLED) };
+    let changed = NodeChanges {
+        cordoned: changed.contains(&CORDONED),
+        excluded: changed.contains(&LABELLED),
+    };
     Some(Mark { drain, since, changed })
 }
 
@@ -144,7 +146,7 @@ mod tests {
         });
         let plain = node(before.clone());
         assert_eq!((plain.provider_id.as_deref(), &plain.seen.mark), (Some("cloud://1"), &None));
-        let changed = Changes { cordoned: true, excluded: true };
+        let changed = NodeChanges { cordoned: true, excluded: true };
         let since: Timestamp = "2030-01-01T00:00:00.25Z".parse().expect("a time");
         let mark = Mark { drain: "d".to_owned(), since, changed };
         let key = Key::new("shop", "web-1");
@@ -165,7 +167,7 @@ mod tests {
             "metadata": {"name": "n", "resourceVersion": "7", "labels": {EXCLUDED: ""}},
             "spec": {"unschedulable": true},
         });
-        let changed = Changes::default();
+        let changed = NodeChanges::default();
         let mark = Mark { drain: "d".to_owned(), since: Timestamp::UNIX_EPOCH, changed };
         let cordon = node(before.clone()).cordon(&Key::new("shop", "web-1"), &mark);
         let cordoned = node(merged(before.clone(), &cordon));
@@ -198,6 +200,6 @@ mod tests {
         }}}));
         let mark = damaged.seen.mark.expect("a mark");
         assert_eq!(mark.since, Timestamp::MAX, "a time that is never over");
-        assert_eq!(mark.changed, Changes { cordoned: false, excluded: true });
+        assert_eq!(mark.changed, NodeChanges { cordoned: false, excluded: true });
     }
 }

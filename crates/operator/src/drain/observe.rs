@@ -10,31 +10,34 @@ use k8s_openapi::api::core::v1;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::Api;
 use kube::api::ListParams;
-use sojourn_core::drain::{self, Drain, Seen, Tried, Volume};
+use sojourn_core::drain::{self, Drain, DrainObservation, EvictionAttempts, Volume};
 use sojourn_core::known::Known;
 
+use super::caches::{NodeMatch, confirm_absent};
 use super::node::Node;
+use super::node_drain::{NodeDrain, bound_to};
 use super::pod::Pod;
-use super::reconcile::{Agent, Subject};
-use super::ward::{Ward, bound_to};
-use super::world::{Place, is_really_absent};
+use super::reconcile::{Agent, DrainSubject};
 use crate::spoken::spoken;
 
 /// What was seen.
 #[derive(Debug, Default)]
-pub(super) struct Sight {
+pub(super) struct Observation {
     node: Known<drain::Node>,
     /// Its Node was seen, now or before.
     known: bool,
     pods: Known<Vec<drain::Pod>>,
     volumes: Known<Vec<Volume>>,
-    pub(super) ward: Option<Arc<Ward>>,
+    pub(super) node_drain: Option<Arc<NodeDrain>>,
     /// Why something is not known that will not tell by itself when it is.
-    pub(super) blind: Option<String>,
+    pub(super) unknown_because: Option<String>,
 }
 
-impl Sight {
-    pub(super) fn seen<'a>(&'a self, tried: &'a BTreeMap<String, Tried>) -> Seen<'a> {
+impl Observation {
+    pub(super) fn seen<'a>(
+        &'a self,
+        attempts: &'a BTreeMap<String, EvictionAttempts>,
+    ) -> DrainObservation<'a> {
         let pods = match &self.pods {
             Known::Is(pods) => Known::Is(&pods[..]),
             Known::Absent | Known::Unknown => Known::Unknown,
@@ -43,70 +46,89 @@ impl Sight {
             Known::Is(volumes) => Known::Is(&volumes[..]),
             Known::Absent | Known::Unknown => Known::Unknown,
         };
-        Seen { node: self.node.as_ref(), known: self.known, pods, volumes, tried }
+        DrainObservation { node: self.node.as_ref(), known: self.known, pods, volumes, attempts }
     }
 
     /// What came of what was tried so far.
-    pub(super) fn tried(&self) -> BTreeMap<String, Tried> {
-        let (Some(ward), Known::Is(pods)) = (&self.ward, &self.pods) else {
+    pub(super) fn attempts(&self) -> BTreeMap<String, EvictionAttempts> {
+        let (Some(node_drain), Known::Is(pods)) = (&self.node_drain, &self.pods) else {
             return BTreeMap::new();
         };
-        ward.tried(pods.iter().map(|pod| pod.uid.clone()))
+        node_drain.attempts(pods.iter().map(|pod| pod.uid.clone()))
     }
 
-    fn blind(words: String) -> Self {
-        Self { blind: Some(words), ..Self::default() }
+    fn unknown_because(words: String) -> Self {
+        Self { unknown_because: Some(words), ..Self::default() }
     }
 }
 
 impl Agent {
-    pub(super) async fn look(&self, subject: &Subject, drain: &Drain, place: &Place) -> Sight {
-        match place {
-            Place::Unclear(_) => Sight::default(),
-            Place::At(node) => self.look_at(subject, drain, node).await,
-            Place::Absent => {
-                match is_really_absent(&self.target, &subject.key, &subject.machine).await {
+    pub(super) async fn observe_drain(
+        &self,
+        subject: &DrainSubject,
+        drain: &Drain,
+        node_match: &NodeMatch,
+    ) -> Observation {
+        match node_match {
+            NodeMatch::Ambiguous(_) => Observation::default(),
+            NodeMatch::Found(node) => self.observe_node(subject, drain, node).await,
+            NodeMatch::Absent => {
+                match confirm_absent(&self.target, &subject.key, &subject.machine).await {
                     Ok(true) => {
-                        let known = self.world.has_seen(&subject.key, &subject.machine);
-                        Sight { node: Known::Absent, known, ..Sight::default() }
+                        let known = self.caches.has_seen(&subject.key, &subject.machine);
+                        Observation { node: Known::Absent, known, ..Observation::default() }
                     }
-                    Ok(false) => Sight::blind("Its Node is there and not known yet.".to_owned()),
-                    Err(error) => Sight::blind(format!("Cannot list Nodes: {}.", spoken(&error))),
+                    Ok(false) => Observation::unknown_because(
+                        "Its Node is there and not known yet.".to_owned(),
+                    ),
+                    Err(error) => Observation::unknown_because(format!(
+                        "Cannot list Nodes: {}.",
+                        spoken(&error)
+                    )),
                 }
             }
         }
     }
 
-    async fn look_at(&self, subject: &Subject, drain: &Drain, node: &Node) -> Sight {
+    async fn observe_node(
+        &self,
+        subject: &DrainSubject,
+        drain: &Drain,
+        node: &Node,
+    ) -> Observation {
         let node_seen = Known::Is(node.seen.clone());
-        let mut sight = Sight { node: node_seen, known: true, ..Sight::default() };
-        sight.ward = self.wards.open(&subject.key, &node.name, &drain.id);
-        let Some(ward) = &sight.ward else {
-            sight.blind = Some("It waits for its turn: many Nodes are being drained.".to_owned());
-            return sight;
+        let mut observation =
+            Observation { node: node_seen, known: true, ..Observation::default() };
+        observation.node_drain = self.node_drains.open(&subject.key, &node.name, &drain.id);
+        let Some(node_drain) = &observation.node_drain else {
+            observation.unknown_because =
+                Some("It waits for its turn: many Nodes are being drained.".to_owned());
+            return observation;
         };
-        let Some(mut pods) = ward.pods() else { return sight };
-        if nobody_goes(&pods) {
-            match self.really_bound(&node.name).await {
+        let Some(mut pods) = node_drain.pods() else { return observation };
+        if all_skipped(&pods) {
+            match self.list_bound_pods(&node.name).await {
                 Ok(bound) => pods = bound,
                 Err(error) => {
                     let words = spoken(&error);
-                    sight.blind = Some(format!("Cannot list the Pods of its Node: {words}."));
-                    return sight;
+                    observation.unknown_because =
+                        Some(format!("Cannot list the Pods of its Node: {words}."));
+                    return observation;
                 }
             }
         }
-        if nobody_goes(&pods) {
-            sight.volumes = self.volumes(&node.name, &pods).await;
-            if sight.volumes.is_unknown() {
-                sight.blind = Some("Cannot find out which volumes are attached.".to_owned());
+        if all_skipped(&pods) {
+            observation.volumes = self.volumes(&node.name, &pods).await;
+            if observation.volumes.is_unknown() {
+                observation.unknown_because =
+                    Some("Cannot find out which volumes are attached.".to_owned());
             }
         }
-        sight.pods = Known::Is(pods.iter().map(|pod| pod.seen.clone()).collect());
-        sight
+        observation.pods = Known::Is(pods.iter().map(|pod| pod.seen.clone()).collect());
+        observation
     }
 
-    async fn really_bound(&self, node: &str) -> Result<Vec<Arc<Pod>>, kube::Error> {
+    async fn list_bound_pods(&self, node: &str) -> Result<Vec<Arc<Pod>>, kube::Error> {
         let api: Api<v1::Pod> = Api::all(self.target.clone());
         let bound = api.list(&ListParams::default().fields(&bound_to(node))).await?;
         Ok(bound.items.iter().map(|pod| Arc::new(Pod::of(pod))).collect())
@@ -114,7 +136,7 @@ impl Agent {
 
     /// The volumes that are attached, and whether a Pod that stays uses them.
     async fn volumes(&self, node: &str, pods: &[Arc<Pod>]) -> Known<Vec<Volume>> {
-        let Some(attached) = self.world.attached(node) else { return Known::Unknown };
+        let Some(attached) = self.caches.attached(node) else { return Known::Unknown };
         let attached: Vec<_> = attached.iter().filter_map(|one| one.volume.clone()).collect();
         if attached.is_empty() {
             return Known::Is(Vec::new());
@@ -139,6 +161,6 @@ impl Agent {
     }
 }
 
-fn nobody_goes(pods: &[Arc<Pod>]) -> bool {
-    pods.iter().all(|pod| pod.seen.stays().is_some())
+fn all_skipped(pods: &[Arc<Pod>]) -> bool {
+    pods.iter().all(|pod| pod.seen.skip_reason().is_some())
 }

@@ -73,7 +73,7 @@ fn claims(pod: &v1::Pod) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use sojourn_core::drain::Stay;
+    use sojourn_core::drain::SkipReason;
 
     use super::*;
 
@@ -101,18 +101,18 @@ mod tests {
         let none = json!({});
         let tolerant = json!({"tolerations": [{"operator": "Exists"}]});
         for (metadata, spec, phase, stay) in [
-            (owner("apps/v1", "DaemonSet"), &none, "Running", Some(Stay::DaemonSet)),
+            (owner("apps/v1", "DaemonSet"), &none, "Running", Some(SkipReason::DaemonSet)),
             (owner("apps/v1", "ReplicaSet"), &none, "Running", None),
             (owner("example.com/v1", "DaemonSet"), &none, "Running", None),
-            (owner("v1", "Node"), &none, "Running", Some(Stay::Mirror)),
-            (json!({"annotations": {MIRROR: "hash"}}), &none, "Running", Some(Stay::Mirror)),
-            (none.clone(), &none, "Succeeded", Some(Stay::Finished)),
-            (none.clone(), &none, "Failed", Some(Stay::Finished)),
+            (owner("v1", "Node"), &none, "Running", Some(SkipReason::Mirror)),
+            (json!({"annotations": {MIRROR: "hash"}}), &none, "Running", Some(SkipReason::Mirror)),
+            (none.clone(), &none, "Succeeded", Some(SkipReason::Finished)),
+            (none.clone(), &none, "Failed", Some(SkipReason::Finished)),
             (none.clone(), &none, "Pending", None),
-            (none.clone(), &tolerant, "Running", Some(Stay::Tolerates)),
+            (none.clone(), &tolerant, "Running", Some(SkipReason::Tolerates)),
         ] {
             let read = pod(&metadata, spec, phase);
-            assert_eq!(read.seen.stays(), stay, "{metadata} {spec} {phase}");
+            assert_eq!(read.seen.skip_reason(), stay, "{metadata} {spec} {phase}");
         }
     }
 

@@ -10,77 +10,86 @@ use sojourn_api::group::status::DrainOutcome;
 use sojourn_core::decision::Wake;
 use sojourn_core::drain::{Drain, plan};
 
+use super::caches::NodeMatch;
 use super::node::Node;
-use super::observe::Sight;
-use super::reconcile::{Agent, Subject};
-use super::world::Place;
+use super::observe::Observation;
+use super::reconcile::{Agent, DrainSubject};
 use crate::event::Severity;
 use crate::frame::RequestError;
 
-/// Progress is told this often at most.
-const TELL_EVERY: SignedDuration = SignedDuration::from_secs(10);
+/// Progress is published this often at most.
+const PROGRESS_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
 /// What cannot be seen, or was not done, is looked at again after this.
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+const RETRY_INTERVAL: SignedDuration = SignedDuration::from_secs(5);
 /// As the schema of a reply has it, in characters.
-const LONGEST_MESSAGE: usize = 1024;
+const MAX_MESSAGE_CHARS: usize = 1024;
 
 impl Agent {
-    /// Answers when to look again.
-    pub(super) async fn tell(
+    /// Publishes the reply; answers when to look again.
+    pub(super) async fn publish_reply(
         &self,
-        subject: &Subject,
+        subject: &DrainSubject,
         drain: &Drain,
-        place: &Place,
-        sight: &Sight,
+        node_match: &NodeMatch,
+        observation: &Observation,
         executed: &Result<(), RequestError>,
     ) -> Result<Wake, RequestError> {
         let now = self.clock.now();
         // What was just tried counts; what it leads to is the next look's affair.
-        let plan = plan(drain, &sight.seen(&sight.tried()), now);
+        let plan = plan(drain, &observation.seen(&observation.attempts()), now);
         let mut wake = plan.wake;
-        let (outcome, mut words) = match place {
-            Place::Unclear(words) => (DrainOutcome::Refused, words.clone()),
-            Place::Absent | Place::At(_) if plan.done => (DrainOutcome::Done, plan.words),
-            Place::Absent | Place::At(_) if plan.refused => (DrainOutcome::Refused, plan.words),
-            Place::Absent | Place::At(_) => (DrainOutcome::Progress, plan.words),
+        let (outcome, mut message) = match node_match {
+            NodeMatch::Ambiguous(message) => (DrainOutcome::Refused, message.clone()),
+            NodeMatch::Absent | NodeMatch::Found(_) if plan.done => {
+                (DrainOutcome::Done, plan.message)
+            }
+            NodeMatch::Absent | NodeMatch::Found(_) if plan.refused => {
+                (DrainOutcome::Refused, plan.message)
+            }
+            NodeMatch::Absent | NodeMatch::Found(_) => (DrainOutcome::Progress, plan.message),
         };
-        if let Some(blind) = &sight.blind
+        if let Some(unknown_because) = &observation.unknown_because
             && outcome == DrainOutcome::Progress
         {
-            words.clone_from(blind);
-            wake.by(later(now, LOOK_AGAIN));
+            message.clone_from(unknown_because);
+            wake.by(later(now, RETRY_INTERVAL));
         }
         if let Err(error) = executed {
             if matches!(error, RequestError::Outdated { .. } | RequestError::Gone { .. }) {
                 return Ok(wake);
             }
-            words = format!("It {}.", reasons(error));
-            wake.by(later(now, LOOK_AGAIN));
+            message = format!("It {}.", reasons(error));
+            wake.by(later(now, RETRY_INTERVAL));
         }
-        let message = cut(&words, LONGEST_MESSAGE);
+        let message = cut(&message, MAX_MESSAGE_CHARS);
         let reply = DrainReply { id: drain.id.clone(), outcome, message };
         if subject.machine.answer() == Some(&reply) {
             return Ok(wake);
         }
-        let told_at = sight.ward.as_ref().and_then(|ward| ward.told_at());
-        if let Some(due) = told_at.map(|at| later(at, TELL_EVERY))
+        let replied_at =
+            observation.node_drain.as_ref().and_then(|node_drain| node_drain.replied_at());
+        if let Some(due) = replied_at.map(|at| later(at, PROGRESS_INTERVAL))
             && outcome == DrainOutcome::Progress
             && now < due
         {
             wake.by(due);
             return Ok(wake);
         }
-        self.answer(subject, &reply).await?;
-        if let Some(ward) = &sight.ward {
-            ward.told(now);
+        self.write_reply(subject, &reply).await?;
+        if let Some(node_drain) = &observation.node_drain {
+            node_drain.record_reply(now);
         }
-        if let (DrainOutcome::Done, Place::At(node)) = (outcome, place) {
-            self.say_drained(subject, node, drain);
+        if let (DrainOutcome::Done, NodeMatch::Found(node)) = (outcome, node_match) {
+            self.publish_drained_event(subject, node, drain);
         }
         Ok(wake)
     }
 
-    async fn answer(&self, subject: &Subject, reply: &DrainReply) -> Result<(), RequestError> {
+    async fn write_reply(
+        &self,
+        subject: &DrainSubject,
+        reply: &DrainReply,
+    ) -> Result<(), RequestError> {
         const WHAT: &str = "answer in spec.drainReply";
         let api: Api<machine::Machine> =
             Api::namespaced(self.machines.clone(), &subject.key.namespace);
@@ -93,7 +102,7 @@ impl Agent {
         let params = PatchParams::default();
         match api.patch(&subject.key.name, &params, &Patch::Merge(&change)).await {
             Ok(machine) => {
-                self.world.wrote_machine(&subject.key, &machine);
+                self.caches.wrote_machine(&subject.key, &machine);
                 Ok(())
             }
             // The drain is not open any more, which the watch is about to tell.
@@ -107,7 +116,7 @@ impl Agent {
         }
     }
 
-    fn say_drained(&self, subject: &Subject, node: &Node, drain: &Drain) {
+    fn publish_drained_event(&self, subject: &DrainSubject, node: &Node, drain: &Drain) {
         let about = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Node".to_owned()),
@@ -127,18 +136,18 @@ fn later(from: Timestamp, by: SignedDuration) -> Timestamp {
 
 /// An error with its causes, in one line.
 fn reasons(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
+    let mut message = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        words = format!("{words}: {cause}");
+        message = format!("{message}: {cause}");
         source = cause.source();
     }
-    words
+    message
 }
 
-fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+fn cut(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
+        Some(_) => text.chars().take(max.saturating_sub(1)).chain(['…']).collect(),
         None => text.to_owned(),
     }
 }

@@ -6,14 +6,14 @@ use jiff::Timestamp;
 use kube::Client;
 use sojourn_api::group::status::DrainOutcome;
 use sojourn_core::decision::Wake;
-use sojourn_core::drain::{Drain, Step, plan, withdrawn};
+use sojourn_core::drain::{Drain, Step, plan, plan_restore};
 use sojourn_core::key::Key;
 
+use super::caches::{DrainCaches, NodeMatch};
 use super::machine::Machine;
 use super::node::Node;
-use super::observe::Sight;
-use super::ward::{Ward, Wards};
-use super::world::{Place, World};
+use super::node_drain::{NodeDrain, NodeDrains};
+use super::observe::Observation;
 use crate::clock::Clock;
 use crate::event::Events;
 use crate::frame::{Class, Reconciler, RequestError, Target};
@@ -23,15 +23,15 @@ pub(super) struct Agent {
     pub(super) machines: Client,
     pub(super) target: Client,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) world: Arc<World>,
-    pub(super) wards: Arc<Wards>,
+    pub(super) caches: Arc<DrainCaches>,
+    pub(super) node_drains: Arc<NodeDrains>,
     /// About objects of the target cluster.
     pub(super) events: Events,
 }
 
 /// A Machine that something is to be done about.
 #[derive(Debug)]
-pub(super) struct Subject {
+pub(super) struct DrainSubject {
     pub(super) key: Key,
     pub(super) machine: Arc<Machine>,
     pub(super) task: Task,
@@ -39,74 +39,87 @@ pub(super) struct Subject {
 
 #[derive(Debug)]
 pub(super) enum Task {
-    Drain(Drain, Place),
+    Drain(Drain, NodeMatch),
     /// Its drain was withdrawn, and its Node does not know yet.
     Restore(Arc<Node>),
 }
 
 /// What was decided.
 #[derive(Debug)]
-pub(super) struct Verdict {
+pub(super) struct DrainDecision {
     pub(super) steps: Vec<Step>,
     /// Where what comes of it is noted down.
-    pub(super) ward: Option<Arc<Ward>>,
+    pub(super) node_drain: Option<Arc<NodeDrain>>,
 }
 
 impl Reconciler for Agent {
-    type Object = Subject;
-    type Observed = Sight;
-    type Decision = Verdict;
+    type Object = DrainSubject;
+    type Observed = Observation;
+    type Decision = DrainDecision;
     type Error = RequestError;
 
     fn name(&self) -> &'static str {
         "drain"
     }
 
-    fn parse(&self, key: &Key) -> Target<Subject> {
-        let task = self.world.machines.get(key).and_then(|machine| {
+    fn parse(&self, key: &Key) -> Target<DrainSubject> {
+        let task = self.caches.machines.get(key).and_then(|machine| {
             let task = self.task(key, &machine)?;
-            Some(Subject { key: key.clone(), machine, task })
+            Some(DrainSubject { key: key.clone(), machine, task })
         });
-        if !matches!(&task, Some(Subject { task: Task::Drain(..), .. })) {
-            self.wards.close(key);
+        if !matches!(&task, Some(DrainSubject { task: Task::Drain(..), .. })) {
+            self.node_drains.close(key);
         }
         task.map_or(Target::Gone, Target::Is)
     }
 
-    async fn observe(&self, subject: &Subject) -> Sight {
+    async fn observe(&self, subject: &DrainSubject) -> Observation {
         match &subject.task {
-            Task::Drain(drain, place) => self.look(subject, drain, place).await,
-            Task::Restore(_) => Sight::default(),
+            Task::Drain(drain, node_match) => self.observe_drain(subject, drain, node_match).await,
+            Task::Restore(_) => Observation::default(),
         }
     }
 
-    fn decide(&self, subject: &Subject, sight: &Sight, now: Timestamp) -> Verdict {
+    fn decide(
+        &self,
+        subject: &DrainSubject,
+        observation: &Observation,
+        now: Timestamp,
+    ) -> DrainDecision {
         let steps = match &subject.task {
-            Task::Drain(_, Place::Unclear(_)) => Vec::new(),
-            Task::Drain(drain, _) => plan(drain, &sight.seen(&sight.tried()), now).steps,
-            Task::Restore(node) => withdrawn(&node.seen).into_iter().collect(),
+            Task::Drain(_, NodeMatch::Ambiguous(_)) => Vec::new(),
+            Task::Drain(drain, _) => {
+                plan(drain, &observation.seen(&observation.attempts()), now).steps
+            }
+            Task::Restore(node) => plan_restore(&node.seen).into_iter().collect(),
         };
-        Verdict { steps, ward: sight.ward.clone() }
+        DrainDecision { steps, node_drain: observation.node_drain.clone() }
     }
 
-    async fn execute(&self, subject: &Subject, verdict: &Verdict) -> Result<(), RequestError> {
-        self.carry_out(subject, verdict).await
+    async fn execute(
+        &self,
+        subject: &DrainSubject,
+        decision: &DrainDecision,
+    ) -> Result<(), RequestError> {
+        self.apply_steps(subject, decision).await
     }
 
     async fn publish(
         &self,
-        subject: &Subject,
-        sight: &Sight,
-        _: &Verdict,
+        subject: &DrainSubject,
+        observation: &Observation,
+        _: &DrainDecision,
         executed: &Result<(), RequestError>,
     ) -> Result<Wake, RequestError> {
         match &subject.task {
-            Task::Drain(drain, place) => self.tell(subject, drain, place, sight, executed).await,
+            Task::Drain(drain, node_match) => {
+                self.publish_reply(subject, drain, node_match, observation, executed).await
+            }
             Task::Restore(_) => Ok(Wake::OnChange),
         }
     }
 
-    fn wake(&self, _: &Verdict) -> Wake {
+    fn wake(&self, _: &DrainDecision) -> Wake {
         Wake::OnChange
     }
 
@@ -119,10 +132,10 @@ impl Agent {
     fn task(&self, key: &Key, machine: &Machine) -> Option<Task> {
         match &machine.drain {
             Some(_) if machine.answer().is_some_and(|it| it.outcome == DrainOutcome::Done) => None,
-            Some(drain) => Some(Task::Drain(drain.clone(), self.world.place(key, machine))),
+            Some(drain) => Some(Task::Drain(drain.clone(), self.caches.find_node(key, machine))),
             // What is on its way out is not let back in.
             None if machine.leaving => None,
-            None => self.world.marked(key).map(Task::Restore),
+            None => self.caches.marked(key).map(Task::Restore),
         }
     }
 }

@@ -13,8 +13,8 @@ use sojourn_core::key::Key;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-const FIRST_RETRY: Duration = Duration::from_millis(500);
-const LONGEST_RETRY: Duration = Duration::from_secs(30);
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 /// How the API is watched.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ impl Default for Watching {
 pub struct Cache<V> {
     objects: RwLock<HashMap<Key, Entry<V>>>,
     ready: watch::Sender<bool>,
-    sight: watch::Sender<Sight>,
+    watch_health: watch::Sender<WatchHealth>,
     recovery: Recovery,
     /// While everything is listed: what we created meanwhile, which the list may not have.
     admitted: Mutex<Option<HashSet<Key>>>,
@@ -63,9 +63,9 @@ enum Recovery {
 
 /// Whether the API is followed, as far as anybody can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sight {
+pub enum WatchHealth {
     /// Nothing was missed since then.
-    Unbroken { since: Instant },
+    Healthy { since: Instant },
     /// Every attempt failed since then.
     Lost { since: Instant },
 }
@@ -90,9 +90,9 @@ fn number(version: Option<&str>) -> u64 {
 
 /// What becomes of an object that is not in the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Absent {
-    ComesIn,
-    StaysOut,
+enum IfAbsent {
+    Insert,
+    Skip,
 }
 
 /// A change, as the callbacks of a cache are told.
@@ -108,7 +108,7 @@ impl<V> Default for Cache<V> {
         Self {
             objects: RwLock::default(),
             ready: watch::Sender::new(false),
-            sight: watch::Sender::new(Sight::Lost { since: Instant::now() }),
+            watch_health: watch::Sender::new(WatchHealth::Lost { since: Instant::now() }),
             recovery: Recovery::Resumes,
             admitted: Mutex::default(),
         }
@@ -116,31 +116,31 @@ impl<V> Default for Cache<V> {
 }
 
 impl<V> Cache<V> {
-    /// A cache that lists everything anew after a watch that failed, so that its [`Sight`] is sure.
-    pub fn listing_anew() -> Self {
+    /// A cache that lists everything anew after a watch that failed, so that its [`WatchHealth`] is sure.
+    pub fn relisting_after_failure() -> Self {
         Self { recovery: Recovery::Lists, ..Self::default() }
     }
 
     /// Whether the API is followed, now and whenever that changes.
-    pub fn sight(&self) -> watch::Receiver<Sight> {
-        self.sight.subscribe()
+    pub fn watch_health(&self) -> watch::Receiver<WatchHealth> {
+        self.watch_health.subscribe()
     }
 
-    fn saw(&self) {
-        self.sight.send_if_modified(|sight| {
-            let found = matches!(sight, Sight::Lost { .. });
+    fn mark_watch_healthy(&self) {
+        self.watch_health.send_if_modified(|watch_health| {
+            let found = matches!(watch_health, WatchHealth::Lost { .. });
             if found {
-                *sight = Sight::Unbroken { since: Instant::now() };
+                *watch_health = WatchHealth::Healthy { since: Instant::now() };
             }
             found
         });
     }
 
-    fn lost_sight(&self) {
-        self.sight.send_if_modified(|sight| {
-            let lost = matches!(sight, Sight::Unbroken { .. });
+    fn mark_watch_lost(&self) {
+        self.watch_health.send_if_modified(|watch_health| {
+            let lost = matches!(watch_health, WatchHealth::Healthy { .. });
             if lost {
-                *sight = Sight::Lost { since: Instant::now() };
+                *watch_health = WatchHealth::Lost { since: Instant::now() };
             }
             lost
         });
@@ -189,7 +189,7 @@ impl<V> Cache<V> {
         value: V,
         changed: impl Fn(&Change<'_, V>),
     ) {
-        self.store(key, version, value, Absent::StaysOut, changed);
+        self.store(key, version, value, IfAbsent::Skip, changed);
     }
 
     /// Takes in an object that we have created and that cannot be gone by now, before the watch tells
@@ -206,7 +206,7 @@ impl<V> Cache<V> {
             admitted.insert(key.clone());
         }
         drop(admitted);
-        self.store(key, version, value, Absent::ComesIn, changed);
+        self.store(key, version, value, IfAbsent::Insert, changed);
     }
 
     /// The API says that the object is gone, before the watch does.
@@ -217,7 +217,7 @@ impl<V> Cache<V> {
     /// Takes an object in as if the watch had told of it.
     #[cfg(test)]
     pub(crate) fn insert(&self, key: &Key, value: V, changed: impl Fn(&Change<'_, V>)) {
-        self.store(key, None, value, Absent::ComesIn, changed);
+        self.store(key, None, value, IfAbsent::Insert, changed);
     }
 
     /// What is not newer than what is here is left out.
@@ -226,7 +226,7 @@ impl<V> Cache<V> {
         key: &Key,
         version: Option<&str>,
         value: V,
-        absent: Absent,
+        absent: IfAbsent,
         changed: impl Fn(&Change<'_, V>),
     ) {
         let version = number(version);
@@ -235,7 +235,7 @@ impl<V> Cache<V> {
             let mut objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
             match objects.get(key) {
                 Some(entry) if entry.is_at(version) => return,
-                None if absent == Absent::StaysOut => return,
+                None if absent == IfAbsent::Skip => return,
                 Some(_) | None => {}
             }
             objects.insert(key.clone(), Entry { version, value: value.clone() })
@@ -265,7 +265,7 @@ impl<V> Cache<V> {
         let open = || watcher::watcher(api.clone(), selection.clone()).boxed();
         let mut stream = open();
         let mut listed: HashSet<Key> = HashSet::new();
-        let mut retry = FIRST_RETRY;
+        let mut retry = FIRST_RETRY_DELAY;
         while let Some(event) = stream.next().await {
             match event {
                 Ok(Event::Init) => {
@@ -286,27 +286,27 @@ impl<V> Cache<V> {
                     }
                     listed = HashSet::new();
                     self.ready.send_replace(true);
-                    self.saw();
-                    retry = FIRST_RETRY;
+                    self.mark_watch_healthy();
+                    retry = FIRST_RETRY_DELAY;
                 }
                 Ok(Event::Apply(object)) => {
-                    self.saw();
+                    self.mark_watch_healthy();
                     self.apply(&key_of(&object), object, &project, &changed);
-                    retry = FIRST_RETRY;
+                    retry = FIRST_RETRY_DELAY;
                 }
                 Ok(Event::Delete(object)) => {
-                    self.saw();
+                    self.mark_watch_healthy();
                     self.remove(&key_of(&object), &changed);
                 }
                 Err(error) => {
-                    self.lost_sight();
+                    self.mark_watch_lost();
                     tracing::warn!(
                         error = &error as &dyn std::error::Error,
                         retry_ms = retry.as_millis(),
                         "a watch failed"
                     );
                     tokio::time::sleep(retry).await;
-                    retry = (retry * 2).min(LONGEST_RETRY);
+                    retry = (retry * 2).min(MAX_RETRY_DELAY);
                     if is_too_old(&error) || self.recovery == Recovery::Lists {
                         stream = open();
                     }
@@ -335,7 +335,7 @@ impl<V> Cache<V> {
             objects.get(key).is_some_and(|entry| entry.is_at(number(version.as_deref())))
         };
         if !known {
-            self.store(key, version.as_deref(), project(object), Absent::ComesIn, changed);
+            self.store(key, version.as_deref(), project(object), IfAbsent::Insert, changed);
         }
     }
 }

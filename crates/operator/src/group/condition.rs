@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use sojourn_api::group::convert::Wanted;
 use sojourn_api::group::status::{Health, Replicas};
 use sojourn_api::name::group::condition;
-use sojourn_core::group::intent::Outcome;
+use sojourn_core::group::intent::ReplyOutcome;
 use sojourn_core::group::reason::Reason;
 use sojourn_core::group::state::{self, Phase};
 
@@ -13,7 +13,7 @@ use crate::condition::{Told, told};
 
 /// What is known about a group beside what was decided.
 #[derive(Debug)]
-pub(super) struct Standing<'a> {
+pub(super) struct GroupConditionInputs<'a> {
     pub(super) wanted: Result<&'a Wanted, &'a str>,
     /// What its provider has against its template.
     pub(super) template: Option<String>,
@@ -22,35 +22,35 @@ pub(super) struct Standing<'a> {
     pub(super) replicas: &'a Replicas,
     pub(super) why: &'a [Reason],
     /// Machines come or go: what waits for them does not wait for anybody else.
-    pub(super) moves: bool,
+    pub(super) is_changing: bool,
     pub(super) now: Timestamp,
 }
 
-pub(super) fn of_group(standing: &Standing<'_>) -> Vec<Told> {
-    let mut all = vec![accepted(standing), ready(standing.replicas)];
-    if let Ok(wanted) = standing.wanted {
-        all.extend(frozen(wanted, standing.now));
+pub(super) fn of_group(inputs: &GroupConditionInputs<'_>) -> Vec<Told> {
+    let mut all = vec![accepted(inputs), ready(inputs.replicas)];
+    if let Ok(wanted) = inputs.wanted {
+        all.extend(frozen(wanted, inputs.now));
         let ages = wanted.ages.as_ref();
         all.extend(ages.map(|words| told(condition::AGES_CONSISTENT, false, "OutOfOrder", words)));
     }
-    all.extend(standing.why.iter().find_map(guarded));
-    all.extend(standing.why.iter().find_map(failing));
-    all.extend(standing.why.iter().find_map(dying_young));
-    all.extend(standing.why.iter().find_map(|why| blocked(why, standing.moves)));
-    all.extend(standing.why.iter().find_map(held));
+    all.extend(inputs.why.iter().find_map(guarded));
+    all.extend(inputs.why.iter().find_map(failing));
+    all.extend(inputs.why.iter().find_map(dying_young));
+    all.extend(inputs.why.iter().find_map(|why| blocked(why, inputs.is_changing)));
+    all.extend(inputs.why.iter().find_map(held));
     all
 }
 
-fn accepted(standing: &Standing<'_>) -> Told {
+fn accepted(inputs: &GroupConditionInputs<'_>) -> Told {
     let kind = condition::ACCEPTED;
-    let wanted = match standing.wanted {
+    let wanted = match inputs.wanted {
         Ok(wanted) => wanted,
         Err(problem) => return told(kind, false, "Invalid", problem),
     };
-    if let Some(problem) = &standing.template {
+    if let Some(problem) = &inputs.template {
         return told(kind, false, "TemplateInvalid", problem);
     }
-    if let Some(problem) = &standing.configuration {
+    if let Some(problem) = &inputs.configuration {
         let message = format!("the last good configuration is in force: {problem}");
         return told(kind, false, "ConfigurationInvalid", message);
     }
@@ -91,9 +91,9 @@ fn dying_young(why: &Reason) -> Option<Told> {
 
 /// What keeps a due machine from being replaced, unless it goes away by itself while machines come
 /// and go: in a roll each one waits for the one before it.
-fn blocked(why: &Reason, moves: bool) -> Option<Told> {
+fn blocked(why: &Reason, is_changing: bool) -> Option<Told> {
     let reason = blocker(why)?;
-    let ordinary = why.is_progress() && (moves || !why.may_be_progress());
+    let ordinary = why.is_progress() && (is_changing || !why.may_be_progress());
     (!ordinary).then(|| told(condition::BLOCKED, true, reason, why.to_string()))
 }
 
@@ -108,7 +108,7 @@ fn held(why: &Reason) -> Option<Told> {
 
 /// What is known about a machine beside its object.
 #[derive(Debug)]
-pub(super) struct Wellness<'a> {
+pub(super) struct MachineConditionInputs<'a> {
     pub(super) health: Health,
     /// What is wrong with it, beside what the object itself shows.
     pub(super) problem: Option<(&'static str, &'a str)>,
@@ -119,14 +119,14 @@ pub(super) struct Wellness<'a> {
 pub(super) fn of_machine(
     view: &MachineView,
     next: &state::Machine,
-    wellness: &Wellness<'_>,
+    inputs: &MachineConditionInputs<'_>,
 ) -> Vec<Told> {
-    let mut all = vec![machine_ready(next, wellness.health)];
+    let mut all = vec![machine_ready(next, inputs.health)];
     let invalid = view.problem().map(|words| ("Invalid", words));
-    if let Some((reason, words)) = wellness.problem.or(invalid) {
+    if let Some((reason, words)) = inputs.problem.or(invalid) {
         all.push(told(condition::ACCEPTED, false, reason, words));
-    } else if !(view.ignored().is_empty() && wellness.ignored.is_empty()) {
-        let words = view.ignored().iter().chain(wellness.ignored);
+    } else if !(view.ignored().is_empty() && inputs.ignored.is_empty()) {
+        let words = view.ignored().iter().chain(inputs.ignored);
         let words: Vec<&str> = words.map(String::as_str).collect();
         all.push(told(condition::ACCEPTED, true, "PartlyIgnored", words.join("; ")));
     }
@@ -135,21 +135,21 @@ pub(super) fn of_machine(
         && let Some(drain) = &rotation.drain
     {
         let message = match drain.outcome {
-            Some(Outcome::Refused) => {
+            Some(ReplyOutcome::Refused) => {
                 format!("until {:.0} at the latest; refused: {}", drain.deadline, drain.message)
             }
-            Some(Outcome::Done | Outcome::Progress) | None => {
+            Some(ReplyOutcome::Done | ReplyOutcome::Progress) | None => {
                 format!("until {:.0} at the latest", drain.deadline)
             }
         };
         all.push(told(condition::DRAINING, true, cause(rotation.cause), message));
     }
-    match wellness.health {
+    match inputs.health {
         Health::Healthy => {}
         Health::Unhealthy => all.push(told(condition::HEALTHY, false, "NotReady", "")),
         Health::Unknown => all.push(told(condition::HEALTHY, false, "Unknown", "")),
     }
-    all.extend(wellness.why.iter().find_map(held));
+    all.extend(inputs.why.iter().find_map(held));
     all
 }
 

@@ -1,4 +1,4 @@
-//! Execute: what was decided, as writes to the API and orders to providers. Nothing is chosen here;
+//! Execute: what was decided, as writes to the API and operations at providers. Nothing is chosen here;
 //! every write carries what makes it harmless when it comes too late or twice.
 
 use std::sync::Arc;
@@ -16,71 +16,82 @@ use sojourn_api::group::{InstanceGroup, Machine};
 use sojourn_api::name::group::{GROUP, GROUP_FINALIZER, MACHINE_FINALIZER};
 use sojourn_api::name::shared;
 use sojourn_core::group::effect::Effect;
-use sojourn_core::group::observed::Answer;
+use sojourn_core::group::observed::OperationResult;
 use sojourn_core::key::Key;
-use sojourn_drivers::machine::Order;
+use sojourn_drivers::machine::CreateRequest;
 
 use super::family::Family;
-use super::hands::{Blueprints, Deed, Job, Owner};
 use super::provider::config_of;
-use super::subject::{Guest, Member, Subject};
+use super::provider_queue::{Operation, QueuedOperation, ReconcileKey, TemplateSource};
+use super::snapshot::{GroupSnapshot, Member, OnDemandMachine};
 use crate::event::warning;
 use crate::frame::RequestError;
 use crate::spoken::spoken;
 
 /// Writes of one group at the same time.
-const MOST_WRITES: usize = 16;
+const MAX_CONCURRENT_WRITES: usize = 16;
 
 /// One write, on its way.
 pub(super) type Write<'a> = BoxFuture<'a, Result<(), RequestError>>;
 
 /// Writes all, a few at a time; one that fails keeps no other from being tried.
-pub(super) async fn side_by_side(writes: Vec<Write<'_>>) -> Result<(), RequestError> {
-    let done = futures::stream::iter(writes).buffer_unordered(MOST_WRITES).collect::<Vec<_>>();
+pub(super) async fn run_concurrently(writes: Vec<Write<'_>>) -> Result<(), RequestError> {
+    let done =
+        futures::stream::iter(writes).buffer_unordered(MAX_CONCURRENT_WRITES).collect::<Vec<_>>();
     done.await.into_iter().collect()
 }
 
 impl Family {
     /// Carries out what was decided about a group. What fails keeps nothing else from being done
     /// but what follows it for the same machine.
-    pub(super) async fn carry_out(
+    pub(super) async fn apply_effects(
         &self,
-        subject: &Subject,
+        snapshot: &GroupSnapshot,
         group: &InstanceGroup,
         effects: &[Effect],
     ) -> Result<(), RequestError> {
         let of_one = effects.chunk_by(|a, b| a.machine() == b.machine());
-        let acts = of_one.map(|effects| -> Write<'_> {
-            let act = async move {
+        let writes = of_one.map(|effects| -> Write<'_> {
+            let write = async move {
                 for effect in effects {
-                    self.act(subject, group, effect).await?;
+                    self.apply_effect(snapshot, group, effect).await?;
                 }
                 Ok(())
             };
-            act.boxed()
+            write.boxed()
         });
-        side_by_side(acts.collect()).await
+        run_concurrently(writes.collect()).await
     }
 
-    async fn act(
+    async fn apply_effect(
         &self,
-        subject: &Subject,
+        snapshot: &GroupSnapshot,
         group: &InstanceGroup,
         effect: &Effect,
     ) -> Result<(), RequestError> {
-        let owner = || Owner::Group(subject.key.clone());
-        let member = |name: &String| subject.member(name);
+        let owner = || ReconcileKey::Group(snapshot.key.clone());
+        let member = |name: &String| snapshot.member(name);
         match effect {
-            Effect::Create { name } => self.create(subject, group, name).await,
+            Effect::Create { name } => self.create(snapshot, group, name).await,
             Effect::Provision { name } => {
                 member(name).into_iter().for_each(|member| {
-                    self.order(owner(), member, member.view().provider.as_deref(), Deed::Create);
+                    self.submit_operation(
+                        owner(),
+                        member,
+                        member.view().provider.as_deref(),
+                        Operation::Create,
+                    );
                 });
                 Ok(())
             }
             Effect::Deprovision { name } => {
                 member(name).into_iter().for_each(|member| {
-                    self.order(owner(), member, member.view().provider.as_deref(), Deed::Delete);
+                    self.submit_operation(
+                        owner(),
+                        member,
+                        member.view().provider.as_deref(),
+                        Operation::Delete,
+                    );
                 });
                 Ok(())
             }
@@ -88,32 +99,32 @@ impl Family {
                 Some(member) => self.delete(member).await,
                 None => Ok(()),
             },
-            Effect::Release { name } => match member(name) {
-                Some(member) => self.release(member).await,
+            Effect::RemoveFinalizer { name } => match member(name) {
+                Some(member) => self.remove_machine_finalizer(member).await,
                 None => Ok(()),
             },
-            Effect::ReleaseGroup => self.release_group(subject, group).await,
+            Effect::RemoveGroupFinalizer => self.remove_group_finalizer(snapshot, group).await,
         }
     }
 
-    pub(super) async fn carry_out_for_guest(
+    pub(super) async fn apply_effects_on_demand(
         &self,
-        guest: &Guest,
+        machine: &OnDemandMachine,
         effects: &[Effect],
     ) -> Result<(), RequestError> {
-        let member = &guest.member;
-        let order = |deed| {
-            let owner = Owner::Itself(member.key.clone());
-            self.order(owner, member, guest.provider.as_deref(), deed);
+        let member = &machine.member;
+        let submit = |operation| {
+            let owner = ReconcileKey::Machine(member.key.clone());
+            self.submit_operation(owner, member, machine.provider.as_deref(), operation);
         };
         for effect in effects {
             match effect {
-                Effect::Provision { .. } => order(Deed::Create),
-                Effect::Deprovision { .. } => order(Deed::Delete),
+                Effect::Provision { .. } => submit(Operation::Create),
+                Effect::Deprovision { .. } => submit(Operation::Delete),
                 Effect::Delete { .. } => self.delete(member).await?,
-                Effect::Release { .. } => self.release(member).await?,
+                Effect::RemoveFinalizer { .. } => self.remove_machine_finalizer(member).await?,
                 // A machine that stands for itself has no group and no reservations.
-                Effect::Create { .. } | Effect::ReleaseGroup => {}
+                Effect::Create { .. } | Effect::RemoveGroupFinalizer => {}
             }
         }
         Ok(())
@@ -126,59 +137,72 @@ impl Family {
     /// Creates the object of a reservation. That it cannot be created is for the next decision.
     async fn create(
         &self,
-        subject: &Subject,
+        snapshot: &GroupSnapshot,
         group: &InstanceGroup,
         name: &str,
     ) -> Result<(), RequestError> {
-        let key = Key::new(subject.key.namespace.clone(), name);
+        let key = Key::new(snapshot.key.namespace.clone(), name);
         let api = self.machines(&key.namespace);
-        let answer = match api.create(&PostParams::default(), &machine_of(group, name)).await {
+        let result = match api.create(&PostParams::default(), &machine_of(group, name)).await {
             Ok(made) => {
-                self.world.made_machine(&key, made);
+                self.caches.created_machine(&key, made);
                 return Ok(());
             }
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
                 match api.get_opt(name).await {
                     Ok(Some(there)) if is_owned(&there, group) => {
-                        self.world.made_machine(&key, there);
+                        self.caches.created_machine(&key, there);
                         return Ok(());
                     }
                     Ok(Some(_)) => {
                         let message = format!("there is another Machine {name}");
-                        Answer::Refused { message }
+                        OperationResult::Refused { message }
                     }
-                    Ok(None) => Answer::Failed { message: format!("{name} is gone again") },
-                    Err(error) => Answer::Failed { message: spoken(&error) },
+                    Ok(None) => {
+                        OperationResult::Failed { message: format!("{name} is gone again") }
+                    }
+                    Err(error) => OperationResult::Failed { message: spoken(&error) },
                 }
             }
             Err(error) => {
                 let message = format!("cannot create the Machine {name}: {}", spoken(&error));
                 match RequestError::of("create a Machine", error).class() {
-                    crate::frame::Class::Blocked => Answer::Refused { message },
-                    _ => Answer::Failed { message },
+                    crate::frame::Class::Blocked => OperationResult::Refused { message },
+                    _ => OperationResult::Failed { message },
                 }
             }
         };
-        if let Answer::Refused { message } | Answer::Failed { message } = &answer {
-            let told = warning("CreateFailed", message.clone());
-            self.events.announce(&group.object_ref(&()), &[told], self.world.infirmary.now());
+        if let OperationResult::Refused { message } | OperationResult::Failed { message } = &result
+        {
+            let failed = warning("CreateFailed", message.clone());
+            self.events.announce(
+                &group.object_ref(&()),
+                &[failed],
+                self.caches.health_tracker.now(),
+            );
         }
-        self.refusals.add(&subject.key, name, answer);
+        self.failed_creations.add(&snapshot.key, name, result);
         Ok(())
     }
 
-    fn order(&self, owner: Owner, member: &Member, provider: Option<&str>, deed: Deed) {
+    fn submit_operation(
+        &self,
+        owner: ReconcileKey,
+        member: &Member,
+        provider: Option<&str>,
+        operation: Operation,
+    ) {
         let Some(provider) = provider.and_then(|name| self.providers.get(name)) else {
             tracing::warn!(machine = %member.key, provider, "nobody here knows the provider");
             return;
         };
         let view = member.view();
-        self.hands.give(Job {
+        self.provider_queue.submit(QueuedOperation {
             owner,
             machine: member.key.clone(),
             uid: view.uid.to_string(),
             id: view.provider_id().map(str::to_owned),
-            deed,
+            operation,
             provider: provider.clone(),
         });
     }
@@ -196,7 +220,7 @@ impl Family {
         match deleted {
             Ok(either) => {
                 if let Some(marked) = either.left() {
-                    self.world.wrote_machine(&member.key, marked);
+                    self.caches.wrote_machine(&member.key, marked);
                 }
                 Ok(())
             }
@@ -208,17 +232,20 @@ impl Family {
     fn unless_gone(&self, member: &Member, error: RequestError) -> Result<(), RequestError> {
         match error {
             RequestError::Gone { .. } => {
-                self.world.machine_gone(&member.key, &member.view().uid);
+                self.caches.machine_gone(&member.key, &member.view().uid);
                 Ok(())
             }
             other => Err(other),
         }
     }
 
-    /// Nothing is done with an object that could vanish under our hands.
-    pub(super) async fn hold_machine(&self, member: &Member) -> Result<(), RequestError> {
+    /// Adds our finalizer before anything else is done, so that the object cannot vanish meanwhile.
+    pub(super) async fn ensure_machine_finalizer(
+        &self,
+        member: &Member,
+    ) -> Result<(), RequestError> {
         let view = member.view();
-        if view.held || view.deleting {
+        if view.has_finalizer || view.deleting {
             return Ok(());
         }
         let mut finalizers = view.other_finalizers().to_vec();
@@ -226,9 +253,9 @@ impl Family {
         self.set_finalizers(member, &finalizers, "hold a Machine").await
     }
 
-    async fn release(&self, member: &Member) -> Result<(), RequestError> {
+    async fn remove_machine_finalizer(&self, member: &Member) -> Result<(), RequestError> {
         let view = member.view();
-        if !view.held {
+        if !view.has_finalizer {
             return Ok(());
         }
         match self.set_finalizers(member, view.other_finalizers(), "let a Machine go").await {
@@ -243,7 +270,7 @@ impl Family {
         finalizers: &[String],
         what: &'static str,
     ) -> Result<(), RequestError> {
-        let latest = self.latest(member, what)?;
+        let latest = self.latest_version(member, what)?;
         let change = json!({"metadata": {
             "finalizers": finalizers, "resourceVersion": latest, "uid": &*member.view().uid,
         }});
@@ -253,19 +280,19 @@ impl Family {
             .patch(member.name(), &params, &Patch::Merge(&change))
             .await
             .map_err(|error| RequestError::of(what, error))?;
-        self.world.wrote_machine(&member.key, written);
+        self.caches.wrote_machine(&member.key, written);
         Ok(())
     }
 
     /// The version of the object that was looked at. If only our own writes came in between, it is
     /// still that object.
-    pub(super) fn latest(
+    pub(super) fn latest_version(
         &self,
         member: &Member,
         what: &'static str,
     ) -> Result<String, RequestError> {
         let looked_at = member.view();
-        let latest = self.world.machine(&member.key);
+        let latest = self.caches.machine(&member.key);
         match latest.as_deref() {
             Some(Ok(latest))
                 if latest.uid == looked_at.uid && latest.published == looked_at.published =>
@@ -277,25 +304,25 @@ impl Family {
         }
     }
 
-    pub(super) async fn hold_group(
+    pub(super) async fn ensure_group_finalizer(
         &self,
-        subject: &Subject,
+        snapshot: &GroupSnapshot,
         group: &InstanceGroup,
     ) -> Result<(), RequestError> {
-        let held = group.finalizers().iter().any(|one| one == GROUP_FINALIZER);
+        let has_finalizer = group.finalizers().iter().any(|one| one == GROUP_FINALIZER);
         let leaves = group.metadata.deletion_timestamp.is_some()
-            || self.world.is_ending(&subject.key.namespace);
-        if held || leaves {
+            || self.caches.is_ending(&snapshot.key.namespace);
+        if has_finalizer || leaves {
             return Ok(());
         }
         let mut finalizers = group.finalizers().to_vec();
         finalizers.push(GROUP_FINALIZER.to_owned());
-        self.patch_group(subject, group, finalizers, "hold the group").await
+        self.patch_group(snapshot, group, finalizers, "hold the group").await
     }
 
-    async fn release_group(
+    async fn remove_group_finalizer(
         &self,
-        subject: &Subject,
+        snapshot: &GroupSnapshot,
         group: &InstanceGroup,
     ) -> Result<(), RequestError> {
         let kept = group.finalizers().iter().filter(|one| *one != GROUP_FINALIZER);
@@ -303,7 +330,7 @@ impl Family {
         if kept.len() == group.finalizers().len() {
             return Ok(());
         }
-        match self.patch_group(subject, group, kept, "let the group go").await {
+        match self.patch_group(snapshot, group, kept, "let the group go").await {
             Err(RequestError::Gone { .. }) => Ok(()),
             other => other,
         }
@@ -311,7 +338,7 @@ impl Family {
 
     async fn patch_group(
         &self,
-        subject: &Subject,
+        snapshot: &GroupSnapshot,
         group: &InstanceGroup,
         finalizers: Vec<String>,
         what: &'static str,
@@ -320,13 +347,13 @@ impl Family {
             "finalizers": finalizers,
             "resourceVersion": group.resource_version(), "uid": group.uid(),
         }});
-        let api: Api<InstanceGroup> = Api::namespaced(self.client.clone(), &subject.key.namespace);
+        let api: Api<InstanceGroup> = Api::namespaced(self.client.clone(), &snapshot.key.namespace);
         let params = PatchParams::default();
         let written = api
-            .patch(&subject.key.name, &params, &Patch::Merge(&change))
+            .patch(&snapshot.key.name, &params, &Patch::Merge(&change))
             .await
             .map_err(|error| RequestError::of(what, error))?;
-        self.world.wrote_group(&subject.key, written);
+        self.caches.wrote_group(&snapshot.key, written);
         Ok(())
     }
 }
@@ -369,18 +396,18 @@ fn is_owned(machine: &Machine, group: &InstanceGroup) -> bool {
 
 /// Reads the Machine again at the moment at which it is made, so that nothing is made for an object
 /// that is gone or going.
-pub(super) struct FromApi {
+pub(super) struct ApiTemplates {
     pub(super) client: Client,
 }
 
-impl std::fmt::Debug for FromApi {
+impl std::fmt::Debug for ApiTemplates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FromApi").finish_non_exhaustive()
+        f.debug_struct("ApiTemplates").finish_non_exhaustive()
     }
 }
 
-impl FromApi {
-    async fn read(&self, key: &Key, uid: &str) -> Result<Order, String> {
+impl ApiTemplates {
+    async fn read_request(&self, key: &Key, uid: &str) -> Result<CreateRequest, String> {
         let words =
             |error: kube::Error| format!("cannot read what it is made from: {}", spoken(&error));
         let api: Api<Machine> = Api::namespaced(self.client.clone(), &key.namespace);
@@ -399,17 +426,21 @@ impl FromApi {
         let template = template_of(&machine, group.as_ref());
         let config = template.map(config_of).unwrap_or(Value::Null);
         let group = machine.spec.group.clone();
-        Ok(Order { key: key.clone(), uid: uid.to_owned(), group, config })
+        Ok(CreateRequest { key: key.clone(), uid: uid.to_owned(), group, config })
     }
 }
 
-impl Blueprints for FromApi {
-    fn order<'a>(&'a self, key: &'a Key, uid: &'a str) -> BoxFuture<'a, Result<Order, String>> {
-        self.read(key, uid).boxed()
+impl TemplateSource for ApiTemplates {
+    fn create_request<'a>(
+        &'a self,
+        key: &'a Key,
+        uid: &'a str,
+    ) -> BoxFuture<'a, Result<CreateRequest, String>> {
+        self.read_request(key, uid).boxed()
     }
 }
 
-/// Whose hands read from the API.
-pub(super) fn blueprints(client: Client) -> Arc<dyn Blueprints> {
-    Arc::new(FromApi { client })
+/// Reads templates from the API.
+pub(super) fn templates(client: Client) -> Arc<dyn TemplateSource> {
+    Arc::new(ApiTemplates { client })
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use kube::Client;
 use sojourn_api::group::GroupConfig;
 
-use super::count::Counts;
-use super::fleet::Rotations;
-use super::hands::Hands;
+use super::caches::GroupCaches;
+use super::failed_creation::FailedCreations;
+use super::fleet::OpenRotations;
+use super::metrics::GroupMetrics;
 use super::provider::Providers;
-use super::refusal::Refusals;
-use super::subject::Subject;
-use super::world::World;
+use super::provider_queue::ProviderQueue;
+use super::snapshot::GroupSnapshot;
 use crate::configuration::Configuration;
 use crate::event::Events;
 use crate::frame::status::Definitions;
@@ -19,26 +19,26 @@ use crate::frame::status::Definitions;
 /// Everything that decisions are carried out with.
 pub(crate) struct Family {
     pub(crate) client: Client,
-    pub(crate) world: Arc<World>,
+    pub(crate) caches: Arc<GroupCaches>,
     pub(crate) config: Arc<Configuration<GroupConfig>>,
     pub(crate) providers: Providers,
-    pub(crate) hands: Hands,
-    pub(crate) refusals: Refusals,
-    pub(crate) rotations: Rotations,
+    pub(crate) provider_queue: ProviderQueue,
+    pub(crate) failed_creations: FailedCreations,
+    pub(crate) rotations: OpenRotations,
     pub(crate) events: Events,
-    pub(crate) counts: Counts,
+    pub(crate) metrics: GroupMetrics,
     pub(crate) definitions: Arc<Definitions>,
 }
 
 impl Family {
     /// Whether nothing can be recorded about a group or one of its machines, so that nothing may be
     /// decided either.
-    pub(crate) fn is_held_up(&self, subject: &Subject) -> bool {
+    pub(crate) fn is_held_up(&self, snapshot: &GroupSnapshot) -> bool {
         if !self.definitions.hold_up_any() {
             return false;
         }
-        let group = subject.group().and_then(|group| group.metadata.uid.as_deref());
-        let machines = subject.machines.iter().map(|member| &*member.view().uid);
+        let group = snapshot.group().and_then(|group| group.metadata.uid.as_deref());
+        let machines = snapshot.machines.iter().map(|member| &*member.view().uid);
         group.into_iter().chain(machines).any(|uid| self.definitions.holds_up(uid))
     }
 }

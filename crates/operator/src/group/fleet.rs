@@ -5,35 +5,35 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sojourn_core::group::intent::Fleet;
-use sojourn_core::group::state::{self, State};
+use sojourn_core::group::state::{self, GroupState};
 use sojourn_core::key::Key;
 
 /// The count over all groups.
 #[derive(Debug, Default)]
-pub(crate) struct Rotations(Mutex<Open>);
+pub(crate) struct OpenRotations(Mutex<OpenCounts>);
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenCounts {
     by_group: HashMap<Key, u32>,
     /// Groups that could begin one if others had fewer open.
     waiting: BTreeSet<Key>,
 }
 
 /// What a decision about one group came to.
-pub(super) struct Counted {
+pub(super) struct RotationCount {
     pub(super) open: u32,
     /// It would begin one more if it might.
     pub(super) waits: bool,
 }
 
-impl Rotations {
-    fn lock(&self) -> MutexGuard<'_, Open> {
+impl OpenRotations {
+    fn lock(&self) -> MutexGuard<'_, OpenCounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is on record when a process begins. Without it the first groups that are looked at would
     /// take all others for idle.
-    pub(crate) fn begin(&self, machines: impl Iterator<Item = (Key, state::Machine)>) {
+    pub(crate) fn load(&self, machines: impl Iterator<Item = (Key, state::Machine)>) {
         let mut all = self.lock();
         for (group, _) in machines.filter(|(_, machine)| counts(machine)) {
             *all.by_group.entry(group).or_default() += 1;
@@ -45,12 +45,12 @@ impl Rotations {
     pub(super) fn decide<T>(
         &self,
         group: &Key,
-        decide: impl FnOnce(u32) -> (T, Counted),
+        decide: impl FnOnce(u32) -> (T, RotationCount),
     ) -> (T, Vec<Key>) {
         let mut all = self.lock();
         let before = all.by_group.get(group).copied().unwrap_or_default();
         let sum = all.by_group.values().fold(0, |sum: u32, open| sum.saturating_add(*open));
-        let (decided, Counted { open, waits }) = decide(sum.saturating_sub(before));
+        let (decided, RotationCount { open, waits }) = decide(sum.saturating_sub(before));
         if waits {
             all.waiting.insert(group.clone());
         } else {
@@ -68,7 +68,7 @@ impl Rotations {
     }
 }
 
-impl Open {
+impl OpenCounts {
     fn set(&mut self, group: &Key, before: u32, open: u32) -> Vec<Key> {
         if open == 0 {
             self.by_group.remove(group);
@@ -81,7 +81,7 @@ impl Open {
 }
 
 /// The rotations of a group that count.
-pub(super) fn open(state: &State) -> u32 {
+pub(super) fn open(state: &GroupState) -> u32 {
     let open = state.machines.values().filter(|machine| counts(machine)).count();
     u32::try_from(open).unwrap_or(u32::MAX)
 }
@@ -96,10 +96,10 @@ mod tests {
 
     #[test]
     fn whoever_waits_is_woken_when_another_has_fewer_open() {
-        let rotations = Rotations::default();
+        let rotations = OpenRotations::default();
         let (a, b) = (Key::new("x", "a"), Key::new("x", "b"));
         let count = |group: &Key, open, waits| {
-            rotations.decide(group, |others| (others, Counted { open, waits }))
+            rotations.decide(group, |others| (others, RotationCount { open, waits }))
         };
         assert_eq!(count(&a, 2, false), (0, vec![]));
         assert_eq!(count(&b, 0, true), (2, vec![]));

@@ -1,7 +1,7 @@
-//! For how long machines have been ill, as far as somebody watched.
+//! For how long machines have been unhealthy, as far as they were watched.
 //!
-//! Time counts from the moment at which illness was seen here; after a start, or after a watch that
-//! was lost, it begins anew. A machine is ill when its provider says so, or when its heartbeat (a
+//! Time counts from the moment at which that was seen here; after a start, or after a watch that was
+//! lost, it counts anew. A machine is unhealthy when its provider says so, or when its heartbeat (a
 //! Lease of its name) is older than the Lease says it may be.
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use sojourn_core::group::observed::{Health, Power};
 use sojourn_core::key::Key;
 use sojourn_core::known::Known;
-use sojourn_drivers::machine::Sight;
+use sojourn_drivers::machine::ProviderStatus;
 
 use crate::clock::Clock;
 use crate::frame::Queue;
@@ -41,39 +41,39 @@ impl LeaseView {
     }
 }
 
-/// Who has been ill since when.
+/// Which machines have been unhealthy since when.
 #[derive(Debug)]
-pub(crate) struct Infirmary {
-    ill: Mutex<HashMap<Key, Timestamp>>,
+pub(crate) struct HealthTracker {
+    unhealthy: Mutex<HashMap<Key, Timestamp>>,
     clock: Arc<dyn Clock>,
     /// Machines whose heartbeat ends at a time.
-    pub(crate) beats: Queue,
+    pub(crate) heartbeats: Queue,
 }
 
-impl Infirmary {
+impl HealthTracker {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { ill: Mutex::default(), clock: clock.clone(), beats: Queue::new(clock) }
+        Self { unhealthy: Mutex::default(), clock: clock.clone(), heartbeats: Queue::new(clock) }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    fn ill(&self) -> MutexGuard<'_, HashMap<Key, Timestamp>> {
-        self.ill.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unhealthy(&self) -> MutexGuard<'_, HashMap<Key, Timestamp>> {
+        self.unhealthy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How a machine is. Whoever hears of a change says so at once, so that a machine that was well
-    /// in between does not count as ill without a break.
-    pub(crate) fn examine(
+    /// in between does not count as unhealthy without a break.
+    pub(crate) fn update(
         &self,
         key: &Key,
-        sight: &Known<Sight>,
-        beat: Option<LeaseView>,
+        status: &Known<ProviderStatus>,
+        heartbeat: Option<LeaseView>,
     ) -> Known<Health> {
         let now = self.clock.now();
-        let sight = match sight {
-            Known::Is(sight) => sight,
+        let status = match status {
+            Known::Is(status) => status,
             Known::Absent => {
                 self.forget(key);
                 return Known::Absent;
@@ -84,50 +84,51 @@ impl Infirmary {
             }
         };
         // What does not run has no health; its provider says enough.
-        if sight.found.power != Power::Running {
+        if status.machine.power != Power::Running {
             self.forget(key);
             return Known::Absent;
         }
-        let ready = sight.ready.unwrap_or(true) && beat.is_none_or(|beat| beat.is_fresh(now));
+        let ready = status.ready.unwrap_or(true)
+            && heartbeat.is_none_or(|heartbeat| heartbeat.is_fresh(now));
         if ready {
             self.forget(key);
             return Known::Is(Health::Ready);
         }
-        let since = *self.ill().entry(key.clone()).or_insert(now);
-        Known::Is(Health::Ill { observed: now.duration_since(since) })
+        let since = *self.unhealthy().entry(key.clone()).or_insert(now);
+        Known::Is(Health::Unhealthy { observed: now.duration_since(since) })
     }
 
     pub(crate) fn forget(&self, key: &Key) {
-        let mut ill = self.ill();
-        // Mostly nobody is, and then nobody needs to be looked for.
-        if !ill.is_empty() {
-            ill.remove(key);
+        let mut unhealthy = self.unhealthy();
+        // Mostly no machine is unhealthy; then nothing has to be searched.
+        if !unhealthy.is_empty() {
+            unhealthy.remove(key);
         }
     }
 
-    /// Nobody was watched for a while: whoever is ill has been since now, as far as we know.
-    pub(crate) fn begin_anew(&self) {
+    /// Nothing was watched for a while: what is unhealthy has been so since now, as far as we know.
+    pub(crate) fn restart_timers(&self) {
         let now = self.clock.now();
-        self.ill().values_mut().for_each(|since| *since = now);
+        self.unhealthy().values_mut().for_each(|since| *since = now);
     }
 
     /// Follows heartbeats that end. `ended` is told whose did.
-    pub(crate) async fn listen(
+    pub(crate) async fn watch_expiry(
         &self,
-        beat: impl Fn(&Key) -> Option<LeaseView>,
+        heartbeat: impl Fn(&Key) -> Option<LeaseView>,
         ended: impl Fn(&Key),
     ) {
         loop {
-            let key = self.beats.next().await;
+            let key = self.heartbeats.next().await;
             let now = self.clock.now();
-            let until = beat(&key).and_then(|beat| beat.fresh_until);
+            let until = heartbeat(&key).and_then(|heartbeat| heartbeat.fresh_until);
             let again = until.filter(|until| *until >= now).map(|until| {
                 until.saturating_add(SignedDuration::from_millis(1)).unwrap_or(Timestamp::MAX)
             });
             if until.is_some() && again.is_none() {
                 ended(&key);
             }
-            self.beats.done(&key, again);
+            self.heartbeats.done(&key, again);
         }
     }
 }

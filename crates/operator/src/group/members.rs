@@ -21,7 +21,7 @@ impl<V> Default for Members<V> {
 impl<V> Members<V> {
     /// Puts an object where it belongs by now. `latest` reads that, and the group, anew: changes may
     /// be told in another order than they came in. `groups` are those that it may have been of.
-    pub(crate) fn place(
+    pub(crate) fn update(
         &self,
         key: &Key,
         groups: impl IntoIterator<Item = Key>,
@@ -64,16 +64,16 @@ mod tests {
         let there = |group: &Key| -> Vec<u32> {
             members.of(group).iter().map(|(_, value)| **value).collect()
         };
-        members.place(&one, [a.clone()], || Some((a.clone(), Arc::new(1))));
+        members.update(&one, [a.clone()], || Some((a.clone(), Arc::new(1))));
         assert_eq!((there(&a), there(&b)), (vec![1], vec![]));
         // It moved to b and back again; the second change is told first.
         let latest = || Some((a.clone(), Arc::new(3)));
-        members.place(&one, [b.clone(), a.clone()], latest);
-        members.place(&one, [a.clone(), b.clone()], latest);
+        members.update(&one, [b.clone(), a.clone()], latest);
+        members.update(&one, [a.clone(), b.clone()], latest);
         assert_eq!((there(&a), there(&b)), (vec![3], vec![]));
         // It is gone; an earlier change is told after that.
-        members.place(&one, [a.clone()], || None);
-        members.place(&one, [a.clone()], || None);
+        members.update(&one, [a.clone()], || None);
+        members.update(&one, [a.clone()], || None);
         assert_eq!(there(&a), [0; 0]);
         assert!(
             members.0.lock().expect("not poisoned").is_empty(),

@@ -2,60 +2,69 @@
 //! is asked.
 
 use sojourn_core::group::by_name::ByName;
-use sojourn_core::group::observed::{Observed, Seen};
+use sojourn_core::group::observed::{Observed, ObservedMachine};
 use sojourn_core::known::Known;
-use sojourn_drivers::machine::Which;
+use sojourn_drivers::machine::MachineRef;
 
 use super::family::Family;
-use super::subject::{Guest, Member, Subject};
+use super::snapshot::{GroupSnapshot, Member, OnDemandMachine};
 
 impl Family {
-    pub(super) fn look(&self, subject: &Subject) -> Observed {
-        let mut machines = ByName::in_order(subject.machines.iter().map(|member| {
+    pub(super) fn observe_group(&self, snapshot: &GroupSnapshot) -> Observed {
+        let mut machines = ByName::in_order(snapshot.machines.iter().map(|member| {
             let provider = member.view().provider.as_deref();
-            (member.key.name.clone(), self.look_at(member, provider))
+            (member.key.name.clone(), self.observe_machine(member, provider))
         }));
-        for reserved in &subject.state.reserved {
-            let answered = self.refusals.of(&subject.key, &reserved.name);
-            if answered.is_some() && machines.get(&reserved.name).is_none() {
-                let seen = Seen { answered, provider: Known::Absent, ..Seen::default() };
+        for reserved in &snapshot.state.reserved {
+            let last_result = self.failed_creations.of(&snapshot.key, &reserved.name);
+            if last_result.is_some() && machines.get(&reserved.name).is_none() {
+                let seen = ObservedMachine {
+                    last_result,
+                    provider: Known::Absent,
+                    ..ObservedMachine::default()
+                };
                 machines.insert(reserved.name.as_str().into(), seen);
             }
         }
         Observed { machines }
     }
 
-    pub(super) fn look_at_guest(&self, guest: &Guest) -> Seen {
-        self.look_at(&guest.member, guest.provider.as_deref())
+    pub(super) fn observe_on_demand(&self, machine: &OnDemandMachine) -> ObservedMachine {
+        self.observe_machine(&machine.member, machine.provider.as_deref())
     }
 
     /// What is seen of a machine; nothing, if nobody here knows its provider.
-    fn look_at(&self, member: &Member, provider: Option<&str>) -> Seen {
+    fn observe_machine(&self, member: &Member, provider: Option<&str>) -> ObservedMachine {
         let Some(provider) = provider.and_then(|name| self.providers.get(name)) else {
-            return Seen::default();
+            return ObservedMachine::default();
         };
         let view = member.view();
-        let well = match view.sight_if_well() {
-            Some(seen) if view.well.holds() => return seen,
-            well => well,
+        let if_healthy = match view.observed_if_healthy() {
+            Some(seen) if view.seen_healthy.is_valid() => return seen,
+            if_healthy => if_healthy,
         };
-        view.well.begin();
-        let which = Which { key: &member.key, uid: &view.uid, id: view.provider_id() };
-        let grip = self.hands.feel(provider.as_ref(), which);
-        let beat = self.world.beat(&member.key);
-        let health = self.world.infirmary.examine(&member.key, &grip.sight, beat);
-        let provider = match grip.sight {
-            Known::Is(sight) => Known::Is(sight.found),
+        view.seen_healthy.begin_check();
+        let machine = MachineRef { key: &member.key, uid: &view.uid, id: view.provider_id() };
+        let observation = self.provider_queue.status(provider.as_ref(), machine);
+        let heartbeat = self.caches.heartbeat(&member.key);
+        let health = self.caches.health_tracker.update(&member.key, &observation.status, heartbeat);
+        let provider = match observation.status {
+            Known::Is(status) => Known::Is(status.machine),
             Known::Absent => Known::Absent,
             Known::Unknown => Known::Unknown,
         };
-        let seen = Seen { provider, health, answered: grip.answer, asked: grip.asked };
+        let seen = ObservedMachine {
+            provider,
+            health,
+            last_result: observation.result,
+            in_flight: observation.in_flight,
+        };
         // A heartbeat ends by itself.
-        if beat.is_none() && well.as_ref() == Some(&seen) {
-            view.well.found();
+        if heartbeat.is_none() && if_healthy.as_ref() == Some(&seen) {
+            view.seen_healthy.confirm();
         } else {
-            // Another look, which began before, may have found it well.
-            view.well.stir();
+            // Another look, which began before, may have found it healthy.
+            view.seen_healthy.invalidate();
         }
         seen
     }

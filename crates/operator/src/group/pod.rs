@@ -20,11 +20,12 @@ use sojourn_api::group::Machine;
 use sojourn_api::group::convert::{RESERVED, reserved_metadata};
 use sojourn_api::name::group::{GROUP, MACHINE, POD_PROVIDER};
 use sojourn_api::name::shared;
-use sojourn_core::group::observed::{Found, Power};
+use sojourn_core::group::observed::{Power, ProviderMachine};
 use sojourn_core::key::Key;
 use sojourn_core::known::Known;
 use sojourn_drivers::machine::{
-    Change, Changes, MOST_CHANGES, Order, Provider, ProviderError, Sight, Which,
+    CreateRequest, MAX_PENDING_CHANGES, MachineRef, Provider, ProviderChange, ProviderChanges,
+    ProviderError, ProviderStatus,
 };
 use tokio::sync::{Notify, broadcast};
 use tokio::task::JoinSet;
@@ -32,14 +33,14 @@ use tokio::task::JoinSet;
 use crate::frame::{self, Cache, Tasks, Watching};
 use crate::spoken::spoken;
 
-/// So long a watch may fail before nothing is known of any Pod.
-const BLIND_AFTER: Duration = Duration::from_secs(30);
-/// So long nobody asks again after a doubt that could not be cleared.
-const DOUBT_RETRY: Duration = Duration::from_secs(10);
+/// A watch that has failed for this long makes the state of every Pod unknown.
+const WATCH_LOSS_TIMEOUT: Duration = Duration::from_secs(30);
+/// The pause after a lookup of a Pod that failed.
+const LOOKUP_RETRY_DELAY: Duration = Duration::from_secs(10);
 /// Pods that are known to be gone; with more, all are asked for again.
-const MOST_GONE: usize = 10_000;
-/// Doubts that are cleared at the same time.
-const MOST_QUESTIONS: usize = 16;
+const MAX_KNOWN_GONE: usize = 10_000;
+/// Uncertain Pods that are looked up at the same time.
+const MAX_CONCURRENT_LOOKUPS: usize = 16;
 
 /// What is kept of a Pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,41 +87,43 @@ fn owner_of(pod: &Pod) -> Option<String> {
 
 /// The provider `pod`.
 #[derive(Clone)]
-pub struct Pods(Arc<Inner>);
+pub struct PodProvider(Arc<Inner>);
 
 struct Inner {
     client: Client,
     cache: Cache<PodView>,
-    changes: broadcast::Sender<Change>,
-    doubts: Mutex<Doubts>,
-    doubted: Notify,
+    changes: broadcast::Sender<ProviderChange>,
+    uncertain: Mutex<UncertainPods>,
+    marked: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Doubts {
+struct UncertainPods {
     /// The watch has failed for so long that nothing is known.
-    blind: bool,
+    watch_lost: bool,
     /// Pods that were there and are not seen: the API is asked.
     open: HashSet<Key>,
     /// Pods that the API says are gone, with the uid of the object that they were of.
     gone: HashMap<Key, String>,
 }
 
-impl std::fmt::Debug for Pods {
+impl std::fmt::Debug for PodProvider {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pods").field("doubts", &*self.0.doubts()).finish_non_exhaustive()
+        f.debug_struct("PodProvider")
+            .field("uncertain", &*self.0.uncertain())
+            .finish_non_exhaustive()
     }
 }
 
-impl Pods {
+impl PodProvider {
     pub fn new(client: Client) -> Self {
-        let (changes, _) = broadcast::channel(MOST_CHANGES);
+        let (changes, _) = broadcast::channel(MAX_PENDING_CHANGES);
         Self(Arc::new(Inner {
             client,
-            cache: Cache::listing_anew(),
+            cache: Cache::relisting_after_failure(),
             changes,
-            doubts: Mutex::default(),
-            doubted: Notify::new(),
+            uncertain: Mutex::default(),
+            marked: Notify::new(),
         }))
     }
 
@@ -140,16 +143,16 @@ impl Pods {
             let changed = |change: &frame::Change<'_, PodView>| {
                 if change.before != change.now {
                     if change.now.is_some() {
-                        inner.doubts().gone.remove(change.key);
+                        inner.uncertain().gone.remove(change.key);
                     }
                     seen(change.key);
-                    inner.tell(Change::Machine(change.key.clone()));
+                    inner.notify(ProviderChange::Machine(change.key.clone()));
                 }
             };
             inner.cache.follow(api, selection, |pod| PodView::of(&pod), changed).await;
         });
-        tasks.spawn("sight of machine pods", self.0.clone().mind_the_watch(lost));
-        tasks.spawn("doubts about machine pods", self.0.clone().clear_doubts());
+        tasks.spawn("watch health of machine pods", self.0.clone().track_watch_health(lost));
+        tasks.spawn("lookups of machine pods", self.0.clone().resolve_uncertain());
     }
 
     pub async fn until_ready(&self) {
@@ -160,16 +163,16 @@ impl Pods {
         self.0.api(key)
     }
 
-    async fn make(&self, order: &Order) -> Result<String, ProviderError> {
-        let pod = pod_of(order).map_err(ProviderError::Refused)?;
-        let id = id_of(&order.key);
-        match self.api(&order.key).create(&PostParams::default(), &pod).await {
+    async fn create_pod(&self, request: &CreateRequest) -> Result<String, ProviderError> {
+        let pod = pod_of(request).map_err(ProviderError::Refused)?;
+        let id = id_of(&request.key);
+        match self.api(&request.key).create(&PostParams::default(), &pod).await {
             Ok(_) => {
-                self.0.doubts().gone.remove(&order.key);
+                self.0.uncertain().gone.remove(&request.key);
                 Ok(id)
             }
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                self.recognise(order).await.map(|()| id)
+                self.verify_owner(request).await.map(|()| id)
             }
             Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 413 | 422) => {
                 Err(ProviderError::Refused(format!("the Pod is refused: {}", status.message)))
@@ -182,8 +185,8 @@ impl Pods {
     }
 
     /// Whether the Pod that has the machine's name is the machine's.
-    async fn recognise(&self, order: &Order) -> Result<(), ProviderError> {
-        let key = &order.key;
+    async fn verify_owner(&self, request: &CreateRequest) -> Result<(), ProviderError> {
+        let key = &request.key;
         let failed = |words: String| Err(ProviderError::Failed(words));
         let pod = match self.api(key).get_opt(&key.name).await {
             Ok(Some(pod)) => pod,
@@ -192,7 +195,7 @@ impl Pods {
                 return failed(format!("cannot read the Pod {key}: {}", spoken(&error)));
             }
         };
-        if owner_of(&pod).as_deref() == Some(&order.uid) {
+        if owner_of(&pod).as_deref() == Some(&request.uid) {
             return Ok(());
         }
         if pod.metadata.deletion_timestamp.is_some() {
@@ -202,14 +205,14 @@ impl Pods {
         Err(ProviderError::Refused(words))
     }
 
-    async fn unmake(&self, which: Which<'_>) -> Result<(), ProviderError> {
+    async fn delete_pod(&self, machine: MachineRef<'_>) -> Result<(), ProviderError> {
         let failed = |what: &str, error| {
             ProviderError::Failed(format!("cannot {what} the Pod: {}", spoken(&error)))
         };
-        let api = self.api(which.key);
-        let pod = api.get_opt(&which.key.name).await.map_err(|error| failed("read", error))?;
-        let Some(pod) = pod.filter(|pod| owner_of(pod).as_deref() == Some(which.uid)) else {
-            self.0.is_gone(which.key, which.uid);
+        let api = self.api(machine.key);
+        let pod = api.get_opt(&machine.key.name).await.map_err(|error| failed("read", error))?;
+        let Some(pod) = pod.filter(|pod| owner_of(pod).as_deref() == Some(machine.uid)) else {
+            self.0.record_gone(machine.key, machine.uid);
             return Ok(());
         };
         if pod.metadata.deletion_timestamp.is_some() {
@@ -218,7 +221,7 @@ impl Pods {
         // This very one: another of its name may come.
         let only = Preconditions { uid: pod.uid(), resource_version: None };
         let params = DeleteParams::background().preconditions(only);
-        match api.delete(&which.key.name, &params).await {
+        match api.delete(&machine.key.name, &params).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
                 Ok(())
@@ -229,44 +232,45 @@ impl Pods {
 }
 
 impl Inner {
-    fn doubts(&self) -> MutexGuard<'_, Doubts> {
-        self.doubts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn uncertain(&self) -> MutexGuard<'_, UncertainPods> {
+        self.uncertain.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn api(&self, key: &Key) -> Api<Pod> {
         Api::namespaced(self.client.clone(), &key.namespace)
     }
 
-    fn tell(&self, change: Change) {
+    fn notify(&self, change: ProviderChange) {
         // Nobody listens: then nobody needs to know.
         let _ = self.changes.send(change);
     }
 
-    /// Knows nothing of anybody after the watch has failed for a while.
-    async fn mind_the_watch(self: Arc<Self>, lost: impl Fn()) {
-        let mut sight = self.cache.sight();
+    /// Reports the state of every Pod as unknown after the watch has failed for a while.
+    async fn track_watch_health(self: Arc<Self>, lost: impl Fn()) {
+        let mut health = self.cache.watch_health();
         self.cache.until_ready().await;
         loop {
-            let now = *sight.borrow_and_update();
+            let now = *health.borrow_and_update();
             match now {
-                frame::Sight::Unbroken { .. } => {
-                    if std::mem::take(&mut self.doubts().blind) {
-                        self.tell(Change::Anybody);
+                frame::WatchHealth::Healthy { .. } => {
+                    if std::mem::take(&mut self.uncertain().watch_lost) {
+                        self.notify(ProviderChange::All);
                     }
-                    if sight.changed().await.is_err() {
+                    if health.changed().await.is_err() {
                         return;
                     }
                 }
-                frame::Sight::Lost { since } => {
+                frame::WatchHealth::Lost { since } => {
                     lost();
-                    let changed = tokio::time::timeout_at(since + BLIND_AFTER, sight.changed());
+                    let changed =
+                        tokio::time::timeout_at(since + WATCH_LOSS_TIMEOUT, health.changed());
                     if changed.await.is_ok() {
                         lost();
                         continue;
                     }
-                    self.doubts().blind = true;
-                    self.tell(Change::Anybody);
-                    if sight.changed().await.is_err() {
+                    self.uncertain().watch_lost = true;
+                    self.notify(ProviderChange::All);
+                    if health.changed().await.is_err() {
                         return;
                     }
                     lost();
@@ -275,78 +279,78 @@ impl Inner {
         }
     }
 
-    /// Notes a doubt about a Pod that was there.
-    fn doubt(&self, key: &Key) {
-        if self.doubts().open.insert(key.clone()) {
-            self.doubted.notify_one();
+    /// Has the API asked about a Pod that was there and is not seen.
+    fn mark_uncertain(&self, key: &Key) {
+        if self.uncertain().open.insert(key.clone()) {
+            self.marked.notify_one();
         }
     }
 
-    fn is_gone(&self, key: &Key, uid: &str) {
-        let mut doubts = self.doubts();
-        if doubts.gone.len() >= MOST_GONE {
-            doubts.gone.clear();
+    fn record_gone(&self, key: &Key, uid: &str) {
+        let mut uncertain = self.uncertain();
+        if uncertain.gone.len() >= MAX_KNOWN_GONE {
+            uncertain.gone.clear();
         }
-        doubts.gone.insert(key.clone(), uid.to_owned());
+        uncertain.gone.insert(key.clone(), uid.to_owned());
     }
 
     /// Asks the API about Pods that were there and are not seen any more.
-    async fn clear_doubts(self: Arc<Self>) {
-        let mut questions = JoinSet::new();
-        let mut asked: HashSet<Key> = HashSet::new();
+    async fn resolve_uncertain(self: Arc<Self>) {
+        let mut lookups = JoinSet::new();
+        let mut running: HashSet<Key> = HashSet::new();
         loop {
-            let doubted = self.doubted.notified();
-            let open: Vec<Key> = self.doubts().open.difference(&asked).cloned().collect();
+            let marked = self.marked.notified();
+            let open: Vec<Key> = self.uncertain().open.difference(&running).cloned().collect();
             for key in open {
-                if questions.len() >= MOST_QUESTIONS {
+                if lookups.len() >= MAX_CONCURRENT_LOOKUPS {
                     break;
                 }
-                asked.insert(key.clone());
-                questions.spawn(self.clone().ask(key));
+                running.insert(key.clone());
+                lookups.spawn(self.clone().look_up(key));
             }
             tokio::select! {
-                () = doubted => {}
-                Some(answered) = questions.join_next() => {
-                    // A question that panicked is asked again with the next doubt.
-                    let Ok(key) = answered else { continue };
-                    asked.remove(&key);
-                    self.doubts().open.remove(&key);
-                    self.tell(Change::Machine(key));
-                    self.doubted.notify_one();
+                () = marked => {}
+                Some(looked_up) = lookups.join_next() => {
+                    // A lookup that panicked is repeated with the next uncertain Pod.
+                    let Ok(key) = looked_up else { continue };
+                    running.remove(&key);
+                    self.uncertain().open.remove(&key);
+                    self.notify(ProviderChange::Machine(key));
+                    self.marked.notify_one();
                 }
             }
         }
     }
 
-    /// Finds out about one Pod. One that only lost its label gets it back.
-    async fn ask(self: Arc<Self>, key: Key) -> Key {
+    /// Looks up one Pod. One that only lost its label gets it back.
+    async fn look_up(self: Arc<Self>, key: Key) -> Key {
         let api = self.api(&key);
         let labelled = json!({"metadata": {"labels": {MACHINE: &*key.name}}});
         match api.get_opt(&key.name).await {
-            Ok(None) => self.is_gone(&key, ""),
+            Ok(None) => self.record_gone(&key, ""),
             Ok(Some(pod)) if pod.labels().contains_key(MACHINE) => {}
             Ok(Some(pod)) => {
                 let mut patch = labelled;
                 patch["metadata"]["uid"] = json!(pod.uid());
                 if owner_of(&pod).is_none() {
-                    self.is_gone(&key, "");
+                    self.record_gone(&key, "");
                 } else if let Err(error) =
                     api.patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch)).await
                 {
                     tracing::warn!(pod = %key, %error, "cannot give a Pod its label back");
-                    tokio::time::sleep(DOUBT_RETRY).await;
+                    tokio::time::sleep(LOOKUP_RETRY_DELAY).await;
                 }
             }
             Err(error) => {
                 tracing::warn!(pod = %key, %error, "cannot find out whether a Pod is gone");
-                tokio::time::sleep(DOUBT_RETRY).await;
+                tokio::time::sleep(LOOKUP_RETRY_DELAY).await;
             }
         }
         key
     }
 }
 
-impl Provider for Pods {
+impl Provider for PodProvider {
     fn name(&self) -> &'static str {
         POD_PROVIDER
     }
@@ -355,38 +359,45 @@ impl Provider for Pods {
         problems(config)
     }
 
-    fn create<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Result<String, ProviderError>> {
-        self.make(order).boxed()
+    fn create<'a>(
+        &'a self,
+        request: &'a CreateRequest,
+    ) -> BoxFuture<'a, Result<String, ProviderError>> {
+        self.create_pod(request).boxed()
     }
 
-    fn delete<'a>(&'a self, which: Which<'a>) -> BoxFuture<'a, Result<(), ProviderError>> {
-        self.unmake(which).boxed()
+    fn delete<'a>(&'a self, machine: MachineRef<'a>) -> BoxFuture<'a, Result<(), ProviderError>> {
+        self.delete_pod(machine).boxed()
     }
 
-    fn look(&self, which: Which<'_>) -> Known<Sight> {
+    fn status(&self, machine: MachineRef<'_>) -> Known<ProviderStatus> {
         let inner = &self.0;
-        if !inner.cache.is_ready() || inner.doubts().blind {
+        if !inner.cache.is_ready() || inner.uncertain().watch_lost {
             return Known::Unknown;
         }
-        let pod = inner.cache.get(which.key);
-        if let Some(pod) = pod.filter(|pod| pod.owner.as_deref() == Some(which.uid)) {
-            let found = Found { id: id_of(which.key).into(), power: pod.power, interruption: None };
-            return Known::Is(Sight { found, ready: Some(pod.ready) });
+        let pod = inner.cache.get(machine.key);
+        if let Some(pod) = pod.filter(|pod| pod.owner.as_deref() == Some(machine.uid)) {
+            let found = ProviderMachine {
+                id: id_of(machine.key).into(),
+                power: pod.power,
+                interruption: None,
+            };
+            return Known::Is(ProviderStatus { machine: found, ready: Some(pod.ready) });
         }
         // Made by us, as far as anybody knows, and not seen: it is gone when the API says so.
-        if which.id.is_some() {
-            let gone = inner.doubts().gone.get(which.key).cloned();
-            let same = gone.is_some_and(|uid| uid.is_empty() || uid == which.uid);
-            if !same && inner.cache.get(which.key).is_none() {
-                inner.doubt(which.key);
+        if machine.id.is_some() {
+            let gone = inner.uncertain().gone.get(machine.key).cloned();
+            let same = gone.is_some_and(|uid| uid.is_empty() || uid == machine.uid);
+            if !same && inner.cache.get(machine.key).is_none() {
+                inner.mark_uncertain(machine.key);
                 return Known::Unknown;
             }
         }
         Known::Absent
     }
 
-    fn changes(&self) -> Changes {
-        Changes::new(self.0.changes.subscribe())
+    fn changes(&self) -> ProviderChanges {
+        ProviderChanges::new(self.0.changes.subscribe())
     }
 }
 
@@ -416,26 +427,26 @@ fn problems(config: &Value) -> Vec<String> {
 }
 
 /// The Pod that a machine is.
-fn pod_of(order: &Order) -> Result<Pod, String> {
-    let problems = problems(&order.config);
+fn pod_of(request: &CreateRequest) -> Result<Pod, String> {
+    let problems = problems(&request.config);
     if !problems.is_empty() {
         return Err(problems.join("; "));
     }
-    let template = PodTemplateSpec::deserialize(&order.config).map_err(|e| e.to_string())?;
+    let template = PodTemplateSpec::deserialize(&request.config).map_err(|e| e.to_string())?;
     let mut metadata = template.metadata.unwrap_or_default();
-    metadata.name = Some(order.key.name.to_string());
-    metadata.namespace = Some(order.key.namespace.to_string());
+    metadata.name = Some(request.key.name.to_string());
+    metadata.namespace = Some(request.key.namespace.to_string());
     let labels = metadata.labels.get_or_insert_default();
-    labels.insert(MACHINE.to_owned(), order.key.name.to_string());
+    labels.insert(MACHINE.to_owned(), request.key.name.to_string());
     labels.insert(shared::MANAGED_BY.to_owned(), shared::MANAGER.to_owned());
-    if let Some(group) = &order.group {
+    if let Some(group) = &request.group {
         labels.insert(GROUP.to_owned(), group.clone());
     }
     metadata.owner_references = Some(vec![OwnerReference {
         api_version: Machine::api_version(&()).into_owned(),
         kind: Machine::kind(&()).into_owned(),
-        name: order.key.name.to_string(),
-        uid: order.uid.clone(),
+        name: request.key.name.to_string(),
+        uid: request.uid.clone(),
         controller: Some(true),
         block_owner_deletion: Some(true),
     }]);

@@ -17,86 +17,86 @@ use sojourn_api::group::status::{
 use sojourn_api::group::{InstanceGroup, Machine};
 use sojourn_core::decision::Wake;
 use sojourn_core::group::forecast::due_at;
-use sojourn_core::group::observed::{self, Observed, Seen};
+use sojourn_core::group::observed::{self, Observed, ObservedMachine};
 use sojourn_core::group::reason::Reason;
 use sojourn_core::group::{on_demand, state};
 use sojourn_core::known::Known;
 
-use super::condition::{self, Standing, Wellness, cause};
-use super::count::{Ending, Figures};
-use super::execute::{Write, side_by_side};
+use super::condition::{self, GroupConditionInputs, MachineConditionInputs, cause};
+use super::execute::{Write, run_concurrently};
 use super::family::Family;
-use super::guest;
-use super::reconcile::Verdict;
-use super::standing::{blocked_by, open_rotations, replicas, selector};
-use super::subject::{Guest, Member, Subject};
+use super::metrics::{EndingLabels, GroupFigures};
+use super::on_demand_machine::DecidedMachine;
+use super::reconcile::DecidedGroup;
+use super::snapshot::{GroupSnapshot, Member, OnDemandMachine};
+use super::status_fields::{blocked_by, open_rotations, replicas, selector};
 use super::transition;
-use super::view::{Facts, MachineView};
+use super::view::{MachineView, StatusInputs};
 use crate::condition::{Generation, merged};
 use crate::frame::{RequestError, status};
 
 impl Family {
-    /// Says what was decided about a group and what came of it.
-    pub(super) async fn say(
+    /// Publishes what was decided about a group and what came of it.
+    pub(super) async fn publish_group_status(
         &self,
-        subject: &Subject,
+        snapshot: &GroupSnapshot,
         seen: &Observed,
-        verdict: &Verdict,
+        decided: &DecidedGroup,
         executed: &Result<(), RequestError>,
     ) -> Result<Wake, RequestError> {
-        let Some(group) = subject.group() else {
-            tracing::warn!(group = %subject.key, problem = ?subject.wanted.as_ref().err(), "unreadable");
+        let Some(group) = snapshot.group() else {
+            tracing::warn!(group = %snapshot.key, problem = ?snapshot.wanted.as_ref().err(), "unreadable");
             return Ok(Wake::OnChange);
         };
         if is_outdated(executed) {
             return Ok(Wake::OnChange);
         }
         let before = group.status.clone().unwrap_or_default();
-        let status = self.describe(subject, group, seen, verdict, &before);
+        let status = self.group_status(snapshot, group, seen, decided, &before);
         if status != before {
-            self.write_group_status(subject, group, status.clone(), verdict.now).await?;
+            self.write_group_status(snapshot, group, status.clone(), decided.now).await?;
         }
         let transitions = transition::of_conditions(&before.conditions, &status.conditions);
-        self.events.announce(&reference(group), &transitions, verdict.now);
-        let Some(decision) = &verdict.decision else { return Ok(Wake::OnChange) };
-        self.write_machines(subject, seen, verdict, &decision.next, &decision.why).await?;
-        self.confirm(subject, seen);
-        self.counts.set(&subject.key, figures(subject, &status, &decision.why));
-        Ok(wake(decision.wake, verdict.now, executed))
+        self.events.announce(&group_reference(group), &transitions, decided.now);
+        let Some(decision) = &decided.decision else { return Ok(Wake::OnChange) };
+        self.write_machine_statuses(snapshot, seen, decided, &decision.next, &decision.why).await?;
+        self.acknowledge_results(snapshot, seen);
+        self.metrics.set(&snapshot.key, gauges(snapshot, &status, &decision.why));
+        Ok(wake(decision.wake, decided.now, executed))
     }
 
-    fn describe(
+    fn group_status(
         &self,
-        subject: &Subject,
+        snapshot: &GroupSnapshot,
         group: &InstanceGroup,
         seen: &Observed,
-        verdict: &Verdict,
+        decided: &DecidedGroup,
         before: &InstanceGroupStatus,
     ) -> InstanceGroupStatus {
         let mut status = before.clone();
         status.observed_generation = group.metadata.generation;
-        status.selector = Some(selector(&subject.key.name));
-        let why = verdict.decision.as_ref().map_or(&[][..], |decision| decision.why.as_slice());
-        if let Some(decision) = &verdict.decision {
-            let wanted = subject.wanted.as_ref().map_or(0, |wanted| wanted.intent.size);
+        status.selector = Some(selector(&snapshot.key.name));
+        let why = decided.decision.as_ref().map_or(&[][..], |decision| decision.why.as_slice());
+        if let Some(decision) = &decided.decision {
+            let wanted = snapshot.wanted.as_ref().map_or(0, |wanted| wanted.intent.size);
             write_group(&decision.next.group, &mut status);
             status.replicas = Some(replicas(&decision.next, seen, wanted));
             status.rotations = open_rotations(&decision.next);
             status.blocked_by = blocked_by(why);
         }
-        let standing = Standing {
-            wanted: subject.wanted.as_ref().map_err(String::as_str),
+        let inputs = GroupConditionInputs {
+            wanted: snapshot.wanted.as_ref().map_err(String::as_str),
             template: self.template_problem(group),
             configuration: self.config.problem(),
             replicas: &status.replicas.clone().unwrap_or_default(),
             why,
-            moves: moves(&status),
-            now: verdict.now,
+            is_changing: is_changing(&status),
+            now: decided.now,
         };
-        let told = condition::of_group(&standing);
+        let told = condition::of_group(&inputs);
         let generation =
             Generation { now: group.metadata.generation, observed: before.observed_generation };
-        status.conditions = merged(&before.conditions, told, generation, verdict.now);
+        status.conditions = merged(&before.conditions, told, generation, decided.now);
         status
     }
 
@@ -112,33 +112,33 @@ impl Family {
 
     async fn write_group_status(
         &self,
-        subject: &Subject,
+        snapshot: &GroupSnapshot,
         looked_at: &InstanceGroup,
         status: InstanceGroupStatus,
         now: Timestamp,
     ) -> Result<(), RequestError> {
         const WHAT: &str = "write the status of a group";
-        let latest = self.world.groups.get(&subject.key);
+        let latest = self.caches.groups.get(&snapshot.key);
         let latest = latest.as_deref().and_then(|read| read.as_ref().ok()).unwrap_or(looked_at);
         if latest.status != looked_at.status || latest.uid() != looked_at.uid() {
             return Err(RequestError::Outdated { what: WHAT });
         }
         let (uid, version) = (latest.uid(), latest.resource_version());
         let (uid, version) = (uid.unwrap_or_default(), version.unwrap_or_default());
-        let whose = status::Subject { name: &subject.key.name, uid: &uid, version: &version };
-        let api: Api<InstanceGroup> = Api::namespaced(self.client.clone(), &subject.key.namespace);
+        let whose = status::Subject { name: &snapshot.key.name, uid: &uid, version: &version };
+        let api: Api<InstanceGroup> = Api::namespaced(self.client.clone(), &snapshot.key.namespace);
         match status::write(&api, &whose, &status).await {
             Ok(written) if written.dropped.is_empty() => {
-                self.world.wrote_group(&subject.key, written.object);
+                self.caches.wrote_group(&snapshot.key, written.object);
                 Ok(())
             }
             Ok(written) => {
                 let held = self.definitions.hold_up(&api, written, &self.events, now).await;
-                self.world.wrote_group(&subject.key, held.0);
+                self.caches.wrote_group(&snapshot.key, held.0);
                 Err(held.1)
             }
             Err(error) => match RequestError::of(WHAT, error) {
-                // Released, and gone with it.
+                // Its finalizer is removed, and it is gone with that.
                 RequestError::Gone { .. } => Ok(()),
                 other => Err(other),
             },
@@ -146,48 +146,48 @@ impl Family {
     }
 
     /// Writes the statuses of the machines that are another now.
-    async fn write_machines(
+    async fn write_machine_statuses(
         &self,
-        subject: &Subject,
+        snapshot: &GroupSnapshot,
         seen: &Observed,
-        verdict: &Verdict,
-        next: &state::State,
+        decided: &DecidedGroup,
+        next: &state::GroupState,
         why: &[Reason],
     ) -> Result<(), RequestError> {
-        let intent = subject.wanted.as_ref().ok().map(|wanted| &wanted.intent);
-        let terms = Facts::of(&intent.map(|intent| {
+        let intent = snapshot.wanted.as_ref().ok().map(|wanted| &wanted.intent);
+        let inputs = StatusInputs::of(&intent.map(|intent| {
             (intent.expiry.eligible.span(), intent.expiry.forced.span(), intent.expiry.jitter)
         }));
-        let nothing = Seen::default();
+        let unobserved = ObservedMachine::default();
         let held: Vec<Reason> = why.iter().filter(|why| is_hold(why)).cloned().collect();
         // Whoever leaves does so because others stay: those come first.
         let (mut staying, mut leaving): (Vec<Write<'_>>, Vec<Write<'_>>) = Default::default();
         // All three are in the order of names.
-        let (mut states, mut sights) = (next.machines.walk(), seen.machines.walk());
-        for (member, wish) in subject.machines.iter().zip(&subject.wishes) {
+        let (mut states, mut observed) = (next.machines.walk(), seen.machines.walk());
+        for (member, machine_intent) in snapshot.machines.iter().zip(&snapshot.machine_intents) {
             let Some(next) = states.find(&member.key.name) else { continue };
-            let report = Report {
-                seen: sights.find(&member.key.name).unwrap_or(&nothing),
-                expires_at: &|| intent.and_then(|intent| due_at(wish, intent)),
-                terms,
+            let report = MachineReport {
+                seen: observed.find(&member.key.name).unwrap_or(&unobserved),
+                expires_at: &|| intent.and_then(|intent| due_at(machine_intent, intent)),
+                inputs,
                 next: None,
                 problem: None,
                 ignored: &[],
                 why: &held,
-                now: verdict.now,
+                now: decided.now,
             };
             if let Some(status) = report.of(member, next) {
                 let leaves = matches!(next.phase, state::Phase::Draining | state::Phase::Deleting);
                 let writes = if leaves { &mut leaving } else { &mut staying };
-                writes.push(self.publish_machine(member, next, status, verdict.now).boxed());
+                writes.push(self.write_machine_status(member, next, status, decided.now).boxed());
             }
         }
-        side_by_side(staying).await?;
-        side_by_side(leaving).await
+        run_concurrently(staying).await?;
+        run_concurrently(leaving).await
     }
 
     /// Writes the status of a machine and says what happened to it.
-    async fn publish_machine(
+    async fn write_machine_status(
         &self,
         member: &Member,
         next: &state::Machine,
@@ -200,7 +200,7 @@ impl Family {
         let mut transitions = transition::of_machine(&before, next, now);
         let was = view.published.conditions();
         transitions.extend(transition::of_conditions(&was, &status.conditions));
-        let version = match self.latest(member, WHAT) {
+        let version = match self.latest_version(member, WHAT) {
             Ok(version) => version,
             Err(RequestError::Gone { .. }) => return Ok(()),
             Err(error) => return Err(error),
@@ -209,20 +209,20 @@ impl Family {
         let api: Api<Machine> = Api::namespaced(self.client.clone(), &member.key.namespace);
         match status::write(&api, &whose, &status).await {
             Ok(written) if written.dropped.is_empty() => {
-                self.world.wrote_machine(&member.key, written.object);
+                self.caches.wrote_machine(&member.key, written.object);
             }
             Ok(written) => {
                 let held = self.definitions.hold_up(&api, written, &self.events, now).await;
-                self.world.wrote_machine(&member.key, held.0);
+                self.caches.wrote_machine(&member.key, held.0);
                 return Err(held.1);
             }
             Err(error) => match RequestError::of(WHAT, error) {
-                // Released, and gone with it.
+                // Its finalizer is removed, and it is gone with that.
                 RequestError::Gone { .. } => return Ok(()),
                 other => return Err(other),
             },
         }
-        self.events.announce(&about(member), &transitions, now);
+        self.events.announce(&machine_reference(member), &transitions, now);
         self.count(&before, next, now);
         Ok(())
     }
@@ -232,84 +232,84 @@ impl Family {
         if let Some(rotation) = &next.rotation
             && id(before) != id(next)
         {
-            let reason = super::count::Reason { reason: cause(rotation.cause) };
-            self.counts.begun.get_or_create(&reason).inc();
+            let reason = super::metrics::ReasonLabel { reason: cause(rotation.cause) };
+            self.metrics.rotations_begun.get_or_create(&reason).inc();
         }
-        let Some(ending) = transition::ending(before, next, now) else { return };
+        let Some(ending) = transition::rotation_ending(before, next, now) else { return };
         let rotation = next.rotation.as_ref().or(before.rotation.as_ref());
         let reason = rotation.map_or("none", |rotation| cause(rotation.cause));
-        let labels = Ending { reason, outcome: ending.as_str() };
-        self.counts.ended.get_or_create(&labels).inc();
+        let labels = EndingLabels { reason, outcome: ending.as_str() };
+        self.metrics.rotations_ended.get_or_create(&labels).inc();
         if let Some(drain) = rotation.and_then(|rotation| rotation.drain.as_ref()) {
-            self.counts.drains.observe(now.duration_since(drain.started_at).as_secs_f64());
+            self.metrics.drain_seconds.observe(now.duration_since(drain.started_at).as_secs_f64());
         }
     }
 
     /// What is in the objects now need not be kept in memory.
-    fn confirm(&self, subject: &Subject, seen: &Observed) {
-        let mut sights = seen.machines.walk();
-        for member in &subject.machines {
-            if let Some(answer) =
-                sights.find(&member.key.name).and_then(|seen| seen.answered.as_ref())
+    fn acknowledge_results(&self, snapshot: &GroupSnapshot, seen: &Observed) {
+        let mut observed = seen.machines.walk();
+        for member in &snapshot.machines {
+            if let Some(result) =
+                observed.find(&member.key.name).and_then(|seen| seen.last_result.as_ref())
             {
-                self.hands.taken(&member.view().uid, answer);
+                self.provider_queue.acknowledge(&member.view().uid, result);
             }
         }
-        self.refusals.taken(&subject.key, seen);
+        self.failed_creations.acknowledge(&snapshot.key, seen);
     }
 
-    /// Says what was decided about a machine that stands for itself.
-    pub(super) async fn say_of_guest(
+    /// Publishes what was decided about a machine that stands for itself.
+    pub(super) async fn publish_on_demand_status(
         &self,
-        guest: &Guest,
-        seen: &Seen,
-        verdict: &guest::Verdict,
+        machine: &OnDemandMachine,
+        seen: &ObservedMachine,
+        decided: &DecidedMachine,
         executed: &Result<(), RequestError>,
     ) -> Result<Wake, RequestError> {
         if is_outdated(executed) {
             return Ok(Wake::OnChange);
         }
-        let member = &guest.member;
-        let why = verdict.decision.as_ref().map_or(&[][..], |decision| decision.why.as_slice());
+        let member = &machine.member;
+        let why = decided.decision.as_ref().map_or(&[][..], |decision| decision.why.as_slice());
         let state = member.view().state();
-        let next = verdict.decision.as_ref().map_or(&state, |decision| &decision.next);
-        let intent = guest.intent.as_ref();
+        let next = decided.decision.as_ref().map_or(&state, |decision| &decision.next);
+        let intent = machine.intent.as_ref();
         let expires_at = intent.ok().and_then(|intent| on_demand::expires_at(next, intent));
-        let gone = guest.group_gone.as_ref().map(|group| {
+        let gone = machine.group_gone.as_ref().map(|group| {
             let was = format!("it was lent from InstanceGroup {group}, which is gone");
             match expires_at {
-                Some(end) => format!("{was}; it goes at {:.0}", whole(end).0),
+                Some(end) => format!("{was}; it goes at {:.0}", round_up_to_second(end).0),
                 None => format!("{was}; it stays until somebody deletes it"),
             }
         });
-        let invalid = guest.intent.as_ref().err().map(|words| ("Invalid", words.as_str()));
-        let report = Report {
+        let invalid = machine.intent.as_ref().err().map(|words| ("Invalid", words.as_str()));
+        let report = MachineReport {
             seen,
             expires_at: &|| expires_at,
-            terms: Facts::of(&expires_at),
-            next: next_of_guest(next, expires_at, why),
+            inputs: StatusInputs::of(&expires_at),
+            next: next_on_demand_step(next, expires_at, why),
             problem: invalid.or(gone.as_deref().map(|words| ("GroupGone", words))),
-            ignored: &guest.ignored,
+            ignored: &machine.ignored,
             why,
-            now: verdict.now,
+            now: decided.now,
         };
         if let Some(status) = report.of(member, next) {
-            self.publish_machine(member, next, status, verdict.now).await?;
+            self.write_machine_status(member, next, status, decided.now).await?;
         }
-        if let Some(answer) = &seen.answered {
-            self.hands.taken(&member.view().uid, answer);
+        if let Some(result) = &seen.last_result {
+            self.provider_queue.acknowledge(&member.view().uid, result);
         }
-        let wanted = verdict.decision.as_ref().map_or(Wake::OnChange, |decision| decision.wake);
-        Ok(wake(wanted, verdict.now, executed))
+        let wanted = decided.decision.as_ref().map_or(Wake::OnChange, |decision| decision.wake);
+        Ok(wake(wanted, decided.now, executed))
     }
 }
 
 /// Everything that is said about a machine.
-struct Report<'a> {
-    seen: &'a Seen,
+struct MachineReport<'a> {
+    seen: &'a ObservedMachine,
     expires_at: &'a (dyn Fn() -> Option<Timestamp> + Sync),
     /// What that follows from, beside the object and what it remembers.
-    terms: Facts,
+    inputs: StatusInputs,
     /// What comes next, for one that its group does not speak for.
     next: Option<NextStep>,
     /// What is wrong, with the reason that conditions give.
@@ -319,58 +319,64 @@ struct Report<'a> {
     now: Timestamp,
 }
 
-impl Report<'_> {
+impl MachineReport<'_> {
     /// The status of a machine, if it is another one now.
     fn of(&self, member: &Member, next: &state::Machine) -> Option<MachineStatus> {
         let view = member.view();
         let health = health(self.seen);
-        let facts = self.facts(view, next, health);
-        if facts.is_some_and(|facts| view.published.follows_from(facts)) {
+        let inputs = self.inputs(view, next, health);
+        if inputs.is_some_and(|inputs| view.published.derives_from(inputs)) {
             return None;
         }
         let mut status = MachineStatus {
             observed_generation: view.generation,
             health: Some(health),
-            expires_at: (self.expires_at)().map(whole),
-            keep: view
-                .keep_until()
-                .map(|until| KeptStatus { until: Some(whole(until)), asked: Some(whole(until)) }),
+            expires_at: (self.expires_at)().map(round_up_to_second),
+            keep: view.keep_until().map(|until| KeptStatus {
+                until: Some(round_up_to_second(until)),
+                asked: Some(round_up_to_second(until)),
+            }),
             next: self.next.clone(),
             ..MachineStatus::default()
         };
         write_machine(next, &mut status);
         let (problem, ignored, why) = (self.problem, self.ignored, self.why);
-        let wellness = Wellness { health, problem, ignored, why };
-        let told = condition::of_machine(view, next, &wellness);
+        let condition_inputs = MachineConditionInputs { health, problem, ignored, why };
+        let told = condition::of_machine(view, next, &condition_inputs);
         // The status speaks of one generation as a whole.
         let generation = Generation { now: None, observed: None };
         status.conditions = merged(&view.published.conditions(), told, generation, self.now);
-        if view.says_something_else(&status) {
+        if view.needs_status_write(&status) {
             return Some(status);
         }
-        if let Some(facts) = facts {
-            view.published.note(facts);
+        if let Some(inputs) = inputs {
+            view.published.record_inputs(inputs);
         }
         None
     }
 
     /// What the status is written from, unless there is more to it than with most machines.
-    fn facts(&self, view: &MachineView, next: &state::Machine, health: Health) -> Option<Facts> {
+    fn inputs(
+        &self,
+        view: &MachineView,
+        next: &state::Machine,
+        health: Health,
+    ) -> Option<StatusInputs> {
         let usual = self.problem.is_none() && self.ignored.is_empty() && self.why.is_empty();
-        (usual && view.remembers(next)).then(|| self.terms.with(health as u8))
+        (usual && view.has_state(next)).then(|| self.inputs.with(health as u8))
     }
 }
 
 /// The API keeps no fractions; what comes then does not come earlier.
-fn whole(at: Timestamp) -> Time {
+fn round_up_to_second(at: Timestamp) -> Time {
     let up = i64::from(at.subsec_nanosecond() > 0);
     Time(Timestamp::from_second(at.as_second().saturating_add(up)).unwrap_or(at))
 }
 
-fn health(seen: &Seen) -> Health {
+fn health(seen: &ObservedMachine) -> Health {
     match (&seen.health, &seen.provider) {
         (Known::Is(observed::Health::Ready), _) => Health::Healthy,
-        (Known::Is(observed::Health::Ill { .. }), _) | (Known::Absent, Known::Absent) => {
+        (Known::Is(observed::Health::Unhealthy { .. }), _) | (Known::Absent, Known::Absent) => {
             Health::Unhealthy
         }
         (Known::Absent | Known::Unknown, _) => Health::Unknown,
@@ -378,7 +384,7 @@ fn health(seen: &Seen) -> Health {
 }
 
 /// What comes next for a machine that stands for itself.
-fn next_of_guest(
+fn next_on_demand_step(
     next: &state::Machine,
     expires_at: Option<Timestamp>,
     why: &[Reason],
@@ -388,13 +394,13 @@ fn next_of_guest(
     match (rotation, rotation.and_then(|rotation| rotation.drain.as_ref())) {
         (Some(rotation), Some(drain)) => Some(NextStep {
             reason: Some(rotation.cause.into()),
-            at: Some(whole(drain.deadline)),
+            at: Some(round_up_to_second(drain.deadline)),
             why: words(),
         }),
         (Some(_), None) => None,
         (None, _) => expires_at.map(|at| NextStep {
             reason: Some(Cause::OnDemand),
-            at: Some(whole(at)),
+            at: Some(round_up_to_second(at)),
             why: words(),
         }),
     }
@@ -417,7 +423,7 @@ fn wake(wanted: Wake, now: Timestamp, executed: &Result<(), RequestError>) -> Wa
 }
 
 /// Whether machines of the group come or go by now.
-fn moves(status: &InstanceGroupStatus) -> bool {
+fn is_changing(status: &InstanceGroupStatus) -> bool {
     let count = |count: fn(&Replicas) -> u32| status.replicas.as_ref().map_or(0, count);
     !status.rotations.is_empty()
         || !status.reserved.is_empty()
@@ -425,21 +431,21 @@ fn moves(status: &InstanceGroupStatus) -> bool {
         || count(|replicas| replicas.draining) > 0
 }
 
-fn figures(subject: &Subject, status: &InstanceGroupStatus, why: &[Reason]) -> Figures {
-    let oldest = subject.wishes.iter().map(|machine| machine.created_at).min();
+fn gauges(snapshot: &GroupSnapshot, status: &InstanceGroupStatus, why: &[Reason]) -> GroupFigures {
+    let oldest = snapshot.machine_intents.iter().map(|machine| machine.created_at).min();
     let replicas = status.replicas.clone().unwrap_or_default();
-    Figures {
+    GroupFigures {
         oldest,
         surge: replicas.total.saturating_sub(replicas.desired),
         blocked: why.iter().find_map(condition::blocker),
     }
 }
 
-fn reference(group: &InstanceGroup) -> ObjectReference {
+fn group_reference(group: &InstanceGroup) -> ObjectReference {
     group.object_ref(&())
 }
 
-fn about(member: &Member) -> ObjectReference {
+fn machine_reference(member: &Member) -> ObjectReference {
     let machine = Machine {
         metadata: ObjectMeta {
             name: Some(member.key.name.to_string()),

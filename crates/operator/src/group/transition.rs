@@ -4,7 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use sojourn_api::name::group::condition;
-use sojourn_core::group::intent::Outcome;
+use sojourn_core::group::intent::ReplyOutcome;
 use sojourn_core::group::state::{Cause, Machine, Phase, Rotation};
 use sojourn_core::term::words;
 
@@ -13,7 +13,7 @@ use crate::event::{Transition, normal, warning};
 
 /// How a rotation ended, as metrics call it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum RotationEnding {
     Acknowledged,
     TimedOut,
     /// It was gone before anybody had answered.
@@ -23,7 +23,7 @@ pub(super) enum Ending {
     Cancelled,
 }
 
-impl Ending {
+impl RotationEnding {
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Acknowledged => "acknowledged",
@@ -37,25 +37,31 @@ impl Ending {
 
 /// How the rotation of a machine ended just now, if it did: from here on only its provider is
 /// waited for.
-pub(super) fn ending(before: &Machine, now: &Machine, at: Timestamp) -> Option<Ending> {
+pub(super) fn rotation_ending(
+    before: &Machine,
+    now: &Machine,
+    at: Timestamp,
+) -> Option<RotationEnding> {
     if now.phase == Phase::Deleting && before.phase != Phase::Deleting {
         let drain = now.rotation.as_ref().and_then(|rotation| rotation.drain.as_ref());
         return Some(match drain {
-            None => Ending::NotDrained,
-            Some(drain) if drain.outcome == Some(Outcome::Done) => Ending::Acknowledged,
-            Some(drain) if at >= drain.deadline => Ending::TimedOut,
-            Some(_) => Ending::Gone,
+            None => RotationEnding::NotDrained,
+            Some(drain) if drain.outcome == Some(ReplyOutcome::Done) => {
+                RotationEnding::Acknowledged
+            }
+            Some(drain) if at >= drain.deadline => RotationEnding::TimedOut,
+            Some(_) => RotationEnding::Gone,
         });
     }
-    (before.rotation.is_some() && now.rotation.is_none()).then_some(Ending::Cancelled)
+    (before.rotation.is_some() && now.rotation.is_none()).then_some(RotationEnding::Cancelled)
 }
 
 /// What happened to a machine.
 pub(super) fn of_machine(before: &Machine, now: &Machine, at: Timestamp) -> Vec<Transition> {
     let mut all = Vec::new();
     all.extend(rotation_began(before, now, at));
-    all.extend(drain(before, now));
-    all.extend(ending(before, now, at).and_then(|ending| ended(ending, now)));
+    all.extend(drain_transition(before, now));
+    all.extend(rotation_ending(before, now, at).and_then(|ending| ending_transition(ending, now)));
     if now.phase == Phase::Failed && before.phase != Phase::Failed {
         let why = now.error.as_deref().unwrap_or("it did not register in time");
         all.push(warning("MachineFailed", format!("It did not come up: {why}")));
@@ -84,7 +90,7 @@ fn rotation_began(before: &Machine, now: &Machine, at: Timestamp) -> Option<Tran
     if before.rotation.as_ref().is_some_and(|was| was.id == rotation.id) {
         return None;
     }
-    let why = ended_by_itself(before, now, at).unwrap_or_else(|| because(rotation));
+    let why = ended_by_itself(before, now, at).unwrap_or_else(|| rotation_reasons(rotation));
     let message = match &rotation.replacement {
         Some(replacement) => format!("{replacement} comes in its place: {why}"),
         None => format!("It goes: {why}"),
@@ -93,7 +99,7 @@ fn rotation_began(before: &Machine, now: &Machine, at: Timestamp) -> Option<Tran
 }
 
 /// What became of a machine that is deleted without a drain because it does no work: nobody took it
-/// for ill, it had ended.
+/// for unhealthy, it had ended.
 fn ended_by_itself(before: &Machine, now: &Machine, at: Timestamp) -> Option<String> {
     let rotation = now.rotation.as_ref()?;
     let ended = now.phase == Phase::Deleting
@@ -116,7 +122,7 @@ fn ended_by_itself(before: &Machine, now: &Machine, at: Timestamp) -> Option<Str
 }
 
 /// Every reason that a rotation has.
-fn because(rotation: &Rotation) -> String {
+fn rotation_reasons(rotation: &Rotation) -> String {
     let words = |one: Cause| match one {
         Cause::Expired => "it is older than its eligible age",
         Cause::Forced => "it is older than its forced age",
@@ -131,7 +137,7 @@ fn because(rotation: &Rotation) -> String {
     all.map(words).collect::<Vec<_>>().join(", and ")
 }
 
-fn drain(before: &Machine, now: &Machine) -> Option<Transition> {
+fn drain_transition(before: &Machine, now: &Machine) -> Option<Transition> {
     let rotation = now.rotation.as_ref()?;
     let drain = rotation.drain.as_ref()?;
     let was = before.rotation.as_ref().and_then(|rotation| rotation.drain.as_ref());
@@ -150,33 +156,35 @@ fn drain(before: &Machine, now: &Machine) -> Option<Transition> {
     let said =
         if drain.message.is_empty() { String::new() } else { format!(": {}", drain.message) };
     match drain.outcome? {
-        Outcome::Done => Some(normal("DrainAcknowledged", format!("It is drained{said}"))),
-        Outcome::Refused => {
+        ReplyOutcome::Done => Some(normal("DrainAcknowledged", format!("It is drained{said}"))),
+        ReplyOutcome::Refused => {
             let message = format!(
                 "Whoever drains it refuses{said}; it goes at {:.0} nevertheless",
                 drain.deadline
             );
             Some(warning("DrainRefused", message))
         }
-        Outcome::Progress => None,
+        ReplyOutcome::Progress => None,
     }
 }
 
-fn ended(ending: Ending, now: &Machine) -> Option<Transition> {
+fn ending_transition(ending: RotationEnding, now: &Machine) -> Option<Transition> {
     let drain = now.rotation.as_ref().and_then(|rotation| rotation.drain.as_ref());
     match ending {
-        Ending::TimedOut => {
+        RotationEnding::TimedOut => {
             let who = match drain.and_then(|drain| drain.outcome) {
                 None => "nobody answered",
-                Some(Outcome::Refused) => "it was refused",
-                Some(Outcome::Progress | Outcome::Done) => "it was not done",
+                Some(ReplyOutcome::Refused) => "it was refused",
+                Some(ReplyOutcome::Progress | ReplyOutcome::Done) => "it was not done",
             };
             let message = format!("The time to drain it is over and {who}: it is deleted");
             Some(warning("DrainTimedOut", message))
         }
-        Ending::Gone => Some(normal("MachineGone", "It is gone at its provider")),
-        Ending::Cancelled => Some(normal("RotationCancelled", "There is no reason any more")),
-        Ending::Acknowledged | Ending::NotDrained => None,
+        RotationEnding::Gone => Some(normal("MachineGone", "It is gone at its provider")),
+        RotationEnding::Cancelled => {
+            Some(normal("RotationCancelled", "There is no reason any more"))
+        }
+        RotationEnding::Acknowledged | RotationEnding::NotDrained => None,
     }
 }
 

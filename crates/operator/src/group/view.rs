@@ -1,9 +1,9 @@
 //! What the caches keep of Machines: what decisions and statuses need, and no more. There may be a
 //! hundred thousand of them, and nearly all of them do nothing: what is rare is kept apart.
 
-mod memory;
 mod published;
-mod well;
+mod seen_healthy;
+mod stored_state;
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use sojourn_api::group::convert::{machine_intent, read_machine};
 use sojourn_api::group::status::MachineStatus;
 use sojourn_api::group::{InstanceGroup, Machine};
 use sojourn_api::name::group::MACHINE_FINALIZER;
-use sojourn_core::group::observed::{Found, Health, Power, Seen};
+use sojourn_core::group::observed::{Health, ObservedMachine, Power, ProviderMachine};
 use sojourn_core::group::{intent, state};
 use sojourn_core::known::Known;
 
-use self::memory::Memory;
-pub(crate) use self::published::{Facts, Published};
-use self::well::Well;
-use super::pool::Pool;
+pub(crate) use self::published::{Published, StatusInputs};
+use self::seen_healthy::SeenHealthy;
+use self::stored_state::StoredState;
+use super::interner::Interner;
 
 /// A Machine as it was last seen.
 #[derive(Debug)]
@@ -29,24 +29,24 @@ pub(crate) struct MachineView {
     pub(crate) created_at: Timestamp,
     pub(crate) deleting: bool,
     /// Whether our finalizer is on it.
-    pub(crate) held: bool,
+    pub(crate) has_finalizer: bool,
     template: Arc<str>,
-    memory: Memory,
+    stored: StoredState,
     /// What its status says.
     pub(crate) published: Published,
-    pub(crate) well: Well,
+    pub(crate) seen_healthy: SeenHealthy,
     /// The group that owns it.
     pub(crate) owner: Option<Arc<Owner>>,
     /// Who makes it; nobody, if it is on demand and takes its group's template.
     pub(crate) provider: Option<Arc<str>>,
     pub(crate) version: Box<str>,
     pub(crate) generation: Option<i64>,
-    rare: Option<Box<Rare>>,
+    rare: Option<Box<RareFields>>,
 }
 
 /// What few machines have.
 #[derive(Debug, Default, PartialEq)]
-struct Rare {
+struct RareFields {
     kept: intent::Kept,
     keep_until: Option<Timestamp>,
     drain: Option<Timestamp>,
@@ -65,41 +65,51 @@ pub(crate) struct Owner {
 }
 
 impl MachineView {
-    pub(crate) fn of(mut machine: Machine, pool: &Pool) -> Self {
+    pub(crate) fn of(mut machine: Machine, interner: &Interner) -> Self {
         machine.metadata.managed_fields = None;
         let (wanted, keep_until, problem, ignored) = match machine_intent(&machine) {
             Ok(found) => {
                 let ignored = found.ignored.iter().map(ToString::to_string).collect();
                 (found.machine, found.keep_until, None, ignored)
             }
-            Err(problems) => (bare(&machine), None, Some(problems.to_string()), Vec::new()),
+            Err(problems) => {
+                (from_metadata(&machine), None, Some(problems.to_string()), Vec::new())
+            }
         };
         let others = machine.finalizers().iter().filter(|one| *one != MACHINE_FINALIZER);
         let other_finalizers: Vec<String> = others.cloned().collect();
-        let held = other_finalizers.len() < machine.finalizers().len();
+        let has_finalizer = other_finalizers.len() < machine.finalizers().len();
         let template = machine.spec.template.as_ref();
-        let provider = template.map(|template| pool.text(&template.provider));
+        let provider = template.map(|template| interner.text(&template.provider));
         let intent::Machine { uid, created_at, deleting, template, kept, drain, reply, .. } =
             wanted;
         let mut view = Self {
             uid,
             created_at,
             deleting,
-            held,
-            template: pool.text(&template),
-            memory: Memory::of(read_machine(machine.status.as_ref())),
+            has_finalizer,
+            template: interner.text(&template),
+            stored: StoredState::of(read_machine(machine.status.as_ref())),
             published: Published::of(machine.status.as_ref()),
-            well: Well::default(),
-            owner: owner_of(&machine).map(|owner| pool.owner(owner)),
+            seen_healthy: SeenHealthy::default(),
+            owner: owner_of(&machine).map(|owner| interner.owner(owner)),
             provider,
             version: machine.resource_version().unwrap_or_default().into(),
             generation: machine.metadata.generation,
             rare: None,
         };
         let on_demand = machine.spec.on_demand.then(|| Box::new(machine));
-        let rare =
-            Rare { kept, keep_until, drain, reply, other_finalizers, problem, ignored, on_demand };
-        view.rare = (rare != Rare::default()).then(|| Box::new(rare));
+        let rare = RareFields {
+            kept,
+            keep_until,
+            drain,
+            reply,
+            other_finalizers,
+            problem,
+            ignored,
+            on_demand,
+        };
+        view.rare = (rare != RareFields::default()).then(|| Box::new(rare));
         view
     }
 
@@ -120,30 +130,30 @@ impl MachineView {
 
     /// What it remembers.
     pub(crate) fn state(&self) -> state::Machine {
-        self.memory.recall()
+        self.stored.to_state()
     }
 
     /// Whether that is this.
-    pub(crate) fn remembers(&self, state: &state::Machine) -> bool {
-        self.memory.is(state)
+    pub(crate) fn has_state(&self, state: &state::Machine) -> bool {
+        self.stored.equals(state)
     }
 
-    /// What is seen of it while it is well: it is not on its way out, and its provider and nobody
+    /// What is observed of it while it is healthy: it is not on its way out, and its provider and nobody
     /// else says how it is.
-    pub(crate) fn sight_if_well(&self) -> Option<Seen> {
-        let id = self.memory.id_if_ready().filter(|_| !self.deleting)?.clone();
-        let found = Found { id, power: Power::Running, interruption: None };
-        Some(Seen {
+    pub(crate) fn observed_if_healthy(&self) -> Option<ObservedMachine> {
+        let id = self.stored.id_if_ready().filter(|_| !self.deleting)?.clone();
+        let found = ProviderMachine { id, power: Power::Running, interruption: None };
+        Some(ObservedMachine {
             provider: Known::Is(found),
             health: Known::Is(Health::Ready),
-            answered: None,
-            asked: false,
+            last_result: None,
+            in_flight: false,
         })
     }
 
     /// Whether a status has something to say that is not said. Somebody who deletes a machine makes
     /// another generation of it, which alone is no news: its metadata says so.
-    pub(crate) fn says_something_else(&self, status: &MachineStatus) -> bool {
+    pub(crate) fn needs_status_write(&self, status: &MachineStatus) -> bool {
         if !self.published.differs(status) {
             return false;
         }
@@ -154,7 +164,7 @@ impl MachineView {
 
     /// The provider's name for it.
     pub(crate) fn provider_id(&self) -> Option<&str> {
-        self.memory.provider_id()
+        self.stored.provider_id()
     }
 
     pub(crate) fn other_finalizers(&self) -> &[String] {
@@ -186,7 +196,7 @@ impl MachineView {
 
 /// What can be said of a machine of which nothing but the metadata is sure: it was made from
 /// something that its group does not have.
-fn bare(machine: &Machine) -> intent::Machine {
+fn from_metadata(machine: &Machine) -> intent::Machine {
     intent::Machine {
         name: machine.name_any().into(),
         uid: machine.uid().unwrap_or_default().into(),

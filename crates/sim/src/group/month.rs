@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use serde_json::json;
 use sojourn_api::group::status::Phase;
 
-use super::{Controllers, Rules, Setting, World};
+use super::{Controllers, GroupLimits, GroupSimulation, Setting};
 use crate::dice::Dice;
 use crate::fault::Rates;
 use crate::process::Process;
@@ -15,15 +15,15 @@ use crate::truth::tally::Tally;
 
 const GROUPS: [&str; 2] = ["red", "green"];
 /// So many machines a group has at most, and at least.
-const MOST: u64 = 4;
-const LEAST: u64 = 2;
-const AGE: SignedDuration = SignedDuration::from_hours(4);
-const DRAIN: SignedDuration = SignedDuration::from_mins(20);
+const MAX_MACHINES: u64 = 4;
+const MIN_MACHINES: u64 = 2;
+const ELIGIBLE_AGE: SignedDuration = SignedDuration::from_hours(4);
+const DRAIN_TIMEOUT: SignedDuration = SignedDuration::from_mins(20);
 /// So long after it was due something may be done once nothing fails any more: a group takes its
 /// machines one after the other.
-const LATE: SignedDuration = SignedDuration::from_hours(3);
+const MAX_LATENESS: SignedDuration = SignedDuration::from_hours(3);
 /// For so long nothing fails in the end, and nobody changes anything: what is due must be done.
-const CALM: Duration = Duration::from_secs(8 * 3600);
+const CALM_PERIOD: Duration = Duration::from_secs(8 * 3600);
 const STEP: Duration = Duration::from_secs(300);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -33,7 +33,7 @@ enum Act {
     Resize(usize, u64),
     /// A template that is newer than the others.
     Renew(usize, usize),
-    /// So many orders to the provider fail.
+    /// So many requests to the provider fail.
     Fail(u32),
     /// So many take effect, and their answers are lost.
     Lose(u32),
@@ -47,7 +47,7 @@ enum Act {
 
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct MonthOutcome {
     pub violations: Vec<String>,
     pub log: Vec<String>,
     pub tally: Tally,
@@ -59,7 +59,7 @@ pub struct Outcome {
 ///
 /// # Panics
 /// If no runtime can be made, or people cannot do what they always can.
-pub fn run(seed: u64, days: u32) -> Outcome {
+pub fn run(seed: u64, days: u32) -> MonthOutcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -67,7 +67,7 @@ pub fn run(seed: u64, days: u32) -> Outcome {
         .expect("a runtime of one thread");
     runtime.block_on(async {
         let dice = Dice::new(seed).split("groups");
-        let busy = DAY * days - CALM;
+        let busy = DAY * days - CALM_PERIOD;
         let acts = draw(dice.split("acts"), busy);
         let mut month = Month::begin(seed, &dice).await;
         let mut passed = Duration::ZERO;
@@ -95,7 +95,7 @@ fn draw(mut dice: Dice, busy: Duration) -> Vec<(Duration, Act)> {
     let hours = busy.as_secs() / 3600;
     for index in 0..usize::try_from(hours).unwrap_or(0) {
         let act = match dice.below(10) {
-            0 => Act::Resize(group(&mut dice), dice.between(LEAST, MOST)),
+            0 => Act::Resize(group(&mut dice), dice.between(MIN_MACHINES, MAX_MACHINES)),
             1 => Act::Renew(group(&mut dice), index),
             2 => Act::Fail(small(&mut dice)),
             3 => Act::Lose(small(&mut dice)),
@@ -116,7 +116,7 @@ fn small(dice: &mut Dice) -> u32 {
 }
 
 struct Month {
-    world: World,
+    simulation: GroupSimulation,
     /// Those that another took over from. They are not started again.
     retired: Vec<Process<Controllers>>,
     answers: Dice,
@@ -125,7 +125,7 @@ struct Month {
 impl Month {
     async fn begin(seed: u64, dice: &Dice) -> Self {
         let mut rates = dice.split("rates");
-        let mut up_to = |most: u64| rates.below(most + 1);
+        let mut up_to = |max: u64| rates.below(max + 1);
         let rates = Rates {
             before: up_to(40),
             after: up_to(40),
@@ -133,124 +133,126 @@ impl Month {
             read: up_to(30),
             lost: up_to(30),
         };
-        let world = World::new(Setting { seed, rates, ..Setting::default() }).await;
+        let simulation = GroupSimulation::new(Setting { seed, rates, ..Setting::default() }).await;
         for group in GROUPS {
             let spec = json!({
-                "expiry": {"eligibleAge": format!("{}s", AGE.as_secs())},
-                "drainTimeout": format!("{}s", DRAIN.as_secs()),
+                "expiry": {"eligibleAge": format!("{}s", ELIGIBLE_AGE.as_secs())},
+                "drainTimeout": format!("{}s", DRAIN_TIMEOUT.as_secs()),
             });
-            world.make_group(group, 3, spec).await;
-            let most = usize::try_from(MOST + 1).unwrap_or(usize::MAX);
-            world.ledger.rule(group, Rules { most, least_ready: 1 });
+            simulation.make_group(group, 3, spec).await;
+            let max_machines = usize::try_from(MAX_MACHINES + 1).unwrap_or(usize::MAX);
+            simulation.observer.require(group, GroupLimits { max_machines, min_ready: 1 });
         }
-        Self { world, retired: Vec::new(), answers: dice.split("answers") }
+        Self { simulation, retired: Vec::new(), answers: dice.split("answers") }
     }
 
     async fn act(&mut self, act: Act) {
-        let world = &mut self.world;
+        let simulation = &mut self.simulation;
         match act {
             Act::Resize(group, size) => {
-                world.change_group(GROUPS[group], json!({"spec": {"size": size}})).await;
+                simulation.change_group(GROUPS[group], json!({"spec": {"size": size}})).await;
             }
             Act::Renew(group, version) => {
                 let config = json!({"image": format!("v{version}")});
                 let change = json!({"spec": {"template": {"config": config}}});
-                world.change_group(GROUPS[group], change).await;
+                simulation.change_group(GROUPS[group], change).await;
             }
-            Act::Fail(orders) => world.fake.script(|script| script.failures = orders),
-            Act::Lose(orders) => world.fake.script(|script| script.lost_answers = orders),
-            Act::CutWatches => world.faults.cut_watches(),
+            Act::Fail(orders) => simulation.fake.script(|script| script.failures = orders),
+            Act::Lose(orders) => simulation.fake.script(|script| script.lost_answers = orders),
+            Act::CutWatches => simulation.faults.cut_watches(),
             Act::Kill(down) => {
-                world.set_down_for(down);
-                world.operator.kill();
+                simulation.set_down_for(down);
+                simulation.operator.kill();
             }
             Act::KillAfter(writes, down) => {
-                world.set_down_for(down);
-                world.faults.kill_after(writes);
+                simulation.set_down_for(down);
+                simulation.faults.kill_after(writes);
             }
             Act::TakeOver(after) => {
-                world.operator.want(false);
-                world.pass(after).await;
-                let next = world.second_operator();
-                self.retired.push(std::mem::replace(&mut world.operator, next));
+                simulation.operator.want(false);
+                simulation.pass(after).await;
+                let next = simulation.second_operator();
+                self.retired.push(std::mem::replace(&mut simulation.operator, next));
             }
         }
     }
 
     /// Lets some time pass, and answers drains: some are done, some are refused, some get no answer.
     async fn step(&self) {
-        self.world.pass(STEP).await;
+        self.simulation.pass(STEP).await;
         let open: Vec<(String, String)> = {
-            let book = self.world.ledger.book();
-            let drains = book.machines.iter().filter_map(|(name, machine)| {
+            let observations = self.simulation.observer.observations();
+            let drains = observations.machines.iter().filter_map(|(name, machine)| {
                 let drain = machine.status.as_ref()?.drain.as_ref()?;
                 drain.outcome.is_none().then(|| (name.clone(), drain.id.clone()))
             });
             drains.collect()
         };
         for (name, id) in open {
-            let now = self.world.now();
+            let now = self.simulation.now();
             let outcome = match self.answers.split(&format!("{name} {now}")).below(6) {
                 0 | 1 => "Done",
                 2 => "Refused",
                 _ => continue,
             };
             // It may have ended meanwhile.
-            drop(self.world.reply(&name, &id, outcome).await);
+            drop(self.simulation.reply(&name, &id, outcome).await);
         }
     }
 
     fn calm_down(&self) {
-        self.world.faults.switch(false);
-        self.world.faults.kill_after(0);
-        self.world.set_down_for(Duration::from_secs(1));
-        self.world.fake.script(|script| (script.failures, script.lost_answers) = (0, 0));
+        self.simulation.faults.switch(false);
+        self.simulation.faults.kill_after(0);
+        self.simulation.set_down_for(Duration::from_secs(1));
+        self.simulation.fake.script(|script| (script.failures, script.lost_answers) = (0, 0));
     }
 
-    fn end(self) -> Outcome {
-        self.judge_end();
-        let Self { world, retired, .. } = self;
-        let starts: u64 = retired.iter().chain([&world.operator]).map(Process::starts).sum();
-        let book = world.ledger.book();
+    fn end(self) -> MonthOutcome {
+        self.check_end();
+        let Self { simulation, retired, .. } = self;
+        let starts: u64 = retired.iter().chain([&simulation.operator]).map(Process::starts).sum();
+        let observations = simulation.observer.observations();
         let takeovers = retired.len() as u64;
         let tally = Tally {
-            drains: book.drains.len() as u64,
-            rotations: book.deleted.len() as u64,
+            drains: observations.drains.len() as u64,
+            rotations: observations.deleted.len() as u64,
             kills: starts.saturating_sub(1 + takeovers),
             takeovers,
             ..Tally::default()
         };
-        let (violations, log) = (book.violations.clone(), book.log.clone());
-        Outcome { violations, log, tally, writes: world.engine.version() }
+        let (violations, log) = (observations.violations.clone(), observations.log.clone());
+        MonthOutcome { violations, log, tally, writes: simulation.engine.version() }
     }
 
     /// What was due in the calm is done.
-    fn judge_end(&self) {
-        let now = self.world.now();
+    fn check_end(&self) {
+        let now = self.simulation.now();
         let mut late = Vec::new();
         {
-            let book = self.world.ledger.book();
-            for (name, machine) in &book.machines {
+            let observations = self.simulation.observer.observations();
+            for (name, machine) in &observations.machines {
                 let created = machine.metadata.creation_timestamp.as_ref();
                 let age = created.map(|at| now.duration_since(at.0)).unwrap_or_default();
-                if age > AGE + LATE {
+                if age > ELIGIBLE_AGE + MAX_LATENESS {
                     late.push(format!("{name} is {age:#} old"));
                 }
                 let drain = machine.status.as_ref().and_then(|status| status.drain.as_ref());
                 let deadline = drain.and_then(|drain| drain.deadline.as_ref());
-                if let Some(deadline) = deadline.filter(|at| now.duration_since(at.0) > LATE) {
+                if let Some(deadline) =
+                    deadline.filter(|at| now.duration_since(at.0) > MAX_LATENESS)
+                {
                     late.push(format!("{name} was to be drained by {}", deadline.0));
                 }
             }
             for group in GROUPS {
-                let wanted = book.groups.get(group).map_or(0, |group| group.spec.size);
+                let wanted = observations.groups.get(group).map_or(0, |group| group.spec.size);
                 // One may be on its way out, with its replacement ready.
-                let ready = book.in_phase(group, Phase::Ready).len();
+                let ready = observations.in_phase(group, Phase::Ready).len();
                 if ready + 1 < usize::try_from(wanted).unwrap_or(0) {
                     late.push(format!("{group} has {ready} ready, of {wanted}"));
                 }
             }
         }
-        late.iter().for_each(|words| self.world.ledger.violation(words));
+        late.iter().for_each(|words| self.simulation.observer.violation(words));
     }
 }

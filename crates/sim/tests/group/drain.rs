@@ -2,24 +2,25 @@
 
 use serde_json::json;
 use sojourn_api::group::status::{DrainOutcome, Reason};
-use sojourn_sim::group::{NAMESPACE, World};
+use sojourn_sim::group::{GroupSimulation, NAMESPACE};
 
 use crate::stage::{
-    DAY, HOUR, MINUTE, SECOND, deadline, draining, gone, nothing_is_wrong, ready, status, world,
+    DAY, HOUR, MINUTE, SECOND, deadline, draining, gone, nothing_is_wrong, ready, simulation,
+    status,
 };
 
-async fn one_drains() -> (World, String, sojourn_api::group::status::DrainStatus) {
-    let world = world(3, json!({"expiry": {"eligibleAge": "1d"}})).await;
-    let (name, drain) = draining(&world, DAY + HOUR).await;
-    (world, name, drain)
+async fn one_drains() -> (GroupSimulation, String, sojourn_api::group::status::DrainStatus) {
+    let simulation = simulation(3, json!({"expiry": {"eligibleAge": "1d"}})).await;
+    let (name, drain) = draining(&simulation, DAY + HOUR).await;
+    (simulation, name, drain)
 }
 
 // case: group 54, 55
 #[tokio::test(start_paused = true)]
 async fn a_late_watcher_finds_every_open_drain_as_it_is() {
-    let (world, name, drain) = one_drains().await;
-    world.pass(2 * MINUTE).await;
-    let listed = world.machines().list(&Default::default()).await.expect("people may list");
+    let (simulation, name, drain) = one_drains().await;
+    simulation.pass(2 * MINUTE).await;
+    let listed = simulation.machines().list(&Default::default()).await.expect("people may list");
     let open: Vec<_> = listed
         .items
         .iter()
@@ -41,76 +42,76 @@ async fn a_late_watcher_finds_every_open_drain_as_it_is() {
 // case: group 56
 #[tokio::test(start_paused = true)]
 async fn without_an_answer_it_is_deleted_at_the_deadline_and_that_is_said() {
-    let (world, name, drain) = one_drains().await;
-    let went = gone(&world, HOUR, &name).await;
+    let (simulation, name, drain) = one_drains().await;
+    let went = gone(&simulation, HOUR, &name).await;
     assert_eq!(went.as_second(), deadline(&drain).as_second());
-    let said = world.events("DrainTimedOut").await;
+    let said = simulation.events("DrainTimedOut").await;
     assert_eq!(said.len(), 1);
     assert_eq!(said[0].0, name);
     assert!(said[0].1.contains("nobody answered"), "{said:?}");
-    nothing_is_wrong(&world);
+    nothing_is_wrong(&simulation);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_shown_and_the_deadline_stands() {
-    let (world, name, drain) = one_drains().await;
-    world.reply(&name, &drain.id, "Refused").await.expect("it is open");
-    world
-        .until(MINUTE, "the refusal", |book| {
-            let drain = book.machine(&name)?.status.clone()?.drain?;
+    let (simulation, name, drain) = one_drains().await;
+    simulation.reply(&name, &drain.id, "Refused").await.expect("it is open");
+    simulation
+        .until(MINUTE, "the refusal", |observations| {
+            let drain = observations.machine(&name)?.status.clone()?.drain?;
             (drain.outcome == Some(DrainOutcome::Refused)).then_some(())
         })
         .await;
-    assert_eq!(world.events("DrainRefused").await[0].0, name);
-    let went = gone(&world, HOUR, &name).await;
+    assert_eq!(simulation.events("DrainRefused").await[0].0, name);
+    let went = gone(&simulation, HOUR, &name).await;
     assert_eq!(went.as_second(), deadline(&drain).as_second());
-    assert!(world.events("DrainTimedOut").await[0].1.contains("refused"));
-    nothing_is_wrong(&world);
+    assert!(simulation.events("DrainTimedOut").await[0].1.contains("refused"));
+    nothing_is_wrong(&simulation);
 }
 
 // case: group 61, 62
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_no_drain_or_to_another_is_refused() {
-    let (world, name, drain) = one_drains().await;
-    let other = crate::stage::names(&world).into_iter().find(|one| *one != name).expect("one");
+    let (simulation, name, drain) = one_drains().await;
+    let other = crate::stage::names(&simulation).into_iter().find(|one| *one != name).expect("one");
     for (machine, id) in [(&name, ""), (&name, "another"), (&other, drain.id.as_str())] {
-        let refused = world.reply(machine, id, "Done").await;
+        let refused = simulation.reply(machine, id, "Done").await;
         assert!(refused.is_err(), "{machine} {id:?}");
     }
-    world.pass(MINUTE).await;
-    assert!(status(&world, &name).drain.is_some_and(|drain| drain.outcome.is_none()));
-    ready(&world, "web", 3).await;
-    nothing_is_wrong(&world);
+    simulation.pass(MINUTE).await;
+    assert!(status(&simulation, &name).drain.is_some_and(|drain| drain.outcome.is_none()));
+    ready(&simulation, "web", 3).await;
+    nothing_is_wrong(&simulation);
 }
 
 // case: group 65
 #[tokio::test(start_paused = true)]
 async fn a_draining_machine_that_vanishes_needs_no_more_time() {
-    let (world, name, drain) = one_drains().await;
-    world.pass(30 * SECOND).await;
-    world.fake.lose(&sojourn_sim::group::key(&name));
-    let went = gone(&world, 30 * SECOND, &name).await;
+    let (simulation, name, drain) = one_drains().await;
+    simulation.pass(30 * SECOND).await;
+    simulation.fake.lose(&sojourn_sim::group::key(&name));
+    let went = gone(&simulation, 30 * SECOND, &name).await;
     assert!(went < deadline(&drain));
-    nothing_is_wrong(&world);
+    nothing_is_wrong(&simulation);
 }
 
 // case: group 69
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_fails_is_tried_again_ever_more_slowly() {
-    let (world, name, drain) = one_drains().await;
-    world.fake.script(|script| script.failures = 4);
-    world.reply(&name, &drain.id, "Done").await.expect("it is open");
-    world
-        .until(MINUTE, "the failure on record", |book| {
-            let status = book.machine(&name)?.status.clone()?;
+    let (simulation, name, drain) = one_drains().await;
+    simulation.fake.script(|script| script.failures = 4);
+    simulation.reply(&name, &drain.id, "Done").await.expect("it is open");
+    simulation
+        .until(MINUTE, "the failure on record", |observations| {
+            let status = observations.machine(&name)?.status.clone()?;
             (status.attempts >= 1 && status.error.is_some()).then_some(())
         })
         .await;
-    gone(&world, 10 * MINUTE, &name).await;
-    let orders = world.fake.orders();
+    gone(&simulation, 10 * MINUTE, &name).await;
+    let orders = simulation.fake.operations();
     let tries: Vec<_> = orders
         .iter()
-        .filter(|one| one.what == sojourn_drivers::machine::fake::What::Delete)
+        .filter(|one| one.operation == sojourn_drivers::machine::fake::Operation::Delete)
         .filter(|one| *one.key.name == *name)
         .collect();
     assert_eq!(tries.len(), 5);
@@ -120,17 +121,18 @@ async fn a_deletion_that_fails_is_tried_again_ever_more_slowly() {
         // Rounded up to a whole second, and a quarter more at most.
         assert!(*wait >= least && *wait <= least + least / 4 + 2, "{waits:?}");
     }
-    nothing_is_wrong(&world);
+    nothing_is_wrong(&simulation);
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_time_to_drain_there_is_no_drain() {
-    let world = world(2, json!({"expiry": {"eligibleAge": "1d"}, "drainTimeout": "0s"})).await;
-    let old = crate::stage::names(&world);
-    world.pass(DAY + 10 * MINUTE).await;
-    ready(&world, "web", 2).await;
-    let new = crate::stage::names(&world);
+    let simulation =
+        simulation(2, json!({"expiry": {"eligibleAge": "1d"}, "drainTimeout": "0s"})).await;
+    let old = crate::stage::names(&simulation);
+    simulation.pass(DAY + 10 * MINUTE).await;
+    ready(&simulation, "web", 2).await;
+    let new = crate::stage::names(&simulation);
     assert!(new.iter().all(|name| !old.contains(name)), "{new:?}");
-    assert!(world.ledger.book().drains.is_empty());
-    nothing_is_wrong(&world);
+    assert!(simulation.observer.observations().drains.is_empty());
+    nothing_is_wrong(&simulation);
 }

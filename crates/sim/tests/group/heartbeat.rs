@@ -6,16 +6,16 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use sojourn_api::group::status::{Health, Reason};
-use sojourn_sim::group::{NAMESPACE, World};
+use sojourn_sim::group::{GroupSimulation, NAMESPACE};
 
 use crate::stage::{
-    HOUR, MINUTE, SECOND, draining, names, nothing_is_wrong, ready, rule, status, world,
+    HOUR, MINUTE, SECOND, draining, names, nothing_is_wrong, ready, require, simulation, status,
 };
 
 /// The machine says that it is well, for forty seconds.
-async fn beat(world: &World, name: &str) {
-    let api: Api<Lease> = Api::namespaced(world.client.clone(), NAMESPACE);
-    let renewed = format!("{:.6}", world.now());
+async fn beat(simulation: &GroupSimulation, name: &str) {
+    let api: Api<Lease> = Api::namespaced(simulation.client.clone(), NAMESPACE);
+    let renewed = format!("{:.6}", simulation.now());
     let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": name},
         "spec": {"renewTime": renewed, "leaseDurationSeconds": 40}});
@@ -25,38 +25,38 @@ async fn beat(world: &World, name: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_has_no_pulse_any_more_is_replaced_after_a_while() {
-    let world = world(3, json!({"unhealthyAfter": "3m"})).await;
-    rule(&world, 4, 2);
-    let name = names(&world)[0].clone();
+    let simulation = simulation(3, json!({"unhealthyAfter": "3m"})).await;
+    require(&simulation, 4, 2);
+    let name = names(&simulation)[0].clone();
     // Without one it is well, as far as anybody knows; that does not last for ever.
-    world.pass(HOUR).await;
+    simulation.pass(HOUR).await;
     for _ in 0..20 {
-        beat(&world, &name).await;
-        world.pass(30 * SECOND).await;
+        beat(&simulation, &name).await;
+        simulation.pass(30 * SECOND).await;
     }
-    assert_eq!(status(&world, &name).health, Some(Health::Healthy));
-    beat(&world, &name).await;
-    let last = world.now();
-    let (drained, drain) = draining(&world, 10 * MINUTE).await;
+    assert_eq!(status(&simulation, &name).health, Some(Health::Healthy));
+    beat(&simulation, &name).await;
+    let last = simulation.now();
+    let (drained, drain) = draining(&simulation, 10 * MINUTE).await;
     assert_eq!((&drained, drain.reason), (&name, Some(Reason::Unhealthy)));
-    let waited = world.now().duration_since(last);
+    let waited = simulation.now().duration_since(last);
     assert!(waited >= SignedDuration::from_secs(40 + 180), "{waited}");
-    ready(&world, "web", 3).await;
-    nothing_is_wrong(&world);
+    ready(&simulation, "web", 3).await;
+    nothing_is_wrong(&simulation);
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_has_a_pulse_again_stays() {
-    let world = world(3, json!({"unhealthyAfter": "3m"})).await;
-    let name = names(&world)[0].clone();
-    beat(&world, &name).await;
-    world.pass(2 * MINUTE).await;
-    assert_eq!(status(&world, &name).health, Some(Health::Unhealthy));
+    let simulation = simulation(3, json!({"unhealthyAfter": "3m"})).await;
+    let name = names(&simulation)[0].clone();
+    beat(&simulation, &name).await;
+    simulation.pass(2 * MINUTE).await;
+    assert_eq!(status(&simulation, &name).health, Some(Health::Unhealthy));
     for _ in 0..20 {
-        beat(&world, &name).await;
-        world.pass(30 * SECOND).await;
+        beat(&simulation, &name).await;
+        simulation.pass(30 * SECOND).await;
     }
-    assert_eq!(status(&world, &name).health, Some(Health::Healthy));
-    assert!(names(&world).contains(&name) && status(&world, &name).rotation.is_none());
-    nothing_is_wrong(&world);
+    assert_eq!(status(&simulation, &name).health, Some(Health::Healthy));
+    assert!(names(&simulation).contains(&name) && status(&simulation, &name).rotation.is_none());
+    nothing_is_wrong(&simulation);
 }

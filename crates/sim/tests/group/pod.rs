@@ -10,12 +10,12 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use sojourn_api::group::status::{Phase, Reason};
 use sojourn_drivers::machine::contract::{Bench, suite};
-use sojourn_drivers::machine::{Order, Provider};
+use sojourn_drivers::machine::{CreateRequest, Provider};
 use sojourn_operator::frame::{Tasks, Watching};
-use sojourn_operator::group::Pods;
-use sojourn_sim::group::{NAMESPACE, Setting, World};
+use sojourn_operator::group::PodProvider;
+use sojourn_sim::group::{GroupSimulation, NAMESPACE, Setting};
 
-use crate::stage::{DAY, HOUR, MINUTE, draining, names, ready, rule};
+use crate::stage::{DAY, HOUR, MINUTE, draining, names, ready, require};
 
 pub(crate) fn template() -> Value {
     json!({"template": {"provider": "pod", "config": null, "pod": {
@@ -24,83 +24,84 @@ pub(crate) fn template() -> Value {
     }}})
 }
 
-pub(crate) async fn of_pods(size: u32, expiry: Value) -> World {
-    let world = World::new(Setting::default()).await;
+pub(crate) async fn of_pods(size: u32, expiry: Value) -> GroupSimulation {
+    let simulation = GroupSimulation::new(Setting::default()).await;
     let mut spec = template();
     spec["expiry"] = expiry;
-    world.make_group("web", size, spec).await;
-    ready(&world, "web", size as usize).await;
-    world
+    simulation.make_group("web", size, spec).await;
+    ready(&simulation, "web", size as usize).await;
+    simulation
 }
 
-pub(crate) fn pods(world: &World) -> Api<Pod> {
-    Api::namespaced(world.client.clone(), NAMESPACE)
+pub(crate) fn pods(simulation: &GroupSimulation) -> Api<Pod> {
+    Api::namespaced(simulation.client.clone(), NAMESPACE)
 }
 
-pub(crate) async fn pod_names(world: &World) -> Vec<String> {
-    let all = pods(world).list(&ListParams::default()).await.expect("people may list");
+pub(crate) async fn pod_names(simulation: &GroupSimulation) -> Vec<String> {
+    let all = pods(simulation).list(&ListParams::default()).await.expect("people may list");
     all.items.iter().map(kube::ResourceExt::name_any).collect()
 }
 
-fn violations(world: &World) -> Vec<String> {
-    let book = world.ledger.book();
-    book.violations.clone()
+fn violations(simulation: &GroupSimulation) -> Vec<String> {
+    let observations = simulation.observer.observations();
+    observations.violations.clone()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_group_of_pods_rotates() {
-    let world = of_pods(3, json!({"eligibleAge": "1d"})).await;
-    rule(&world, 4, 2);
-    let old = names(&world);
-    assert_eq!(pod_names(&world).await, old);
-    let pod = pods(&world).get(&old[0]).await.expect("it is there");
+    let simulation = of_pods(3, json!({"eligibleAge": "1d"})).await;
+    require(&simulation, 4, 2);
+    let old = names(&simulation);
+    assert_eq!(pod_names(&simulation).await, old);
+    let pod = pods(&simulation).get(&old[0]).await.expect("it is there");
     assert_eq!(pod.labels().get("app").map(String::as_str), Some("web"));
     assert_eq!(pod.labels().get("group.sojourn.dev/group").map(String::as_str), Some("web"));
     let owner = &pod.owner_references()[0];
     assert_eq!((owner.kind.as_str(), owner.name.as_str()), ("Machine", old[0].as_str()));
-    let (name, drain) = draining(&world, DAY + HOUR).await;
+    let (name, drain) = draining(&simulation, DAY + HOUR).await;
     assert_eq!(drain.reason, Some(Reason::Expired));
-    world.reply(&name, &drain.id, "Done").await.expect("it is open");
-    crate::stage::gone(&world, 5 * MINUTE, &name).await;
-    assert!(!pod_names(&world).await.contains(&name));
-    assert_eq!(violations(&world), [""; 0]);
+    simulation.reply(&name, &drain.id, "Done").await.expect("it is open");
+    crate::stage::gone(&simulation, 5 * MINUTE, &name).await;
+    assert!(!pod_names(&simulation).await.contains(&name));
+    assert_eq!(violations(&simulation), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_somebody_deletes_is_replaced_without_a_drain() {
-    let world = of_pods(3, json!({})).await;
-    let name = names(&world)[0].clone();
-    pods(&world).delete(&name, &DeleteParams::default()).await.expect("people may");
-    crate::stage::gone(&world, 5 * MINUTE, &name).await;
-    ready(&world, "web", 3).await;
-    assert!(world.ledger.book().drains.is_empty());
-    assert_eq!(pod_names(&world).await, names(&world));
+    let simulation = of_pods(3, json!({})).await;
+    let name = names(&simulation)[0].clone();
+    pods(&simulation).delete(&name, &DeleteParams::default()).await.expect("people may");
+    crate::stage::gone(&simulation, 5 * MINUTE, &name).await;
+    ready(&simulation, "web", 3).await;
+    assert!(simulation.observer.observations().drains.is_empty());
+    assert_eq!(pod_names(&simulation).await, names(&simulation));
 }
 
 /// It is not gone because nobody sees it any more.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_loses_its_label_gets_it_back() {
-    let world = of_pods(3, json!({})).await;
-    let before = names(&world);
+    let simulation = of_pods(3, json!({})).await;
+    let before = names(&simulation);
     let bare = json!({"metadata": {"labels": {"group.sojourn.dev/machine": null}}});
     for name in &before {
-        let patched = pods(&world).patch(name, &PatchParams::default(), &Patch::Merge(&bare)).await;
+        let patched =
+            pods(&simulation).patch(name, &PatchParams::default(), &Patch::Merge(&bare)).await;
         patched.expect("people may");
     }
-    world.pass(10 * MINUTE).await;
-    assert_eq!(names(&world), before);
+    simulation.pass(10 * MINUTE).await;
+    assert_eq!(names(&simulation), before);
     for name in &before {
-        let pod = pods(&world).get(name).await.expect("it is there");
+        let pod = pods(&simulation).get(name).await.expect("it is there");
         assert!(pod.labels().contains_key("group.sojourn.dev/machine"));
     }
-    ready(&world, "web", 3).await;
+    ready(&simulation, "web", 3).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_with_forged_labels_is_nobodys_machine() {
-    let world = World::new(Setting::default()).await;
-    world.make_group("web", 1, template()).await;
-    ready(&world, "web", 1).await;
+    let simulation = GroupSimulation::new(Setting::default()).await;
+    simulation.make_group("web", 1, template()).await;
+    ready(&simulation, "web", 1).await;
     let forged = json!({
         "metadata": {"name": "stranger", "labels": {
             "group.sojourn.dev/group": "web", "group.sojourn.dev/machine": "stranger",
@@ -108,47 +109,49 @@ async fn a_pod_with_forged_labels_is_nobodys_machine() {
         "spec": {"containers": [{"name": "web", "image": "none"}]},
     });
     let forged: Pod = serde_json::from_value(forged).expect("a Pod");
-    pods(&world).create(&PostParams::default(), &forged).await.expect("people may");
-    world.delete_group("web").await;
-    world.until(HOUR, "the end", |book| book.groups.is_empty().then_some(())).await;
-    world.pass(MINUTE).await;
-    assert_eq!(pod_names(&world).await, ["stranger"]);
+    pods(&simulation).create(&PostParams::default(), &forged).await.expect("people may");
+    simulation.delete_group("web").await;
+    simulation
+        .until(HOUR, "the end", |observations| observations.groups.is_empty().then_some(()))
+        .await;
+    simulation.pass(MINUTE).await;
+    assert_eq!(pod_names(&simulation).await, ["stranger"]);
 }
 
 // case: group 74
 #[tokio::test(start_paused = true)]
 async fn an_ill_pod_is_replaced_first_and_drained_then() {
-    let world = of_pods(3, json!({})).await;
-    rule(&world, 4, 0);
-    let name = names(&world)[0].clone();
+    let simulation = of_pods(3, json!({})).await;
+    require(&simulation, 4, 0);
+    let name = names(&simulation)[0].clone();
     let ill = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
     let params = PatchParams::default();
-    pods(&world).patch_status(&name, &params, &Patch::Merge(&ill)).await.expect("a node may");
-    world.pass(2 * MINUTE).await;
-    assert_eq!(names(&world).len(), 3, "it may get well again");
-    let (drained, drain) = draining(&world, 10 * MINUTE).await;
+    pods(&simulation).patch_status(&name, &params, &Patch::Merge(&ill)).await.expect("a node may");
+    simulation.pass(2 * MINUTE).await;
+    assert_eq!(names(&simulation).len(), 3, "it may get well again");
+    let (drained, drain) = draining(&simulation, 10 * MINUTE).await;
     assert_eq!((drained, drain.reason), (name, Some(Reason::Unhealthy)));
-    let ready = world.ledger.book().in_phase("web", Phase::Ready).len();
+    let ready = simulation.observer.observations().in_phase("web", Phase::Ready).len();
     assert_eq!(ready, 3);
 }
 
 /// The provider by itself, without controllers.
 struct Bare {
-    world: World,
-    pods: Pods,
+    simulation: GroupSimulation,
+    pods: PodProvider,
     strangers: AtomicU64,
     _tasks: Tasks,
 }
 
 impl Bare {
     async fn new() -> Self {
-        let world = World::new(Setting::default()).await;
-        world.operator.want(false);
+        let simulation = GroupSimulation::new(Setting::default()).await;
+        simulation.operator.want(false);
         let mut tasks = Tasks::default();
-        let pods = Pods::new(world.client.clone());
+        let pods = PodProvider::new(simulation.client.clone());
         pods.follow(Watching { timeout_seconds: 0, bookmarks: false }, &mut tasks, |_| {}, || {});
         pods.until_ready().await;
-        Self { world, pods, strangers: AtomicU64::new(0), _tasks: tasks }
+        Self { simulation, pods, strangers: AtomicU64::new(0), _tasks: tasks }
     }
 
     /// The uid of the Machine of this name; one that never was, if there is one already.
@@ -158,7 +161,7 @@ impl Bare {
             "metadata": {"name": name}, "spec": {"onDemand": true, "template": template()["template"]},
         });
         let machine = serde_json::from_value(machine).expect("a machine");
-        match self.world.machines().create(&PostParams::default(), &machine).await {
+        match self.simulation.machines().create(&PostParams::default(), &machine).await {
             Ok(made) => made.uid().expect("one"),
             Err(_) => format!("nobody-{}", self.strangers.fetch_add(1, Ordering::Relaxed)),
         }
@@ -178,25 +181,25 @@ impl Bench for Bare {
         json!({"spec": {"containers": []}})
     }
 
-    fn order<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Order> {
+    fn request<'a>(&'a self, name: &'a str) -> BoxFuture<'a, CreateRequest> {
         async move {
             let (key, uid) = (sojourn_sim::group::key(name), self.uid(name).await);
-            Order { key, uid, group: None, config: self.good() }
+            CreateRequest { key, uid, group: None, config: self.good() }
         }
         .boxed()
     }
 
-    fn lose<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, ()> {
+    fn lose<'a>(&'a self, request: &'a CreateRequest) -> BoxFuture<'a, ()> {
         async move {
             let now = DeleteParams::default().grace_period(0);
-            let deleted = pods(&self.world).delete(&order.key.name, &now).await;
+            let deleted = pods(&self.simulation).delete(&request.key.name, &now).await;
             deleted.expect("people may");
         }
         .boxed()
     }
 
     fn count(&self) -> BoxFuture<'_, usize> {
-        async move { pod_names(&self.world).await.len() }.boxed()
+        async move { pod_names(&self.simulation).await.len() }.boxed()
     }
 }
 

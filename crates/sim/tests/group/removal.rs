@@ -7,113 +7,120 @@ use serde_json::json;
 use sojourn_api::group::status::{Phase, Reason};
 
 use crate::stage::{
-    DAY, HOUR, MINUTE, deadline, draining, gone, names, nothing_is_wrong, ready, world,
+    DAY, HOUR, MINUTE, deadline, draining, gone, names, nothing_is_wrong, ready, simulation,
 };
 
 // case: group 14
 #[tokio::test(start_paused = true)]
 async fn a_group_goes_when_its_machines_are_drained() {
-    let world = world(1, json!({"expiry": {"eligibleAge": "1d"}})).await;
-    let name = names(&world)[0].clone();
-    world.delete_group("web").await;
-    let (drained, drain) = draining(&world, MINUTE).await;
+    let simulation = simulation(1, json!({"expiry": {"eligibleAge": "1d"}})).await;
+    let name = names(&simulation)[0].clone();
+    simulation.delete_group("web").await;
+    let (drained, drain) = draining(&simulation, MINUTE).await;
     assert_eq!((&drained, drain.reason), (&name, Some(Reason::Scale)));
-    let went = gone(&world, HOUR, &name).await;
+    let went = gone(&simulation, HOUR, &name).await;
     assert_eq!(went.as_second(), deadline(&drain).as_second());
-    world.until(MINUTE, "its end", |book| book.groups.is_empty().then_some(())).await;
-    assert!(world.fake.machines().is_empty());
-    let timers = world.operator.ask(|started| started.groups.depth());
+    simulation
+        .until(MINUTE, "its end", |observations| observations.groups.is_empty().then_some(()))
+        .await;
+    assert!(simulation.fake.machines().is_empty());
+    let timers = simulation.operator.ask(|started| started.groups.depth());
     assert_eq!(timers, Some((0, 0)));
-    nothing_is_wrong(&world);
+    nothing_is_wrong(&simulation);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_is_there_until_its_object_is_known_to_be_deleted() {
-    let world = world(3, json!({"drainTimeout": "0s"})).await;
-    world.faults.hold(Method::DELETE);
-    world.change_group("web", json!({"spec": {"size": 2}})).await;
-    tokio::time::timeout(HOUR, world.faults.until_held()).await.expect("one is deleted");
-    world.pass(MINUTE).await;
-    assert_eq!((names(&world).len(), world.fake.machines().len()), (3, 3));
+    let simulation = simulation(3, json!({"drainTimeout": "0s"})).await;
+    simulation.faults.hold(Method::DELETE);
+    simulation.change_group("web", json!({"spec": {"size": 2}})).await;
+    tokio::time::timeout(HOUR, simulation.faults.until_held()).await.expect("one is deleted");
+    simulation.pass(MINUTE).await;
+    assert_eq!((names(&simulation).len(), simulation.fake.machines().len()), (3, 3));
     // Nobody knows whether it was: whoever takes over finds out.
-    world.operator.kill();
-    world.faults.let_go();
-    ready(&world, "web", 2).await;
-    assert_eq!(world.fake.machines().len(), 2);
-    nothing_is_wrong(&world);
+    simulation.operator.kill();
+    simulation.faults.let_go();
+    ready(&simulation, "web", 2).await;
+    assert_eq!(simulation.fake.machines().len(), 2);
+    nothing_is_wrong(&simulation);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_somebody_deletes_is_drained_and_another_comes() {
-    let world = world(3, json!({})).await;
-    let name = names(&world)[0].clone();
-    world.delete_machine(&name).await;
-    let (drained, drain) = draining(&world, MINUTE).await;
+    let simulation = simulation(3, json!({})).await;
+    let name = names(&simulation)[0].clone();
+    simulation.delete_machine(&name).await;
+    let (drained, drain) = draining(&simulation, MINUTE).await;
     assert_eq!((&drained, drain.reason), (&name, Some(Reason::Manual)));
-    let went = gone(&world, HOUR, &name).await;
+    let went = gone(&simulation, HOUR, &name).await;
     assert!(went >= deadline(&drain));
-    ready(&world, "web", 3).await;
-    nothing_is_wrong(&world);
+    ready(&simulation, "web", 3).await;
+    nothing_is_wrong(&simulation);
 }
 
 #[tokio::test(start_paused = true)]
 async fn kubectl_scale_works_both_ways() {
-    let world = world(2, json!({})).await;
+    let simulation = simulation(2, json!({})).await;
     let scale = json!({"spec": {"replicas": 4}});
     let params = PatchParams::default();
-    let groups = world.groups();
+    let groups = simulation.groups();
     groups.patch_scale("web", &params, &Patch::Merge(&scale)).await.expect("it can be scaled");
-    ready(&world, "web", 4).await;
+    ready(&simulation, "web", 4).await;
     let scaled = groups.get_scale("web").await.expect("it can be read");
     let status = scaled.status.expect("one");
     assert_eq!(status.replicas, 4);
     assert_eq!(status.selector.as_deref(), Some("group.sojourn.dev/group=web"));
     let scale = json!({"spec": {"replicas": 1}});
     groups.patch_scale("web", &params, &Patch::Merge(&scale)).await.expect("it can be scaled");
-    ready(&world, "web", 1).await;
-    assert_eq!(world.ledger.book().drains.len(), 3);
-    nothing_is_wrong(&world);
+    ready(&simulation, "web", 1).await;
+    assert_eq!(simulation.observer.observations().drains.len(), 3);
+    nothing_is_wrong(&simulation);
 }
 
 /// Somebody took the group's finalizer away: its machines stand for themselves.
 #[tokio::test(start_paused = true)]
 async fn machines_without_their_group_are_drained_and_let_go() {
-    let world = world(2, json!({})).await;
-    let before = names(&world);
-    world.operator.want(false);
-    world.change_group("web", json!({"metadata": {"finalizers": null}})).await;
-    world.delete_group("web").await;
-    world
-        .until(MINUTE, "orphans", |book| {
-            let all = book.of("web");
+    let simulation = simulation(2, json!({})).await;
+    let before = names(&simulation);
+    simulation.operator.want(false);
+    simulation.change_group("web", json!({"metadata": {"finalizers": null}})).await;
+    simulation.delete_group("web").await;
+    simulation
+        .until(MINUTE, "orphans", |observations| {
+            let all = observations.of("web");
             let leaving = all.iter().all(|one| one.meta().deletion_timestamp.is_some());
-            (book.groups.is_empty() && leaving).then_some(())
+            (observations.groups.is_empty() && leaving).then_some(())
         })
         .await;
-    world.operator.want(true);
+    simulation.operator.want(true);
     for name in &before {
-        let drain =
-            world.until(MINUTE, "a drain", |book| book.machine(name)?.status.clone()?.drain).await;
+        let drain = simulation
+            .until(MINUTE, "a drain", |observations| {
+                observations.machine(name)?.status.clone()?.drain
+            })
+            .await;
         assert_eq!(drain.reason, Some(Reason::Manual));
     }
     for name in &before {
-        gone(&world, HOUR, name).await;
+        gone(&simulation, HOUR, name).await;
     }
-    assert!(world.fake.machines().is_empty());
-    nothing_is_wrong(&world);
+    assert!(simulation.fake.machines().is_empty());
+    nothing_is_wrong(&simulation);
 }
 
 /// A second group of the name is another group.
 #[tokio::test(start_paused = true)]
 async fn a_group_that_is_made_again_has_machines_of_its_own() {
-    let world = world(2, json!({})).await;
-    let before = names(&world);
-    world.delete_group("web").await;
-    world.until(HOUR, "its end", |book| book.groups.is_empty().then_some(())).await;
-    world.make_group("web", 2, json!({})).await;
-    ready(&world, "web", 2).await;
-    assert!(names(&world).iter().all(|name| !before.contains(name)));
-    world.pass(DAY).await;
-    assert_eq!(world.ledger.book().in_phase("web", Phase::Ready).len(), 2);
-    nothing_is_wrong(&world);
+    let simulation = simulation(2, json!({})).await;
+    let before = names(&simulation);
+    simulation.delete_group("web").await;
+    simulation
+        .until(HOUR, "its end", |observations| observations.groups.is_empty().then_some(()))
+        .await;
+    simulation.make_group("web", 2, json!({})).await;
+    ready(&simulation, "web", 2).await;
+    assert!(names(&simulation).iter().all(|name| !before.contains(name)));
+    simulation.pass(DAY).await;
+    assert_eq!(simulation.observer.observations().in_phase("web", Phase::Ready).len(), 2);
+    nothing_is_wrong(&simulation);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use sojourn_sim::group::month::{Outcome, run};
+use sojourn_sim::group::month::{MonthOutcome, run};
 use sojourn_sim::truth::tally::Tally;
 
 /// How many seeds a plain `cargo test` runs of everything; of groups it is one in four.
@@ -30,9 +30,9 @@ fn seeds() -> Vec<u64> {
 }
 
 /// Runs the days of every seed, on all processors.
-fn run_all(seeds: &[u64]) -> Vec<(u64, Outcome)> {
+fn run_all(seeds: &[u64]) -> Vec<(u64, MonthOutcome)> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let run_some = |seeds: &[u64]| -> Vec<(u64, Outcome)> {
+    let run_some = |seeds: &[u64]| -> Vec<(u64, MonthOutcome)> {
         let run_one = |&seed: &u64| {
             let outcome = run(seed, DAYS);
             say(&format!("groups, seed {seed}: {} writes: {}", outcome.writes, outcome.tally));
@@ -57,7 +57,7 @@ fn months_of_groups_and_faults_break_no_promise() {
     let count = outcomes.len() as u64;
     let took = begun.elapsed().as_secs_f64();
     say(&format!("{count} seeds of {DAYS} day of groups in {took:.0} s: {writes} writes, {tally}"));
-    for (seed, Outcome { violations, log, .. }) in &outcomes {
+    for (seed, MonthOutcome { violations, log, .. }) in &outcomes {
         let words = || format!("{}\n{violations:#?}", log.join("\n"));
         assert!(violations.is_empty(), "replay it with SOJOURN_SIM_SEED={seed}: {}", words());
     }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 use sojourn_api::group::status::{DrainStatus, MachineStatus, Phase};
-use sojourn_sim::group::{Rules, Setting, World};
+use sojourn_sim::group::{GroupLimits, GroupSimulation, Setting};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
@@ -14,53 +14,57 @@ pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// A world with the group `web` of so many machines, all ready.
-pub(crate) async fn world(size: u32, spec: Value) -> World {
-    world_with(Setting::default(), size, spec).await
+pub(crate) async fn simulation(size: u32, spec: Value) -> GroupSimulation {
+    simulation_with(Setting::default(), size, spec).await
 }
 
-pub(crate) async fn world_with(setting: Setting, size: u32, spec: Value) -> World {
-    let world = World::new(setting).await;
-    world.make_group("web", size, spec).await;
-    ready(&world, "web", size as usize).await;
-    world
+pub(crate) async fn simulation_with(setting: Setting, size: u32, spec: Value) -> GroupSimulation {
+    let simulation = GroupSimulation::new(setting).await;
+    simulation.make_group("web", size, spec).await;
+    ready(&simulation, "web", size as usize).await;
+    simulation
 }
 
 /// Waits until so many are ready and no other is there.
-pub(crate) async fn ready(world: &World, group: &str, count: usize) {
-    world
-        .until(30 * MINUTE, "a group that is complete", |book| {
-            let all = book.of(group).len();
-            (all == count && book.in_phase(group, Phase::Ready).len() == count).then_some(())
+pub(crate) async fn ready(simulation: &GroupSimulation, group: &str, count: usize) {
+    simulation
+        .until(30 * MINUTE, "a group that is complete", |observations| {
+            let all = observations.of(group).len();
+            (all == count && observations.in_phase(group, Phase::Ready).len() == count)
+                .then_some(())
         })
         .await;
 }
 
 /// These must hold from now on, beside what always must.
-pub(crate) fn rule(world: &World, most: usize, least_ready: usize) {
-    world.ledger.rule("web", Rules { most, least_ready });
+pub(crate) fn require(simulation: &GroupSimulation, max_machines: usize, min_ready: usize) {
+    simulation.observer.require("web", GroupLimits { max_machines, min_ready });
 }
 
-pub(crate) fn nothing_is_wrong(world: &World) {
-    let violations = world.ledger.book().violations.clone();
-    assert!(violations.is_empty(), "{violations:#?}\n{}", world.shown());
+pub(crate) fn nothing_is_wrong(simulation: &GroupSimulation) {
+    let violations = simulation.observer.observations().violations.clone();
+    assert!(violations.is_empty(), "{violations:#?}\n{}", simulation.shown());
 }
 
-pub(crate) fn names(world: &World) -> Vec<String> {
-    let book = world.ledger.book();
-    book.of("web").into_iter().map(kube::ResourceExt::name_any).collect()
+pub(crate) fn names(simulation: &GroupSimulation) -> Vec<String> {
+    let observations = simulation.observer.observations();
+    observations.of("web").into_iter().map(kube::ResourceExt::name_any).collect()
 }
 
-pub(crate) fn status(world: &World, name: &str) -> MachineStatus {
-    let book = world.ledger.book();
-    book.machine(name).and_then(|machine| machine.status.clone()).unwrap_or_default()
+pub(crate) fn status(simulation: &GroupSimulation, name: &str) -> MachineStatus {
+    let observations = simulation.observer.observations();
+    observations.machine(name).and_then(|machine| machine.status.clone()).unwrap_or_default()
 }
 
 /// Waits until a machine of the group drains; answers its name and its drain.
-pub(crate) async fn draining(world: &World, limit: Duration) -> (String, DrainStatus) {
-    world
-        .until(limit, "a drain", |book| {
-            let name = book.in_phase("web", Phase::Draining).first()?.clone();
-            let status = book.machine(&name)?.status.clone()?;
+pub(crate) async fn draining(
+    simulation: &GroupSimulation,
+    limit: Duration,
+) -> (String, DrainStatus) {
+    simulation
+        .until(limit, "a drain", |observations| {
+            let name = observations.in_phase("web", Phase::Draining).first()?.clone();
+            let status = observations.machine(&name)?.status.clone()?;
             Some((name, status.drain?))
         })
         .await
@@ -71,13 +75,17 @@ pub(crate) fn deadline(drain: &DrainStatus) -> Timestamp {
 }
 
 /// Waits until a machine's object is gone; answers when that was.
-pub(crate) async fn gone(world: &World, limit: Duration, name: &str) -> Timestamp {
-    world.until(limit, "its end", |book| book.deleted.get(name).copied()).await
+pub(crate) async fn gone(simulation: &GroupSimulation, limit: Duration, name: &str) -> Timestamp {
+    simulation.until(limit, "its end", |observations| observations.deleted.get(name).copied()).await
 }
 
 /// A condition of a group.
-pub(crate) fn condition(world: &World, group: &str, kind: &str) -> Option<Condition> {
-    let book = world.ledger.book();
-    let status = book.groups.get(group)?.status.clone()?;
+pub(crate) fn condition(
+    simulation: &GroupSimulation,
+    group: &str,
+    kind: &str,
+) -> Option<Condition> {
+    let observations = simulation.observer.observations();
+    let status = observations.groups.get(group)?.status.clone()?;
     status.conditions.into_iter().find(|one| one.type_ == kind)
 }

@@ -174,7 +174,7 @@ pub fn on_demand_intent(
         drain_timeout: drain_timeout(group, config),
         // Whoever knows how its namespace is says so.
         ending: false,
-        told_end: None,
+        announced_end: None,
     };
     Ok(OnDemandWanted { intent, ignored })
 }

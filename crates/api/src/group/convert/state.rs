@@ -1,7 +1,7 @@
 //! The states of groups and machines in their statuses, and out of them.
 
 use jiff::{SignedDuration, Timestamp};
-use sojourn_core::group::intent::Outcome;
+use sojourn_core::group::intent::ReplyOutcome;
 use sojourn_core::group::state as domain;
 
 use crate::group::status::{
@@ -27,7 +27,7 @@ pub fn write_group(state: &domain::Group, status: &mut InstanceGroupStatus) {
         error,
         retry_at,
         started,
-        coming,
+        next_rotation,
     } = state;
     status.serial = (*serial).min(LARGEST);
     status.reserved = reserved.iter().map(write_reserved).collect();
@@ -39,7 +39,7 @@ pub fn write_group(state: &domain::Group, status: &mut InstanceGroupStatus) {
     status.retry_at = written(*retry_at);
     let newest = started.len().saturating_sub(MOST_STARTED);
     status.started = started[newest..].iter().map(write_started).collect();
-    status.next = coming.as_ref().map(write_coming);
+    status.next = next_rotation.as_ref().map(write_next_rotation);
 }
 
 /// The state that a group's status holds. What makes no sense is as if it had not been written. What
@@ -56,7 +56,7 @@ pub fn read_group(status: Option<&InstanceGroupStatus>) -> domain::Group {
         error: status.error.clone(),
         retry_at: read(status.retry_at.as_ref()),
         started: status.started.iter().filter_map(read_started).collect(),
-        coming: None,
+        next_rotation: None,
     }
 }
 
@@ -79,12 +79,12 @@ fn read_young_deaths(wire: &YoungDeaths) -> Option<domain::YoungDeaths> {
     })
 }
 
-fn write_coming(coming: &domain::Coming) -> NextRotation {
+fn write_next_rotation(next_rotation: &domain::NextRotation) -> NextRotation {
     NextRotation {
-        machine: coming.machine.clone(),
-        reason: Some(coming.cause.into()),
-        at: written(coming.at),
-        why: coming.why.to_string(),
+        machine: next_rotation.machine.clone(),
+        reason: Some(next_rotation.cause.into()),
+        at: written(next_rotation.at),
+        why: next_rotation.why.to_string(),
     }
 }
 
@@ -97,12 +97,12 @@ fn read_reserved(wire: &Reserved) -> Option<domain::Reservation> {
         .then(|| domain::Reservation { name: wire.name.clone(), replaces: wire.replaces.clone() })
 }
 
-fn write_started(started: &domain::Started) -> StartedRotation {
+fn write_started(started: &domain::RotationStart) -> StartedRotation {
     StartedRotation { at: written(Some(started.at)), reason: Some(started.cause.into()) }
 }
 
-fn read_started(wire: &StartedRotation) -> Option<domain::Started> {
-    Some(domain::Started { at: read(wire.at.as_ref())?, cause: wire.reason?.into() })
+fn read_started(wire: &StartedRotation) -> Option<domain::RotationStart> {
+    Some(domain::RotationStart { at: read(wire.at.as_ref())?, cause: wire.reason?.into() })
 }
 
 /// Writes the parts of a machine's status that are its state; the others stay as they are.
@@ -222,8 +222,11 @@ fn read_drain(wire: &DrainStatus, deadline: Timestamp) -> Option<domain::Drain> 
 }
 
 /// An announcement of nothing was never made.
-fn read_warned(wire: &WarnedStatus) -> Option<domain::Warned> {
-    Some(domain::Warned { at: read(wire.at.as_ref())?, deadline: read(wire.deadline.as_ref())? })
+fn read_warned(wire: &WarnedStatus) -> Option<domain::ExpiryWarning> {
+    Some(domain::ExpiryWarning {
+        at: read(wire.at.as_ref())?,
+        deadline: read(wire.deadline.as_ref())?,
+    })
 }
 
 same_words!(
@@ -251,7 +254,7 @@ same_words!(
 );
 same_words!(Tier, domain::Tier, Eligible, Forced);
 same_words!(RotationPhase, domain::RotationPhase, Reserved, Creating, Waiting, Draining, Deleting);
-same_words!(DrainOutcome, Outcome, Done, Progress, Refused);
+same_words!(DrainOutcome, ReplyOutcome, Done, Progress, Refused);
 
 #[cfg(test)]
 mod tests;

@@ -17,8 +17,8 @@ use sojourn_api::group::status::{
 use sojourn_api::group::{GroupConfig, InstanceGroup, Machine};
 use sojourn_api::name::{group as name, shared};
 use sojourn_core::group::forecast;
-use sojourn_core::group::observed::{Found, Health, Observed, Power, Seen};
-use sojourn_core::group::state::{self, State};
+use sojourn_core::group::observed::{Health, Observed, ObservedMachine, Power, ProviderMachine};
+use sojourn_core::group::state::{self, GroupState};
 use sojourn_core::known::Known;
 
 use super::super::connect::ApiContext;
@@ -127,7 +127,8 @@ fn forecast_of(
 ) -> Option<Vec<UpcomingAction>> {
     let namespace = group.namespace()?;
     let intent = group_intent(group, config).ok()?.intent;
-    let mut state = State { group: read_group(group.status.as_ref()), ..State::default() };
+    let mut state =
+        GroupState { group: read_group(group.status.as_ref()), ..GroupState::default() };
     let mut seen = Observed::default();
     let mut requested = Vec::new();
     for machine in machines {
@@ -153,7 +154,7 @@ fn forecast_of(
     });
     let mut upcoming: Vec<UpcomingAction> = open.collect();
     let foreseen = forecast(state, &requested, &seen, &intent, now, MAX_FORECAST_ROTATIONS);
-    upcoming.extend(foreseen.into_iter().map(|step: state::Coming| {
+    upcoming.extend(foreseen.into_iter().map(|step: state::NextRotation| {
         row(step.at, action(&format!("{:?}", step.cause)), &step.machine, step.why.to_string())
     }));
     Some(upcoming)
@@ -176,14 +177,14 @@ async fn machines(api_context: &ApiContext, namespace: &str, group: &str) -> Opt
 }
 
 /// How the machine is, as far as its status tells.
-fn seen_in_status(status: &MachineStatus, now: Timestamp) -> Seen {
+fn seen_in_status(status: &MachineStatus, now: Timestamp) -> ObservedMachine {
     let power = match status.phase.unwrap_or_default() {
         Phase::Pending | Phase::Failed => None,
         Phase::Provisioning => Some(Power::Pending),
         Phase::Registered | Phase::Ready | Phase::Draining => Some(Power::Running),
         Phase::Deleting => Some(Power::Deleting),
     };
-    let found = power.map(|power| Found {
+    let found = power.map(|power| ProviderMachine {
         id: status.provider_id.as_deref().unwrap_or_default().into(),
         power,
         interruption: status.interrupted_at.as_ref().map(|time| time.0),
@@ -192,14 +193,15 @@ fn seen_in_status(status: &MachineStatus, now: Timestamp) -> Seen {
         Some(Told::Healthy) => Known::Is(Health::Ready),
         // Its condition says since when, so that what follows from it does not move with every look.
         Some(Told::Unhealthy) => {
-            let ill = status.conditions.iter().find(|one| one.type_ == name::condition::HEALTHY);
-            let since = ill.map_or(now, |ill| ill.last_transition_time.0);
+            let unhealthy =
+                status.conditions.iter().find(|one| one.type_ == name::condition::HEALTHY);
+            let since = unhealthy.map_or(now, |unhealthy| unhealthy.last_transition_time.0);
             let observed = now.duration_since(since).max(SignedDuration::ZERO);
-            Known::Is(Health::Ill { observed })
+            Known::Is(Health::Unhealthy { observed })
         }
         Some(Told::Unknown) | None => Known::Unknown,
     };
-    Seen { provider: found.into(), health, ..Seen::default() }
+    ObservedMachine { provider: found.into(), health, ..ObservedMachine::default() }
 }
 
 /// What an open rotation waits for.
@@ -358,7 +360,7 @@ mod tests {
         assert_eq!((ready.provider, ready.health), (Known::Is(found), Known::Is(Health::Ready)));
         assert_eq!(
             seen_of(json!({"phase": "Pending"})),
-            Seen { provider: Known::Absent, ..Seen::default() }
+            ObservedMachine { provider: Known::Absent, ..ObservedMachine::default() }
         );
     }
 }

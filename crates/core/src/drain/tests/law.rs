@@ -5,12 +5,12 @@ use proptest::prelude::*;
 use super::*;
 
 fn any_pods() -> impl Strategy<Value = Vec<Pod>> {
-    let stays = prop::sample::select(vec![0, 0, 0, 0, 1, 2, 3]);
-    let any = (stays, 0..400_i64, prop::option::of(-50..700_i64));
-    let named = |(name, (stays, grace, leaves)): (usize, (i32, i64, Option<i64>))| Pod {
-        of_daemon_set: stays == 1,
-        mirror: stays == 2,
-        finished: stays == 3,
+    let skip_reason = prop::sample::select(vec![0, 0, 0, 0, 1, 2, 3]);
+    let any = (skip_reason, 0..400_i64, prop::option::of(-50..700_i64));
+    let named = |(name, (skip_reason, grace, leaves)): (usize, (i32, i64, Option<i64>))| Pod {
+        of_daemon_set: skip_reason == 1,
+        mirror: skip_reason == 2,
+        finished: skip_reason == 3,
         grace: SignedDuration::from_secs(grace),
         leaves_at: leaves.map(at),
         ..pod(&name.to_string())
@@ -21,11 +21,11 @@ fn any_pods() -> impl Strategy<Value = Vec<Pod>> {
 
 fn any_scene() -> impl Strategy<Value = Scene> {
     let node = prop::option::of(prop::sample::select(vec![plain_node(), cordoned()]));
-    let tried = prop::collection::vec((0..6_u8, any::<bool>(), -20..400_i64), 0..6);
-    (node, any_pods(), tried).prop_map(|(node, pods, tried)| {
+    let attempts = prop::collection::vec((0..6_u8, any::<bool>(), -20..400_i64), 0..6);
+    (node, any_pods(), attempts).prop_map(|(node, pods, attempts)| {
         let mut scene = Scene { node, ..Scene::of(pods) };
-        for (name, forced, second) in tried {
-            scene.tried(&format!("uid-{name}"), forced, None, second);
+        for (name, forced, second) in attempts {
+            scene.attempts(&format!("uid-{name}"), forced, None, second);
         }
         scene
     })
@@ -37,18 +37,18 @@ proptest! {
         scene in any_scene(), second in -100..500_i64,
     ) {
         let plan = scene.plan(&drain(), second);
-        let named: Vec<&Pod> = scene.pods.iter().filter(|pod| pod.stays().is_none()).collect();
+        let named: Vec<&Pod> = scene.pods.iter().filter(|pod| pod.skip_reason().is_none()).collect();
         for step in &plan.steps {
             let of = |uid: &str| named.iter().find(|pod| pod.uid == uid).expect("one that may go");
             match step {
                 Step::Cordon(_) => prop_assert_eq!(plan.steps.len(), 1),
                 Step::Evict { uid, .. } => prop_assert!(of(uid).leaves_at.is_none()),
                 Step::Delete { uid, grace, .. } => {
-                    let own = of(uid).grace.max(SHORTEST_GRACE);
+                    let own = of(uid).grace.max(MIN_GRACE);
                     let left = DEADLINE.duration_since(at(second));
                     prop_assert!(left <= own, "{left:?} of {own:?}");
-                    prop_assert!(*grace >= SHORTEST_GRACE && *grace <= own);
-                    prop_assert!(*grace <= left.max(SHORTEST_GRACE));
+                    prop_assert!(*grace >= MIN_GRACE && *grace <= own);
+                    prop_assert!(*grace <= left.max(MIN_GRACE));
                 }
                 Step::Restore(_) => prop_assert!(false, "nothing is taken back in a drain"),
             }
@@ -62,12 +62,12 @@ proptest! {
         if plan.done {
             prop_assert!(plan.steps.is_empty());
             prop_assert!(
-                scene.node.is_none() || scene.pods.iter().all(|pod| pod.stays().is_some())
+                scene.node.is_none() || scene.pods.iter().all(|pod| pod.skip_reason().is_some())
             );
         } else if plan.steps.is_empty() && plan.wake == Wake::OnChange {
             // Whoever is waited for without a timer is on its way out within the deadline.
             let going = |pod: &Pod| pod.leaves_at.is_some_and(|at| at <= DEADLINE);
-            prop_assert!(scene.pods.iter().filter(|pod| pod.stays().is_none()).all(going));
+            prop_assert!(scene.pods.iter().filter(|pod| pod.skip_reason().is_none()).all(going));
         }
     }
 }

@@ -1,8 +1,8 @@
 use super::super::effect::Effect;
-use super::super::intent::{ForcedPolicy, Kept, Outcome};
+use super::super::intent::{ForcedPolicy, Kept, ReplyOutcome};
 use super::super::observed::Power;
-use super::super::scene::{DAY, HOUR, MINUTE, Mode, SECOND, Scene, at, start};
 use super::super::state::{Cause, Phase, RotationPhase, Tier};
+use super::super::test_group::{DAY, HOUR, MINUTE, Mode, SECOND, TestGroup, at, start};
 use super::*;
 
 mod age;

@@ -1,12 +1,12 @@
 use jiff::tz::TimeZone;
 
-use super::super::scene::{DAY, HOUR, Scene, start};
 use super::super::schedule::Window;
+use super::super::test_group::{DAY, HOUR, TestGroup, start};
 use super::*;
 use crate::term::Term;
 
 fn group(size: u32) -> Intent {
-    Intent { size, ..Scene::empty().intent }
+    Intent { size, ..TestGroup::empty().intent }
 }
 
 fn budget(max: u32) -> Budget {

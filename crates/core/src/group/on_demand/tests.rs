@@ -1,8 +1,8 @@
 use super::super::effect::Effect;
-use super::super::intent::{self, Kept, Outcome, Reply};
-use super::super::observed::{Found, Health, Power};
-use super::super::scene::{DAY, HOUR, MINUTE, SECOND, at, start};
+use super::super::intent::{self, Kept, Reply, ReplyOutcome};
+use super::super::observed::{Health, Power, ProviderMachine};
 use super::super::state::RotationPhase;
+use super::super::test_group::{DAY, HOUR, MINUTE, SECOND, at, start};
 use super::*;
 use crate::decision::Wake;
 use crate::term::Term;
@@ -12,7 +12,7 @@ const JUST: SignedDuration = SignedDuration::from_millis(1);
 /// A machine of the name `m`, lent for a week, and its provider.
 struct Lent {
     state: state::Machine,
-    seen: Seen,
+    seen: ObservedMachine,
     intent: OnDemand,
     now: Timestamp,
     done: Vec<(Timestamp, Effect)>,
@@ -42,9 +42,9 @@ impl Lent {
             registration_timeout: MINUTE * 5,
             drain_timeout: MINUTE * 5,
             ending: false,
-            told_end: None,
+            announced_end: None,
         };
-        let seen = Seen { provider: Known::Absent, ..Seen::default() };
+        let seen = ObservedMachine { provider: Known::Absent, ..ObservedMachine::default() };
         let state = state::Machine::default();
         Self { state, seen, intent, now: start(), done: Vec::new(), there: true }
     }
@@ -56,7 +56,7 @@ impl Lent {
     }
 
     fn show(&mut self, power: Power) {
-        let found = Found { id: "vm".into(), power, interruption: None };
+        let found = ProviderMachine { id: "vm".into(), power, interruption: None };
         self.seen.provider = Known::Is(found);
         self.seen.health = match power {
             Power::Running => Known::Is(Health::Ready),
@@ -67,7 +67,7 @@ impl Lent {
     fn decide(&mut self) -> MachineDecision {
         let decision = decide(self.state.clone(), &self.seen, &self.intent, self.now);
         self.state = decision.next.clone();
-        self.seen.answered = None;
+        self.seen.last_result = None;
         decision
     }
 
@@ -78,8 +78,8 @@ impl Lent {
             for effect in &decision.effects {
                 self.follow(effect);
             }
-            let answered = self.seen.answered.is_some();
-            if !self.there || self.state == before && decision.effects.is_empty() && !answered {
+            let last_result = self.seen.last_result.is_some();
+            if !self.there || self.state == before && decision.effects.is_empty() && !last_result {
                 return decision;
             }
         }
@@ -91,15 +91,15 @@ impl Lent {
         match effect {
             Effect::Provision { .. } => {
                 self.show(Power::Running);
-                self.seen.answered = Some(Answer::Created { id: "vm".to_owned() });
+                self.seen.last_result = Some(OperationResult::Created { id: "vm".to_owned() });
             }
             Effect::Deprovision { .. } => {
                 self.seen.provider = Known::Absent;
-                self.seen.answered = Some(Answer::Deleted);
+                self.seen.last_result = Some(OperationResult::Deleted);
             }
             Effect::Delete { .. } => self.intent.machine.deleting = true,
-            Effect::Release { .. } => self.there = false,
-            Effect::Create { .. } | Effect::ReleaseGroup => panic!("it is never replaced"),
+            Effect::RemoveFinalizer { .. } => self.there = false,
+            Effect::Create { .. } | Effect::RemoveGroupFinalizer => panic!("it is never replaced"),
         }
     }
 
@@ -161,7 +161,7 @@ fn h4_after_its_time_it_is_drained_deleted_and_not_replaced() {
             Effect::Provision { name: name() },
             Effect::Delete { name: name() },
             Effect::Deprovision { name: name() },
-            Effect::Release { name: name() },
+            Effect::RemoveFinalizer { name: name() },
         ]
     );
 }
@@ -197,7 +197,7 @@ fn a_warning_is_given_in_full_and_does_not_come_earlier() {
     lent.intent.warn_before = DAY;
     assert_eq!(lent.wait(), at(DAY * 6));
     lent.settle();
-    assert_eq!(lent.state.warned, Some(Warned { at: at(DAY * 6), deadline: at(DAY * 7) }));
+    assert_eq!(lent.state.warned, Some(ExpiryWarning { at: at(DAY * 6), deadline: at(DAY * 7) }));
     // A shorter age does not break what was announced.
     lent.intent.age = Term::Span(DAY);
     lent.intent.max_age = Term::Span(DAY);
@@ -211,7 +211,7 @@ fn a_warning_is_given_in_full_and_does_not_come_earlier() {
     lent.now = at(DAY * 9);
     lent.settle();
     assert_eq!(lent.phase(), None);
-    assert_eq!(lent.state.warned, Some(Warned { at: at(DAY * 9), deadline: at(DAY * 10) }));
+    assert_eq!(lent.state.warned, Some(ExpiryWarning { at: at(DAY * 9), deadline: at(DAY * 10) }));
     assert_eq!(lent.wait(), at(DAY * 10 + JUST));
 
     // Renewed, it is warned about again.
@@ -241,7 +241,7 @@ fn somebody_who_deletes_it_waits_for_the_drain_and_no_longer() {
     lent.settle();
     assert_eq!(lent.phase(), Some(RotationPhase::Draining));
     let id = lent.state.rotation.clone().unwrap().id;
-    let reply = Reply { id, outcome: Outcome::Done, message: String::new() };
+    let reply = Reply { id, outcome: ReplyOutcome::Done, message: String::new() };
     lent.intent.machine.reply = Some(reply);
     // Nothing is there any more: that is as good as deleted.
     lent.seen.provider = Known::Absent;
@@ -260,8 +260,8 @@ fn a_delete_that_fails_is_tried_again_ever_more_slowly() {
     let mut waits = Vec::new();
     for _ in 0..40 {
         let decision = lent.decide();
-        let failed = Answer::Failed { message: "busy".to_owned() };
-        lent.seen.answered = match decision.effects[..] {
+        let failed = OperationResult::Failed { message: "busy".to_owned() };
+        lent.seen.last_result = match decision.effects[..] {
             [] => None,
             [_, ..] => Some(failed),
         };
@@ -274,8 +274,8 @@ fn a_delete_that_fails_is_tried_again_ever_more_slowly() {
     }
     assert!(lent.there);
     assert_eq!(lent.state.error.as_deref(), Some("busy"));
-    for (wait, least) in waits.iter().zip([5, 10, 20, 40, 80, 120, 120]) {
-        assert!(*wait >= least && *wait <= least + least / 4 + 1, "{waits:?}");
+    for (wait, min) in waits.iter().zip([5, 10, 20, 40, 80, 120, 120]) {
+        assert!(*wait >= min && *wait <= min + min / 4 + 1, "{waits:?}");
     }
     assert!(waits.len() >= 7, "{waits:?}");
 }
@@ -285,7 +285,7 @@ fn what_the_provider_refuses_stays_to_be_seen_and_is_not_tried_again() {
     let mut lent = Lent::new();
     lent.decide();
     lent.decide();
-    lent.seen.answered = Some(Answer::Refused { message: "quota".to_owned() });
+    lent.seen.last_result = Some(OperationResult::Refused { message: "quota".to_owned() });
     let decision = lent.settle();
     assert_eq!(lent.state.phase, Phase::Failed);
     assert_eq!(lent.state.error.as_deref(), Some("quota"));
@@ -303,7 +303,7 @@ fn what_never_registers_is_deleted_at_the_provider_and_stays_to_be_seen() {
     let mut lent = Lent::new();
     lent.decide();
     lent.show(Power::Pending);
-    lent.seen.answered = Some(Answer::Created { id: "vm".to_owned() });
+    lent.seen.last_result = Some(OperationResult::Created { id: "vm".to_owned() });
     assert_eq!(lent.wait(), at(MINUTE * 5));
     lent.settle();
     assert_eq!(lent.state.phase, Phase::Failed);
@@ -314,7 +314,7 @@ fn what_never_registers_is_deleted_at_the_provider_and_stays_to_be_seen() {
 #[test]
 fn one_that_is_gone_is_let_go_and_one_that_is_ill_or_unknown_stays() {
     let mut lent = Lent::ready();
-    lent.seen.health = Known::Is(Health::Ill { observed: DAY });
+    lent.seen.health = Known::Is(Health::Unhealthy { observed: DAY });
     lent.settle();
     assert_eq!(lent.phase(), None);
     lent.seen.provider = Known::Unknown;
@@ -347,7 +347,8 @@ fn paused_or_observed_it_stays_and_an_open_drain_ends() {
 #[test]
 fn an_interruption_is_a_drain_once() {
     let mut lent = Lent::ready();
-    let found = Found { id: "vm".into(), power: Power::Running, interruption: Some(at(HOUR)) };
+    let found =
+        ProviderMachine { id: "vm".into(), power: Power::Running, interruption: Some(at(HOUR)) };
     lent.seen.provider = Known::Is(found);
     lent.settle();
     let rotation = lent.state.rotation.clone().unwrap();
@@ -363,7 +364,7 @@ fn the_end_that_its_owner_was_told_of_holds_when_the_group_is_gone() {
     let told = expires_at(&lent.state, &lent.intent).unwrap();
     // Its group is gone, and with it every age; nobody can renew it any more.
     (lent.intent.age, lent.intent.max_age) = (Term::Never, Term::Never);
-    lent.intent.told_end = Some(told);
+    lent.intent.announced_end = Some(told);
     lent.intent.renewed_until = Some(at(DAY * 30));
     assert_eq!(expires_at(&lent.state, &lent.intent), Some(told));
     lent.now = told;

@@ -16,9 +16,9 @@ use jiff::tz::{AmbiguousOffset, TimeZone};
 
 /// The 29th of February falls on a given day of the week every 28 years, or 40 around a year such
 /// as 2100.
-const MOST_DAYS: usize = 41 * 366;
+const MAX_SEARCHED_DAYS: usize = 41 * 366;
 /// Longer texts are no cron lines, and are not repeated in messages.
-const LONGEST_TEXT: usize = 256;
+const MAX_TEXT_BYTES: usize = 256;
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
@@ -86,7 +86,7 @@ impl FromStr for Cron {
     type Err = CronError;
 
     fn from_str(text: &str) -> Result<Self, CronError> {
-        if text.len() > LONGEST_TEXT {
+        if text.len() > MAX_TEXT_BYTES {
             return Err(CronError::TooLong);
         }
         let text = text.trim();
@@ -185,7 +185,7 @@ impl Cron {
         let from = zone.to_datetime(after);
         let mut date = from.date();
         let mut first_hour = from.hour();
-        for _ in 0..MOST_DAYS {
+        for _ in 0..MAX_SEARCHED_DAYS {
             if self.is_on(date) {
                 // Clocks that are set back repeat a part of one hour, so hours come in order.
                 let found = (first_hour..24)

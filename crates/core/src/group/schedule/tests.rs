@@ -12,8 +12,8 @@ fn window(cron: &str, hours: i64) -> Window {
 #[test]
 fn a_window_is_open_from_its_first_moment_until_before_its_end() {
     let night = window("0 22 * * *", 4);
-    let closed = |until: &str| Edge::Closed { until: Some(at(until)) };
-    let open = |until: &str| Edge::Open { until: at(until) };
+    let closed = |until: &str| WindowState::Closed { until: Some(at(until)) };
+    let open = |until: &str| WindowState::Open { until: at(until) };
     for (now, edge) in [
         ("2026-01-01T21:59:59Z", closed("2026-01-01T22:00:00Z")),
         ("2026-01-01T22:00:00Z", open("2026-01-02T02:00:00Z")),
@@ -28,13 +28,13 @@ fn a_window_is_open_from_its_first_moment_until_before_its_end() {
 fn windows_that_touch_are_one() {
     let days = window("0 0 * * mon-fri", 24);
     let edge = days.at(at("2026-01-06T12:00:00Z"));
-    assert_eq!(edge, Edge::Open { until: at("2026-01-10T00:00:00Z") });
+    assert_eq!(edge, WindowState::Open { until: at("2026-01-10T00:00:00Z") });
 }
 
 #[test]
 fn a_window_without_length_is_never_open() {
     let none = window("* * * * *", 0);
-    assert!(matches!(none.at(at("2026-01-06T12:00:00Z")), Edge::Closed { .. }));
+    assert!(matches!(none.at(at("2026-01-06T12:00:00Z")), WindowState::Closed { .. }));
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_window_lasts_as_long_as_it_says_whatever_clocks_do() {
     let opened = at("2026-11-01T00:00:00-04:00");
     assert_eq!(
         night.at(opened),
-        Edge::Open { until: later(opened, SignedDuration::from_hours(6)) }
+        WindowState::Open { until: later(opened, SignedDuration::from_hours(6)) }
     );
 }
 
@@ -54,15 +54,15 @@ fn deny_wins_over_allow_and_the_wait_is_for_the_later_of_both() {
     let night = [window("0 22 * * *", 4)];
     let friday = [window("0 0 * * fri", 24)];
     // A Thursday night that ends on Friday.
-    assert_eq!(admits(&night, &friday, at("2026-01-01T23:00:00Z")), Ok(()));
+    assert_eq!(check_open(&night, &friday, at("2026-01-01T23:00:00Z")), Ok(()));
     let closed = |text: &str| Err(Closed { until: Some(at(text)), again: Some(at(text)) });
     let until = closed("2026-01-03T00:00:00Z");
-    assert_eq!(admits(&night, &friday, at("2026-01-02T01:00:00Z")), until);
-    assert_eq!(admits(&night, &friday, at("2026-01-02T12:00:00Z")), until);
-    assert_eq!(admits(&[], &friday, at("2026-01-02T12:00:00Z")), until);
-    assert_eq!(admits(&[], &[], at("2026-01-02T12:00:00Z")), Ok(()));
+    assert_eq!(check_open(&night, &friday, at("2026-01-02T01:00:00Z")), until);
+    assert_eq!(check_open(&night, &friday, at("2026-01-02T12:00:00Z")), until);
+    assert_eq!(check_open(&[], &friday, at("2026-01-02T12:00:00Z")), until);
+    assert_eq!(check_open(&[], &[], at("2026-01-02T12:00:00Z")), Ok(()));
     let opens = closed("2026-01-03T22:00:00Z");
-    assert_eq!(admits(&night, &[], at("2026-01-03T12:00:00Z")), opens);
+    assert_eq!(check_open(&night, &[], at("2026-01-03T12:00:00Z")), opens);
 }
 
 #[test]
@@ -74,8 +74,8 @@ fn what_never_opens_is_not_said_to_end() {
     for (allow, deny, asked_again) in
         [(&empty[..], &[][..], false), (&[], &minutes, true), (&night, &night, true)]
     {
-        let closed = admits(allow, deny, now).unwrap_err();
+        let closed = check_open(allow, deny, now).unwrap_err();
         assert_eq!((closed.until, closed.again.is_some()), (None, asked_again));
     }
-    assert_eq!(admits(&always, &[], now), Ok(()));
+    assert_eq!(check_open(&always, &[], now), Ok(()));
 }

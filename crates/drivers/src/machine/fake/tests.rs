@@ -5,31 +5,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::*;
 use crate::machine::contract::{Bench, suite};
 
-struct Shop {
+struct TestProvider {
     fake: Arc<Fake>,
     uids: AtomicU64,
 }
 
-impl Shop {
+impl TestProvider {
     fn new(script: Script) -> Self {
         Self { fake: Fake::new(script), uids: AtomicU64::new(0) }
     }
 
-    fn new_order(&self, name: &str) -> Order {
+    fn new_request(&self, name: &str) -> CreateRequest {
         let uid = format!("uid-{}", self.uids.fetch_add(1, Ordering::Relaxed));
-        Order { key: Key::new("team", name), uid, group: None, config: self.good() }
+        CreateRequest { key: Key::new("team", name), uid, group: None, config: self.good() }
     }
 
-    fn power(&self, order: &Order) -> Known<Power> {
-        match self.fake.look(order.which()) {
-            Known::Is(sight) => Known::Is(sight.found.power),
+    fn power(&self, request: &CreateRequest) -> Known<Power> {
+        match self.fake.status(request.machine()) {
+            Known::Is(status) => Known::Is(status.machine.power),
             Known::Absent => Known::Absent,
             Known::Unknown => Known::Unknown,
         }
     }
 }
 
-impl Bench for Shop {
+impl Bench for TestProvider {
     fn provider(&self) -> &dyn Provider {
         &*self.fake
     }
@@ -42,12 +42,12 @@ impl Bench for Shop {
         json!({"image": "v1", "colour": "blue"})
     }
 
-    fn order<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Order> {
-        std::future::ready(self.new_order(name)).boxed()
+    fn request<'a>(&'a self, name: &'a str) -> BoxFuture<'a, CreateRequest> {
+        std::future::ready(self.new_request(name)).boxed()
     }
 
-    fn lose<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, ()> {
-        self.fake.lose(&order.key);
+    fn lose<'a>(&'a self, request: &'a CreateRequest) -> BoxFuture<'a, ()> {
+        self.fake.lose(&request.key);
         std::future::ready(()).boxed()
     }
 
@@ -60,7 +60,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
 async fn it_keeps_the_contract() {
-    suite(&Shop::new(Script::default())).await;
+    suite(&TestProvider::new(Script::default())).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,56 +72,56 @@ async fn it_keeps_the_contract_when_everything_takes_its_time() {
         lag: 5 * SECOND,
         ..Script::default()
     };
-    suite(&Shop::new(script)).await;
+    suite(&TestProvider::new(script)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_made_shows_after_a_while_and_runs_after_its_boot() {
     let script = Script { boot: 30 * SECOND, lag: 5 * SECOND, ..Script::default() };
-    let shop = Shop::new(script);
-    let order = shop.new_order("slow");
-    shop.fake.create(&order).await.unwrap();
-    assert_eq!(shop.power(&order), Known::Absent);
+    let test = TestProvider::new(script);
+    let request = test.new_request("slow");
+    test.fake.create(&request).await.unwrap();
+    assert_eq!(test.power(&request), Known::Absent);
     tokio::time::sleep(6 * SECOND).await;
-    assert_eq!(shop.power(&order), Known::Is(Power::Pending));
+    assert_eq!(test.power(&request), Known::Is(Power::Pending));
     tokio::time::sleep(25 * SECOND).await;
-    assert_eq!(shop.power(&order), Known::Is(Power::Running));
+    assert_eq!(test.power(&request), Known::Is(Power::Running));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_leaves_the_machine_and_a_refusal_leaves_none() {
-    let shop = Shop::new(Script { lost_answers: 1, quota: Some(1), ..Script::default() });
-    let order = shop.new_order("one");
-    let lost = shop.fake.create(&order).await;
+    let test = TestProvider::new(Script { lost_answers: 1, quota: Some(1), ..Script::default() });
+    let request = test.new_request("one");
+    let lost = test.fake.create(&request).await;
     assert!(matches!(lost, Err(ProviderError::Failed(_))), "{lost:?}");
-    assert_eq!(shop.fake.machines(), std::slice::from_ref(&order.key));
-    assert_eq!(shop.fake.create(&order).await, Ok("fake://1".to_owned()));
-    let refused = shop.fake.create(&shop.new_order("two")).await;
+    assert_eq!(test.fake.machines(), std::slice::from_ref(&request.key));
+    assert_eq!(test.fake.create(&request).await, Ok("fake://1".to_owned()));
+    let refused = test.fake.create(&test.new_request("two")).await;
     assert_eq!(refused, Err(ProviderError::Refused("the quota is used up".to_owned())));
-    assert_eq!(shop.fake.machines().len(), 1);
+    assert_eq!(test.fake.machines().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn in_an_outage_nothing_is_known_and_nothing_is_done() {
-    let shop = Shop::new(Script::default());
-    let order = shop.new_order("one");
-    shop.fake.create(&order).await.unwrap();
-    let mut changes = shop.fake.changes();
-    shop.fake.script(|script| script.outage = true);
-    assert_eq!(changes.next().await, Some(Change::Anybody));
-    assert_eq!(shop.power(&order), Known::Unknown);
-    assert!(shop.fake.delete(order.which()).await.is_err());
-    shop.fake.script(|script| script.outage = false);
-    assert_eq!(shop.power(&order), Known::Is(Power::Running));
+    let test = TestProvider::new(Script::default());
+    let request = test.new_request("one");
+    test.fake.create(&request).await.unwrap();
+    let mut changes = test.fake.changes();
+    test.fake.script(|script| script.outage = true);
+    assert_eq!(changes.next().await, Some(ProviderChange::All));
+    assert_eq!(test.power(&request), Known::Unknown);
+    assert!(test.fake.delete(request.machine()).await.is_err());
+    test.fake.script(|script| script.outage = false);
+    assert_eq!(test.power(&request), Known::Is(Power::Running));
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_is_slow_to_listen_is_told_that_it_may_be_anybody() {
-    let shop = Shop::new(Script::default());
-    let mut changes = shop.fake.changes();
-    for _ in 0..=MOST_CHANGES {
-        shop.fake.set_ready(&Key::new("team", "nobody"), true);
+    let test = TestProvider::new(Script::default());
+    let mut changes = test.fake.changes();
+    for _ in 0..=MAX_PENDING_CHANGES {
+        test.fake.set_ready(&Key::new("team", "nobody"), true);
     }
-    assert_eq!(changes.next().await, Some(Change::Anybody));
-    assert_eq!(changes.next().await, Some(Change::Machine(Key::new("team", "nobody"))));
+    assert_eq!(changes.next().await, Some(ProviderChange::All));
+    assert_eq!(changes.next().await, Some(ProviderChange::Machine(Key::new("team", "nobody"))));
 }

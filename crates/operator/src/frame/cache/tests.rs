@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::*;
 
 /// The longest that a test waits, on a clock that jumps.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TEST_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What the API answers next.
 enum Answer {
@@ -99,7 +99,7 @@ async fn follow(cache: &Cache<u64>, script: Vec<Answer>, changes: usize) -> Vec<
             () = collecting => {}
         }
     };
-    tokio::time::timeout(PATIENCE, both).await.expect("in time");
+    tokio::time::timeout(TEST_TIMEOUT, both).await.expect("in time");
     all
 }
 
@@ -169,7 +169,7 @@ async fn errors_are_retried_with_patience_and_nothing_is_forgotten_meanwhile() {
     let all = follow(&cache, script, 2).await;
     assert_eq!(all[1], told("kept", Some(3), Some(4)));
     // 0.5, 1, 2, 4, 8, 16, and twice the longest.
-    assert_eq!(began.elapsed().as_millis(), 31_500 + 2 * LONGEST_RETRY.as_millis());
+    assert_eq!(began.elapsed().as_millis(), 31_500 + 2 * MAX_RETRY_DELAY.as_millis());
 }
 
 fn quiet(_: &Change<'_, u64>) {}
@@ -178,12 +178,12 @@ fn quiet(_: &Change<'_, u64>) {}
 fn an_own_write_is_not_overtaken_by_an_older_event() {
     let cache = Cache::default();
     let key = Key::new("a", "one");
-    cache.store(&key, Some("3"), 3, Absent::ComesIn, quiet);
+    cache.store(&key, Some("3"), 3, IfAbsent::Insert, quiet);
     cache.put(&key, Some("5"), 5, quiet);
-    cache.store(&key, Some("4"), 4, Absent::ComesIn, |_| panic!("it is old news"));
+    cache.store(&key, Some("4"), 4, IfAbsent::Insert, |_| panic!("it is old news"));
     assert_eq!(cache.get(&key).as_deref(), Some(&5));
-    cache.store(&key, Some("5"), 5, Absent::ComesIn, |_| panic!("it is known"));
-    cache.store(&key, Some("6"), 6, Absent::ComesIn, quiet);
+    cache.store(&key, Some("5"), 5, IfAbsent::Insert, |_| panic!("it is known"));
+    cache.store(&key, Some("6"), 6, IfAbsent::Insert, quiet);
     assert_eq!(cache.get(&key).as_deref(), Some(&6));
     cache.put(&key, Some("5"), 5, |_| panic!("the answer came late"));
     assert_eq!(cache.get(&key).as_deref(), Some(&6));
@@ -193,11 +193,11 @@ fn an_own_write_is_not_overtaken_by_an_older_event() {
 fn what_was_deleted_does_not_come_back_by_a_write_of_ours() {
     let cache = Cache::default();
     let key = Key::new("a", "one");
-    cache.store(&key, Some("3"), 3, Absent::ComesIn, quiet);
+    cache.store(&key, Some("3"), 3, IfAbsent::Insert, quiet);
     cache.remove(&key, quiet);
     cache.put(&key, Some("4"), 4, |_| panic!("it is gone"));
     assert!(cache.is_empty());
-    cache.store(&key, Some("7"), 7, Absent::ComesIn, quiet);
+    cache.store(&key, Some("7"), 7, IfAbsent::Insert, quiet);
     assert_eq!((cache.len(), cache.get(&key).as_deref()), (1, Some(&7)), "a new one by that name");
     cache.remove(&Key::new("a", "other"), |_| panic!("it was never here"));
 }
@@ -218,10 +218,10 @@ async fn what_was_made_while_everything_is_listed_is_not_taken_for_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_lists_anew_knows_since_when_it_sees() {
-    let cache = Cache::listing_anew();
+    let cache = Cache::relisting_after_failure();
     let began = Instant::now();
-    let sight = cache.sight();
-    assert_eq!(*sight.borrow(), Sight::Lost { since: began });
+    let watch_health = cache.watch_health();
+    assert_eq!(*watch_health.borrow(), WatchHealth::Lost { since: began });
     let script = vec![
         Answer::List(&[("one", 3)]),
         Answer::Refuse(StatusCode::INTERNAL_SERVER_ERROR),
@@ -229,11 +229,15 @@ async fn whoever_lists_anew_knows_since_when_it_sees() {
         Answer::List(&[("one", 4)]),
     ];
     follow(&cache, script, 2).await;
-    let unbroken = *sight.borrow();
-    assert_eq!(unbroken, Sight::Unbroken { since: began + FIRST_RETRY * 3 });
-    cache.lost_sight();
-    tokio::time::advance(FIRST_RETRY).await;
-    cache.lost_sight();
-    let lost = *sight.borrow();
-    assert_eq!(lost, Sight::Lost { since: began + FIRST_RETRY * 3 }, "since the first failure");
+    let unbroken = *watch_health.borrow();
+    assert_eq!(unbroken, WatchHealth::Healthy { since: began + FIRST_RETRY_DELAY * 3 });
+    cache.mark_watch_lost();
+    tokio::time::advance(FIRST_RETRY_DELAY).await;
+    cache.mark_watch_lost();
+    let lost = *watch_health.borrow();
+    assert_eq!(
+        lost,
+        WatchHealth::Lost { since: began + FIRST_RETRY_DELAY * 3 },
+        "since the first failure"
+    );
 }

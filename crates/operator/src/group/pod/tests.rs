@@ -28,13 +28,13 @@ fn a_template_that_makes_no_pod_is_refused_with_words() {
 
 #[test]
 fn a_pod_carries_whose_machine_it_is() {
-    let order = Order {
+    let request = CreateRequest {
         key: Key::new("team", "web-1"),
         uid: "u-1".to_owned(),
         group: Some("web".to_owned()),
         config: template(),
     };
-    let pod = pod_of(&order).expect("a Pod");
+    let pod = pod_of(&request).expect("a Pod");
     assert_eq!(owner_of(&pod).as_deref(), Some("u-1"));
     assert_eq!(pod.name_any(), "web-1");
     let label = |name: &str| pod.labels().get(name).map(String::as_str);

@@ -1,4 +1,4 @@
-use sojourn_core::group::state::{Drain, RotationPhase, Tier, Warned};
+use sojourn_core::group::state::{Drain, ExpiryWarning, RotationPhase, Tier};
 
 use super::*;
 use crate::event::Severity;
@@ -25,7 +25,7 @@ fn rotation(phase: RotationPhase, drain: Option<Drain>) -> Rotation {
     }
 }
 
-fn drain(outcome: Option<Outcome>) -> Option<Drain> {
+fn drain(outcome: Option<ReplyOutcome>) -> Option<Drain> {
     Some(Drain { started_at: at(0), deadline: at(300), outcome, message: String::new() })
 }
 
@@ -38,9 +38,9 @@ fn a_rotation_is_told_step_by_step_and_each_step_once() {
     let calm = machine(Phase::Ready, None);
     let reserved = machine(Phase::Ready, Some(rotation(RotationPhase::Reserved, None)));
     let draining = machine(Phase::Draining, Some(rotation(RotationPhase::Draining, drain(None))));
-    let done = rotation(RotationPhase::Draining, drain(Some(Outcome::Done)));
+    let done = rotation(RotationPhase::Draining, drain(Some(ReplyOutcome::Done)));
     let done = machine(Phase::Draining, Some(done));
-    let deleting = rotation(RotationPhase::Deleting, drain(Some(Outcome::Done)));
+    let deleting = rotation(RotationPhase::Deleting, drain(Some(ReplyOutcome::Done)));
     let deleting = machine(Phase::Deleting, Some(deleting));
     let began = of_machine(&calm, &reserved, at(0));
     assert_eq!(
@@ -52,7 +52,7 @@ fn a_rotation_is_told_step_by_step_and_each_step_once() {
     assert_eq!(reasons(&draining, &done, 10), ["DrainAcknowledged"]);
     assert_eq!(reasons(&done, &deleting, 10), [""; 0]);
     assert_eq!(reasons(&deleting, &deleting, 20), [""; 0]);
-    assert_eq!(ending(&done, &deleting, at(10)), Some(Ending::Acknowledged));
+    assert_eq!(rotation_ending(&done, &deleting, at(10)), Some(RotationEnding::Acknowledged));
     assert_eq!(reasons(&reserved, &calm, 5), ["RotationCancelled"]);
 }
 
@@ -65,10 +65,14 @@ fn a_drain_that_nobody_answered_is_a_warning() {
     assert_eq!(told.len(), 1);
     assert_eq!((told[0].severity, told[0].reason), (Severity::Warning, "DrainTimedOut"));
     assert!(told[0].message.contains("nobody answered"));
-    assert_eq!(ending(&draining, &deleting, at(299)), Some(Ending::Gone), "it was gone before");
+    assert_eq!(
+        rotation_ending(&draining, &deleting, at(299)),
+        Some(RotationEnding::Gone),
+        "it was gone before"
+    );
     let at_once = machine(Phase::Deleting, Some(rotation(RotationPhase::Deleting, None)));
     let calm = machine(Phase::Ready, None);
-    assert_eq!(ending(&calm, &at_once, at(0)), Some(Ending::NotDrained));
+    assert_eq!(rotation_ending(&calm, &at_once, at(0)), Some(RotationEnding::NotDrained));
 }
 
 #[test]
@@ -81,7 +85,7 @@ fn what_went_wrong_is_told_in_the_providers_words() {
     let failed = Machine { phase: Phase::Failed, error, ..fine.clone() };
     let told = of_machine(&fine, &failed, at(0));
     assert_eq!(told[0].message, "It did not come up: the quota is used up");
-    let warned = Warned { at: at(0), deadline: at(60) };
+    let warned = ExpiryWarning { at: at(0), deadline: at(60) };
     let warned = Machine { warned: Some(warned), ..fine.clone() };
     assert_eq!(reasons(&fine, &warned, 0), ["ExpiryWarning"]);
     assert_eq!(reasons(&warned, &warned, 0), [""; 0]);

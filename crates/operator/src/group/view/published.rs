@@ -13,10 +13,10 @@ use sojourn_api::name::group::condition::OF_MACHINES;
 #[derive(Debug, Default)]
 pub(crate) struct Published {
     digest: u64,
-    conditions: Box<[Since]>,
+    conditions: Box<[ConditionSince]>,
     /// The facts that came to this very status when they were last written down. A large group has
     /// thousands of machines to which nothing happens whenever something happens to one.
-    facts: AtomicU64,
+    inputs: AtomicU64,
 }
 
 /// The facts are no part of what it says.
@@ -28,7 +28,7 @@ impl PartialEq for Published {
 
 /// One condition: since when it is as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Since {
+struct ConditionSince {
     second: i64,
     kind: &'static str,
     holds: bool,
@@ -40,20 +40,20 @@ impl Published {
         let known = |one: &Condition| {
             let kind = OF_MACHINES.into_iter().find(|kind| *kind == one.type_)?;
             let second = one.last_transition_time.0.as_second();
-            Some(Since { second, kind, holds: one.status == "True" })
+            Some(ConditionSince { second, kind, holds: one.status == "True" })
         };
         let conditions = status.conditions.iter().filter_map(known).collect();
-        Self { digest: digest(status), conditions, facts: AtomicU64::default() }
+        Self { digest: digest(status), conditions, inputs: AtomicU64::default() }
     }
 
     /// Whether these facts are known to come to this status.
-    pub(crate) fn follows_from(&self, facts: Facts) -> bool {
-        self.facts.load(Ordering::Relaxed) == facts.0
+    pub(crate) fn derives_from(&self, inputs: StatusInputs) -> bool {
+        self.inputs.load(Ordering::Relaxed) == inputs.0
     }
 
     /// These facts come to this status.
-    pub(crate) fn note(&self, facts: Facts) {
-        self.facts.store(facts.0, Ordering::Relaxed);
+    pub(crate) fn record_inputs(&self, inputs: StatusInputs) {
+        self.inputs.store(inputs.0, Ordering::Relaxed);
     }
 
     /// Whether a status says something else.
@@ -78,12 +78,12 @@ impl Published {
 /// A digest of what a status is written from, beside the object itself, what it remembers and the
 /// time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Facts(u64);
+pub(crate) struct StatusInputs(u64);
 
-impl Facts {
-    pub(crate) fn of(facts: &impl Hash) -> Self {
+impl StatusInputs {
+    pub(crate) fn of(inputs: &impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
-        facts.hash(&mut hasher);
+        inputs.hash(&mut hasher);
         // Zero is nobody's.
         Self(hasher.finish().max(1))
     }

@@ -25,17 +25,17 @@ fn machine(change: &Value) -> Machine {
 }
 
 fn view(change: &Value) -> MachineView {
-    MachineView::of(machine(change), &Pool::default())
+    MachineView::of(machine(change), &Interner::default())
 }
 
 #[test]
 fn what_is_small_says_the_same() {
-    let quiet = view(&json!({}));
-    assert!(matches!(quiet.memory, Memory::Quiet(_)) && quiet.rare.is_none());
+    let compact = view(&json!({}));
+    assert!(matches!(compact.stored, StoredState::Compact(_)) && compact.rare.is_none());
     let whole = machine(&json!({}));
-    assert_eq!(quiet.state(), read_machine(whole.status.as_ref()));
-    assert_eq!(quiet.wanted("web-1".into()), machine_intent(&whole).expect("good").machine);
-    assert_eq!(quiet.provider_id(), Some("fake-1"));
+    assert_eq!(compact.state(), read_machine(whole.status.as_ref()));
+    assert_eq!(compact.wanted("web-1".into()), machine_intent(&whole).expect("good").machine);
+    assert_eq!(compact.provider_id(), Some("fake-1"));
 }
 
 #[test]
@@ -48,12 +48,12 @@ fn what_is_rare_is_there_when_it_is() {
         "/metadata/finalizers": ["group.sojourn.dev/machine", "example.com/other"],
     });
     let (busy, whole) = (view(&change), machine(&change));
-    assert!(matches!(busy.memory, Memory::Eventful(_)));
+    assert!(matches!(busy.stored, StoredState::Full(_)));
     assert_eq!(busy.state(), read_machine(whole.status.as_ref()));
     assert!(busy.state().rotation.is_some());
     assert_eq!(busy.wanted("web-1".into()), machine_intent(&whole).expect("good").machine);
     assert_eq!(busy.wanted("web-1".into()).kept, intent::Kept::Always);
-    assert!(busy.held);
+    assert!(busy.has_finalizer);
     assert_eq!(busy.other_finalizers(), ["example.com/other"]);
     assert!(busy.on_demand().is_none());
 }
@@ -90,18 +90,18 @@ fn that_it_was_deleted_is_no_news() {
         (view(&all), now)
     };
     let (deleted, now) = after(json!({"/metadata/deletionTimestamp": "2026-11-16T06:00:00Z"}));
-    assert!(!deleted.says_something_else(&now));
-    assert!(deleted.says_something_else(&MachineStatus { attempts: 1, ..now }));
+    assert!(!deleted.needs_status_write(&now));
+    assert!(deleted.needs_status_write(&MachineStatus { attempts: 1, ..now }));
     let (changed, now) = after(json!({}));
-    assert!(changed.says_something_else(&now), "somebody waits to hear that it was seen");
+    assert!(changed.needs_status_write(&now), "somebody waits to hear that it was seen");
 }
 
 #[test]
 fn a_machine_is_seen_to_be_well_as_its_provider_says_it() {
-    let seen = view(&json!({})).sight_if_well().expect("it is ready");
+    let seen = view(&json!({})).observed_if_healthy().expect("it is ready");
     let Known::Is(found) = &seen.provider else { panic!("{seen:?}") };
     assert_eq!((&*found.id, found.power, found.interruption), ("fake-1", Power::Running, None));
-    assert_eq!((seen.health, seen.asked), (Known::Is(Health::Ready), false));
+    assert_eq!((seen.health, seen.in_flight), (Known::Is(Health::Ready), false));
     for change in [
         json!({"/metadata/deletionTimestamp": "2026-11-16T06:00:00Z"}),
         json!({"/status/phase": "Registered"}),
@@ -109,20 +109,20 @@ fn a_machine_is_seen_to_be_well_as_its_provider_says_it() {
         json!({"/status/rotation": {"id": "r-1", "reason": "Expired", "phase": "Reserved",
                                     "startedAt": "2026-11-16T05:00:00Z"}}),
     ] {
-        assert_eq!(view(&change).sight_if_well(), None, "{change}");
+        assert_eq!(view(&change).observed_if_healthy(), None, "{change}");
     }
 }
 
 #[test]
 fn what_came_to_a_status_is_known_until_the_object_or_the_facts_change() {
-    let (seen, facts) = (view(&json!({})), Facts::of(&1_u8));
-    assert!(!seen.published.follows_from(facts), "nothing was found out yet");
-    seen.published.note(facts);
-    assert!(seen.published.follows_from(facts));
-    assert!(!seen.published.follows_from(Facts::of(&2_u8)));
-    assert!(!view(&json!({})).published.follows_from(facts), "it was seen anew");
-    assert!(seen.remembers(&seen.state()));
+    let (seen, inputs) = (view(&json!({})), StatusInputs::of(&1_u8));
+    assert!(!seen.published.derives_from(inputs), "nothing was found out yet");
+    seen.published.record_inputs(inputs);
+    assert!(seen.published.derives_from(inputs));
+    assert!(!seen.published.derives_from(StatusInputs::of(&2_u8)));
+    assert!(!view(&json!({})).published.derives_from(inputs), "it was seen anew");
+    assert!(seen.has_state(&seen.state()));
     let mut other = seen.state();
     other.attempts = 1;
-    assert!(!seen.remembers(&other));
+    assert!(!seen.has_state(&other));
 }

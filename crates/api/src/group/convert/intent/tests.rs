@@ -299,7 +299,7 @@ fn a_machine_says_what_was_said_about_it() {
             drain: Some(at("2026-11-17T09:00:01Z")),
             reply: Some(intent::Reply {
                 id: "d1".to_owned(),
-                outcome: intent::Outcome::Refused,
+                outcome: intent::ReplyOutcome::Refused,
                 message: "not now".to_owned(),
             }),
         }

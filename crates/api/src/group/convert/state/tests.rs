@@ -33,7 +33,7 @@ fn tier() -> impl Strategy<Value = domain::Tier> {
 fn group() -> impl Strategy<Value = domain::Group> {
     let reservation = (name(), option::of(name()))
         .prop_map(|(name, replaces)| domain::Reservation { name, replaces });
-    let started = (time(), cause()).prop_map(|(at, cause)| domain::Started { at, cause });
+    let started = (time(), cause()).prop_map(|(at, cause)| domain::RotationStart { at, cause });
     let reserved = vec(reservation, 0..5);
     let deaths =
         (any::<u32>(), name(), time(), 0..1000_i64).prop_map(|(count, machine, at, seconds)| {
@@ -57,13 +57,13 @@ fn group() -> impl Strategy<Value = domain::Group> {
             error: template.3,
             retry_at,
             started,
-            coming: None,
+            next_rotation: None,
         },
     )
 }
 
 fn drain() -> impl Strategy<Value = domain::Drain> {
-    let outcome = select(vec![Outcome::Done, Outcome::Progress, Outcome::Refused]);
+    let outcome = select(vec![ReplyOutcome::Done, ReplyOutcome::Progress, ReplyOutcome::Refused]);
     (time(), time(), option::of(outcome), "\\PC{0,20}").prop_map(
         |(started_at, deadline, outcome, message)| domain::Drain {
             started_at,
@@ -98,7 +98,7 @@ fn rotation() -> impl Strategy<Value = domain::Rotation> {
 fn machine() -> impl Strategy<Value = domain::Machine> {
     use domain::Phase::*;
     let phase = select(vec![Pending, Provisioning, Registered, Ready, Draining, Deleting, Failed]);
-    let warned = (time(), time()).prop_map(|(at, deadline)| domain::Warned { at, deadline });
+    let warned = (time(), time()).prop_map(|(at, deadline)| domain::ExpiryWarning { at, deadline });
     let times = (maybe(), maybe(), maybe(), maybe(), maybe(), maybe());
     let words = option::of("\\PC{0,20}");
     (
@@ -166,7 +166,7 @@ proptest! {
         drain.deadline = deadline;
         rotation.drain = Some(drain);
         state.rotation = Some(Box::new(rotation));
-        state.warned = Some(domain::Warned { at: deadline, deadline });
+        state.warned = Some(domain::ExpiryWarning { at: deadline, deadline });
         let back = machine_and_back(&state);
         let rotation = back.rotation.expect("a rotation");
         prop_assert_eq!(rotation.drain.map(|drain| drain.deadline), Some(up(deadline)));
@@ -237,7 +237,8 @@ fn a_rotation_that_makes_no_sense_is_none_and_a_vague_one_is_gentle() {
 
 #[test]
 fn what_an_api_would_refuse_is_cut_to_what_it_takes() {
-    let started = domain::Started { at: Timestamp::UNIX_EPOCH, cause: domain::Cause::Expired };
+    let started =
+        domain::RotationStart { at: Timestamp::UNIX_EPOCH, cause: domain::Cause::Expired };
     let mut newest = started.clone();
     newest.at = TIME.parse().expect("a time");
     let mut starts = vec![started; MOST_STARTED];
@@ -269,18 +270,18 @@ fn what_others_wrote_into_a_status_stays() {
 fn what_comes_next_is_for_people() {
     let at: Timestamp = "2026-11-17T09:00:00.5Z".parse().expect("a time");
     let why = sojourn_core::group::reason::Reason::NoAges;
-    let coming = domain::Coming {
+    let next_rotation = domain::NextRotation {
         machine: "web-1".to_owned(),
         cause: domain::Cause::Expired,
         at: Some(at),
         why: why.clone(),
     };
-    let state = domain::Group { coming: Some(coming), ..domain::Group::default() };
+    let state = domain::Group { next_rotation: Some(next_rotation), ..domain::Group::default() };
     let mut status = InstanceGroupStatus::default();
     write_group(&state, &mut status);
     let next = status.next.clone().expect("something comes");
     assert_eq!((next.machine.as_str(), next.reason), ("web-1", Some(Reason::Expired)));
     assert_eq!(next.at, written(Some(at)));
     assert_eq!(next.why, why.to_string());
-    assert_eq!(read_group(Some(&status)).coming, None);
+    assert_eq!(read_group(Some(&status)).next_rotation, None);
 }

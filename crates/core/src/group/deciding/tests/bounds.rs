@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::super::intent::Budget;
-use super::super::super::scene::{DAY, HOUR, MINUTE, Mode, SECOND, Scene, at};
+use super::super::super::test_group::{DAY, HOUR, MINUTE, Mode, SECOND, TestGroup, at};
 use super::*;
 
 fn nothing_allowed() -> Budget {
@@ -38,29 +38,29 @@ proptest! {
         eligible in any::<bool>(),
         minutes in (0_i32..20, 0_i32..10, 0_i32..90),
     ) {
-        let mut scene = Scene::of(&ages);
+        let mut test_group = TestGroup::of(&ages);
         let (boot, min_ready, drain) = (MINUTE * minutes.0, MINUTE * minutes.1, MINUTE * minutes.2);
-        (scene.boot, scene.intent.min_ready, scene.intent.drain_timeout) = (boot, min_ready, drain);
-        scene.intent.registration_timeout = HOUR;
-        (scene.intent.surge, scene.intent.expiry.forced_surge) = (surge, forced_surge);
+        (test_group.boot, test_group.intent.min_ready, test_group.intent.drain_timeout) = (boot, min_ready, drain);
+        test_group.intent.registration_timeout = HOUR;
+        (test_group.intent.surge, test_group.intent.expiry.forced_surge) = (surge, forced_surge);
         if !eligible {
-            scene.intent.expiry.eligible = Term::Never;
+            test_group.intent.expiry.eligible = Term::Never;
         }
         // What is recorded is rounded up to whole seconds, a few times in a round.
         let round = boot + min_ready + drain + SECOND * 4;
-        let most = DAY * 30 + round * rounds(scene.intent.size, forced_surge);
+        let max = DAY * 30 + round * rounds(test_group.intent.size, forced_surge);
         let end = at(DAY * 40);
-        while scene.now < end {
-            let decision = scene.settle();
-            for machine in scene.machines.iter().filter(|machine| scene.vms.contains_key(&*machine.name)) {
-                let age = scene.now.duration_since(machine.created_at);
-                prop_assert!(age <= most, "{} is {age:#} old, more than {most:#}", machine.name);
+        while test_group.now < end {
+            let decision = test_group.settle();
+            for machine in test_group.machines.iter().filter(|machine| test_group.vms.contains_key(&*machine.name)) {
+                let age = test_group.now.duration_since(machine.created_at);
+                prop_assert!(age <= max, "{} is {age:#} old, more than {max:#}", machine.name);
             }
-            let next = scene.next_change().into_iter().chain(decision.wake.at()).min();
-            scene.now = next.unwrap_or(end).min(end);
+            let next = test_group.next_change().into_iter().chain(decision.wake.at()).min();
+            test_group.now = next.unwrap_or(end).min(end);
         }
-        prop_assert!(scene.machines.len() >= ages.len());
-        prop_assert!(scene.created() >= ages.len());
+        prop_assert!(test_group.machines.len() >= ages.len());
+        prop_assert!(test_group.created() >= ages.len());
     }
 
     /// (f): whatever fails to be made, whoever is there stays.
@@ -73,67 +73,67 @@ proptest! {
         grown in 0_u32..3,
         drifts in any::<bool>(),
         asked in any::<bool>(),
-        ill in any::<bool>(),
+        unhealthy in any::<bool>(),
         policy in prop::sample::select(vec![
             ForcedPolicy::ReplaceFirst, ForcedPolicy::DrainAnyway, ForcedPolicy::TerminateAnyway,
         ]),
         forced_surge in 1_u32..4,
     ) {
-        let mut scene = Scene::of(&ages);
-        (scene.intent.expiry.policy, scene.intent.expiry.forced_surge) = (policy, forced_surge);
-        let before: Vec<String> = scene.names().into_iter().map(str::to_owned).collect();
-        scene.mode = mode;
-        scene.intent.size += grown;
+        let mut test_group = TestGroup::of(&ages);
+        (test_group.intent.expiry.policy, test_group.intent.expiry.forced_surge) = (policy, forced_surge);
+        let before: Vec<String> = test_group.names().into_iter().map(str::to_owned).collect();
+        test_group.mode = mode;
+        test_group.intent.size += grown;
         if drifts {
-            scene.intent.template = "t2".to_owned();
+            test_group.intent.template = "t2".to_owned();
         }
-        scene.intent.rotate_before = Some(scene.now).filter(|_| asked);
-        if ill {
-            scene.ill("a");
+        test_group.intent.rotate_before = Some(test_group.now).filter(|_| asked);
+        if unhealthy {
+            test_group.make_unhealthy("a");
         }
-        scene.pass(HOUR * 12);
+        test_group.pass(HOUR * 12);
         for name in &before {
-            prop_assert!(scene.vms.contains_key(name));
-            prop_assert!(scene.rotation(name).is_none_or(|rotation| rotation.drain.is_none()));
+            prop_assert!(test_group.vms.contains_key(name));
+            prop_assert!(test_group.rotation(name).is_none_or(|rotation| rotation.drain.is_none()));
         }
         // Two minutes apart, once it goes on failing: some 360 machines, five effects each.
-        prop_assert!(scene.done.len() < 5 * 380, "{}", scene.done.len());
+        prop_assert!(test_group.done.len() < 5 * 380, "{}", test_group.done.len());
     }
 }
 
 // case: group 27, K21
 #[test]
 fn a_blocked_group_is_left_alone_for_a_day() {
-    type Block = (&'static str, fn(&mut Scene));
+    type Block = (&'static str, fn(&mut TestGroup));
     let blocks: [Block; 9] = [
-        ("unknown", |scene| scene.vm("b").health_unknown = true),
-        ("provider down", |scene| scene.mode = Mode::Down),
-        ("storm", |scene| {
-            scene.ill("a");
-            scene.ill("b");
-            scene.pass(MINUTE * 3);
+        ("unknown", |test_group| test_group.vm("b").health_unknown = true),
+        ("provider down", |test_group| test_group.mode = Mode::Down),
+        ("storm", |test_group| {
+            test_group.make_unhealthy("a");
+            test_group.make_unhealthy("b");
+            test_group.pass(MINUTE * 3);
         }),
-        ("no budget", |scene| scene.intent.budgets = vec![nothing_allowed()]),
-        ("no surge", |scene| scene.intent.surge = 0),
-        ("kept", |scene| scene.spec("a").kept = Kept::Always),
-        ("paused", |scene| scene.intent.paused = true),
-        ("frozen", |scene| scene.intent.freeze_until = Some(at(DAY * 2))),
-        ("draining", |scene| {
-            scene.intent.drain_timeout = DAY * 2;
-            scene.spec("b").drain = Some(scene.now);
-            scene.pass(MINUTE);
+        ("no budget", |test_group| test_group.intent.budgets = vec![nothing_allowed()]),
+        ("no surge", |test_group| test_group.intent.surge = 0),
+        ("kept", |test_group| test_group.spec("a").kept = Kept::Always),
+        ("paused", |test_group| test_group.intent.paused = true),
+        ("frozen", |test_group| test_group.intent.freeze_until = Some(at(DAY * 2))),
+        ("draining", |test_group| {
+            test_group.intent.drain_timeout = DAY * 2;
+            test_group.spec("b").drain = Some(test_group.now);
+            test_group.pass(MINUTE);
         }),
     ];
     for (name, block) in blocks {
-        let mut scene = Scene::of(&[DAY * 22, DAY, DAY]);
-        block(&mut scene);
-        scene.settle();
-        scene.decisions = 0;
-        scene.done.clear();
-        let before = scene.state.clone();
-        let end = scene.now + DAY;
-        let decision = scene.decide();
-        assert_eq!((scene.done.len(), &scene.state), (0, &before), "{name}");
+        let mut test_group = TestGroup::of(&[DAY * 22, DAY, DAY]);
+        block(&mut test_group);
+        test_group.settle();
+        test_group.decisions = 0;
+        test_group.done.clear();
+        let before = test_group.state.clone();
+        let end = test_group.now + DAY;
+        let decision = test_group.decide();
+        assert_eq!((test_group.done.len(), &test_group.state), (0, &before), "{name}");
         assert!(decision.wake.at().is_none_or(|at| at > end), "{name}: {:?}", decision.wake);
         assert!(!decision.why.is_empty(), "{name}");
     }

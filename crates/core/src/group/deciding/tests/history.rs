@@ -6,10 +6,12 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::super::super::effect::Effect;
-use super::super::super::intent::{Budget, ForcedPolicy, Kept, Outcome, Reply};
+use super::super::super::intent::{Budget, ForcedPolicy, Kept, Reply, ReplyOutcome};
 use super::super::super::observed::Power;
-use super::super::super::scene::{DAY, MINUTE, Mode, Scene};
-use super::super::super::state::{Cause, Machine, Phase, Rotation, RotationPhase, State, Tier};
+use super::super::super::state::{
+    Cause, GroupState, Machine, Phase, Rotation, RotationPhase, Tier,
+};
+use super::super::super::test_group::{DAY, MINUTE, Mode, TestGroup};
 use super::*;
 
 mod event;
@@ -18,7 +20,7 @@ use event::{Blow, Event, Fate, event, fate};
 
 /// A group, and what it owes to whom.
 struct World {
-    scene: Scene,
+    test_group: TestGroup,
     /// The deadlines of drains that were put on record, by their id.
     promised: BTreeMap<String, Timestamp>,
     /// Names of machines that were let go, which never come back.
@@ -28,38 +30,45 @@ struct World {
 
 impl World {
     fn new(ages: &[SignedDuration]) -> Self {
-        Self { scene: Scene::of(ages), promised: BTreeMap::new(), gone: Vec::new(), wake: None }
+        Self {
+            test_group: TestGroup::of(ages),
+            promised: BTreeMap::new(),
+            gone: Vec::new(),
+            wake: None,
+        }
     }
 
     fn happen(&mut self, event: &Event) {
-        let scene = &mut self.scene;
+        let test_group = &mut self.test_group;
         match event.clone() {
-            Event::Pass(span) => scene.now += span,
-            Event::Wake => scene.now = self.wake.map_or(scene.now, |wake| wake.max(scene.now)),
-            Event::Mode(mode) => scene.mode = mode,
-            Event::Boot(boot) => scene.boot = boot,
-            Event::Lag(lag) => scene.lag = lag,
-            Event::To(index, blow) => self.strike(index, blow),
-            Event::Size(size) => scene.intent.size = size,
-            Event::Surge(surge, forced) => {
-                scene.intent.surge = surge;
-                scene.intent.expiry.forced_surge = forced;
+            Event::Pass(span) => test_group.now += span,
+            Event::Wake => {
+                test_group.now = self.wake.map_or(test_group.now, |wake| wake.max(test_group.now))
             }
-            Event::MinHealthy(least) => scene.intent.min_healthy = least,
-            Event::MinReady(span) => scene.intent.min_ready = span,
-            Event::Trial(span) => scene.intent.trial = span,
-            Event::Dies(after) => scene.dies_after = after,
+            Event::Mode(mode) => test_group.mode = mode,
+            Event::Boot(boot) => test_group.boot = boot,
+            Event::Lag(lag) => test_group.lag = lag,
+            Event::To(index, blow) => self.strike(index, blow),
+            Event::Size(size) => test_group.intent.size = size,
+            Event::Surge(surge, forced) => {
+                test_group.intent.surge = surge;
+                test_group.intent.expiry.forced_surge = forced;
+            }
+            Event::MinHealthy(min) => test_group.intent.min_healthy = min,
+            Event::MinReady(span) => test_group.intent.min_ready = span,
+            Event::Trial(span) => test_group.intent.trial = span,
+            Event::Dies(after) => test_group.dies_after = after,
             Event::Template(other) => {
-                scene.intent.template = if other { "t2" } else { "t1" }.to_owned();
+                test_group.intent.template = if other { "t2" } else { "t1" }.to_owned();
             }
             Event::Ages(eligible, forced) => {
-                scene.intent.expiry.eligible = eligible;
-                scene.intent.expiry.forced = forced;
+                test_group.intent.expiry.eligible = eligible;
+                test_group.intent.expiry.forced = forced;
             }
-            Event::DrainTimeout(span) => scene.intent.drain_timeout = span,
-            Event::Policy(policy) => scene.intent.expiry.policy = policy,
-            Event::Freeze(span) => scene.intent.freeze_until = Some(scene.now + span),
-            Event::Rotate => scene.intent.rotate_before = Some(scene.now),
+            Event::DrainTimeout(span) => test_group.intent.drain_timeout = span,
+            Event::Policy(policy) => test_group.intent.expiry.policy = policy,
+            Event::Freeze(span) => test_group.intent.freeze_until = Some(test_group.now + span),
+            Event::Rotate => test_group.intent.rotate_before = Some(test_group.now),
             Event::Budgets(budgets) => {
                 let budget = |(max, per)| Budget {
                     max,
@@ -69,38 +78,38 @@ impl World {
                     deny: Vec::new(),
                     path: "budgets".to_owned(),
                 };
-                scene.intent.budgets = budgets.into_iter().map(budget).collect();
+                test_group.intent.budgets = budgets.into_iter().map(budget).collect();
             }
-            Event::Pause(paused) => scene.intent.paused = paused,
+            Event::Pause(paused) => test_group.intent.paused = paused,
         }
     }
 
     fn strike(&mut self, index: usize, blow: Blow) {
-        let scene = &mut self.scene;
-        let Some(count) = scene.machines.len().checked_sub(1) else { return };
-        let machine = &mut scene.machines[index % (count + 1)];
+        let test_group = &mut self.test_group;
+        let Some(count) = test_group.machines.len().checked_sub(1) else { return };
+        let machine = &mut test_group.machines[index % (count + 1)];
         let name = machine.name.clone();
         let id =
-            scene.state.machines.get(&name).and_then(|state| {
+            test_group.state.machines.get(&name).and_then(|state| {
                 state.rotation.as_ref().filter(|rotation| rotation.drain.is_some())
             });
         let reply = |id: String, outcome| Some(Reply { id, outcome, message: "m".to_owned() });
         match blow {
             Blow::Deleted => machine.deleting = true,
-            Blow::Drained => machine.drain = Some(scene.now),
+            Blow::Drained => machine.drain = Some(test_group.now),
             Blow::Kept(kept) => machine.kept = if kept { Kept::Always } else { Kept::No },
-            Blow::Answer(outcome) => {
+            Blow::OperationResult(outcome) => {
                 machine.reply = id.and_then(|rotation| reply(rotation.id.clone(), outcome));
             }
-            Blow::WrongAnswer => machine.reply = reply("another".to_owned(), Outcome::Done),
-            Blow::Vanishes => drop(scene.vms.remove(&*name)),
+            Blow::WrongAnswer => machine.reply = reply("another".to_owned(), ReplyOutcome::Done),
+            Blow::Vanishes => drop(test_group.vms.remove(&*name)),
             Blow::Stops | Blow::Ill | Blow::Well | Blow::Unknown | Blow::Interrupted(_) => {
-                let now = scene.now;
-                let Some(vm) = scene.vms.get_mut(&*name) else { return };
+                let now = test_group.now;
+                let Some(vm) = test_group.vms.get_mut(&*name) else { return };
                 match blow {
                     Blow::Stops => vm.power = Some(Power::Stopped),
-                    Blow::Ill => vm.ill_since = Some(now),
-                    Blow::Well => (vm.ill_since, vm.health_unknown) = (None, false),
+                    Blow::Ill => vm.unhealthy_since = Some(now),
+                    Blow::Well => (vm.unhealthy_since, vm.health_unknown) = (None, false),
                     Blow::Unknown => vm.health_unknown = true,
                     Blow::Interrupted(span) => vm.interruption = Some(now + span),
                     _ => {}
@@ -111,21 +120,21 @@ impl World {
 
     /// One look, which may go wrong.
     fn look(&mut self, fate: Fate) -> Result<GroupDecision, TestCaseError> {
-        let decision = self.scene.ask();
-        prop_assert_eq!(&decision, &self.scene.ask());
-        self.scene.decisions += 1;
-        let before = self.scene.state.clone();
+        let decision = self.test_group.ask();
+        prop_assert_eq!(&decision, &self.test_group.ask());
+        self.test_group.decisions += 1;
+        let before = self.test_group.state.clone();
         let effects: &[Effect] = if fate == Fate::Lost { &[] } else { &decision.effects };
-        let answers = std::mem::take(&mut self.scene.answers);
+        let answers = std::mem::take(&mut self.test_group.answers);
         for _ in 0..if fate == Fate::Twice { 2 } else { 1 } {
             for effect in effects {
                 self.allowed(effect, &before)?;
-                self.scene.follow(effect);
+                self.test_group.follow(effect);
             }
         }
         match fate {
             Fate::Published | Fate::Twice => self.publish(&decision.next, &before, |_| true)?,
-            Fate::Lost => self.scene.answers = answers,
+            Fate::Lost => self.test_group.answers = answers,
             Fate::EffectsOnly => {}
             Fate::GroupOnly => self.publish(&decision.next, &before, |_| false)?,
             Fate::SomeMachines => {
@@ -139,31 +148,31 @@ impl World {
     }
 
     /// Whether an effect may be carried out, judged by what really is.
-    fn allowed(&self, effect: &Effect, stored: &State) -> Result<(), TestCaseError> {
-        let scene = &self.scene;
+    fn allowed(&self, effect: &Effect, stored: &GroupState) -> Result<(), TestCaseError> {
+        let test_group = &self.test_group;
         match effect {
             Effect::Create { name } => {
-                if scene.is_there(name) {
+                if test_group.is_there(name) {
                     return Ok(());
                 }
                 prop_assert!(!self.gone.contains(name), "{} was there before", name);
                 let forced = stored.machines.values().any(|machine| {
                     machine.rotation.as_ref().is_some_and(|rotation| rotation.tier == Tier::Forced)
                 });
-                let intent = &scene.intent;
+                let intent = &test_group.intent;
                 let overdue = |machine: &intent::Machine| {
-                    forced_at(machine, intent).is_some_and(|at| scene.now > at)
+                    forced_at(machine, intent).is_some_and(|at| test_group.now > at)
                 };
-                let forced = forced || scene.machines.iter().any(overdue);
-                let most = intent.size
+                let forced = forced || test_group.machines.iter().any(overdue);
+                let max = intent.size
                     + intent.surge
                     + if forced { intent.expiry.forced_surge } else { 0 };
                 let live = self.live();
-                prop_assert!(live < most, "(a) {live} + {name} > {most}");
+                prop_assert!(live < max, "(a) {live} + {name} > {max}");
             }
             Effect::Deprovision { name } => self.may_be_deleted(name, stored)?,
-            Effect::Release { name } => {
-                prop_assert!(!scene.vms.contains_key(name), "{} is left behind", name);
+            Effect::RemoveFinalizer { name } => {
+                prop_assert!(!test_group.vms.contains_key(name), "{} is left behind", name);
             }
             Effect::Delete { name } => {
                 prop_assert_eq!(stored.machines[name.as_str()].phase, Phase::Deleting);
@@ -171,7 +180,7 @@ impl World {
             Effect::Provision { name } => {
                 prop_assert_eq!(stored.machines[name.as_str()].phase, Phase::Provisioning);
             }
-            Effect::ReleaseGroup => prop_assert!(false, "nobody deleted the group"),
+            Effect::RemoveGroupFinalizer => prop_assert!(false, "nobody deleted the group"),
         }
         Ok(())
     }
@@ -179,18 +188,18 @@ impl World {
     /// Machines that run or may come to run.
     fn live(&self) -> u32 {
         let counts = |name: &str| {
-            let state = self.scene.state.machines.get(name);
-            match self.scene.vms.get(name) {
-                Some(vm) => vm.power(self.scene.now) != Power::Stopped,
+            let state = self.test_group.state.machines.get(name);
+            match self.test_group.vms.get(name) {
+                Some(vm) => vm.power(self.test_group.now) != Power::Stopped,
                 None => state.is_none_or(|state| state.registered_at.is_none()),
             }
         };
-        let live = self.scene.machines.iter().filter(|machine| counts(&machine.name)).count();
+        let live = self.test_group.machines.iter().filter(|machine| counts(&machine.name)).count();
         u32::try_from(live).unwrap()
     }
 
     /// Only what is on record as being deleted, whose drain was promised as it was kept.
-    fn may_be_deleted(&self, name: &str, stored: &State) -> Result<(), TestCaseError> {
+    fn may_be_deleted(&self, name: &str, stored: &GroupState) -> Result<(), TestCaseError> {
         let machine = &stored.machines[name];
         let rotation = machine.rotation.as_ref().expect("what leaves has a rotation");
         prop_assert_eq!(rotation.phase, RotationPhase::Deleting);
@@ -202,14 +211,14 @@ impl World {
 
     /// (c): a drain ends by its deadline, an acknowledgement, or the end of the machine.
     fn may_end(&self, name: &str, rotation: &Rotation) -> Result<(), TestCaseError> {
-        let scene = &self.scene;
-        let machine = scene.machines.iter().find(|machine| *machine.name == *name);
+        let test_group = &self.test_group;
+        let machine = test_group.machines.iter().find(|machine| *machine.name == *name);
         let acknowledged = machine
             .and_then(|machine| machine.reply.as_ref())
-            .is_some_and(|reply| reply.id == rotation.id && reply.outcome == Outcome::Done);
-        let gone = scene.vms.get(name).is_none_or(|vm| vm.is_over(scene.now));
+            .is_some_and(|reply| reply.id == rotation.id && reply.outcome == ReplyOutcome::Done);
+        let gone = test_group.vms.get(name).is_none_or(|vm| vm.is_over(test_group.now));
         let deadline = rotation.drain.as_ref().expect("a drain").deadline;
-        let over = scene.now >= deadline;
+        let over = test_group.now >= deadline;
         prop_assert!(acknowledged || gone || over, "(c) the drain of {name} is cut short");
         Ok(())
     }
@@ -217,26 +226,26 @@ impl World {
     /// Puts a decision on record: the group first, and of its machines those that `reached` names.
     fn publish(
         &mut self,
-        next: &State,
-        before: &State,
+        next: &GroupState,
+        before: &GroupState,
         reached: impl Fn(&str) -> bool,
     ) -> Result<(), TestCaseError> {
-        self.scene.state.group = next.group.clone();
+        self.test_group.state.group = next.group.clone();
         for (name, machine) in next.machines.iter() {
-            if !reached(name) || !self.scene.is_there(name) {
+            if !reached(name) || !self.test_group.is_there(name) {
                 continue;
             }
             let was = before.machines.get(name);
             self.check_way(name, machine.rotation.as_deref(), was, before)?;
-            self.scene.state.machines.insert(name.clone(), machine.clone());
+            self.test_group.state.machines.insert(name.clone(), machine.clone());
         }
-        let there: Vec<Arc<str>> = self.scene.names().into_iter().map(Into::into).collect();
-        for name in self.scene.state.machines.keys() {
+        let there: Vec<Arc<str>> = self.test_group.names().into_iter().map(Into::into).collect();
+        for name in self.test_group.state.machines.keys() {
             if !there.contains(name) {
                 self.gone.push(name.to_string());
             }
         }
-        self.scene.state.machines.retain(|name, _| there.contains(name));
+        self.test_group.state.machines.retain(|name, _| there.contains(name));
         Ok(())
     }
 
@@ -246,7 +255,7 @@ impl World {
         name: &str,
         rotation: Option<&Rotation>,
         was: Option<&Machine>,
-        before: &State,
+        before: &GroupState,
     ) -> Result<(), TestCaseError> {
         let old = was.and_then(|machine| machine.rotation.as_ref());
         let left = old.is_some_and(|old| old.phase >= RotationPhase::Draining);
@@ -276,41 +285,44 @@ impl World {
         &self,
         name: &str,
         rotation: &Rotation,
-        before: &State,
+        before: &GroupState,
     ) -> Result<(), TestCaseError> {
-        let scene = &self.scene;
+        let test_group = &self.test_group;
         let ready = |name: &str| {
-            scene.mode != Mode::Down
-                && scene.vms.get(name).is_some_and(|vm| {
-                    vm.ill_since.is_none()
+            test_group.mode != Mode::Down
+                && test_group.vms.get(name).is_some_and(|vm| {
+                    vm.unhealthy_since.is_none()
                         && !vm.health_unknown
-                        && !vm.is_over(scene.now)
-                        && vm.shows_at <= scene.now
-                        && vm.runs_at.is_some_and(|at| at <= scene.now)
+                        && !vm.is_over(test_group.now)
+                        && vm.shows_at <= test_group.now
+                        && vm.runs_at.is_some_and(|at| at <= test_group.now)
                 })
         };
-        let policy = scene.intent.expiry.policy;
+        let policy = test_group.intent.expiry.policy;
         let has = |cause| is_for(rotation, cause);
         let skips = has(Cause::Forced) && policy == ForcedPolicy::TerminateAnyway;
         match &rotation.drain {
             Some(drain) => {
                 prop_assert!(
-                    drain.deadline >= scene.now + scene.intent.drain_timeout,
+                    drain.deadline >= test_group.now + test_group.intent.drain_timeout,
                     "(c) {name}"
                 );
             }
             None => {
-                let served =
-                    scene.state.machines.get(name).is_some_and(|state| state.served_at.is_some());
-                let alive = scene.mode == Mode::Down
-                    || scene.vms.get(name).is_some_and(|vm| !vm.is_over(scene.now));
-                let coordinated = scene.intent.drain_timeout.is_positive() && !skips;
+                let served = test_group
+                    .state
+                    .machines
+                    .get(name)
+                    .is_some_and(|state| state.served_at.is_some());
+                let alive = test_group.mode == Mode::Down
+                    || test_group.vms.get(name).is_some_and(|vm| !vm.is_over(test_group.now));
+                let coordinated = test_group.intent.drain_timeout.is_positive() && !skips;
                 prop_assert!(!(served && alive && coordinated), "(c) {} is not drained", name);
             }
         }
-        let frozen = scene.intent.freeze_until.is_some_and(|until| scene.now < until);
+        let frozen = test_group.intent.freeze_until.is_some_and(|until| test_group.now < until);
         let ordered = has(Cause::Scale)
-            || scene.machines.iter().any(|machine| *machine.name == *name && machine.deleting);
+            || test_group.machines.iter().any(|machine| *machine.name == *name && machine.deleting);
         if !ready(name) {
             return Ok(());
         }
@@ -325,29 +337,29 @@ impl World {
             policy != ForcedPolicy::ReplaceFirst
                 && rotation.is_some_and(|rotation| is_for(rotation, Cause::Forced))
         };
-        let staying = scene.machines.iter().filter(|machine| {
+        let staying = test_group.machines.iter().filter(|machine| {
             let left = before.machines.get(&machine.name).is_some_and(is_leaving);
-            let state = scene.state.machines.get(&machine.name);
+            let state = test_group.state.machines.get(&machine.name);
             let leaves = left || state.is_some_and(|state| is_leaving(state) && !forced(state));
             *machine.name != *name && ready(&machine.name) && !leaves
         });
-        let least = scene.intent.min_healthy.min(scene.intent.size);
+        let min = test_group.intent.min_healthy.min(test_group.intent.size);
         let staying = staying.count();
         prop_assert!(
-            allowed || staying >= usize::try_from(least).unwrap(),
-            "(b) {name} leaves {staying} of {least}: {rotation:?}"
+            allowed || staying >= usize::try_from(min).unwrap(),
+            "(b) {name} leaves {staying} of {min}: {rotation:?}"
         );
         Ok(())
     }
 
     /// Everything works, and nobody asks for anything: the group comes to its size and stays.
     fn recover(&mut self) -> Result<(), TestCaseError> {
-        let scene = &mut self.scene;
-        scene.mode = Mode::Works;
-        (scene.boot, scene.lag) = (MINUTE, SignedDuration::ZERO);
-        scene.dies_after = None;
-        scene.vms.values_mut().for_each(|vm| vm.stops_at = None);
-        let intent = &mut scene.intent;
+        let test_group = &mut self.test_group;
+        test_group.mode = Mode::Works;
+        (test_group.boot, test_group.lag) = (MINUTE, SignedDuration::ZERO);
+        test_group.dies_after = None;
+        test_group.vms.values_mut().for_each(|vm| vm.stops_at = None);
+        let intent = &mut test_group.intent;
         (intent.paused, intent.freeze_until, intent.rotate_before) = (false, None, None);
         intent.budgets.clear();
         (intent.surge, intent.expiry.forced_surge) = (1, 1);
@@ -356,52 +368,60 @@ impl World {
         intent.expiry.forced = Term::Span(DAY * 900);
         intent.min_ready = SignedDuration::ZERO;
         intent.drain_timeout = MINUTE * 5;
-        for machine in &mut scene.machines {
+        for machine in &mut test_group.machines {
             machine.kept = Kept::No;
         }
-        for vm in scene.vms.values_mut() {
-            (vm.ill_since, vm.health_unknown) = (None, false);
-            vm.shows_at = vm.shows_at.min(scene.now);
+        for vm in test_group.vms.values_mut() {
+            (vm.unhealthy_since, vm.health_unknown) = (None, false);
+            vm.shows_at = vm.shows_at.min(test_group.now);
             if let Some(at) = &mut vm.runs_at {
-                *at = (*at).min(scene.now);
+                *at = (*at).min(test_group.now);
             }
         }
-        let end = scene.now + DAY * 20;
+        let end = test_group.now + DAY * 20;
         for _ in 0..4000 {
             let decision = self.look(Fate::Published)?;
-            let scene = &mut self.scene;
-            if !decision.effects.is_empty() || !scene.answers.is_empty() {
+            let test_group = &mut self.test_group;
+            if !decision.effects.is_empty() || !test_group.answers.is_empty() {
                 continue;
             }
-            match scene.next_change().into_iter().chain(decision.wake.at()).min() {
-                Some(next) if next <= end => scene.now = next.max(scene.now),
+            match test_group.next_change().into_iter().chain(decision.wake.at()).min() {
+                Some(next) if next <= end => test_group.now = next.max(test_group.now),
                 _ => break,
             }
         }
-        let scene = &self.scene;
-        prop_assert_eq!(scene.machines.len(), scene.intent.size as usize, "{:#?}", scene.state);
-        prop_assert_eq!(scene.vms.len(), scene.machines.len());
+        let test_group = &self.test_group;
+        prop_assert_eq!(
+            test_group.machines.len(),
+            test_group.intent.size as usize,
+            "{:#?}",
+            test_group.state
+        );
+        prop_assert_eq!(test_group.vms.len(), test_group.machines.len());
         let ready = |machine: &Machine| machine.phase == Phase::Ready && machine.rotation.is_none();
-        prop_assert!(scene.state.machines.values().all(ready), "{:#?}", scene.state);
-        prop_assert!(scene.state.group.reserved.is_empty());
+        prop_assert!(test_group.state.machines.values().all(ready), "{:#?}", test_group.state);
+        prop_assert!(test_group.state.group.reserved.is_empty());
         Ok(())
     }
 
     /// Between a look at rest and the time it names nothing would be decided otherwise.
     fn is_exact(&self, share: u8) -> Result<(), TestCaseError> {
-        let scene = &self.scene;
-        let rest = scene.ask();
-        if rest.next != scene.state || !rest.effects.is_empty() || !scene.answers.is_empty() {
+        let test_group = &self.test_group;
+        let rest = test_group.ask();
+        if rest.next != test_group.state
+            || !rest.effects.is_empty()
+            || !test_group.answers.is_empty()
+        {
             return Ok(());
         }
-        let next = scene.next_change().into_iter().chain(rest.wake.at()).min();
-        let until = next.unwrap_or(scene.now + DAY * 400);
-        if until <= scene.now {
+        let next = test_group.next_change().into_iter().chain(rest.wake.at()).min();
+        let until = next.unwrap_or(test_group.now + DAY * 400);
+        if until <= test_group.now {
             // It acts on what others wrote, which shows at once.
             return Ok(());
         }
-        let passed = until.duration_since(scene.now).as_millis() * i128::from(share) / 256;
-        let mut later = scene.clone();
+        let passed = until.duration_since(test_group.now).as_millis() * i128::from(share) / 256;
+        let mut later = test_group.clone();
         later.now += SignedDuration::from_millis(i64::try_from(passed).unwrap());
         let decision = later.ask();
         prop_assert_eq!(&decision.next, &later.state, "at {} of {:?}", later.now, rest.wake);

@@ -7,9 +7,12 @@ use proptest::prelude::*;
 
 use super::super::super::by_name::ByName;
 use super::super::super::intent::{self, Budget, Expiry, Intent, OnDemand, Reply};
-use super::super::super::observed::{Answer, Found, Health, Observed, Power, Seen};
+use super::super::super::observed::{
+    Health, Observed, ObservedMachine, OperationResult, Power, ProviderMachine,
+};
 use super::super::super::state::{
-    Drain, Group, Machine, Reservation, Rotation, Started, State, Warned, YoungDeaths,
+    Drain, ExpiryWarning, Group, GroupState, Machine, Reservation, Rotation, RotationStart,
+    YoungDeaths,
 };
 use super::super::super::{feasible, forecast, on_demand};
 use super::*;
@@ -64,8 +67,8 @@ fn cause() -> impl Strategy<Value = Cause> {
     ])
 }
 
-fn outcome() -> impl Strategy<Value = Outcome> {
-    prop::sample::select(vec![Outcome::Done, Outcome::Progress, Outcome::Refused])
+fn outcome() -> impl Strategy<Value = ReplyOutcome> {
+    prop::sample::select(vec![ReplyOutcome::Done, ReplyOutcome::Progress, ReplyOutcome::Refused])
 }
 
 fn rotation() -> impl Strategy<Value = Rotation> {
@@ -121,7 +124,7 @@ fn remembered() -> impl Strategy<Value = Machine> {
         Phase::Failed,
     ]);
     let times = prop::collection::vec(prop::option::of(time()), 6);
-    let warned = (time(), time()).prop_map(|(at, deadline)| Warned { at, deadline });
+    let warned = (time(), time()).prop_map(|(at, deadline)| ExpiryWarning { at, deadline });
     let provider_id = prop::option::of(name());
     (phase, provider_id, times, prop::option::of(rotation()), prop::option::of(warned), number())
         .prop_map(|(phase, provider_id, times, rotation, warned, attempts)| Machine {
@@ -145,7 +148,7 @@ fn group() -> impl Strategy<Value = Group> {
         .prop_map(|(name, replaces)| Reservation { name, replaces });
     let deaths = (number(), name(), time(), span())
         .prop_map(|(count, machine, at, ready_for)| YoungDeaths { count, machine, at, ready_for });
-    let started = (time(), cause()).prop_map(|(at, cause)| Started { at, cause });
+    let started = (time(), cause()).prop_map(|(at, cause)| RotationStart { at, cause });
     (
         prop::sample::select(vec![0, 1, u64::MAX]),
         prop::collection::vec(reserved, 0..4),
@@ -164,7 +167,7 @@ fn group() -> impl Strategy<Value = Group> {
             error: None,
             retry_at,
             started,
-            coming: None,
+            next_rotation: None,
         })
 }
 
@@ -188,7 +191,7 @@ fn machine() -> impl Strategy<Value = intent::Machine> {
         })
 }
 
-fn seen() -> impl Strategy<Value = Seen> {
+fn seen() -> impl Strategy<Value = ObservedMachine> {
     let power = prop::sample::select(vec![
         Power::Pending,
         Power::Running,
@@ -197,21 +200,31 @@ fn seen() -> impl Strategy<Value = Seen> {
         Power::Deleting,
     ]);
     let found = (power, prop::option::of(time())).prop_map(|(power, interruption)| {
-        Known::Is(Found { id: "vm".into(), power, interruption })
+        Known::Is(ProviderMachine { id: "vm".into(), power, interruption })
     });
     let health = prop_oneof![
         Just(Known::Unknown),
         Just(Known::Is(Health::Ready)),
-        span().prop_map(|observed| Known::Is(Health::Ill { observed })),
+        span().prop_map(|observed| Known::Is(Health::Unhealthy { observed })),
     ];
-    let answered = prop::option::of(prop::sample::select(vec![
-        Answer::Created { id: "vm".to_owned() },
-        Answer::Deleted,
-        Answer::Refused { message: "no".to_owned() },
-        Answer::Failed { message: "no".to_owned() },
+    let last_result = prop::option::of(prop::sample::select(vec![
+        OperationResult::Created { id: "vm".to_owned() },
+        OperationResult::Deleted,
+        OperationResult::Refused { message: "no".to_owned() },
+        OperationResult::Failed { message: "no".to_owned() },
     ]));
-    (prop_oneof![Just(Known::Absent), Just(Known::Unknown), found], health, answered, any::<bool>())
-        .prop_map(|(provider, health, answered, asked)| Seen { provider, health, answered, asked })
+    (
+        prop_oneof![Just(Known::Absent), Just(Known::Unknown), found],
+        health,
+        last_result,
+        any::<bool>(),
+    )
+        .prop_map(|(provider, health, last_result, in_flight)| ObservedMachine {
+            provider,
+            health,
+            last_result,
+            in_flight,
+        })
 }
 
 fn intent() -> impl Strategy<Value = Intent> {
@@ -268,7 +281,7 @@ fn intent() -> impl Strategy<Value = Intent> {
             budgets,
             freeze_until: times[0],
             rotate_before: times[1],
-            fleet: times[1].map(|_| intent::Fleet { most: numbers[0], others: numbers[3] }),
+            fleet: times[1].map(|_| intent::Fleet { max: numbers[0], others: numbers[3] }),
             template: "t1".to_owned(),
         })
 }
@@ -284,13 +297,13 @@ proptest! {
         now in time(),
         longest in term(),
     ) {
-        let state = State { group, machines: states.into_iter().collect() };
+        let state = GroupState { group, machines: states.into_iter().collect() };
         let observed = Observed { machines: sights.into_iter().collect() };
         let decision = decide(state.clone(), &machines, &observed, &intent, now);
         prop_assert!(decision.why.len() <= 33);
         // Deleted is only what the record says is being deleted, and the object's name is known.
         for effect in &decision.effects {
-            if let Effect::Delete { name } | Effect::Deprovision { name } | Effect::Release { name } = effect {
+            if let Effect::Delete { name } | Effect::Deprovision { name } | Effect::RemoveFinalizer { name } = effect {
                 prop_assert_eq!(state.machines[name.as_str()].phase, Phase::Deleting);
             }
         }
@@ -317,7 +330,7 @@ proptest! {
                 drain_timeout: intent.drain_timeout,
                 machine,
                 ending: intent.deleting,
-                told_end: intent.rotate_before,
+                announced_end: intent.rotate_before,
             };
             let name = &lent.machine.name;
             let seen = observed.machines.get(name).cloned().unwrap_or_default();

@@ -3,8 +3,8 @@
 use jiff::SignedDuration;
 use proptest::prelude::*;
 
-use super::super::super::super::intent::{ForcedPolicy, Outcome};
-use super::super::super::super::scene::{DAY, HOUR, MINUTE, Mode, SECOND};
+use super::super::super::super::intent::{ForcedPolicy, ReplyOutcome};
+use super::super::super::super::test_group::{DAY, HOUR, MINUTE, Mode, SECOND};
 use crate::term::Term;
 
 /// Something that happens.
@@ -47,7 +47,7 @@ pub(super) enum Blow {
     Deleted,
     Drained,
     Kept(bool),
-    Answer(Outcome),
+    OperationResult(ReplyOutcome),
     WrongAnswer,
 }
 
@@ -102,8 +102,8 @@ fn blow() -> impl Strategy<Value = Blow> {
         2 => Just(Blow::Deleted),
         2 => Just(Blow::Drained),
         1 => any::<bool>().prop_map(Blow::Kept),
-        4 => prop::sample::select(vec![Outcome::Done, Outcome::Progress, Outcome::Refused])
-            .prop_map(Blow::Answer),
+        4 => prop::sample::select(vec![ReplyOutcome::Done, ReplyOutcome::Progress, ReplyOutcome::Refused])
+            .prop_map(Blow::OperationResult),
         1 => Just(Blow::WrongAnswer),
     ]
 }
