@@ -1,8 +1,8 @@
 //! Whoever makes machines: a port that clouds, Pods and a scripted fake implement alike.
 //!
-//! When to request what, and how often to try again, is decided elsewhere. A provider gets one request
-//! at a time for each machine, and a request that is sent twice is the same request: it carries the uid
-//! of the Machine object. [`contract`] says the rest, as tests.
+//! When to request what, and how often to try again, is decided elsewhere. A provider gets one
+//! request at a time for each machine, and a request that is sent twice is the same request: it
+//! carries the uid of the Machine object. [`contract`] says the rest, as tests.
 
 pub mod contract;
 pub mod fake;
@@ -80,7 +80,8 @@ pub struct ProviderStatus {
 /// Why a request was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderError {
-    /// Nothing was made, and the same request will not be carried out: quota, capacity, a bad config.
+    /// Nothing was made, and the same request will not be carried out: quota, capacity, a bad
+    /// config.
     #[error("{0}")]
     Refused(String),
     /// Not known whether it took effect; the same request can be sent again.

@@ -59,7 +59,8 @@ pub(crate) fn warning(reason: &'static str, message: impl Into<String>) -> Trans
 pub struct Events {
     client: Client,
     clock: Arc<dyn Clock>,
-    /// An object has one lane. How long they are together, `room` decides.
+    /// All Events about an object go through one lane; `room` bounds the length of all lanes
+    /// together.
     lanes: Arc<[UnboundedSender<Waiting>]>,
     room: Arc<Semaphore>,
     left_out: Arc<LeftOut>,
@@ -77,7 +78,7 @@ struct LeftOut {
     /// So many may wait.
     max_waiting: usize,
     total: Counter,
-    /// Since the log last told of some.
+    /// Left out since the last warning in the log.
     unlogged: AtomicU64,
 }
 
@@ -133,7 +134,7 @@ impl Events {
         };
         let event = event(about, severity, reason, message, id, self.clock.now());
         if let Some(lane) = self.lanes.get(lane_of(about)) {
-            // Nobody writes any more: the process ends.
+            // Without a receiver the process is ending.
             drop(lane.send(Waiting { event, room }));
         }
     }
@@ -176,7 +177,7 @@ fn lane_of(about: &ObjectReference) -> usize {
     usize::try_from(hasher.finish() % EVENT_WRITERS as u64).unwrap_or_default()
 }
 
-/// Writes what comes along one lane, until nobody can say anything more.
+/// Writes the Events of one lane until every sender is gone.
 async fn write(
     client: Client,
     mut lane: UnboundedReceiver<Waiting>,
@@ -200,7 +201,7 @@ async fn write(
 impl LeftOut {
     fn add(&self) {
         self.total.inc();
-        // A burst without end is told of now and then.
+        // A burst that does not end is logged from time to time.
         if self.unlogged.fetch_add(1, Ordering::Relaxed) + 1 >= self.max_waiting as u64 {
             self.log();
         }
@@ -217,7 +218,8 @@ impl LeftOut {
     }
 }
 
-/// Nothing is created in a namespace that is being deleted; what is said of its last things is in the log.
+/// Nothing can be created in a namespace that is being deleted; its last Events are only in the
+/// log.
 fn is_ending(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     let causes = status.details.iter().flat_map(|details| &details.causes);
@@ -229,7 +231,7 @@ async fn create(client: &Client, event: &Event) -> Result<(), kube::Error> {
     let api: Api<Event> = Api::namespaced(client.clone(), namespace);
     match api.create(&PostParams::default(), event).await {
         Ok(_) => Ok(()),
-        // It has been said.
+        // The same Event was written before.
         Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
         Err(error) => Err(error),
     }

@@ -2,7 +2,7 @@
 //!
 //! | file | step |
 //! |---|---|
-//! | `snapshot` | parse: a group with its machines, or a machine that stands for itself |
+//! | `snapshot` | parse: a group with its machines, or a machine that of its own |
 //! | `observe` | observe |
 //! | `reconcile`, `on_demand_machine` | decide, and the two controllers as a whole |
 //! | `execute` | execute |
@@ -12,7 +12,7 @@
 //! | `provider`, `pod` | who makes machines |
 //!
 //! A group and the machines that it owns are decided about together, by one controller. A machine on
-//! demand, or one whose group is gone, stands for itself.
+//! demand, or one whose group is gone, is decided about by itself, by the other controller.
 
 mod caches;
 mod condition;
@@ -127,7 +127,7 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Started {
     {
         let (client, config, caches) = (client.clone(), config.clone(), caches.clone());
         tasks.spawn("configuration of groups", async move {
-            config.follow(&client, watching, || caches.wake_everybody()).await;
+            config.follow(&client, watching, || caches.wake_all()).await;
         });
     }
     config.until_ready().await;
@@ -162,7 +162,7 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Started {
     Started { family, groups, machines, reconciles }
 }
 
-/// Looks at everybody again when a definition that somebody waits for is another.
+/// Wakes every group and machine when a definition that one of them waits for has changed.
 fn follow_definition<K: kube::Resource<DynamicType = ()>>(
     definitions: &Arc<Definitions>,
     client: &Client,
@@ -172,12 +172,12 @@ fn follow_definition<K: kube::Resource<DynamicType = ()>>(
 ) {
     let (definitions, client, caches) = (definitions.clone(), client.clone(), caches.clone());
     tasks.spawn("definition of groups", async move {
-        definitions.follow::<K>(client, watching, || caches.wake_everybody()).await;
+        definitions.follow::<K>(client, watching, || caches.wake_all()).await;
     });
 }
 
-/// Follows the Pods of machines. The health of a machine is recorded at every change; how long it has
-/// been unhealthy counts anew after every gap in the watch.
+/// Follows the Pods of machines. The health of a machine is recorded at every change; how long it
+/// has been unhealthy counts anew after every gap in the watch.
 fn follow_pods(
     pods: &PodProvider,
     watching: Watching,
@@ -203,7 +203,7 @@ async fn follow_provider(provider: Arc<dyn Provider>, caches: Arc<GroupCaches>) 
                 caches.record_health(&key, provider.as_ref());
                 caches.provider_changed(&key);
             }
-            ProviderChange::All => caches.wake_everybody(),
+            ProviderChange::All => caches.wake_all(),
         }
     }
     // A provider that is gone changes nothing any more.

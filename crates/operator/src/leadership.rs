@@ -113,7 +113,7 @@ impl Candidate {
         Ok(candidate)
     }
 
-    /// While this replica leads, people are served there: others are told.
+    /// Sets where this replica serves people while it leads, which it publishes on the Lease.
     #[must_use]
     pub fn with_web_address(mut self, address: Option<SocketAddr>) -> Self {
         self.leases.advertise(address);
@@ -212,7 +212,7 @@ impl LeaderTerm {
     pub fn over(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut renewal = self.fence.renewal.clone();
         async move {
-            // An error says the same: nobody renews it any more.
+            // An error means the same: the renewer has ended.
             drop(renewal.wait_for(Option::is_none).await);
         }
     }
@@ -287,7 +287,8 @@ impl LeaseRenewer {
                     self.renewal.send_replace(Some(sent));
                     return Ok(Some(sent.sent));
                 }
-                // Our own write whose answer was lost, somebody's label, or the end.
+                // It may be our own write whose answer was lost, a label that somebody set, or
+                // another holder.
                 Err(error) if error.is_outdated() && !again => {
                     match self.leases.read().await? {
                         Some(lease) if self.leases.is_ours(&lease) => self.lease = lease,

@@ -28,7 +28,7 @@ pub const PATH: &str = "/readyz";
 /// How often the API is asked.
 const PROBE_INTERVAL: Duration = Duration::from_secs(3);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
-/// So long an answer is good: one that is lost on its way takes nobody out.
+/// So long an answer is good: a single failed probe makes no replica unready.
 const READY_TTL: Duration = Duration::from_secs(10);
 
 /// What the last questions came to.

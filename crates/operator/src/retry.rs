@@ -107,7 +107,7 @@ const fn is_put_off(status: StatusCode) -> bool {
     )
 }
 
-/// Whether it may be sent again. Whoever watches has a way of its own to begin anew.
+/// Whether it may be sent again. Watches are restarted by the watcher instead.
 fn is_read(request: &Request<Body>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     request.method() == Method::GET && !query.split('&').any(|pair| pair.starts_with("watch="))

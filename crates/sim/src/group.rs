@@ -1,5 +1,5 @@
-//! A simulation of groups and machines: the family's controllers on the embedded API, with a provider that
-//! does what a script says, and with Pods where the provider is `pod`.
+//! A simulation of groups and machines: the family's controllers on the embedded API, with a
+//! provider that does what a script says, and with Pods where the provider is `pod`.
 
 pub mod month;
 mod observer;

@@ -46,7 +46,7 @@ fn pod(name: &str) -> Pod {
 
 /// What is there, and what was tried.
 #[derive(Debug)]
-struct Scene {
+struct TestNode {
     node: Option<Node>,
     pods: Vec<Pod>,
     volumes: Vec<Volume>,
@@ -54,7 +54,7 @@ struct Scene {
     known: bool,
 }
 
-impl Scene {
+impl TestNode {
     fn of(pods: impl IntoIterator<Item = Pod>) -> Self {
         Self {
             node: Some(cordoned()),
@@ -76,7 +76,7 @@ impl Scene {
         plan(drain, &seen, at(second))
     }
 
-    fn attempts(&mut self, uid: &str, forced: bool, refusal: Option<&str>, second: i64) {
+    fn record_attempt(&mut self, uid: &str, forced: bool, refusal: Option<&str>, second: i64) {
         let before = self.attempts.get(uid);
         let attempts =
             EvictionAttempts::after(before, uid, forced, refusal.map(str::to_owned), at(second));
@@ -96,12 +96,12 @@ fn delete(name: &str, grace: i64) -> Step {
 // case: group 59
 #[test]
 fn without_a_node_there_is_nothing_to_do() {
-    let scene = Scene { node: None, ..Scene::of([]) };
-    let plan = scene.plan(&drain(), 0);
+    let test_node = TestNode { node: None, ..TestNode::of([]) };
+    let plan = test_node.plan(&drain(), 0);
     assert!(plan.done && plan.steps.is_empty(), "{plan:?}");
     assert_eq!(plan.message, "The cluster has no Node for it any more.");
     // Who never saw its Node does not know whether it is drained.
-    let plan = Scene { known: false, ..scene }.plan(&drain(), 0);
+    let plan = TestNode { known: false, ..test_node }.plan(&drain(), 0);
     assert!(plan.refused && !plan.done && plan.steps.is_empty(), "{plan:?}");
 }
 
@@ -123,24 +123,24 @@ fn what_is_not_known_is_not_absent() {
 // case: group K24
 #[test]
 fn a_node_is_cordoned_and_leaves_load_balancers_before_anything_is_evicted() {
-    let mut scene = Scene::of([pod("a")]);
-    scene.node = Some(plain_node());
-    let plan = scene.plan(&drain(), 7);
+    let mut test_node = TestNode::of([pod("a")]);
+    test_node.node = Some(plain_node());
+    let plan = test_node.plan(&drain(), 7);
     let changed = NodeChanges { cordoned: true, excluded: true };
     let mark = Mark { drain: ID.to_owned(), since: at(7), changed };
     assert_eq!(plan.steps, [Step::Cordon(mark.clone())]);
     assert!(!plan.done);
-    scene.node =
+    test_node.node =
         Some(Node { unschedulable: true, excluded: true, mark: Some(mark), ..plain_node() });
-    assert_eq!(scene.plan(&drain(), 7).steps, [evict("a")]);
+    assert_eq!(test_node.plan(&drain(), 7).steps, [evict("a")]);
 }
 
 #[test]
 fn what_somebody_else_changed_is_not_taken_back() {
-    let mut scene = Scene::of([]);
+    let mut test_node = TestNode::of([]);
     let mut node = Node { unschedulable: true, ..plain_node() };
-    scene.node = Some(node.clone());
-    let steps = scene.plan(&drain(), 0).steps;
+    test_node.node = Some(node.clone());
+    let steps = test_node.plan(&drain(), 0).steps;
     let [Step::Cordon(mark)] = &steps[..] else { panic!("{steps:?}") };
     assert_eq!(mark.changed, NodeChanges { cordoned: false, excluded: true });
     node.mark = Some(mark.clone());
@@ -161,10 +161,10 @@ fn a_mark_that_is_not_of_this_drain_is_written_anew() {
         ("uncordoned by somebody", Node { unschedulable: false, ..mine.clone() }, at(100)),
         ("without its label", Node { excluded: false, ..mine.clone() }, START),
     ] {
-        let scene = Scene { node: Some(node), ..Scene::of([pod("a")]) };
+        let test_node = TestNode { node: Some(node), ..TestNode::of([pod("a")]) };
         let changed = NodeChanges { cordoned: true, excluded: true };
         let mark = Mark { drain: ID.to_owned(), since, changed };
-        assert_eq!(scene.plan(&drain(), 100).steps, [Step::Cordon(mark)], "{what}");
+        assert_eq!(test_node.plan(&drain(), 100).steps, [Step::Cordon(mark)], "{what}");
     }
 }
 
@@ -187,7 +187,7 @@ fn pods_that_stay_are_neither_evicted_nor_waited_for() {
         (SkipReason::Tolerates, tolerant(Toleration { exists: true, ..named.clone() })),
     ] {
         assert_eq!(staying.skip_reason(), Some(stay));
-        let plan = Scene::of([staying]).plan(&drain(), 60);
+        let plan = TestNode::of([staying]).plan(&drain(), 60);
         assert!(plan.done && plan.steps.is_empty(), "{stay:?}: {plan:?}");
     }
     for toleration in [
@@ -197,19 +197,24 @@ fn pods_that_stay_are_neither_evicted_nor_waited_for() {
         Toleration { value: "x".to_owned(), ..named.clone() },
         Toleration { key: "node.kubernetes.io/not-ready".to_owned(), ..named },
     ] {
-        let scene = Scene::of([tolerant(toleration.clone())]);
-        assert_eq!(scene.plan(&drain(), 60).steps, [evict("a")], "{toleration:?}");
+        let test_node = TestNode::of([tolerant(toleration.clone())]);
+        assert_eq!(test_node.plan(&drain(), 60).steps, [evict("a")], "{toleration:?}");
     }
 }
 
 // case: group 70, K14
 #[test]
 fn a_refused_eviction_is_tried_again_until_the_last_call() {
-    let mut scene = Scene::of([pod("a"), pod("b")]);
-    assert_eq!(scene.plan(&drain(), 0).steps, [evict("a"), evict("b")]);
-    scene.attempts("uid-a", false, Some("The disruption budget web needs 2 healthy pods"), 0);
-    scene.attempts("uid-b", false, None, 0);
-    let refused = scene.plan(&drain(), 0);
+    let mut test_node = TestNode::of([pod("a"), pod("b")]);
+    assert_eq!(test_node.plan(&drain(), 0).steps, [evict("a"), evict("b")]);
+    test_node.record_attempt(
+        "uid-a",
+        false,
+        Some("The disruption budget web needs 2 healthy pods"),
+        0,
+    );
+    test_node.record_attempt("uid-b", false, None, 0);
+    let refused = test_node.plan(&drain(), 0);
     assert_eq!(refused.steps, []);
     assert_eq!(
         refused.message,
@@ -218,14 +223,14 @@ fn a_refused_eviction_is_tried_again_until_the_last_call() {
     let mut now = START;
     let mut count = 1;
     let mut pauses = Vec::new();
-    scene.pods.pop();
+    test_node.pods.pop();
     loop {
         let seen = DrainObservation {
-            node: scene.node.as_ref().into(),
+            node: test_node.node.as_ref().into(),
             known: true,
-            pods: Known::Is(&scene.pods),
+            pods: Known::Is(&test_node.pods),
             volumes: Known::Is(&[]),
-            attempts: &scene.attempts,
+            attempts: &test_node.attempts,
         };
         let plan = plan(&drain(), &seen, now);
         match &plan.steps[..] {
@@ -238,13 +243,13 @@ fn a_refused_eviction_is_tried_again_until_the_last_call() {
             [Step::Evict { .. }] => {
                 count += 1;
                 let attempts = EvictionAttempts::after(
-                    scene.attempts.get("uid-a"),
+                    test_node.attempts.get("uid-a"),
                     "uid-a",
                     false,
                     Some("no".to_owned()),
                     now,
                 );
-                scene.attempts.insert("uid-a".to_owned(), attempts);
+                test_node.attempts.insert("uid-a".to_owned(), attempts);
             }
             [Step::Delete { grace, .. }] => {
                 assert_eq!((now, *grace), (at(270), SignedDuration::from_secs(30)));
@@ -262,20 +267,20 @@ fn a_refused_eviction_is_tried_again_until_the_last_call() {
 fn a_pod_is_told_to_go_when_only_its_grace_is_left() {
     for (grace, last, given) in [(30, 270, 30), (1, 299, 1), (0, 299, 1), (600, 0, 300)] {
         let grace = SignedDuration::from_secs(grace);
-        let mut scene = Scene::of([Pod { grace, ..pod("a") }]);
+        let mut test_node = TestNode::of([Pod { grace, ..pod("a") }]);
         if last > 0 {
-            let before = scene.plan(&drain(), last - 1);
+            let before = test_node.plan(&drain(), last - 1);
             assert_eq!((before.steps, before.wake), (vec![evict("a")], Wake::At(at(last))));
         }
         // Whatever its budget said a moment ago.
-        scene.attempts("uid-a", false, Some("no"), last);
-        assert_eq!(scene.plan(&drain(), last).steps, [delete("a", given)]);
-        scene.attempts("uid-a", true, None, last);
-        let after = scene.plan(&drain(), last);
+        test_node.record_attempt("uid-a", false, Some("no"), last);
+        assert_eq!(test_node.plan(&drain(), last).steps, [delete("a", given)]);
+        test_node.record_attempt("uid-a", true, None, last);
+        let after = test_node.plan(&drain(), last);
         assert_eq!(after.steps, [], "once is enough for a while");
         assert!(after.wake.at().is_some_and(|wake| wake > at(last)), "{after:?}");
     }
-    let late = Scene::of([pod("a")]);
+    let late = TestNode::of([pod("a")]);
     assert_eq!(late.plan(&drain(), 290).steps, [delete("a", 10)], "what is left of it");
     assert_eq!(late.plan(&drain(), 400).steps, [delete("a", 1)], "never at once");
 }
@@ -284,11 +289,11 @@ fn a_pod_is_told_to_go_when_only_its_grace_is_left() {
 #[test]
 fn of_two_ends_the_earlier_counts() {
     let leaving = |at| Pod { leaves_at: Some(at), ..pod("a") };
-    let early = Scene::of([leaving(at(280))]);
+    let early = TestNode::of([leaving(at(280))]);
     assert_eq!(early.plan(&drain(), 275).steps, [], "it has its own time");
     let overdue = early.plan(&drain(), 290);
     assert_eq!((overdue.steps, overdue.done), (vec![], false), "and is awaited until it is gone");
-    let late = Scene::of([leaving(at(310))]);
+    let late = TestNode::of([leaving(at(310))]);
     assert_eq!(late.plan(&drain(), 280).steps, [delete("a", 20)]);
     let later = late.plan(&drain(), 200);
     assert_eq!((later.steps, later.wake), (vec![], Wake::At(at(270))), "it is not asked twice");
@@ -297,38 +302,38 @@ fn of_two_ends_the_earlier_counts() {
 // case: group K18
 #[test]
 fn an_empty_node_is_looked_at_again_before_it_is_called_done() {
-    let scene = Scene::of([]);
-    let early = scene.plan(&drain(), 4);
+    let test_node = TestNode::of([]);
+    let early = test_node.plan(&drain(), 4);
     assert_eq!((early.done, early.wake), (false, Wake::At(at(5))));
-    assert!(scene.plan(&drain(), 5).done);
+    assert!(test_node.plan(&drain(), 5).done);
 }
 
 // case: group K19
 #[test]
 fn attached_volumes_are_awaited_until_the_deadline() {
     let volume = |name: &str, in_use| Volume { name: name.to_owned(), in_use };
-    let mut scene = Scene::of([]);
-    scene.volumes = vec![volume("pvc-1", false), volume("pvc-2", true)];
-    let waiting = scene.plan(&drain(), 100);
+    let mut test_node = TestNode::of([]);
+    test_node.volumes = vec![volume("pvc-1", false), volume("pvc-2", true)];
+    let waiting = test_node.plan(&drain(), 100);
     assert_eq!((waiting.done, waiting.wake), (false, Wake::At(DEADLINE)));
     assert_eq!(waiting.message, "All Pods are gone. Waits for 1 attached volume: pvc-1.");
-    let over = scene.plan(&drain(), 300);
+    let over = test_node.plan(&drain(), 300);
     assert!(over.done);
     assert_eq!(over.message, "All Pods are gone. Still attached at the deadline: pvc-1.");
-    scene.volumes.remove(0);
-    let detached = scene.plan(&drain(), 100);
+    test_node.volumes.remove(0);
+    let detached = test_node.plan(&drain(), 100);
     assert!(detached.done, "what a Pod that stays uses is not awaited: {detached:?}");
 }
 
 // case: group K20
 #[test]
 fn a_machine_that_is_gone_ends_its_drain_unless_its_node_still_answers() {
-    let mut scene = Scene::of([pod("a")]);
+    let mut test_node = TestNode::of([pod("a")]);
     for (ready, shut_down, done) in
         [(true, true, false), (false, false, false), (true, false, false), (false, true, true)]
     {
-        scene.node = Some(Node { ready, shut_down, ..cordoned() });
-        let plan = scene.plan(&drain(), 10);
+        test_node.node = Some(Node { ready, shut_down, ..cordoned() });
+        let plan = test_node.plan(&drain(), 10);
         assert_eq!(plan.done, done, "ready: {ready}, shut down: {shut_down}");
         assert_eq!(plan.steps.is_empty(), done, "otherwise it is kept at");
     }
@@ -336,15 +341,15 @@ fn a_machine_that_is_gone_ends_its_drain_unless_its_node_still_answers() {
 
 #[test]
 fn words_are_short_and_stay_the_same() {
-    let mut scene = Scene::of((0..50).map(|n| pod(&format!("web-{n:02}"))));
-    scene.attempts("uid-web-49", false, Some(&"é".repeat(5000)), 0);
-    scene.attempts("uid-web-48", false, Some("no"), 0);
-    let words = scene.plan(&drain(), 0).message;
+    let mut test_node = TestNode::of((0..50).map(|n| pod(&format!("web-{n:02}"))));
+    test_node.record_attempt("uid-web-49", false, Some(&"é".repeat(5000)), 0);
+    test_node.record_attempt("uid-web-48", false, Some("no"), 0);
+    let words = test_node.plan(&drain(), 0).message;
     assert!(words.starts_with("Waits for 50 Pods: shop/web-48 (no); shop/web-49 (ééé"), "{words}");
     assert!(words.ends_with("…); shop/web-00; 47 more."), "{words}");
     assert!(words.chars().count() < 300, "{words}");
-    scene.attempts("uid-web-48", false, Some("no"), 9);
-    assert_eq!(scene.plan(&drain(), 9).message, words, "another attempt is no news");
+    test_node.record_attempt("uid-web-48", false, Some("no"), 9);
+    assert_eq!(test_node.plan(&drain(), 9).message, words, "another attempt is no news");
 }
 
 #[test]

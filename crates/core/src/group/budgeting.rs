@@ -1,4 +1,4 @@
-//! Whether budgets let a rotation begin. The strictest counts, and says so.
+//! Whether budgets let a rotation begin. The strictest decides, and gives the reason.
 
 use jiff::Timestamp;
 
@@ -14,12 +14,12 @@ use crate::moment::{earlier, later};
 struct Blocked {
     reason: Reason,
     until: Option<Timestamp>,
-    /// When to ask again although that may not be the end of it.
+    /// When to check again; it may still be blocked then.
     again: Option<Timestamp>,
 }
 
-/// Whether the installation lets a rotation begin for this cause. Whoever counts for all groups
-/// wakes those that wait.
+/// Whether the installation lets a rotation begin for this cause. The operator counts for all
+/// groups, and wakes those that wait.
 pub(super) fn fleet_admits(roster: &Roster<'_>, cause: Cause) -> Result<(), Reason> {
     let Some(fleet) = roster.intent.fleet.filter(|_| Fleet::COUNTS.contains(&cause)) else {
         return Ok(());
@@ -39,7 +39,7 @@ pub(super) fn admits(
     let mut worst: Option<Blocked> = None;
     for budget in roster.intent.budgets.iter().filter(|budget| covers(budget, cause)) {
         let Err(blocked) = admit(roster, budget, builder.now) else { continue };
-        // What only an event clears outlasts every time.
+        // What only an event clears lasts longer than anything with a time.
         let lasts = |blocked: &Blocked| blocked.until.unwrap_or(Timestamp::MAX);
         if worst.as_ref().is_none_or(|worst| lasts(&blocked) > lasts(worst)) {
             worst = Some(blocked);
@@ -94,7 +94,7 @@ fn admit(roster: &Roster<'_>, budget: &Budget, now: Timestamp) -> Result<(), Blo
         .iter()
         .filter(|started| started.at > since && covers(budget, started.cause))
         .rev();
-    // The one that must be forgotten before another may begin.
+    // The start that must leave the span before another may begin.
     match started.nth(max - 1) {
         None => Ok(()),
         Some(started) => used_up(Some(later(started.at, per))),

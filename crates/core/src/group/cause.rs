@@ -72,7 +72,7 @@ pub(super) const fn tier(cause: Cause) -> Tier {
     }
 }
 
-/// Why this machine would go now, if nothing but itself had a say.
+/// Why this machine would be removed now, whatever the state of the rest of the group is.
 pub(super) fn causes_of(member: &Member<'_>, intent: &Intent, now: Timestamp) -> Causes {
     let machine = member.intent;
     let mut causes =
@@ -109,7 +109,7 @@ pub(super) fn is_kept(kept: Kept, now: Timestamp) -> bool {
 }
 
 /// Unhealthy for long enough. Once that was found, it stays so until the machine is seen ready:
-/// whoever takes over has not watched it for as long.
+/// a new leader has not watched it for as long.
 fn unhealthy_long_enough(member: &Member<'_>, after: SignedDuration) -> bool {
     let found = member.state.rotation.as_ref().is_some_and(|rotation| {
         rotation.cause == Cause::Unhealthy || rotation.also.contains(&Cause::Unhealthy)

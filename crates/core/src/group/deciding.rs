@@ -6,7 +6,7 @@ use super::cause::{self, eligible_at, forced_at};
 use super::decision_builder::DecisionBuilder;
 use super::effect::Effect;
 use super::intent::{self, Intent};
-use super::member::{Limits, Member};
+use super::member::{MachineLimits, Member};
 use super::observed::{Health, Observed};
 use super::reason::Reason;
 use super::recording::{self, StartupChange};
@@ -41,7 +41,8 @@ pub fn decide(
     decide_once(state, machines, seen, intent, !intent.paused || intent.deleting, now)
 }
 
-/// Everything is decided, to be shown; what is open ends, and nothing is begun.
+/// Observe-only: everything is decided so that it can be shown, open removals end, and nothing
+/// begins.
 fn decide_observe_only(
     state: GroupState,
     machines: &[intent::Machine],
@@ -101,9 +102,9 @@ fn decide_once(
     Decision { next: GroupState { group, machines: states }, effects, wake, why }
 }
 
-/// What was seen of every machine.
+/// Records what was observed of every machine.
 fn record_all_observed(roster: &mut Roster<'_>, may_begin: bool, builder: &mut DecisionBuilder) {
-    let limits = Limits::from(roster.intent);
+    let limits = MachineLimits::from(roster.intent);
     let (mut became_ready, mut failed) = (false, None);
     for member in &mut roster.members {
         match recording::record_observed(member, limits, may_begin, builder) {
@@ -121,8 +122,8 @@ fn record_all_observed(roster: &mut Roster<'_>, may_begin: bool, builder: &mut D
     roster.assess_template(builder);
 }
 
-/// The order of what counts. Whoever comes first takes the room first; what the group lacks has its
-/// room set apart, so no rotation keeps it from growing.
+/// The steps of a decision, in the order in which they take up room. Room for machines that the
+/// group lacks is set apart, so no rotation keeps it from growing.
 fn decide_steps(roster: &mut Roster<'_>, builder: &mut DecisionBuilder) {
     if roster.intent.deleting {
         scale_down::delete_all(roster, builder);
@@ -159,8 +160,8 @@ fn decide_steps(roster: &mut Roster<'_>, builder: &mut DecisionBuilder) {
 }
 
 /// Wakes the group when a machine comes to have a cause that it has not yet. While one waits for the
-/// group to be well, only a forced age, bad health or the end of a promise to keep changes anything:
-/// the end of what hinders it is news.
+/// group to be healthy, only a forced age, bad health or the end of a promise to keep changes
+/// anything: the end of what blocks it wakes the group by itself.
 fn schedule_wake(roster: &mut Roster<'_>, blocked: bool, builder: &mut DecisionBuilder) {
     let intent = roster.intent;
     let mut next: Option<(Timestamp, usize, Cause)> = None;

@@ -7,9 +7,9 @@ use super::reason::Reason;
 use crate::decision::Wake;
 use crate::moment::later;
 
-/// More reasons than this help nobody.
+/// A decision keeps no more reasons than this.
 const MAX_REASONS: usize = 16;
-/// What comes only after a time comes this much after it.
+/// A wake that must come after a time comes this much after it.
 const JUST_AFTER: SignedDuration = SignedDuration::from_millis(1);
 
 #[derive(Debug)]
@@ -43,18 +43,19 @@ impl DecisionBuilder {
         self.wake_at(later(at, JUST_AFTER));
     }
 
-    /// Something was written down, or is done to an object: the next decision may come at once.
+    /// Wakes at once: something was recorded, or is done to an object, that the next decision
+    /// follows.
     pub(super) fn wake_now(&mut self) {
         self.wake.by(self.now);
     }
 
-    /// An effect that shows at once.
+    /// Adds an effect that is visible at once, and wakes for the next decision.
     pub(super) fn push_and_wake(&mut self, effect: Effect) {
         self.effects.push(effect);
         self.wake_now();
     }
 
-    /// An effect whose outcome is news when it comes.
+    /// Adds an effect whose result wakes the group when it comes.
     pub(super) fn push(&mut self, effect: Effect) {
         self.effects.push(effect);
     }

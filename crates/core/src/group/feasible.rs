@@ -14,7 +14,7 @@ use crate::term::words;
 
 /// How long machines take to boot when nobody knows better.
 pub(super) const TYPICAL_BOOT: SignedDuration = SignedDuration::from_mins(2);
-/// Rotations are counted up to here; whoever manages so many manages the rest.
+/// Rotations are counted up to here; a group that manages so many manages the rest.
 const MAX_COUNTED_ROTATIONS: u32 = 100_000;
 
 /// What a group cannot manage, in numbers.

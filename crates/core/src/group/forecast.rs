@@ -132,7 +132,7 @@ impl Simulation {
     }
 
     /// Machines that boot already are ready a typical time after they were asked for, or else when
-    /// they would be given up. Both are times that do not move with whoever looks.
+    /// they would be given up. Neither time depends on when the forecast is made.
     fn boot(&mut self, state: &GroupState) {
         for (name, machine) in state.machines.iter() {
             let seen = self.seen.machines.get(name).map(|seen| &seen.provider);

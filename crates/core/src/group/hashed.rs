@@ -1,5 +1,5 @@
-//! Values derived from hashes, so that they differ between machines and are reproducible: names, ids,
-//! jitter, back-off.
+//! Values derived from hashes, so that they differ between machines and are reproducible: names,
+//! ids, jitter, back-off.
 
 use jiff::{SignedDuration, Timestamp};
 

@@ -52,8 +52,8 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Whether it may take up room at its provider. One that never ran may still come, until it is
-    /// let go.
+    /// Whether it may take up room at its provider. One that never ran may still come, until its
+    /// finalizer is removed.
     pub(super) fn occupies(&self) -> bool {
         let ran = self.state.registered_at.is_some();
         match &self.seen.provider {
@@ -93,7 +93,7 @@ impl<'a> Member<'a> {
         self.seen.provider.is_unknown() || (self.runs() && self.health().is_none())
     }
 
-    /// It is known never to have worked, so that nobody has to leave it.
+    /// It is known never to have been ready, so that it needs no drain.
     pub(super) fn never_served(&self) -> bool {
         if self.state.served_at.is_some() {
             return false;
@@ -172,14 +172,14 @@ pub(super) fn assemble<'a>(
         .collect()
 }
 
-/// What a machine alone is judged by.
+/// The limits by which one machine is judged.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct MachineLimits {
     pub(super) registration_timeout: jiff::SignedDuration,
     pub(super) unhealthy_after: jiff::SignedDuration,
 }
 
-impl From<&Intent> for Limits {
+impl From<&Intent> for MachineLimits {
     fn from(intent: &Intent) -> Self {
         Self {
             registration_timeout: intent.registration_timeout,

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::decision_builder::DecisionBuilder;
 use super::effect::Effect;
 use super::intent::OnDemand;
-use super::member::{Limits, Member};
+use super::member::{MachineLimits, Member};
 use super::observed::{ObservedMachine, OperationResult};
 use super::reason::Reason;
 use super::recording;
@@ -27,7 +27,7 @@ pub fn decide(
 ) -> MachineDecision {
     let mut builder = DecisionBuilder::new(now);
     let may_begin = intent.machine.deleting || intent.ending || !(intent.paused || intent.observe);
-    let limits = Limits {
+    let limits = MachineLimits {
         registration_timeout: intent.registration_timeout,
         // It is nobody's replacement: unhealthy or not, it stays.
         unhealthy_after: SignedDuration::MAX,

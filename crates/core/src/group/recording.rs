@@ -1,12 +1,12 @@
-//! Records what was observed of a machine in its state: the result of the last operation first, then
-//! what the provider shows, then what did not come in time.
+//! Records what was observed of a machine in its state: the result of the last operation first,
+//! then what the provider shows, then what did not come in time.
 
 use jiff::Timestamp;
 
 use super::decision_builder::DecisionBuilder;
 use super::effect::Effect;
 use super::hashed::backoff;
-use super::member::{Limits, Member};
+use super::member::{MachineLimits, Member};
 use super::observed::{Health, OperationResult, Power, ProviderMachine};
 use super::reason::Reason;
 use super::state::Phase;
@@ -27,7 +27,7 @@ pub(super) enum StartupChange {
 /// Records what was observed of a machine. `may_begin` is whether anything new may be begun.
 pub(super) fn record_observed(
     member: &mut Member<'_>,
-    limits: Limits,
+    limits: MachineLimits,
     may_begin: bool,
     builder: &mut DecisionBuilder,
 ) -> StartupChange {
@@ -61,7 +61,7 @@ pub(super) fn record_observed(
 }
 
 /// Why a machine failed: the provider's own words, if it has said anything.
-pub(super) fn failure_message(member: &Member<'_>, limits: Limits) -> String {
+pub(super) fn failure_message(member: &Member<'_>, limits: MachineLimits) -> String {
     let name = member.name();
     match &member.state.error {
         Some(error) => error.clone(),
@@ -162,7 +162,7 @@ fn advance_phase(member: &mut Member<'_>, may_begin: bool, builder: &mut Decisio
 }
 
 /// Whether it did not come up in time. Time that nothing is known of is not held against it.
-fn is_overdue(member: &Member<'_>, limits: Limits, builder: &mut DecisionBuilder) -> bool {
+fn is_overdue(member: &Member<'_>, limits: MachineLimits, builder: &mut DecisionBuilder) -> bool {
     let Some(asked) = member.state.asked_at else { return false };
     let until = later(asked, limits.registration_timeout);
     let due = match (&member.seen.provider, member.health()) {

@@ -1,5 +1,5 @@
-//! The removal of a machine, once it is not taken back: a drain, then the deletion of the object and of
-//! the machine, then of the finalizer.
+//! The removal of a machine, once it is not taken back: a drain, then the deletion of the object
+//! and of the machine, then of the finalizer.
 //!
 //! | step | on record as |
 //! |---|---|
@@ -147,7 +147,8 @@ fn continue_drain(member: &mut Member<'_>, builder: &mut DecisionBuilder) {
     begin_deletion(member, builder);
 }
 
-/// The object first, then the machine, then its record: no finalizer is removed while the machine may still be there.
+/// The object first, then the machine, then its record: no finalizer is removed while the machine
+/// may still be there.
 fn continue_deletion(member: &Member<'_>, builder: &mut DecisionBuilder) {
     let name = member.name().to_owned();
     let (deleted, gone) = (member.intent.deleting, is_gone(member));

@@ -36,7 +36,7 @@ pub(super) struct Roster<'a> {
     pub(super) causes: Causes,
 }
 
-/// The count. Whatever may come to be a machine counts from its reservation on, and a machine
+/// Whatever may come to be a machine counts from its reservation on, and a machine
 /// counts until it is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct MachineCounts {
@@ -84,7 +84,7 @@ impl MachineCounts {
         change(if goes { &mut self.going } else { &mut self.staying }, u32::from(occupies));
         change(&mut self.open, u32::from(goes || member.state.rotation.is_some()));
         if let Some(rotation) = &member.state.rotation {
-            // One whose machine is gone is through, but for its record.
+            // A rotation whose machine is gone is over but for the object.
             change(&mut self.by_cause[rotation.cause as usize], u32::from(occupies || !leaving));
             let forced = rotation.tier == Tier::Forced && goes && occupies;
             change(&mut self.forced, u32::from(forced));
@@ -107,7 +107,7 @@ impl MachineCounts {
         self.staying.saturating_add(self.going)
     }
 
-    /// The same, once the group has its size.
+    /// `total`, once the group has its size.
     pub(super) fn committed(&self, size: u32) -> u32 {
         self.staying.max(size).saturating_add(self.going)
     }
@@ -138,8 +138,7 @@ impl<'a> Roster<'a> {
         self.members.binary_search_by(|member| member.name().cmp(name)).ok()
     }
 
-    /// These, the oldest first. It is for those that are few: what there are many of is gone through
-    /// as it lies in memory.
+    /// The members that match, the oldest first. It sorts, so it is meant for few matches.
     pub(super) fn oldest_first(&self, which: impl Fn(&Member<'_>) -> bool) -> Vec<usize> {
         let members = self.members.iter().enumerate();
         let mut found: Vec<usize> =
@@ -297,8 +296,8 @@ impl<'a> Roster<'a> {
         self.group.retry_at = Some(up(later(now, wait)));
     }
 
-    /// A machine is ready for the first time: failures are cleared, unless machines die young, where that
-    /// alone says little.
+    /// A machine is ready for the first time: failures are cleared, unless machines die young,
+    /// where that alone says little.
     pub(super) fn record_success(&mut self) {
         self.group.error = None;
         if self.group.young_deaths.is_none() {

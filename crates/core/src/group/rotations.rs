@@ -240,8 +240,8 @@ fn replace_again(roster: &mut Roster<'_>, index: usize, builder: &mut DecisionBu
     builder.wake_now();
 }
 
-/// The replacement is ready: begins to remove the old machine, if enough stay ready and nobody froze
-/// the group.
+/// The replacement is ready: begins to remove the old machine, if enough stay ready and nobody
+/// froze the group.
 fn begin_removal_of_replaced(roster: &mut Roster<'_>, index: usize, builder: &mut DecisionBuilder) {
     if let Some(until) = roster.frozen(builder.now) {
         builder.add_reason(Reason::FrozenUntil(until));

@@ -25,7 +25,7 @@ impl Roster<'_> {
         *member.intent.template == *self.intent.template
     }
 
-    /// Takes in what the machines of the present template show: whether it is proven, and whether
+    /// Assesses the present template by its machines: whether it is proven, and whether
     /// those that died young were followed by one that lives.
     pub(super) fn assess_template(&mut self, builder: &mut DecisionBuilder) {
         self.reset_if_template_changed();
@@ -72,7 +72,7 @@ impl Roster<'_> {
         Some(until)
     }
 
-    /// Takes note of a machine that is found dead. One that was ready for long enough, that somebody
+    /// Records a machine that is found dead. One that was ready for long enough, that somebody
     /// deletes, or that its provider said it would take, has not failed.
     pub(super) fn record_death(&mut self, index: usize, builder: &mut DecisionBuilder) {
         let member = &self.members[index];
@@ -105,7 +105,7 @@ impl Roster<'_> {
     /// What goes wrong with making machines, if anything does.
     pub(super) fn create_failing(&self, builder: &mut DecisionBuilder) -> Option<Reason> {
         let group = &*self.group;
-        // Machines that could be made and died young are another matter.
+        // Machines that could be made and died young have their own reason.
         let failing = group.failures > 0 && (group.young_deaths.is_none() || group.error.is_some());
         failing.then(|| Reason::CreateFailing {
             failures: group.failures,
@@ -114,7 +114,7 @@ impl Roster<'_> {
         })
     }
 
-    /// When another machine may be tried, if that is to come. What is said changes then.
+    /// When another machine may be tried, if that is in the future; the group wakes then.
     fn retry_time(&self, builder: &mut DecisionBuilder) -> Option<Timestamp> {
         let until = self.group.retry_at.filter(|until| *until > builder.now)?;
         builder.wake_at(until);
@@ -169,7 +169,8 @@ impl Roster<'_> {
         !self.group.proven || self.group.failures >= CIRCUIT_BREAKER_FAILURES
     }
 
-    /// Says what fails for as long as it does. Once nothing is to be made any more, nothing fails.
+    /// Gives failures as reasons for as long as they last. Once nothing is to be made, they are
+    /// cleared.
     pub(super) fn report_failures(&mut self, builder: &mut DecisionBuilder) {
         if let Some(reason) = self.dying_young(builder) {
             builder.add_reason(reason);

@@ -43,7 +43,7 @@ fn may_skip_replacement(roster: &Roster<'_>) -> bool {
     }
 }
 
-/// Machines cannot be made, do not live, or nobody knows: nothing says that another would come.
+/// Whether machines cannot be made, do not live, or are unknown: then a replacement may not come.
 fn creation_is_unreliable(roster: &Roster<'_>) -> bool {
     let troubled = |member: &Member<'_>| {
         let refused = member.state.phase == Phase::Provisioning && member.state.attempts > 0;
@@ -99,9 +99,9 @@ pub(super) fn start_unhealthy(roster: &mut Roster<'_>, builder: &mut DecisionBui
     }
 }
 
-/// Those that may begin at the same time begin in so many batches, one after the other. Machines that
-/// begin together stay together until the last one is replaced: all of them boot, and then all of
-/// them have to be written, while it is better that some boot while others are written.
+/// Those that may begin at the same time begin in so many batches, one after the other. Machines
+/// that begin together stay together until the last one is replaced: all of them boot, and then all
+/// of them have to be written, while it is better that some boot while others are written.
 const BATCHES: u32 = 25;
 
 /// Those that somebody asked to have replaced, as many at a time as there is room for.
@@ -129,7 +129,8 @@ pub(super) fn start_requested(roster: &mut Roster<'_>, builder: &mut DecisionBui
 }
 
 /// Those that may be replaced when it suits: drift, then age, one at a time, the oldest first, in a
-/// group that is complete and healthy. Returns whether another one that grows old would change nothing.
+/// group that is complete and healthy. Returns whether another one that grows old would change
+/// nothing.
 pub(super) fn start_drifted_or_expired(
     roster: &mut Roster<'_>,
     builder: &mut DecisionBuilder,
@@ -166,7 +167,7 @@ pub(super) fn start_drifted_or_expired(
     waits || (blocker.is_some() && roster.group.next_rotation.is_some())
 }
 
-/// What keeps a group from replacing when it suits.
+/// What of the group's condition keeps drifted and expired machines from being replaced.
 fn group_blocker(roster: &Roster<'_>) -> Option<Reason> {
     let counts = &roster.counts;
     let size = roster.intent.size;
@@ -201,7 +202,8 @@ const fn candidates(roster: &Roster<'_>, cause: Cause) -> usize {
     if roster.causes.has(cause) { roster.by_age.len() } else { 0 }
 }
 
-/// Not under way yet, or in want of another replacement. A replacement is nobody's candidate.
+/// Whether a rotation of this machine may begin or get another replacement. A machine that is
+/// itself a replacement is no candidate.
 fn is_candidate(roster: &Roster<'_>, index: usize, cause: Cause) -> bool {
     let member = &roster.members[index];
     if !member.causes.has(cause) || member.replaces || member.intent.deleting {
@@ -248,7 +250,7 @@ fn check_capacity(
     roster.can_create(builder)
 }
 
-/// Says who would be next, and why not now.
+/// Records which machine would be next, and why not now.
 fn record_blocked(
     roster: &mut Roster<'_>,
     index: usize,
@@ -265,7 +267,7 @@ fn record_blocked(
     let forced = forced_at(machine, roster.intent).filter(|at| *at >= builder.now);
     let next_rotation = match (reason.clears_at(), forced) {
         (Some(at), _) => NextRotation { machine: name, cause, at: Some(at), why: reason },
-        // Nothing else ends it, and that is not waited for.
+        // Only the forced age ends this, which is its own cause.
         (None, Some(at)) if !reason.is_progress() => {
             let why = Reason::ForcedAt { machine: name.clone(), at };
             NextRotation { machine: name, cause: Cause::Forced, at: Some(at), why }

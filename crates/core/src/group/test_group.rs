@@ -192,11 +192,11 @@ impl TestGroup {
     }
 
     pub(super) fn seen(&self) -> Observed {
-        let seen = |machine: &intent::Machine| (machine.name.clone(), self.look(&machine.name));
+        let seen = |machine: &intent::Machine| (machine.name.clone(), self.observe(&machine.name));
         Observed { machines: self.machines.iter().map(seen).collect() }
     }
 
-    fn look(&self, name: &str) -> ObservedMachine {
+    fn observe(&self, name: &str) -> ObservedMachine {
         let last_result = self.answers.get(name).cloned();
         if self.mode == Mode::Down {
             return ObservedMachine { last_result, ..ObservedMachine::default() };

@@ -14,7 +14,7 @@ use super::{CreateRequest, Provider, ProviderChange, ProviderStatus};
 const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A provider with what is around it.
-pub trait Bench: Sync {
+pub trait ContractHarness: Sync {
     fn provider(&self) -> &dyn Provider;
 
     /// A config from which a machine can be made.
@@ -38,49 +38,49 @@ pub trait Bench: Sync {
 ///
 /// # Panics
 /// If the provider does not keep the contract.
-pub async fn suite(bench: &dyn Bench) {
-    a_config_is_judged_before_it_is_used(bench);
-    what_was_never_made_is_absent_and_deleted(bench).await;
-    an_order_given_twice_makes_one_machine(bench).await;
-    an_order_that_was_dropped_can_be_given_again(bench).await;
-    a_machine_is_of_its_object_and_not_of_its_name(bench).await;
-    what_vanishes_is_told(bench).await;
-    assert_eq!(bench.count().await, 0, "every machine of the suite was deleted");
+pub async fn suite(harness: &dyn ContractHarness) {
+    a_config_is_judged_before_it_is_used(harness);
+    what_was_never_made_is_absent_and_deleted(harness).await;
+    an_order_given_twice_makes_one_machine(harness).await;
+    an_order_that_was_dropped_can_be_given_again(harness).await;
+    a_machine_is_of_its_object_and_not_of_its_name(harness).await;
+    what_vanishes_is_told(harness).await;
+    assert_eq!(harness.count().await, 0, "every machine of the suite was deleted");
 }
 
-fn a_config_is_judged_before_it_is_used(bench: &dyn Bench) {
-    let provider = bench.provider();
-    assert_eq!(provider.check(&bench.good()), [""; 0]);
-    let problems = provider.check(&bench.bad());
+fn a_config_is_judged_before_it_is_used(harness: &dyn ContractHarness) {
+    let provider = harness.provider();
+    assert_eq!(provider.check(&harness.good()), [""; 0]);
+    let problems = provider.check(&harness.bad());
     assert!(!problems.is_empty() && problems.iter().all(|problem| !problem.is_empty()));
 }
 
-async fn what_was_never_made_is_absent_and_deleted(bench: &dyn Bench) {
-    let provider = bench.provider();
-    let request = bench.request("never").await;
+async fn what_was_never_made_is_absent_and_deleted(harness: &dyn ContractHarness) {
+    let provider = harness.provider();
+    let request = harness.request("never").await;
     assert_eq!(provider.status(request.machine()), Known::Absent);
     assert_eq!(provider.delete(request.machine()).await, Ok(()));
     assert_eq!(provider.status(request.machine()), Known::Absent);
 }
 
-async fn an_order_given_twice_makes_one_machine(bench: &dyn Bench) {
-    let provider = bench.provider();
-    let request = bench.request("twice").await;
-    let before = bench.count().await;
+async fn an_order_given_twice_makes_one_machine(harness: &dyn ContractHarness) {
+    let provider = harness.provider();
+    let request = harness.request("twice").await;
+    let before = harness.count().await;
     let id = provider.create(&request).await.expect("the order is good");
     assert_eq!(provider.create(&request).await, Ok(id.clone()));
-    assert_eq!(bench.count().await, before + 1);
+    assert_eq!(harness.count().await, before + 1);
     let status = until(provider, &request, |seen| power(seen) == Some(Power::Running)).await;
     assert_eq!(status.is().map(|status| status.machine.id.to_string()), Some(id.clone()));
     assert_eq!(provider.create(&request).await, Ok(id), "and so it does while it runs");
-    gone(provider, &request).await;
+    delete_and_wait(provider, &request).await;
     assert_eq!(provider.delete(request.machine()).await, Ok(()), "what is gone is deleted");
 }
 
-async fn an_order_that_was_dropped_can_be_given_again(bench: &dyn Bench) {
-    let provider = bench.provider();
-    let request = bench.request("dropped").await;
-    let before = bench.count().await;
+async fn an_order_that_was_dropped_can_be_given_again(harness: &dyn ContractHarness) {
+    let provider = harness.provider();
+    let request = harness.request("dropped").await;
+    let before = harness.count().await;
     for polls in 0..4 {
         let mut dropped = provider.create(&request);
         for _ in 0..polls {
@@ -91,32 +91,32 @@ async fn an_order_that_was_dropped_can_be_given_again(bench: &dyn Bench) {
         }
     }
     provider.create(&request).await.expect("it is the same order");
-    assert_eq!(bench.count().await, before + 1);
+    assert_eq!(harness.count().await, before + 1);
     drop(provider.delete(request.machine()));
-    gone(provider, &request).await;
+    delete_and_wait(provider, &request).await;
 }
 
 /// An object that was deleted and made again has the name of the old one, and not its machine.
-async fn a_machine_is_of_its_object_and_not_of_its_name(bench: &dyn Bench) {
-    let provider = bench.provider();
-    let first = bench.request("same").await;
+async fn a_machine_is_of_its_object_and_not_of_its_name(harness: &dyn ContractHarness) {
+    let provider = harness.provider();
+    let first = harness.request("same").await;
     provider.create(&first).await.expect("the order is good");
     until(provider, &first, |seen| power(seen) == Some(Power::Running)).await;
-    let second = bench.request("same").await;
+    let second = harness.request("same").await;
     assert_ne!(first.uid, second.uid);
     assert_eq!(provider.status(second.machine()), Known::Absent);
     assert_eq!(provider.delete(second.machine()).await, Ok(()), "there is none of that object");
     assert_eq!(power(&provider.status(first.machine())), Some(Power::Running));
-    gone(provider, &first).await;
+    delete_and_wait(provider, &first).await;
 }
 
-async fn what_vanishes_is_told(bench: &dyn Bench) {
-    let provider = bench.provider();
-    let request = bench.request("lost").await;
+async fn what_vanishes_is_told(harness: &dyn ContractHarness) {
+    let provider = harness.provider();
+    let request = harness.request("lost").await;
     provider.create(&request).await.expect("the order is good");
     until(provider, &request, |seen| power(seen) == Some(Power::Running)).await;
     let mut changes = provider.changes();
-    bench.lose(&request).await;
+    harness.lose(&request).await;
     let told = async {
         while let Some(change) = changes.next().await {
             if change == ProviderChange::Machine(request.key.clone())
@@ -129,7 +129,7 @@ async fn what_vanishes_is_told(bench: &dyn Bench) {
     };
     tokio::time::timeout(VISIBILITY_TIMEOUT, told).await.expect("a loss is told");
     until(provider, &request, |seen| !matches!(power(seen), Some(Power::Running))).await;
-    gone(provider, &request).await;
+    delete_and_wait(provider, &request).await;
 }
 
 fn power(seen: &Known<ProviderStatus>) -> Option<Power> {
@@ -158,7 +158,7 @@ async fn until(
     }
 }
 
-async fn gone(provider: &dyn Provider, request: &CreateRequest) {
+async fn delete_and_wait(provider: &dyn Provider, request: &CreateRequest) {
     assert_eq!(provider.delete(request.machine()).await, Ok(()));
     until(provider, request, Known::is_absent).await;
 }

@@ -207,7 +207,7 @@ impl Fake {
     }
 
     fn notify(&self, change: ProviderChange) {
-        // Nobody listens: then nobody needs to know.
+        // Without a receiver there is nobody to notify.
         let _ = self.changes.send(change);
     }
 

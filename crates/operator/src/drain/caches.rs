@@ -1,4 +1,4 @@
-//! What the agent keeps of both APIs, whom a change concerns, and which Node is a Machine's.
+//! The caches of both clusters, which Machine a change wakes, and which Node belongs to a Machine.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use super::node_drain::NodeDrains;
 use super::{Selection, StartError};
 use crate::frame::{Cache, Change, Guarded, Index, Queue, Tasks, Watching};
 
-/// So many Nodes are asked for at a time.
+/// So many Nodes are listed at a time.
 const PAGE_SIZE: u32 = 500;
 /// Names of Nodes that are remembered; with more, only those that are there.
 const MAX_REMEMBERED_NODES: usize = 200_000;
@@ -47,12 +47,12 @@ pub(super) struct Attachment {
     pub(super) volume: Option<String>,
 }
 
-/// Where a Machine is to be found.
+/// The Node that belongs to a Machine.
 #[derive(Debug, Clone)]
 pub(super) enum NodeMatch {
     Absent,
     Found(Arc<Node>),
-    /// It may be one of several, or several may be the same: words say which.
+    /// Several Nodes match, or the Node matches several Machines; the text says which.
     Ambiguous(String),
 }
 
@@ -249,7 +249,7 @@ impl DrainCaches {
         attachments.is_ready().then(|| of().iter().filter_map(|key| attachments.get(key)).collect())
     }
 
-    /// Takes in what a write of our own answered.
+    /// Stores the object that a write of our own returned.
     pub(super) fn wrote_machine(&self, key: &Key, machine: &machine::Machine) {
         let version = machine.metadata.resource_version.as_deref();
         self.machines

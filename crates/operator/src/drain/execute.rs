@@ -20,7 +20,7 @@ use crate::event::Severity;
 use crate::frame::RequestError;
 use crate::spoken::spoken;
 
-/// Pods of one Node that are asked at the same time.
+/// Pods of one Node that are evicted or deleted at the same time.
 const MAX_CONCURRENT_PODS: usize = 16;
 /// The cause that the API gives when a budget refuses.
 const BUDGET: &str = "DisruptionBudget";
@@ -32,7 +32,7 @@ impl Agent {
         decision: &DrainDecision,
     ) -> Result<(), RequestError> {
         let DrainDecision { steps, node_drain } = decision;
-        // Once told to go, a Pod cannot be told to stay: only what is certain is done.
+        // A deletion cannot be undone, so the Machine is read again before any.
         let forced = steps.iter().any(|step| matches!(step, Step::Delete { .. }));
         let certain = !forced || self.is_still_open(subject).await?;
         let mut pods = Vec::new();
@@ -141,7 +141,7 @@ impl Agent {
     }
 }
 
-/// What is gone, or is another one by now, has been taken out.
+/// Treats a Pod that is gone, or is another one by now, as removed.
 fn unless_gone(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
     match result {
         Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),

@@ -12,7 +12,7 @@ use crate::frame::Guarded;
 pub(super) struct Machine {
     pub(super) uid: String,
     pub(super) provider_id: Option<String>,
-    /// Whoever asked for it chose its name, which must not be how they choose a Node.
+    /// Its name was chosen by whoever created it, so no Node is matched by that name.
     pub(super) on_demand: bool,
     /// The drain that is open.
     pub(super) drain: Option<Drain>,

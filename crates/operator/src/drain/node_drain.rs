@@ -14,7 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::pod::Pod;
 use crate::frame::{Cache, Queue, Watching};
 
-/// Those that are open, by their Machine.
+/// The open drains, by their Machine.
 pub(super) struct NodeDrains {
     client: Client,
     watching: Watching,
@@ -32,7 +32,7 @@ impl std::fmt::Debug for NodeDrains {
 #[derive(Debug, Default)]
 struct OpenDrains {
     open: HashMap<Key, Arc<NodeDrain>>,
-    /// Whoever came when there was no room.
+    /// Machines whose drain waits for room.
     waiting: BTreeSet<Key>,
 }
 
@@ -113,7 +113,7 @@ impl NodeDrains {
         }
     }
 
-    /// The drain is over; somebody else may have its place.
+    /// Ends a drain, and wakes those that wait for room.
     pub(super) fn close(&self, key: &Key) {
         let mut state = self.lock();
         state.waiting.remove(key);
@@ -124,7 +124,7 @@ impl NodeDrains {
         }
     }
 
-    /// Something changed about a Node that the watches of its Pods do not tell.
+    /// Wakes the drains of a Node after a change that the watch of its Pods does not show.
     pub(super) fn wake_node(&self, node: &str) {
         for (key, node_drain) in &self.lock().open {
             if node_drain.node == node {
@@ -161,7 +161,7 @@ impl NodeDrain {
         notes.attempts.clone()
     }
 
-    /// Notes down one more attempt.
+    /// Records one more attempt.
     pub(super) fn record_attempt(
         &self,
         uid: &str,

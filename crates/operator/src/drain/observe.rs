@@ -1,7 +1,7 @@
 //! Observe: what the target cluster shows of a Machine that is draining.
 //!
 //! Watches may be behind, and what they do not show is not always gone. So whatever would end a drain
-//! (no Node, no Pod left) is asked for itself before it is believed.
+//! (no Node, no Pod left) is listed anew before it is believed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -22,18 +22,18 @@ use crate::spoken::spoken;
 
 /// What was seen.
 #[derive(Debug, Default)]
-pub(super) struct Observation {
+pub(super) struct NodeObservation {
     node: Known<drain::Node>,
     /// Its Node was seen, now or before.
     known: bool,
     pods: Known<Vec<drain::Pod>>,
     volumes: Known<Vec<Volume>>,
     pub(super) node_drain: Option<Arc<NodeDrain>>,
-    /// Why something is not known that will not tell by itself when it is.
+    /// Why something is unknown, if no watch reports when that changes.
     pub(super) unknown_because: Option<String>,
 }
 
-impl Observation {
+impl NodeObservation {
     pub(super) fn seen<'a>(
         &'a self,
         attempts: &'a BTreeMap<String, EvictionAttempts>,
@@ -68,20 +68,20 @@ impl Agent {
         subject: &DrainSubject,
         drain: &Drain,
         node_match: &NodeMatch,
-    ) -> Observation {
+    ) -> NodeObservation {
         match node_match {
-            NodeMatch::Ambiguous(_) => Observation::default(),
+            NodeMatch::Ambiguous(_) => NodeObservation::default(),
             NodeMatch::Found(node) => self.observe_node(subject, drain, node).await,
             NodeMatch::Absent => {
                 match confirm_absent(&self.target, &subject.key, &subject.machine).await {
                     Ok(true) => {
                         let known = self.caches.has_seen(&subject.key, &subject.machine);
-                        Observation { node: Known::Absent, known, ..Observation::default() }
+                        NodeObservation { node: Known::Absent, known, ..NodeObservation::default() }
                     }
-                    Ok(false) => Observation::unknown_because(
+                    Ok(false) => NodeObservation::unknown_because(
                         "Its Node is there and not known yet.".to_owned(),
                     ),
-                    Err(error) => Observation::unknown_because(format!(
+                    Err(error) => NodeObservation::unknown_because(format!(
                         "Cannot list Nodes: {}.",
                         spoken(&error)
                     )),
@@ -95,10 +95,10 @@ impl Agent {
         subject: &DrainSubject,
         drain: &Drain,
         node: &Node,
-    ) -> Observation {
+    ) -> NodeObservation {
         let node_seen = Known::Is(node.seen.clone());
         let mut observation =
-            Observation { node: node_seen, known: true, ..Observation::default() };
+            NodeObservation { node: node_seen, known: true, ..NodeObservation::default() };
         observation.node_drain = self.node_drains.open(&subject.key, &node.name, &drain.id);
         let Some(node_drain) = &observation.node_drain else {
             observation.unknown_because =

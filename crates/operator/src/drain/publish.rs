@@ -1,4 +1,4 @@
-//! Publish: what is said about a drain, in `spec.drainReply` of its Machine.
+//! Publish: the reply to a drain, in `spec.drainReply` of its Machine.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -12,7 +12,7 @@ use sojourn_core::drain::{Drain, plan};
 
 use super::caches::NodeMatch;
 use super::node::Node;
-use super::observe::Observation;
+use super::observe::NodeObservation;
 use super::reconcile::{Agent, DrainSubject};
 use crate::event::Severity;
 use crate::frame::RequestError;
@@ -31,11 +31,11 @@ impl Agent {
         subject: &DrainSubject,
         drain: &Drain,
         node_match: &NodeMatch,
-        observation: &Observation,
+        observation: &NodeObservation,
         executed: &Result<(), RequestError>,
     ) -> Result<Wake, RequestError> {
         let now = self.clock.now();
-        // What was just tried counts; what it leads to is the next look's affair.
+        // The plan includes the attempts of this look; its steps are for the next one.
         let plan = plan(drain, &observation.seen(&observation.attempts()), now);
         let mut wake = plan.wake;
         let (outcome, mut message) = match node_match {

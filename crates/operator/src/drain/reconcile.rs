@@ -13,12 +13,12 @@ use super::caches::{DrainCaches, NodeMatch};
 use super::machine::Machine;
 use super::node::Node;
 use super::node_drain::{NodeDrain, NodeDrains};
-use super::observe::Observation;
+use super::observe::NodeObservation;
 use crate::clock::Clock;
 use crate::event::Events;
 use crate::frame::{Class, Reconciler, RequestError, Target};
 
-/// Empties Nodes.
+/// The controller that empties Nodes.
 pub(super) struct Agent {
     pub(super) machines: Client,
     pub(super) target: Client,
@@ -40,7 +40,7 @@ pub(super) struct DrainSubject {
 #[derive(Debug)]
 pub(super) enum Task {
     Drain(Drain, NodeMatch),
-    /// Its drain was withdrawn, and its Node does not know yet.
+    /// Its drain was withdrawn, and its Node still has the mark.
     Restore(Arc<Node>),
 }
 
@@ -48,13 +48,13 @@ pub(super) enum Task {
 #[derive(Debug)]
 pub(super) struct DrainDecision {
     pub(super) steps: Vec<Step>,
-    /// Where what comes of it is noted down.
+    /// Where attempts are recorded.
     pub(super) node_drain: Option<Arc<NodeDrain>>,
 }
 
 impl Reconciler for Agent {
     type Object = DrainSubject;
-    type Observed = Observation;
+    type Observed = NodeObservation;
     type Decision = DrainDecision;
     type Error = RequestError;
 
@@ -73,17 +73,17 @@ impl Reconciler for Agent {
         task.map_or(Target::Gone, Target::Is)
     }
 
-    async fn observe(&self, subject: &DrainSubject) -> Observation {
+    async fn observe(&self, subject: &DrainSubject) -> NodeObservation {
         match &subject.task {
             Task::Drain(drain, node_match) => self.observe_drain(subject, drain, node_match).await,
-            Task::Restore(_) => Observation::default(),
+            Task::Restore(_) => NodeObservation::default(),
         }
     }
 
     fn decide(
         &self,
         subject: &DrainSubject,
-        observation: &Observation,
+        observation: &NodeObservation,
         now: Timestamp,
     ) -> DrainDecision {
         let steps = match &subject.task {
@@ -107,7 +107,7 @@ impl Reconciler for Agent {
     async fn publish(
         &self,
         subject: &DrainSubject,
-        observation: &Observation,
+        observation: &NodeObservation,
         _: &DrainDecision,
         executed: &Result<(), RequestError>,
     ) -> Result<Wake, RequestError> {
@@ -133,7 +133,7 @@ impl Agent {
         match &machine.drain {
             Some(_) if machine.answer().is_some_and(|it| it.outcome == DrainOutcome::Done) => None,
             Some(drain) => Some(Task::Drain(drain.clone(), self.caches.find_node(key, machine))),
-            // What is on its way out is not let back in.
+            // The Node of a machine that is being removed stays cordoned.
             None if machine.leaving => None,
             None => self.caches.marked(key).map(Task::Restore),
         }

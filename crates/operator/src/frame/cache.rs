@@ -56,12 +56,12 @@ pub struct Cache<V> {
 enum Recovery {
     /// From where it was, if the server still knows.
     Resumes,
-    /// Everything is listed anew: whoever needs to know since when the API is really seen again
-    /// cannot take silence for it.
+    /// Everything is listed anew, for callers that must know since when the API is really followed
+    /// again, which a silent watch does not show.
     Lists,
 }
 
-/// Whether the API is followed, as far as anybody can tell.
+/// Whether the watch works, as far as can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchHealth {
     /// Nothing was missed since then.
@@ -88,7 +88,7 @@ fn number(version: Option<&str>) -> u64 {
     version.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// What becomes of an object that is not in the cache.
+/// What to do with an object that is not in the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum IfAbsent {
     Insert,
@@ -116,12 +116,13 @@ impl<V> Default for Cache<V> {
 }
 
 impl<V> Cache<V> {
-    /// A cache that lists everything anew after a watch that failed, so that its [`WatchHealth`] is sure.
+    /// A cache that lists everything anew after a watch that failed, so that its [`WatchHealth`] is
+    /// exact.
     pub fn relisting_after_failure() -> Self {
         Self { recovery: Recovery::Lists, ..Self::default() }
     }
 
-    /// Whether the API is followed, now and whenever that changes.
+    /// Whether the watch works, now and whenever that changes.
     pub fn watch_health(&self) -> watch::Receiver<WatchHealth> {
         self.watch_health.subscribe()
     }
@@ -180,8 +181,8 @@ impl<V> Cache<V> {
         let _ = ready.wait_for(|ready| *ready).await;
     }
 
-    /// Takes in what a write of our own answered, so that the next look sees it; the watch may be
-    /// behind. An object that the watch has seen go stays gone.
+    /// Stores the object that a write of our own returned, so that the next look sees it; the watch
+    /// may be behind. An object that the watch has seen go stays gone.
     pub fn put(
         &self,
         key: &Key,
@@ -192,8 +193,8 @@ impl<V> Cache<V> {
         self.store(key, version, value, IfAbsent::Skip, changed);
     }
 
-    /// Takes in an object that we have created and that cannot be gone by now, before the watch tells
-    /// of it.
+    /// Stores an object that we have created and that cannot be gone by now, before the watch
+    /// reports it.
     pub fn admit(
         &self,
         key: &Key,
@@ -209,18 +210,18 @@ impl<V> Cache<V> {
         self.store(key, version, value, IfAbsent::Insert, changed);
     }
 
-    /// The API says that the object is gone, before the watch does.
+    /// Removes an object that the API says is gone, before the watch reports that.
     pub fn evict(&self, key: &Key, changed: impl Fn(&Change<'_, V>)) {
         self.remove(key, changed);
     }
 
-    /// Takes an object in as if the watch had told of it.
+    /// Stores an object as if the watch had reported it.
     #[cfg(test)]
     pub(crate) fn insert(&self, key: &Key, value: V, changed: impl Fn(&Change<'_, V>)) {
         self.store(key, None, value, IfAbsent::Insert, changed);
     }
 
-    /// What is not newer than what is here is left out.
+    /// Stores an object unless the cached one is as new.
     fn store(
         &self,
         key: &Key,
@@ -315,7 +316,7 @@ impl<V> Cache<V> {
         }
     }
 
-    /// Answers what was admitted since the list began.
+    /// Returns what was admitted since the list began.
     fn set_listing(&self, listing: bool) -> HashSet<Key> {
         let mut admitted = self.admitted.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *admitted, listing.then(HashSet::new)).unwrap_or_default()
@@ -329,7 +330,7 @@ impl<V> Cache<V> {
         changed: impl Fn(&Change<'_, V>),
     ) {
         let version = object.meta().resource_version.clone();
-        // Most of what a watch tells of is our own doing, which is here already.
+        // Most changes that a watch reports are our own writes, which are here already.
         let known = {
             let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
             objects.get(key).is_some_and(|entry| entry.is_at(number(version.as_deref())))

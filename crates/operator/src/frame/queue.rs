@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use crate::clock::Clock;
 
-/// How far the clock is trusted to go on as it did.
+/// No timer sleeps for longer than this before it reads the clock again.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
 
 /// A queue without duplicates; an object is looked at by one task at a time.
@@ -21,7 +21,7 @@ const MAX_SLEEP: Duration = Duration::from_secs(60);
 pub struct Queue {
     clock: Arc<dyn Clock>,
     state: Mutex<QueueState>,
-    /// Somebody may have something to do sooner than was thought.
+    /// Notified when an object may be due sooner than the earliest timer.
     changed: Notify,
 }
 
@@ -68,7 +68,7 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// The next object to look at. Whoever gets it says [`Self::done`] afterwards.
+    /// The next object to look at. The caller calls [`Self::done`] afterwards.
     pub async fn next(&self) -> Arc<Key> {
         loop {
             let changed = self.changed.notified();

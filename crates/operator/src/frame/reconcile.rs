@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | parse | read the caches | fail for anything but the object's own fault |
 //! | observe | read, anywhere; what cannot be read is unknown | write |
-//! | decide | nothing but think | know the time, unless told |
+//! | decide | compute, without side effects | read the clock: the time is passed in |
 //! | execute | write, under the preconditions it was given | choose |
 //! | publish | write status, conditions, Events | anything else |
 
@@ -37,7 +37,7 @@ pub enum Target<T> {
     Is(T),
 }
 
-/// What went wrong, in terms of what helps.
+/// The kind of an error, by what helps against it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// It may work the next time.
@@ -79,7 +79,7 @@ pub trait Reconciler: Send + Sync + 'static {
         decision: &Self::Decision,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Says what was decided and what came of it; answers when to look again.
+    /// Publishes what was decided and what came of it; returns when to look again.
     fn publish(
         &self,
         object: &Self::Object,
@@ -112,7 +112,7 @@ const FIRST_RETRY_DELAY: SignedDuration = SignedDuration::from_secs(1);
 /// What may work the next time is tried often enough that an announced time is not missed by much
 /// once it works again, such as after an outage of a webhook.
 const MAX_RETRY_DELAY: SignedDuration = SignedDuration::from_secs(30);
-/// What somebody has to mend is looked at when they have; this is in case that goes unnoticed.
+/// What somebody has to fix is looked at when they have; this is in case that goes unnoticed.
 const MAX_BLOCKED_RETRY_DELAY: SignedDuration = SignedDuration::from_mins(5);
 
 /// Runs the controller for ever.
@@ -158,7 +158,7 @@ struct Look<R> {
 }
 
 impl<R: Reconciler> Look<R> {
-    /// Looks at one object; answers when to look again.
+    /// Looks at one object; returns when to look again.
     async fn at(&self, key: &Key) -> Option<Timestamp> {
         self.counts.started();
         let object = match self.reconciler.parse(key) {
@@ -180,7 +180,7 @@ impl<R: Reconciler> Look<R> {
             (Err(error), Ok(wake)) => self.failed(key, &error, wake.at()),
             (Ok(()), Err(error)) | (Err(_), Err(error)) => {
                 let now = self.clock.now();
-                // A time that is here or past is what the back-off is for.
+                // For a time that is now or past, the back-off applies.
                 let wake = self.reconciler.wake(&decision).at().filter(|at| *at > now);
                 self.failed(key, &error, wake)
             }
@@ -209,7 +209,8 @@ impl<R: Reconciler> Look<R> {
     fn retry_at(&self, key: &Key, class: Class) -> Timestamp {
         let failures = self.failures.count(key);
         let delay = match class {
-            // The next look sees what the other one wrote; a lost race costs no patience.
+            // The next look sees what the other one wrote, so the first lost races are retried at
+            // once.
             Class::Outdated if failures < 3 => SignedDuration::from_millis(50),
             Class::Outdated | Class::Transient => back_off(failures, MAX_RETRY_DELAY),
             Class::Blocked | Class::Bug => back_off(failures.max(6), MAX_BLOCKED_RETRY_DELAY),

@@ -177,8 +177,8 @@ impl Definitions {
         waiting.remove(definition).is_some()
     }
 
-    /// Takes in what was dropped: says so in a condition, in an Event and in the log, and holds the
-    /// object up. Answers with the object as it is then.
+    /// Reports what was dropped in a condition, in an Event and in the log, and leaves the object
+    /// alone until its definition changes. Returns the object as it is then.
     pub(crate) async fn hold_up<K>(
         &self,
         api: &Api<K>,

@@ -30,7 +30,7 @@ impl Tasks {
     pub fn spawn(&mut self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
         self.running.spawn(async move {
             if std::panic::AssertUnwindSafe(work).catch_unwind().await.is_err() {
-                // The hook has printed what happened; what is left to say is where.
+                // The panic hook has printed the panic; this adds the name of the task.
                 tracing::error!(task = name, "a task panicked");
                 std::panic::resume_unwind(Box::new(name));
             }

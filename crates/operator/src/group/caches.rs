@@ -1,7 +1,7 @@
-//! Everything that the family keeps of the API, and whom a change concerns.
+//! The caches of the family, and which group or machine a change of an object wakes.
 //!
 //! A managed machine concerns its group. One on demand concerns itself, and so does one whose group
-//! is gone: somebody has to let it go.
+//! is gone: its finalizer has to be removed.
 
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ impl GroupCaches {
         let caches = self.clone();
         tasks.spawn("watch health of heartbeats", async move {
             let mut health = caches.leases.watch_health();
-            // The sender is the cache's, which is ours.
+            // The cache owns the sender and we own the cache, so this never fails.
             while health.changed().await.is_ok() {
                 caches.health_tracker.restart_timers();
             }
@@ -144,7 +144,7 @@ impl GroupCaches {
         })
     }
 
-    /// Who decides about a machine.
+    /// The group or machine whose reconciler decides about a machine.
     pub(crate) fn reconcile_key(&self, key: &Key) -> ReconcileKey {
         let view = self.machines.get(key);
         let owner = view.as_deref().and_then(|read| read.as_ref().ok()?.owner.as_ref());
@@ -188,7 +188,7 @@ impl GroupCaches {
         self.health_tracker.update(key, &status, self.heartbeat(key));
     }
 
-    /// Something at a machine's provider may be different.
+    /// The status of a machine at its provider may have changed.
     pub(crate) fn provider_changed(&self, key: &Key) {
         if let Some(read) = self.machines.get(key) {
             invalidate(&read);
@@ -196,12 +196,12 @@ impl GroupCaches {
         }
     }
 
-    /// Something concerns everybody: the configuration, or a provider as a whole.
-    pub(crate) fn wake_everybody(&self) {
-        self.wake_those(|_| true);
+    /// Wakes everything: the configuration changed, or a provider as a whole.
+    pub(crate) fn wake_all(&self) {
+        self.wake_matching(|_| true);
     }
 
-    fn wake_those(&self, concerned: impl Fn(&Key) -> bool) {
+    fn wake_matching(&self, concerned: impl Fn(&Key) -> bool) {
         let mut groups = self.groups.keys();
         groups.retain(&concerned);
         groups.sort_unstable();
@@ -233,7 +233,7 @@ impl GroupCaches {
         self.machines.admit(key, version.as_deref(), view, |change| self.index(change));
     }
 
-    /// The API says that there is none of that uid.
+    /// Removes the machine of this uid: the API says that it is gone.
     pub(crate) fn machine_gone(&self, key: &Key, uid: &str) {
         let same = |view: &MachineView| *view.uid == *uid;
         if self.machines.get(key).as_deref().is_some_and(|read| read.as_ref().is_ok_and(same)) {
@@ -290,22 +290,22 @@ impl GroupCaches {
         let uid = |read: Option<&Read<InstanceGroup>>| {
             read.and_then(|read| read.as_ref().ok()?.metadata.uid.clone())
         };
-        // Whoever was of a group that is gone stands for itself now.
+        // The machines of a group that is gone are decided about by themselves now.
         if uid(change.before) != uid(change.now) {
             self.members.of(change.key).iter().for_each(|(key, _)| self.provider_changed(key));
         }
     }
 
-    /// Whoever is in a namespace that somebody deletes is looked at, once.
+    /// Wakes everything in a namespace when its deletion begins, once.
     fn namespace_changed(&self, change: &Change<'_, bool>) {
         let ends = change.now == Some(&true) && change.before != Some(&true);
         if ends {
-            self.wake_those(|key| key.namespace == change.key.name);
+            self.wake_matching(|key| key.namespace == change.key.name);
         }
     }
 
-    /// A heartbeat wakes whoever decides about its machine when the machine is healthy again; when it
-    /// ends, the clock does.
+    /// A heartbeat wakes whoever decides about its machine when the machine is healthy again; when
+    /// it ends, the clock does.
     fn lease_changed(&self, change: &Change<'_, LeaseView>) {
         let Some(machine) = self.machines.get(change.key) else { return };
         invalidate(&machine);
@@ -341,7 +341,7 @@ fn read_group(guarded: Guarded<InstanceGroup>) -> Read<InstanceGroup> {
     guarded.read().map(slim)
 }
 
-/// A group without what nobody here reads.
+/// A group without the fields that are never read here.
 fn slim(mut group: InstanceGroup) -> InstanceGroup {
     group.metadata.managed_fields = None;
     if let Some(annotations) = &mut group.metadata.annotations {

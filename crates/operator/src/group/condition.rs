@@ -21,7 +21,7 @@ pub(super) struct GroupConditionInputs<'a> {
     pub(super) configuration: Option<String>,
     pub(super) replicas: &'a Replicas,
     pub(super) why: &'a [Reason],
-    /// Machines come or go: what waits for them does not wait for anybody else.
+    /// Machines are being created or removed, so that what waits for that is not blocked.
     pub(super) is_changing: bool,
     pub(super) now: Timestamp,
 }
@@ -182,7 +182,7 @@ pub(super) const fn cause(cause: state::Cause) -> &'static str {
     }
 }
 
-/// What of a decision keeps something from happening, with a word for figures.
+/// The label of a reason that blocks a rotation; none, if it blocks nothing.
 pub(super) const fn blocker(why: &Reason) -> Option<&'static str> {
     Some(match why {
         Reason::FrozenUntil(_) => "Frozen",

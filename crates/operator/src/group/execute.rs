@@ -1,5 +1,5 @@
-//! Execute: what was decided, as writes to the API and operations at providers. Nothing is chosen here;
-//! every write carries what makes it harmless when it comes too late or twice.
+//! Execute: what was decided, as writes to the API and operations at providers. Nothing is chosen
+//! here; every write carries what makes it harmless when it comes too late or twice.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use crate::spoken::spoken;
 /// Writes of one group at the same time.
 const MAX_CONCURRENT_WRITES: usize = 16;
 
-/// One write, on its way.
+/// One write that is not finished.
 pub(super) type Write<'a> = BoxFuture<'a, Result<(), RequestError>>;
 
 /// Writes all, a few at a time; one that fails keeps no other from being tried.
@@ -123,7 +123,7 @@ impl Family {
                 Effect::Deprovision { .. } => submit(Operation::Delete),
                 Effect::Delete { .. } => self.delete(member).await?,
                 Effect::RemoveFinalizer { .. } => self.remove_machine_finalizer(member).await?,
-                // A machine that stands for itself has no group and no reservations.
+                // A machine without a group has no reservations.
                 Effect::Create { .. } | Effect::RemoveGroupFinalizer => {}
             }
         }
@@ -228,7 +228,7 @@ impl Family {
         }
     }
 
-    /// What is gone needs nothing more.
+    /// Treats an object that is gone as done.
     fn unless_gone(&self, member: &Member, error: RequestError) -> Result<(), RequestError> {
         match error {
             RequestError::Gone { .. } => {

@@ -23,7 +23,7 @@ impl FailedCreations {
         self.lock().get(group)?.get(name).cloned()
     }
 
-    /// What was told is on record.
+    /// Forgets the results that are on record now.
     pub(crate) fn acknowledge(&self, group: &Key, seen: &Observed) {
         let mut all = self.lock();
         let Some(names) = all.get_mut(group) else { return };

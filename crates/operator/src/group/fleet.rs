@@ -19,7 +19,7 @@ struct OpenCounts {
     waiting: BTreeSet<Key>,
 }
 
-/// What a decision about one group came to.
+/// The rotations of one group after a decision.
 pub(super) struct RotationCount {
     pub(super) open: u32,
     /// It would begin one more if it might.
@@ -31,8 +31,8 @@ impl OpenRotations {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is on record when a process begins. Without it the first groups that are looked at would
-    /// take all others for idle.
+    /// Counts what is on record when a process starts. Without it the first groups that are decided
+    /// about would take all others for idle.
     pub(crate) fn load(&self, machines: impl Iterator<Item = (Key, state::Machine)>) {
         let mut all = self.lock();
         for (group, _) in machines.filter(|(_, machine)| counts(machine)) {
@@ -41,7 +41,7 @@ impl OpenRotations {
     }
 
     /// Decides about a group with what is open in the others, which does not change meanwhile.
-    /// Answers who should look again, because there may be room now.
+    /// Returns the groups to wake, because there may be room now.
     pub(super) fn decide<T>(
         &self,
         group: &Key,
@@ -59,7 +59,7 @@ impl OpenRotations {
         (decided, all.set(group, before, open))
     }
 
-    /// The group is gone. Answers who should look again.
+    /// The group is gone. Returns the groups to wake.
     pub(super) fn forget(&self, group: &Key) -> Vec<Key> {
         let mut all = self.lock();
         all.waiting.remove(group);

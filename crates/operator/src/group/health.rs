@@ -1,8 +1,8 @@
 //! For how long machines have been unhealthy, as far as they were watched.
 //!
-//! Time counts from the moment at which that was seen here; after a start, or after a watch that was
-//! lost, it counts anew. A machine is unhealthy when its provider says so, or when its heartbeat (a
-//! Lease of its name) is older than the Lease says it may be.
+//! Time counts from the moment at which that was seen here; after a start, or after a watch that
+//! was lost, it counts anew. A machine is unhealthy when its provider says so, or when its
+//! heartbeat (a Lease of its name) is older than the Lease says it may be.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use sojourn_drivers::machine::ProviderStatus;
 use crate::clock::Clock;
 use crate::frame::Queue;
 
-/// How long a heartbeat lasts that does not say it.
+/// How long a heartbeat lasts whose Lease does not say it.
 const DEFAULT_LEASE: SignedDuration = SignedDuration::from_secs(40);
 
 /// A heartbeat: until when it is fresh.
@@ -63,8 +63,8 @@ impl HealthTracker {
         self.unhealthy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How a machine is. Whoever hears of a change says so at once, so that a machine that was well
-    /// in between does not count as unhealthy without a break.
+    /// Records and returns the health of a machine. It is called at every change, so that a machine
+    /// that was healthy in between does not count as unhealthy without a break.
     pub(crate) fn update(
         &self,
         key: &Key,
@@ -83,7 +83,7 @@ impl HealthTracker {
                 return Known::Unknown;
             }
         };
-        // What does not run has no health; its provider says enough.
+        // A machine that does not run has no health: its power says enough.
         if status.machine.power != Power::Running {
             self.forget(key);
             return Known::Absent;
@@ -112,7 +112,7 @@ impl HealthTracker {
         self.unhealthy().values_mut().for_each(|since| *since = now);
     }
 
-    /// Follows heartbeats that end. `ended` is told whose did.
+    /// Watches for heartbeats that expire, and calls `ended` for each machine whose did.
     pub(crate) async fn watch_expiry(
         &self,
         heartbeat: impl Fn(&Key) -> Option<LeaseView>,

@@ -23,7 +23,7 @@ struct InternTable<T: ?Sized>(Mutex<InternedValues<T>>);
 #[derive(Debug)]
 struct InternedValues<T: ?Sized> {
     all: HashSet<Arc<T>>,
-    /// With so many, those that nobody uses are thrown away.
+    /// At this many, unused ones are removed.
     cleanup_at: usize,
 }
 

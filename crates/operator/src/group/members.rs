@@ -19,8 +19,9 @@ impl<V> Default for Members<V> {
 }
 
 impl<V> Members<V> {
-    /// Puts an object where it belongs by now. `latest` reads that, and the group, anew: changes may
-    /// be told in another order than they came in. `groups` are those that it may have been of.
+    /// Moves an object to the group that owns it now. `latest` reads both anew, since changes may
+    /// be reported in another order than they happened in. `groups` are those that may have owned
+    /// it.
     pub(crate) fn update(
         &self,
         key: &Key,

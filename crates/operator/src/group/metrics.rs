@@ -124,7 +124,7 @@ impl GroupMetrics {
             registry.register_collector(Box::new(group_metrics.gauges.clone()));
             group_metrics
         });
-        // Left of a time in which this replica led before.
+        // Drops what is left of an earlier time in which this replica led.
         metrics.gauges.groups.lock().unwrap_or_else(PoisonError::into_inner).clear();
         metrics
     }
@@ -139,7 +139,7 @@ impl GroupMetrics {
     }
 }
 
-/// All groups, summed up whenever somebody asks.
+/// All groups, summed up at every scrape.
 #[derive(Debug, Clone)]
 struct GroupGauges {
     groups: Arc<Mutex<HashMap<Key, GroupFigures>>>,

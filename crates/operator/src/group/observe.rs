@@ -1,5 +1,5 @@
-//! Observe: what can be seen of machines, from caches and from memory. Nothing is written, and nobody
-//! is asked.
+//! Observe: what can be seen of machines, from caches and from memory. Nothing is written, and no
+//! request is sent.
 
 use sojourn_core::group::by_name::ByName;
 use sojourn_core::group::observed::{Observed, ObservedMachine};
@@ -33,7 +33,7 @@ impl Family {
         self.observe_machine(&machine.member, machine.provider.as_deref())
     }
 
-    /// What is seen of a machine; nothing, if nobody here knows its provider.
+    /// What is observed of a machine; nothing, if its provider is not known here.
     fn observe_machine(&self, member: &Member, provider: Option<&str>) -> ObservedMachine {
         let Some(provider) = provider.and_then(|name| self.providers.get(name)) else {
             return ObservedMachine::default();
@@ -59,7 +59,7 @@ impl Family {
             last_result: observation.result,
             in_flight: observation.in_flight,
         };
-        // A heartbeat ends by itself.
+        // A heartbeat expires without a change, so a machine that has one is observed every time.
         if heartbeat.is_none() && if_healthy.as_ref() == Some(&seen) {
             view.seen_healthy.confirm();
         } else {

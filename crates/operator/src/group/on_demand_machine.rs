@@ -1,4 +1,4 @@
-//! The controller of machines that stand for themselves: one machine in five steps.
+//! The controller of machines without a group, on demand or left over: one machine in five steps.
 
 use std::sync::Arc;
 

@@ -127,8 +127,7 @@ impl PodProvider {
         }))
     }
 
-    /// Follows the Pods; `lost` is told whenever a stretch of time went by unseen, and `seen` of every
-    /// change at once.
+    /// Follows the Pods; `lost` is called after every gap in the watch, and `seen` at every change.
     pub fn follow(
         &self,
         watching: Watching,
@@ -241,7 +240,7 @@ impl Inner {
     }
 
     fn notify(&self, change: ProviderChange) {
-        // Nobody listens: then nobody needs to know.
+        // Without a receiver there is nobody to notify.
         let _ = self.changes.send(change);
     }
 

@@ -1,8 +1,9 @@
-//! Runs operations at providers beside the controllers: a slow provider in one group delays no other.
+//! Runs operations at providers beside the controllers: a slow provider in one group delays no
+//! other.
 //!
-//! A machine has one operation at a time. Its result stays in memory until it is on record; how often to
-//! try again is decided elsewhere. An operation that was accepted and is not visible yet counts as in
-//! flight for a while, since to submit it again would change nothing.
+//! A machine has one operation at a time. Its result stays in memory until it is on record; how
+//! often to try again is decided elsewhere. An operation that was accepted and is not visible yet
+//! counts as in flight for a while, since to submit it again would change nothing.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -62,7 +63,7 @@ pub(crate) struct QueuedOperation {
     pub(crate) provider: Arc<dyn Provider>,
 }
 
-/// Who decides about a machine.
+/// The object whose reconciler decides about a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum ReconcileKey {
     Group(Key),

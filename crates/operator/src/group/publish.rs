@@ -160,7 +160,7 @@ impl Family {
         }));
         let unobserved = ObservedMachine::default();
         let held: Vec<Reason> = why.iter().filter(|why| is_hold(why)).cloned().collect();
-        // Whoever leaves does so because others stay: those come first.
+        // A machine leaves because others stay, so the statuses of those are written first.
         let (mut staying, mut leaving): (Vec<Write<'_>>, Vec<Write<'_>>) = Default::default();
         // All three are in the order of names.
         let (mut states, mut observed) = (next.machines.walk(), seen.machines.walk());
@@ -186,7 +186,7 @@ impl Family {
         run_concurrently(leaving).await
     }
 
-    /// Writes the status of a machine and says what happened to it.
+    /// Writes the status of a machine, and Events about what happened to it.
     async fn write_machine_status(
         &self,
         member: &Member,
@@ -245,7 +245,7 @@ impl Family {
         }
     }
 
-    /// What is in the objects now need not be kept in memory.
+    /// Forgets the results that the statuses hold now.
     fn acknowledge_results(&self, snapshot: &GroupSnapshot, seen: &Observed) {
         let mut observed = seen.machines.walk();
         for member in &snapshot.machines {
@@ -258,7 +258,7 @@ impl Family {
         self.failed_creations.acknowledge(&snapshot.key, seen);
     }
 
-    /// Publishes what was decided about a machine that stands for itself.
+    /// Publishes what was decided about a machine without a group.
     pub(super) async fn publish_on_demand_status(
         &self,
         machine: &OnDemandMachine,
@@ -304,7 +304,7 @@ impl Family {
     }
 }
 
-/// Everything that is said about a machine.
+/// Everything that the status of a machine is written from.
 struct MachineReport<'a> {
     seen: &'a ObservedMachine,
     expires_at: &'a (dyn Fn() -> Option<Timestamp> + Sync),
@@ -367,7 +367,8 @@ impl MachineReport<'_> {
     }
 }
 
-/// The API keeps no fractions; what comes then does not come earlier.
+/// Rounds up to whole seconds, which is all that the API keeps: nothing happens before its
+/// published time.
 fn round_up_to_second(at: Timestamp) -> Time {
     let up = i64::from(at.subsec_nanosecond() > 0);
     Time(Timestamp::from_second(at.as_second().saturating_add(up)).unwrap_or(at))
@@ -383,7 +384,7 @@ fn health(seen: &ObservedMachine) -> Health {
     }
 }
 
-/// What comes next for a machine that stands for itself.
+/// What comes next for a machine without a group.
 fn next_on_demand_step(
     next: &state::Machine,
     expires_at: Option<Timestamp>,
@@ -414,7 +415,7 @@ const fn is_outdated(executed: &Result<(), RequestError>) -> bool {
     matches!(executed, Err(RequestError::Outdated { .. } | RequestError::Gone { .. }))
 }
 
-/// When to look again. After something failed that is not at once: the frame has more patience.
+/// When to look again. After a failure that is not at once: the back-off of the controller decides.
 fn wake(wanted: Wake, now: Timestamp, executed: &Result<(), RequestError>) -> Wake {
     match wanted {
         Wake::At(at) if executed.is_err() && at <= now => Wake::OnChange,

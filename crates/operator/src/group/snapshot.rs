@@ -1,5 +1,4 @@
-//! Parse: a group with its machines, or a machine that stands for itself, with everything that says
-//! something about them.
+//! Parse: a group with its machines, or a machine without a group, as the caches have them.
 
 use std::sync::Arc;
 
@@ -39,7 +38,7 @@ impl Member {
     /// Nothing, if it cannot be read.
     fn of(key: Key, read: Arc<Read<MachineView>>) -> Option<Self> {
         match &*read {
-            // We have let it go; somebody else holds it still.
+            // We have removed our finalizer; somebody else's is still there.
             Ok(view) if view.deleting && !view.has_finalizer => None,
             Ok(_) => Some(Self { key, read }),
             Err(problem) => {
@@ -110,7 +109,7 @@ impl GroupSnapshot {
     }
 }
 
-/// A machine that stands for itself: somebody asked for it, or its group is gone.
+/// A machine without a group: somebody asked for it, or its group is gone.
 #[derive(Debug)]
 pub(crate) struct OnDemandMachine {
     pub(crate) member: Member,

@@ -1,4 +1,4 @@
-//! How a group is, in the figures and words of its status.
+//! Fields of the status of a group: counts, open rotations, blockers.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use sojourn_core::group::state::{self, Phase};
 
 use super::condition::blocker;
 
-/// Rotations and blockers that a status shows; more help nobody.
+/// A status lists at most this many rotations, and this many blockers.
 const MAX_STATUS_ITEMS: usize = 20;
 
 /// Which Machines are a group's.

@@ -133,13 +133,13 @@ impl MachineView {
         self.stored.to_state()
     }
 
-    /// Whether that is this.
+    /// Whether it remembers exactly this.
     pub(crate) fn has_state(&self, state: &state::Machine) -> bool {
         self.stored.equals(state)
     }
 
-    /// What is observed of it while it is healthy: it is not on its way out, and its provider and nobody
-    /// else says how it is.
+    /// What is observed of it while it is healthy: it is not on its way out, and its provider and
+    /// nobody else says how it is.
     pub(crate) fn observed_if_healthy(&self) -> Option<ObservedMachine> {
         let id = self.stored.id_if_ready().filter(|_| !self.deleting)?.clone();
         let found = ProviderMachine { id, power: Power::Running, interruption: None };

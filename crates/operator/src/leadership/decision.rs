@@ -12,13 +12,14 @@ use super::{LEASE_DURATION, MAX_LEASE_DURATION, RENEW_DEADLINE, RENEW_INTERVAL, 
 pub(super) enum LeaseState {
     /// Its last holder gave it up, having stopped before.
     Released,
-    /// Somebody holds it, or may: who edited the holder away did not stop it.
+    /// Somebody holds it, or may: an edit that removes the holder's name does not stop the holder.
     Held { by: String, duration: Duration },
 }
 
 impl LeaseState {
     /// As a lease says it. A holder acts for [`RENEW_DEADLINE`] whatever an edit makes of the
-    /// duration, so a shorter one is not believed; nor is one that nobody would live to see end.
+    /// duration, so a shorter one is not believed; nor is one that is longer than
+    /// [`MAX_LEASE_DURATION`].
     pub(super) fn held(by: &str, seconds: Option<i32>) -> Self {
         let stated = seconds.and_then(|seconds| u64::try_from(seconds).ok());
         let stated = stated.map_or(LEASE_DURATION, Duration::from_secs);

@@ -159,7 +159,7 @@ impl Leases {
     }
 }
 
-/// Whose it is. Only what has every mark of a release is one; anything else is somebody's.
+/// The state of the lease. It is released only if it has every mark of a release.
 pub(super) fn lease_state(lease: &Lease) -> LeaseState {
     let spec = lease.spec.clone().unwrap_or_default();
     let seconds = spec.lease_duration_seconds;

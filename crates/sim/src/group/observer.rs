@@ -1,5 +1,5 @@
-//! What really happened to machines, as an observer beside the operator saw it, and checks of what must
-//! never happen.
+//! What really happened to machines, as an observer beside the operator saw it, and checks of what
+//! must never happen.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -9,7 +9,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use sojourn_api::group::status::{Phase, Reason};
-use sojourn_drivers::machine::contract::{Bench, suite};
+use sojourn_drivers::machine::contract::{ContractHarness, suite};
 use sojourn_drivers::machine::{CreateRequest, Provider};
 use sojourn_operator::frame::{Tasks, Watching};
 use sojourn_operator::group::PodProvider;
@@ -168,7 +168,7 @@ impl Bare {
     }
 }
 
-impl Bench for Bare {
+impl ContractHarness for Bare {
     fn provider(&self) -> &dyn Provider {
         &self.pods
     }

@@ -19,25 +19,25 @@ fn any_pods() -> impl Strategy<Value = Vec<Pod>> {
         .prop_map(move |pods| pods.into_iter().enumerate().map(named).collect())
 }
 
-fn any_scene() -> impl Strategy<Value = Scene> {
+fn any_test_node() -> impl Strategy<Value = TestNode> {
     let node = prop::option::of(prop::sample::select(vec![plain_node(), cordoned()]));
     let attempts = prop::collection::vec((0..6_u8, any::<bool>(), -20..400_i64), 0..6);
     (node, any_pods(), attempts).prop_map(|(node, pods, attempts)| {
-        let mut scene = Scene { node, ..Scene::of(pods) };
+        let mut test_node = TestNode { node, ..TestNode::of(pods) };
         for (name, forced, second) in attempts {
-            scene.attempts(&format!("uid-{name}"), forced, None, second);
+            test_node.record_attempt(&format!("uid-{name}"), forced, None, second);
         }
-        scene
+        test_node
     })
 }
 
 proptest! {
     #[test]
     fn nothing_is_deleted_before_only_its_grace_is_left(
-        scene in any_scene(), second in -100..500_i64,
+        test_node in any_test_node(), second in -100..500_i64,
     ) {
-        let plan = scene.plan(&drain(), second);
-        let named: Vec<&Pod> = scene.pods.iter().filter(|pod| pod.skip_reason().is_none()).collect();
+        let plan = test_node.plan(&drain(), second);
+        let named: Vec<&Pod> = test_node.pods.iter().filter(|pod| pod.skip_reason().is_none()).collect();
         for step in &plan.steps {
             let of = |uid: &str| named.iter().find(|pod| pod.uid == uid).expect("one that may go");
             match step {
@@ -56,18 +56,18 @@ proptest! {
     }
 
     #[test]
-    fn nobody_is_forgotten_and_nothing_spins(scene in any_scene(), second in -100..500_i64) {
-        let plan = scene.plan(&drain(), second);
+    fn nobody_is_forgotten_and_nothing_spins(test_node in any_test_node(), second in -100..500_i64) {
+        let plan = test_node.plan(&drain(), second);
         prop_assert!(plan.wake.at().is_none_or(|wake| wake > at(second)), "{plan:?}");
         if plan.done {
             prop_assert!(plan.steps.is_empty());
             prop_assert!(
-                scene.node.is_none() || scene.pods.iter().all(|pod| pod.skip_reason().is_some())
+                test_node.node.is_none() || test_node.pods.iter().all(|pod| pod.skip_reason().is_some())
             );
         } else if plan.steps.is_empty() && plan.wake == Wake::OnChange {
             // Whoever is waited for without a timer is on its way out within the deadline.
             let going = |pod: &Pod| pod.leaves_at.is_some_and(|at| at <= DEADLINE);
-            prop_assert!(scene.pods.iter().filter(|pod| pod.skip_reason().is_none()).all(going));
+            prop_assert!(test_node.pods.iter().filter(|pod| pod.skip_reason().is_none()).all(going));
         }
     }
 }

@@ -3,7 +3,7 @@ use serde_json::json;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use crate::machine::contract::{Bench, suite};
+use crate::machine::contract::{ContractHarness, suite};
 
 struct TestProvider {
     fake: Arc<Fake>,
@@ -29,7 +29,7 @@ impl TestProvider {
     }
 }
 
-impl Bench for TestProvider {
+impl ContractHarness for TestProvider {
     fn provider(&self) -> &dyn Provider {
         &*self.fake
     }

@@ -6,7 +6,7 @@ use crate::clock::VirtualClock;
 
 /// How one look at an object goes.
 #[derive(Debug, Clone, Copy)]
-enum Turn {
+enum ScriptedStep {
     Good(Wake),
     Fails(Class),
     /// Publish fails, and the decision wants another look then.
@@ -33,8 +33,8 @@ struct Scripted {
     most: AtomicUsize,
 }
 
-trait Script: Fn(&Key, usize) -> Turn + Send + Sync {}
-impl<F: Fn(&Key, usize) -> Turn + Send + Sync> Script for F {}
+trait Script: Fn(&Key, usize) -> ScriptedStep + Send + Sync {}
+impl<F: Fn(&Key, usize) -> ScriptedStep + Send + Sync> Script for F {}
 
 impl std::fmt::Debug for dyn Script {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -50,7 +50,7 @@ impl Scripted {
 }
 
 impl Reconciler for Scripted {
-    type Object = (Key, Turn);
+    type Object = (Key, ScriptedStep);
     type Observed = ();
     type Decision = Wake;
     type Error = Wrong;
@@ -59,50 +59,50 @@ impl Reconciler for Scripted {
         "scripted"
     }
 
-    fn parse(&self, key: &Key) -> Target<(Key, Turn)> {
+    fn parse(&self, key: &Key) -> Target<(Key, ScriptedStep)> {
         let nth = self.times(&key.name).len();
         let now = self.clock.now().as_millisecond();
         self.looks.lock().expect("no panic inside").push((key.name.to_string(), now));
         match (self.script)(key, nth) {
-            Turn::Gone => Target::Gone,
-            turn => Target::Is((key.clone(), turn)),
+            ScriptedStep::Gone => Target::Gone,
+            step => Target::Is((key.clone(), step)),
         }
     }
 
-    async fn observe(&self, _: &(Key, Turn)) {
+    async fn observe(&self, _: &(Key, ScriptedStep)) {
         let now = self.under_way.fetch_add(1, Ordering::Relaxed) + 1;
         self.most.fetch_max(now, Ordering::Relaxed);
         tokio::time::sleep(self.takes).await;
         self.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn decide(&self, (_, turn): &(Key, Turn), (): &(), _: Timestamp) -> Wake {
-        assert!(!matches!(turn, Turn::Panics), "on purpose");
-        match turn {
-            Turn::Unpublished(_, at) => Wake::At(*at),
+    fn decide(&self, (_, step): &(Key, ScriptedStep), (): &(), _: Timestamp) -> Wake {
+        assert!(!matches!(step, ScriptedStep::Panics), "on purpose");
+        match step {
+            ScriptedStep::Unpublished(_, at) => Wake::At(*at),
             _ => Wake::OnChange,
         }
     }
 
-    async fn execute(&self, (_, turn): &(Key, Turn), _: &Wake) -> Result<(), Wrong> {
-        match turn {
-            Turn::Half(class, _) => Err(Wrong(*class)),
+    async fn execute(&self, (_, step): &(Key, ScriptedStep), _: &Wake) -> Result<(), Wrong> {
+        match step {
+            ScriptedStep::Half(class, _) => Err(Wrong(*class)),
             _ => Ok(()),
         }
     }
 
     async fn publish(
         &self,
-        (_, turn): &(Key, Turn),
+        (_, step): &(Key, ScriptedStep),
         (): &(),
         _: &Wake,
         _: &Result<(), Wrong>,
     ) -> Result<Wake, Wrong> {
-        match turn {
-            Turn::Good(wake) => Ok(*wake),
-            Turn::Half(_, at) => Ok(Wake::At(*at)),
-            Turn::Fails(class) | Turn::Unpublished(class, _) => Err(Wrong(*class)),
-            Turn::Panics | Turn::Gone => Ok(Wake::OnChange),
+        match step {
+            ScriptedStep::Good(wake) => Ok(*wake),
+            ScriptedStep::Half(_, at) => Ok(Wake::At(*at)),
+            ScriptedStep::Fails(class) | ScriptedStep::Unpublished(class, _) => Err(Wrong(*class)),
+            ScriptedStep::Panics | ScriptedStep::Gone => Ok(Wake::OnChange),
         }
     }
 
@@ -121,7 +121,7 @@ async fn run_for(
     names: &[&str],
     concurrency: usize,
     takes: Duration,
-    script: impl Fn(&Key, usize) -> Turn + Send + Sync + 'static,
+    script: impl Fn(&Key, usize) -> ScriptedStep + Send + Sync + 'static,
 ) -> (Arc<Scripted>, Arc<Queue>, Reconciles) {
     let clock = Arc::new(VirtualClock::starting_at(Timestamp::UNIX_EPOCH));
     let queue = Arc::new(Queue::new(clock.clone()));
@@ -152,10 +152,10 @@ fn seconds(list: &[i64]) -> Vec<i64> {
 #[tokio::test(start_paused = true)]
 async fn what_fails_is_tried_again_ever_later_and_success_forgets_it() {
     let (scripted, ..) = run_for(HOUR, &["a"], 1, Duration::ZERO, |_, nth| match nth {
-        0..=3 => Turn::Fails(Class::Transient),
-        4 => Turn::Good(Wake::At(Timestamp::from_second(100).expect("in range"))),
-        5 => Turn::Fails(Class::Transient),
-        _ => Turn::Good(Wake::OnChange),
+        0..=3 => ScriptedStep::Fails(Class::Transient),
+        4 => ScriptedStep::Good(Wake::At(Timestamp::from_second(100).expect("in range"))),
+        5 => ScriptedStep::Fails(Class::Transient),
+        _ => ScriptedStep::Good(Wake::OnChange),
     })
     .await;
     assert_eq!(scripted.times("a"), seconds(&[0, 1, 3, 7, 15, 100, 101]));
@@ -164,7 +164,8 @@ async fn what_fails_is_tried_again_ever_later_and_success_forgets_it() {
 #[tokio::test(start_paused = true)]
 async fn patience_has_an_end() {
     let (scripted, _, counts) =
-        run_for(HOUR, &["a"], 1, Duration::ZERO, |_, _| Turn::Fails(Class::Transient)).await;
+        run_for(HOUR, &["a"], 1, Duration::ZERO, |_, _| ScriptedStep::Fails(Class::Transient))
+            .await;
     let times = scripted.times("a");
     let max = times.windows(2).map(|pair| pair[1] - pair[0]).max();
     assert_eq!(max, Some(30_000));
@@ -178,8 +179,8 @@ async fn an_announced_time_is_kept_although_nothing_could_be_written() {
         let at = Timestamp::from_second(5).expect("in range");
         let (scripted, ..) =
             run_for(Duration::from_secs(20), &["a"], 1, Duration::ZERO, move |_, nth| match nth {
-                0..=3 => Turn::Unpublished(class, at),
-                _ => Turn::Good(Wake::OnChange),
+                0..=3 => ScriptedStep::Unpublished(class, at),
+                _ => ScriptedStep::Good(Wake::OnChange),
             })
             .await;
         let times = scripted.times("a");
@@ -191,8 +192,8 @@ async fn an_announced_time_is_kept_although_nothing_could_be_written() {
 #[tokio::test(start_paused = true)]
 async fn after_an_outage_nobody_waits_for_long() {
     let (scripted, ..) = run_for(HOUR, &["a"], 1, Duration::ZERO, |_, nth| match nth {
-        0..=20 => Turn::Fails(Class::Transient),
-        _ => Turn::Good(Wake::OnChange),
+        0..=20 => ScriptedStep::Fails(Class::Transient),
+        _ => ScriptedStep::Good(Wake::OnChange),
     })
     .await;
     let times = scripted.times("a");
@@ -205,7 +206,7 @@ async fn what_somebody_has_to_mend_is_not_hurried() {
     for class in [Class::Blocked, Class::Bug] {
         let (scripted, ..) =
             run_for(Duration::from_secs(80), &["a"], 1, Duration::ZERO, move |_, _| {
-                Turn::Fails(class)
+                ScriptedStep::Fails(class)
             })
             .await;
         assert_eq!(scripted.times("a"), seconds(&[0, 32, 64]), "{class:?}");
@@ -215,7 +216,7 @@ async fn what_somebody_has_to_mend_is_not_hurried() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_race_is_looked_at_again_at_once_but_not_for_ever() {
     let (scripted, ..) = run_for(Duration::from_secs(10), &["a"], 1, Duration::ZERO, |_, _| {
-        Turn::Fails(Class::Outdated)
+        ScriptedStep::Fails(Class::Outdated)
     })
     .await;
     let times = scripted.times("a");
@@ -227,8 +228,8 @@ async fn a_panic_costs_one_look_and_nobody_else() {
     let (scripted, queue, _) =
         run_for(Duration::from_mins(1), &["bad", "good"], 1, Duration::ZERO, |key, nth| {
             match (&*key.name, nth) {
-                ("bad", 0) => Turn::Panics,
-                _ => Turn::Good(Wake::OnChange),
+                ("bad", 0) => ScriptedStep::Panics,
+                _ => ScriptedStep::Good(Wake::OnChange),
             }
         })
         .await;
@@ -243,8 +244,8 @@ async fn half_a_success_wakes_for_whatever_comes_first() {
         let wanted = Timestamp::from_second(wanted).expect("in range");
         let (scripted, ..) =
             run_for(Duration::from_secs(5), &["a"], 1, Duration::ZERO, move |_, nth| match nth {
-                0 => Turn::Half(Class::Transient, wanted),
-                _ => Turn::Good(Wake::OnChange),
+                0 => ScriptedStep::Half(Class::Transient, wanted),
+                _ => ScriptedStep::Good(Wake::OnChange),
             })
             .await;
         assert_eq!(scripted.times("a"), seconds(&[0, looked]));
@@ -253,7 +254,8 @@ async fn half_a_success_wakes_for_whatever_comes_first() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_gone_is_not_looked_at_again() {
-    let (scripted, queue, _) = run_for(HOUR, &["a"], 1, Duration::ZERO, |_, _| Turn::Gone).await;
+    let (scripted, queue, _) =
+        run_for(HOUR, &["a"], 1, Duration::ZERO, |_, _| ScriptedStep::Gone).await;
     assert_eq!(scripted.times("a"), seconds(&[0]));
     assert_eq!((queue.depth(), queue.is_idle()), ((0, 0), true));
 }
@@ -262,7 +264,8 @@ async fn what_is_gone_is_not_looked_at_again() {
 async fn so_many_are_looked_at_at_a_time_and_each_by_one() {
     let names = ["a", "b", "c", "d", "e", "f", "g"];
     let (scripted, ..) =
-        run_for(HOUR, &names, 3, Duration::from_secs(1), |_, _| Turn::Good(Wake::OnChange)).await;
+        run_for(HOUR, &names, 3, Duration::from_secs(1), |_, _| ScriptedStep::Good(Wake::OnChange))
+            .await;
     assert_eq!(scripted.most.load(Ordering::Relaxed), 3);
     let mut all: Vec<i64> = names.iter().flat_map(|name| scripted.times(name)).collect();
     all.sort_unstable();
@@ -276,7 +279,7 @@ async fn a_change_during_a_look_is_followed_by_another_look() {
     let scripted = Arc::new(Scripted {
         clock: clock.clone(),
         takes: Duration::from_secs(10),
-        script: Box::new(|_: &Key, _| Turn::Good(Wake::OnChange)),
+        script: Box::new(|_: &Key, _| ScriptedStep::Good(Wake::OnChange)),
         looks: Mutex::default(),
         under_way: AtomicUsize::new(0),
         most: AtomicUsize::new(0),

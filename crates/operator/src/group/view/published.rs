@@ -14,12 +14,12 @@ use sojourn_api::name::group::condition::OF_MACHINES;
 pub(crate) struct Published {
     digest: u64,
     conditions: Box<[ConditionSince]>,
-    /// The facts that came to this very status when they were last written down. A large group has
+    /// The inputs that led to this very status when it was last computed. A large group has
     /// thousands of machines to which nothing happens whenever something happens to one.
     inputs: AtomicU64,
 }
 
-/// The facts are no part of what it says.
+/// The inputs are no part of what is published.
 impl PartialEq for Published {
     fn eq(&self, other: &Self) -> bool {
         self.digest == other.digest && self.conditions == other.conditions
@@ -46,12 +46,12 @@ impl Published {
         Self { digest: digest(status), conditions, inputs: AtomicU64::default() }
     }
 
-    /// Whether these facts are known to come to this status.
+    /// Whether these inputs are known to lead to this status.
     pub(crate) fn derives_from(&self, inputs: StatusInputs) -> bool {
         self.inputs.load(Ordering::Relaxed) == inputs.0
     }
 
-    /// These facts come to this status.
+    /// These inputs lead to this status.
     pub(crate) fn record_inputs(&self, inputs: StatusInputs) {
         self.inputs.store(inputs.0, Ordering::Relaxed);
     }
@@ -84,18 +84,18 @@ impl StatusInputs {
     pub(crate) fn of(inputs: &impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         inputs.hash(&mut hasher);
-        // Zero is nobody's.
+        // Zero stands for none.
         Self(hasher.finish().max(1))
     }
 
-    /// These and another one. It is asked of every machine of a large group, so it costs nothing.
+    /// These with one more, cheaply, as it is computed for every machine of a large group.
     pub(crate) fn with(self, fact: u8) -> Self {
         let spread = (u64::from(fact) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self((self.0 ^ spread).max(1))
     }
 }
 
-/// The same for equal statuses of this process; zero is nobody's.
+/// The same for equal statuses of this process; zero stands for none.
 fn digest(status: &MachineStatus) -> u64 {
     struct Digest(DefaultHasher);
 

@@ -55,7 +55,7 @@ mod tests {
         assert!(!seen_healthy.is_valid());
     }
 
-    /// Whoever stands for itself since a moment ago may still be looked at as its group's.
+    /// A machine whose group has just gone may still be looked at as one of that group.
     #[test]
     fn of_two_looks_the_one_that_found_something_counts() {
         for well_first in [true, false] {

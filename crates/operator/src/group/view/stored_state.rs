@@ -1,4 +1,4 @@
-//! What a machine remembers, small while there is nothing to it.
+//! The state of a machine, in a compact form while nothing happens to it.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ impl StoredState {
 }
 
 impl CompactState {
-    /// The same as to recall it and to compare, for what is asked of thousands at a time.
+    /// Compares without building the full state, since thousands are compared at a time.
     fn equals(&self, state: &Machine) -> bool {
         let Machine {
             phase,

@@ -19,7 +19,7 @@ mod event;
 use event::{Blow, Event, Fate, event, fate};
 
 /// A group, and what it owes to whom.
-struct World {
+struct RandomHistory {
     test_group: TestGroup,
     /// The deadlines of drains that were put on record, by their id.
     promised: BTreeMap<String, Timestamp>,
@@ -28,7 +28,7 @@ struct World {
     wake: Option<Timestamp>,
 }
 
-impl World {
+impl RandomHistory {
     fn new(ages: &[SignedDuration]) -> Self {
         Self {
             test_group: TestGroup::of(ages),
@@ -119,7 +119,7 @@ impl World {
     }
 
     /// One look, which may go wrong.
-    fn look(&mut self, fate: Fate) -> Result<GroupDecision, TestCaseError> {
+    fn decide_once(&mut self, fate: Fate) -> Result<GroupDecision, TestCaseError> {
         let decision = self.test_group.ask();
         prop_assert_eq!(&decision, &self.test_group.ask());
         self.test_group.decisions += 1;
@@ -380,7 +380,7 @@ impl World {
         }
         let end = test_group.now + DAY * 20;
         for _ in 0..4000 {
-            let decision = self.look(Fate::Published)?;
+            let decision = self.decide_once(Fate::Published)?;
             let test_group = &mut self.test_group;
             if !decision.effects.is_empty() || !test_group.answers.is_empty() {
                 continue;
@@ -444,14 +444,14 @@ proptest! {
             1..40,
         ),
     ) {
-        let mut world = World::new(&ages);
+        let mut history = RandomHistory::new(&ages);
         for (event, fates, share) in &steps {
-            world.happen(event);
+            history.happen(event);
             for fate in fates {
-                world.look(*fate)?;
+                history.decide_once(*fate)?;
             }
-            world.is_exact(*share)?;
+            history.is_exact(*share)?;
         }
-        world.recover()?;
+        history.recover()?;
     }
 }
