@@ -170,7 +170,7 @@ fn a_mark_that_is_not_of_this_drain_is_written_anew() {
 
 // case: group K13
 #[test]
-fn pods_that_stay_are_neither_evicted_nor_waited_for() {
+fn skipped_pods_are_neither_evicted_nor_waited_for() {
     let exists = Toleration { exists: true, ..Toleration::default() };
     let named = Toleration {
         key: "node.kubernetes.io/unschedulable".to_owned(),
@@ -340,7 +340,7 @@ fn a_machine_that_is_gone_ends_its_drain_unless_its_node_still_answers() {
 }
 
 #[test]
-fn words_are_short_and_stay_the_same() {
+fn messages_are_short_and_stay_the_same() {
     let mut test_node = TestNode::of((0..50).map(|n| pod(&format!("web-{n:02}"))));
     test_node.record_attempt("uid-web-49", false, Some(&"é".repeat(5000)), 0);
     test_node.record_attempt("uid-web-48", false, Some("no"), 0);

@@ -41,8 +41,8 @@ pub trait ContractHarness: Sync {
 pub async fn suite(harness: &dyn ContractHarness) {
     a_config_is_judged_before_it_is_used(harness);
     what_was_never_made_is_absent_and_deleted(harness).await;
-    an_order_given_twice_makes_one_machine(harness).await;
-    an_order_that_was_dropped_can_be_given_again(harness).await;
+    a_request_sent_twice_makes_one_machine(harness).await;
+    a_request_that_was_dropped_can_be_sent_again(harness).await;
     a_machine_is_of_its_object_and_not_of_its_name(harness).await;
     what_vanishes_is_told(harness).await;
     assert_eq!(harness.count().await, 0, "every machine of the suite was deleted");
@@ -63,7 +63,7 @@ async fn what_was_never_made_is_absent_and_deleted(harness: &dyn ContractHarness
     assert_eq!(provider.status(request.machine()), Known::Absent);
 }
 
-async fn an_order_given_twice_makes_one_machine(harness: &dyn ContractHarness) {
+async fn a_request_sent_twice_makes_one_machine(harness: &dyn ContractHarness) {
     let provider = harness.provider();
     let request = harness.request("twice").await;
     let before = harness.count().await;
@@ -77,7 +77,7 @@ async fn an_order_given_twice_makes_one_machine(harness: &dyn ContractHarness) {
     assert_eq!(provider.delete(request.machine()).await, Ok(()), "what is gone is deleted");
 }
 
-async fn an_order_that_was_dropped_can_be_given_again(harness: &dyn ContractHarness) {
+async fn a_request_that_was_dropped_can_be_sent_again(harness: &dyn ContractHarness) {
     let provider = harness.provider();
     let request = harness.request("dropped").await;
     let before = harness.count().await;

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn readiness_and_the_word_of_the_cloud_are_read() {
+    fn node_readiness_and_the_shutdown_taint_are_read() {
         let sick = node(json!({
             "metadata": {"name": "n"},
             "spec": {"taints": [{"key": SHUT_DOWN, "effect": "NoSchedule"}]},

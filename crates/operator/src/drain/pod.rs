@@ -92,7 +92,7 @@ mod tests {
 
     // case: group K13
     #[test]
-    fn pods_that_stay_are_told_by_what_they_are() {
+    fn pods_that_are_skipped_are_recognised_by_owner_phase_and_tolerations() {
         let owner = |api: &str, kind: &str| {
             json!({"ownerReferences": [
                 {"apiVersion": api, "kind": kind, "name": "x", "uid": "y", "controller": true},

@@ -81,7 +81,7 @@ async fn several_are_written_at_once_and_those_of_one_object_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_there_is_no_room_for_is_counted_and_told_once() {
+async fn events_without_room_are_counted_and_logged_once() {
     let api = Arc::new(Api::default());
     let left_out = Counter::default();
     let (events, work) =

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_waits_is_woken_when_another_has_fewer_open() {
+    fn a_waiting_group_is_woken_when_another_has_fewer_open() {
         let rotations = OpenRotations::default();
         let (a, b) = (Key::new("x", "a"), Key::new("x", "b"));
         let count = |group: &Key, open, waits| {

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_is_told_late_changes_nothing_back() {
+    fn a_change_that_is_reported_late_undoes_nothing() {
         let members = Members::default();
         let (a, b, one) = (Key::new("x", "a"), Key::new("x", "b"), Key::new("x", "one"));
         let there = |group: &Key| -> Vec<u32> {

@@ -120,7 +120,7 @@ async fn a_pod_with_forged_labels_is_nobodys_machine() {
 
 // case: group 74
 #[tokio::test(start_paused = true)]
-async fn an_ill_pod_is_replaced_first_and_drained_then() {
+async fn an_unhealthy_pod_is_replaced_first_and_drained_then() {
     let simulation = of_pods(3, json!({})).await;
     require(&simulation, 4, 0);
     let name = names(&simulation)[0].clone();

@@ -95,7 +95,7 @@ async fn a_provider_that_hangs_is_given_up_asked_again_and_asked_once_at_a_time(
 
 // case: group 76
 #[tokio::test(start_paused = true)]
-async fn whoever_is_ill_for_moments_again_and_again_is_left_alone() {
+async fn a_machine_that_is_unhealthy_for_moments_is_left_alone() {
     let simulation = simulation(3, json!({"unhealthyAfter": "3m"})).await;
     require(&simulation, 3, 0);
     let name = names(&simulation)[0].clone();
@@ -297,7 +297,7 @@ async fn a_provider_that_is_slow_to_show_and_loses_answers_makes_nobody_twice() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ill_machine_is_watched_anew_after_a_restart() {
+async fn an_unhealthy_machine_is_watched_anew_after_a_restart() {
     let simulation = simulation(3, json!({"unhealthyAfter": "3m"})).await;
     let name = names(&simulation)[0].clone();
     simulation.fake.set_ready(&key(&name), false);

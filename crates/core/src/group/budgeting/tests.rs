@@ -33,7 +33,7 @@ fn rolling() -> TestGroup {
 }
 
 #[test]
-fn so_many_at_a_time() {
+fn a_budget_bounds_how_many_rotations_are_open() {
     let mut test_group = rolling();
     test_group.intent.budgets =
         vec![budget(3), Budget { path: "budgets[1]".to_owned(), ..budget(2) }];

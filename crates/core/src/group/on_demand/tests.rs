@@ -312,7 +312,7 @@ fn what_never_registers_is_deleted_at_the_provider_and_stays_to_be_seen() {
 }
 
 #[test]
-fn one_that_is_gone_is_let_go_and_one_that_is_ill_or_unknown_stays() {
+fn one_that_is_gone_is_removed_and_one_that_is_unhealthy_or_unknown_stays() {
     let mut lent = Lent::ready();
     lent.seen.health = Known::Is(Health::Unhealthy { observed: DAY });
     lent.settle();

@@ -116,7 +116,7 @@ async fn in_an_outage_nothing_is_known_and_nothing_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_slow_to_listen_is_told_that_it_may_be_anybody() {
+async fn a_slow_receiver_is_told_that_everything_may_have_changed() {
     let test = TestProvider::new(Script::default());
     let mut changes = test.fake.changes();
     for _ in 0..=MAX_PENDING_CHANGES {

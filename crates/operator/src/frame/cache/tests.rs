@@ -217,7 +217,7 @@ async fn what_was_made_while_everything_is_listed_is_not_taken_for_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_lists_anew_knows_since_when_it_sees() {
+async fn a_cache_that_lists_anew_knows_since_when_its_watch_works() {
     let cache = Cache::relisting_after_failure();
     let began = Instant::now();
     let watch_health = cache.watch_health();

@@ -162,7 +162,7 @@ async fn what_fails_is_tried_again_ever_later_and_success_forgets_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patience_has_an_end() {
+async fn retries_back_off_to_thirty_seconds_at_most() {
     let (scripted, _, counts) =
         run_for(HOUR, &["a"], 1, Duration::ZERO, |_, _| ScriptedStep::Fails(Class::Transient))
             .await;
@@ -202,7 +202,7 @@ async fn after_an_outage_nobody_waits_for_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_somebody_has_to_mend_is_not_hurried() {
+async fn what_is_blocked_is_retried_slowly() {
     for class in [Class::Blocked, Class::Bug] {
         let (scripted, ..) =
             run_for(Duration::from_secs(80), &["a"], 1, Duration::ZERO, move |_, _| {
@@ -224,7 +224,7 @@ async fn a_lost_race_is_looked_at_again_at_once_but_not_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_costs_one_look_and_nobody_else() {
+async fn a_panic_fails_one_look_and_no_other_object() {
     let (scripted, queue, _) =
         run_for(Duration::from_mins(1), &["bad", "good"], 1, Duration::ZERO, |key, nth| {
             match (&*key.name, nth) {

@@ -82,7 +82,7 @@ async fn a_managed_machine_concerns_its_group_and_one_on_demand_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_belongs_to_a_group_that_is_gone_stands_for_itself() {
+async fn a_machine_whose_group_is_gone_is_reconciled_by_itself() {
     let caches = caches();
     let of_web = machine(&caches, "web-1", &managed(), Some("g-1"));
     caches.groups.insert(&key("web"), group("g-1", 1), |_| {});
@@ -102,7 +102,7 @@ async fn whoever_belongs_to_a_group_that_is_gone_stands_for_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_in_a_namespace_that_is_deleted_is_looked_at_once() {
+async fn everything_in_a_namespace_that_is_deleted_is_woken_once() {
     let caches = caches();
     caches.groups.insert(&key("web"), group("g-1", 1), |_| {});
     caches.groups.insert(&Key::new("elsewhere", "web"), group("g-2", 1), |_| {});

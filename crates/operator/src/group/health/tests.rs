@@ -24,7 +24,7 @@ fn health_tracker() -> (HealthTracker, Arc<VirtualClock>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn illness_counts_while_it_is_watched_without_a_break() {
+async fn unhealthy_time_counts_while_it_is_watched_without_a_break() {
     let (health_tracker, _) = health_tracker();
     let (sick, well) = (running(Some(false)), running(Some(true)));
     assert_eq!(health_tracker.update(&key(), &sick, None), unhealthy(0));

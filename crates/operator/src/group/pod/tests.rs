@@ -48,7 +48,7 @@ fn a_pod_carries_whose_machine_it_is() {
 }
 
 #[test]
-fn how_a_pod_is_says_how_the_machine_is() {
+fn the_phase_of_a_pod_is_the_power_of_its_machine() {
     let view = |status: Value, leaving: bool| {
         let pod = json!({
             "metadata": {"name": "web-1",

@@ -78,7 +78,7 @@ fn created(id: &str) -> Option<OperationResult> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_stays_until_it_is_on_record() {
+async fn a_result_stays_until_it_is_on_record() {
     let mut test = TestQueue::new(Script::default());
     test.submit("a", "one", Operation::Create);
     test.submit("a", "one", Operation::Create);
@@ -112,7 +112,7 @@ async fn a_slow_provider_in_one_group_delays_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_many_are_under_way_a_group_gets_a_few() {
+async fn under_load_a_group_gets_a_few_operations() {
     let test = TestQueue::new(Script { latency: Duration::from_secs(20), ..Script::default() });
     for group in 0..8 {
         for number in 0..300 {
@@ -129,7 +129,7 @@ async fn while_many_are_under_way_a_group_gets_a_few() {
 
 // case: group 77, 79
 #[tokio::test(start_paused = true)]
-async fn an_order_that_hangs_is_given_up_and_can_be_given_again() {
+async fn an_operation_that_hangs_times_out_and_can_be_submitted_again() {
     let mut test =
         TestQueue::new(Script { latency: Duration::from_secs(3600), ..Script::default() });
     let rotations_begun = Instant::now();
@@ -145,7 +145,7 @@ async fn an_order_that_hangs_is_given_up_and_can_be_given_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_made_and_is_not_seen_yet_is_not_absent() {
+async fn what_was_created_and_is_not_visible_yet_is_not_absent() {
     let mut test = TestQueue::new(Script { lag: Duration::from_secs(5), ..Script::default() });
     test.submit("a", "one", Operation::Create);
     test.woken().await;
@@ -161,7 +161,7 @@ async fn what_was_made_and_is_not_seen_yet_is_not_absent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_made_and_never_shows_is_absent_in_the_end() {
+async fn what_was_created_and_never_becomes_visible_is_absent_in_the_end() {
     let mut test = TestQueue::new(Script::default());
     test.fake.script(|script| script.lag = Duration::from_secs(100_000));
     let rotations_begun = Instant::now();

@@ -29,7 +29,7 @@ fn view(change: &Value) -> MachineView {
 }
 
 #[test]
-fn what_is_small_says_the_same() {
+fn a_compact_state_equals_the_full_one() {
     let compact = view(&json!({}));
     assert!(matches!(compact.stored, StoredState::Compact(_)) && compact.rare.is_none());
     let whole = machine(&json!({}));
@@ -39,7 +39,7 @@ fn what_is_small_says_the_same() {
 }
 
 #[test]
-fn what_is_rare_is_there_when_it_is() {
+fn rare_fields_are_kept_when_they_are_set() {
     let change = json!({
         "/status/rotation": {"id": "r-1", "reason": "Expired", "phase": "Reserved",
                              "startedAt": "2026-11-16T05:00:00Z"},
@@ -80,7 +80,7 @@ fn a_status_is_told_from_another_by_its_digest() {
 }
 
 #[test]
-fn that_it_was_deleted_is_no_news() {
+fn a_deletion_alone_writes_no_status() {
     let was = json!({"/metadata/generation": 4, "/status/observedGeneration": 4});
     let status = machine(&was).status.expect("one");
     let after = |change: Value| {
@@ -97,7 +97,7 @@ fn that_it_was_deleted_is_no_news() {
 }
 
 #[test]
-fn a_machine_is_seen_to_be_well_as_its_provider_says_it() {
+fn a_ready_machine_is_observed_as_its_provider_would_report_it() {
     let seen = view(&json!({})).observed_if_healthy().expect("it is ready");
     let Known::Is(found) = &seen.provider else { panic!("{seen:?}") };
     assert_eq!((&*found.id, found.power, found.interruption), ("fake-1", Power::Running, None));
@@ -114,7 +114,7 @@ fn a_machine_is_seen_to_be_well_as_its_provider_says_it() {
 }
 
 #[test]
-fn what_came_to_a_status_is_known_until_the_object_or_the_facts_change() {
+fn a_status_is_known_to_be_current_until_the_object_or_its_inputs_change() {
     let (seen, inputs) = (view(&json!({})), StatusInputs::of(&1_u8));
     assert!(!seen.published.derives_from(inputs), "nothing was found out yet");
     seen.published.record_inputs(inputs);

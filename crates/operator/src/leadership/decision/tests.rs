@@ -88,7 +88,7 @@ fn a_leader_renews_in_time_tries_again_and_steps_down() {
 proptest! {
     /// Whatever the lease says, nobody takes it while the one who renewed it may still act.
     #[test]
-    fn nobody_takes_what_somebody_may_still_act_on(
+    fn no_lease_is_taken_while_its_holder_may_act(
         stated in any::<Option<i32>>(),
         renewed in 0_u64..100_000,
         delay in 0_u64..100_000,

@@ -44,7 +44,7 @@ fn h2_a_provider_that_makes_nothing_empties_no_group() {
 
 // case: group 50
 #[test]
-fn h3_whoever_takes_over_in_a_drain_keeps_its_deadline_and_removes_nothing() {
+fn h3_a_takeover_in_a_drain_keeps_its_deadline_and_removes_nothing() {
     let mut test_group = TestGroup::of(&[DAY * 22, DAY, DAY]);
     test_group.pass(MINUTE * 3);
     let deadline = test_group.deadline("a");
@@ -105,7 +105,7 @@ fn h7_a_machine_that_is_gone_does_not_count() {
 }
 
 #[test]
-fn a_record_that_is_lost_costs_nobody_anything() {
+fn a_state_that_is_lost_costs_no_machine_but_one_in_excess() {
     let mut test_group = TestGroup::of(&[DAY * 22, DAY, DAY]);
     test_group.pass(MINUTE * 2);
     assert_eq!(test_group.phase("a"), Some(RotationPhase::Draining));

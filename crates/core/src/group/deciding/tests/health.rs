@@ -22,7 +22,7 @@ fn what_is_stopped_or_deleted_at_the_provider_is_replaced_without_a_drain() {
 
 // case: group 74, 75
 #[test]
-fn a_machine_that_is_ill_for_long_enough_is_replaced_first_and_drained() {
+fn a_machine_that_is_unhealthy_for_long_enough_is_replaced_first_and_drained() {
     let mut test_group = TestGroup::of(&[DAY, DAY, DAY]);
     test_group.make_unhealthy("b");
     let decision = test_group.settle();
@@ -64,7 +64,7 @@ fn a_machine_that_recovers_stays_and_its_replacement_goes() {
 
 // case: group K21
 #[test]
-fn when_too_many_are_ill_none_is_replaced_for_it() {
+fn when_too_many_are_unhealthy_none_is_replaced_for_it() {
     let mut test_group = TestGroup::of(&[DAY, DAY, DAY]);
     test_group.make_unhealthy("a");
     test_group.make_unhealthy("b");

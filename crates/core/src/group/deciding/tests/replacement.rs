@@ -118,7 +118,7 @@ fn of_drifted_ones_so_many_rotate_as_there_is_room_for_and_one_at_a_time() {
 }
 
 #[test]
-fn many_begin_in_parts_one_right_after_the_other() {
+fn many_begin_in_batches_one_right_after_the_other() {
     let mut test_group = TestGroup::empty();
     test_group.intent.size = 200;
     test_group.intent.min_healthy = 0;
@@ -234,7 +234,7 @@ fn a_replacement_that_somebody_drains_stays_while_the_old_one_is_taken_away() {
 }
 
 #[test]
-fn whoever_may_wait_is_counted_without_those_that_are_taken_away() {
+fn machines_that_may_wait_are_counted_without_those_that_are_taken_away() {
     let mut test_group = TestGroup::of(&[DAY * 2, DAY, DAY]);
     test_group.intent.min_healthy = 3;
     test_group.intent.surge = 2;

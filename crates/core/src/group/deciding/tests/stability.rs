@@ -173,7 +173,7 @@ fn of_a_template_that_is_not_proven_one_machine_is_tried_first() {
 }
 
 #[test]
-fn a_first_machine_that_is_ill_or_never_comes_is_followed_by_another() {
+fn a_first_machine_that_is_unhealthy_or_never_comes_is_followed_by_another() {
     let mut test_group = TestGroup::empty();
     test_group.intent.trial = SECOND * 30;
     test_group.pass(MINUTE + SECOND);
