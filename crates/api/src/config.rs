@@ -20,7 +20,7 @@ use crate::problem::{Problem, Problems};
 use suggest::nearest;
 
 /// A longer text is nobody's configuration.
-pub const LONGEST_TEXT: usize = 256 * 1024;
+pub const MAX_TEXT_BYTES: usize = 256 * 1024;
 
 /// The options of one family. Every field is written, also when it is `null`, so that the names
 /// of all options are known.
@@ -182,8 +182,8 @@ fn place<T: FamilyConfig>() -> String {
 /// The options that a text sets. An option that is there without a value is left to its default.
 fn fields<T: FamilyConfig>(text: &str) -> Result<Map<String, Value>, Problems> {
     let refuse = |message: String| Problems(vec![Problem::new(place::<T>(), message)]);
-    if text.len() > LONGEST_TEXT {
-        return Err(refuse(format!("must not be longer than {LONGEST_TEXT} bytes")));
+    if text.len() > MAX_TEXT_BYTES {
+        return Err(refuse(format!("must not be longer than {MAX_TEXT_BYTES} bytes")));
     }
     if text.trim().is_empty() {
         return Ok(Map::new());

@@ -231,7 +231,7 @@ const TERM_TWICE: &str =
     "w.*w|d.*d|h.*h|ms.*ms|[0-9]s.*[0-9]s|[0-9]m([0-9]|[0-9].*[0-9])m([0-9]|$)";
 const TERM_MESSAGE: &str = "must be `never` or a span such as 90s, 12h or 1d12h: each of w, d, h, m, s and ms at most once, decimals on h, m and s only, at most a hundred years";
 /// The longest term, in seconds.
-const TERM_LONGEST: &str = "3162240000.0";
+const MAX_TERM_SECONDS: &str = "3162240000.0";
 
 /// A CEL expression: the seconds of the span `it`.
 pub(crate) fn seconds_expression(it: &str) -> String {
@@ -253,7 +253,7 @@ pub(crate) fn seconds_expression(it: &str) -> String {
 fn term_expression(it: &str) -> String {
     let total = seconds_expression(it);
     format!(
-        "{it} == 'never' || ({it}.matches('{TERM_SHAPE}') && !{it}.matches('{TERM_TWICE}') && {total} <= {TERM_LONGEST})"
+        "{it} == 'never' || ({it}.matches('{TERM_SHAPE}') && !{it}.matches('{TERM_TWICE}') && {total} <= {MAX_TERM_SECONDS})"
     )
 }
 

@@ -3,7 +3,7 @@
 use kube::core::ObjectMeta;
 
 /// As much of a text as a message repeats, in characters.
-const LONGEST_SHOWN: usize = 64;
+const MAX_SHOWN_CHARS: usize = 64;
 
 /// What an annotation says, if it is there.
 pub(crate) fn annotation<'a>(meta: &'a ObjectMeta, name: &str) -> Option<&'a str> {
@@ -21,6 +21,6 @@ pub(crate) fn path_of(name: &str) -> String {
 
 /// That a text is not what it should be and has no effect.
 pub(crate) fn ignored(text: &str, what: &str) -> String {
-    let shown: String = text.chars().take(LONGEST_SHOWN).collect();
+    let shown: String = text.chars().take(MAX_SHOWN_CHARS).collect();
     format!("{shown:?} is not {what} and is ignored")
 }

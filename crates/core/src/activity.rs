@@ -55,7 +55,7 @@ pub struct Activity {
 
 /// Use that was reported and is not in the object yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct ActivityReport {
     pub last: Timestamp,
     pub source: Source,
     pub count: u64,
@@ -68,11 +68,11 @@ impl Activity {
     }
 
     /// Takes a report in. The newest time wins and never moves backwards.
-    pub fn take(&mut self, seen: Seen) {
-        self.count = self.count.saturating_add(seen.count);
-        if self.last.is_none_or(|last| last < seen.last) {
-            self.last = Some(seen.last);
-            self.source = Some(seen.source);
+    pub fn merge(&mut self, report: ActivityReport) {
+        self.count = self.count.saturating_add(report.count);
+        if self.last.is_none_or(|last| last < report.last) {
+            self.last = Some(report.last);
+            self.source = Some(report.source);
         }
     }
 }

@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 pub const MAX_GAPS: usize = 256;
 
 /// How soon to look again when a look that should have come is late.
-const LATE_LOOK: SignedDuration = SignedDuration::from_secs(5);
+const LATE_LOOK_DELAY: SignedDuration = SignedDuration::from_secs(5);
 
 /// When a source could see and when it was blind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Coverage {
     until: Timestamp,
     lag: SignedDuration,
     /// In order, apart from each other, all within `(since, until]`.
-    gaps: Vec<Blind>,
+    gaps: Vec<IndexedGap>,
 }
 
 /// A stretch of time in which nothing was seen.
@@ -38,7 +38,7 @@ pub struct Gap {
 
 /// A gap, and how much blind time lies before it: sums over many gaps are two lookups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Blind {
+struct IndexedGap {
     from: Timestamp,
     to: Timestamp,
     before: SignedDuration,
@@ -71,7 +71,7 @@ impl Coverage {
         let mut coverage = Self::starting(since);
         coverage.until = until.max(since);
         for gap in gaps {
-            coverage.blind(gap.from.min(until), gap.to.min(until));
+            coverage.mark_blind(gap.from.min(until), gap.to.min(until));
         }
         coverage
     }
@@ -98,7 +98,7 @@ impl Coverage {
     }
 
     /// The source saw everything in `(from, to]`, whatever was thought of that time before.
-    pub fn seen(&mut self, from: Timestamp, to: Timestamp) {
+    pub fn mark_observed(&mut self, from: Timestamp, to: Timestamp) {
         let from = from.max(self.since);
         if to <= from {
             return;
@@ -112,7 +112,7 @@ impl Coverage {
     }
 
     /// The source saw nothing in `(from, to]`, whatever was thought of that time before.
-    pub fn blind(&mut self, from: Timestamp, to: Timestamp) {
+    pub fn mark_blind(&mut self, from: Timestamp, to: Timestamp) {
         let mut from = from.max(self.since);
         if to <= from {
             return;
@@ -135,9 +135,9 @@ impl Coverage {
     /// nothing, it never said anything, or it is overdue.
     pub fn blind_since(&self, now: Timestamp) -> Option<Timestamp> {
         let last_seen = self.last_seen();
-        let patience = self.lag.saturating_mul(2);
+        let tolerance = self.lag.saturating_mul(2);
         let ends_blind = last_seen < self.until || last_seen == self.since;
-        (ends_blind || now.duration_since(self.until) > patience).then_some(last_seen)
+        (ends_blind || now.duration_since(self.until) > tolerance).then_some(last_seen)
     }
 
     /// Observed time in `(from, to]`: what is before `since`, after `until` or in a gap does not
@@ -169,7 +169,7 @@ impl Coverage {
     }
 
     /// The first gap that is not over at `at`.
-    fn next_gap(&self, at: Timestamp) -> Option<&Blind> {
+    fn next_gap(&self, at: Timestamp) -> Option<&IndexedGap> {
         self.gaps.get(self.gaps.partition_point(|gap| gap.to <= at))
     }
 
@@ -181,7 +181,7 @@ impl Coverage {
             from = from.min(self.gaps[first].from);
             to = to.max(self.gaps[end - 1].to);
         }
-        self.gaps.splice(first..end, [Blind::new(from, to)]);
+        self.gaps.splice(first..end, [IndexedGap::new(from, to)]);
     }
 
     /// Takes `(from, to]` out of the gaps.
@@ -191,8 +191,8 @@ impl Coverage {
         if first >= end {
             return;
         }
-        let left = Blind::new(self.gaps[first].from, from);
-        let right = Blind::new(to, self.gaps[end - 1].to);
+        let left = IndexedGap::new(self.gaps[first].from, from);
+        let right = IndexedGap::new(to, self.gaps[end - 1].to);
         let rest = [left, right].into_iter().filter(|gap| gap.from < gap.to);
         self.gaps.splice(first..end, rest);
     }
@@ -214,7 +214,7 @@ impl Coverage {
     }
 }
 
-impl Blind {
+impl IndexedGap {
     const fn new(from: Timestamp, to: Timestamp) -> Self {
         Self { from, to, before: SignedDuration::ZERO }
     }
@@ -257,7 +257,7 @@ fn seen_between_gaps(sources: &[&Coverage], start: Timestamp, end: Timestamp) ->
 }
 
 /// The gap that begins first among those of all sources that are not over at `at`.
-fn next_gap<'a>(sources: &[&'a Coverage], at: Timestamp) -> Option<&'a Blind> {
+fn next_gap<'a>(sources: &[&'a Coverage], at: Timestamp) -> Option<&'a IndexedGap> {
     sources.iter().filter_map(|source| source.next_gap(at)).min_by_key(|gap| gap.from)
 }
 
@@ -298,7 +298,7 @@ pub fn reaches(
     let known = match behind.map(|lag| later(at, lag)) {
         None => at,
         Some(known) if known > now => known,
-        Some(_) => later(now, LATE_LOOK),
+        Some(_) => later(now, LATE_LOOK_DELAY),
     };
     Some(Reach { at, known })
 }

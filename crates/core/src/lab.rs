@@ -2,7 +2,7 @@
 //!
 //! [`decide`] is the one decision of the family. It is made of parts that each look at their own
 //! fields: `power` (what was started and stopped), [`keep`], `inactivity`, `expiration`,
-//! `termination`, `submission`, [`ending`] and, for an instance that is deleted, `leaving`. What a
+//! `termination`, `submission`, [`ending`] and, for an instance that is deleted, `deletion`. What a
 //! running instance is made of is in [`runtime`], and who may wake a stopped one in [`waking`].
 //!
 //! **Recorded first.** Nothing that cannot be taken back (a notice, a stop, a delete) follows from
@@ -20,18 +20,18 @@ pub mod runtime;
 pub mod state;
 pub mod waking;
 
-mod announcing;
 mod deciding;
+mod decision_builder;
+mod deletion;
 mod expiration;
 mod inactivity;
-mod leaving;
+mod ladder;
 mod power;
-#[cfg(test)]
-mod scene;
 mod shadow;
 mod submission;
 mod termination;
-mod turn;
+#[cfg(test)]
+mod test_instance;
 
 pub use deciding::{LabDecision, decide};
 pub use forecast::forecast;

@@ -12,9 +12,9 @@ use crate::decision::Wake;
 use crate::moment::up;
 
 /// At most so many notices are kept in one object.
-pub const MOST: usize = 16;
-const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(30);
-const LONGEST_RETRY: SignedDuration = SignedDuration::from_hours(1);
+pub const MAX_NOTICES: usize = 16;
+const INITIAL_RETRY_DELAY: SignedDuration = SignedDuration::from_secs(30);
+const MAX_RETRY_DELAY: SignedDuration = SignedDuration::from_hours(1);
 
 /// The same for every attempt to tell the same thing: the object, the stage, the deadline told first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,15 +84,15 @@ impl Delivery {
 
 /// What came of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct DeliveryOutcome {
     pub id: NoticeId,
     pub at: Timestamp,
-    pub result: Result<(), Failure>,
+    pub result: Result<(), DeliveryFailure>,
 }
 
 /// Why nobody is known to have accepted a notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
+pub enum DeliveryFailure {
     /// In the words of whoever refused it.
     Refused(String),
     /// The process that tried has ended since, and what it heard went with it.
@@ -182,7 +182,7 @@ impl<K: Copy> Outbox<K> {
 
     /// Drops what was given longest ago; what waits is dropped only when nothing else is left.
     fn prune(&mut self) {
-        while self.notices.len() > MOST {
+        while self.notices.len() > MAX_NOTICES {
             let given = self.notices.iter().position(|n| n.delivery.given_at().is_some());
             self.notices.remove(given.unwrap_or(0));
         }
@@ -204,7 +204,7 @@ impl<K: Copy> Outbox<K> {
     }
 
     /// Takes in what came of attempts.
-    pub fn settle(&mut self, outcomes: &[Outcome]) {
+    pub fn settle(&mut self, outcomes: &[DeliveryOutcome]) {
         for outcome in outcomes {
             let Some(notice) = self.notices.iter_mut().find(|n| n.id == outcome.id) else {
                 continue;
@@ -214,11 +214,11 @@ impl<K: Copy> Outbox<K> {
                     notice.delivery = Delivery::Delivered { at: outcome.at };
                     notice.error = None;
                 }
-                (Err(Failure::Refused(words)), Delivery::Waiting { .. }) => {
+                (Err(DeliveryFailure::Refused(words)), Delivery::Waiting { .. }) => {
                     notice.error = Some(words.clone());
                 }
                 // There is nothing to wait for: it may not even have been tried.
-                (Err(Failure::Lost), Delivery::Waiting { next }) => {
+                (Err(DeliveryFailure::Lost), Delivery::Waiting { next }) => {
                     notice.delivery = Delivery::Waiting { next: next.min(notice.recorded_at) };
                 }
                 (_, Delivery::Delivered { .. }) | (Err(_), Delivery::Waived { .. }) => {}
@@ -228,11 +228,10 @@ impl<K: Copy> Outbox<K> {
 
     /// Lets the policy on undeliverable notices take its course.
     pub fn expire(&mut self, policy: OnUndeliverable, now: Timestamp) {
-        let OnUndeliverable::ProceedAfter(patience) = policy else { return };
+        let OnUndeliverable::ProceedAfter(timeout) = policy else { return };
         for notice in &mut self.notices {
             let waiting = matches!(notice.delivery, Delivery::Waiting { .. });
-            if waiting && notice.attempts > 0 && now.duration_since(notice.recorded_at) >= patience
-            {
+            if waiting && notice.attempts > 0 && now.duration_since(notice.recorded_at) >= timeout {
                 notice.delivery = Delivery::Waived { at: now };
             }
         }
@@ -288,9 +287,9 @@ impl<K: Copy> Outbox<K> {
                 continue;
             }
             wake.by(next);
-            if let OnUndeliverable::ProceedAfter(patience) = policy
+            if let OnUndeliverable::ProceedAfter(timeout) = policy
                 && notice.attempts > 0
-                && let Ok(end) = notice.recorded_at.checked_add(patience)
+                && let Ok(end) = notice.recorded_at.checked_add(timeout)
             {
                 wake.by(end);
             }
@@ -302,7 +301,7 @@ impl<K: Copy> Outbox<K> {
 /// How long after the n-th attempt the next one is made.
 pub fn back_off(attempts: u32) -> SignedDuration {
     let doublings = attempts.saturating_sub(1).min(16);
-    FIRST_RETRY.saturating_mul(1 << doublings).min(LONGEST_RETRY)
+    INITIAL_RETRY_DELAY.saturating_mul(1 << doublings).min(MAX_RETRY_DELAY)
 }
 
 #[cfg(test)]

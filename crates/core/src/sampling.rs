@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 /// Use that a series tells of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Use {
+pub struct SampledUse {
     /// Moments before the newest one that have to be told too, in order: the oldest one that is news,
     /// and before it those that may be. A look may have been too early to see what shows there now.
     pub earlier: Vec<Timestamp>,
@@ -24,7 +24,7 @@ pub struct Use {
 
 /// What is known around the samples of a counter.
 #[derive(Debug, Clone, Copy)]
-pub struct Context<'a> {
+pub struct CounterContext<'a> {
     /// The value that an earlier look ended with, if the source could not be seen since.
     pub before: Option<f64>,
     /// The times, in order, at which the source was watched. A series without a sample at such a
@@ -36,10 +36,10 @@ pub struct Context<'a> {
 
 /// The newest time at which a counter differs from the sample before. Its first sample counts if the
 /// series did not exist before; a reset counts. Samples are in order; NaN and infinities say nothing.
-pub fn of_counter(samples: &[(Timestamp, f64)], context: Context<'_>) -> Option<Use> {
+pub fn of_counter(samples: &[(Timestamp, f64)], context: CounterContext<'_>) -> Option<SampledUse> {
     let mut watched = context.watched.iter().copied().peekable();
     let mut previous = context.before;
-    let mut found: Option<Use> = None;
+    let mut found: Option<SampledUse> = None;
     for &(at, value) in samples {
         let appeared = watched.next_if(|&seen| seen < at).is_some();
         while watched.next_if(|&seen| seen <= at).is_some() {}
@@ -56,21 +56,21 @@ pub fn of_counter(samples: &[(Timestamp, f64)], context: Context<'_>) -> Option<
         if moved {
             let told = at <= context.counted;
             let counted = if told { 0 } else { whole(growth) };
-            found = Some(Use::shows(found, at, counted, context.counted));
+            found = Some(SampledUse::shows(found, at, counted, context.counted));
         }
         previous = Some(value);
     }
     found
 }
 
-/// When a gauge of open sessions is above zero, where `counted` is as in [`Context`].
-pub fn of_presence(samples: &[(Timestamp, f64)], counted: Timestamp) -> Option<Use> {
+/// When a gauge of open sessions is above zero, where `counted` is as in [`CounterContext`].
+pub fn of_presence(samples: &[(Timestamp, f64)], counted: Timestamp) -> Option<SampledUse> {
     let open = |&&(_, value): &&(Timestamp, f64)| value.is_finite() && value > 0.0;
     let open = samples.iter().filter(open);
-    open.fold(None, |found, &(at, _)| Some(Use::shows(found, at, 0, counted)))
+    open.fold(None, |found, &(at, _)| Some(SampledUse::shows(found, at, 0, counted)))
 }
 
-impl Use {
+impl SampledUse {
     /// It shows at this moment too.
     fn shows(found: Option<Self>, at: Timestamp, count: u64, counted: Timestamp) -> Self {
         let Some(mut found) = found else {

@@ -34,9 +34,9 @@ pub enum TermError {
     TooLong(String),
 }
 
-const LONGEST: SignedDuration = SignedDuration::from_hours(100 * 366 * 24);
+const MAX_SPAN: SignedDuration = SignedDuration::from_hours(100 * 366 * 24);
 /// Longer texts are no spans, and are not repeated in messages.
-const LONGEST_TEXT: usize = 64;
+const MAX_TEXT_LENGTH: usize = 64;
 const NANOS: i128 = 1_000_000_000;
 /// Units from the longest to the shortest, in nanoseconds.
 const UNITS: [(&str, i128); 6] = [
@@ -73,8 +73,8 @@ impl FromStr for Term {
         if text.is_empty() {
             return Err(TermError::Empty);
         }
-        if text.len() > LONGEST_TEXT {
-            let start: String = text.chars().take(LONGEST_TEXT).collect();
+        if text.len() > MAX_TEXT_LENGTH {
+            let start: String = text.chars().take(MAX_TEXT_LENGTH).collect();
             return Err(TermError::Shape(format!("{start}…")));
         }
         parse_span(text).map(Self::Span)
@@ -119,7 +119,7 @@ fn parse_span(text: &str) -> Result<SignedDuration, TermError> {
         }
         total = total
             .checked_add(amount(whole, decimals, nanos).ok_or_else(shape)?)
-            .filter(|total| *total <= LONGEST.as_nanos())
+            .filter(|total| *total <= MAX_SPAN.as_nanos())
             .ok_or_else(|| TermError::TooLong(text.to_owned()))?;
         rest = after;
     }
@@ -241,7 +241,7 @@ mod tests {
     fn never_is_a_term_like_any_other() {
         assert_eq!("never".parse(), Ok(Term::Never));
         assert_eq!(Term::Never.span(), None);
-        assert!(Term::Never > Term::Span(LONGEST));
+        assert!(Term::Never > Term::Span(MAX_SPAN));
     }
 
     #[test]

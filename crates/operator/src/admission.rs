@@ -36,7 +36,7 @@ use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use kube::{Api, Client, ResourceExt};
 use sojourn_api::config;
 use sojourn_api::group::{GroupConfig, InstanceGroup, Machine};
-use sojourn_api::lab::convert::owes;
+use sojourn_api::lab::convert::needs_submission;
 use sojourn_api::lab::{Instance, Template, Tenant};
 use sojourn_api::name::{GROUP_GROUP, LAB_GROUP, shared};
 use sojourn_core::key::Key;
@@ -61,12 +61,11 @@ pub const RESOURCES: [&str; 8] = [
 pub const NAME: &str = shared::ADMISSION;
 
 /// How long everything together may take to be found out. Whoever waits for us waits ten seconds.
-const PATIENCE: Duration = Duration::from_secs(8);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(8);
 /// Questions that are asked at the same time for one request.
-const MOST_AT_ONCE: usize = 8;
+const MAX_CONCURRENT_REVIEWS: usize = 8;
 
-/// The judge, with a way to ask the API once there is one: an engine needs its hooks before it has
-/// clients.
+/// The admission service. It gets its client later: an engine needs its hooks before it has clients.
 #[derive(Clone, Default)]
 pub struct Admission {
     client: Arc<OnceLock<Client>>,
@@ -87,7 +86,7 @@ impl Admission {
 
     /// Gives it the client with which the API is asked. Only the first counts.
     pub fn connect(&self, client: Client) {
-        // Set before: then there is one, and that is all that matters.
+        // An error means that a client is set already; any of them will do.
         let _ = self.client.set(client);
     }
 
@@ -109,7 +108,7 @@ impl Admission {
 
     async fn admit(&self, request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {
         let needs = needs(request);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + LOOKUP_TIMEOUT;
         let ask = |permission| self.ask(request, permission, until);
         let (hold, manage, config, group, made_from, tenant, owing, drained) = tokio::join!(
             maybe(needs.hold.map(ask)),
@@ -138,7 +137,7 @@ impl Admission {
         let permissions: BTreeSet<_> = references.into_iter().map(|one| one.permission).collect();
         answers.permitted = stream::iter(permissions)
             .map(|permission| async { (permission.clone(), ask(permission).await) })
-            .buffer_unordered(MOST_AT_ONCE)
+            .buffer_unordered(MAX_CONCURRENT_REVIEWS)
             .collect()
             .await;
         judge(request, &answers)
@@ -193,7 +192,11 @@ impl Admission {
             }
         };
         let all = in_time(until, list).await?;
-        Ok(all.iter().filter(|instance| owes(instance)).map(ResourceExt::name_any).collect())
+        Ok(all
+            .iter()
+            .filter(|instance| needs_submission(instance))
+            .map(ResourceExt::name_any)
+            .collect())
     }
 
     /// A Machine, if its namespace is being deleted.
@@ -226,7 +229,7 @@ async fn in_time<T>(
     asked: impl Future<Output = Result<T, kube::Error>>,
 ) -> Found<T> {
     match tokio::time::timeout_at(until, asked).await {
-        Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+        Err(_) => Err(format!("no answer within {} s", LOOKUP_TIMEOUT.as_secs())),
         Ok(answer) => answer.map_err(|error| spoken(&error)),
     }
 }

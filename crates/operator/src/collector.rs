@@ -7,15 +7,15 @@
 //! | what                             | where to                                             |
 //! |----------------------------------|------------------------------------------------------|
 //! | who was used, and when           | the [`Tracker`]                                      |
-//! | which time was really observed   | the [`Ledger`], which decisions read                 |
+//! | which time was really observed   | the [`CoverageRegistry`], which decisions read                 |
 //!
 //! A look always begins where the last successful one ended, one step earlier, however long ago
 //! that was, so use cannot fall between two looks. A query that fails leaves what is observed where
 //! it was: the source is blind until a later look covers that time.
 
 mod chunk;
+pub mod coverage_registry;
 pub mod directory;
-pub mod ledger;
 mod look;
 pub mod options;
 #[cfg(test)]
@@ -31,9 +31,9 @@ use sojourn_core::activity::Source;
 use sojourn_drivers::metrics::Metrics;
 use tokio::time::{Instant, MissedTickBehavior};
 
+pub use self::coverage_registry::{CoverageRecord, CoverageRegistry, CoverageSnapshot};
 pub use self::directory::Directory;
-pub use self::ledger::{Book, Ledger, Record};
-use self::look::{Look, Watched};
+use self::look::{Look, PolledSource};
 pub use self::options::{Identity, Options, Polled};
 use crate::clock::Clock;
 use crate::tracker::{Tracker, period};
@@ -44,14 +44,14 @@ pub type Changed = Arc<dyn Fn(Source) + Send + Sync>;
 /// Asks for all objects of a family.
 pub struct Collector {
     options: Options,
-    watched: Vec<Watched>,
+    watched: Vec<PolledSource>,
     metrics: Option<Arc<dyn Metrics>>,
     directory: Arc<dyn Directory>,
     tracker: Tracker,
-    ledger: Arc<Ledger>,
+    coverage_registry: Arc<CoverageRegistry>,
     changed: Changed,
-    /// Which sources were last told to be blind.
-    told: BTreeMap<Source, bool>,
+    /// Which sources were last reported to be blind.
+    reported_blind: BTreeMap<Source, bool>,
 }
 
 impl fmt::Debug for Collector {
@@ -62,7 +62,7 @@ impl fmt::Debug for Collector {
 
 /// What one tick did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct TickStats {
     pub queries: usize,
     /// Series that belong to an object of the family.
     pub matched: usize,
@@ -79,13 +79,22 @@ impl Collector {
         metrics: Option<Arc<dyn Metrics>>,
         directory: Arc<dyn Directory>,
         tracker: Tracker,
-        ledger: Arc<Ledger>,
+        coverage_registry: Arc<CoverageRegistry>,
         changed: Changed,
     ) -> Self {
         let options = options.sane();
-        let watched = options.polled.iter().cloned().map(Watched::new).collect();
-        let told = BTreeMap::new();
-        Self { options, watched, metrics, directory, tracker, ledger, changed, told }
+        let watched = options.polled.iter().cloned().map(PolledSource::new).collect();
+        let reported_blind = BTreeMap::new();
+        Self {
+            options,
+            watched,
+            metrics,
+            directory,
+            tracker,
+            coverage_registry,
+            changed,
+            reported_blind,
+        }
     }
 
     /// Ticks every interval, for ever.
@@ -94,31 +103,31 @@ impl Collector {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             ticks.tick().await;
-            let tally = self.tick(clock.now()).await;
-            tracing::debug!(?tally, "looked at the use of all objects");
+            let stats = self.tick(clock.now()).await;
+            tracing::debug!(?stats, "looked at the use of all objects");
         }
     }
 
     /// Looks once, at everything since the last look. Sets no timers of its own but the time that a
     /// query may take.
-    pub async fn tick(&mut self, now: Timestamp) -> Tally {
+    pub async fn tick(&mut self, now: Timestamp) -> TickStats {
         let started = Instant::now();
         let now = whole_millisecond(now);
-        let before = self.ledger.read();
+        let before = self.coverage_registry.read();
         for &source in &self.options.pushed {
-            self.ledger.serving(source, now, self.options.lease());
+            self.coverage_registry.serving(source, now, self.options.lease());
         }
-        let mut tally = self.look_at_all(&before, now).await;
-        tally.failed = self.watched.iter().filter(|watched| watched.trouble.is_some()).count();
+        let mut stats = self.look_at_all(&before, now).await;
+        stats.failed = self.watched.iter().filter(|watched| watched.trouble.is_some()).count();
         let elapsed = SignedDuration::try_from(started.elapsed()).unwrap_or(SignedDuration::MAX);
         let after = now.checked_add(elapsed).unwrap_or(Timestamp::MAX);
-        self.tell(&before, after);
-        tally
+        self.notify_changed(&before, after);
+        stats
     }
 
-    async fn look_at_all(&mut self, before: &Book, now: Timestamp) -> Tally {
-        let Some(metrics) = &self.metrics else { return Tally::default() };
-        let (options, ledger) = (&self.options, &self.ledger);
+    async fn look_at_all(&mut self, before: &CoverageSnapshot, now: Timestamp) -> TickStats {
+        let Some(metrics) = &self.metrics else { return TickStats::default() };
+        let (options, coverage_registry) = (&self.options, &self.coverage_registry);
         let looks = self.watched.iter_mut().map(|watched| {
             let source = watched.source();
             let coverage = before.find(source).cloned();
@@ -129,29 +138,34 @@ impl Collector {
                 directory: &*self.directory,
                 tracker: &self.tracker,
                 coverage: coverage.unwrap_or_else(|| options.first_coverage(now)),
-                tally: Tally::default(),
+                stats: TickStats::default(),
             };
             async move {
-                // Kept as soon as it is known: other sources may take their time.
-                let (coverage, tally) = look.run(watched).await;
-                ledger.put(source, coverage.lagging(options.lag()), watched.trouble.clone());
-                tally
+                // Stored at once, not after the slowest source.
+                let (coverage, stats) = look.run(watched).await;
+                coverage_registry.put(
+                    source,
+                    coverage.lagging(options.lag()),
+                    watched.trouble.clone(),
+                );
+                stats
             }
         });
-        let mut tally = Tally::default();
+        let mut stats = TickStats::default();
         for part in join_all(looks).await {
-            tally.add(part);
+            stats.add(part);
         }
-        tally
+        stats
     }
 
-    /// Tells of the sources that readers of the book before may have found otherwise than they are.
-    fn tell(&mut self, before: &Book, now: Timestamp) {
-        let book = self.ledger.read();
-        for source in book.sources() {
+    /// Calls `changed` for the sources that readers of the snapshot before may have found otherwise than
+    /// they are.
+    fn notify_changed(&mut self, before: &CoverageSnapshot, now: Timestamp) {
+        let snapshot = self.coverage_registry.read();
+        for source in snapshot.sources() {
             let was = before.coverage(source).blind_since(now).is_some();
-            let is = book.coverage(source).blind_since(now).is_some();
-            let news = self.told.insert(source, is) != Some(is);
+            let is = snapshot.coverage(source).blind_since(now).is_some();
+            let news = self.reported_blind.insert(source, is) != Some(is);
             if news || was != is {
                 (self.changed)(source);
             }
@@ -159,7 +173,7 @@ impl Collector {
     }
 }
 
-impl Tally {
+impl TickStats {
     const fn add(&mut self, other: Self) {
         self.queries += other.queries;
         self.matched += other.matched;

@@ -17,19 +17,19 @@ use crate::frame::{Cache, Watching};
 /// The options of one family that are in force.
 #[derive(Debug)]
 pub struct Configuration<T> {
-    current: RwLock<State<T>>,
+    current: RwLock<ActiveConfig<T>>,
     cache: Cache<BTreeMap<String, String>>,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct ActiveConfig<T> {
     config: Arc<T>,
     problem: Option<String>,
 }
 
 impl<T: FamilyConfig> Default for Configuration<T> {
     fn default() -> Self {
-        let state = State { config: Arc::new(T::default()), problem: None };
+        let state = ActiveConfig { config: Arc::new(T::default()), problem: None };
         Self { current: RwLock::new(state), cache: Cache::default() }
     }
 }
@@ -59,7 +59,7 @@ impl<T: FamilyConfig + PartialEq> Configuration<T> {
         self.cache
             .follow(api, selection, data, |change| {
                 if change.key == &Key::new(shared::NAMESPACE, shared::CONFIG_MAP)
-                    && self.take(change.now)
+                    && self.update(change.now)
                 {
                     changed();
                 }
@@ -68,14 +68,14 @@ impl<T: FamilyConfig + PartialEq> Configuration<T> {
     }
 
     /// Whether anything is different now.
-    fn take(&self, data: Option<&BTreeMap<String, String>>) -> bool {
+    fn update(&self, data: Option<&BTreeMap<String, String>>) -> bool {
         let none = BTreeMap::new();
         let parsed = parse::<T>(data.unwrap_or(&none));
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         match parsed {
             Ok(config) => {
                 let same = *current.config == config && current.problem.is_none();
-                *current = State { config: Arc::new(config), problem: None };
+                *current = ActiveConfig { config: Arc::new(config), problem: None };
                 !same
             }
             Err(problems) => {
@@ -107,12 +107,12 @@ mod tests {
     #[test]
     fn a_bad_configuration_keeps_the_last_good_values_and_says_so() {
         let configuration = Configuration::<LabConfig>::default();
-        assert!(configuration.take(Some(&data("margin: 5m"))));
-        assert!(!configuration.take(Some(&data("margin: 300s"))), "the same values");
-        assert!(configuration.take(Some(&data("margin: soon"))));
+        assert!(configuration.update(Some(&data("margin: 5m"))));
+        assert!(!configuration.update(Some(&data("margin: 300s"))), "the same values");
+        assert!(configuration.update(Some(&data("margin: soon"))));
         assert_eq!(configuration.current().margin, SignedDuration::from_mins(5));
         assert!(configuration.problem().expect("a problem").contains("margin"));
-        assert!(configuration.take(None), "without a ConfigMap the defaults are in force");
+        assert!(configuration.update(None), "without a ConfigMap the defaults are in force");
         assert_eq!(configuration.current().margin, SignedDuration::from_mins(1));
         assert_eq!(configuration.problem(), None);
     }

@@ -2,38 +2,41 @@
 //!
 //! | file | step |
 //! |---|---|
-//! | `subject` | parse: an Instance with all that says something about it |
+//! | `snapshot` | parse: an Instance with all that says something about it |
 //! | `observe` | observe |
 //! | `reconcile` | decide, and the controller as a whole |
-//! | `execute`, `arrange`, `object`, `notice` | execute |
-//! | `publish`, `condition`, `transition`, `count` | publish |
-//! | `world`, `view` | the caches, and whom a change concerns |
-//! | `activity`, `prober`, `orphan`, `parts`, `reconfiguring`, `outside`, `master`, `front`, `wish` | what goes on beside the controller |
+//! | `execute`, `runtime`, `object`, `notice` | execute |
+//! | `publish`, `condition`, `transition`, `metrics` | publish |
+//! | `caches`, `view` | the caches, and whom a change concerns |
+//! | `coverage_store` | collects activity, and stores which time was observed |
+//! | `prober`, `orphaned_claim` | work beside the reconciler: status checks, claims whose Instance is gone |
+//! | `config_watcher`, `driver_factory`, `drivers` | the live configuration, and the drivers that are made from it |
+//! | `web`, `link_action`, `installation_key` | what the gateway, reports and links in mails need |
 
-mod activity;
-mod arrange;
+mod caches;
 mod condition;
-mod count;
+mod config_watcher;
+mod coverage_store;
+pub mod driver_factory;
+mod drivers;
 mod execute;
-mod front;
-mod master;
+mod installation_key;
+mod link_action;
+mod metrics;
 mod notice;
 mod object;
 mod observe;
-mod orphan;
-pub mod outside;
-mod parts;
+mod orphaned_claim;
 mod prober;
 mod publish;
 mod reconcile;
-mod reconfiguring;
+mod runtime;
 #[cfg(test)]
 mod sample;
-mod subject;
+mod snapshot;
 mod transition;
 mod view;
-mod wish;
-mod world;
+mod web;
 
 use std::sync::Arc;
 
@@ -41,20 +44,20 @@ use kube::Client;
 use sojourn_api::lab::{Instance, LabConfig};
 use tokio::sync::watch;
 
-use self::activity::Keeper;
+use self::caches::LabCaches;
+use self::config_watcher::{ConfigChanges, ConfigWatcher};
+use self::coverage_store::CoverageStore;
 #[cfg(test)]
-pub(crate) use self::activity::polled;
-use self::master::Master;
-pub use self::master::{MasterError, UnusableKey};
+pub(crate) use self::coverage_store::polled;
+use self::driver_factory::DriverFactory;
+use self::drivers::Drivers;
+use self::installation_key::InstallationKey;
+pub use self::installation_key::{InstallationKeyError, UnusableKey};
 use self::notice::EventChannel;
-use self::orphan::Orphans;
-use self::outside::Outside;
-use self::parts::Parts;
+use self::orphaned_claim::OrphanedClaims;
 use self::prober::Prober;
 use self::reconcile::Lab;
 pub use self::reconcile::Settings;
-use self::reconfiguring::{Reconfigured, Reconfiguring};
-use self::world::World;
 use crate::clock::Clock;
 use crate::configuration::Configuration;
 use crate::event::Events;
@@ -71,7 +74,7 @@ pub struct Start {
     pub client: Client,
     pub clock: Arc<dyn Clock>,
     pub watching: Watching,
-    pub outside: Arc<dyn Outside>,
+    pub driver_factory: Arc<dyn DriverFactory>,
     pub settings: Settings,
     pub limits: Limits,
     pub metrics: Metrics,
@@ -97,9 +100,9 @@ pub enum StartError {
     #[error("cannot ask the API which groups it serves")]
     Groups(#[source] kube::Error),
     #[error(transparent)]
-    Master(MasterError),
+    InstallationKey(InstallationKeyError),
     #[error("cannot read what was observed before")]
-    Memory(#[source] kube::Error),
+    Coverage(#[source] kube::Error),
 }
 
 impl Started {
@@ -132,14 +135,16 @@ impl Started {
 
 /// Starts everything; the tasks are the caller's to watch.
 pub async fn start(start: Start, tasks: &mut Tasks) -> Result<Started, StartError> {
-    let Start { client, clock, watching, outside, settings, limits, metrics } = start;
+    let Start { client, clock, watching, driver_factory, settings, limits, metrics } = start;
     let groups = client.list_api_groups().await.map_err(StartError::Groups)?;
     let ingress = groups.groups.iter().any(|group| group.name == "networking.k8s.io");
-    let master = Master::load(&client).await.map_err(StartError::Master)?;
-    let ledger = Arc::new(activity::recall(&client).await.map_err(StartError::Memory)?);
+    let installation_key =
+        InstallationKey::load(&client).await.map_err(StartError::InstallationKey)?;
+    let coverage_registry =
+        Arc::new(coverage_store::load(&client).await.map_err(StartError::Coverage)?);
 
     let queue = Arc::new(Queue::new(clock.clone()));
-    let world = Arc::new(World::new(queue.clone(), ingress));
+    let caches = Arc::new(LabCaches::new(queue.clone(), ingress));
     let wake: Arc<dyn Fn(&sojourn_core::key::Key) + Send + Sync> = {
         let queue = queue.clone();
         Arc::new(move |key| queue.wake(key))
@@ -148,51 +153,55 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Result<Started, StartErro
     let (events, events_work) =
         Events::new(client.clone(), clock.clone(), metrics.events_left_out("lab"));
     tasks.spawn("events", events_work);
-    let parts = Arc::new(Parts::default());
-    parts.fall_back_to(Arc::new(EventChannel { events: events.clone(), world: world.clone() }));
+    let drivers = Arc::new(Drivers::default());
+    drivers.set_fallback_channel(Arc::new(EventChannel {
+        events: events.clone(),
+        caches: caches.clone(),
+    }));
     let (outbox, outbox_work) =
-        Outbox::new(parts.clone(), clock.clone(), wake.clone(), outbox::Limits::default());
+        Outbox::new(drivers.clone(), clock.clone(), wake.clone(), outbox::Limits::default());
     tasks.spawn("outbox", outbox_work);
     let (prober, prober_work) = Prober::new(queue.clone(), clock.clone());
     tasks.spawn("prober", prober_work);
-    let (orphans, orphans_work) = Orphans::new(client.clone(), world.clone(), queue.clone());
-    tasks.spawn("orphans", orphans_work);
+    let (orphaned_claims, orphaned_claims_work) =
+        OrphanedClaims::new(client.clone(), caches.clone(), queue.clone());
+    tasks.spawn("orphans", orphaned_claims_work);
 
-    world.follow(&client, watching, tasks);
-    let reconfiguring = Reconfiguring {
+    caches.follow(&client, watching, tasks);
+    let config_watcher = ConfigWatcher {
         client: client.clone(),
         clock: clock.clone(),
         config: config.clone(),
-        parts: parts.clone(),
-        outside: outside.clone(),
-        world: world.clone(),
+        drivers: drivers.clone(),
+        factory: driver_factory.clone(),
+        caches: caches.clone(),
     };
-    let Reconfigured { reconfigured, public_url } = reconfiguring.start(watching, tasks).await;
-    world.until_ready().await;
+    let ConfigChanges { reconfigured, public_url } = config_watcher.start(watching, tasks).await;
+    caches.until_ready().await;
 
     let definitions = Arc::new(Definitions::default());
     {
-        let (client, definitions, world) = (client.clone(), definitions.clone(), world.clone());
+        let (client, definitions, caches) = (client.clone(), definitions.clone(), caches.clone());
         tasks.spawn("definition", async move {
-            definitions.follow::<Instance>(client, watching, || world.wake_everybody()).await;
+            definitions.follow::<Instance>(client, watching, || caches.wake_all_instances()).await;
         });
     }
     let tracker = Tracker::new(config.current().activity_interval, wake);
-    let links = Links::new(master.links());
-    let keeper = Arc::new(Keeper {
+    let links = Links::new(installation_key.links());
+    let coverage_store = Arc::new(CoverageStore {
         client: client.clone(),
         clock: clock.clone(),
         config: config.clone(),
         reconfigured,
-        outside,
-        world: world.clone(),
+        driver_factory,
+        caches: caches.clone(),
         tracker: tracker.clone(),
-        ledger: ledger.clone(),
+        coverage_registry: coverage_registry.clone(),
         pushed: settings.pushed(),
-        remembered: tokio::sync::Mutex::default(),
+        stored_at: tokio::sync::Mutex::default(),
     });
-    tasks.spawn("collector", keeper.clone().collect());
-    tasks.spawn("coverage", keeper.clone().remember());
+    tasks.spawn("collector", coverage_store.clone().collect());
+    tasks.spawn("coverage", coverage_store.clone().store_periodically());
     let flushing = (tracker.clone(), clock.clone());
     tasks.spawn("tracker", async move { flushing.0.run(flushing.1).await });
 
@@ -200,24 +209,24 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Result<Started, StartErro
         client,
         clock: clock.clone(),
         since: clock.now(),
-        world,
+        caches,
         config,
         tracker,
-        ledger,
-        keeper,
+        coverage_registry,
+        coverage_store,
         outbox,
         prober,
-        orphans,
+        orphaned_claims,
         events,
         links,
         public_url,
-        master,
-        parts,
-        restarts: arrange::Restarts::default(),
+        installation_key,
+        drivers,
+        restarts: runtime::Restarts::default(),
         definitions,
         settings,
     });
-    count::register(&metrics, &lab.world);
+    self::metrics::register(&metrics, &lab.caches);
     let reconciles = metrics.reconciles("lab");
     tasks.spawn("lab", run(lab.clone(), queue.clone(), clock, limits, reconciles.clone()));
     Ok(Started { lab, queue, reconciles })

@@ -21,7 +21,7 @@ use sojourn_core::key::Key;
 
 /// What a link does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Action {
+pub enum LinkAction {
     /// Keep it for one more hour.
     KeepHour,
     /// Keep it until tomorrow at nine.
@@ -32,11 +32,11 @@ pub enum Action {
 
 /// What a link says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
+pub struct LinkClaim {
     pub key: Key,
     /// Of the instance that was meant: another one may have its name by now.
     pub uid: String,
-    pub action: Action,
+    pub action: LinkAction,
     pub expires: Timestamp,
     /// The same for every use of one link, and for no other link.
     pub id: String,
@@ -57,7 +57,7 @@ pub enum LinkError {
 
 /// What becomes of a link, in words for the person who has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum LinkStatus {
     /// Its button does this.
     Open(String),
     /// Its button was pressed before and does nothing more.
@@ -68,7 +68,7 @@ pub enum Standing {
 
 /// What came of pressing a link's button.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum LinkOutcome {
     Done(String),
     /// It was done before, and was not done again.
     Used(String),
@@ -80,11 +80,11 @@ pub enum Outcome {
 
 /// Does what a link says. It is called with good claims only, and may be called again with the
 /// same one: a link acts once, however often its button is pressed.
-pub trait Act: Send + Sync {
+pub trait LinkHandler: Send + Sync {
     /// What the button would do now.
-    fn standing(&self, claim: &Claim) -> Standing;
+    fn status(&self, claim: &LinkClaim) -> LinkStatus;
 
-    fn act(&self, claim: Claim) -> BoxFuture<'_, Outcome>;
+    fn execute(&self, claim: LinkClaim) -> BoxFuture<'_, LinkOutcome>;
 }
 
 /// Tells the time; links end by it.
@@ -114,7 +114,7 @@ impl Links {
         public_url: &str,
         key: &Key,
         uid: &str,
-        action: Action,
+        action: LinkAction,
         expires: Timestamp,
     ) -> String {
         let token = wire::encode(&self.key, key, uid, action, expires);
@@ -122,14 +122,14 @@ impl Links {
     }
 
     /// What the link says, if it is ours and still holds.
-    pub fn verify(&self, token: &str, now: Timestamp) -> Result<Claim, LinkError> {
+    pub fn verify(&self, token: &str, now: Timestamp) -> Result<LinkClaim, LinkError> {
         let claim = wire::decode(&self.key, token)?;
         if claim.expires <= now { Err(LinkError::Expired) } else { Ok(claim) }
     }
 
     /// Serves `/notice/<token>`; needs no sign-in.
-    pub fn router(&self, act: Arc<dyn Act>, now: Now) -> Router {
-        let state = page::Following { links: self.clone(), act, now };
+    pub fn router(&self, handler: Arc<dyn LinkHandler>, now: Now) -> Router {
+        let state = page::LinkPages { links: self.clone(), handler, now };
         Router::new().route("/notice/{token}", get(page::show).post(page::follow)).with_state(state)
     }
 }

@@ -72,15 +72,15 @@ pub enum Attempt {
 
 /// What became of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct AttemptOutcome {
     pub at: Timestamp,
     /// The names of the channels that accepted it, at least one.
-    pub result: Result<Vec<&'static str>, Failure>,
+    pub result: Result<Vec<&'static str>, SendFailure>,
 }
 
 /// No channel accepted it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct SendFailure {
     /// Every channel refused it for good.
     pub permanent: bool,
     pub words: String,
@@ -99,30 +99,30 @@ struct Shared {
     clock: Arc<dyn Clock>,
     wake: Wake,
     limits: Limits,
-    state: Mutex<State>,
+    state: Mutex<OutboxState>,
     /// Something for the worker to look at: a notice, or the end.
-    news: Notify,
+    work_available: Notify,
 }
 
 #[derive(Default)]
-struct State {
-    entries: HashMap<Key, BTreeMap<String, Entry>>,
+struct OutboxState {
+    entries: HashMap<Key, BTreeMap<String, OutboxEntry>>,
     /// How many entries there are in all.
     known: usize,
-    queue: VecDeque<Job>,
+    queue: VecDeque<QueuedNotice>,
     closed: bool,
 }
 
-struct Job {
+struct QueuedNotice {
     key: Key,
     notice: Notice,
 }
 
-enum Entry {
+enum OutboxEntry {
     /// Waits or is being sent. Once `forgotten`, nobody wants to know how it ends.
     UnderWay { forgotten: bool },
     /// `seen`: somebody has asked for it, and may have written it down.
-    Done { outcome: Outcome, seen: bool },
+    Done { outcome: AttemptOutcome, seen: bool },
 }
 
 impl Outbox {
@@ -142,7 +142,7 @@ impl Outbox {
             wake,
             limits,
             state: Mutex::default(),
-            news: Notify::new(),
+            work_available: Notify::new(),
         });
         let worker = Worker(Arc::clone(&shared));
         (Self { shared }, worker.run())
@@ -151,7 +151,7 @@ impl Outbox {
     /// Starts one attempt. Never blocks.
     ///
     /// Starts none while one with this id is under way, and none before the outcome of the last one
-    /// was [`taken`](Self::taken): an object that cannot be written would have the same attempt made
+    /// was [`acknowledge`](Self::taken): an object that cannot be written would have the same attempt made
     /// again and again.
     pub fn attempt(&self, key: &Key, notice: Notice) -> Attempt {
         let limits = self.shared.limits;
@@ -162,30 +162,30 @@ impl Outbox {
         }
         let entry = state.entries.get_mut(key).and_then(|entries| entries.get_mut(&notice.id));
         match entry {
-            Some(Entry::UnderWay { forgotten }) => {
+            Some(OutboxEntry::UnderWay { forgotten }) => {
                 *forgotten = false;
                 return Attempt::Accepted;
             }
-            Some(Entry::Done { .. }) => return Attempt::Accepted,
+            Some(OutboxEntry::Done { .. }) => return Attempt::Accepted,
             None => {}
         }
         if state.queue.len() >= limits.waiting || state.known >= limits.known {
             return Attempt::Busy;
         }
-        state.put(key, &notice.id, Entry::UnderWay { forgotten: false });
-        state.queue.push_back(Job { key: key.clone(), notice });
+        state.put(key, &notice.id, OutboxEntry::UnderWay { forgotten: false });
+        state.queue.push_back(QueuedNotice { key: key.clone(), notice });
         drop(guard);
-        self.shared.news.notify_one();
+        self.shared.work_available.notify_one();
         Attempt::Accepted
     }
 
-    /// The outcome of the last attempt, unless one is under way. Kept until [`Outbox::taken`] or
+    /// The outcome of the last attempt, unless one is under way. Kept until [`Outbox::acknowledge`] or
     /// [`Outbox::forget`].
-    pub fn outcome(&self, key: &Key, id: &str) -> Option<Outcome> {
+    pub fn outcome(&self, key: &Key, id: &str) -> Option<AttemptOutcome> {
         let mut state = self.shared.state();
         match state.entries.get_mut(key)?.get_mut(id)? {
-            Entry::UnderWay { .. } => None,
-            Entry::Done { outcome, seen } => {
+            OutboxEntry::UnderWay { .. } => None,
+            OutboxEntry::Done { outcome, seen } => {
                 *seen = true;
                 Some(outcome.clone())
             }
@@ -193,15 +193,15 @@ impl Outbox {
     }
 
     /// Whether an attempt is under way, or its outcome waits to be taken.
-    pub fn knows(&self, key: &Key, id: &str) -> bool {
+    pub fn contains(&self, key: &Key, id: &str) -> bool {
         self.shared.state().entries.get(key).is_some_and(|entries| entries.contains_key(id))
     }
 
     /// The object's status holds the outcome that [`Outbox::outcome`] gave.
-    pub fn taken(&self, key: &Key, id: &str) {
+    pub fn acknowledge(&self, key: &Key, id: &str) {
         let mut state = self.shared.state();
-        let taken = state.entries.get(key).and_then(|entries| entries.get(id));
-        if matches!(taken, Some(Entry::Done { seen: true, .. })) {
+        let entry = state.entries.get(key).and_then(|entries| entries.get(id));
+        if matches!(entry, Some(OutboxEntry::Done { seen: true, .. })) {
             state.remove(key, id);
         }
     }
@@ -213,8 +213,8 @@ impl Outbox {
         let Some(entries) = state.entries.get_mut(key) else { return };
         let before = entries.len();
         entries.retain(|_, entry| match entry {
-            Entry::Done { .. } => false,
-            Entry::UnderWay { forgotten } => {
+            OutboxEntry::Done { .. } => false,
+            OutboxEntry::UnderWay { forgotten } => {
                 *forgotten = true;
                 true
             }
@@ -230,7 +230,7 @@ impl Outbox {
     /// been: cut off in the middle, a notice may arrive and be sent again later.
     pub fn close(&self) {
         self.shared.state().close();
-        self.shared.news.notify_one();
+        self.shared.work_available.notify_one();
     }
 }
 
@@ -245,8 +245,8 @@ impl fmt::Debug for Outbox {
     }
 }
 
-impl State {
-    fn put(&mut self, key: &Key, id: &str, entry: Entry) {
+impl OutboxState {
+    fn put(&mut self, key: &Key, id: &str, entry: OutboxEntry) {
         let entries = self.entries.entry(key.clone()).or_default();
         if entries.insert(id.to_owned(), entry).is_none() {
             self.known += 1;
@@ -265,27 +265,27 @@ impl State {
 
     fn close(&mut self) {
         self.closed = true;
-        while let Some(Job { key, notice }) = self.queue.pop_front() {
+        while let Some(QueuedNotice { key, notice }) = self.queue.pop_front() {
             self.remove(&key, &notice.id);
         }
     }
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OutboxState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn send(&self, job: Job) {
-        let result = self.try_channels(&job).await;
+    async fn send(&self, queued: QueuedNotice) {
+        let result = self.try_channels(&queued).await;
         let at = self.clock.now();
-        let Job { key, notice } = job;
+        let QueuedNotice { key, notice } = queued;
         {
             let mut state = self.state();
             let entry = state.entries.get(&key).and_then(|entries| entries.get(&notice.id));
-            if matches!(entry, Some(Entry::UnderWay { forgotten: false })) {
-                let outcome = Outcome { at, result };
-                state.put(&key, &notice.id, Entry::Done { outcome, seen: false });
+            if matches!(entry, Some(OutboxEntry::UnderWay { forgotten: false })) {
+                let outcome = AttemptOutcome { at, result };
+                state.put(&key, &notice.id, OutboxEntry::Done { outcome, seen: false });
             } else {
                 state.remove(&key, &notice.id);
                 return;
@@ -297,7 +297,7 @@ impl Shared {
     }
 
     /// Tries every channel. One that accepts is enough; what the others say then goes to the log.
-    async fn try_channels(&self, job: &Job) -> Result<Vec<&'static str>, Failure> {
+    async fn try_channels(&self, queued: &QueuedNotice) -> Result<Vec<&'static str>, SendFailure> {
         let configured = catch_unwind(AssertUnwindSafe(|| self.channels.current()));
         let channels = configured.unwrap_or_else(|_| {
             tracing::error!("listing the channels for notices panicked");
@@ -305,9 +305,10 @@ impl Shared {
         });
         if channels.is_empty() {
             let words = "no channel is configured".to_owned();
-            return Err(Failure { permanent: false, words });
+            return Err(SendFailure { permanent: false, words });
         }
-        let answers = join_all(channels.iter().map(|channel| try_channel(&**channel, &job.notice)));
+        let answers =
+            join_all(channels.iter().map(|channel| try_channel(&**channel, &queued.notice)));
         let (mut accepted, mut failed) = (Vec::new(), Vec::new());
         for (name, answer) in answers.await {
             match answer {
@@ -319,12 +320,12 @@ impl Shared {
             let permanent = failed.iter().all(|(_, error)| error.is_permanent());
             let words: Vec<_> =
                 failed.iter().map(|(name, error)| format!("{name}: {error}")).collect();
-            return Err(Failure { permanent, words: words.join("; ") });
+            return Err(SendFailure { permanent, words: words.join("; ") });
         }
         for (name, error) in failed {
             tracing::warn!(
-                object.key = %job.key,
-                notice.id = %job.notice.id,
+                object.key = %queued.key,
+                notice.id = %queued.notice.id,
                 channel = name,
                 accepted_by = ?accepted,
                 %error,
@@ -368,8 +369,8 @@ impl Worker {
             let closed = {
                 let mut state = shared.state();
                 while sending.len() < shared.limits.concurrent.max(1) {
-                    let Some(job) = state.queue.pop_front() else { break };
-                    sending.push(shared.send(job));
+                    let Some(queued) = state.queue.pop_front() else { break };
+                    sending.push(shared.send(queued));
                 }
                 state.closed
             };
@@ -378,7 +379,7 @@ impl Worker {
             }
             tokio::select! {
                 biased;
-                () = shared.news.notified() => {}
+                () = shared.work_available.notified() => {}
                 Some(()) = sending.next() => {}
             }
         }
@@ -389,9 +390,9 @@ impl Drop for Worker {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.close();
-        // What was being sent is cut off: it has no outcome, and none is coming.
+        // Attempts under way are cancelled with the worker, so they never get an outcome.
         for entries in state.entries.values_mut() {
-            entries.retain(|_, entry| matches!(entry, Entry::Done { .. }));
+            entries.retain(|_, entry| matches!(entry, OutboxEntry::Done { .. }));
         }
         state.entries.retain(|_, entries| !entries.is_empty());
         state.known = state.entries.values().map(BTreeMap::len).sum();

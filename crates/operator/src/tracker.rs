@@ -4,7 +4,7 @@
 //! |----------------------------|--------------------------------------------------------------|
 //! | whatever sees use          | [`Tracker::record`], [`Handle::record`]                      |
 //! | the tracker                | `wake`: this object should be looked at                      |
-//! | the reconciler             | [`Tracker::peek`], writes the status, then [`Tracker::taken`] |
+//! | the reconciler             | [`Tracker::peek`], writes the status, then [`Tracker::acknowledge`] |
 //!
 //! A report is merged into the one that waits for its object: the newest time, the sum of the counts.
 //! It waits until a written status is confirmed, so a write that fails loses nothing; reports that
@@ -12,7 +12,7 @@
 //! after a quiet time and when its deadline is near, otherwise at the next flush: one write per
 //! object and interval, however busy it is.
 //!
-//! **Bounds.** Objects that are quiet and written are forgotten at a flush. When [`MAX_KEPT`] wait
+//! **Bounds.** Objects that are quiet and written are forgotten at a flush. When [`MAX_TRACKED_OBJECTS`] wait
 //! all the same, reports of further objects collapse: each wakes its object at once, and the newest
 //! of a group of objects is what [`Tracker::peek`] tells about any of that group. Some objects then
 //! look used that were not, for once; none looks idle that was used.
@@ -28,23 +28,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use jiff::{SignedDuration, Timestamp};
-use sojourn_core::activity::{Seen, Source};
+use sojourn_core::activity::{ActivityReport, Source};
 use sojourn_core::key::Key;
 use tokio::time::MissedTickBehavior;
 
-use self::slot::{Flushed, Slot, Waiting};
+use self::slot::{FlushResult, PendingReport, Slot};
 use crate::clock::Clock;
 
 /// How many objects may wait, or be remembered as recently used.
-pub const MAX_KEPT: usize = 1_000_000;
+pub const MAX_TRACKED_OBJECTS: usize = 1_000_000;
 /// How often waiting objects are woken, unless told otherwise.
 pub const FLUSH_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
 /// How many locks the objects are spread over: a flush holds one of them at a time.
 const SHARDS: usize = 256;
 /// The finest time that anybody reports.
-const MOMENT: SignedDuration = SignedDuration::from_millis(1);
+const TIME_RESOLUTION: SignedDuration = SignedDuration::from_millis(1);
 /// A deadline within this many intervals does not wait for a flush.
-const NEAR: i32 = 2;
+const NEAR_INTERVALS: i32 = 2;
 
 /// Tells a controller that an object should be looked at. Called without a lock; must not block.
 pub type Waker = Arc<dyn Fn(&Key) + Send + Sync>;
@@ -68,13 +68,13 @@ struct Shared {
 struct Shard {
     slots: RwLock<Slots>,
     /// Reports of objects for which there was no room, as one.
-    collapsed: Mutex<Option<Waiting>>,
+    collapsed: Mutex<Option<PendingReport>>,
 }
 
 /// Slots by key. The hash of a key also chooses the shard, so it is made once and passed on.
-type Slots = HashTable<Kept>;
+type Slots = HashTable<TrackedObject>;
 
-struct Kept {
+struct TrackedObject {
     hash: u64,
     key: Key,
     slot: Arc<Slot>,
@@ -88,7 +88,7 @@ impl fmt::Debug for Tracker {
 
 impl Tracker {
     pub fn new(interval: SignedDuration, wake: Waker) -> Self {
-        Self::bounded(interval, wake, MAX_KEPT)
+        Self::bounded(interval, wake, MAX_TRACKED_OBJECTS)
     }
 
     fn bounded(interval: SignedDuration, wake: Waker, max_kept: usize) -> Self {
@@ -105,7 +105,7 @@ impl Tracker {
 
     /// `key` was used at `at`, `count` times since the last report of this source.
     pub fn record(&self, key: &Key, source: Source, at: Timestamp, count: u64) {
-        let seen = Seen { last: at, source, count };
+        let seen = ActivityReport { last: at, source, count };
         let (shard, hash) = self.shard(key);
         let known = find(&shard.slots(), hash, key).map(|slot| self.put(slot, seen));
         if known.unwrap_or_else(|| self.record_first(shard, hash, key, seen)) {
@@ -121,18 +121,18 @@ impl Tracker {
     }
 
     /// What was reported and is not confirmed to be in the object's status.
-    pub fn peek(&self, key: &Key) -> Option<Seen> {
+    pub fn peek(&self, key: &Key) -> Option<ActivityReport> {
         let (shard, hash) = self.shard(key);
         let slot = find(&shard.slots(), hash, key).map(|slot| slot.peek());
         // How many of the collapsed reports were about this object is not known.
-        slot.unwrap_or_else(|| shard.collapsed().map(|all| Seen { count: 0, ..all.seen }))
+        slot.unwrap_or_else(|| shard.collapsed().map(|all| ActivityReport { count: 0, ..all.seen }))
     }
 
     /// What [`peek`](Self::peek) told is in the object's status now.
-    pub fn taken(&self, key: &Key, seen: &Seen) {
+    pub fn acknowledge(&self, key: &Key, seen: &ActivityReport) {
         let (shard, hash) = self.shard(key);
         if let Some(slot) = find(&shard.slots(), hash, key) {
-            slot.taken(seen);
+            slot.acknowledge(seen);
         }
     }
 
@@ -167,15 +167,15 @@ impl Tracker {
         let mut waiting = Vec::new();
         for shard in &self.0.shards {
             let mut dropped = 0;
-            shard.slots_mut().retain(|Kept { key, slot, .. }| {
+            shard.slots_mut().retain(|TrackedObject { key, slot, .. }| {
                 let keep = match slot.flush() {
-                    Flushed::Waiting => {
+                    FlushResult::Waiting => {
                         waiting.push(key.clone());
                         true
                     }
-                    Flushed::Recent => true,
-                    // A handle may still report.
-                    Flushed::Quiet => Arc::strong_count(slot) > 1,
+                    FlushResult::Recent => true,
+                    // A handle still refers to the slot and may report.
+                    FlushResult::Quiet => Arc::strong_count(slot) > 1,
                 };
                 dropped += usize::from(!keep);
                 keep
@@ -206,7 +206,8 @@ impl Tracker {
             let collapsed = shard.collapsed().map(|all| all.oldest);
             oldest = waiting.chain(collapsed).chain(oldest).min();
         }
-        let before = oldest.map(|oldest| oldest.checked_sub(MOMENT).unwrap_or(Timestamp::MIN));
+        let before =
+            oldest.map(|oldest| oldest.checked_sub(TIME_RESOLUTION).unwrap_or(Timestamp::MIN));
         before.map_or(now, |before| before.min(now))
     }
 
@@ -217,25 +218,25 @@ impl Tracker {
 
     fn shard(&self, key: &Key) -> (&Shard, u64) {
         let hash = self.0.hasher.hash_one(key);
-        // Bits of the middle: the table uses those at both ends.
+        // The middle bits of the hash choose the shard, because the table uses those at both ends.
         let shard = usize::try_from((hash >> 24) % SHARDS as u64).unwrap_or(0);
         (&self.0.shards[shard], hash)
     }
 
     /// Whether the object is to be woken.
-    fn put(&self, slot: &Slot, seen: Seen) -> bool {
+    fn put(&self, slot: &Slot, seen: ActivityReport) -> bool {
         slot.record(seen, |deadline| self.is_near(deadline, seen.last.max(self.flushed())))
     }
 
     /// The first report of an object that is not remembered.
     #[cold]
-    fn record_first(&self, shard: &Shard, hash: u64, key: &Key, seen: Seen) -> bool {
+    fn record_first(&self, shard: &Shard, hash: u64, key: &Key, seen: ActivityReport) -> bool {
         let mut slots = shard.slots_mut();
         if let Some(slot) = self.slot(&mut slots, hash, key) {
             return self.put(&slot, seen);
         }
         let mut collapsed = shard.collapsed();
-        *collapsed = Some(Waiting::merge(*collapsed, seen));
+        *collapsed = Some(PendingReport::merge(*collapsed, seen));
         true
     }
 
@@ -248,13 +249,13 @@ impl Tracker {
         let room = |kept: usize| (kept < max).then_some(kept + 1);
         self.0.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
         let slot = Arc::<Slot>::default();
-        let kept = Kept { hash, key: key.clone(), slot: Arc::clone(&slot) };
+        let kept = TrackedObject { hash, key: key.clone(), slot: Arc::clone(&slot) };
         slots.insert_unique(hash, kept, |kept| kept.hash);
         Some(slot)
     }
 
     fn is_near(&self, deadline: Timestamp, now: Timestamp) -> bool {
-        deadline.duration_since(now) <= self.0.interval.saturating_mul(NEAR)
+        deadline.duration_since(now) <= self.0.interval.saturating_mul(NEAR_INTERVALS)
     }
 
     fn flushed(&self) -> Timestamp {
@@ -276,7 +277,7 @@ impl Shard {
         self.slots.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn collapsed(&self) -> MutexGuard<'_, Option<Waiting>> {
+    fn collapsed(&self) -> MutexGuard<'_, Option<PendingReport>> {
         self.collapsed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -294,7 +295,7 @@ pub struct Handle {
 impl Handle {
     /// The object was used once, at `at`.
     pub fn record(&self, at: Timestamp) {
-        let seen = Seen { last: at, source: self.source, count: 1 };
+        let seen = ActivityReport { last: at, source: self.source, count: 1 };
         match &self.slot {
             Some(slot) if self.tracker.put(slot, seen) => (self.tracker.0.wake)(&self.key),
             Some(_) => {}
@@ -305,6 +306,6 @@ impl Handle {
 
 /// An interval as tokio wants it: not negative, not zero.
 pub(crate) fn period(interval: SignedDuration) -> std::time::Duration {
-    const SHORTEST: std::time::Duration = std::time::Duration::from_millis(1);
-    std::time::Duration::try_from(interval).unwrap_or(SHORTEST).max(SHORTEST)
+    const MIN_PERIOD: std::time::Duration = std::time::Duration::from_millis(1);
+    std::time::Duration::try_from(interval).unwrap_or(MIN_PERIOD).max(MIN_PERIOD)
 }

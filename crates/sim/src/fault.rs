@@ -27,12 +27,12 @@ use crate::dice::Dice;
 use crate::trace::Trace;
 
 /// So long a watch that lost an event stays silent at most, as a dead connection would.
-pub const LONGEST_SILENCE: Duration = Duration::from_secs(290);
+pub const MAX_SILENCE: Duration = Duration::from_secs(290);
 /// How long watches live when they are not to be opened anew all the time.
 const LONG_WATCH_SECONDS: &str = "timeoutSeconds=100000000";
 
 /// So often one object may be written within an hour.
-const MOST_WRITES: u64 = 600;
+const MAX_WRITES_PER_HOUR: u64 = 600;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// How often what goes wrong, in a thousand.
@@ -68,7 +68,7 @@ pub struct Faults {
     requests: AtomicU64,
     /// Watches are silent until there were so many orders to cut them.
     deaf: AtomicU64,
-    held: watch::Sender<Held>,
+    held: watch::Sender<HeldWrites>,
     /// How often each object was written within the hour since the first of these writes.
     lately: Mutex<HashMap<String, (Instant, u64)>>,
     /// Objects that were written without end, with the last write. They are written no more.
@@ -78,7 +78,7 @@ pub struct Faults {
 
 /// Writes that wait on their way.
 #[derive(Debug, Default)]
-struct Held {
+struct HeldWrites {
     /// Which ones do.
     method: Option<Method>,
     waiting: u64,
@@ -116,7 +116,7 @@ impl Faults {
 
     /// Lets go what waits.
     pub fn let_go(&self) {
-        self.held.send_replace(Held::default());
+        self.held.send_replace(HeldWrites::default());
     }
 
     /// Waits until a write waits on its way.
@@ -138,7 +138,7 @@ impl Faults {
             (*since, *writes) = (Instant::now(), 0);
         }
         *writes += 1;
-        let hot = *writes > MOST_WRITES;
+        let hot = *writes > MAX_WRITES_PER_HOUR;
         if hot {
             let mut all = self.hot.lock().unwrap_or_else(PoisonError::into_inner);
             all.insert(path.to_owned(), what.to_owned());
@@ -417,7 +417,7 @@ impl http_body::Body for Watch {
         if frame.is_none() || !faults.rolls(faults.rates.lost, "lost", &self.path) {
             return Poll::Ready(frame);
         }
-        let times = faults.dice.split(&self.path).below(LONGEST_SILENCE.as_secs());
+        let times = faults.dice.split(&self.path).below(MAX_SILENCE.as_secs());
         let mut silence = Box::pin(tokio::time::sleep(Duration::from_secs(times)));
         let over = silence.as_mut().poll(context).is_ready();
         self.silence = Some(silence);

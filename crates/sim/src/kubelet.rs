@@ -25,11 +25,11 @@ use crate::truth::submission::Upload;
 
 const NODE: &str = "simulated";
 /// Attempts of a Job, the first one included, as its `backoffLimit` has it.
-const ATTEMPTS: u32 = 10;
+const MAX_JOB_ATTEMPTS: u32 = 10;
 
 /// How well Pods and Jobs do, in a thousand.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Luck {
+pub struct PodFailureRates {
     /// A Pod fails after a while instead of running on.
     pub pod_fails: u64,
     /// An attempt to hand in fails.
@@ -43,7 +43,7 @@ pub struct Kubelet {
     client: Client,
     clock: Arc<dyn Clock>,
     dice: Dice,
-    luck: Mutex<Luck>,
+    pod_failure_rates: Mutex<PodFailureRates>,
     truth: SharedTruth,
     /// By URL of the upload: every attempt fails.
     refused: Mutex<BTreeSet<String>>,
@@ -53,19 +53,19 @@ pub struct Kubelet {
 
 impl std::fmt::Debug for Kubelet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Kubelet").field("luck", &self.luck).finish_non_exhaustive()
+        f.debug_struct("Kubelet").field("luck", &self.pod_failure_rates).finish_non_exhaustive()
     }
 }
 
 impl Kubelet {
     pub fn new(client: Client, clock: Arc<dyn Clock>, dice: Dice, truth: SharedTruth) -> Arc<Self> {
-        let (luck, refused) = (Mutex::default(), Mutex::default());
+        let (pod_failure_rates, refused) = (Mutex::default(), Mutex::default());
         let never_ready = AtomicBool::new(false);
-        Arc::new(Self { client, clock, dice, luck, truth, refused, never_ready })
+        Arc::new(Self { client, clock, dice, pod_failure_rates, truth, refused, never_ready })
     }
 
-    pub fn set_luck(&self, luck: Luck) {
-        *self.luck.lock().unwrap_or_else(PoisonError::into_inner) = luck;
+    pub fn set_pod_failure_rates(&self, pod_failure_rates: PodFailureRates) {
+        *self.pod_failure_rates.lock().unwrap_or_else(PoisonError::into_inner) = pod_failure_rates;
     }
 
     /// Uploads to this URL fail from now on, or work again.
@@ -87,8 +87,8 @@ impl Kubelet {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).contains(url)
     }
 
-    fn luck(&self) -> Luck {
-        *self.luck.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pod_failure_rates(&self) -> PodFailureRates {
+        *self.pod_failure_rates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Follows all Pods, for ever.
@@ -158,7 +158,7 @@ impl Kubelet {
         let ready = json!([{"type": "Ready", "status": "True"}]);
         let running = json!({"phase": "Running", "podIP": ip, "conditions": ready});
         write_status(&api, &pod, running).await;
-        if dice.permille(self.luck().pod_fails) {
+        if dice.permille(self.pod_failure_rates().pod_fails) {
             tokio::time::sleep(Duration::from_secs(dice.between(60, 200_000))).await;
             let failed = json!({"phase": "Failed", "reason": "Error", "conditions": []});
             write_status(&api, &pod, failed).await;
@@ -216,12 +216,13 @@ impl Kubelet {
     /// One Job from its first attempt to its end.
     async fn run_job(self: Arc<Self>, job: Job) {
         let (api, name) = (self.jobs(&job), job.name_any());
-        let order = Order::of(&job);
+        let order = SubmissionOrder::of(&job);
         let mut dice = self.dice.split(&format!("job {name} {:?}", job.creation_timestamp()));
         let started = self.now();
-        for attempt in 1..=ATTEMPTS {
+        for attempt in 1..=MAX_JOB_ATTEMPTS {
             tokio::time::sleep(Duration::from_secs(dice.between(5, 600))).await;
-            let fails = self.is_refused(&order.url) || dice.permille(self.luck().attempt_fails);
+            let fails = self.is_refused(&order.url)
+                || dice.permille(self.pod_failure_rates().attempt_fails);
             if !self.is_there(&job).await {
                 return;
             }
@@ -232,7 +233,7 @@ impl Kubelet {
             };
             self.leave_words(&job, attempt, &words, fails).await;
             if !fails {
-                if dice.permille(self.luck().job_vanishes) {
+                if dice.permille(self.pod_failure_rates().job_vanishes) {
                     self.truth.lock().job_vanished(&order.upload.idempotency_key);
                     drop(api.delete(&name, &DeleteParams::background()).await);
                     return;
@@ -247,7 +248,7 @@ impl Kubelet {
             patch_job(&api, &name, json!({"failed": attempt, "startTime": started})).await;
         }
         let failed = ended(["FailureTarget", "Failed"], self.now());
-        patch_job(&api, &name, json!({"failed": ATTEMPTS, "conditions": failed})).await;
+        patch_job(&api, &name, json!({"failed": MAX_JOB_ATTEMPTS, "conditions": failed})).await;
     }
 
     fn now(&self) -> Timestamp {
@@ -290,12 +291,12 @@ impl Kubelet {
 }
 
 /// What a Job is to hand in and where, read from its command line, its labels and its owner.
-struct Order {
+struct SubmissionOrder {
     url: String,
     upload: Upload,
 }
 
-impl Order {
+impl SubmissionOrder {
     fn of(job: &Job) -> Self {
         let pod = job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
         let args = pod.and_then(|pod| pod.containers.first()).and_then(|one| one.args.clone());

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `world` | the engine, the clock, the operator as a process that can be killed |
 //! | `fault` | a way to the API that fails as real ones do |
-//! | `outside` | scripted metrics, mail and status checks |
+//! | `drivers` | scripted metrics, mail and status checks |
 //! | `process` | a program that can be killed anywhere |
 //! | `group` | a world of groups and machines |
 //! | `kubelet` | what Pods and Jobs do when there is no node |
@@ -18,11 +18,11 @@
 //! when nothing else is left to do. Nothing sleeps for real.
 
 pub mod dice;
+pub mod drivers;
 pub mod fault;
 pub mod group;
 pub mod kubelet;
 pub mod month;
-pub mod outside;
 pub mod people;
 pub mod plan;
 pub mod process;

@@ -10,25 +10,25 @@ use sojourn_core::key::Key;
 use sojourn_drivers::probe::Observation;
 use sojourn_drivers::probe::fake::Step;
 
-use crate::kubelet::Luck;
-use crate::outside::Mood;
+use crate::drivers::MailMode;
+use crate::kubelet::PodFailureRates;
 use crate::people::Design;
 use crate::plan::{
-    Act, EXAMS, NAMESPACES, Options, Pace, Plan, designs, namespace_of, template_of,
+    EXAMS, MonthPlan, NAMESPACES, Options, Pace, PlannedEvent, designs, namespace_of, template_of,
 };
 use crate::truth::Truth;
 use crate::truth::property::{Property, Violation};
 use crate::truth::tally::Tally;
-use crate::world::{BEGIN, Operator, Setting, World};
+use crate::world::{BEGIN, LabSimulation, Operator, Setting};
 
 /// Looks at one instance on one day, on average over the month.
-const MOST_LOOKS: u64 = 150;
+const MAX_LOOKS_PER_DAY: u64 = 150;
 /// How often an exam's status is looked at.
-const CHECK_EVERY: SignedDuration = SignedDuration::from_hours(2);
+const CHECK_INTERVAL: SignedDuration = SignedDuration::from_hours(2);
 
 /// What came of a month.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct MonthOutcome {
     pub violations: Vec<Violation>,
     pub log: Vec<String>,
     pub tally: Tally,
@@ -39,7 +39,7 @@ pub struct Outcome {
     pub fingerprint: u64,
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for MonthOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { violations, tally, looks, writes, fingerprint, .. } = self;
         writeln!(f, "{looks} looks, {writes} writes, {fingerprint:016x}: {tally}")?;
@@ -54,7 +54,7 @@ impl fmt::Display for Outcome {
 ///
 /// # Panics
 /// If no runtime can be made, or people cannot do what they always can.
-pub fn run(plan: &Plan) -> Outcome {
+pub fn run(plan: &MonthPlan) -> MonthOutcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -73,7 +73,7 @@ pub fn run(plan: &Plan) -> Outcome {
 }
 
 struct Month {
-    world: World,
+    simulation: LabSimulation,
     _second: Option<Operator>,
     designs: Vec<Design>,
     pace: Pace,
@@ -94,27 +94,27 @@ fn exam_url(instance: usize) -> String {
 }
 
 impl Month {
-    async fn begin(plan: &Plan) -> Self {
+    async fn begin(plan: &MonthPlan) -> Self {
         let setting = Setting {
             seed: plan.seed,
             rates: plan.rates,
             config: Options::usual(plan.pace).yaml(),
             ..Setting::default()
         };
-        let world = World::new(setting).await;
-        world.kubelet.set_luck(plan.luck);
+        let simulation = LabSimulation::new(setting).await;
+        simulation.kubelet.set_pod_failure_rates(plan.pod_failure_rates);
         for namespace in NAMESPACES.into_iter().chain(["templates"]) {
-            world.make_namespace(namespace).await;
+            simulation.make_namespace(namespace).await;
         }
-        world.make_tenant().await;
+        simulation.make_tenant().await;
         let designs = designs(plan.pace).to_vec();
         for (index, design) in designs.iter().enumerate() {
-            world.make_template(&template_key(index), design).await;
+            simulation.make_template(&template_key(index), design).await;
         }
-        let second = plan.two_operators.then(|| world.second_operator());
+        let second = plan.two_operators.then(|| simulation.second_operator());
         let ended = BTreeMap::new();
         let pace = plan.pace;
-        let month = Self { world, _second: second, designs, pace, calm: BEGIN, ended };
+        let month = Self { simulation, _second: second, designs, pace, calm: BEGIN, ended };
         for instance in 0..plan.instances {
             month.lend(instance).await;
         }
@@ -123,12 +123,12 @@ impl Month {
 
     async fn lend(&self, instance: usize) {
         let key = instance_key(instance);
-        if self.world.instance(&key).await.is_some() {
+        if self.simulation.instance(&key).await.is_some() {
             return;
         }
         let template = template_of(instance);
         let spec = if template == EXAMS {
-            let every = format!("{}s", self.pace.of(CHECK_EVERY).as_secs());
+            let every = format!("{}s", self.pace.of(CHECK_INTERVAL).as_secs());
             json!({
                 "statusCheck": {"url": exam_url(instance), "interval": every},
                 "submission": {"url": "https://hand-in.example/", "when": "OnTermination"},
@@ -136,116 +136,118 @@ impl Month {
         } else {
             json!({})
         };
-        self.world.lend(&key, &template_key(template), spec).await;
+        self.simulation.lend(&key, &template_key(template), spec).await;
     }
 
     async fn go_to(&self, at: SignedDuration) {
         let at = BEGIN.checked_add(at).unwrap_or(BEGIN);
-        let span = at.duration_since(self.world.now());
+        let span = at.duration_since(self.simulation.now());
         if let Ok(span) = Duration::try_from(span) {
-            self.world.pass(span).await;
+            self.simulation.pass(span).await;
         }
     }
 
-    async fn act(&mut self, act: Act) {
-        let world = &self.world;
+    async fn act(&mut self, act: PlannedEvent) {
+        let simulation = &self.simulation;
         match act {
-            Act::Use(instance, source) => {
+            PlannedEvent::Use(instance, source) => {
                 let key = instance_key(instance);
-                let runs = world.truth.lock().life(&key).is_some_and(|life| life.running);
+                let runs = simulation.truth.lock().life(&key).is_some_and(|life| life.running);
                 if runs {
-                    world.use_it(&key, source);
+                    simulation.use_it(&key, source);
                 }
             }
-            Act::Stop(instance) => world.stop(&instance_key(instance)).await,
-            Act::Start(instance) => {
+            PlannedEvent::Stop(instance) => simulation.stop(&instance_key(instance)).await,
+            PlannedEvent::Start(instance) => {
                 if !self.ended.contains_key(&instance) {
-                    world.start(&instance_key(instance)).await;
+                    simulation.start(&instance_key(instance)).await;
                 }
             }
-            Act::Keep(instance, span) => {
-                let until = world.now().checked_add(span).unwrap_or(Timestamp::MAX);
-                world.keep(&instance_key(instance), until).await;
+            PlannedEvent::Keep(instance, span) => {
+                let until = simulation.now().checked_add(span).unwrap_or(Timestamp::MAX);
+                simulation.keep(&instance_key(instance), until).await;
             }
-            Act::Delete(instance) => world.remove(&instance_key(instance)).await,
-            Act::Lend(instance) => self.lend(instance).await,
-            Act::Pause(instance, paused) => world.pause(&instance_key(instance), paused).await,
-            Act::ExamEnds(instance) => {
-                world.truth.lock().exam_ends(&instance_key(instance));
-                world.outside.probe.set(exam_url(instance), Observation::Ends);
+            PlannedEvent::Delete(instance) => simulation.remove(&instance_key(instance)).await,
+            PlannedEvent::Lend(instance) => self.lend(instance).await,
+            PlannedEvent::Pause(instance, paused) => {
+                simulation.pause(&instance_key(instance), paused).await
+            }
+            PlannedEvent::ExamEnds(instance) => {
+                simulation.truth.lock().exam_ends(&instance_key(instance));
+                simulation.drivers.probe.set(exam_url(instance), Observation::Ends);
                 self.ended.insert(instance, true);
             }
-            Act::Stray(instance) => {
+            PlannedEvent::Stray(instance) => {
                 if !self.ended.contains_key(&instance) {
                     let steps = [Observation::Ends, Observation::Keeps { deadline: None }];
-                    world.outside.probe.script(exam_url(instance), steps.map(Step::answer));
+                    simulation.drivers.probe.script(exam_url(instance), steps.map(Step::answer));
                 }
             }
-            Act::Edit(template, policy) => {
+            PlannedEvent::Edit(template, policy) => {
                 self.designs[template].policy = policy;
-                world.edit_template(&template_key(template), &self.designs[template]).await;
+                simulation.edit_template(&template_key(template), &self.designs[template]).await;
             }
-            Act::OptOut(namespace, opted_out) => {
-                world.opt_out(NAMESPACES[namespace], opted_out).await;
+            PlannedEvent::OptOut(namespace, opted_out) => {
+                simulation.opt_out(NAMESPACES[namespace], opted_out).await;
             }
-            Act::Configure(options) => world.configure(&options.yaml()).await,
-            Act::IngressSees(sees) => world.set_ingress_sees(sees),
-            Act::MetricsAway(away) => world.set_metrics_answer(!away),
-            Act::Mail(mood) => world.outside.set_mood(mood),
-            Act::Kill(down) => {
-                world.set_down_for(Duration::try_from(down).unwrap_or_default());
-                world.operator.kill();
+            PlannedEvent::Configure(options) => simulation.configure(&options.yaml()).await,
+            PlannedEvent::IngressSees(sees) => simulation.set_ingress_sees(sees),
+            PlannedEvent::MetricsAway(away) => simulation.set_metrics_answer(!away),
+            PlannedEvent::Mail(mail_mode) => simulation.drivers.set_mail_mode(mail_mode),
+            PlannedEvent::Kill(down) => {
+                simulation.set_down_for(Duration::try_from(down).unwrap_or_default());
+                simulation.operator.kill();
             }
-            Act::KillAfter(writes, down) => {
-                world.set_down_for(Duration::try_from(down).unwrap_or_default());
-                world.faults.kill_after(writes);
+            PlannedEvent::KillAfter(writes, down) => {
+                simulation.set_down_for(Duration::try_from(down).unwrap_or_default());
+                simulation.faults.kill_after(writes);
             }
-            Act::TakeOver(after) => {
-                self.world.take_over(Duration::try_from(after).unwrap_or_default()).await;
+            PlannedEvent::TakeOver(after) => {
+                self.simulation.take_over(Duration::try_from(after).unwrap_or_default()).await;
             }
-            Act::Calm => self.calm_down(),
+            PlannedEvent::Calm => self.calm_down(),
         }
     }
 
     fn calm_down(&mut self) {
-        let world = &self.world;
-        self.calm = world.now();
-        world.faults.switch(false);
-        world.faults.kill_after(0);
-        world.kubelet.set_luck(Luck::default());
-        world.outside.set_mood(Mood::Works);
-        world.set_metrics_answer(true);
-        world.set_down_for(Duration::from_secs(1));
-        if !world.truth.lock().ingress_is_seeing() {
-            world.set_ingress_sees(true);
+        let simulation = &self.simulation;
+        self.calm = simulation.now();
+        simulation.faults.switch(false);
+        simulation.faults.kill_after(0);
+        simulation.kubelet.set_pod_failure_rates(PodFailureRates::default());
+        simulation.drivers.set_mail_mode(MailMode::Works);
+        simulation.set_metrics_answer(true);
+        simulation.set_down_for(Duration::from_secs(1));
+        if !simulation.truth.lock().ingress_is_seeing() {
+            simulation.set_ingress_sees(true);
         }
     }
 
-    fn end(self, plan: &Plan) -> Outcome {
-        let looks = self.world.reconciles();
-        let fingerprint = self.world.trace.fingerprint();
-        let mut truth = self.world.truth.lock();
-        truth.judge_end(self.calm);
-        for (path, last) in self.world.faults.hot() {
-            truth.judge_hot(&path, &last);
+    fn end(self, plan: &MonthPlan) -> MonthOutcome {
+        let looks = self.simulation.reconciles();
+        let fingerprint = self.simulation.trace.fingerprint();
+        let mut truth = self.simulation.truth.lock();
+        truth.check_end(self.calm);
+        for (path, last) in self.simulation.faults.hot() {
+            truth.check_hot(&path, &last);
         }
-        let most = MOST_LOOKS * plan.days * plan.instances as u64;
+        let most = MAX_LOOKS_PER_DAY * plan.days * plan.instances as u64;
         if looks > most {
-            truth.judge_calm(looks, most);
+            truth.check_calm(looks, most);
         }
-        Outcome {
+        MonthOutcome {
             violations: truth.violations().to_vec(),
-            log: truth.log().into_iter().chain(last_words(&truth)).collect(),
+            log: truth.log().into_iter().chain(final_statuses(&truth)).collect(),
             tally: truth.tally(),
             looks,
-            writes: self.world.engine.version(),
+            writes: self.simulation.engine.version(),
             fingerprint,
         }
     }
 }
 
 /// How the objects were in the end of which a promise was broken.
-fn last_words(truth: &Truth) -> Vec<String> {
+fn final_statuses(truth: &Truth) -> Vec<String> {
     let keys: BTreeSet<&Key> = truth.violations().iter().map(|violation| &violation.key).collect();
     let shown = |key: &Key| {
         let status = serde_json::to_string_pretty(&truth.last_seen(key)?.status).ok()?;
@@ -254,7 +256,7 @@ fn last_words(truth: &Truth) -> Vec<String> {
     keys.into_iter().filter_map(shown).collect()
 }
 
-impl Outcome {
+impl MonthOutcome {
     /// Which properties did not hold.
     pub fn broken(&self) -> Vec<Property> {
         let mut broken: Vec<_> = self.violations.iter().map(|one| one.property).collect();

@@ -8,10 +8,10 @@ use sojourn_api::name::{lab, shared};
 use sojourn_core::key::Key;
 
 use crate::truth::Policy;
-use crate::world::World;
+use crate::world::LabSimulation;
 
 /// The observer's watch is not slower than this.
-const OBSERVED_WITHIN: Duration = Duration::from_secs(60);
+const OBSERVER_TIMEOUT: Duration = Duration::from_secs(60);
 const LAB: &str = "lab.sojourn.dev/v1alpha1";
 
 /// A template as people write it.
@@ -77,7 +77,7 @@ pub fn instance(key: &Key, template: &Key, spec: Value) -> Value {
     json!({"apiVersion": LAB, "kind": "Instance", "metadata": metadata, "spec": whole})
 }
 
-impl World {
+impl LabSimulation {
     /// Ada, to whom everything is lent.
     pub async fn make_tenant(&self) {
         self.create(json!({
@@ -115,7 +115,7 @@ impl World {
     /// Lends an instance of a template to Ada.
     pub async fn lend(&self, key: &Key, template: &Key, spec: Value) {
         self.create(instance(key, template, spec)).await;
-        self.until(OBSERVED_WITHIN, key, |_| true).await;
+        self.until(OBSERVER_TIMEOUT, key, |_| true).await;
     }
 
     pub async fn stop(&self, key: &Key) {

@@ -6,9 +6,9 @@ use jiff::SignedDuration;
 use sojourn_core::activity::Source;
 
 use crate::dice::Dice;
+use crate::drivers::MailMode;
 use crate::fault::Rates;
-use crate::kubelet::Luck;
-use crate::outside::Mood;
+use crate::kubelet::PodFailureRates;
 use crate::people::Design;
 use crate::truth::Policy;
 
@@ -29,10 +29,10 @@ impl Pace {
     /// Lifespans, terms, habits and troubles of three weeks within four days.
     const HURRIED: Self = Self(6);
     /// In fewer days nothing that is lent for a usual time would expire.
-    const FEWEST_USUAL_DAYS: u64 = 14;
+    const MIN_USUAL_DAYS: u64 = 14;
 
     const fn for_days(days: u64) -> Self {
-        if days < Self::FEWEST_USUAL_DAYS { Self::HURRIED } else { Self::USUAL }
+        if days < Self::MIN_USUAL_DAYS { Self::HURRIED } else { Self::USUAL }
     }
 
     /// A span of a usual month.
@@ -53,7 +53,7 @@ impl Pace {
 
 /// One thing that somebody does, or that happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Act {
+pub enum PlannedEvent {
     Use(usize, Source),
     Stop(usize),
     Start(usize),
@@ -70,7 +70,7 @@ pub enum Act {
     Configure(Options),
     IngressSees(bool),
     MetricsAway(bool),
-    Mail(Mood),
+    Mail(MailMode),
     /// The operator is killed, and stays down for so long.
     Kill(SignedDuration),
     /// It is killed right after so many more of its writes.
@@ -87,21 +87,26 @@ pub struct Options {
     pub alerts: u32,
     pub interval: SignedDuration,
     /// Between the warning that something expires and its end.
-    pub farewell: SignedDuration,
+    pub expiration_interval: SignedDuration,
     pub notify: bool,
 }
 
 /// Between the warning that something expires and its end, in a usual month.
-const FAREWELL: SignedDuration = SignedDuration::from_hours(12);
+const EXPIRATION_INTERVAL: SignedDuration = SignedDuration::from_hours(12);
 
 impl Options {
     pub fn usual(pace: Pace) -> Self {
         let interval = pace.of(SignedDuration::from_hours(6));
-        Self { alerts: 3, interval, farewell: pace.of(FAREWELL), notify: true }
+        Self {
+            alerts: 3,
+            interval,
+            expiration_interval: pace.of(EXPIRATION_INTERVAL),
+            notify: true,
+        }
     }
 
     pub fn yaml(&self) -> String {
-        let Self { alerts, interval, farewell, notify } = self;
+        let Self { alerts, interval, expiration_interval, notify } = self;
         format!(
             "{}inactiveTerminationMaxNumberOfAlerts: {alerts}\n\
              inactiveTerminationNotificationInterval: {}s\n\
@@ -109,24 +114,24 @@ impl Options {
              enableInactivityNotifications: {notify}\n",
             crate::world::CONFIG,
             interval.as_secs(),
-            farewell.as_secs(),
+            expiration_interval.as_secs(),
         )
     }
 }
 
 /// A month.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct MonthPlan {
     pub seed: u64,
     pub days: u64,
     pub instances: usize,
     pub pace: Pace,
     pub rates: Rates,
-    pub luck: Luck,
+    pub pod_failure_rates: PodFailureRates,
     /// Two operators run all the time, as in a failover that takes long.
     pub two_operators: bool,
     /// In order of time, since the beginning.
-    pub acts: Vec<(SignedDuration, Act)>,
+    pub acts: Vec<(SignedDuration, PlannedEvent)>,
 }
 
 /// The templates as they are in the beginning.
@@ -155,7 +160,7 @@ pub const fn namespace_of(instance: usize) -> usize {
     instance % NAMESPACES.len()
 }
 
-impl Plan {
+impl MonthPlan {
     /// So many days, at the pace that goes with their number.
     pub fn draw(seed: u64, instances: usize, days: u64) -> Self {
         Self::draw_at(Pace::for_days(days), seed, instances, days)
@@ -177,7 +182,7 @@ impl Plan {
         } else {
             Rates::default()
         };
-        let luck = Luck {
+        let pod_failure_rates = PodFailureRates {
             pod_fails: dice.below(50),
             attempt_fails: dice.below(300),
             job_vanishes: dice.below(200),
@@ -188,18 +193,21 @@ impl Plan {
         drawing.troubles();
         drawing.takeovers(Dice::new(seed).split("takeovers"));
         let end = drawing.busy_minutes();
-        drawing.at(end, Act::Calm);
+        drawing.at(end, PlannedEvent::Calm);
         let mut acts = drawing.acts;
         acts.sort_by_key(|(at, _)| *at);
-        Self { seed, days, instances, pace, rates, luck, two_operators: false, acts }
+        Self { seed, days, instances, pace, rates, pod_failure_rates, two_operators: false, acts }
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for MonthPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, days, instances, rates, luck, acts, .. } = self;
-        writeln!(f, "seed {seed}: {days} days of {instances} instances, {rates:?}, {luck:?}")?;
-        for (at, act) in acts.iter().filter(|(_, act)| !matches!(act, Act::Use(..))) {
+        let Self { seed, days, instances, rates, pod_failure_rates, acts, .. } = self;
+        writeln!(
+            f,
+            "seed {seed}: {days} days of {instances} instances, {rates:?}, {pod_failure_rates:?}"
+        )?;
+        for (at, act) in acts.iter().filter(|(_, act)| !matches!(act, PlannedEvent::Use(..))) {
             writeln!(f, "  {at:#} {act:?}")?;
         }
         Ok(())
@@ -211,7 +219,7 @@ struct Drawing {
     days: u64,
     instances: usize,
     pace: Pace,
-    acts: Vec<(SignedDuration, Act)>,
+    acts: Vec<(SignedDuration, PlannedEvent)>,
 }
 
 impl Drawing {
@@ -220,7 +228,7 @@ impl Drawing {
         self.days.saturating_sub(self.pace.calm_days()) * MINUTES_A_DAY
     }
 
-    fn at(&mut self, minute: u64, act: Act) {
+    fn at(&mut self, minute: u64, act: PlannedEvent) {
         let minute = i64::try_from(minute).unwrap_or(i64::MAX / 60);
         self.acts.push((SignedDuration::from_mins(minute), act));
     }
@@ -241,36 +249,39 @@ impl Drawing {
             let mut minute = self.dice.below(pause);
             while minute < self.busy_minutes() {
                 let source = *self.dice.pick(&[Source::Gateway, Source::Nginx]);
-                self.at(minute, Act::Use(instance, source));
+                self.at(minute, PlannedEvent::Use(instance, source));
                 minute += self.dice.between(pause / 4, pause * 2);
             }
             for _ in 0..self.dice.below(4) {
                 let act = match self.dice.below(5) {
-                    0 => Act::Stop(instance),
-                    1 => Act::Start(instance),
-                    2 => Act::Delete(instance),
-                    _ => Act::Keep(instance, self.hours(1, 40)),
+                    0 => PlannedEvent::Stop(instance),
+                    1 => PlannedEvent::Start(instance),
+                    2 => PlannedEvent::Delete(instance),
+                    _ => PlannedEvent::Keep(instance, self.hours(1, 40)),
                 };
                 let minute = self.any_minute();
                 self.at(minute, act);
             }
             if self.dice.permille(100) {
                 let minute = self.any_minute();
-                self.at(minute, Act::Pause(instance, true));
+                self.at(minute, PlannedEvent::Pause(instance, true));
                 let length = self.dice.between(60, 4 * MINUTES_A_DAY) / self.pace.times();
-                self.at((minute + length).min(self.busy_minutes()), Act::Pause(instance, false));
+                self.at(
+                    (minute + length).min(self.busy_minutes()),
+                    PlannedEvent::Pause(instance, false),
+                );
             }
             for _ in 0..4 {
                 let minute = self.any_minute();
-                self.at(minute, Act::Lend(instance));
+                self.at(minute, PlannedEvent::Lend(instance));
                 let minute = self.any_minute();
-                self.at(minute, Act::Start(instance));
+                self.at(minute, PlannedEvent::Start(instance));
             }
             if template_of(instance) == EXAMS {
                 let minute = self.any_minute();
-                self.at(minute, Act::Stray(instance));
+                self.at(minute, PlannedEvent::Stray(instance));
                 let minute = self.any_minute();
-                self.at(minute, Act::ExamEnds(instance));
+                self.at(minute, PlannedEvent::ExamEnds(instance));
             }
         }
     }
@@ -290,32 +301,32 @@ impl Drawing {
                 ..was
             };
             let minute = self.any_minute();
-            self.at(minute, Act::Edit(template, policy));
+            self.at(minute, PlannedEvent::Edit(template, policy));
         }
         for namespace in 0..NAMESPACES.len() {
             if self.dice.permille(300) {
                 let minute = self.any_minute();
                 let opted_out = [self.dice.permille(700), self.dice.permille(500)];
-                self.at(minute, Act::OptOut(namespace, opted_out));
+                self.at(minute, PlannedEvent::OptOut(namespace, opted_out));
                 let length = self.dice.between(60, 6 * MINUTES_A_DAY) / self.pace.times();
                 let end = (minute + length).min(self.busy_minutes());
-                self.at(end, Act::OptOut(namespace, [false; 2]));
+                self.at(end, PlannedEvent::OptOut(namespace, [false; 2]));
             }
         }
         for _ in 0..self.dice.below(3) {
             let options = Options {
                 alerts: u32::try_from(self.dice.below(4)).unwrap_or(3),
                 interval: self.hours(3, 12),
-                farewell: self.pace.of(FAREWELL),
+                expiration_interval: self.pace.of(EXPIRATION_INTERVAL),
                 notify: !self.dice.permille(200),
             };
             let minute = self.any_minute();
-            self.at(minute, Act::Configure(options));
+            self.at(minute, PlannedEvent::Configure(options));
         }
     }
 
     /// A stretch of time, from a whole step to a whole step.
-    fn stretch(&mut self, longest: u64, from: Act, to: Act) {
+    fn stretch(&mut self, longest: u64, from: PlannedEvent, to: PlannedEvent) {
         let step = 5;
         let minute = self.any_minute() / step * step;
         let length = self.dice.between(1, longest / self.pace.times() / step) * step;
@@ -325,22 +336,35 @@ impl Drawing {
 
     fn troubles(&mut self) {
         for _ in 0..self.dice.below(6) {
-            self.stretch(2 * MINUTES_A_DAY, Act::IngressSees(false), Act::IngressSees(true));
+            self.stretch(
+                2 * MINUTES_A_DAY,
+                PlannedEvent::IngressSees(false),
+                PlannedEvent::IngressSees(true),
+            );
         }
         for _ in 0..self.dice.below(4) {
-            self.stretch(MINUTES_A_DAY, Act::MetricsAway(true), Act::MetricsAway(false));
+            self.stretch(
+                MINUTES_A_DAY,
+                PlannedEvent::MetricsAway(true),
+                PlannedEvent::MetricsAway(false),
+            );
         }
         for _ in 0..self.dice.below(4) {
-            let mood = *self.dice.pick(&[Mood::Down, Mood::Flaky(300), Mood::Flaky(700)]);
-            self.stretch(3 * MINUTES_A_DAY, Act::Mail(mood), Act::Mail(Mood::Works));
+            let mail_mode =
+                *self.dice.pick(&[MailMode::Down, MailMode::Flaky(300), MailMode::Flaky(700)]);
+            self.stretch(
+                3 * MINUTES_A_DAY,
+                PlannedEvent::Mail(mail_mode),
+                PlannedEvent::Mail(MailMode::Works),
+            );
         }
         for _ in 0..self.dice.below(10) {
             let down = self.dice.pick(&[1, 60, 900, 14_400, 100_000]);
             let down = self.pace.of(SignedDuration::from_secs(*down));
             let act = if self.dice.permille(500) {
-                Act::Kill(down)
+                PlannedEvent::Kill(down)
             } else {
-                Act::KillAfter(self.dice.between(1, 40), down)
+                PlannedEvent::KillAfter(self.dice.between(1, 40), down)
             };
             let minute = self.any_minute();
             self.at(minute, act);
@@ -353,7 +377,7 @@ impl Drawing {
             // Handed over, or waited for until the lease has run out.
             let after = SignedDuration::from_secs(*dice.pick(&[0, 2, 17]));
             let minute = dice.below(self.busy_minutes());
-            self.at(minute, Act::TakeOver(after));
+            self.at(minute, PlannedEvent::TakeOver(after));
         }
     }
 }
@@ -374,11 +398,11 @@ mod tests {
 
     #[test]
     fn a_seed_draws_the_same_month() {
-        let (one, two) = (Plan::draw(3, 20, 30), Plan::draw(3, 20, 30));
+        let (one, two) = (MonthPlan::draw(3, 20, 30), MonthPlan::draw(3, 20, 30));
         assert_eq!(one.acts, two.acts);
-        assert_ne!(one.acts, Plan::draw(4, 20, 30).acts);
+        assert_ne!(one.acts, MonthPlan::draw(4, 20, 30).acts);
         assert!(one.acts.is_sorted_by_key(|(at, _)| *at));
-        let calm = one.acts.iter().position(|(_, act)| *act == Act::Calm).unwrap();
+        let calm = one.acts.iter().position(|(_, act)| *act == PlannedEvent::Calm).unwrap();
         assert!(one.acts[calm + 1..].iter().all(|(at, _)| *at <= one.acts[calm].0));
     }
 }

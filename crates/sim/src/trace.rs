@@ -38,13 +38,13 @@ impl Trace {
 /// A text without uids, digests and versions of objects.
 fn nameless(words: &str) -> String {
     const VERSION: &str = "\"resourceVersion\":\"";
-    const SHORTEST: usize = 16;
+    const MIN_ID_LENGTH: usize = 16;
     let mut kept = String::with_capacity(words.len());
     let mut rest = words;
     while !rest.is_empty() {
         let drawn = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c) || c == '-';
         let end = rest.find(|c| !drawn(c)).unwrap_or(rest.len());
-        if end < SHORTEST && !kept.ends_with(VERSION) {
+        if end < MIN_ID_LENGTH && !kept.ends_with(VERSION) {
             kept.push_str(&rest[..end]);
         }
         let next = rest[end..].find(drawn).map_or(rest.len(), |at| end + at);

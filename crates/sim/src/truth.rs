@@ -1,15 +1,15 @@
-//! What really happened, kept by the world and not by the operator, and judged as it happens.
+//! What really happened, recorded by the simulation and not by the operator, and checked as it happens.
 //!
-//! The operator is judged by what it did: what an observer whose watch never fails saw of every
+//! The operator is checked by what it did: what an observer whose watch never fails saw of every
 //! instance, and what the mail server accepted. Nothing here believes what the operator says of
 //! itself, except where that is the very thing to be checked.
 
+mod checks;
 pub mod history;
-pub mod life;
+pub mod instance_history;
 pub mod property;
 pub mod submission;
 pub mod tally;
-mod verdict;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,8 +26,8 @@ use sojourn_drivers::notify::fake::Effect;
 use sojourn_operator::clock::{Clock, VirtualClock};
 use tokio::sync::watch;
 
-use self::history::{History, Sight};
-use self::life::{Accepted, Life};
+use self::history::{History, SourceVisibility};
+use self::instance_history::{AcceptedNotice, InstanceHistory};
 use self::property::{Property, Violation};
 use self::tally::Tally;
 use crate::people::Design;
@@ -77,14 +77,14 @@ pub struct Truth {
     clock: Arc<VirtualClock>,
     begin: Timestamp,
     log: Vec<(Timestamp, String)>,
-    lives: BTreeMap<String, Life>,
+    lives: BTreeMap<String, InstanceHistory>,
     living: BTreeMap<Key, String>,
     designs: BTreeMap<Key, History<Option<Design>>>,
     opted_out: BTreeMap<String, History<[bool; 2]>>,
     config: History<Arc<LabConfig>>,
-    sights: BTreeMap<Source, Sight>,
+    sights: BTreeMap<Source, SourceVisibility>,
     /// When the metrics server could be asked. What it saw meanwhile is known later, not then.
-    metrics: Sight,
+    metrics: SourceVisibility,
     operators: u32,
     /// Which replica ran last.
     replica: Option<u64>,
@@ -100,8 +100,8 @@ impl Truth {
     fn new(clock: Arc<VirtualClock>, trace: Trace) -> Self {
         let begin = clock.now();
         let mut sights = BTreeMap::new();
-        sights.insert(Source::Nginx, Sight::seeing(begin));
-        sights.insert(Source::Gateway, Sight::default());
+        sights.insert(Source::Nginx, SourceVisibility::seeing(begin));
+        sights.insert(Source::Gateway, SourceVisibility::default());
         Self {
             clock,
             begin,
@@ -112,7 +112,7 @@ impl Truth {
             opted_out: BTreeMap::new(),
             config: History::new(begin, Arc::default()),
             sights,
-            metrics: Sight::seeing(begin),
+            metrics: SourceVisibility::seeing(begin),
             operators: 0,
             replica: None,
             kills: Vec::new(),
@@ -163,12 +163,12 @@ impl Truth {
 
     /// For how long something that must be known of everybody's use was not.
     fn blind_for(&self) -> SignedDuration {
-        let all: Vec<&Sight> = self.sights.values().chain([&self.metrics]).collect();
+        let all: Vec<&SourceVisibility> = self.sights.values().chain([&self.metrics]).collect();
         let (begin, now) = (self.begin, self.now());
         now.duration_since(begin) - history::seen_by_all(&all, begin, now)
     }
 
-    pub fn life(&self, key: &Key) -> Option<&Life> {
+    pub fn life(&self, key: &Key) -> Option<&InstanceHistory> {
         self.lives.get(self.living.get(key)?)
     }
 
@@ -178,11 +178,11 @@ impl Truth {
         self.life(key).or_else(|| lives.next_back()).map(|life| &life.last)
     }
 
-    fn life_mut(&mut self, key: &Key) -> Option<&mut Life> {
+    fn life_mut(&mut self, key: &Key) -> Option<&mut InstanceHistory> {
         self.lives.get_mut(self.living.get(key)?)
     }
 
-    // What people and the world do.
+    // What people and the environment do.
 
     pub fn set_design(&mut self, template: &Key, design: Option<Design>) {
         let now = self.now();
@@ -212,9 +212,9 @@ impl Truth {
 
     pub fn used(&mut self, key: &Key, source: Source) {
         let now = self.now();
-        let seen = self.sights.get(&source).is_some_and(history::Sight::sees);
+        let seen = self.sights.get(&source).is_some_and(history::SourceVisibility::sees);
         if let Some(life) = self.life_mut(key) {
-            life.uses.push(life::Use { at: now, source, seen });
+            life.uses.push(instance_history::InstanceUse { at: now, source, seen });
             self.tally.uses += 1;
             self.note(format!("{key} is used through {source}"));
         }
@@ -227,7 +227,7 @@ impl Truth {
     }
 
     pub fn ingress_is_seeing(&self) -> bool {
-        self.sights.get(&Source::Nginx).is_some_and(Sight::sees)
+        self.sights.get(&Source::Nginx).is_some_and(SourceVisibility::sees)
     }
 
     /// Whether the metrics server can be asked.
@@ -238,13 +238,13 @@ impl Truth {
     }
 
     /// There were more looks at objects than there should be.
-    pub fn judge_calm(&mut self, looks: u64, most: u64) {
+    pub fn check_calm(&mut self, looks: u64, most: u64) {
         let words = format!("{looks} looks, of at most {most}");
         self.violated(Property::Calm, &Key::new("", ""), words);
     }
 
     /// An object was written without end.
-    pub fn judge_hot(&mut self, path: &str, last: &str) {
+    pub fn check_hot(&mut self, path: &str, last: &str) {
         let words = format!("{path} was written without end, at last: {last}");
         self.violated(Property::Calm, &Key::new("", ""), words);
     }
@@ -287,13 +287,13 @@ impl Truth {
     }
 
     /// Somebody who may do so gives up what is owed.
-    pub fn person_gives_up(&mut self, key: &Key) {
+    pub fn person_waives_submission(&mut self, key: &Key) {
         if let Some(life) = self.life_mut(key) {
             life.given_up = true;
         }
     }
 
-    /// The owner wishes to keep it.
+    /// The owner asks to keep it.
     pub fn person_keeps(&mut self, key: &Key, until: Timestamp) {
         let now = self.now();
         self.note(format!("{key} is to be kept until {until}"));
@@ -328,7 +328,7 @@ impl Truth {
             self.violated(Property::NoticeOnce, &key, format!("no such id: {}", notice.id));
             return;
         };
-        let accepted = Accepted {
+        let accepted = AcceptedNotice {
             at: now,
             id: notice.id.clone(),
             stage: stage.to_owned(),
@@ -338,7 +338,7 @@ impl Truth {
             alone: self.operators <= 1,
         };
         let uid = uid.to_owned();
-        self.judge_notice(&uid, &key, &accepted);
+        self.check_notice(&uid, &key, &accepted);
         if let Some(life) = self.lives.get_mut(&uid) {
             life.accepted.push(accepted);
         }
@@ -359,7 +359,7 @@ impl Truth {
         if !self.lives.contains_key(&uid) {
             self.note(format!("{key} is there"));
             self.living.insert(key.clone(), uid.clone());
-            self.lives.insert(uid.clone(), Life::new(instance, now));
+            self.lives.insert(uid.clone(), InstanceHistory::new(instance, now));
         }
         let Some(mut life) = self.lives.remove(&uid) else { return };
         self.follow_notices(&mut life, instance);
@@ -389,7 +389,7 @@ impl Truth {
     }
 
     /// Somebody wants it to run. What has ended does not, whatever somebody wants.
-    fn started(&mut self, life: &mut Life, instance: &Instance) {
+    fn started(&mut self, life: &mut InstanceHistory, instance: &Instance) {
         life.running = true;
         life.changed_at = self.now();
         if status(instance).ended.is_some() {
@@ -423,7 +423,7 @@ impl Truth {
         self.lives.insert(uid, life);
     }
 
-    fn follow_notices(&mut self, life: &mut Life, instance: &Instance) {
+    fn follow_notices(&mut self, life: &mut InstanceHistory, instance: &Instance) {
         for notice in &status(instance).notices {
             let state = notice.state.unwrap_or(NoticeState::Waiting);
             let known = life.notices.insert(notice.id.clone(), state);
@@ -436,25 +436,25 @@ impl Truth {
         }
     }
 
-    fn stopped(&mut self, life: &mut Life, instance: &Instance) {
+    fn stopped(&mut self, life: &mut InstanceHistory, instance: &Instance) {
         let now = self.now();
         let by_person = std::mem::take(&mut life.person_stops);
         let reason = status(instance).stop_reason;
         let author = if by_person { "its owner".to_owned() } else { format!("{reason:?}") };
         self.note(format!("{} is stopped by {author}", life.key));
         if !by_person {
-            self.judge_holds(life);
+            self.check_holds(life);
             match reason {
                 Some(StopReason::Inactivity) => {
                     self.tally.idle_stops += 1;
-                    self.judge_idle(life);
+                    self.check_idle(life);
                 }
                 Some(StopReason::Terminated) => {
                     self.tally.terminated += 1;
-                    self.judge_termination(life);
+                    self.check_termination(life);
                 }
-                // Judged by what it is stopped for.
-                Some(StopReason::Expired) => self.judge_expiration(life),
+                // Checked by what it is stopped for.
+                Some(StopReason::Expired) => self.check_expiration(life),
                 // It has ended before, and somebody wanted it to run all the same.
                 Some(StopReason::User) | None if status(instance).ended.is_some() => {}
                 Some(StopReason::User) | None => {
@@ -467,7 +467,7 @@ impl Truth {
         life.changed_at = now;
     }
 
-    fn deleted(&mut self, life: &mut Life, instance: &Instance) {
+    fn deleted(&mut self, life: &mut InstanceHistory, instance: &Instance) {
         if life.person_deletes {
             self.note(format!("{} is deleted by its owner", life.key));
             return;
@@ -478,15 +478,15 @@ impl Truth {
                     && notice.state == Some(NoticeState::Waiting)
             })
         };
-        self.judge_holds(life);
+        self.check_holds(life);
         if said("expired") || (!said("deleted") && self.may_expire(life)) {
             self.note(format!("{} is deleted: expired", life.key));
             self.tally.expired += 1;
-            self.judge_expiration(life);
+            self.check_expiration(life);
         } else {
             self.note(format!("{} is deleted: not used", life.key));
             self.tally.idle_deletes += 1;
-            if life.running { self.judge_idle(life) } else { self.judge_stopped(life) }
+            if life.running { self.check_idle(life) } else { self.check_stopped(life) }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A world in which the operator is one process among others: an engine, a clock that jumps, people
+//! A simulation in which the operator is one process among others: an engine, a clock that jumps, people
 //! and observers whose requests always work, and an operator whose requests do not.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,9 +32,9 @@ use sojourn_rbac::User;
 use tokio::task::JoinSet;
 
 use crate::dice::Dice;
+use crate::drivers::ScriptedDrivers;
 use crate::fault::{Faults, Rates, patient};
 use crate::kubelet::Kubelet;
-use crate::outside::Scripted;
 use crate::process::{Host, Process, Program};
 use crate::trace::Trace;
 use crate::truth::{SharedTruth, Truth};
@@ -42,9 +42,9 @@ use crate::truth::{SharedTruth, Truth};
 /// A Monday, at midnight.
 pub const BEGIN: Timestamp = Timestamp::constant(1_893_456_000, 0);
 /// How often it is looked whether a kind is served.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a world is made with.
+/// What a simulation is made with.
 #[derive(Debug, Clone)]
 pub struct Setting {
     pub seed: u64,
@@ -78,12 +78,12 @@ activityInterval: 10m
 ";
 
 /// Everything, running.
-pub struct World {
+pub struct LabSimulation {
     pub clock: Arc<VirtualClock>,
     /// Whose requests always work.
     pub client: Client,
     pub engine: Engine,
-    pub outside: Scripted,
+    pub drivers: ScriptedDrivers,
     pub truth: SharedTruth,
     pub faults: Arc<Faults>,
     pub kubelet: Arc<Kubelet>,
@@ -103,7 +103,7 @@ pub struct World {
 #[derive(Debug)]
 struct Controllers {
     clock: Arc<VirtualClock>,
-    outside: Scripted,
+    drivers: ScriptedDrivers,
     truth: SharedTruth,
     long_watches: bool,
     /// Reconciles of processes that have ended.
@@ -119,9 +119,9 @@ pub struct Operator {
     process: Process<Controllers>,
 }
 
-impl std::fmt::Debug for World {
+impl std::fmt::Debug for LabSimulation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("World").field("operator", &self.operator).finish_non_exhaustive()
+        f.debug_struct("LabSimulation").field("operator", &self.operator).finish_non_exhaustive()
     }
 }
 
@@ -176,7 +176,7 @@ impl Program for Controllers {
             client,
             clock: self.clock.clone(),
             watching: watching(self.long_watches),
-            outside: Arc::new(self.outside.clone()),
+            driver_factory: Arc::new(self.drivers.clone()),
             settings: Settings {
                 gateway: true,
                 reports: false,
@@ -214,8 +214,8 @@ pub(crate) const fn watching(long: bool) -> Watching {
     }
 }
 
-impl World {
-    /// A world with our kinds and an operator that has just been started. Call it on a paused clock.
+impl LabSimulation {
+    /// A simulation with our kinds and an operator that has just been started. Call it on a paused clock.
     ///
     /// # Panics
     /// If the engine cannot be opened or refuses our kinds: then there is nothing to simulate.
@@ -234,8 +234,8 @@ impl World {
         admission.connect(client.clone());
         teach(&client).await;
         let truth = SharedTruth::new(clock.clone(), trace.clone());
-        let outside = Scripted::new(clock.clone(), &dice, &truth, setting.mail);
-        outside.set_available(BEGIN, true);
+        let drivers = ScriptedDrivers::new(clock.clone(), &dice, &truth, setting.mail);
+        drivers.set_available(BEGIN, true);
         let long = setting.long_watches;
         let faults = Faults::new(setting.rates, dice.split("faults"), long, trace.clone());
         let kubelet =
@@ -251,20 +251,20 @@ impl World {
         };
         let controllers = Controllers {
             clock: clock.clone(),
-            outside: outside.clone(),
+            drivers: drivers.clone(),
             truth: truth.clone(),
             long_watches: setting.long_watches,
             before: AtomicU64::new(0),
             replica: 0,
         };
-        let world = Self {
+        let simulation = Self {
             operator: Operator::run(controllers, host.clone()),
             retired: Vec::new(),
             replicas: AtomicU64::new(1),
             clock,
             client,
             engine,
-            outside,
+            drivers,
             truth,
             faults,
             kubelet,
@@ -273,16 +273,16 @@ impl World {
             trace,
             _others: others,
         };
-        world.make_namespace(shared::NAMESPACE).await;
-        world.configure(&setting.config).await;
-        world
+        simulation.make_namespace(shared::NAMESPACE).await;
+        simulation.configure(&setting.config).await;
+        simulation
     }
 
     /// A second operator beside the first, as during a rolling update.
     pub fn second_operator(&self) -> Operator {
         let controllers = Controllers {
             clock: self.clock.clone(),
-            outside: self.outside.clone(),
+            drivers: self.drivers.clone(),
             truth: self.truth.clone(),
             long_watches: self.long_watches,
             before: AtomicU64::new(0),
@@ -458,7 +458,7 @@ impl World {
             Source::Gateway => self.operator.report(key, source),
             _ => {
                 let service = format!("{}-web", key.name);
-                self.outside.request(&key.namespace, &service, self.now());
+                self.drivers.request(&key.namespace, &service, self.now());
                 true
             }
         };
@@ -469,19 +469,19 @@ impl World {
 
     /// Whether the metrics server can be asked from now on.
     pub fn set_metrics_answer(&self, answer: bool) {
-        self.outside.outage(!answer);
+        self.drivers.outage(!answer);
         self.truth.lock().metrics_answer(answer);
     }
 
     /// Whether the ingress can see from now on. Must be called on a whole step.
     pub fn set_ingress_sees(&self, sees: bool) {
-        self.outside.set_available(self.now(), sees);
+        self.drivers.set_available(self.now(), sees);
         self.truth.lock().ingress_sees(sees);
     }
 
     /// Every notice that was accepted so far.
     pub fn received(&self) -> Vec<Received> {
-        self.outside.received()
+        self.drivers.received()
     }
 
     /// How many Events there are with this reason. They go an hour after they were written.
@@ -527,7 +527,7 @@ pub(crate) async fn teach(client: &Client) {
             if conditions.iter().any(|one| one.type_ == "Established" && one.status == "True") {
                 break;
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }

@@ -1,26 +1,26 @@
 //! Which known name was probably meant.
 
 /// Names with more than one difference per so many letters are not alike.
-const LETTERS_PER_SLIP: usize = 3;
+const CHARS_PER_EDIT: usize = 3;
 /// Longer names are not compared.
-const LONGEST: usize = 128;
+const MAX_NAME_BYTES: usize = 128;
 
 /// The known name nearest to `name`, if it is near.
 pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    if name.len() > LONGEST {
+    if name.len() > MAX_NAME_BYTES {
         return None;
     }
     let wanted = name.to_lowercase();
     let near = |candidate: &'a str| {
-        let slips = slips(&wanted, &candidate.to_lowercase());
-        (slips <= candidate.chars().count().div_ceil(LETTERS_PER_SLIP))
-            .then_some((slips, candidate))
+        let edit_distance = edit_distance(&wanted, &candidate.to_lowercase());
+        (edit_distance <= candidate.chars().count().div_ceil(CHARS_PER_EDIT))
+            .then_some((edit_distance, candidate))
     };
     known.filter_map(near).min().map(|(_, candidate)| candidate)
 }
 
 /// How many letters must be put in, taken out or replaced to make one text the other.
-fn slips(from: &str, to: &str) -> usize {
+fn edit_distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (index, letter) in from.chars().enumerate() {
@@ -39,11 +39,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_counted() {
-        assert_eq!(slips("kitten", "sitting"), 3);
-        assert_eq!(slips("", "abc"), 3);
-        assert_eq!(slips("abc", ""), 3);
-        assert_eq!(slips("same", "same"), 0);
+    fn edits_are_counted() {
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+        assert_eq!(edit_distance("", "abc"), 3);
+        assert_eq!(edit_distance("abc", ""), 3);
+        assert_eq!(edit_distance("same", "same"), 0);
     }
 
     #[test]

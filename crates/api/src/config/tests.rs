@@ -175,7 +175,7 @@ fn what_is_no_mapping_is_refused_in_a_line() {
         assert_eq!(found.len(), 1, "{text:?}: {found:?}");
         assert!(found[0].starts_with("data[lab.yaml]: ") && !found[0].contains('\n'), "{found:?}");
     }
-    let long = format!("margin: 1m # {}", "x".repeat(LONGEST_TEXT));
+    let long = format!("margin: 1m # {}", "x".repeat(MAX_TEXT_BYTES));
     assert!(lab(&long).unwrap_err()[0].contains("must not be longer"));
 }
 

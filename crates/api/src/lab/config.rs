@@ -16,9 +16,9 @@ use crate::grammar::{NAMESPACE, REFERENCE, URL};
 use crate::problem::{Problem, Report};
 
 /// More warnings than this are no help to anybody.
-pub const MOST_ALERTS: u32 = 100;
+pub const MAX_ALERTS: u32 = 100;
 /// A label of 63 letters and a dot stand before it.
-const LONGEST_DOMAIN: usize = 253 - 64;
+const MAX_DOMAIN_BYTES: usize = 253 - 64;
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
 /// Everything that can be set for the whole family.
@@ -215,10 +215,10 @@ impl FamilyConfig for LabConfig {
     fn check(&self) -> Vec<Problem> {
         let mut report = Report::default();
         self.check_times(&mut report);
-        self.check_places(&mut report);
+        self.check_addresses(&mut report);
         self.check_queries(&mut report);
-        if self.inactive_termination_max_number_of_alerts > MOST_ALERTS {
-            let message = format!("must be a number from 0 to {MOST_ALERTS}");
+        if self.inactive_termination_max_number_of_alerts > MAX_ALERTS {
+            let message = format!("must be a number from 0 to {MAX_ALERTS}");
             report.note("inactiveTerminationMaxNumberOfAlerts", message);
         }
         if let Err(error) = Selector::try_from(self.namespace_selector.clone()) {
@@ -247,7 +247,7 @@ impl LabConfig {
         }
     }
 
-    fn check_places(&self, report: &mut Report) {
+    fn check_addresses(&self, report: &mut Report) {
         let urls = [("prometheusURL", &self.prometheus_url), ("publicURL", &self.public_url)];
         for (option, url) in urls {
             let _ = url.as_ref().map(|url| report.take(option, URL.check(url)));
@@ -307,7 +307,7 @@ impl LabConfig {
         let is_name = domain.split('.').all(|label| NAMESPACE.check(label).is_ok())
             && domain.contains('.')
             && domain.parse::<IpAddr>().is_err();
-        if !is_name || domain.len() > LONGEST_DOMAIN || is_at_or_below(domain, "localhost") {
+        if !is_name || domain.len() > MAX_DOMAIN_BYTES || is_at_or_below(domain, "localhost") {
             let words = "must be a DNS name of at least two labels, such as apps.example.net";
             report.note(OPTION, words);
         }

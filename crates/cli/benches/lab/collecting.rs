@@ -11,7 +11,9 @@ use sojourn_core::activity::Source;
 use sojourn_core::key::Key;
 use sojourn_drivers::metrics::Prometheus;
 use sojourn_drivers::metrics::prometheus::Address;
-use sojourn_operator::collector::{Collector, Directory, Identity, Ledger, Options, Polled};
+use sojourn_operator::collector::{
+    Collector, CoverageRegistry, Directory, Identity, Options, Polled,
+};
 use sojourn_operator::tracker::{FLUSH_INTERVAL, Tracker};
 
 use crate::number::{count, median};
@@ -78,7 +80,7 @@ impl CollectorHarness {
             Some(Arc::new(Prometheus::new(address)?)),
             Arc::new(Names::of(objects)?),
             tracker.clone(),
-            Arc::new(Ledger::default()),
+            Arc::new(CoverageRegistry::default()),
             Arc::new(|_| {}),
         );
         Ok(Self { collector, tracker, objects, now: "2026-01-01T00:00:00Z".parse()? })

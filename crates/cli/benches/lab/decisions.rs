@@ -4,12 +4,14 @@ use std::hint::black_box;
 
 use anyhow::{Result, ensure};
 use jiff::{SignedDuration, Timestamp};
-use sojourn_core::activity::{Seen, Source};
+use sojourn_core::activity::{ActivityReport, Source};
 use sojourn_core::coverage::Coverage;
 use sojourn_core::lab::decide;
-use sojourn_core::lab::intent::{Expiration, Inactivity, Intent, Submission, Termination};
+use sojourn_core::lab::intent::{
+    ExpirationPolicy, InactivityPolicy, Intent, SubmissionPolicy, TerminationPolicy,
+};
 use sojourn_core::lab::observed::{Observed, Pods};
-use sojourn_core::lab::state::State;
+use sojourn_core::lab::state::InstanceState;
 use sojourn_core::notice::OnUndeliverable;
 use sojourn_core::term::Term;
 
@@ -54,7 +56,7 @@ pub(crate) fn repeat(decisions: usize) -> Result<()> {
 
 /// An instance at rest, with what is seen of it.
 struct Rest {
-    state: State,
+    state: InstanceState,
     intent: Intent,
     coverage: Vec<Coverage>,
     pods: Pods,
@@ -76,12 +78,15 @@ impl Rest {
         let start: Timestamp = "2026-01-01T00:00:00Z".parse()?;
         let now = start + DAY;
         let mut seen = Coverage::starting(start - DAY);
-        seen.seen(start - DAY, now);
+        seen.mark_observed(start - DAY, now);
         let coverage = vec![seen; 3];
-        let (state, intent) = (State::default(), intent(start, running));
+        let (state, intent) = (InstanceState::default(), intent(start, running));
         let mut rest = Self { state, intent, coverage, pods, now };
-        let used =
-            Seen { last: now - SignedDuration::from_hours(1), source: Source::Nginx, count: 1 };
+        let used = ActivityReport {
+            last: now - SignedDuration::from_hours(1),
+            source: Source::Nginx,
+            count: 1,
+        };
         let mut activity = running.then_some(used);
         for _ in 0..MAX_DECISIONS {
             let coverage: Vec<&Coverage> = rest.coverage.iter().collect();
@@ -130,7 +135,7 @@ fn intent(created_at: Timestamp, running: bool) -> Intent {
         reopen: None,
         keep_until: None,
         persistent: true,
-        inactivity: Inactivity {
+        inactivity: InactivityPolicy {
             enabled: true,
             opted_out: false,
             notify: true,
@@ -141,15 +146,15 @@ fn intent(created_at: Timestamp, running: bool) -> Intent {
             margin,
             tick: SignedDuration::from_secs(30),
         },
-        expiration: Expiration {
+        expiration: ExpirationPolicy {
             enabled: true,
             notify: true,
             delete_after: Term::Span(DAY * 180),
             interval: DAY,
             margin,
         },
-        termination: Termination { enabled: true, check: None },
-        submission: Submission {
+        termination: TerminationPolicy { enabled: true, check: None },
+        submission: SubmissionPolicy {
             enabled: true,
             wanted: None,
             requested: None,

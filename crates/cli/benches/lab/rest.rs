@@ -11,7 +11,7 @@ use sojourn_apiserver::{Config, Engine};
 use sojourn_drivers::dial::Direct;
 use sojourn_operator::clock::SystemClock;
 use sojourn_operator::frame::{Limits, Tasks, Watching};
-use sojourn_operator::lab::outside::Real;
+use sojourn_operator::lab::driver_factory::SystemDriverFactory;
 use sojourn_operator::lab::{self, Settings};
 use sojourn_operator::metrics::Metrics;
 use sojourn_rbac::User;
@@ -122,7 +122,7 @@ async fn restart(home: &Home, plan: &Plan, report: &mut Report) -> Result<()> {
         client: engine.client_named(operator(), "sojourn"),
         clock: Arc::new(SystemClock),
         watching: Watching::default(),
-        outside: Arc::new(Real { dial: Arc::new(Direct) }),
+        driver_factory: Arc::new(SystemDriverFactory { dial: Arc::new(Direct) }),
         settings: Settings {
             gateway: true,
             reports: true,

@@ -14,8 +14,8 @@ use sojourn_drivers::dial::Dial;
 use sojourn_operator::clock::{Clock, SystemClock};
 use sojourn_operator::frame::{Limits, Tasks, Watching};
 use sojourn_operator::group::{self, Providers};
-use sojourn_operator::lab::outside::Real;
-use sojourn_operator::lab::{self, MasterError, Settings, StartError, Started};
+use sojourn_operator::lab::driver_factory::SystemDriverFactory;
+use sojourn_operator::lab::{self, InstallationKeyError, Settings, StartError, Started};
 use sojourn_operator::metrics::Metrics;
 
 use crate::exit::{Exit, Failure};
@@ -47,18 +47,18 @@ impl Controllers {
             client,
             clock,
             watching: Watching::default(),
-            outside: Arc::new(Real { dial }),
+            driver_factory: Arc::new(SystemDriverFactory { dial }),
             settings,
             limits: Limits::default(),
             metrics,
         };
         let started = lab::start(start, &mut tasks).await.map_err(|error| {
             let advice = match &error {
-                StartError::Master(MasterError::Unusable(_)) => {
+                StartError::InstallationKey(InstallationKeyError::Unusable(_)) => {
                     "Put the key back from a backup, or delete the Secret: the next start makes a \
                      new one, and links that were mailed before end."
                 }
-                StartError::Master(MasterError::NoRandomness(_)) => {
+                StartError::InstallationKey(InstallationKeyError::NoRandomness(_)) => {
                     "Links would be signed with a key that anybody can guess. See that \
                      /dev/urandom and getrandom(2) work here, then start again."
                 }

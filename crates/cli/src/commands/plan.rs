@@ -77,7 +77,7 @@ async fn one(
     let now = Timestamp::now();
     if let Some(steps) = forecast::upcoming_steps(api_context, object, now).await {
         let namespace = object.namespace().unwrap_or_default();
-        let upcoming = |step: sojourn_core::lab::state::Coming| UpcomingAction {
+        let upcoming = |step: sojourn_core::lab::state::UpcomingAction| UpcomingAction {
             at: step.at,
             action: format!("{:?}", step.action),
             object: named.to_string(),

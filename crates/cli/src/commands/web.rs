@@ -16,7 +16,9 @@ use rustls::{ConfigBuilder, ServerConfig};
 use serde_json::{Value, json};
 use sojourn_core::activity::Source;
 use sojourn_drivers::dial::Dial;
-use sojourn_operator::gateway::{self, Bounds, Gateway, Reporting, User, Visitor, Ways};
+use sojourn_operator::gateway::{
+    self, Gateway, GatewayLimits, OriginUrls, ReportServer, User, Visitor,
+};
 use sojourn_operator::lab::Started;
 use sojourn_web::{
     Authenticator, Bound, Caller, Clients, Credentials, InstanceSite, Leader, ListenError,
@@ -91,17 +93,18 @@ impl WebListener {
             client,
             activity: started.activity(Source::Gateway),
             reserved_cookies: &RESERVED_COOKIES,
-            bounds: Bounds::default(),
+            limits: GatewayLimits::default(),
         });
-        let reporting = Reporting::new(started.reports(), started.activity(Source::Report));
-        let open = reporting.router().merge(started.links().router(started.act(), started.now()));
+        let reporting = ReportServer::new(started.reports(), started.activity(Source::Report));
+        let open =
+            reporting.router().merge(started.links().router(started.link_handler(), started.now()));
         let minting = Router::new()
             .route("/open", post(mint))
             .with_state((authenticator.sign_in().clone(), public_url.clone()));
         let places = gateway.clone();
         let instance = InstanceSite {
-            router: gateway.lent_router(),
-            path: Some(Arc::new(move |label| places.place(label))),
+            router: gateway.environment_router(),
+            path: Some(Arc::new(move |label| places.access_path(label))),
         };
         let routes = Routes { signed_in: gateway.router(), by_token: minting, open, instance };
         let serving = self.bound.serve(authenticator.router(routes));
@@ -183,19 +186,19 @@ fn visitor(caller: &Caller) -> Visitor {
         secure: caller.is_secure(),
         ended: Arc::new(move || ended.ended()),
         label: caller.label.clone(),
-        ways: Arc::new(CallerLinks(caller.clone())),
+        origin_urls: Arc::new(CallerOriginUrls(caller.clone())),
     }
 }
 
 /// The ways between our origin and those of instances, as the authenticator knows them.
-struct CallerLinks(Caller);
+struct CallerOriginUrls(Caller);
 
-impl Ways for CallerLinks {
-    fn lent(&self, label: &str, path: &str) -> Option<String> {
+impl OriginUrls for CallerOriginUrls {
+    fn environment_url(&self, label: &str, path: &str) -> Option<String> {
         self.0.instance_address(label, path)
     }
 
-    fn own(&self, path: &str) -> String {
+    fn own_url(&self, path: &str) -> String {
         self.0.own_address(path)
     }
 }

@@ -20,9 +20,9 @@ fn gaps(coverage: &Coverage) -> Vec<(i64, i64)> {
 #[test]
 fn what_was_seen_counts_and_nothing_else_does() {
     let mut coverage = Coverage::starting(at(100));
-    coverage.seen(at(100), at(200));
-    coverage.blind(at(200), at(260));
-    coverage.seen(at(260), at(300));
+    coverage.mark_observed(at(100), at(200));
+    coverage.mark_blind(at(200), at(260));
+    coverage.mark_observed(at(260), at(300));
     assert_eq!(coverage.observed(at(150), at(280)), secs(70), "50 before the gap, 20 after it");
     assert_eq!(coverage.observed(at(210), at(250)), secs(0), "inside the gap");
     assert_eq!(coverage.observed(at(0), at(150)), secs(50), "before the start nobody looked");
@@ -34,22 +34,22 @@ fn what_was_seen_counts_and_nothing_else_does() {
 #[test]
 fn time_that_nobody_reported_is_blind_until_somebody_does() {
     let mut coverage = Coverage::starting(at(0));
-    coverage.seen(at(0), at(10));
-    coverage.seen(at(50), at(60));
+    coverage.mark_observed(at(0), at(10));
+    coverage.mark_observed(at(50), at(60));
     assert_eq!(gaps(&coverage), [(10, 50)]);
-    coverage.seen(at(20), at(30));
+    coverage.mark_observed(at(20), at(30));
     assert_eq!(gaps(&coverage), [(10, 20), (30, 50)]);
-    coverage.seen(at(5), at(55));
+    coverage.mark_observed(at(5), at(55));
     assert_eq!(gaps(&coverage), []);
-    coverage.blind(at(70), at(80));
+    coverage.mark_blind(at(70), at(80));
     assert_eq!(gaps(&coverage), [(60, 80)], "from where it was seen last");
 }
 
 #[test]
 fn the_moments_of_a_gap_are_blind_with_its_end_and_without_its_beginning() {
     let mut coverage = Coverage::starting(at(0));
-    coverage.seen(at(0), at(100));
-    coverage.blind(at(40), at(50));
+    coverage.mark_observed(at(0), at(100));
+    coverage.mark_blind(at(40), at(50));
     let blind: Vec<i64> = (0..=101).filter(|&s| coverage.is_blind_at(at(s))).collect();
     assert_eq!(blind, [0, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 101]);
 }
@@ -58,14 +58,14 @@ fn the_moments_of_a_gap_are_blind_with_its_end_and_without_its_beginning() {
 fn a_source_is_blind_when_it_says_so_when_it_never_saw_and_when_it_is_overdue() {
     let mut coverage = Coverage::starting(at(0)).lagging(secs(60));
     assert_eq!(coverage.blind_since(at(0)), Some(at(0)), "nothing seen yet");
-    coverage.seen(at(0), at(100));
+    coverage.mark_observed(at(0), at(100));
     assert_eq!(coverage.blind_since(at(100)), None);
     assert_eq!(coverage.blind_since(at(220)), None, "a look may be late");
     assert_eq!(coverage.blind_since(at(221)), Some(at(100)), "too late");
-    coverage.blind(at(100), at(130));
+    coverage.mark_blind(at(100), at(130));
     assert_eq!(coverage.blind_since(at(130)), Some(at(100)));
     assert_eq!(coverage.last_seen(), at(100));
-    coverage.seen(at(130), at(160));
+    coverage.mark_observed(at(130), at(160));
     assert_eq!(coverage.blind_since(at(160)), None);
     assert_eq!(coverage.last_seen(), at(160));
 }
@@ -73,11 +73,11 @@ fn a_source_is_blind_when_it_says_so_when_it_never_saw_and_when_it_is_overdue() 
 #[test]
 fn every_source_must_have_seen_the_time() {
     let mut web = Coverage::starting(at(0));
-    web.seen(at(0), at(100));
-    web.blind(at(20), at(40));
+    web.mark_observed(at(0), at(100));
+    web.mark_blind(at(20), at(40));
     let mut ssh = Coverage::starting(at(10));
-    ssh.seen(at(10), at(90));
-    ssh.blind(at(30), at(50));
+    ssh.mark_observed(at(10), at(90));
+    ssh.mark_blind(at(30), at(50));
     assert_eq!(observed_by_all(&[&web], at(0), at(100)), secs(80));
     assert_eq!(observed_by_all(&[&web, &ssh], at(0), at(100)), secs(10 + 40), "10..20 and 50..90");
     assert_eq!(observed_by_all(&[&web, &ssh], at(60), at(80)), secs(20), "no gap after that");
@@ -87,8 +87,8 @@ fn every_source_must_have_seen_the_time() {
 #[test]
 fn a_forecast_goes_around_the_gaps_and_waits_for_the_next_look() {
     let mut coverage = Coverage::starting(at(0)).lagging(secs(60));
-    coverage.seen(at(0), at(100));
-    coverage.blind(at(20), at(40));
+    coverage.mark_observed(at(0), at(100));
+    coverage.mark_blind(at(20), at(40));
     let reach = |span, now| reaches(&[&coverage], at(0), secs(span), at(now));
     assert_eq!(reach(10, 100), Some(Reach { at: at(10), known: at(10) }));
     assert_eq!(reach(20, 100), Some(Reach { at: at(20), known: at(20) }));
@@ -106,13 +106,13 @@ fn with_too_many_gaps_the_closest_become_one() {
     let mut coverage = Coverage::starting(at(0));
     let many = i64::try_from(MAX_GAPS).unwrap();
     for gap in 0..many {
-        coverage.seen(at(gap * 100), at(gap * 100 + 90));
-        coverage.blind(at(gap * 100 + 90), at(gap * 100 + 100));
+        coverage.mark_observed(at(gap * 100), at(gap * 100 + 90));
+        coverage.mark_blind(at(gap * 100 + 90), at(gap * 100 + 100));
     }
     let end = many * 100;
     assert_eq!(coverage.gaps().len(), MAX_GAPS);
     let before = coverage.observed(at(0), at(end));
-    coverage.blind(at(480), at(485));
+    coverage.mark_blind(at(480), at(485));
     assert_eq!(coverage.gaps().len(), MAX_GAPS);
     assert!(coverage.is_blind_at(at(487)), "what lies between the closest counts as blind");
     assert_eq!(coverage.observed(at(0), at(end)), before - secs(10));
@@ -182,9 +182,9 @@ fn told(reports: &[Report]) -> (Coverage, Model) {
     let (mut coverage, mut model) = (Coverage::starting(at(0)), Model::default());
     for report in reports {
         if report.seen {
-            coverage.seen(at(report.from), at(report.to));
+            coverage.mark_observed(at(report.from), at(report.to));
         } else {
-            coverage.blind(at(report.from), at(report.to));
+            coverage.mark_blind(at(report.from), at(report.to));
         }
         model.report(*report);
     }
@@ -254,14 +254,14 @@ proptest! {
         let now = coverages.iter().map(Coverage::until).max().unwrap();
         for coverage in &mut coverages {
             let until = coverage.until();
-            coverage.seen(until, at(1 + now.as_second()));
+            coverage.mark_observed(until, at(1 + now.as_second()));
         }
         let now = at(1 + now.as_second());
         let sources: Vec<&Coverage> = coverages.iter().collect();
         let reach = reaches(&sources, at(from), secs(span), now).expect("all of them see");
         let mut later = coverages.clone();
         for coverage in &mut later {
-            coverage.seen(now, reach.at);
+            coverage.mark_observed(now, reach.at);
         }
         let sources: Vec<&Coverage> = later.iter().collect();
         prop_assert_eq!(observed_by_all(&sources, at(from), reach.at), secs(span));
@@ -278,8 +278,8 @@ proptest! {
         let mut coverage = Coverage::starting(at(0));
         let (mut now, mut wall) = (0, 0);
         for (seen, blind) in lengths {
-            coverage.seen(at(now), at(now + seen));
-            coverage.blind(at(now + seen), at(now + seen + blind));
+            coverage.mark_observed(at(now), at(now + seen));
+            coverage.mark_blind(at(now + seen), at(now + seen + blind));
             now += seen + blind;
             wall += seen;
             let observed = coverage.observed(at(0), at(now));

@@ -20,9 +20,9 @@ pub enum Effect {
     /// The Job's outcome is on record; it may go.
     RemoveJob { environment: String, series: u32 },
     /// Keep the claim of this environment from being deleted: its data is owed to somebody.
-    HoldClaim { environment: String },
+    AddClaimFinalizer { environment: String },
     /// Nothing of it is owed any more: the claim may go.
-    FreeClaim { environment: String },
-    /// Let the object go: nothing more is to be done before its deletion.
-    Release,
+    RemoveClaimFinalizer { environment: String },
+    /// Remove our finalizer: nothing more is to be done before the deletion.
+    RemoveFinalizer,
 }

@@ -10,48 +10,54 @@
 
 use jiff::SignedDuration;
 
+use super::decision_builder::DecisionBuilder;
 use super::effect::Effect;
 use super::intent::Intent;
 use super::reason::Reason;
-use super::state::{EndReason, Ended, State, StopReason, SubmissionState, Termination};
-use super::turn::Turn;
+use super::state::{
+    EndReason, Ended, InstanceState, StopReason, SubmissionState, TerminationState,
+};
 use crate::moment::later;
 
 const ONE_SECOND: SignedDuration = SignedDuration::from_secs(1);
 
 /// Whether it is to run: somebody wants it to, nobody deleted it, and it has not ended.
-pub const fn runs(state: &State, intent: &Intent) -> bool {
+pub const fn runs(state: &InstanceState, intent: &Intent) -> bool {
     intent.running && !intent.deleting && state.ended.is_none()
 }
 
 /// Whether anything still has to be handed in before it may go.
-pub fn owes(state: &State, intent: &Intent) -> bool {
-    owes_by(state, hands_in(intent))
+pub fn needs_submission(state: &InstanceState, intent: &Intent) -> bool {
+    needs_submission_if(state, submits_at_end(intent))
 }
 
 /// The same, where it is known whether everything is handed in at every end, or what is asked for.
-pub fn owes_by(state: &State, always: bool) -> bool {
+pub fn needs_submission_if(state: &InstanceState, always: bool) -> bool {
     let claimed = |environment: &String| always && !is_settled(state, environment);
     state.submissions.pending() || state.claims.iter().any(claimed)
 }
 
-fn hands_in(intent: &Intent) -> bool {
+fn submits_at_end(intent: &Intent) -> bool {
     intent.submission.wanted.as_ref().is_some_and(|wanted| wanted.on_termination)
 }
 
 /// Whether the data of this environment still has to be handed in.
-pub fn owes_of(state: &State, intent: &Intent, environment: &str) -> bool {
+pub fn environment_needs_submission(
+    state: &InstanceState,
+    intent: &Intent,
+    environment: &str,
+) -> bool {
     let mut entries = state.submissions.entries.iter();
     let entry = entries.find(|entry| entry.environment == environment);
     if entry.is_some_and(|entry| entry.state.blocks()) {
         return true;
     }
     let claimed = state.claims.iter().any(|claimed| claimed == environment);
-    hands_in(intent) && claimed && !is_settled(state, environment)
+    submits_at_end(intent) && claimed && !is_settled(state, environment)
 }
 
 /// Whether nothing is to be done about this environment's data as it is since the last start.
-pub(super) fn is_settled(state: &State, environment: &str) -> bool {
+pub(super) fn is_settled(state: &InstanceState, environment: &str) -> bool {
     state.submissions.entries.iter().any(|entry| {
         let over = match entry.state {
             SubmissionState::Done | SubmissionState::Waived | SubmissionState::Skipped => true,
@@ -62,8 +68,8 @@ pub(super) fn is_settled(state: &State, environment: &str) -> bool {
 }
 
 /// Takes in which claims there are. One that was made stays on record.
-pub(super) fn note_claims(state: &mut State, turn: &Turn<'_>) {
-    for claim in turn.seen.claims {
+pub(super) fn record_claims(state: &mut InstanceState, builder: &DecisionBuilder<'_>) {
+    for claim in builder.seen.claims {
         if !state.claims.contains(&claim.environment) {
             state.claims.push(claim.environment.clone());
         }
@@ -71,33 +77,41 @@ pub(super) fn note_claims(state: &mut State, turn: &Turn<'_>) {
 }
 
 /// Takes the end back that somebody who may do so has named.
-pub(super) fn reopen(state: &mut State, turn: &mut Turn<'_>) {
+pub(super) fn reopen(state: &mut InstanceState, builder: &mut DecisionBuilder<'_>) {
     let Some(ended) = state.ended else { return };
-    if turn.intent.reopen == Some(ended.at) {
+    if builder.intent.reopen == Some(ended.at) {
         state.ended = None;
         state.reopened = Some(ended.at);
-        // What was found before is what ended it.
-        state.termination = Termination::default();
-        turn.again();
+        // The misses and the deadline on record are what ended it, so they are cleared.
+        state.termination = TerminationState::default();
+        builder.wake_now();
     }
 }
 
 /// Writes the end down. What follows from it is done once it is on record.
-pub(super) fn record(state: &mut State, reason: EndReason, turn: &mut Turn<'_>) {
+pub(super) fn record(
+    state: &mut InstanceState,
+    reason: EndReason,
+    builder: &mut DecisionBuilder<'_>,
+) {
     if state.ended.is_some() {
         return;
     }
-    let after = state.reopened.map_or(turn.now, |reopened| later(reopened, ONE_SECOND));
-    state.ended = Some(Ended { at: turn.now.max(after), reason });
-    turn.again();
+    let after = state.reopened.map_or(builder.now, |reopened| later(reopened, ONE_SECOND));
+    state.ended = Some(Ended { at: builder.now.max(after), reason });
+    builder.wake_now();
 }
 
 /// Keeps what has ended off, from what is on record.
-pub(super) fn keep_off(state: &State, recorded: Option<Ended>, turn: &mut Turn<'_>) {
+pub(super) fn enforce_end(
+    state: &InstanceState,
+    recorded: Option<Ended>,
+    builder: &mut DecisionBuilder<'_>,
+) {
     let (Some(ended), Some(recorded)) = (state.ended, recorded) else { return };
-    turn.because(Reason::Ended { at: ended.at });
-    if turn.intent.running {
-        turn.effects.push(Effect::Stop(recorded.reason.stops()));
+    builder.because(Reason::Ended { at: ended.at });
+    if builder.intent.running {
+        builder.effects.push(Effect::Stop(recorded.reason.stops()));
     }
 }
 
@@ -113,25 +127,39 @@ impl EndReason {
 }
 
 /// Which environments owe something, of those that have a claim.
-pub(super) fn owing(state: &State, turn: &Turn<'_>) -> Vec<bool> {
-    let claims = turn.seen.claims.iter();
-    claims.map(|claim| owes_of(state, turn.intent, &claim.environment)).collect()
+pub(super) fn claims_needing_submission(
+    state: &InstanceState,
+    builder: &DecisionBuilder<'_>,
+) -> Vec<bool> {
+    let claims = builder.seen.claims.iter();
+    claims
+        .map(|claim| environment_needs_submission(state, builder.intent, &claim.environment))
+        .collect()
 }
 
 /// Keeps claims from being deleted for as long as their data is owed. `recorded` says which owe
 /// something by what is on record: one is let go only when that says so, too.
-pub(super) fn hold_claims(state: &State, recorded: &[bool], turn: &mut Turn<'_>) {
+pub(super) fn set_claim_finalizers(
+    state: &InstanceState,
+    recorded: &[bool],
+    builder: &mut DecisionBuilder<'_>,
+) {
     let mut effects = Vec::new();
-    for (claim, recorded) in turn.seen.claims.iter().zip(recorded) {
+    for (claim, recorded) in builder.seen.claims.iter().zip(recorded) {
         let environment = claim.environment.clone();
-        match (owes_of(state, turn.intent, &environment), claim.held) {
-            (true, false) => effects.push(Effect::HoldClaim { environment }),
-            (false, true) if !recorded => effects.push(Effect::FreeClaim { environment }),
+        match (
+            environment_needs_submission(state, builder.intent, &environment),
+            claim.has_finalizer,
+        ) {
+            (true, false) => effects.push(Effect::AddClaimFinalizer { environment }),
+            (false, true) if !recorded => {
+                effects.push(Effect::RemoveClaimFinalizer { environment })
+            }
             (true | false, _) => {}
         }
     }
-    // Before anything that lets the object go.
-    turn.effects.splice(0..0, effects);
+    // Claims get their finalizers before any effect that deletes or finalizes the object.
+    builder.effects.splice(0..0, effects);
 }
 
 #[cfg(test)]

@@ -8,74 +8,81 @@ use jiff::Timestamp;
 use crate::notice::Outbox;
 use crate::term::Term;
 
-use super::announcing::{self, Measure, Plan};
-use super::ending::owes;
+use super::decision_builder::DecisionBuilder;
+use super::ending::needs_submission;
+use super::ladder::{self, LadderPlan, Measure};
 use super::reason::Reason;
-use super::state::{Action, Expiration, Ladder, NoticeKind, Stage, State};
-use super::turn::Turn;
+use super::state::{Action, ExpirationState, InstanceState, Ladder, NoticeKind, Stage};
 use crate::moment::{later, up};
 
 /// Whether the instance is to be deleted now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Stays,
+pub(super) enum ExpirationOutcome {
+    NoAction,
     Delete,
     /// It would be deleted, and its data has to be handed in first.
-    Owes,
+    SubmitFirst,
 }
 
-pub(super) fn decide(state: &mut State, turn: &mut Turn<'_>) -> Verdict {
-    let policy = &turn.intent.expiration;
-    let kept = state.keep.holds(turn.now).is_some();
+pub(super) fn decide(
+    state: &mut InstanceState,
+    builder: &mut DecisionBuilder<'_>,
+) -> ExpirationOutcome {
+    let policy = &builder.intent.expiration;
+    let kept = state.keep.active_until(builder.now).is_some();
     let Term::Span(span) = policy.delete_after else {
-        reset(&mut state.expiration, &mut state.outbox, turn.now);
-        return Verdict::Stays;
+        reset(&mut state.expiration, &mut state.outbox, builder.now);
+        return ExpirationOutcome::NoAction;
     };
     if !policy.enabled || kept {
-        reset(&mut state.expiration, &mut state.outbox, turn.now);
-        return Verdict::Stays;
+        reset(&mut state.expiration, &mut state.outbox, builder.now);
+        return ExpirationOutcome::NoAction;
     }
-    let expires_at = up(later(turn.intent.created_at, span));
+    let expires_at = up(later(builder.intent.created_at, span));
     if state.expiration.expires_at.is_some_and(|warned_of| warned_of < expires_at) {
-        reset(&mut state.expiration, &mut state.outbox, turn.now);
+        reset(&mut state.expiration, &mut state.outbox, builder.now);
     }
     let due = up(later(expires_at, policy.margin.max(jiff::SignedDuration::ZERO)));
-    if state.expiration.expires_at.is_none() && turn.now < due {
+    if state.expiration.expires_at.is_none() && builder.now < due {
         let next = if policy.notify { Action::Warn } else { Action::Delete };
-        turn.comes(next, Some(due), Reason::Expired { at: expires_at });
-        turn.wake_at(due);
-        return Verdict::Stays;
+        builder.add_upcoming(next, Some(due), Reason::Expired { at: expires_at });
+        builder.wake_at(due);
+        return ExpirationOutcome::NoAction;
     }
-    turn.because(Reason::Expired { at: expires_at });
+    builder.because(Reason::Expired { at: expires_at });
     state.expiration.expires_at.get_or_insert(expires_at);
-    if !climb(&mut state.expiration, &mut state.outbox, due, turn) {
-        return Verdict::Stays;
+    if !climb(&mut state.expiration, &mut state.outbox, due, builder) {
+        return ExpirationOutcome::NoAction;
     }
-    if owes(state, turn.intent) {
-        turn.because(Reason::SubmissionPending);
-        turn.comes(Action::Delete, None, Reason::SubmissionPending);
-        return Verdict::Owes;
+    if needs_submission(state, builder.intent) {
+        builder.because(Reason::SubmissionPending);
+        builder.add_upcoming(Action::Delete, None, Reason::SubmissionPending);
+        return ExpirationOutcome::SubmitFirst;
     }
-    turn.comes(Action::Delete, Some(turn.now), Reason::Expired { at: expires_at });
-    Verdict::Delete
+    builder.add_upcoming(Action::Delete, Some(builder.now), Reason::Expired { at: expires_at });
+    ExpirationOutcome::Delete
 }
 
 /// What was announced does not hold any more.
-pub(super) fn reset(expiration: &mut Expiration, outbox: &mut Outbox<NoticeKind>, now: Timestamp) {
-    if *expiration != Expiration::default() {
-        *expiration = Expiration::default();
+pub(super) fn reset(
+    expiration: &mut ExpirationState,
+    outbox: &mut Outbox<NoticeKind>,
+    now: Timestamp,
+) {
+    if *expiration != ExpirationState::default() {
+        *expiration = ExpirationState::default();
         outbox.withdraw(|notice| notice.kind == NoticeKind::ExpiryWarning, now);
     }
 }
 
 /// A ladder with one rung.
 fn climb(
-    expiration: &mut Expiration,
+    expiration: &mut ExpirationState,
     outbox: &mut Outbox<NoticeKind>,
     due: Timestamp,
-    turn: &mut Turn<'_>,
+    builder: &mut DecisionBuilder<'_>,
 ) -> bool {
-    let policy = &turn.intent.expiration;
+    let policy = &builder.intent.expiration;
     let mut ladder = Ladder {
         stage: Stage::Idle,
         alerts_sent: u32::from(expiration.warned_at.is_some()),
@@ -83,7 +90,7 @@ fn climb(
         warned_at: expiration.warned_at,
         deadline: expiration.deadline,
     };
-    let plan = Plan {
+    let plan = LadderPlan {
         kind: NoticeKind::ExpiryWarning,
         word: "expiry",
         stages: [Stage::Idle, Stage::Warned, Stage::Grace],
@@ -91,10 +98,10 @@ fn climb(
         interval: policy.interval,
         due,
         measure: Measure::Wall,
-        tick: turn.intent.inactivity.tick,
+        tick: builder.intent.inactivity.tick,
         action: Action::Delete,
     };
-    let acts = announcing::climb(&mut ladder, outbox, &plan, turn);
+    let acts = ladder::climb(&mut ladder, outbox, &plan, builder);
     expiration.last_notice = ladder.last_notice;
     expiration.warned_at = ladder.warned_at;
     expiration.deadline = ladder.deadline;

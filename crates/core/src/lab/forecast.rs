@@ -9,60 +9,60 @@ use crate::coverage::Coverage;
 use crate::decision::Wake;
 use crate::known::Known;
 use crate::moment;
-use crate::notice::Outcome;
+use crate::notice::DeliveryOutcome;
 
 use super::decide;
 use super::effect::Effect;
 use super::intent::Intent;
 use super::observed::{Answer, Check, Job, JobEnd, Observed, Pods};
 use super::reason::Reason;
-use super::state::{Action, Coming, NoticeKind, State};
+use super::state::{Action, InstanceState, NoticeKind, UpcomingAction};
 
 /// A step takes a few decisions.
 const DECISIONS_PER_STEP: usize = 16;
 /// The status is looked at once; then it goes on as it was.
-const ONE_LOOK: SignedDuration = SignedDuration::from_hours(100 * 366 * 24);
+const NO_MORE_CHECKS: SignedDuration = SignedDuration::from_hours(100 * 366 * 24);
 
 /// The next things that will happen by themselves, at most `steps`, in order. What has no time yet
 /// (a source is blind) comes last and ends the forecast.
 pub fn forecast(
-    state: State,
+    state: InstanceState,
     seen: &Observed<'_>,
     intent: &Intent,
     now: Timestamp,
     steps: usize,
-) -> Vec<Coming> {
-    let mut future = Future::new(state, seen, intent, now);
-    let mut coming = Vec::new();
+) -> Vec<UpcomingAction> {
+    let mut future = Forecast::new(state, seen, intent, now);
+    let mut upcoming = Vec::new();
     for _ in 0..steps.saturating_mul(DECISIONS_PER_STEP) {
-        if coming.len() >= steps || !future.pass(&mut coming) {
+        if upcoming.len() >= steps || !future.advance(&mut upcoming) {
             break;
         }
     }
-    coming.truncate(steps);
-    coming
+    upcoming.truncate(steps);
+    upcoming
 }
 
 /// The instance as it is going to be.
-struct Future<'a> {
-    state: State,
+struct Forecast<'a> {
+    state: InstanceState,
     intent: Intent,
     now: Timestamp,
     coverage: Vec<Coverage>,
     seen: &'a Observed<'a>,
     pods: Pods,
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<DeliveryOutcome>,
     check: Option<Check>,
     jobs: Vec<(String, Known<Job>)>,
     /// What was reported before is taken in once.
     first: bool,
 }
 
-impl<'a> Future<'a> {
-    fn new(state: State, seen: &'a Observed<'a>, intent: &Intent, now: Timestamp) -> Self {
+impl<'a> Forecast<'a> {
+    fn new(state: InstanceState, seen: &'a Observed<'a>, intent: &Intent, now: Timestamp) -> Self {
         let mut intent = Intent { observe: false, ..intent.clone() };
         if let Some(check) = &mut intent.termination.check {
-            check.interval = ONE_LOOK;
+            check.interval = NO_MORE_CHECKS;
         }
         Self {
             state,
@@ -79,7 +79,7 @@ impl<'a> Future<'a> {
     }
 
     /// One decision and what follows from it; false at the end of what can be foreseen.
-    fn pass(&mut self, coming: &mut Vec<Coming>) -> bool {
+    fn advance(&mut self, upcoming: &mut Vec<UpcomingAction>) -> bool {
         let coverage: Vec<&Coverage> = self.coverage.iter().collect();
         let observed = Observed {
             activity: self.seen.activity.filter(|_| self.first),
@@ -101,22 +101,22 @@ impl<'a> Future<'a> {
         let acted = !decision.effects.is_empty();
         let deleted = decision.effects.contains(&Effect::Delete);
         let why = decision.why.last().cloned();
-        let next = decision.next.coming.clone();
+        let next = decision.next.upcoming.clone();
         self.state = decision.next;
         for effect in decision.effects {
-            coming.extend(self.follow(effect, why.as_ref()));
+            upcoming.extend(self.apply(effect, why.as_ref()));
         }
         if deleted || self.intent.deleting {
             return false;
         }
         match decision.wake {
-            // What was done changes what is seen: look again at once.
+            // The effects changed what is observed, so the next decision comes at once.
             _ if acted => {}
             Wake::At(at) if at > self.now => self.wait(at),
             Wake::At(_) => {}
             Wake::OnChange if changed => {}
             Wake::OnChange => {
-                coming.extend(next.filter(|next| next.at.is_none()));
+                upcoming.extend(next.filter(|next| next.at.is_none()));
                 return false;
             }
         }
@@ -128,20 +128,20 @@ impl<'a> Future<'a> {
         self.now = until;
         for source in &mut self.coverage {
             let from = source.until();
-            source.seen(from, until);
+            source.mark_observed(from, until);
         }
     }
 
     /// Lets an effect succeed at once, and says what it is to the owner.
-    fn follow(&mut self, effect: Effect, why: Option<&Reason>) -> Option<Coming> {
+    fn apply(&mut self, effect: Effect, why: Option<&Reason>) -> Option<UpcomingAction> {
         let now = self.now;
-        let comes = |action| {
+        let add_upcoming = |action| {
             let why = why.cloned().unwrap_or(Reason::LadderDone);
-            Some(Coming { action, at: Some(now), why })
+            Some(UpcomingAction { action, at: Some(now), why })
         };
         match effect {
             Effect::Notify(notice) => {
-                let outcome = Outcome { id: notice.id, at: now, result: Ok(()) };
+                let outcome = DeliveryOutcome { id: notice.id, at: now, result: Ok(()) };
                 self.outcomes.push(outcome);
                 match (notice.kind, notice.alert) {
                     (
@@ -151,7 +151,7 @@ impl<'a> Future<'a> {
                         Some((alert, of)),
                     ) => {
                         let why = Reason::WarningDue { alert, of };
-                        Some(Coming { action: Action::Warn, at: Some(now), why })
+                        Some(UpcomingAction { action: Action::Warn, at: Some(now), why })
                     }
                     _ => None,
                 }
@@ -159,9 +159,9 @@ impl<'a> Future<'a> {
             Effect::Stop(_) => {
                 self.intent.running = false;
                 self.pods = Pods::Gone;
-                comes(Action::Stop)
+                add_upcoming(Action::Stop)
             }
-            Effect::Delete => comes(Action::Delete),
+            Effect::Delete => add_upcoming(Action::Delete),
             Effect::Check => {
                 let answer = Answer::Keeps { deadline: self.state.termination.deadline };
                 self.check = Some(Check { at: now, answer });
@@ -170,7 +170,7 @@ impl<'a> Future<'a> {
             Effect::Submit { environment, series } => {
                 let end = JobEnd::Done { at: now, size: None, sha256: None, receipt: None };
                 self.job(&environment, Known::Is(Job { series, failed_attempts: 0, end }));
-                Some(Coming {
+                Some(UpcomingAction {
                     action: Action::Submit,
                     at: Some(now),
                     why: Reason::SubmissionPending,
@@ -180,7 +180,9 @@ impl<'a> Future<'a> {
                 self.job(&environment, Known::Absent);
                 None
             }
-            Effect::HoldClaim { .. } | Effect::FreeClaim { .. } | Effect::Release => None,
+            Effect::AddClaimFinalizer { .. }
+            | Effect::RemoveClaimFinalizer { .. }
+            | Effect::RemoveFinalizer => None,
         }
     }
 

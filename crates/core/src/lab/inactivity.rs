@@ -10,45 +10,48 @@ use jiff::{SignedDuration, Timestamp};
 use crate::coverage;
 use crate::term::Term;
 
-use super::announcing::{self, Measure, Plan};
-use super::ending::owes;
-use super::intent::Inactivity;
+use super::decision_builder::DecisionBuilder;
+use super::ending::needs_submission;
+use super::intent::InactivityPolicy;
+use super::ladder::{self, LadderPlan, Measure};
 use super::reason::Reason;
-use super::state::{Action, Ladder, NoticeKind, Stage, State};
-use super::turn::Turn;
+use super::state::{Action, InstanceState, Ladder, NoticeKind, Stage};
 use crate::moment::{later, up};
 
 /// What a ladder asks for; it is done once it is on record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Stays,
+pub(super) enum InactivityOutcome {
+    NoAction,
     Stop,
     Delete,
     /// It would be deleted, and its data has to be handed in first.
-    Owes,
+    SubmitFirst,
 }
 
 /// The ladder that the instance is on.
-pub(super) fn decide(state: &mut State, turn: &mut Turn<'_>) -> Verdict {
-    let policy = &turn.intent.inactivity;
+pub(super) fn decide(
+    state: &mut InstanceState,
+    builder: &mut DecisionBuilder<'_>,
+) -> InactivityOutcome {
+    let policy = &builder.intent.inactivity;
     if policy.opted_out || !policy.enabled {
-        reset(state, turn.now);
-        turn.because(if policy.opted_out { Reason::OptedOut } else { Reason::Disabled });
-        return Verdict::Stays;
+        reset(state, builder.now);
+        builder.because(if policy.opted_out { Reason::OptedOut } else { Reason::Disabled });
+        return InactivityOutcome::NoAction;
     }
-    if let Some(until) = state.keep.holds(turn.now) {
-        reset(state, turn.now);
-        turn.because(Reason::KeptUntil(until));
-        turn.wake_at(until);
-        return Verdict::Stays;
+    if let Some(until) = state.keep.active_until(builder.now) {
+        reset(state, builder.now);
+        builder.because(Reason::KeptUntil(until));
+        builder.wake_at(until);
+        return InactivityOutcome::NoAction;
     }
-    if turn.running { running(state, turn) } else { stopped(state, turn) }
+    if builder.running { running(state, builder) } else { stopped(state, builder) }
 }
 
 /// Goes back to where nobody was warned.
-pub(super) fn reset(state: &mut State, now: Timestamp) {
+pub(super) fn reset(state: &mut InstanceState, now: Timestamp) {
     if on_ladder(&state.ladder) {
-        announcing::leave(&mut state.ladder, &mut state.outbox, now);
+        ladder::leave(&mut state.ladder, &mut state.outbox, now);
     }
 }
 
@@ -56,128 +59,141 @@ fn on_ladder(ladder: &Ladder) -> bool {
     !matches!(ladder.stage, Stage::Active | Stage::Stopped) || ladder.deadline.is_some()
 }
 
-fn warnings(policy: &Inactivity) -> u32 {
+fn warnings(policy: &InactivityPolicy) -> u32 {
     if policy.notify { policy.max_alerts } else { 0 }
 }
 
-fn running(state: &mut State, turn: &mut Turn<'_>) -> Verdict {
-    let policy = &turn.intent.inactivity;
+fn running(state: &mut InstanceState, builder: &mut DecisionBuilder<'_>) -> InactivityOutcome {
+    let policy = &builder.intent.inactivity;
     // What a claim was made for keeps its data, whatever the template says by now.
-    let persistent = turn.intent.persistent || !state.claims.is_empty();
+    let persistent = builder.intent.persistent || !state.claims.is_empty();
     let action = if persistent { Action::Stop } else { Action::Delete };
     let Term::Span(term) = policy.stop_after else {
-        reset(state, turn.now);
-        turn.because(Reason::Never);
-        return Verdict::Stays;
+        reset(state, builder.now);
+        builder.because(Reason::Never);
+        return InactivityOutcome::NoAction;
     };
-    let since = unused_since(state, turn);
-    let idle_for = |seen| coverage::observed_by_all(seen, since, turn.now);
-    if on_ladder(&state.ladder) && idle_for(turn.seen.coverage) < term {
-        reset(state, turn.now);
+    let since = unused_since(state, builder);
+    let idle_for = |seen| coverage::observed_by_all(seen, since, builder.now);
+    if on_ladder(&state.ladder) && idle_for(builder.seen.coverage) < term {
+        reset(state, builder.now);
     }
     let warned = state.ladder.alerts_sent >= warnings(policy);
     let next = if warned { action } else { Action::Warn };
-    if turn.seen.coverage.is_empty() {
-        turn.because(Reason::NothingObserves);
-        turn.comes(next, None, Reason::NothingObserves);
-        return Verdict::Stays;
+    if builder.seen.coverage.is_empty() {
+        builder.because(Reason::NothingObserves);
+        builder.add_upcoming(next, None, Reason::NothingObserves);
+        return InactivityOutcome::NoAction;
     }
-    let measure = Measure::Observed(turn.seen.coverage);
-    let reach = match turn.seen.blind {
-        None => measure.reach(since, sum(term, policy.margin), turn.now),
+    let measure = Measure::Observed(builder.seen.coverage);
+    let reach = match builder.seen.blind {
+        None => measure.reach(since, with_margin(term, policy.margin), builder.now),
         Some(_) => None,
     };
     let Some(reach) = reach else {
-        return blind(state, turn, next);
+        return decide_blind(state, builder, next);
     };
     if !on_ladder(&state.ladder) {
-        if !measure.covers(reach.at, turn.now) {
-            in_use(state, turn, next, reach);
-            return Verdict::Stays;
+        if !measure.covers(reach.at, builder.now) {
+            in_use(state, builder, next, reach);
+            return InactivityOutcome::NoAction;
         }
         state.ladder.stage = Stage::Idle;
     }
-    turn.because(Reason::Idle { since });
-    let plan = idle_plan(turn, reach.at, action);
-    if !announcing::climb(&mut state.ladder, &mut state.outbox, &plan, turn) {
-        return Verdict::Stays;
+    builder.because(Reason::Idle { since });
+    let plan = idle_plan(builder, reach.at, action);
+    if !ladder::climb(&mut state.ladder, &mut state.outbox, &plan, builder) {
+        return InactivityOutcome::NoAction;
     }
     if persistent {
-        turn.comes(Action::Stop, Some(turn.now), done(policy, Reason::Idle { since }));
-        return Verdict::Stop;
+        builder.add_upcoming(
+            Action::Stop,
+            Some(builder.now),
+            end_reason(policy, Reason::Idle { since }),
+        );
+        return InactivityOutcome::Stop;
     }
-    deletion(state, done(policy, Reason::Idle { since }), turn)
+    decide_deletion(state, end_reason(policy, Reason::Idle { since }), builder)
 }
 
-fn idle_plan<'a>(turn: &Turn<'a>, due: Timestamp, action: Action) -> Plan<'a> {
-    let policy = &turn.intent.inactivity;
-    Plan {
+fn idle_plan<'a>(builder: &DecisionBuilder<'a>, due: Timestamp, action: Action) -> LadderPlan<'a> {
+    let policy = &builder.intent.inactivity;
+    LadderPlan {
         kind: NoticeKind::InactivityWarning,
         word: "inactivity",
         stages: [Stage::Idle, Stage::Warned, Stage::Grace],
         warnings: warnings(policy),
         interval: policy.interval,
         due,
-        measure: Measure::Observed(turn.seen.coverage),
+        measure: Measure::Observed(builder.seen.coverage),
         tick: policy.tick,
         action,
     }
 }
 
 /// From when on it was not used: the latest of its last use, its start, and the birth of its Pods.
-fn unused_since(state: &State, turn: &Turn<'_>) -> Timestamp {
-    let started_at = state.power.started_at.unwrap_or(turn.now);
-    let known = [state.activity.last, turn.seen.pods_since].into_iter().flatten();
-    known.fold(started_at, Timestamp::max).min(turn.now)
+fn unused_since(state: &InstanceState, builder: &DecisionBuilder<'_>) -> Timestamp {
+    let started_at = state.power.started_at.unwrap_or(builder.now);
+    let known = [state.activity.last, builder.seen.pods_since].into_iter().flatten();
+    known.fold(started_at, Timestamp::max).min(builder.now)
 }
 
 /// Used, or not unused for long enough.
-fn in_use(state: &State, turn: &mut Turn<'_>, next: Action, reach: coverage::Reach) {
+fn in_use(
+    state: &InstanceState,
+    builder: &mut DecisionBuilder<'_>,
+    next: Action,
+    reach: coverage::Reach,
+) {
     if let Some(last) = state.activity.last {
-        turn.because(Reason::InUse { last, source: state.activity.source });
+        builder.because(Reason::InUse { last, source: state.activity.source });
     }
     let due = up(reach.at);
-    turn.because(Reason::NotIdleYet { due });
-    turn.comes(next, Some(due.max(turn.now)), Reason::NotIdleYet { due });
-    turn.wake_at(reach.known.max(due));
+    builder.because(Reason::NotIdleYet { due });
+    builder.add_upcoming(next, Some(due.max(builder.now)), Reason::NotIdleYet { due });
+    builder.wake_at(reach.known.max(due));
 }
 
 /// A source that matters cannot see: the ladder stands, and what was delivered is still counted.
-fn blind(state: &mut State, turn: &mut Turn<'_>, next: Action) -> Verdict {
+fn decide_blind(
+    state: &mut InstanceState,
+    builder: &mut DecisionBuilder<'_>,
+    next: Action,
+) -> InactivityOutcome {
     if on_ladder(&state.ladder) {
-        let plan = idle_plan(turn, turn.now, next);
-        announcing::count(&mut state.ladder, &state.outbox, &plan);
+        let plan = idle_plan(builder, builder.now, next);
+        ladder::count(&mut state.ladder, &state.outbox, &plan);
     }
-    let sources = turn.seen.coverage.iter();
-    let since = sources.filter_map(|source| source.blind_since(turn.now)).min();
-    let since = turn.seen.blind.or(since).unwrap_or(turn.now);
-    turn.because(Reason::Blind { since });
-    turn.comes(next, None, Reason::Blind { since });
-    Verdict::Stays
+    let sources = builder.seen.coverage.iter();
+    let since = sources.filter_map(|source| source.blind_since(builder.now)).min();
+    let since = builder.seen.blind.or(since).unwrap_or(builder.now);
+    builder.because(Reason::Blind { since });
+    builder.add_upcoming(next, None, Reason::Blind { since });
+    InactivityOutcome::NoAction
 }
 
-fn stopped(state: &mut State, turn: &mut Turn<'_>) -> Verdict {
-    let policy = &turn.intent.inactivity;
+fn stopped(state: &mut InstanceState, builder: &mut DecisionBuilder<'_>) -> InactivityOutcome {
+    let policy = &builder.intent.inactivity;
     let Term::Span(term) = policy.delete_after_stopped else {
-        reset(state, turn.now);
-        turn.because(Reason::Never);
-        return Verdict::Stays;
+        reset(state, builder.now);
+        builder.because(Reason::Never);
+        return InactivityOutcome::NoAction;
     };
-    let since = state.power.stopped_at.unwrap_or(turn.now);
-    let due = later(since, sum(term, policy.margin));
-    if on_ladder(&state.ladder) && turn.now < later(since, term) {
-        reset(state, turn.now);
+    let since = state.power.stopped_at.unwrap_or(builder.now);
+    let due = later(since, with_margin(term, policy.margin));
+    if on_ladder(&state.ladder) && builder.now < later(since, term) {
+        reset(state, builder.now);
     }
-    if !on_ladder(&state.ladder) && turn.now < due {
+    if !on_ladder(&state.ladder) && builder.now < due {
         let next = if warnings(policy) == 0 { Action::Delete } else { Action::Warn };
         let due = up(due);
-        turn.because(Reason::NotIdleYet { due });
-        turn.comes(next, Some(due), Reason::NotIdleYet { due });
-        turn.wake_at(due);
-        return Verdict::Stays;
+        builder.because(Reason::NotIdleYet { due });
+        builder.add_upcoming(next, Some(due), Reason::NotIdleYet { due });
+        builder.wake_at(due);
+        return InactivityOutcome::NoAction;
     }
-    turn.because(Reason::StoppedLongAgo { since });
-    let plan = Plan {
+    builder.because(Reason::StoppedLongAgo { since });
+    let plan = LadderPlan {
         kind: NoticeKind::DeletionWarning,
         word: "deletion",
         stages: [Stage::Stopped, Stage::DestroyWarned, Stage::DestroyGrace],
@@ -188,30 +204,34 @@ fn stopped(state: &mut State, turn: &mut Turn<'_>) -> Verdict {
         tick: policy.tick,
         action: Action::Delete,
     };
-    if announcing::climb(&mut state.ladder, &mut state.outbox, &plan, turn) {
-        deletion(state, done(policy, Reason::StoppedLongAgo { since }), turn)
+    if ladder::climb(&mut state.ladder, &mut state.outbox, &plan, builder) {
+        decide_deletion(state, end_reason(policy, Reason::StoppedLongAgo { since }), builder)
     } else {
-        Verdict::Stays
+        InactivityOutcome::NoAction
     }
 }
 
 /// Why a ladder is at its end: the time that was given is over, or, where nobody is warned, the term.
-fn done(policy: &Inactivity, term: Reason) -> Reason {
+fn end_reason(policy: &InactivityPolicy, term: Reason) -> Reason {
     if warnings(policy) == 0 { term } else { Reason::LadderDone }
 }
 
 /// Nothing is deleted that still has to be handed in.
-fn deletion(state: &State, why: Reason, turn: &mut Turn<'_>) -> Verdict {
-    if owes(state, turn.intent) {
-        turn.because(Reason::SubmissionPending);
-        turn.comes(Action::Delete, None, Reason::SubmissionPending);
-        return Verdict::Owes;
+fn decide_deletion(
+    state: &InstanceState,
+    why: Reason,
+    builder: &mut DecisionBuilder<'_>,
+) -> InactivityOutcome {
+    if needs_submission(state, builder.intent) {
+        builder.because(Reason::SubmissionPending);
+        builder.add_upcoming(Action::Delete, None, Reason::SubmissionPending);
+        return InactivityOutcome::SubmitFirst;
     }
-    turn.comes(Action::Delete, Some(turn.now), why);
-    Verdict::Delete
+    builder.add_upcoming(Action::Delete, Some(builder.now), why);
+    InactivityOutcome::Delete
 }
 
-fn sum(term: SignedDuration, margin: SignedDuration) -> SignedDuration {
+fn with_margin(term: SignedDuration, margin: SignedDuration) -> SignedDuration {
     term.saturating_add(margin.max(SignedDuration::ZERO))
 }
 

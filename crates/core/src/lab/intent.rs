@@ -24,10 +24,10 @@ pub struct Intent {
     pub keep_until: Option<Timestamp>,
     /// Any environment keeps its data: then the instance is stopped rather than deleted.
     pub persistent: bool,
-    pub inactivity: Inactivity,
-    pub expiration: Expiration,
-    pub termination: Termination,
-    pub submission: Submission,
+    pub inactivity: InactivityPolicy,
+    pub expiration: ExpirationPolicy,
+    pub termination: TerminationPolicy,
+    pub submission: SubmissionPolicy,
     pub on_undeliverable: OnUndeliverable,
     /// Notices that were on record by then and nobody accepted are given up: somebody who may do so
     /// has said so.
@@ -38,7 +38,7 @@ pub struct Intent {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Inactivity {
+pub struct InactivityPolicy {
     /// The controller is on.
     pub enabled: bool,
     /// The namespace wants to be left alone.
@@ -54,7 +54,7 @@ pub struct Inactivity {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Expiration {
+pub struct ExpirationPolicy {
     pub enabled: bool,
     pub notify: bool,
     pub delete_after: Term,
@@ -63,7 +63,7 @@ pub struct Expiration {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Termination {
+pub struct TerminationPolicy {
     pub enabled: bool,
     pub check: Option<StatusCheck>,
 }
@@ -87,10 +87,10 @@ pub enum CheckTarget {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Submission {
+pub struct SubmissionPolicy {
     pub enabled: bool,
     /// What is handed in, if anything ever is.
-    pub wanted: Option<Wanted>,
+    pub wanted: Option<SubmissionScope>,
     /// The newest request, retry and waiver, as the owner's commands wrote them.
     pub requested: Option<Timestamp>,
     pub retried: Option<Timestamp>,
@@ -98,16 +98,16 @@ pub struct Submission {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
+pub struct SubmissionScope {
     /// At every end, and not only when somebody asks.
     pub on_termination: bool,
     /// The environments of the template, in its order. Whether one has a claim counts for more than
     /// what is said of it here.
-    pub environments: Vec<Eligible>,
+    pub environments: Vec<EnvironmentEligibility>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Eligible {
+pub struct EnvironmentEligibility {
     pub environment: String,
     /// Why it has nothing to hand in, if it has nothing.
     pub not_because: Option<String>,

@@ -2,22 +2,22 @@
 
 use jiff::Timestamp;
 
-use crate::activity::Seen;
+use crate::activity::ActivityReport;
 use crate::coverage::Coverage;
 use crate::known::Known;
-use crate::notice::Outcome;
+use crate::notice::DeliveryOutcome;
 
 /// Everything that [`super::decide`] is told.
 #[derive(Debug, Clone, Default)]
 pub struct Observed<'a> {
     /// Use that was reported since the last look.
-    pub activity: Option<Seen>,
-    /// What each source that a verdict needs has really seen. None at all: nothing is ever idle.
+    pub activity: Option<ActivityReport>,
+    /// What each required source has really observed. Without any source nothing is ever idle.
     pub coverage: &'a [&'a Coverage],
     /// Since when one of them has been blind.
     pub blind: Option<Timestamp>,
     /// What came of attempts to deliver notices.
-    pub outcomes: &'a [Outcome],
+    pub outcomes: &'a [DeliveryOutcome],
     /// When that which notices are sent by, or whom they are sent to, was last changed.
     pub repaired: Option<Timestamp>,
     /// Whether its Pods are there and ready.
@@ -67,7 +67,7 @@ pub enum Answer {
 pub struct Claim {
     pub environment: String,
     /// It cannot be deleted without us.
-    pub held: bool,
+    pub has_finalizer: bool,
 }
 
 /// A Job that hands in one volume.

@@ -3,14 +3,14 @@
 //! A start and a stop are seen as the difference between what is wanted now and the stage that is on
 //! record, so they are noticed after any time of not looking, and noticed once.
 
-use crate::activity::{Activity, Seen};
+use crate::activity::{Activity, ActivityReport};
 use crate::notice::{NoticeId, Outbox};
 
-use super::announcing;
+use super::decision_builder::DecisionBuilder;
+use super::ladder;
 use super::observed::Pods;
 use super::reason::Reason;
-use super::state::{Ladder, NoticeKind, Power, Stage, State, StopReason, SubmissionState};
-use super::turn::Turn;
+use super::state::{InstanceState, Ladder, NoticeKind, Power, Stage, StopReason, SubmissionState};
 use crate::moment::{later, up};
 
 impl Stage {
@@ -24,59 +24,62 @@ impl Stage {
 }
 
 /// Notices starts, stops and readiness.
-pub(super) fn follow(state: &mut State, turn: &mut Turn<'_>) {
+pub(super) fn record_changes(state: &mut InstanceState, builder: &mut DecisionBuilder<'_>) {
     let off = state.ladder.stage.is_off();
-    if turn.running && (off || state.power.started_at.is_none()) {
-        started(state, turn);
-    } else if !turn.running && !off {
-        stopped(state, turn);
+    if builder.running && (off || state.power.started_at.is_none()) {
+        started(state, builder);
+    } else if !builder.running && !off {
+        stopped(state, builder);
     }
-    if turn.running && turn.seen.pods == Pods::AllReady && state.power.ready_at.is_none() {
-        state.power.ready_at = Some(turn.now);
+    if builder.running && builder.seen.pods == Pods::AllReady && state.power.ready_at.is_none() {
+        state.power.ready_at = Some(builder.now);
     }
 }
 
-fn started(state: &mut State, turn: &mut Turn<'_>) {
+fn started(state: &mut InstanceState, builder: &mut DecisionBuilder<'_>) {
     if state.power.started_at.is_some() || state.power.stopped_at.is_some() {
-        turn.because(Reason::Restarted);
+        builder.because(Reason::Restarted);
     }
-    announcing::leave(&mut state.ladder, &mut state.outbox, turn.now);
+    ladder::leave(&mut state.ladder, &mut state.outbox, builder.now);
     state.power = Power {
-        started_at: Some(turn.now),
+        started_at: Some(builder.now),
         ready_at: None,
         stopped_at: state.power.stopped_at,
         stop_reason: None,
     };
     state.ladder = Ladder::default();
     for entry in &mut state.submissions.entries {
-        // What waits is handed in as it will be then.
+        // An entry that still waits will be handed in with what is written from now on.
         entry.earlier |= entry.state != SubmissionState::Waiting;
     }
 }
 
-fn stopped(state: &mut State, turn: &Turn<'_>) {
-    announcing::leave(&mut state.ladder, &mut state.outbox, turn.now);
+fn stopped(state: &mut InstanceState, builder: &DecisionBuilder<'_>) {
+    ladder::leave(&mut state.ladder, &mut state.outbox, builder.now);
     let reason = state.power.stop_reason.unwrap_or(StopReason::User);
-    state.power.stopped_at = Some(turn.now);
+    state.power.stopped_at = Some(builder.now);
     state.power.stop_reason = Some(reason);
     state.ladder = Ladder { stage: Stage::Stopped, ..Ladder::default() };
-    if reason == StopReason::Inactivity && turn.intent.inactivity.notify && !turn.intent.observe {
-        confirm(&mut state.outbox, turn);
+    if reason == StopReason::Inactivity
+        && builder.intent.inactivity.notify
+        && !builder.intent.observe
+    {
+        record_stopped_notice(&mut state.outbox, builder);
     }
 }
 
 /// Tells the owner that it was stopped for not being used.
-fn confirm(outbox: &mut Outbox<NoticeKind>, turn: &Turn<'_>) {
-    let id = NoticeId::new(&turn.intent.uid, "stopped", turn.now);
-    outbox.record(id, NoticeKind::Stopped, None, None, turn.now);
+fn record_stopped_notice(outbox: &mut Outbox<NoticeKind>, builder: &DecisionBuilder<'_>) {
+    let id = NoticeId::new(&builder.intent.uid, "stopped", builder.now);
+    outbox.record(id, NoticeKind::Stopped, None, None, builder.now);
 }
 
 /// Clocks differ by less than this.
-const CLOCKS_DIFFER: jiff::SignedDuration = jiff::SignedDuration::from_mins(1);
+const MAX_CLOCK_SKEW: jiff::SignedDuration = jiff::SignedDuration::from_mins(1);
 
 /// Says when what is on record was written by a clock that was ahead. What counts from such a time
 /// counts from when it has come.
-pub(super) fn check_clock(state: &State, turn: &mut Turn<'_>) {
+pub(super) fn check_clock(state: &InstanceState, builder: &mut DecisionBuilder<'_>) {
     let Power { started_at, ready_at, stopped_at, .. } = state.power;
     let written = [
         started_at,
@@ -87,29 +90,29 @@ pub(super) fn check_clock(state: &State, turn: &mut Turn<'_>) {
         state.ended.map(|ended| ended.at),
     ];
     let newest = written.into_iter().flatten().max();
-    if let Some(at) = newest.filter(|at| *at > later(turn.now, CLOCKS_DIFFER)) {
-        turn.because(Reason::ClockAhead { at });
-        turn.wake_at(at);
+    if let Some(at) = newest.filter(|at| *at > later(builder.now, MAX_CLOCK_SKEW)) {
+        builder.because(Reason::ClockAhead { at });
+        builder.wake_at(at);
     }
 }
 
 /// Takes in what was seen of its use.
-pub(super) fn note(activity: &mut Activity, turn: &mut Turn<'_>) {
-    // It was used at some time until now. The latest that it can have been takes nothing early.
+pub(super) fn record_activity(activity: &mut Activity, builder: &mut DecisionBuilder<'_>) {
+    // It was used at some time until now; taking now means that nothing happens too early.
     if activity.is_lost() {
-        activity.last = Some(turn.now);
+        activity.last = Some(builder.now);
         activity.source = None;
-        turn.because(Reason::LastUseLost);
+        builder.because(Reason::LastUseLost);
     }
-    if let Some(seen) = turn.seen.activity {
+    if let Some(seen) = builder.seen.activity {
         // A clock that is ahead of ours cannot make an instance busy for ever.
-        let last = up(seen.last).min(later(turn.now, ONE_SECOND));
-        activity.take(Seen { last, ..seen });
+        let last = up(seen.last).min(later(builder.now, ONE_SECOND));
+        activity.merge(ActivityReport { last, ..seen });
     }
     if activity.since.is_none() {
-        activity.since = Some(turn.now);
+        activity.since = Some(builder.now);
     }
-    activity.blind = turn.seen.blind;
+    activity.blind = builder.seen.blind;
 }
 
 /// Now is a whole second: what was seen within it is not from the future.

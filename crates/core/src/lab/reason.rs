@@ -4,7 +4,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use super::keep::ALLOWANCE;
+use super::keep::MAX_KEEPS;
 use crate::activity::Source;
 use crate::moment::Utc;
 
@@ -97,7 +97,7 @@ impl fmt::Display for Reason {
             }
             Self::KeptUntil(until) => write!(f, "kept until {}", Utc(*until)),
             Self::KeepAllowanceUsedUp => {
-                write!(f, "its owner asked to keep it, which is possible {ALLOWANCE} times only")
+                write!(f, "its owner asked to keep it, which is possible {MAX_KEEPS} times only")
             }
             Self::ClockAhead { at } => write!(
                 f,

@@ -17,12 +17,12 @@ use crate::known::Known;
 use super::observed::Pods;
 use crate::moment::later;
 
-const FIRST_BACK_OFF: SignedDuration = SignedDuration::from_secs(10);
-const LONGEST_BACK_OFF: SignedDuration = SignedDuration::from_mins(5);
+const INITIAL_BACK_OFF: SignedDuration = SignedDuration::from_secs(10);
+const MAX_BACK_OFF: SignedDuration = SignedDuration::from_mins(5);
 
 /// What is wanted of an instance.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct DesiredRuntime<'a> {
     /// It runs, and nobody deleted it.
     pub running: bool,
     pub environments: &'a [Environment],
@@ -38,12 +38,12 @@ pub struct Environment {
     /// It has a port.
     pub listens: bool,
     /// Why no Pod may be made of it, in words.
-    pub barred: Option<String>,
+    pub blocked: Option<String>,
 }
 
 /// What was seen of one environment, of the template or left over from an earlier one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Parts {
+pub struct EnvironmentObjects {
     pub name: String,
     pub claim: Known<Child>,
     /// A claim was made for it before.
@@ -82,7 +82,7 @@ pub enum PodPhase {
 
 /// One thing to do about one environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum RuntimeStep {
     EnsureClaim(String),
     EnsurePod(String),
     /// The Pod with this uid, and no other.
@@ -98,7 +98,7 @@ pub enum Step {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Phase {
-    /// Wanted, and nothing is there yet.
+    /// DesiredRuntime, and nothing is there yet.
     #[default]
     Pending,
     Starting,
@@ -111,52 +111,58 @@ pub enum Phase {
 
 /// How an environment is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct EnvironmentReport {
     pub name: String,
     pub phase: Phase,
     pub message: Option<String>,
 }
 
-impl Report {
+impl EnvironmentReport {
     pub fn ready(&self) -> bool {
         self.phase == Phase::Ready
     }
 }
 
-/// What an instance's parts come to.
+/// What an instance's objects come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runtime {
     pub phase: Phase,
-    pub environments: Vec<Report>,
+    pub environments: Vec<EnvironmentReport>,
     /// For the decision about the instance.
     pub pods: Pods,
     /// In order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RuntimeStep>,
     pub wake: Wake,
 }
 
-/// What an instance's parts come to now, and what is to be done about them.
-pub fn runtime(wanted: &Wanted<'_>, seen: &[Parts], now: Timestamp) -> Runtime {
+/// What an instance's objects come to now, and what is to be done about them.
+pub fn runtime(
+    wanted: &DesiredRuntime<'_>,
+    seen: &[EnvironmentObjects],
+    now: Timestamp,
+) -> Runtime {
     let mut steps = Vec::new();
     let mut wake = Wake::OnChange;
-    let unseen = Parts::default();
+    let unseen = EnvironmentObjects::default();
     let mut environments = Vec::with_capacity(wanted.environments.len());
     for environment in wanted.environments {
-        let parts = seen.iter().find(|parts| parts.name == environment.name).unwrap_or(&unseen);
+        let objects =
+            seen.iter().find(|objects| objects.name == environment.name).unwrap_or(&unseen);
         let (phase, message) = if wanted.running {
             let offered = wanted.ingress && environment.listens;
-            run(environment, parts, offered, now, &mut steps, &mut wake)
+            run(environment, objects, offered, now, &mut steps, &mut wake)
         } else {
-            (take_down(&environment.name, parts, &mut steps), None)
+            (tear_down(&environment.name, objects, &mut steps), None)
         };
-        environments.push(Report { name: environment.name.clone(), phase, message });
+        environments.push(EnvironmentReport { name: environment.name.clone(), phase, message });
     }
-    let is_left_over =
-        |parts: &&Parts| !wanted.environments.iter().any(|known| known.name == parts.name);
+    let is_left_over = |objects: &&EnvironmentObjects| {
+        !wanted.environments.iter().any(|known| known.name == objects.name)
+    };
     let mut left_over = Phase::Off;
     if !wanted.running {
-        for parts in seen.iter().filter(is_left_over) {
-            if take_down(&parts.name, parts, &mut steps) == Phase::Stopping {
+        for objects in seen.iter().filter(is_left_over) {
+            if tear_down(&objects.name, objects, &mut steps) == Phase::Stopping {
                 left_over = Phase::Stopping;
             }
         }
@@ -168,52 +174,52 @@ pub fn runtime(wanted: &Wanted<'_>, seen: &[Parts], now: Timestamp) -> Runtime {
 /// Brings an environment up.
 fn run(
     environment: &Environment,
-    parts: &Parts,
+    objects: &EnvironmentObjects,
     offered: bool,
     now: Timestamp,
-    steps: &mut Vec<Step>,
+    steps: &mut Vec<RuntimeStep>,
     wake: &mut Wake,
 ) -> (Phase, Option<String>) {
     let name = &environment.name;
     if environment.persistent {
-        match parts.claim {
+        match objects.claim {
             Known::Is(Child { deleting: false }) | Known::Unknown => {}
-            Known::Absent if !parts.claimed => steps.push(Step::EnsureClaim(name.clone())),
-            Known::Absent => return lost("its claim is gone, and the data with it"),
+            Known::Absent if !objects.claimed => steps.push(RuntimeStep::EnsureClaim(name.clone())),
+            Known::Absent => return data_lost("its claim is gone, and the data with it"),
             Known::Is(Child { deleting: true }) => {
-                return lost("its claim is being deleted, and the data with it");
+                return data_lost("its claim is being deleted, and the data with it");
             }
         }
     }
-    let (phase, message) = match &parts.pod {
+    let (phase, message) = match &objects.pod {
         Known::Unknown => (Phase::Pending, Some("its Pod could not be asked for".to_owned())),
-        Known::Absent if environment.persistent && parts.claim.is_unknown() => {
+        Known::Absent if environment.persistent && objects.claim.is_unknown() => {
             (Phase::Pending, Some("its claim could not be asked for".to_owned()))
         }
-        Known::Absent if environment.barred.is_some() => {
-            return (Phase::Failed, environment.barred.clone());
+        Known::Absent if environment.blocked.is_some() => {
+            return (Phase::Failed, environment.blocked.clone());
         }
         Known::Absent => {
-            steps.push(Step::EnsurePod(name.clone()));
+            steps.push(RuntimeStep::EnsurePod(name.clone()));
             (Phase::Pending, None)
         }
-        Known::Is(pod) => bring_up(name, pod, parts.restarts, now, steps, wake),
+        Known::Is(pod) => bring_up(name, pod, objects.restarts, now, steps, wake),
     };
-    if environment.listens && parts.service.is_absent() {
-        steps.push(Step::EnsureService(name.clone()));
+    if environment.listens && objects.service.is_absent() {
+        steps.push(RuntimeStep::EnsureService(name.clone()));
     }
-    // An Ingress leads to whatever has the Service's name.
-    if offered && parts.ingress.is_absent() && !parts.service.is_unknown() {
-        steps.push(Step::EnsureIngress(name.clone()));
+    // An Ingress routes to whatever Service has that name, so the Service must be known to be ours or absent.
+    if offered && objects.ingress.is_absent() && !objects.service.is_unknown() {
+        steps.push(RuntimeStep::EnsureIngress(name.clone()));
     }
-    // One that is not wanted any more may lead past whoever guards the way.
-    if !offered && parts.ingress == THERE {
-        steps.push(Step::DeleteIngress(name.clone()));
+    // An Ingress that is not wanted any more could bypass the gateway, so it is deleted at once.
+    if !offered && objects.ingress == PRESENT {
+        steps.push(RuntimeStep::DeleteIngress(name.clone()));
     }
     (phase, message)
 }
 
-fn lost(words: &str) -> (Phase, Option<String>) {
+fn data_lost(words: &str) -> (Phase, Option<String>) {
     (Phase::Failed, Some(format!("{words}; delete the instance to begin with an empty one")))
 }
 
@@ -223,7 +229,7 @@ fn bring_up(
     pod: &Pod,
     restarts: u32,
     now: Timestamp,
-    steps: &mut Vec<Step>,
+    steps: &mut Vec<RuntimeStep>,
     wake: &mut Wake,
 ) -> (Phase, Option<String>) {
     let message = pod.message.clone();
@@ -239,7 +245,7 @@ fn bring_up(
                 wake.by(again);
             } else {
                 let (environment, uid) = (name.to_owned(), pod.uid.clone());
-                steps.push(Step::DeletePod { environment, uid });
+                steps.push(RuntimeStep::DeletePod { environment, uid });
             }
             let ended = || "its program has ended".to_owned();
             (Phase::Failed, Some(message.unwrap_or_else(ended)))
@@ -249,56 +255,56 @@ fn bring_up(
 
 /// How long after its creation a Pod that has ended is replaced.
 fn back_off(restarts: u32) -> SignedDuration {
-    FIRST_BACK_OFF.saturating_mul(1 << restarts.min(16)).min(LONGEST_BACK_OFF)
+    INITIAL_BACK_OFF.saturating_mul(1 << restarts.min(16)).min(MAX_BACK_OFF)
 }
 
 /// Takes everything away but the claim.
-const THERE: Known<Child> = Known::Is(Child { deleting: false });
+const PRESENT: Known<Child> = Known::Is(Child { deleting: false });
 
-fn take_down(name: &str, parts: &Parts, steps: &mut Vec<Step>) -> Phase {
-    if parts.ingress == THERE {
-        steps.push(Step::DeleteIngress(name.to_owned()));
+fn tear_down(name: &str, objects: &EnvironmentObjects, steps: &mut Vec<RuntimeStep>) -> Phase {
+    if objects.ingress == PRESENT {
+        steps.push(RuntimeStep::DeleteIngress(name.to_owned()));
     }
-    if parts.service == THERE {
-        steps.push(Step::DeleteService(name.to_owned()));
+    if objects.service == PRESENT {
+        steps.push(RuntimeStep::DeleteService(name.to_owned()));
     }
-    match &parts.pod {
+    match &objects.pod {
         Known::Absent => Phase::Off,
         Known::Unknown | Known::Is(Pod { deleting: true, .. }) => Phase::Stopping,
         Known::Is(pod) => {
             let (environment, uid) = (name.to_owned(), pod.uid.clone());
-            steps.push(Step::DeletePod { environment, uid });
+            steps.push(RuntimeStep::DeletePod { environment, uid });
             Phase::Stopping
         }
     }
 }
 
-fn running(environments: &[Report]) -> Phase {
+fn running(environments: &[EnvironmentReport]) -> Phase {
     let any = |phase| environments.iter().any(|report| report.phase == phase);
     if any(Phase::Failed) {
         Phase::Failed
     } else if environments.is_empty() || environments.iter().all(|one| one.phase == Phase::Pending)
     {
         Phase::Pending
-    } else if environments.iter().all(Report::ready) {
+    } else if environments.iter().all(EnvironmentReport::ready) {
         Phase::Ready
     } else {
         Phase::Starting
     }
 }
 
-fn off(environments: &[Report], left_over: Phase) -> Phase {
+fn off(environments: &[EnvironmentReport], left_over: Phase) -> Phase {
     let stopping = environments.iter().any(|report| report.phase == Phase::Stopping);
     if stopping { Phase::Stopping } else { left_over }
 }
 
-fn pods(environments: &[Report], seen: &[Parts]) -> Pods {
-    let known = environments.iter().all(|one| seen.iter().any(|parts| parts.name == one.name));
-    if !known || seen.iter().any(|parts| parts.pod.is_unknown()) {
+fn pods(environments: &[EnvironmentReport], seen: &[EnvironmentObjects]) -> Pods {
+    let known = environments.iter().all(|one| seen.iter().any(|objects| objects.name == one.name));
+    if !known || seen.iter().any(|objects| objects.pod.is_unknown()) {
         Pods::Unknown
-    } else if seen.iter().all(|parts| parts.pod.is_absent()) {
+    } else if seen.iter().all(|objects| objects.pod.is_absent()) {
         Pods::Gone
-    } else if environments.iter().all(Report::ready) && !environments.is_empty() {
+    } else if environments.iter().all(EnvironmentReport::ready) && !environments.is_empty() {
         Pods::AllReady
     } else {
         Pods::Some

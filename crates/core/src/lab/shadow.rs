@@ -9,50 +9,51 @@
 use jiff::SignedDuration;
 
 use crate::decision::Wake;
-use crate::notice::{Outbox, Outcome};
+use crate::notice::{DeliveryOutcome, Outbox};
 
 use super::decide;
+use super::decision_builder::DecisionBuilder;
 use super::effect::Effect;
-use super::intent::{Intent, Submission, Termination};
+use super::intent::{Intent, SubmissionPolicy, TerminationPolicy};
 use super::observed::{Observed, Pods};
 use super::reason::Reason;
 use super::state::{
-    Action, Expiration, Ladder, NoticeKind, Power, Shadow, State, Step, Submissions,
+    Action, ExpirationState, InstanceState, Ladder, NoticeKind, Power, Shadow, ShadowStep,
+    Submissions,
 };
-use super::turn::Turn;
 use crate::moment::later;
 
 /// An instance that is only observed is looked at no more often than this when something is due.
-pub(super) const OBSERVED_EVERY: SignedDuration = SignedDuration::from_secs(10);
+pub(super) const OBSERVE_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
 /// A step takes a few decisions.
-const MOST_DECISIONS: usize = 16;
+const MAX_DECISIONS: usize = 16;
 /// So many steps are kept, the newest ones.
-const MOST_STEPS: usize = 32;
+const MAX_STEPS: usize = 32;
 
 /// Goes on with the dry run. `before` is how it was started and stopped by what is on record.
-pub(super) fn walk(state: &mut State, before: Power, turn: &mut Turn<'_>) {
+pub(super) fn advance(state: &mut InstanceState, before: Power, builder: &mut DecisionBuilder<'_>) {
     let same = |a: &Power, b: &Power| (a.started_at, a.stopped_at) == (b.started_at, b.stopped_at);
     let kept = state.shadow.take();
     let kept = kept.filter(|kept| same(&before, &state.power) && !is_woken(kept, state));
-    let mut shadow = kept.map_or_else(|| begin(state, turn), |shadow| *shadow);
+    let mut shadow = kept.map_or_else(|| begin(state, builder), |shadow| *shadow);
     if shadow.gone_at.is_none() {
-        go_on(&mut shadow, state, turn);
+        decide_on(&mut shadow, state, builder);
     }
-    let old = shadow.steps.len().saturating_sub(MOST_STEPS);
+    let old = shadow.steps.len().saturating_sub(MAX_STEPS);
     shadow.steps.drain(..old);
     state.shadow = Some(Box::new(shadow));
 }
 
 /// Whether somebody used what would have been stopped by then.
-fn is_woken(shadow: &Shadow, state: &State) -> bool {
+fn is_woken(shadow: &Shadow, state: &InstanceState) -> bool {
     let stopped = shadow.stopped_at.filter(|_| !shadow.running);
     stopped.is_some_and(|stopped| state.activity.last.is_some_and(|last| last > stopped))
 }
 
 /// Up to now everything is as it really is.
-fn begin(state: &State, turn: &Turn<'_>) -> Shadow {
+fn begin(state: &InstanceState, builder: &DecisionBuilder<'_>) -> Shadow {
     Shadow {
-        running: turn.running,
+        running: builder.running,
         stopped_at: state.power.stopped_at,
         stop_reason: state.power.stop_reason,
         gone_at: None,
@@ -62,15 +63,15 @@ fn begin(state: &State, turn: &Turn<'_>) -> Shadow {
     }
 }
 
-fn go_on(shadow: &mut Shadow, state: &State, turn: &mut Turn<'_>) {
-    let mut would = State {
+fn decide_on(shadow: &mut Shadow, state: &InstanceState, builder: &mut DecisionBuilder<'_>) {
+    let mut simulated = InstanceState {
         power: Power {
             stopped_at: shadow.stopped_at,
             stop_reason: shadow.stop_reason,
             ..state.power
         },
         ladder: std::mem::take::<Ladder>(&mut shadow.ladder),
-        expiration: std::mem::take::<Expiration>(&mut shadow.expiration),
+        expiration: std::mem::take::<ExpirationState>(&mut shadow.expiration),
         submissions: Submissions::default(),
         ended: None,
         outbox: Outbox::default(),
@@ -80,52 +81,57 @@ fn go_on(shadow: &mut Shadow, state: &State, turn: &mut Turn<'_>) {
     let mut intent = Intent {
         observe: false,
         running: shadow.running,
-        termination: Termination { enabled: false, check: None },
-        submission: Submission { wanted: None, ..turn.intent.submission.clone() },
-        ..turn.intent.clone()
+        termination: TerminationPolicy { enabled: false, check: None },
+        submission: SubmissionPolicy { wanted: None, ..builder.intent.submission.clone() },
+        ..builder.intent.clone()
     };
     let mut outcomes = Vec::new();
     let mut wake = Wake::OnChange;
-    for _ in 0..MOST_DECISIONS {
+    for _ in 0..MAX_DECISIONS {
         let seen = Observed {
             activity: None,
-            coverage: turn.seen.coverage,
-            blind: turn.seen.blind,
+            coverage: builder.seen.coverage,
+            blind: builder.seen.blind,
             outcomes: &outcomes,
-            pods: if intent.running { turn.seen.pods } else { Pods::Gone },
-            pods_since: turn.seen.pods_since,
+            pods: if intent.running { builder.seen.pods } else { Pods::Gone },
+            pods_since: builder.seen.pods_since,
             ..Observed::default()
         };
-        let decision = decide(would.clone(), &seen, &intent, turn.now);
-        let rests = decision.next == would && decision.effects.is_empty();
-        (would, wake) = (decision.next, decision.wake);
+        let decision = decide(simulated.clone(), &seen, &intent, builder.now);
+        let rests = decision.next == simulated && decision.effects.is_empty();
+        (simulated, wake) = (decision.next, decision.wake);
         outcomes.clear();
         let why = decision.why.last().cloned().unwrap_or(Reason::LadderDone);
         for effect in &decision.effects {
             if let Effect::Notify(notice) = effect {
-                outcomes.push(Outcome { id: notice.id.clone(), at: turn.now, result: Ok(()) });
+                outcomes.push(DeliveryOutcome {
+                    id: notice.id.clone(),
+                    at: builder.now,
+                    result: Ok(()),
+                });
             }
             if let Some((action, why)) = step(effect, &why) {
-                shadow.steps.push(Step { action, at: turn.now, why: why.to_string() });
+                shadow.steps.push(ShadowStep { action, at: builder.now, why: why.to_string() });
             }
             match effect {
                 Effect::Stop(_) => intent.running = false,
-                Effect::Delete => shadow.gone_at = Some(turn.now),
+                Effect::Delete => shadow.gone_at = Some(builder.now),
                 _ => {}
             }
         }
         if rests || shadow.gone_at.is_some() {
-            turn.why.extend(decision.why);
+            builder.why.extend(decision.why);
             break;
         }
     }
     shadow.running = intent.running;
-    (shadow.stopped_at, shadow.stop_reason) = (would.power.stopped_at, would.power.stop_reason);
-    (shadow.ladder, shadow.expiration) = (would.ladder, would.expiration);
+    (shadow.stopped_at, shadow.stop_reason) =
+        (simulated.power.stopped_at, simulated.power.stop_reason);
+    (shadow.ladder, shadow.expiration) = (simulated.ladder, simulated.expiration);
     if shadow.gone_at.is_none() {
-        turn.coming = would.coming;
+        builder.upcoming = simulated.upcoming;
         if let Wake::At(at) = wake {
-            turn.wake_at(at.max(later(turn.now, OBSERVED_EVERY)));
+            builder.wake_at(at.max(later(builder.now, OBSERVE_INTERVAL)));
         }
     }
 }
@@ -147,9 +153,9 @@ fn step(effect: &Effect, why: &Reason) -> Option<(Action, Reason)> {
         Effect::Check
         | Effect::Submit { .. }
         | Effect::RemoveJob { .. }
-        | Effect::HoldClaim { .. }
-        | Effect::FreeClaim { .. }
-        | Effect::Release => None,
+        | Effect::AddClaimFinalizer { .. }
+        | Effect::RemoveClaimFinalizer { .. }
+        | Effect::RemoveFinalizer => None,
     }
 }
 

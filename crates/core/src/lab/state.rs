@@ -9,12 +9,12 @@ use super::reason::Reason;
 
 /// The state of an instance: what its status holds.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct State {
+pub struct InstanceState {
     pub power: Power,
     pub activity: Activity,
     pub ladder: Ladder,
-    pub expiration: Expiration,
-    pub termination: Termination,
+    pub expiration: ExpirationState,
+    pub termination: TerminationState,
     pub submissions: Submissions,
     pub keep: Keep,
     /// Its end, once that has come. It is written once: only whoever may `reopen` takes it back.
@@ -28,7 +28,7 @@ pub struct State {
     /// What would have become of it, while it is only observed.
     pub shadow: Option<Box<Shadow>>,
     /// The next thing that will happen by itself. A forecast: it may move until it is announced.
-    pub coming: Option<Coming>,
+    pub upcoming: Option<UpcomingAction>,
 }
 
 /// Where an instance that is only observed would be.
@@ -40,14 +40,14 @@ pub struct Shadow {
     /// When it would have been deleted.
     pub gone_at: Option<Timestamp>,
     pub ladder: Ladder,
-    pub expiration: Expiration,
+    pub expiration: ExpirationState,
     /// What would have been done, oldest first.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ShadowStep>,
 }
 
 /// One thing that would have been done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct ShadowStep {
     pub action: Action,
     pub at: Timestamp,
     pub why: String,
@@ -121,7 +121,7 @@ pub struct Ladder {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Expiration {
+pub struct ExpirationState {
     /// The end of the lifespan that the warning was about: another lifespan, another warning.
     pub expires_at: Option<Timestamp>,
     pub last_notice: Option<NoticeId>,
@@ -130,7 +130,7 @@ pub struct Expiration {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Termination {
+pub struct TerminationState {
     pub last_check: Option<Timestamp>,
     /// The last answer that kept it going.
     pub answered: Option<Timestamp>,
@@ -141,7 +141,7 @@ pub struct Termination {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Submissions {
-    pub entries: Vec<Submission>,
+    pub entries: Vec<SubmissionEntry>,
     /// The newest request, retry and waiver that were taken in.
     pub requested: Option<Timestamp>,
     pub retried: Option<Timestamp>,
@@ -156,12 +156,12 @@ impl Submissions {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Submission {
+pub struct SubmissionEntry {
     pub environment: String,
     pub state: SubmissionState,
     /// Counts the series of attempts: a retry after failure begins another.
     pub series: u32,
-    /// When it was asked for: the same for every attempt and series of one wish.
+    /// When it was asked for: the same for every attempt and series of one request.
     pub asked_at: Option<Timestamp>,
     /// It was begun before the last start, so it says nothing about what was written since.
     pub earlier: bool,
@@ -176,7 +176,7 @@ pub struct Submission {
     pub error: Option<String>,
 }
 
-impl Submission {
+impl SubmissionEntry {
     /// The first series of an environment, of which nothing is known yet.
     pub const fn new(environment: String, state: SubmissionState) -> Self {
         Self {
@@ -228,7 +228,7 @@ impl SubmissionState {
 pub struct Keep {
     pub used: u32,
     pub until: Option<Timestamp>,
-    /// The wish that was last taken in, as it was written.
+    /// The request that was last applied, as it was written.
     pub asked: Option<Timestamp>,
 }
 
@@ -246,7 +246,7 @@ pub enum NoticeKind {
 
 /// What will happen by itself, when, and why.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Coming {
+pub struct UpcomingAction {
     pub action: Action,
     /// Unknown while a source is blind or something else must happen first.
     pub at: Option<Timestamp>,

@@ -15,109 +15,113 @@
 use crate::known::Known;
 use crate::notice::{NoticeId, Outbox};
 
+use super::decision_builder::DecisionBuilder;
 use super::effect::Effect;
-use super::ending::{is_settled, owes_of};
-use super::intent::{Eligible, Wanted};
+use super::ending::{environment_needs_submission, is_settled};
+use super::intent::{EnvironmentEligibility, SubmissionScope};
 use super::observed::{Job, JobEnd, Pods};
 use super::reason::Reason;
-use super::state::{Action, NoticeKind, State, Submission, SubmissionState, Submissions};
-use super::turn::Turn;
+use super::state::{
+    Action, InstanceState, NoticeKind, SubmissionEntry, SubmissionState, Submissions,
+};
 use crate::moment::{later, up};
 
 /// Brings submissions forward.
-pub(super) fn decide(state: &mut State, turn: &mut Turn<'_>) {
-    let orders = &turn.intent.submission;
+pub(super) fn decide(state: &mut InstanceState, builder: &mut DecisionBuilder<'_>) {
+    let orders = &builder.intent.submission;
     let nothing = state.submissions.entries.is_empty();
     if nothing && orders.wanted.is_none() && orders.waived == state.submissions.waived {
         return;
     }
-    let off = (!turn.running || turn.intent.deleting) && turn.seen.pods == Pods::Gone;
+    let off = (!builder.running || builder.intent.deleting) && builder.seen.pods == Pods::Gone;
     let waives = is_new(orders.waived, state.submissions.waived);
-    let State { submissions, claims, outbox, .. } = state;
+    let InstanceState { submissions, claims, outbox, .. } = state;
     for entry in &mut submissions.entries {
-        let job = job_of(&entry.environment, turn);
-        follow(entry, job, off && !waives, claims, outbox, turn);
+        let job = job_of(&entry.environment, builder);
+        follow_job(entry, job, off && !waives, claims, outbox, builder);
     }
-    take_orders(state, turn);
-    promote(state, off, turn);
+    apply_orders(state, builder);
+    promote(state, off, builder);
 }
 
 fn is_new(order: Option<jiff::Timestamp>, taken: Option<jiff::Timestamp>) -> bool {
     order.is_some() && order != taken
 }
 
-fn job_of<'a>(environment: &str, turn: &Turn<'a>) -> Known<&'a Job> {
-    let found = turn.seen.jobs.iter().find(|(name, _)| name == environment);
+fn job_of<'a>(environment: &str, builder: &DecisionBuilder<'a>) -> Known<&'a Job> {
+    let found = builder.seen.jobs.iter().find(|(name, _)| name == environment);
     found.map_or(Known::Unknown, |(_, job)| job.as_ref())
 }
 
 /// Follows one entry's Job, from what is on record.
-fn follow(
-    entry: &mut Submission,
+fn follow_job(
+    entry: &mut SubmissionEntry,
     job: Known<&Job>,
     may_submit: bool,
     claims: &[String],
     outbox: &mut Outbox<NoticeKind>,
-    turn: &mut Turn<'_>,
+    builder: &mut DecisionBuilder<'_>,
 ) {
     let job = match job {
         Known::Unknown => return,
         Known::Absent => {
             if entry.state == SubmissionState::Running && may_submit {
-                ask(entry, claims, turn);
+                request_job(entry, claims, builder);
             }
             return;
         }
         Known::Is(job) => job,
     };
     if job.series < entry.series {
-        remove(entry, job.series, turn);
+        remove_job(entry, job.series, builder);
         return;
     }
     match entry.state {
-        // A Job of this series that nobody remembers: the record was lost, not the work.
-        SubmissionState::Waiting | SubmissionState::Running => adopt(entry, job, outbox, turn),
-        SubmissionState::Done | SubmissionState::Waived | SubmissionState::Skipped => {
-            remove(entry, job.series, turn);
+        // The status may have lost the record of a Job of this series; the Job is taken over.
+        SubmissionState::Waiting | SubmissionState::Running => {
+            record_job(entry, job, outbox, builder)
         }
-        // It stays to be looked at, until a retry or a waiver.
+        SubmissionState::Done | SubmissionState::Waived | SubmissionState::Skipped => {
+            remove_job(entry, job.series, builder);
+        }
+        // The failed Job stays for inspection until a retry or a waiver.
         SubmissionState::Failed => {}
     }
 }
 
-fn remove(entry: &Submission, series: u32, turn: &mut Turn<'_>) {
-    turn.effects.push(Effect::RemoveJob { environment: entry.environment.clone(), series });
+fn remove_job(entry: &SubmissionEntry, series: u32, builder: &mut DecisionBuilder<'_>) {
+    builder.effects.push(Effect::RemoveJob { environment: entry.environment.clone(), series });
 }
 
 /// Asks for the Job of an entry that is `Running`, if it can still be handed in.
-fn ask(entry: &mut Submission, claims: &[String], turn: &mut Turn<'_>) {
-    let Some(wanted) = wanted(turn) else { return };
-    if let Some(because) = unfit(wanted, claims, &entry.environment) {
+fn request_job(entry: &mut SubmissionEntry, claims: &[String], builder: &mut DecisionBuilder<'_>) {
+    let Some(wanted) = wanted(builder) else { return };
+    if let Some(because) = ineligibility(wanted, claims, &entry.environment) {
         skip(entry, because);
-        turn.again();
+        builder.wake_now();
         return;
     }
-    if turn.seen.namespace_leaves {
-        turn.because(Reason::NamespaceLeaves);
+    if builder.seen.namespace_leaves {
+        builder.because(Reason::NamespaceLeaves);
         return;
     }
     let environment = entry.environment.clone();
-    turn.effects.push(Effect::Submit { environment, series: entry.series });
+    builder.effects.push(Effect::Submit { environment, series: entry.series });
 }
 
 /// What is to be handed in, while submission is on.
-fn wanted<'a>(turn: &Turn<'a>) -> Option<&'a Wanted> {
-    turn.intent.submission.wanted.as_ref().filter(|_| turn.intent.submission.enabled)
+fn wanted<'a>(builder: &DecisionBuilder<'a>) -> Option<&'a SubmissionScope> {
+    builder.intent.submission.wanted.as_ref().filter(|_| builder.intent.submission.enabled)
 }
 
 /// Why an environment cannot be handed in.
-fn unfit(wanted: &Wanted, claims: &[String], environment: &str) -> Option<String> {
+fn ineligibility(wanted: &SubmissionScope, claims: &[String], environment: &str) -> Option<String> {
     if claims.iter().any(|claimed| claimed == environment) {
         return None;
     }
     let words = match wanted.environments.iter().find(|one| one.environment == environment) {
-        Some(Eligible { not_because: Some(words), .. }) => words.as_str(),
-        Some(Eligible { not_because: None, .. }) => NO_CLAIM,
+        Some(EnvironmentEligibility { not_because: Some(words), .. }) => words.as_str(),
+        Some(EnvironmentEligibility { not_because: None, .. }) => NO_CLAIM,
         None => "the Template has no such environment any more, and no claim was made for it",
     };
     Some(words.to_owned())
@@ -125,13 +129,18 @@ fn unfit(wanted: &Wanted, claims: &[String], environment: &str) -> Option<String
 
 const NO_CLAIM: &str = "no claim was made for it, so there is nothing to hand in";
 
-fn skip(entry: &mut Submission, because: String) {
+fn skip(entry: &mut SubmissionEntry, because: String) {
     entry.state = SubmissionState::Skipped;
     entry.error = Some(because);
 }
 
 /// Takes in what a Job of this entry's series says.
-fn adopt(entry: &mut Submission, job: &Job, outbox: &mut Outbox<NoticeKind>, turn: &mut Turn<'_>) {
+fn record_job(
+    entry: &mut SubmissionEntry,
+    job: &Job,
+    outbox: &mut Outbox<NoticeKind>,
+    builder: &mut DecisionBuilder<'_>,
+) {
     entry.series = job.series;
     entry.attempts = job.failed_attempts;
     entry.retry_at = None;
@@ -149,23 +158,23 @@ fn adopt(entry: &mut Submission, job: &Job, outbox: &mut Outbox<NoticeKind>, tur
             entry.receipt.clone_from(receipt);
             entry.submitted_at = Some(up(*at));
             entry.error = None;
-            turn.again();
+            builder.wake_now();
         }
         JobEnd::Failed { error } => {
             entry.state = SubmissionState::Failed;
             entry.error = Some(error.clone());
             let stage = format!("submission-{}-{}", entry.environment, entry.series);
-            let id = NoticeId::new(&turn.intent.uid, &stage, turn.intent.created_at);
-            outbox.record(id, NoticeKind::SubmissionFailed, None, None, turn.now);
-            turn.again();
+            let id = NoticeId::new(&builder.intent.uid, &stage, builder.intent.created_at);
+            outbox.record(id, NoticeKind::SubmissionFailed, None, None, builder.now);
+            builder.wake_now();
         }
     }
 }
 
 /// Takes in what was asked for: a hand-in, by an end or by a request, another try, a waiver.
-fn take_orders(state: &mut State, turn: &mut Turn<'_>) {
-    let orders = &turn.intent.submission;
-    let over = turn.intent.deleting || state.ended.is_some();
+fn apply_orders(state: &mut InstanceState, builder: &mut DecisionBuilder<'_>) {
+    let orders = &builder.intent.submission;
+    let over = builder.intent.deleting || state.ended.is_some();
     if let Some(wanted) = &orders.wanted {
         let requested = orders.enabled && is_new(orders.requested, state.submissions.requested);
         if requested {
@@ -174,7 +183,7 @@ fn take_orders(state: &mut State, turn: &mut Turn<'_>) {
         let owed = over && wanted.on_termination;
         for environment in environments(wanted, &state.claims) {
             if requested || (owed && !is_settled(state, &environment)) {
-                enter(state, wanted, environment, requested, turn);
+                add_entry(state, wanted, environment, requested, builder);
             }
         }
     }
@@ -182,20 +191,20 @@ fn take_orders(state: &mut State, turn: &mut Turn<'_>) {
         state.submissions.retried = orders.retried;
         for entry in &mut state.submissions.entries {
             if entry.state == SubmissionState::Failed {
-                begin(entry);
-                turn.again();
+                start_series(entry);
+                builder.wake_now();
             }
         }
     }
     if is_new(orders.waived, state.submissions.waived) {
         state.submissions.waived = orders.waived;
-        waive(state, turn);
+        waive(state, builder);
     }
 }
 
 /// Every environment that there is something to say about: the template's, and those that it has
 /// lost since a claim was made for them.
-fn environments(wanted: &Wanted, claims: &[String]) -> Vec<String> {
+fn environments(wanted: &SubmissionScope, claims: &[String]) -> Vec<String> {
     let mut all: Vec<String> =
         wanted.environments.iter().map(|one| one.environment.clone()).collect();
     let lost: Vec<_> = claims.iter().filter(|claimed| !all.contains(claimed)).cloned().collect();
@@ -204,48 +213,48 @@ fn environments(wanted: &Wanted, claims: &[String]) -> Vec<String> {
 }
 
 /// Gives up what is owed: what waits or has failed, and what would be handed in at the end.
-fn waive(state: &mut State, turn: &mut Turn<'_>) {
+fn waive(state: &mut InstanceState, builder: &mut DecisionBuilder<'_>) {
     for environment in state.claims.clone() {
-        let owed = owes_of(state, turn.intent, &environment);
+        let owed = environment_needs_submission(state, builder.intent, &environment);
         let entries = &mut state.submissions.entries;
         if owed && !entries.iter().any(|entry| entry.environment == environment) {
-            entries.push(fresh(environment, turn));
+            entries.push(new_entry(environment, builder));
         } else if owed
             && let Some(entry) = entries.iter_mut().find(|entry| entry.environment == environment)
             && !entry.state.blocks()
         {
-            ask_anew(entry, turn);
-            begin(entry);
+            renew_request(entry, builder);
+            start_series(entry);
         }
     }
     for entry in &mut state.submissions.entries {
         if entry.state.blocks() {
             entry.state = SubmissionState::Waived;
             (entry.earlier, entry.retry_at) = (false, None);
-            turn.again();
+            builder.wake_now();
         }
     }
 }
 
-fn fresh(environment: String, turn: &Turn<'_>) -> Submission {
-    let asked_at = Some(turn.now);
-    Submission { asked_at, ..Submission::new(environment, SubmissionState::Waiting) }
+fn new_entry(environment: String, builder: &DecisionBuilder<'_>) -> SubmissionEntry {
+    let asked_at = Some(builder.now);
+    SubmissionEntry { asked_at, ..SubmissionEntry::new(environment, SubmissionState::Waiting) }
 }
 
 /// Makes an entry, or lets one that is over begin anew. One that has failed since the last start
 /// waits for somebody to say what becomes of it.
-fn enter(
-    state: &mut State,
-    wanted: &Wanted,
+fn add_entry(
+    state: &mut InstanceState,
+    wanted: &SubmissionScope,
     environment: String,
     requested: bool,
-    turn: &mut Turn<'_>,
+    builder: &mut DecisionBuilder<'_>,
 ) {
-    let State { submissions: Submissions { entries, .. }, claims, .. } = state;
+    let InstanceState { submissions: Submissions { entries, .. }, claims, .. } = state;
     let known = entries.iter().position(|entry| entry.environment == environment);
     let entry = match known {
         None => {
-            entries.push(fresh(environment, turn));
+            entries.push(new_entry(environment, builder));
             let last = entries.len() - 1;
             &mut entries[last]
         }
@@ -258,33 +267,33 @@ fn enter(
                 | SubmissionState::Failed
                 | SubmissionState::Waived
                 | SubmissionState::Skipped => {
-                    ask_anew(entry, turn);
-                    begin(entry);
+                    renew_request(entry, builder);
+                    start_series(entry);
                 }
             }
             entry
         }
     };
     // One that has no claim may still get one, unless this is the end.
-    let not = unfit(wanted, claims, &entry.environment);
+    let not = ineligibility(wanted, claims, &entry.environment);
     let not = not.filter(|because| !requested || because != NO_CLAIM);
     if let Some(because) = not {
         skip(entry, because);
     }
-    turn.again();
+    builder.wake_now();
 }
 
-/// Another wish: whoever receives it must not take it for the last one.
-fn ask_anew(entry: &mut Submission, turn: &Turn<'_>) {
-    let last = entry.asked_at.map_or(turn.now, |last| later(last, ONE_SECOND));
-    entry.asked_at = Some(turn.now.max(last));
+/// Makes it a new request, so that the receiver does not take it for the last one.
+fn renew_request(entry: &mut SubmissionEntry, builder: &DecisionBuilder<'_>) {
+    let last = entry.asked_at.map_or(builder.now, |last| later(last, ONE_SECOND));
+    entry.asked_at = Some(builder.now.max(last));
     entry.earlier = false;
 }
 
 const ONE_SECOND: jiff::SignedDuration = jiff::SignedDuration::from_secs(1);
 
 /// Another series of attempts.
-fn begin(entry: &mut Submission) {
+fn start_series(entry: &mut SubmissionEntry) {
     entry.state = SubmissionState::Waiting;
     entry.series = entry.series.saturating_add(1);
     entry.attempts = 0;
@@ -293,37 +302,37 @@ fn begin(entry: &mut Submission) {
 }
 
 /// Lets the next entry that waits have its turn.
-fn promote(state: &mut State, off: bool, turn: &mut Turn<'_>) {
-    let State { submissions, claims, .. } = state;
+fn promote(state: &mut InstanceState, off: bool, builder: &mut DecisionBuilder<'_>) {
+    let InstanceState { submissions, claims, .. } = state;
     if !submissions.pending() {
         return;
     }
     if submissions.entries.iter().any(|entry| entry.state == SubmissionState::Running) {
-        turn.comes(Action::Submit, Some(turn.now), Reason::SubmissionPending);
+        builder.add_upcoming(Action::Submit, Some(builder.now), Reason::SubmissionPending);
         return;
     }
-    let Some(wanted) = wanted(turn) else { return };
+    let Some(wanted) = wanted(builder) else { return };
     for entry in &mut submissions.entries {
         if entry.state != SubmissionState::Waiting {
             continue;
         }
-        let not = unfit(wanted, claims, &entry.environment);
+        let not = ineligibility(wanted, claims, &entry.environment);
         if let Some(because) = not.filter(|because| off || because != NO_CLAIM) {
             skip(entry, because);
-            turn.again();
+            builder.wake_now();
         } else if off {
             if entry.earlier {
-                // Another try, and of what was written since.
-                ask_anew(entry, turn);
+                // It is retried with what was written since the last start, so it is a new request.
+                renew_request(entry, builder);
             }
             entry.state = SubmissionState::Running;
-            turn.comes(Action::Submit, Some(turn.now), Reason::SubmissionPending);
-            turn.again();
+            builder.add_upcoming(Action::Submit, Some(builder.now), Reason::SubmissionPending);
+            builder.wake_now();
             return;
         }
     }
     if submissions.pending() {
-        turn.comes(Action::Submit, None, Reason::SubmissionPending);
+        builder.add_upcoming(Action::Submit, None, Reason::SubmissionPending);
     }
 }
 

@@ -10,56 +10,60 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::decision_builder::DecisionBuilder;
 use super::effect::Effect;
 use super::intent::{CheckTarget, StatusCheck};
 use super::observed::{Answer, Check};
 use super::reason::Reason;
-use super::state::{Action, State, Termination};
-use super::turn::Turn;
+use super::state::{Action, InstanceState, TerminationState};
 use crate::moment::{later, up};
 
 /// One stray answer never ends anything.
-const FEWEST_CONFIRMATIONS: u32 = 2;
+const MIN_CONFIRMATIONS: u32 = 2;
 /// Times are whole seconds: nothing is looked at more often.
-const SHORTEST_INTERVAL: SignedDuration = SignedDuration::from_secs(1);
+const MIN_CHECK_INTERVAL: SignedDuration = SignedDuration::from_secs(1);
 
 /// So long after a start an instance may answer nothing at all.
-pub(super) const START_UP: SignedDuration = SignedDuration::from_mins(10);
+pub(super) const STARTUP_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 
 /// Whether the instance has ended.
-pub(super) fn decide(state: &mut State, turn: &mut Turn<'_>) -> bool {
-    let Some(check) = turn.intent.termination.check.as_ref() else { return false };
+pub(super) fn decide(state: &mut InstanceState, builder: &mut DecisionBuilder<'_>) -> bool {
+    let Some(check) = builder.intent.termination.check.as_ref() else { return false };
     let looks = match check.target {
         CheckTarget::Endpoint => true,
-        CheckTarget::Itself => turn.running,
+        CheckTarget::Itself => builder.running,
     };
-    if !looks || !turn.intent.termination.enabled || state.ended.is_some() {
+    if !looks || !builder.intent.termination.enabled || state.ended.is_some() {
         return false;
     }
     let termination = &mut state.termination;
-    if let Some(result) = turn.seen.check {
-        take(termination, result, check.target, state.power.started_at, turn);
+    if let Some(result) = builder.seen.check {
+        record_answer(termination, result, check.target, state.power.started_at, builder);
     }
-    let interval = check.interval.max(SHORTEST_INTERVAL);
-    let due = termination.last_check.map_or(turn.now, |last| later(last, interval));
-    let fresh = turn.now < due;
-    if let Some(why) = ends(termination, check, fresh, turn.now) {
-        turn.because(why.clone());
-        turn.comes(Action::Stop, Some(turn.now), why);
+    let interval = check.interval.max(MIN_CHECK_INTERVAL);
+    let due = termination.last_check.map_or(builder.now, |last| later(last, interval));
+    let fresh = builder.now < due;
+    if let Some(why) = ends(termination, check, fresh, builder.now) {
+        builder.because(why.clone());
+        builder.add_upcoming(Action::Stop, Some(builder.now), why);
         return true;
     }
     if fresh {
-        turn.wake_at(due);
-        turn.comes(Action::Check, Some(up(due)), Reason::StatusCheckDue { at: up(due) });
+        builder.wake_at(due);
+        builder.add_upcoming(Action::Check, Some(up(due)), Reason::StatusCheckDue { at: up(due) });
     } else {
-        turn.effects.push(Effect::Check);
+        builder.effects.push(Effect::Check);
         // Should the answer get lost, it is asked for again.
-        turn.wake_at(later(turn.now, interval));
+        builder.wake_at(later(builder.now, interval));
     }
     if let Some(at) = termination.deadline {
-        turn.comes(Action::Stop, Some(at.max(turn.now)), Reason::StatusDeadline { at });
-        if at > turn.now {
-            turn.wake_at(at);
+        builder.add_upcoming(
+            Action::Stop,
+            Some(at.max(builder.now)),
+            Reason::StatusDeadline { at },
+        );
+        if at > builder.now {
+            builder.wake_at(at);
         }
     }
     false
@@ -67,14 +71,14 @@ pub(super) fn decide(state: &mut State, turn: &mut Turn<'_>) -> bool {
 
 /// Takes an answer in, once: one that is not newer than the last is known already, and one of its
 /// own endpoint from before the start is about something else.
-fn take(
-    termination: &mut Termination,
+fn record_answer(
+    termination: &mut TerminationState,
     result: Check,
     target: CheckTarget,
     started_at: Option<Timestamp>,
-    turn: &mut Turn<'_>,
+    builder: &mut DecisionBuilder<'_>,
 ) {
-    let at = up(result.at).min(later(turn.now, SHORTEST_INTERVAL));
+    let at = up(result.at).min(later(builder.now, MIN_CHECK_INTERVAL));
     if termination.last_check.is_some_and(|last| at <= last) {
         return;
     }
@@ -83,7 +87,7 @@ fn take(
         (CheckTarget::Itself, Some(started)) if at < started => return,
         (CheckTarget::Itself, Some(started)) => {
             termination.answered.is_some_and(|answered| answered >= started)
-                || at >= later(started, START_UP)
+                || at >= later(started, STARTUP_TIMEOUT)
         }
     };
     termination.last_check = Some(at);
@@ -94,21 +98,21 @@ fn take(
             termination.deadline = deadline.map(up);
         }
         Answer::Ends if counts => termination.misses = termination.misses.saturating_add(1),
-        Answer::Ends => turn.because(Reason::StartingUp),
+        Answer::Ends => builder.because(Reason::StartingUp),
         Answer::Unclear => {
             termination.misses = 0;
-            turn.because(Reason::StatusUnclear);
+            builder.because(Reason::StatusUnclear);
         }
     }
 }
 
 fn ends(
-    termination: &Termination,
+    termination: &TerminationState,
     check: &StatusCheck,
     fresh: bool,
     now: Timestamp,
 ) -> Option<Reason> {
-    if termination.misses >= check.confirmations.max(FEWEST_CONFIRMATIONS) {
+    if termination.misses >= check.confirmations.max(MIN_CONFIRMATIONS) {
         return Some(Reason::StatusEnded { misses: termination.misses });
     }
     let at = termination.deadline.filter(|at| fresh && *at <= now)?;

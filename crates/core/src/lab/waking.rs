@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::intent::Intent;
-use super::state::{State, SubmissionState};
+use super::state::{InstanceState, SubmissionState};
 
 /// How it stands with an instance that somebody comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,19 +12,19 @@ pub enum Waking {
     Runs,
     /// Whoever comes may start it.
     Allowed,
-    Held(Because),
+    Refused(WakeRefusal),
 }
 
 /// Why it is not started for whoever comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Because {
+pub enum WakeRefusal {
     Deleting,
     Ended,
     /// Its data is on its way: what is written meanwhile would be missing.
     Submitting,
 }
 
-impl fmt::Display for Because {
+impl fmt::Display for WakeRefusal {
     /// A clause about the instance, as pages show it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -37,7 +37,7 @@ impl fmt::Display for Because {
 
 /// What the gateway does for a visitor who may start it. A submission that was skipped or has failed
 /// is no reason to keep people out: what they write is handed in by the next one.
-pub fn waking(state: &State, intent: Wish) -> Waking {
+pub fn waking(state: &InstanceState, intent: PowerIntent) -> Waking {
     let under_way = state.submissions.entries.iter().any(|entry| match entry.state {
         SubmissionState::Waiting | SubmissionState::Running => true,
         SubmissionState::Done
@@ -46,13 +46,13 @@ pub fn waking(state: &State, intent: Wish) -> Waking {
         | SubmissionState::Skipped => false,
     });
     if intent.deleting {
-        Waking::Held(Because::Deleting)
+        Waking::Refused(WakeRefusal::Deleting)
     } else if state.ended.is_some() {
-        Waking::Held(Because::Ended)
+        Waking::Refused(WakeRefusal::Ended)
     } else if intent.running {
         Waking::Runs
     } else if under_way {
-        Waking::Held(Because::Submitting)
+        Waking::Refused(WakeRefusal::Submitting)
     } else {
         Waking::Allowed
     }
@@ -60,12 +60,12 @@ pub fn waking(state: &State, intent: Wish) -> Waking {
 
 /// The little of an [`Intent`] that matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wish {
+pub struct PowerIntent {
     pub running: bool,
     pub deleting: bool,
 }
 
-impl From<&Intent> for Wish {
+impl From<&Intent> for PowerIntent {
     fn from(intent: &Intent) -> Self {
         Self { running: intent.running, deleting: intent.deleting }
     }

@@ -20,9 +20,9 @@ fn waiting(name: &str) -> Outbox<Kind> {
     outbox
 }
 
-fn outcome(name: &str, seconds: i64, result: Result<(), &str>) -> Outcome {
-    let result = result.map_err(|words| Failure::Refused(words.to_owned()));
-    Outcome { id: id(name), at: at(seconds), result }
+fn outcome(name: &str, seconds: i64, result: Result<(), &str>) -> DeliveryOutcome {
+    let result = result.map_err(|words| DeliveryFailure::Refused(words.to_owned()));
+    DeliveryOutcome { id: id(name), at: at(seconds), result }
 }
 
 fn delivery(outbox: &Outbox<Kind>) -> Delivery {
@@ -83,7 +83,11 @@ fn what_was_accepted_stays_delivered() {
 
 #[test]
 fn what_nobody_heard_the_answer_to_is_tried_again_at_once() {
-    let lost = |seconds| Outcome { id: id("a"), at: at(seconds), result: Err(Failure::Lost) };
+    let lost = |seconds| DeliveryOutcome {
+        id: id("a"),
+        at: at(seconds),
+        result: Err(DeliveryFailure::Lost),
+    };
     let mut outbox = waiting("a");
     assert_eq!(outbox.notices[0].unanswered_since(), None, "nobody tried");
     let stored = outbox.clone();
@@ -177,7 +181,7 @@ fn the_oldest_that_was_given_goes_first_and_what_waits_stays() {
         outbox.record(id(&name), Kind::Farewell, None, None, at(n));
         outbox.settle(&[outcome(&name, n, Ok(()))]);
     }
-    assert_eq!(outbox.notices.len(), MOST);
+    assert_eq!(outbox.notices.len(), MAX_NOTICES);
     assert!(outbox.find(&id("waits")).is_some());
     assert!(outbox.find(&id("n39")).is_some());
     assert!(outbox.find(&id("n0")).is_none());

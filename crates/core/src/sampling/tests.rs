@@ -14,7 +14,7 @@ fn samples(values: &[(i64, f64)]) -> Vec<(Timestamp, f64)> {
 /// Watched at every tenth second; growth after `counted` is new.
 fn counter(values: &[(i64, f64)], counted: i64) -> Option<(i64, u64)> {
     let watched: Vec<_> = (0..10).map(|point| at(point * 10)).collect();
-    let context = Context { before: None, watched: &watched, counted: at(counted) };
+    let context = CounterContext { before: None, watched: &watched, counted: at(counted) };
     of_counter(&samples(values), context).map(|found| (found.last.as_second(), found.count))
 }
 
@@ -41,10 +41,14 @@ fn the_first_sample_of_a_series_counts_if_it_was_not_there_before() {
 fn a_series_that_was_away_while_its_source_was_watched_was_made_anew() {
     let same = [(0, 1.0), (30, 1.0)];
     assert_eq!(counter(&same, 0), Some((30, 1)), "the exporter restarted, then somebody came");
-    let blind = Context { before: None, watched: &[at(0), at(30)], counted: at(0) };
+    let blind = CounterContext { before: None, watched: &[at(0), at(30)], counted: at(0) };
     assert_eq!(of_counter(&samples(&same), blind), None, "nobody looked: it is only back");
     let moved = of_counter(&samples(&[(0, 1.0), (30, 3.0)]), blind);
-    assert_eq!(moved, Some(Use { earlier: vec![], last: at(30), count: 2 }), "used in the dark");
+    assert_eq!(
+        moved,
+        Some(SampledUse { earlier: vec![], last: at(30), count: 2 }),
+        "used in the dark"
+    );
 }
 
 #[test]
@@ -56,12 +60,13 @@ fn a_reset_counts() {
 #[test]
 fn the_value_of_an_earlier_look_is_the_one_before() {
     let watched = [at(20)];
-    let context = |before| Context { before: Some(before), watched: &watched, counted: at(0) };
+    let context =
+        |before| CounterContext { before: Some(before), watched: &watched, counted: at(0) };
     let back = samples(&[(20, 4.0), (30, 4.0)]);
     assert_eq!(of_counter(&back, context(4.0)), None);
     assert_eq!(
         of_counter(&back, context(3.0)),
-        Some(Use { earlier: vec![], last: at(20), count: 1 })
+        Some(SampledUse { earlier: vec![], last: at(20), count: 1 })
     );
 }
 
@@ -75,11 +80,11 @@ fn growth_that_was_counted_is_use_but_not_counted_twice() {
 fn the_oldest_change_is_told_too() {
     let growing = samples(&[(0, 1.0), (10, 2.0), (20, 3.0), (30, 4.0), (40, 4.0)]);
     let found = |counted| {
-        of_counter(&growing, Context { before: None, watched: &[], counted: at(counted) })
+        of_counter(&growing, CounterContext { before: None, watched: &[], counted: at(counted) })
     };
     let told = |earlier: &[i64], count| {
         let earlier = earlier.iter().map(|&earlier| at(earlier)).collect();
-        Some(Use { earlier, last: at(30), count })
+        Some(SampledUse { earlier, last: at(30), count })
     };
     assert_eq!(found(0), told(&[10], 3));
     // What shows at a time that was counted may show only now.
@@ -95,14 +100,17 @@ fn what_is_not_a_number_says_nothing() {
     assert_eq!(counter(&[(0, 0.0), (10, 1e300)], 0), Some((10, u64::MAX)));
     assert_eq!(counter(&[(0, 0.0), (10, 0.25)], 0), Some((10, 1)), "anything that moves is use");
     let gauge = samples(&[(0, 1.0), (10, f64::NAN), (20, f64::INFINITY), (30, -1.0)]);
-    assert_eq!(of_presence(&gauge, at(0)), Some(Use { earlier: vec![], last: at(0), count: 0 }));
+    assert_eq!(
+        of_presence(&gauge, at(0)),
+        Some(SampledUse { earlier: vec![], last: at(0), count: 0 })
+    );
 }
 
 #[test]
 fn an_open_session_is_use_for_as_long_as_it_lasts() {
     assert_eq!(
         of_presence(&samples(&[(0, 1.0), (10, 2.0), (20, 2.0), (25, 1.0), (30, 0.0)]), at(0)),
-        Some(Use { earlier: vec![at(0), at(10)], last: at(25), count: 0 })
+        Some(SampledUse { earlier: vec![at(0), at(10)], last: at(25), count: 0 })
     );
     assert_eq!(of_presence(&samples(&[(0, 0.0)]), at(0)), None);
 }
@@ -115,7 +123,7 @@ proptest! {
     ) {
         let samples: Vec<_> = values.iter().zip(0..).map(|(v, i)| (at(i * 10), *v)).collect();
         let watched: Vec<_> = watched.into_iter().map(at).collect();
-        let context = Context { before: None, watched: &watched, counted: Timestamp::MIN };
+        let context = CounterContext { before: None, watched: &watched, counted: Timestamp::MIN };
         if let Some(found) = of_counter(&samples, context) {
             prop_assert!(samples.iter().any(|(at, v)| *at == found.last && v.is_finite()));
             prop_assert!(found.count >= 1 && found.earlier.iter().all(|earlier| *earlier < found.last));

@@ -3,7 +3,7 @@
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, Operation};
 use serde_json::Value;
-use sojourn_api::lab::convert::{alerts, owes};
+use sojourn_api::lab::convert::{alerts, needs_submission};
 use sojourn_api::lab::{Instance, Template, Tenant};
 use sojourn_api::name::LAB_GROUP;
 use sojourn_api::name::lab::{
@@ -29,25 +29,25 @@ pub(super) const CLAIMS: &str = "persistentvolumeclaims";
 pub(super) const NAMESPACES: &str = "namespaces";
 
 /// Finalizers by which an Instance's parts are deleted, or lose their owner, before it is gone.
-const UNDERCUTTING: [&str; 2] = ["foregroundDeletion", "orphan"];
+const CHILDREN_FIRST_FINALIZERS: [&str; 2] = ["foregroundDeletion", "orphan"];
 
 /// Annotations of an Instance that take it out of its owner's hands.
-const HELD: [&str; 4] = [PAUSED, OBSERVE, SUBMISSION_WAIVE, NOTICE_WAIVE];
+const HOLD_ANNOTATIONS: [&str; 4] = [PAUSED, OBSERVE, SUBMISSION_WAIVE, NOTICE_WAIVE];
 /// Annotations of an Instance that are times.
-const TIMES: [&str; 6] =
+const TIME_ANNOTATIONS: [&str; 6] =
     [KEEP_UNTIL, REOPEN, SUBMISSION_REQUEST, SUBMISSION_RETRY, SUBMISSION_WAIVE, NOTICE_WAIVE];
 
 /// Parts of an Instance's spec that bind its owner once they are there.
-const BINDING: [&str; 2] = ["statusCheck", "submission"];
+const BINDING_FIELDS: [&str; 2] = ["statusCheck", "submission"];
 
 const PRETTY_NAME: &str = "prettyName";
 /// Parts of an Instance's spec that name something, or that the Tenant reads in mails.
-const NAMING: [&str; 4] = ["template", "tenant", "submission", PRETTY_NAME];
+const NAMING_FIELDS: [&str; 4] = ["template", "tenant", "submission", PRETTY_NAME];
 
 /// What must be known of an Instance's change.
 pub(super) fn needs(request: &AdmissionRequest<DynamicObject>) -> Needs {
-    let hold = (!held(request).is_empty()).then(|| to_hold(request, (LAB_GROUP, INSTANCES)));
-    let lent = lent(request);
+    let hold = (!hold_paths(request).is_empty()).then(|| to_hold(request, (LAB_GROUP, INSTANCES)));
+    let tenant_paths = tenant_visible_paths(request);
     let made_from = made_from(request);
     let mut references = Vec::new();
     if let Some(key) = &made_from {
@@ -56,8 +56,8 @@ pub(super) fn needs(request: &AdmissionRequest<DynamicObject>) -> Needs {
     }
     references.extend(submission_secret(request));
     references.extend(to_reopen(request));
-    references.extend(lent.first().map(|path| to_lend(path, &tenant(request))));
-    let tenant = (!lent.is_empty()).then(|| tenant(request));
+    references.extend(tenant_paths.first().map(|path| to_lend(path, &tenant(request))));
+    let tenant = (!tenant_paths.is_empty()).then(|| tenant(request));
     Needs { hold, made_from, tenant, references, ..Needs::default() }
 }
 
@@ -81,7 +81,7 @@ fn submission_secret(request: &AdmissionRequest<DynamicObject>) -> Option<Refere
 }
 
 /// The paths whose change speaks to the Tenant, in mails that are ours.
-fn lent(request: &AdmissionRequest<DynamicObject>) -> Vec<String> {
+fn tenant_visible_paths(request: &AdmissionRequest<DynamicObject>) -> Vec<String> {
     let changes = |path: &str| {
         let (new, old) = part(request, &format!("/spec/{path}"));
         let text = |value: Option<Value>| value.unwrap_or_else(|| Value::from(""));
@@ -123,14 +123,14 @@ pub(super) fn judge_instance(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> AdmissionResponse {
-    let problems = bad_times(request, &TIMES);
+    let problems = bad_times(request, &TIME_ANNOTATIONS);
     if !problems.is_empty() {
         return invalid(request, &problems);
     }
     judge_tenant(request, answers)
         .or_else(|| judge_reopening(request, answers))
         .or_else(|| judge_named(request, answers))
-        .unwrap_or_else(|| judge_held(request, &held(request), answers.hold.as_ref()))
+        .unwrap_or_else(|| judge_held(request, &hold_paths(request), answers.hold.as_ref()))
 }
 
 /// Whoever lends something to somebody, or names it, is that very person or may `lend` to them.
@@ -138,7 +138,7 @@ fn judge_tenant(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> Option<AdmissionResponse> {
-    let paths = lent(request);
+    let paths = tenant_visible_paths(request);
     let tenant = tenant(request);
     let permission = to_lend(paths.first()?, &tenant).permission;
     let (Some(person), Some(may)) = (&answers.tenant, answers.permitted.get(&permission)) else {
@@ -201,29 +201,29 @@ fn judge_named(
 }
 
 /// The paths that a request changes and that only those who may `hold` can change.
-fn held(request: &AdmissionRequest<DynamicObject>) -> Vec<String> {
-    let frees = gives_up(request) || undercuts(request);
+fn hold_paths(request: &AdmissionRequest<DynamicObject>) -> Vec<String> {
+    let frees = removes_finalizer(request) || deletes_children_first(request);
     let released = frees.then(|| "metadata.finalizers".to_owned());
-    let bound = BINDING.into_iter().filter(|part| loosens(request, part));
+    let bound = BINDING_FIELDS.into_iter().filter(|part| loosens(request, part));
     let bound = bound.map(|part| format!("spec.{part}"));
-    changed_marks(request, &HELD).chain(released).chain(bound).collect()
+    changed_marks(request, &HOLD_ANNOTATIONS).chain(released).chain(bound).collect()
 }
 
 /// Whether the request takes away what keeps an Instance until its data is handed in.
-fn gives_up(request: &AdmissionRequest<DynamicObject>) -> bool {
+fn removes_finalizer(request: &AdmissionRequest<DynamicObject>) -> bool {
     let (_, submission) = part(request, "/spec/submission");
     submission.as_ref().is_some_and(Value::is_object) && releases(request, FINALIZER)
 }
 
 /// Whether the request has the parts of an Instance deleted before it, although its data is owed.
-fn undercuts(request: &AdmissionRequest<DynamicObject>) -> bool {
+fn deletes_children_first(request: &AdmissionRequest<DynamicObject>) -> bool {
     let gains = |finalizer: &&str| releases_from(&request.object, &request.old_object, finalizer);
-    UNDERCUTTING.iter().any(gains) && is_owing(request.old_object.as_ref())
+    CHILDREN_FIRST_FINALIZERS.iter().any(gains) && is_owing(request.old_object.as_ref())
 }
 
 /// Whether the data of an Instance still has to be handed in. One that cannot be read may owe.
 fn is_owing(instance: Option<&DynamicObject>) -> bool {
-    typed::<Instance>(instance).map_or(true, |instance| owes(&instance))
+    typed::<Instance>(instance).map_or(true, |instance| needs_submission(&instance))
 }
 
 /// Who takes an end back that is on record must be allowed to; taking the mark away takes nothing back.
@@ -256,17 +256,17 @@ fn judge_reopening(
 
 /// An Instance is deleted with its parts first, or without them, although its data is owed: then there
 /// is nothing left to be handed in, or nobody can tell whose it is.
-fn undercutting(request: &AdmissionRequest<DynamicObject>) -> Vec<String> {
+fn children_first_deletion(request: &AdmissionRequest<DynamicObject>) -> Vec<String> {
     let option = |name: &str| request.options.as_ref().and_then(|options| options.0.get(name));
     let policy = option("propagationPolicy").and_then(Value::as_str);
     let orphans = option("orphanDependents").and_then(Value::as_bool) == Some(true);
-    let undercuts = orphans || matches!(policy, Some("Foreground" | "Orphan"));
-    let owed = undercuts && is_owing(request.old_object.as_ref());
+    let children_first = orphans || matches!(policy, Some("Foreground" | "Orphan"));
+    let owed = children_first && is_owing(request.old_object.as_ref());
     owed.then(|| "propagationPolicy".to_owned()).into_iter().collect()
 }
 
 pub(super) fn needs_of_deletion(request: &AdmissionRequest<DynamicObject>) -> Needs {
-    let owed = !undercutting(request).is_empty();
+    let owed = !children_first_deletion(request).is_empty();
     let hold = owed.then(|| to_hold(request, (LAB_GROUP, INSTANCES)));
     Needs { hold, ..Needs::default() }
 }
@@ -275,14 +275,14 @@ pub(super) fn judge_deletion(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> AdmissionResponse {
-    judge_owed(request, &undercutting(request), answers.hold.as_ref(), || {
+    judge_owed(request, &children_first_deletion(request), answers.hold.as_ref(), || {
         "its data is not handed in yet; delete it in the background, which waits for that"
             .to_owned()
     })
 }
 
 /// A claim whose data is owed is deleted, or freed for that.
-fn gives_claim_up(request: &AdmissionRequest<DynamicObject>) -> Vec<String> {
+fn removes_claim_finalizer(request: &AdmissionRequest<DynamicObject>) -> Vec<String> {
     let old = request.old_object.as_ref();
     let finalizers = old.and_then(|old| old.metadata.finalizers.as_deref()).unwrap_or_default();
     let deleted = request.operation == Operation::Delete
@@ -299,7 +299,7 @@ fn to_hold_instance_of(request: &AdmissionRequest<DynamicObject>) -> Permission 
 }
 
 pub(super) fn needs_of_claim(request: &AdmissionRequest<DynamicObject>) -> Needs {
-    let owed = !gives_claim_up(request).is_empty();
+    let owed = !removes_claim_finalizer(request).is_empty();
     Needs { hold: owed.then(|| to_hold_instance_of(request)), ..Needs::default() }
 }
 
@@ -307,7 +307,7 @@ pub(super) fn judge_claim(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> AdmissionResponse {
-    judge_owed(request, &gives_claim_up(request), answers.hold.as_ref(), || {
+    judge_owed(request, &removes_claim_finalizer(request), answers.hold.as_ref(), || {
         "its data is not handed in yet".to_owned()
     })
 }
@@ -337,7 +337,7 @@ pub(super) fn judge_namespace(
     };
     let paths = if owing.is_empty() { &[][..] } else { &paths[..] };
     judge_owed(request, paths, answers.hold.as_ref(), || {
-        let (shown, more) = owing.split_at(owing.len().min(MOST_SHOWN));
+        let (shown, more) = owing.split_at(owing.len().min(MAX_SHOWN_INSTANCES));
         let more =
             if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
         let shown = shown.join(", ");
@@ -348,7 +348,7 @@ pub(super) fn judge_namespace(
 }
 
 /// So many names are shown in a refusal.
-const MOST_SHOWN: usize = 8;
+const MAX_SHOWN_INSTANCES: usize = 8;
 
 /// What takes owed data away needs `hold`.
 fn judge_owed(
@@ -410,11 +410,11 @@ pub(super) fn judge_template(
 
 /// An expression: something of an Instance that we judge is not as it was.
 pub(super) fn instance_is_judged() -> String {
-    let mut all = expression::any_changes(HELD.into_iter().chain(TIMES));
+    let mut all = expression::any_changes(HOLD_ANNOTATIONS.into_iter().chain(TIME_ANNOTATIONS));
     all.push(expression::releases(FINALIZER));
-    all.extend(UNDERCUTTING.map(expression::gains));
-    all.extend(BINDING.map(expression::loosens));
-    all.extend(NAMING.map(expression::sets));
+    all.extend(CHILDREN_FIRST_FINALIZERS.map(expression::gains));
+    all.extend(BINDING_FIELDS.map(expression::loosens));
+    all.extend(NAMING_FIELDS.map(expression::sets));
     all.push(expression::loosens(PRETTY_NAME));
     all.join(" || ")
 }

@@ -17,7 +17,7 @@ use super::rule::{Answers, Permission, refuse, sender, unasked, unknown};
 
 /// Objects of one kind that are asked about one by one. Whoever names more must be allowed to read
 /// every object of that kind there, which is one question.
-const MOST_NAMED: usize = 16;
+const MAX_NAMED_OBJECTS: usize = 16;
 
 /// Something that a request names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub(super) fn to_read(
     let mut all = Vec::new();
     for resource in ["secrets", "configmaps"] {
         let of_kind = referents.iter().filter(|referent| referent.resource() == resource);
-        if of_kind.clone().count() <= MOST_NAMED {
+        if of_kind.clone().count() <= MAX_NAMED_OBJECTS {
             all.extend(of_kind.map(one));
         } else if let Some(mut any) = of_kind.map(one).next() {
             any.permission.name = None;

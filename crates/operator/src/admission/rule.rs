@@ -81,7 +81,7 @@ pub struct Answers {
 }
 
 /// What a request is about, if it is any of our business.
-enum Subject {
+enum RequestKind {
     Configuration,
     Instance,
     InstanceDeletion,
@@ -94,77 +94,79 @@ enum Subject {
     Other,
 }
 
-fn subject(request: &AdmissionRequest<DynamicObject>) -> Subject {
+fn request_kind(request: &AdmissionRequest<DynamicObject>) -> RequestKind {
     let whole = request.sub_resource.as_ref().is_none_or(String::is_empty);
     let about = (request.resource.group.as_str(), request.resource.resource.as_str());
     match (&request.operation, about) {
-        _ if !whole => return Subject::Other,
-        (Operation::Delete, (LAB_GROUP, lab::INSTANCES)) => return Subject::InstanceDeletion,
-        (Operation::Delete, ("", lab::NAMESPACES)) => return Subject::NamespaceDeletion,
-        (Operation::Delete, ("", pod::PODS)) => return Subject::PodDeletion,
-        (Operation::Delete | Operation::Update, ("", lab::CLAIMS)) => return Subject::Claim,
+        _ if !whole => return RequestKind::Other,
+        (Operation::Delete, (LAB_GROUP, lab::INSTANCES)) => return RequestKind::InstanceDeletion,
+        (Operation::Delete, ("", lab::NAMESPACES)) => return RequestKind::NamespaceDeletion,
+        (Operation::Delete, ("", pod::PODS)) => return RequestKind::PodDeletion,
+        (Operation::Delete | Operation::Update, ("", lab::CLAIMS)) => return RequestKind::Claim,
         (Operation::Create | Operation::Update, _) => {}
-        (Operation::Delete | Operation::Connect, _) => return Subject::Other,
+        (Operation::Delete | Operation::Connect, _) => return RequestKind::Other,
     }
     match about {
         ("", "configmaps")
             if request.namespace.as_deref() == Some(NAMESPACE) && name(request) == CONFIG_MAP =>
         {
-            Subject::Configuration
+            RequestKind::Configuration
         }
-        (LAB_GROUP, lab::INSTANCES) => Subject::Instance,
-        (LAB_GROUP, lab::TEMPLATES) => Subject::Template,
-        (GROUP_GROUP, group::GROUPS) => Subject::Group,
-        (GROUP_GROUP, group::MACHINES) => Subject::Machine,
-        _ => Subject::Other,
+        (LAB_GROUP, lab::INSTANCES) => RequestKind::Instance,
+        (LAB_GROUP, lab::TEMPLATES) => RequestKind::Template,
+        (GROUP_GROUP, group::GROUPS) => RequestKind::Group,
+        (GROUP_GROUP, group::MACHINES) => RequestKind::Machine,
+        _ => RequestKind::Other,
     }
 }
 
 /// What must be found out before [`judge`] can tell.
 pub fn needs(request: &AdmissionRequest<DynamicObject>) -> Needs {
-    match subject(request) {
-        Subject::Instance => lab::needs(request),
-        Subject::InstanceDeletion => lab::needs_of_deletion(request),
-        Subject::Claim => lab::needs_of_claim(request),
-        Subject::NamespaceDeletion => lab::needs_of_namespace(request),
-        Subject::PodDeletion => pod::needs(request),
-        Subject::Group => group::needs_of_group(request),
-        Subject::Machine => group::needs_of_machine(request),
-        Subject::Template => lab::needs_of_template(request),
-        Subject::Configuration => Needs { references: named_secrets(request), ..Needs::default() },
-        Subject::Other => Needs::default(),
+    match request_kind(request) {
+        RequestKind::Instance => lab::needs(request),
+        RequestKind::InstanceDeletion => lab::needs_of_deletion(request),
+        RequestKind::Claim => lab::needs_of_claim(request),
+        RequestKind::NamespaceDeletion => lab::needs_of_namespace(request),
+        RequestKind::PodDeletion => pod::needs(request),
+        RequestKind::Group => group::needs_of_group(request),
+        RequestKind::Machine => group::needs_of_machine(request),
+        RequestKind::Template => lab::needs_of_template(request),
+        RequestKind::Configuration => {
+            Needs { references: named_secrets(request), ..Needs::default() }
+        }
+        RequestKind::Other => Needs::default(),
     }
 }
 
 /// What the request names through what it names itself, once that was read.
 pub fn further(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> Vec<Reference> {
-    match subject(request) {
-        Subject::Instance => lab::named_by_template(request, answers),
-        Subject::Configuration
-        | Subject::InstanceDeletion
-        | Subject::Claim
-        | Subject::NamespaceDeletion
-        | Subject::PodDeletion
-        | Subject::Template
-        | Subject::Group
-        | Subject::Machine
-        | Subject::Other => Vec::new(),
+    match request_kind(request) {
+        RequestKind::Instance => lab::named_by_template(request, answers),
+        RequestKind::Configuration
+        | RequestKind::InstanceDeletion
+        | RequestKind::Claim
+        | RequestKind::NamespaceDeletion
+        | RequestKind::PodDeletion
+        | RequestKind::Template
+        | RequestKind::Group
+        | RequestKind::Machine
+        | RequestKind::Other => Vec::new(),
     }
 }
 
 /// Whether the request may go on.
 pub fn judge(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> AdmissionResponse {
-    match subject(request) {
-        Subject::Configuration => judge_configuration(request, answers),
-        Subject::Instance => lab::judge_instance(request, answers),
-        Subject::InstanceDeletion => lab::judge_deletion(request, answers),
-        Subject::Claim => lab::judge_claim(request, answers),
-        Subject::NamespaceDeletion => lab::judge_namespace(request, answers),
-        Subject::PodDeletion => pod::judge(request, answers),
-        Subject::Template => lab::judge_template(request, answers),
-        Subject::Group => group::judge_group(request, answers),
-        Subject::Machine => group::judge_machine(request, answers),
-        Subject::Other => AdmissionResponse::from(request),
+    match request_kind(request) {
+        RequestKind::Configuration => judge_configuration(request, answers),
+        RequestKind::Instance => lab::judge_instance(request, answers),
+        RequestKind::InstanceDeletion => lab::judge_deletion(request, answers),
+        RequestKind::Claim => lab::judge_claim(request, answers),
+        RequestKind::NamespaceDeletion => lab::judge_namespace(request, answers),
+        RequestKind::PodDeletion => pod::judge(request, answers),
+        RequestKind::Template => lab::judge_template(request, answers),
+        RequestKind::Group => group::judge_group(request, answers),
+        RequestKind::Machine => group::judge_machine(request, answers),
+        RequestKind::Other => AdmissionResponse::from(request),
     }
 }
 
@@ -332,8 +334,8 @@ fn judge_configuration(
 
 /// As much of a text as fits into a line.
 fn shortened(text: &str) -> String {
-    const LONGEST: usize = 64;
-    text.chars().take(LONGEST).collect()
+    const MAX_CHARS: usize = 64;
+    text.chars().take(MAX_CHARS).collect()
 }
 
 fn bad_time(annotation: &str, text: &str) -> Option<Problem> {

@@ -28,14 +28,14 @@ pub(super) mod expression;
 /// Where reviews are posted.
 pub const PATH: &str = "/admit";
 /// A review holds an object twice, and objects have at most 3 MiB.
-const LARGEST_REVIEW: usize = 8 << 20;
+const MAX_REVIEW_BYTES: usize = 8 << 20;
 /// How long an API server waits for us before it refuses.
 const TIMEOUT_SECONDS: i32 = 10;
 
 pub(super) fn router(admission: Admission) -> Router {
     Router::new()
         .route(PATH, post(answer))
-        .layer(DefaultBodyLimit::max(LARGEST_REVIEW))
+        .layer(DefaultBodyLimit::max(MAX_REVIEW_BYTES))
         .with_state(admission)
 }
 

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use jiff::Timestamp;
 use sojourn_core::activity::Source;
-use sojourn_core::sampling::{self, Context, Use};
+use sojourn_core::sampling::{self, CounterContext, SampledUse};
 use sojourn_drivers::metrics::{Answer, Labels, Series, Window};
 
 use super::directory::{self, Directory};
@@ -14,9 +14,9 @@ use crate::tracker::Tracker;
 
 /// How many series are remembered while their source is blind. Of further ones, use in the dark
 /// that shows only afterwards is not seen; idle time does not count there anyway.
-const MAX_CARRIED: usize = 1_000_000;
+const MAX_CARRIED_VALUES: usize = 1_000_000;
 /// How names of gauges of open sessions end; whatever else has a name, or none, is a counter.
-const OPEN: &str = "_open_connections";
+const OPEN_CONNECTIONS_SUFFIX: &str = "_open_connections";
 
 /// A moment that was asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,18 +39,18 @@ pub(super) fn points(window: Window, answer: &Answer) -> Vec<Point> {
 /// The last values of series whose source went blind, by the hash of their labels: when it sees
 /// again, a value that moved in the meantime shows.
 #[derive(Debug, Default)]
-pub(super) struct Carried(HashMap<u64, f64>);
+pub(super) struct CarriedValues(HashMap<u64, f64>);
 
-impl Carried {
+impl CarriedValues {
     /// Goes on from a chunk: with nothing if the source could see at its end, because the next one
     /// begins with that point.
-    pub(super) fn go_on(&mut self, points: &[Point], found: &Found) {
+    pub(super) fn go_on(&mut self, points: &[Point], found: &ChunkResult) {
         if points.last().is_some_and(|last| last.available) {
             self.0.clear();
             return;
         }
         for &(series, value) in &found.ends {
-            if self.0.len() < MAX_CARRIED || self.0.contains_key(&series) {
+            if self.0.len() < MAX_CARRIED_VALUES || self.0.contains_key(&series) {
                 self.0.insert(series, value);
             }
         }
@@ -67,14 +67,14 @@ pub(super) struct Chunk<'a> {
     pub(super) source: Source,
     pub(super) identity: Identity,
     pub(super) points: &'a [Point],
-    pub(super) carried: &'a Carried,
+    pub(super) carried: &'a CarriedValues,
     /// Growth up to here was counted before.
     pub(super) counted: Timestamp,
 }
 
 /// What a chunk told.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct ChunkResult {
     pub(super) matched: usize,
     pub(super) unmatched: usize,
     /// The last value of each series of ours, where the source was blind at the end.
@@ -88,18 +88,20 @@ impl Chunk<'_> {
         series: &[Series],
         directory: &dyn Directory,
         tracker: &Tracker,
-    ) -> Found {
+    ) -> ChunkResult {
         let watched: Vec<Timestamp> =
             self.points.iter().filter(|point| point.available).map(|point| point.at).collect();
-        let mut found = Found::default();
+        let mut found = ChunkResult::default();
         for series in series {
             let Some(key) = directory::find(directory, &series.labels, self.identity) else {
                 found.unmatched += 1;
                 continue;
             };
             found.matched += 1;
-            if let Some(Use { earlier, last, count }) = self.used(series, &watched, &mut found) {
-                // Until all are written, no time since the first that is not is settled.
+            if let Some(SampledUse { earlier, last, count }) =
+                self.used(series, &watched, &mut found)
+            {
+                // Earlier uses are recorded too, so that no time since the first unwritten one counts as settled.
                 for earlier in earlier {
                     tracker.record(&key, self.source, earlier, 0);
                 }
@@ -109,9 +111,15 @@ impl Chunk<'_> {
         found
     }
 
-    fn used(&self, series: &Series, watched: &[Timestamp], found: &mut Found) -> Option<Use> {
+    fn used(
+        &self,
+        series: &Series,
+        watched: &[Timestamp],
+        found: &mut ChunkResult,
+    ) -> Option<SampledUse> {
         let samples = self.asked_for(&series.samples);
-        if series.labels.get("__name__").is_some_and(|name| name.ends_with(OPEN)) {
+        if series.labels.get("__name__").is_some_and(|name| name.ends_with(OPEN_CONNECTIONS_SUFFIX))
+        {
             return sampling::of_presence(samples, self.counted);
         }
         let blind = |point: &Point| !point.available;
@@ -122,7 +130,7 @@ impl Chunk<'_> {
         if ends_blind && let Some(&(_, value)) = samples.iter().rfind(|(_, v)| v.is_finite()) {
             found.ends.push((id, value));
         }
-        sampling::of_counter(samples, Context { before, watched, counted: self.counted })
+        sampling::of_counter(samples, CounterContext { before, watched, counted: self.counted })
     }
 
     /// Without samples of times that were not asked for: a server could tell of the future.

@@ -8,8 +8,8 @@ use sojourn_core::activity::Source;
 use sojourn_core::coverage::Coverage;
 use sojourn_drivers::metrics::{Answer, Metrics, QueryError, Window};
 
-use super::Tally;
-use super::chunk::{Carried, Chunk, Found, Point, points};
+use super::TickStats;
+use super::chunk::{CarriedValues, Chunk, ChunkResult, Point, points};
 use super::directory::Directory;
 use super::options::{Options, Polled};
 use crate::tracker::Tracker;
@@ -24,13 +24,13 @@ const MAX_QUERIES: usize = 48;
 const MAX_LOOK_BACK: SignedDuration = SignedDuration::from_hours(31 * 24);
 /// How far before the stored end a new process begins. Use that was found but not written lies after
 /// that end; whether it is a change only shows next to what was before, at whatever step.
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(10);
+const RESTART_OVERLAP: SignedDuration = SignedDuration::from_mins(10);
 /// How long a query may take, whatever stands behind it.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A source, and where looking at it has got to.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct PolledSource {
     polled: Polled,
     /// Where the next look begins. `None` in a new process: where the stored coverage ends.
     resume: Option<Timestamp>,
@@ -38,19 +38,19 @@ pub(super) struct Watched {
     counted: Timestamp,
     /// How many points of data the server was last willing to answer at once.
     limit: usize,
-    carried: Carried,
+    carried: CarriedValues,
     /// Why the last look did not get through.
     pub(super) trouble: Option<Arc<str>>,
 }
 
-impl Watched {
+impl PolledSource {
     pub(super) fn new(polled: Polled) -> Self {
         Self {
             polled,
             resume: None,
             counted: Timestamp::MIN,
             limit: MAX_POINTS,
-            carried: Carried::default(),
+            carried: CarriedValues::default(),
             trouble: None,
         }
     }
@@ -62,7 +62,7 @@ impl Watched {
 
 /// Why a look stopped before it had got to now.
 #[derive(Debug, thiserror::Error)]
-enum Stopped {
+enum PollError {
     #[error("cannot ask whether {asked} can see: {error}")]
     AskAvailable { asked: Source, error: QueryError },
     #[error("cannot ask for the use that {asked} saw: {error}")]
@@ -81,12 +81,12 @@ pub(super) struct Look<'a> {
     pub(super) directory: &'a dyn Directory,
     pub(super) tracker: &'a Tracker,
     pub(super) coverage: Coverage,
-    pub(super) tally: Tally,
+    pub(super) stats: TickStats,
 }
 
 impl Look<'_> {
     /// Looks. What it got to see is in the coverage, also when it did not get to the end.
-    pub(super) async fn run(mut self, watched: &mut Watched) -> (Coverage, Tally) {
+    pub(super) async fn run(mut self, watched: &mut PolledSource) -> (Coverage, TickStats) {
         let source = watched.source();
         if watched.resume.is_none() {
             watched.counted = self.coverage.until();
@@ -100,15 +100,15 @@ impl Look<'_> {
             tracing::warn!(%source, trouble, "what this source sees is not known");
         }
         watched.trouble = trouble.map(Arc::from);
-        (self.coverage, self.tally)
+        (self.coverage, self.stats)
     }
 
-    async fn catch_up(&mut self, watched: &mut Watched) -> Result<(), Stopped> {
+    async fn catch_up(&mut self, watched: &mut PolledSource) -> Result<(), PollError> {
         let earliest = before(self.now, MAX_LOOK_BACK);
         let claimed = watched.resume.unwrap_or_else(|| self.coverage.last_seen()).max(earliest);
         let mut start = match watched.resume {
             Some(_) => claimed,
-            None => before(claimed, LOOK_AGAIN.max(self.options.step)),
+            None => before(claimed, RESTART_OVERLAP.max(self.options.step)),
         };
         if start >= self.now {
             // The clock was set back: this time was looked at before.
@@ -127,12 +127,16 @@ impl Look<'_> {
     }
 
     /// Whether the source could see, at every point of the window.
-    async fn available(&mut self, watched: &Watched, window: Window) -> Result<Answer, Stopped> {
+    async fn available(
+        &mut self,
+        watched: &PolledSource,
+        window: Window,
+    ) -> Result<Answer, PollError> {
         let asked = watched.source();
         let answer = self.ask(asked, &watched.polled.available, window).await?;
-        let answer = answer.map_err(|error| Stopped::AskAvailable { asked, error })?;
+        let answer = answer.map_err(|error| PollError::AskAvailable { asked, error })?;
         match answer.warnings.first() {
-            Some(warning) => Err(Stopped::Partial { asked, warning: warning.clone() }),
+            Some(warning) => Err(PollError::Partial { asked, warning: warning.clone() }),
             None => Ok(answer),
         }
     }
@@ -141,10 +145,10 @@ impl Look<'_> {
     /// answered is kept, whatever becomes of the next.
     async fn data(
         &mut self,
-        watched: &mut Watched,
+        watched: &mut PolledSource,
         points: &[Point],
         claimed: Timestamp,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), PollError> {
         let asked = watched.source();
         let mut rest = points;
         while rest.len() >= MIN_POINTS {
@@ -161,11 +165,11 @@ impl Look<'_> {
                     watched.limit = chunk.len().div_ceil(2).max(MIN_POINTS);
                     continue;
                 }
-                Err(error) => return Err(Stopped::AskData { asked, error }),
+                Err(error) => return Err(PollError::AskData { asked, error }),
             };
             let found = self.take(watched, chunk, &answer);
             if let Some(warning) = answer.warnings.first() {
-                return Err(Stopped::Partial { asked, warning: warning.clone() });
+                return Err(PollError::Partial { asked, warning: warning.clone() });
             }
             self.cover(watched, chunk, claimed);
             watched.carried.go_on(chunk, &found);
@@ -175,7 +179,7 @@ impl Look<'_> {
     }
 
     /// What objects were used for.
-    fn take(&mut self, watched: &Watched, points: &[Point], answer: &Answer) -> Found {
+    fn take(&mut self, watched: &PolledSource, points: &[Point], answer: &Answer) -> ChunkResult {
         let chunk = Chunk {
             source: watched.source(),
             identity: watched.polled.identity,
@@ -184,23 +188,23 @@ impl Look<'_> {
             counted: watched.counted,
         };
         let found = chunk.report(&answer.series, self.directory, self.tracker);
-        self.tally.matched += found.matched;
-        self.tally.unmatched += found.unmatched;
+        self.stats.matched += found.matched;
+        self.stats.unmatched += found.unmatched;
         found
     }
 
     /// What the source observed after `claimed`: time between two points at which it could see. The
     /// newest step is left out, because not all of it has been scraped; that it was blind is said at
     /// once.
-    fn cover(&mut self, watched: &mut Watched, points: &[Point], claimed: Timestamp) {
+    fn cover(&mut self, watched: &mut PolledSource, points: &[Point], claimed: Timestamp) {
         let settled = before(self.now, self.options.step);
         for pair in points.windows(2) {
             let [from, to] = [pair[0], pair[1]];
             let begin = from.at.max(claimed);
             if from.available && to.available {
-                self.coverage.seen(begin, to.at.min(settled));
+                self.coverage.mark_observed(begin, to.at.min(settled));
             } else {
-                self.coverage.blind(begin, to.at);
+                self.coverage.mark_blind(begin, to.at);
             }
         }
         let Some(last) = points.last() else { return };
@@ -214,11 +218,11 @@ impl Look<'_> {
         asked: Source,
         query: &str,
         window: Window,
-    ) -> Result<Result<Answer, QueryError>, Stopped> {
-        if self.tally.queries == MAX_QUERIES {
-            return Err(Stopped::Unfinished { asked });
+    ) -> Result<Result<Answer, QueryError>, PollError> {
+        if self.stats.queries == MAX_QUERIES {
+            return Err(PollError::Unfinished { asked });
         }
-        self.tally.queries += 1;
+        self.stats.queries += 1;
         let asking = self.metrics.range(query, window);
         Ok(match tokio::time::timeout(QUERY_TIMEOUT, asking).await {
             Ok(answer) => answer,

@@ -5,9 +5,9 @@ use sojourn_core::activity::Source;
 use sojourn_core::coverage::Coverage;
 
 /// Time for queries to be answered, on top of what the interval and the step make of the lag.
-const SLACK: SignedDuration = SignedDuration::from_secs(2);
+const QUERY_SLACK: SignedDuration = SignedDuration::from_secs(2);
 /// The shortest interval and step: metrics servers have no finer time.
-const SHORTEST: SignedDuration = SignedDuration::from_millis(1);
+const MIN_SPAN: SignedDuration = SignedDuration::from_millis(1);
 
 /// How a collector works.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,12 +62,12 @@ impl Options {
     /// How far what is known may stay behind the clock: the newest step is looked at again, because
     /// not all of it has been scraped yet, and a look comes once per interval.
     pub fn lag(&self) -> SignedDuration {
-        self.interval.saturating_add(self.step).saturating_add(SLACK)
+        self.interval.saturating_add(self.step).saturating_add(QUERY_SLACK)
     }
 
     /// For how long a source that reports by itself is taken to be served without being told again.
     pub(super) fn lease(&self) -> SignedDuration {
-        self.interval.saturating_mul(2).saturating_add(SLACK)
+        self.interval.saturating_mul(2).saturating_add(QUERY_SLACK)
     }
 
     pub(super) fn first_coverage(&self, now: Timestamp) -> Coverage {
@@ -79,7 +79,7 @@ impl Options {
     pub(super) fn sane(mut self) -> Self {
         for span in [&mut self.interval, &mut self.step] {
             let millis = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
-            *span = SignedDuration::from_millis(millis).max(SHORTEST);
+            *span = SignedDuration::from_millis(millis).max(MIN_SPAN);
         }
         self.look_back = self.look_back.max(SignedDuration::ZERO);
         self

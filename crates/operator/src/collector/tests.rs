@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::sync::Mutex;
 
 use sojourn_api::lab::LabConfig;
-use sojourn_core::activity::Seen;
+use sojourn_core::activity::ActivityReport;
 use sojourn_core::coverage::observed_by_all;
 use sojourn_core::key::Key;
 use sojourn_drivers::metrics::fake::{Asked, Fake, Fault};
@@ -75,10 +75,10 @@ impl Directory for Objects {
 }
 
 /// A collector of Nginx (`web up`, `web`) and BastionSSH (`ssh up`, `ssh`), with all it needs.
-struct Bed {
+struct CollectorTest {
     fake: Fake,
     tracker: Tracker,
-    ledger: Arc<Ledger>,
+    coverage_registry: Arc<CoverageRegistry>,
     collector: Collector,
     changed: Arc<Mutex<Vec<Source>>>,
 }
@@ -100,19 +100,24 @@ fn options() -> Options {
     }
 }
 
-impl Bed {
+impl CollectorTest {
     /// Both sources have been up for ever, and nothing was used.
     fn new() -> Self {
         let fake = Fake::default();
         for up in ["web up", "ssh up"] {
             fake.set(up, &Labels::default(), at(-1_000_000), 1.0);
         }
-        Self::with(fake, options(), Objects::default(), Ledger::default())
+        Self::with(fake, options(), Objects::default(), CoverageRegistry::default())
     }
 
-    fn with(fake: Fake, options: Options, objects: Objects, ledger: Ledger) -> Self {
+    fn with(
+        fake: Fake,
+        options: Options,
+        objects: Objects,
+        coverage_registry: CoverageRegistry,
+    ) -> Self {
         let tracker = Tracker::new(secs(30), Arc::new(|_| {}));
-        let ledger = Arc::new(ledger);
+        let coverage_registry = Arc::new(coverage_registry);
         let changed = Arc::<Mutex<Vec<Source>>>::default();
         let list = Arc::clone(&changed);
         let collector = Collector::new(
@@ -120,19 +125,19 @@ impl Bed {
             Some(Arc::new(fake.clone())),
             Arc::new(objects),
             tracker.clone(),
-            Arc::clone(&ledger),
+            Arc::clone(&coverage_registry),
             Arc::new(move |source| list.lock().unwrap().push(source)),
         );
-        Self { fake, tracker, ledger, collector, changed }
+        Self { fake, tracker, coverage_registry, collector, changed }
     }
 
     /// The process ends; a new one starts with what was stored then.
     fn restart(self, now: i64) -> Self {
-        let stored = self.ledger.persist(&self.tracker, at(now));
-        Self::with(self.fake, options(), Objects::default(), Ledger::restore(stored))
+        let stored = self.coverage_registry.persist(&self.tracker, at(now));
+        Self::with(self.fake, options(), Objects::default(), CoverageRegistry::restore(stored))
     }
 
-    async fn tick(&mut self, now: i64) -> Tally {
+    async fn tick(&mut self, now: i64) -> TickStats {
         self.collector.tick(at(now)).await
     }
 
@@ -149,7 +154,7 @@ impl Bed {
 
     /// What waits for an object: when it was last used, by which source's word, how often.
     fn seen(&self, name: &str) -> Option<(i64, Source, u64)> {
-        let Seen { last, source, count } = self.tracker.peek(&key(name))?;
+        let ActivityReport { last, source, count } = self.tracker.peek(&key(name))?;
         Some((last.as_second() - T0, source, count))
     }
 
@@ -157,19 +162,19 @@ impl Bed {
     fn take(&self, name: &str) -> Option<(i64, Source, u64)> {
         let seen = self.seen(name);
         if let Some(peeked) = self.tracker.peek(&key(name)) {
-            self.tracker.taken(&key(name), &peeked);
+            self.tracker.acknowledge(&key(name), &peeked);
         }
         seen
     }
 
     fn observed(&self, sources: &[Source], from: i64, to: i64) -> i64 {
-        let book = self.ledger.read();
-        let coverages: Vec<_> = sources.iter().map(|source| book.coverage(*source)).collect();
+        let snapshot = self.coverage_registry.read();
+        let coverages: Vec<_> = sources.iter().map(|source| snapshot.coverage(*source)).collect();
         observed_by_all(&coverages, at(from), at(to)).as_secs()
     }
 
     fn blind(&self, source: Source, now: i64) -> Option<i64> {
-        let since = self.ledger.read().coverage(source).blind_since(at(now))?;
+        let since = self.coverage_registry.read().coverage(source).blind_since(at(now))?;
         Some(since.as_second() - T0)
     }
 
@@ -194,40 +199,40 @@ const BOTH: &[Source] = &[Source::Nginx, Source::BastionSSH];
 // case: lab A3
 #[tokio::test(start_paused = true)]
 async fn without_use_only_what_was_observed_moves_on() {
-    let mut bed = Bed::new();
-    bed.fake.set("web", &service("vm-1"), at(-5000), 7.0);
-    bed.run(0, 300).await;
-    assert_eq!(bed.seen("vm-1"), None);
-    assert_eq!(bed.observed(BOTH, -600, 300), 600 + 300 - STEP, "all but the newest step");
+    let mut test = CollectorTest::new();
+    test.fake.set("web", &service("vm-1"), at(-5000), 7.0);
+    test.run(0, 300).await;
+    assert_eq!(test.seen("vm-1"), None);
+    assert_eq!(test.observed(BOTH, -600, 300), 600 + 300 - STEP, "all but the newest step");
     assert_eq!(
-        (bed.blind(Source::Nginx, 300), bed.ledger.read().trouble(Source::Nginx)),
+        (test.blind(Source::Nginx, 300), test.coverage_registry.read().trouble(Source::Nginx)),
         (None, None)
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn use_is_found_at_the_next_tick_and_counted_once() {
-    let mut bed = Bed::new();
-    bed.fake.set("web", &service("vm-1"), at(-5000), 7.0);
-    bed.run(0, 60).await;
-    bed.fake.set("web", &service("vm-1"), at(70), 10.0);
-    bed.tick(90).await;
-    assert_eq!(bed.take("vm-1"), Some((90, Source::Nginx, 3)));
-    bed.tick(120).await;
-    assert_eq!(bed.seen("vm-1"), None, "the step is looked at again, but it is no news");
-    bed.fake.set("web", &service("vm-1"), at(125), 11.0);
-    bed.tick(150).await;
-    assert_eq!(bed.take("vm-1"), Some((150, Source::Nginx, 1)));
+    let mut test = CollectorTest::new();
+    test.fake.set("web", &service("vm-1"), at(-5000), 7.0);
+    test.run(0, 60).await;
+    test.fake.set("web", &service("vm-1"), at(70), 10.0);
+    test.tick(90).await;
+    assert_eq!(test.take("vm-1"), Some((90, Source::Nginx, 3)));
+    test.tick(120).await;
+    assert_eq!(test.seen("vm-1"), None, "the step is looked at again, but it is no news");
+    test.fake.set("web", &service("vm-1"), at(125), 11.0);
+    test.tick(150).await;
+    assert_eq!(test.take("vm-1"), Some((150, Source::Nginx, 1)));
 }
 
 // case: lab A12
 #[tokio::test(start_paused = true)]
 async fn one_first_login_is_use() {
-    let mut bed = Bed::new();
-    bed.run(0, 60).await;
-    bed.fake.set("web", &service("vm-1"), at(70), 1.0);
-    bed.run(90, 300).await;
-    assert_eq!(bed.seen("vm-1"), Some((90, Source::Nginx, 1)));
+    let mut test = CollectorTest::new();
+    test.run(0, 60).await;
+    test.fake.set("web", &service("vm-1"), at(70), 1.0);
+    test.run(90, 300).await;
+    assert_eq!(test.seen("vm-1"), Some((90, Source::Nginx, 1)));
 }
 
 // case: lab A1
@@ -235,51 +240,51 @@ async fn one_first_login_is_use() {
 async fn the_newest_of_all_sources_wins() {
     let mut objects = Objects::default();
     objects.addresses.insert(("10.0.0.1".parse().unwrap(), 22), key("vm-1"));
-    let bed = Bed::new();
-    let mut bed = Bed::with(bed.fake, options(), objects, Ledger::default());
-    bed.tick(0).await;
-    bed.fake.set("web", &service("vm-1"), at(10), 1.0);
-    bed.fake.set("ssh", &address("10.0.0.1", "22"), at(40), 1.0);
-    bed.tick(60).await;
-    assert_eq!(bed.seen("vm-1"), Some((60, Source::BastionSSH, 2)));
+    let test = CollectorTest::new();
+    let mut test = CollectorTest::with(test.fake, options(), objects, CoverageRegistry::default());
+    test.tick(0).await;
+    test.fake.set("web", &service("vm-1"), at(10), 1.0);
+    test.fake.set("ssh", &address("10.0.0.1", "22"), at(40), 1.0);
+    test.tick(60).await;
+    assert_eq!(test.seen("vm-1"), Some((60, Source::BastionSSH, 2)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_open_session_is_use_all_the_time() {
     let mut objects = Objects::default();
     objects.addresses.insert(("10.0.0.1".parse().unwrap(), 22), key("vm-1"));
-    let bed = Bed::new();
-    let mut bed = Bed::with(bed.fake, options(), objects, Ledger::default());
+    let test = CollectorTest::new();
+    let mut test = CollectorTest::with(test.fake, options(), objects, CoverageRegistry::default());
     let open = labels(&[
         ("__name__", "bastion_ssh_open_connections"),
         ("destination_ip", "10.0.0.1"),
         ("destination_port", "22"),
     ]);
-    bed.fake.set("ssh", &open, at(-5000), 1.0);
-    bed.run(0, 3600).await;
+    test.fake.set("ssh", &open, at(-5000), 1.0);
+    test.run(0, 3600).await;
     assert_eq!(
-        bed.seen("vm-1"),
+        test.seen("vm-1"),
         Some((3600, Source::BastionSSH, 0)),
         "nothing opens, nothing closes"
     );
-    bed.fake.set("ssh", &open, at(3610), 0.0);
-    bed.run(3630, 4000).await;
-    assert_eq!(bed.seen("vm-1"), Some((3600, Source::BastionSSH, 0)));
+    test.fake.set("ssh", &open, at(3610), 0.0);
+    test.run(3630, 4000).await;
+    assert_eq!(test.seen("vm-1"), Some((3600, Source::BastionSSH, 0)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_number_of_queries_does_not_depend_on_the_number_of_objects() {
     let mut asked = Vec::new();
     for objects in [1, 10_000] {
-        let mut bed = Bed::new();
-        bed.tick(0).await;
+        let mut test = CollectorTest::new();
+        test.tick(0).await;
         for object in 0..objects {
-            bed.fake.set("web", &service(&format!("vm-{object}")), at(10), 1.0);
+            test.fake.set("web", &service(&format!("vm-{object}")), at(10), 1.0);
         }
-        let tally = bed.tick(30).await;
-        assert_eq!((tally.matched, bed.tracker.kept()), (objects, objects));
-        assert_eq!(bed.fake.times_asked(), 2 * 4);
-        asked.push(tally.queries);
+        let stats = test.tick(30).await;
+        assert_eq!((stats.matched, test.tracker.kept()), (objects, objects));
+        assert_eq!(test.fake.times_asked(), 2 * 4);
+        asked.push(stats.queries);
     }
     assert_eq!(asked, [4, 4], "two sources, two questions each");
 }
@@ -293,40 +298,42 @@ async fn it_runs_by_tokios_clock_and_skips_ticks_that_it_missed() {
             at(0).checked_add(self.0.elapsed()).unwrap()
         }
     }
-    let bed = Bed::new();
-    bed.fake.set("web", &service("vm-1"), at(100), 1.0);
+    let test = CollectorTest::new();
+    test.fake.set("web", &service("vm-1"), at(100), 1.0);
     let slow = std::time::Duration::from_secs(70);
-    bed.fake.script(move |asked| match asked.window.end.as_second() - T0 {
+    test.fake.script(move |asked| match asked.window.end.as_second() - T0 {
         30 => vec![Fault::Slow(slow)],
         _ => Vec::new(),
     });
-    let running = tokio::spawn(bed.collector.run(Arc::new(Virtual(Instant::now()))));
+    let running = tokio::spawn(test.collector.run(Arc::new(Virtual(Instant::now()))));
     tokio::time::sleep(std::time::Duration::from_secs(601)).await;
     running.abort();
-    assert_eq!(bed.fake.asked().last().map(|a| a.window.end), Some(at(600)));
-    assert_eq!(bed.tracker.peek(&key("vm-1")).map(|seen| seen.last), Some(at(120)));
-    let book = bed.ledger.read();
-    assert_eq!(book.coverage(Source::Nginx).observed(at(0), at(600)), secs(570));
+    assert_eq!(test.fake.asked().last().map(|a| a.window.end), Some(at(600)));
+    assert_eq!(test.tracker.peek(&key("vm-1")).map(|seen| seen.last), Some(at(120)));
+    let snapshot = test.coverage_registry.read();
+    assert_eq!(snapshot.coverage(Source::Nginx).observed(at(0), at(600)), secs(570));
 }
 
 #[tokio::test(start_paused = true)]
 async fn sources_that_report_by_themselves_see_while_this_process_lives() {
     let pushed = || Options { pushed: vec![Source::Gateway], ..Options::default() };
     let none = Objects::default;
-    let mut bed = Bed::with(Fake::default(), pushed(), none(), Ledger::default());
-    bed.run(0, 300).await;
-    assert_eq!(bed.fake.times_asked(), 0);
-    assert_eq!(bed.observed(&[Source::Gateway], 0, 310), 310, "also between two ticks");
+    let mut test =
+        CollectorTest::with(Fake::default(), pushed(), none(), CoverageRegistry::default());
+    test.run(0, 300).await;
+    assert_eq!(test.fake.times_asked(), 0);
+    assert_eq!(test.observed(&[Source::Gateway], 0, 310), 310, "also between two ticks");
     assert_eq!(
-        (bed.blind(Source::Gateway, 310), bed.blind(Source::Report, 310).is_some()),
+        (test.blind(Source::Gateway, 310), test.blind(Source::Report, 310).is_some()),
         (None, true)
     );
-    assert_eq!(bed.changed(), [Source::Gateway], "once, at the start");
+    assert_eq!(test.changed(), [Source::Gateway], "once, at the start");
 
-    let stored = bed.ledger.persist(&bed.tracker, at(310));
-    let mut bed = Bed::with(Fake::default(), pushed(), none(), Ledger::restore(stored));
-    assert_eq!(bed.blind(Source::Gateway, 900), Some(310), "nobody is there yet");
-    bed.run(900, 960).await;
-    assert_eq!(bed.observed(&[Source::Gateway], 0, 960), 310 + 60, "nobody was there in between");
-    assert_eq!(bed.changed(), [Source::Gateway]);
+    let stored = test.coverage_registry.persist(&test.tracker, at(310));
+    let mut test =
+        CollectorTest::with(Fake::default(), pushed(), none(), CoverageRegistry::restore(stored));
+    assert_eq!(test.blind(Source::Gateway, 900), Some(310), "nobody is there yet");
+    test.run(900, 960).await;
+    assert_eq!(test.observed(&[Source::Gateway], 0, 960), 310 + 60, "nobody was there in between");
+    assert_eq!(test.changed(), [Source::Gateway]);
 }

@@ -12,7 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep_until};
 
 use super::Revoked;
-use super::pulse::Pulse;
+use super::connection_activity::ConnectionActivity;
 
 /// Why a body ended before its end.
 #[derive(Debug, thiserror::Error)]
@@ -27,29 +27,29 @@ pub(crate) enum BodyError {
 
 /// A body whose parts are noticed, and that ends with the visitor's right to it. `H` is whatever must live until its end.
 #[derive(Debug)]
-pub(crate) struct Passing<B, H> {
+pub(crate) struct MonitoredBody<B, H> {
     body: B,
-    pulse: Arc<Pulse>,
+    connection_activity: Arc<ConnectionActivity>,
     idle: Duration,
-    silence: Pin<Box<Sleep>>,
+    idle_for: Pin<Box<Sleep>>,
     revoked: Revoked,
     _held: H,
 }
 
-impl<B, H> Passing<B, H> {
+impl<B, H> MonitoredBody<B, H> {
     pub(crate) fn new(
         body: B,
-        pulse: Arc<Pulse>,
+        connection_activity: Arc<ConnectionActivity>,
         idle: Duration,
         revoked: Revoked,
         held: H,
     ) -> Self {
-        let silence = Box::pin(sleep_until(pulse.deadline(idle)));
-        Self { body, pulse, idle, silence, revoked, _held: held }
+        let idle_for = Box::pin(sleep_until(connection_activity.deadline(idle)));
+        Self { body, connection_activity, idle, idle_for, revoked, _held: held }
     }
 }
 
-impl<B, H> Body for Passing<B, H>
+impl<B, H> Body for MonitoredBody<B, H>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -68,7 +68,7 @@ where
         }
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
             if matches!(frame, Some(Ok(_))) {
-                this.pulse.beat();
+                this.connection_activity.record();
             }
             return Poll::Ready(
                 frame.map(|frame| frame.map_err(|error| BodyError::Broken(error.into()))),
@@ -76,12 +76,12 @@ where
         }
         // The other direction may move meanwhile, or this one was not asked for long.
         loop {
-            ready!(this.silence.as_mut().poll(context));
-            let deadline = this.pulse.deadline(this.idle);
-            if deadline <= this.silence.deadline() {
+            ready!(this.idle_for.as_mut().poll(context));
+            let deadline = this.connection_activity.deadline(this.idle);
+            if deadline <= this.idle_for.deadline() {
                 return Poll::Ready(Some(Err(BodyError::Idle)));
             }
-            this.silence.as_mut().reset(deadline);
+            this.idle_for.as_mut().reset(deadline);
         }
     }
 

@@ -23,16 +23,16 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Revoked;
-use super::body::Passing;
-use super::bound::{Bounds, Permit};
-use super::header::{self, Journey};
-use super::place::Place;
-use super::pulse::Pulse;
+use super::body::MonitoredBody;
+use super::connection_activity::ConnectionActivity;
+use super::header::{self, ClientInfo};
+use super::limits::{GatewayLimits, Permit};
 use super::splice::Splice;
+use super::target::AccessTarget;
 
 /// An answer's head.
-const HEAD_LIMIT: usize = 64 << 10;
-const HEADERS: usize = 200;
+const MAX_HEAD_BYTES: usize = 64 << 10;
+const MAX_HEADERS: usize = 200;
 
 /// Why an instance gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -52,12 +52,12 @@ pub(crate) enum ForwardError {
 }
 
 /// What passing on needs besides the request.
-pub(crate) struct Passage<'a> {
-    pub place: &'a Place,
-    pub journey: &'a Journey,
-    pub bounds: &'a Bounds,
+pub(crate) struct Forwarding<'a> {
+    pub target: &'a AccessTarget,
+    pub client_info: &'a ClientInfo,
+    pub limits: &'a GatewayLimits,
     pub reserved_cookies: &'a [&'a str],
-    pub pulse: Arc<Pulse>,
+    pub connection_activity: Arc<ConnectionActivity>,
     pub closing: CancellationToken,
     /// Ends when the visitor may no longer pass.
     pub revoked: Revoked,
@@ -67,16 +67,16 @@ pub(crate) struct Passage<'a> {
 pub(crate) async fn connect(
     dial: &dyn Dial,
     endpoint: &Endpoint,
-    bounds: &Bounds,
+    limits: &GatewayLimits,
 ) -> io::Result<TcpStream> {
-    let connecting = tokio::time::timeout(bounds.connect, dial.dial(endpoint));
+    let connecting = tokio::time::timeout(limits.connect, dial.dial(endpoint));
     let stream = connecting.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-    // What is typed into a terminal goes letter by letter.
+    // Terminals send single keystrokes, which must not wait for more data.
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-impl Passage<'_> {
+impl Forwarding<'_> {
     /// Passes the request on over a connection to `address`.
     pub(crate) async fn forward(
         self,
@@ -89,8 +89,8 @@ impl Passage<'_> {
         let request = self.outbound(request, protocol.as_ref())?;
         let talk = |source| ForwardError::Talk { address, source };
         let (mut sender, connection) = http1::Builder::new()
-            .max_buf_size(HEAD_LIMIT)
-            .max_headers(HEADERS)
+            .max_buf_size(MAX_HEAD_BYTES)
+            .max_headers(MAX_HEADERS)
             .handshake(TokioIo::new(stream))
             .await
             .map_err(talk)?;
@@ -101,20 +101,26 @@ impl Passage<'_> {
         }));
         let response = tokio::select! {
             response = sender.send_request(request) => response.map_err(talk)?,
-            () = self.pulse.silence(self.bounds.idle) => {
+            () = self.connection_activity.idle_for(self.limits.idle) => {
                 return Err(ForwardError::Silent { address });
             }
             () = self.revoked.clone() => return Err(ForwardError::Revoked),
         };
-        self.pulse.beat();
+        self.connection_activity.record();
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let visitor = visitor.ok_or(ForwardError::Unasked { address })?;
             return Ok(self.switch(response, visitor, address, driver));
         }
         let (mut parts, body) = response.into_parts();
-        header::inbound(&mut parts.headers, self.journey, address, self.reserved_cookies);
+        header::inbound(&mut parts.headers, self.client_info, address, self.reserved_cookies);
         let held = (driver, self.permit);
-        let body = Passing::new(body, self.pulse, self.bounds.idle, self.revoked, held);
+        let body = MonitoredBody::new(
+            body,
+            self.connection_activity,
+            self.limits.idle,
+            self.revoked,
+            held,
+        );
         Ok(Response::from_parts(parts, Body::new(body)))
     }
 
@@ -125,14 +131,19 @@ impl Passage<'_> {
         protocol: Option<&HeaderValue>,
     ) -> Result<Request, ForwardError> {
         let (Parts { method, uri, mut headers, .. }, body) = request.into_parts();
-        let target = self.place.own_path(uri.query());
-        header::outbound(&mut headers, self.journey, self.reserved_cookies);
+        let target = self.target.own_path(uri.query());
+        header::outbound(&mut headers, self.client_info, self.reserved_cookies);
         if let Some(protocol) = protocol {
             headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
             headers.insert(UPGRADE, protocol.clone());
         }
-        let body =
-            Passing::new(body, self.pulse.clone(), self.bounds.idle, self.revoked.clone(), ());
+        let body = MonitoredBody::new(
+            body,
+            self.connection_activity.clone(),
+            self.limits.idle,
+            self.revoked.clone(),
+            (),
+        );
         let mut request = Request::new(Body::new(body));
         *request.method_mut() = method;
         // Only the path: `//host/x` is one, too.
@@ -153,7 +164,7 @@ impl Passage<'_> {
         let instance = hyper::upgrade::on(&mut response);
         let protocol = response.headers().get(UPGRADE).cloned();
         let (mut parts, _) = response.into_parts();
-        header::inbound(&mut parts.headers, self.journey, address, self.reserved_cookies);
+        header::inbound(&mut parts.headers, self.client_info, address, self.reserved_cookies);
         parts.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         if let Some(protocol) = protocol {
             parts.headers.insert(UPGRADE, protocol);
@@ -161,8 +172,8 @@ impl Passage<'_> {
         let splice = Splice {
             visitor,
             instance,
-            pulse: self.pulse,
-            idle: self.bounds.idle_upgraded,
+            connection_activity: self.connection_activity,
+            idle: self.limits.idle_upgraded,
             closing: self.closing,
             revoked: self.revoked,
             permit: self.permit,

@@ -43,7 +43,7 @@ const BEYOND_ORIGIN: [HeaderName; 8] = [
 
 /// Who asks and how, as the instance is told.
 #[derive(Debug, Clone)]
-pub(crate) struct Journey {
+pub(crate) struct ClientInfo {
     pub peer: Option<IpAddr>,
     /// Host and port in the browser's address bar.
     pub authority: HeaderValue,
@@ -51,7 +51,11 @@ pub(crate) struct Journey {
 }
 
 /// What is sent to the instance of a request's headers.
-pub(crate) fn outbound(headers: &mut HeaderMap, journey: &Journey, reserved_cookies: &[&str]) {
+pub(crate) fn outbound(
+    headers: &mut HeaderMap,
+    client_info: &ClientInfo,
+    reserved_cookies: &[&str],
+) {
     let takes_trailers = headers
         .get_all(TE)
         .iter()
@@ -66,15 +70,15 @@ pub(crate) fn outbound(headers: &mut HeaderMap, journey: &Journey, reserved_cook
         headers.remove(name);
     }
     cookie::outbound(headers, reserved_cookies);
-    headers.insert(HOST, journey.authority.clone());
-    headers.insert("x-forwarded-host", journey.authority.clone());
-    let scheme = if journey.secure { "https" } else { "http" };
+    headers.insert(HOST, client_info.authority.clone());
+    headers.insert("x-forwarded-host", client_info.authority.clone());
+    let scheme = if client_info.secure { "https" } else { "http" };
     headers.insert("x-forwarded-proto", HeaderValue::from_static(scheme));
-    if let Some(peer) = journey.peer {
+    if let Some(peer) = client_info.peer {
         let peer = HeaderValue::try_from(peer.to_canonical().to_string());
         headers.insert("x-forwarded-for", peer.expect("an address is plain ASCII"));
     }
-    // One connection for one request: nothing of it can be left for the next.
+    // Each request has its own connection, so no leftover bytes can reach the next request.
     headers.insert(CONNECTION, HeaderValue::from_static("close"));
     if takes_trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
@@ -85,7 +89,7 @@ pub(crate) fn outbound(headers: &mut HeaderMap, journey: &Journey, reserved_cook
 /// What a browser gets of an answer's headers.
 pub(crate) fn inbound(
     headers: &mut HeaderMap,
-    journey: &Journey,
+    client_info: &ClientInfo,
     address: SocketAddr,
     reserved_cookies: &[&str],
 ) {
@@ -95,7 +99,7 @@ pub(crate) fn inbound(
     }
     cookie::inbound(headers, reserved_cookies);
     let address = address.to_string();
-    let own = [journey.authority.to_str().unwrap_or_default(), address.as_str()];
+    let own = [client_info.authority.to_str().unwrap_or_default(), address.as_str()];
     for name in [LOCATION, CONTENT_LOCATION] {
         let outward = headers
             .get(&name)

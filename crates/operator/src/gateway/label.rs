@@ -17,7 +17,7 @@ const BASE_32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// The label of an environment of the instance with this uid.
 pub(crate) fn label(key: &Key, uid: &str, environment: &str) -> String {
     let mut label = format!("{environment}-{}", key.name.replace('.', "-"));
-    // Such a prefix says that a label is written in other letters.
+    // The prefix `xn--` marks an internationalized (punycode) label.
     if label.starts_with("xn--") {
         label.insert_str(0, "e-");
     }

@@ -72,7 +72,7 @@ impl Message {
             html(self.status, "message.html", context)
         } else {
             let text = format!("{}. {}\n", self.title, self.paragraphs.join(" "));
-            own(self.status, "text/plain; charset=utf-8", text)
+            response(self.status, "text/plain; charset=utf-8", text)
         };
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
@@ -102,11 +102,11 @@ pub(crate) fn trouble(what: &str) -> String {
 }
 
 pub(crate) fn json(value: &serde_json::Value) -> Response {
-    own(StatusCode::OK, "application/json", value.to_string())
+    response(StatusCode::OK, "application/json", value.to_string())
 }
 
 pub(crate) fn redirect(status: StatusCode, to: &str) -> Response {
-    let mut response = own(status, "text/plain; charset=utf-8", String::new());
+    let mut response = response(status, "text/plain; charset=utf-8", String::new());
     match HeaderValue::try_from(to) {
         Ok(to) => {
             response.headers_mut().insert(header::LOCATION, to);
@@ -128,18 +128,18 @@ pub(crate) fn wants_html(headers: &HeaderMap) -> bool {
 fn html(status: StatusCode, template: &str, context: Value) -> Response {
     let rendered = TEMPLATES.get_template(template).and_then(|template| template.render(context));
     match rendered {
-        Ok(text) => own(status, "text/html; charset=utf-8", text),
+        Ok(text) => response(status, "text/html; charset=utf-8", text),
         Err(error) => {
             tracing::error!(template, error = %error, "cannot render a page");
             let text = "This page cannot be shown; the log says why.\n".to_owned();
-            own(StatusCode::INTERNAL_SERVER_ERROR, "text/plain; charset=utf-8", text)
+            response(StatusCode::INTERNAL_SERVER_ERROR, "text/plain; charset=utf-8", text)
         }
     }
 }
 
 /// An answer of our own. It loads nothing, is kept by nobody and shown in no frame, and its window
 /// has no tie to windows that show what instances serve.
-fn own(status: StatusCode, content_type: &'static str, text: String) -> Response {
+fn response(status: StatusCode, content_type: &'static str, text: String) -> Response {
     const FIXED: [(HeaderName, &str); 6] = [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),

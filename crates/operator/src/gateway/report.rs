@@ -19,21 +19,21 @@ use http::header::{AUTHORIZATION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use sojourn_core::key::Key;
 use tokio::time::Instant;
 
+use super::connection_activity::ActivityCallback;
 use super::page::Message;
-use super::pulse::Activity;
 
 /// How many reports of one instance are taken at once, and how soon one more.
 const BURST: u32 = 10;
-const REFILL: Duration = Duration::from_secs(1);
+const REFILL_INTERVAL: Duration = Duration::from_secs(1);
 /// How many instances are counted at a time.
-const COUNTED: usize = 100_000;
+const MAX_TRACKED_INSTANCES: usize = 100_000;
 /// Nothing in a body matters, but clients like to send one.
-const BODY_LIMIT: usize = 4 << 10;
-const BODY_TIME: Duration = Duration::from_secs(10);
-const TOKEN_LIMIT: usize = 4 << 10;
+const MAX_BODY_BYTES: usize = 4 << 10;
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_TOKEN_BYTES: usize = 4 << 10;
 
 /// Knows the tokens of instances.
-pub trait Reports: Send + Sync {
+pub trait ReportVerifier: Send + Sync {
     /// Must take the same time whether the token is nearly right or not, and say `false` for an
     /// instance that does not exist.
     fn verify(&self, key: &Key, token: &str) -> bool;
@@ -41,46 +41,48 @@ pub trait Reports: Send + Sync {
 
 /// Takes reports.
 #[derive(Clone)]
-pub struct Reporting(Arc<Inner>);
+pub struct ReportServer(Arc<Inner>);
 
 struct Inner {
-    reports: Arc<dyn Reports>,
-    activity: Activity,
+    reports: Arc<dyn ReportVerifier>,
+    activity: ActivityCallback,
     rates: Mutex<HashMap<Key, Bucket>>,
 }
 
-impl fmt::Debug for Reporting {
+impl fmt::Debug for ReportServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reporting").finish_non_exhaustive()
+        f.debug_struct("ReportServer").finish_non_exhaustive()
     }
 }
 
-impl Reporting {
+impl ReportServer {
     /// `activity` is told of every report that is taken.
-    pub fn new(reports: Arc<dyn Reports>, activity: Activity) -> Self {
+    pub fn new(reports: Arc<dyn ReportVerifier>, activity: ActivityCallback) -> Self {
         Self(Arc::new(Inner { reports, activity, rates: Mutex::default() }))
     }
 
     /// Needs no sign-in.
     pub fn router(&self) -> Router {
-        Router::new().route("/report/{namespace}/{instance}", post(take)).with_state(self.clone())
+        Router::new()
+            .route("/report/{namespace}/{instance}", post(receive))
+            .with_state(self.clone())
     }
 
     fn allows(&self, key: &Key) -> bool {
         let now = Instant::now();
         let mut rates = self.0.rates.lock().unwrap_or_else(PoisonError::into_inner);
-        if rates.len() >= COUNTED && !rates.contains_key(key) {
+        if rates.len() >= MAX_TRACKED_INSTANCES && !rates.contains_key(key) {
             rates.retain(|_, bucket| !bucket.is_full(now));
         }
-        if rates.len() >= COUNTED && !rates.contains_key(key) {
+        if rates.len() >= MAX_TRACKED_INSTANCES && !rates.contains_key(key) {
             return false;
         }
         rates.entry(key.clone()).or_insert_with(|| Bucket::full(now)).take(now)
     }
 }
 
-async fn take(
-    State(reporting): State<Reporting>,
+async fn receive(
+    State(server): State<ReportServer>,
     Path((namespace, instance)): Path<(String, String)>,
     request: Request,
 ) -> Response {
@@ -92,28 +94,28 @@ async fn take(
         .and_then(|value| value.to_str().ok()?.split_once(' '))
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
         .map(|(_, token)| token.trim())
-        .filter(|token| !token.is_empty() && token.len() <= TOKEN_LIMIT);
-    if !token.is_some_and(|token| reporting.0.reports.verify(&key, token)) {
+        .filter(|token| !token.is_empty() && token.len() <= MAX_TOKEN_BYTES);
+    if !token.is_some_and(|token| server.0.reports.verify(&key, token)) {
         let text = "This is not the token of such an instance.";
         let mut response =
             Message::new(StatusCode::UNAUTHORIZED, "Refused", text).answer(&parts.headers);
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         return response;
     }
-    if !reporting.allows(&key) {
+    if !server.allows(&key) {
         let text = "One report a second is enough.";
         let mut response =
             Message::new(StatusCode::TOO_MANY_REQUESTS, "Too many", text).answer(&parts.headers);
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         return response;
     }
-    let read = tokio::time::timeout(BODY_TIME, to_bytes(body, BODY_LIMIT)).await;
+    let read = tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, MAX_BODY_BYTES)).await;
     if !matches!(read, Ok(Ok(_))) {
         let text = "A report needs no body.";
         return Message::new(StatusCode::PAYLOAD_TOO_LARGE, "Too long", text)
             .answer(&parts.headers);
     }
-    (reporting.0.activity)(&key);
+    (server.0.activity)(&key);
     let mut response = Response::default();
     *response.status_mut() = StatusCode::NO_CONTENT;
     response
@@ -132,16 +134,16 @@ impl Bucket {
     }
 
     fn is_full(&self, now: Instant) -> bool {
-        now >= self.counted + REFILL * (BURST - self.left)
+        now >= self.counted + REFILL_INTERVAL * (BURST - self.left)
     }
 
     fn take(&mut self, now: Instant) -> bool {
         if self.is_full(now) {
             *self = Self::full(now);
         }
-        while self.left < BURST && now >= self.counted + REFILL {
+        while self.left < BURST && now >= self.counted + REFILL_INTERVAL {
             self.left += 1;
-            self.counted += REFILL;
+            self.counted += REFILL_INTERVAL;
         }
         if self.left == 0 {
             return false;

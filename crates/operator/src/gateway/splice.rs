@@ -13,17 +13,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional};
 use tokio_util::sync::CancellationToken;
 
 use super::Revoked;
-use super::bound::Permit;
-use super::pulse::Pulse;
+use super::connection_activity::ConnectionActivity;
+use super::limits::Permit;
 
 /// How long both sides may take to begin after they agreed.
-const BEGIN: Duration = Duration::from_secs(10);
+const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Two sides that agreed to talk.
 pub(crate) struct Splice {
     pub visitor: OnUpgrade,
     pub instance: OnUpgrade,
-    pub pulse: Arc<Pulse>,
+    pub connection_activity: Arc<ConnectionActivity>,
     pub idle: Duration,
     pub closing: CancellationToken,
     /// Ends when the visitor may no longer.
@@ -33,22 +33,28 @@ pub(crate) struct Splice {
 
 impl Splice {
     pub(crate) async fn run(self) {
-        let Self { visitor, instance, pulse, idle, closing, revoked, permit } = self;
+        let Self { visitor, instance, connection_activity, idle, closing, revoked, permit } = self;
         let both = async { tokio::try_join!(visitor, instance) };
-        let (visitor, instance) = match tokio::time::timeout(BEGIN, both).await {
+        let (visitor, instance) = match tokio::time::timeout(UPGRADE_TIMEOUT, both).await {
             Ok(Ok(both)) => both,
             Ok(Err(error)) => return tracing::debug!(%error, "an upgrade was broken off"),
             Err(_) => return tracing::debug!("an upgrade took too long"),
         };
-        let mut visitor = Noticed { stream: TokioIo::new(visitor), pulse: pulse.clone() };
-        let mut instance = Noticed { stream: TokioIo::new(instance), pulse: pulse.clone() };
+        let mut visitor = MonitoredStream {
+            stream: TokioIo::new(visitor),
+            connection_activity: connection_activity.clone(),
+        };
+        let mut instance = MonitoredStream {
+            stream: TokioIo::new(instance),
+            connection_activity: connection_activity.clone(),
+        };
         tokio::select! {
             ended = copy_bidirectional(&mut visitor, &mut instance) => {
                 if let Err(error) = ended {
                     tracing::debug!(%error, "an upgraded connection broke off");
                 }
             }
-            () = pulse.silence(idle) => tracing::debug!("an upgraded connection was silent"),
+            () = connection_activity.idle_for(idle) => tracing::debug!("an upgraded connection was silent"),
             () = revoked => tracing::debug!("an upgraded connection is no longer allowed"),
             () = closing.cancelled() => {}
         }
@@ -57,12 +63,12 @@ impl Splice {
 }
 
 /// A stream of which every read is noticed.
-struct Noticed<S> {
+struct MonitoredStream<S> {
     stream: S,
-    pulse: Arc<Pulse>,
+    connection_activity: Arc<ConnectionActivity>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Noticed<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for MonitoredStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -71,13 +77,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Noticed<S> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
         if buffer.filled().len() > before {
-            self.pulse.beat();
+            self.connection_activity.record();
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Noticed<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for MonitoredStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -1,7 +1,7 @@
 //! The gateway between real sockets: a raw client in front, a real server behind.
 
-mod bounds;
 mod isolation;
+mod limits;
 mod passing;
 mod stream;
 mod upgrade;
@@ -24,14 +24,14 @@ use tokio::sync::watch;
 use super::*;
 
 /// No wait of these tests is longer.
-const SOON: Duration = Duration::from_secs(10);
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(SOON, future).await.expect("this happens soon")
+async fn within_limit<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(TEST_TIMEOUT, future).await.expect("this happens soon")
 }
 
-/// What the world looks like from the gateway.
-struct World {
+/// What the gateway is told of the API and of instances.
+struct FakeCluster {
     backend: watch::Sender<Backend>,
     /// The API.
     instance: Mutex<Value>,
@@ -41,7 +41,7 @@ struct World {
     activity: AtomicUsize,
 }
 
-impl World {
+impl FakeCluster {
     fn activity(&self) -> usize {
         self.activity.load(Ordering::SeqCst)
     }
@@ -101,9 +101,9 @@ impl World {
     }
 }
 
-struct Watching(Arc<World>);
+struct FakeBackends(Arc<FakeCluster>);
 
-impl Backends for Watching {
+impl Backends for FakeBackends {
     fn find(&self, key: &Key, environment: &str) -> Backend {
         match (key == &Key::new("ns", "lab"), environment) {
             (true, "shell") => self.0.backend.borrow().clone(),
@@ -126,35 +126,35 @@ impl Backends for Watching {
     }
 }
 
-/// The ways between the origins.
-struct Addresses;
+/// URLs at both origins, for tests.
+struct FakeOriginUrls;
 
-impl Ways for Addresses {
-    fn lent(&self, label: &str, path: &str) -> Option<String> {
+impl OriginUrls for FakeOriginUrls {
+    fn environment_url(&self, label: &str, path: &str) -> Option<String> {
         (label == "shell-lab-x").then(|| format!("http://{label}.localhost:7080{path}"))
     }
 
-    fn own(&self, path: &str) -> String {
+    fn own_url(&self, path: &str) -> String {
         format!("http://127.0.0.1:7080{path}")
     }
 }
 
 /// A gateway that is served: our origin, and that of the environment.
 struct Served {
-    world: Arc<World>,
+    cluster: Arc<FakeCluster>,
     gateway: Gateway,
     address: SocketAddr,
     /// Ends the visitor's session.
     signed_out: CancellationToken,
 }
 
-fn api(world: Arc<World>) -> kube::Client {
+fn api(cluster: Arc<FakeCluster>) -> kube::Client {
     let service = tower::service_fn(move |request: http::Request<KubeBody>| {
-        let world = world.clone();
+        let cluster = cluster.clone();
         async move {
             let (parts, body) = request.into_parts();
             let body = body.collect().await.unwrap().to_bytes();
-            let (status, answer) = world.answer(&parts.method, parts.uri.path(), &body);
+            let (status, answer) = cluster.answer(&parts.method, parts.uri.path(), &body);
             let answer = serde_json::to_vec(&answer).unwrap();
             let response = http::Response::builder().status(status);
             Ok::<_, Infallible>(response.body(KubeBody::from(answer)).unwrap())
@@ -163,8 +163,8 @@ fn api(world: Arc<World>) -> kube::Client {
     kube::Client::new(service, "default")
 }
 
-async fn served(backend: Backend, bounds: Bounds) -> Served {
-    let world = Arc::new(World {
+async fn served(backend: Backend, limits: GatewayLimits) -> Served {
+    let cluster = Arc::new(FakeCluster {
         backend: watch::Sender::new(backend),
         instance: Mutex::new(json!({"apiVersion": "lab.sojourn.dev/v1alpha1", "kind": "Instance",
             "metadata": {"namespace": "ns", "name": "lab", "uid": "u1", "resourceVersion": "7"},
@@ -174,9 +174,9 @@ async fn served(backend: Backend, bounds: Bounds) -> Served {
         patches: Mutex::default(),
         activity: AtomicUsize::new(0),
     });
-    let (client, counted) = (api(world.clone()), world.clone());
+    let (client, counted) = (api(cluster.clone()), cluster.clone());
     let gateway = Gateway::new(Settings {
-        backends: Arc::new(Watching(world.clone())),
+        backends: Arc::new(FakeBackends(cluster.clone())),
         dial: Arc::new(Direct),
         visitors: Arc::new(|extensions| extensions.get::<Visitor>().cloned()),
         client,
@@ -185,7 +185,7 @@ async fn served(backend: Backend, bounds: Bounds) -> Served {
             counted.activity.fetch_add(1, Ordering::SeqCst);
         }),
         reserved_cookies: &["sojourn-", "__host-sojourn"],
-        bounds,
+        limits,
     });
     let user = User {
         name: "ada".to_owned(),
@@ -195,20 +195,20 @@ async fn served(backend: Backend, bounds: Bounds) -> Served {
     };
     let signed_out = CancellationToken::new();
     let over = signed_out.clone();
-    let ended: Ended = Arc::new(move || Box::pin(over.clone().cancelled_owned()));
-    let ways = Arc::new(Addresses);
+    let ended: SessionEnded = Arc::new(move || Box::pin(over.clone().cancelled_owned()));
+    let origin_urls = Arc::new(FakeOriginUrls);
     let label = Some("shell-lab-x".to_owned());
     let id = "ada".to_owned();
-    let there = Visitor { id, user, secure: false, ended, label, ways };
+    let there = Visitor { id, user, secure: false, ended, label, origin_urls };
     let ours = Visitor { label: None, ..there.clone() };
     // The paths of our origin are none of the environment's here, so one listener does for both.
-    let lent = gateway.lent_router().layer(Extension(there));
+    let lent = gateway.environment_router().layer(Extension(there));
     let router = gateway.router().layer(Extension(ours)).fallback_service(lent);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
     tokio::spawn(axum::serve(listener, service).into_future());
-    Served { world, gateway, address, signed_out }
+    Served { cluster, gateway, address, signed_out }
 }
 
 /// An environment that answers there.
@@ -252,7 +252,7 @@ async fn saying(answer: &'static str) -> (Backend, tokio::sync::mpsc::UnboundedR
 async fn read_head<S: tokio::io::AsyncRead + Unpin>(stream: &mut BufReader<S>) -> String {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
-        let read = soon(stream.read_line(&mut head)).await;
+        let read = within_limit(stream.read_line(&mut head)).await;
         if read.is_err() || read.is_ok_and(|read| read == 0) {
             break;
         }
@@ -270,7 +270,7 @@ impl Served {
         let mut stream = self.connect().await;
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
-        soon(stream.read_to_end(&mut answer)).await.unwrap();
+        within_limit(stream.read_to_end(&mut answer)).await.unwrap();
         String::from_utf8(answer).unwrap()
     }
 

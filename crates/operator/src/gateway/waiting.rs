@@ -10,45 +10,47 @@ use serde_json::{Value, json};
 
 use super::backend::Backend;
 use super::page;
-use super::place::Place;
-use super::{Gateway, no_such_place, too_much};
+use super::target::AccessTarget;
+use super::{Gateway, not_found, too_many_connections};
 
 pub(super) async fn wait(State(gateway): State<Gateway>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    let Some(place) = Place::parse("/waiting", parts.uri.path()) else {
-        return no_such_place().answer(&parts.headers);
+    let Some(target) = AccessTarget::parse("/waiting", parts.uri.path()) else {
+        return not_found().answer(&parts.headers);
     };
-    if let Err(refused) = gateway.admit(&place, &parts.extensions).await {
+    if let Err(refused) = gateway.authorize(&target, &parts.extensions).await {
         return refused.answer(&parts.headers);
     }
-    let open = place.address(parts.uri.query());
+    let open = target.address(parts.uri.query());
     if !page::wants_html(&parts.headers) {
-        return poll(&gateway, &place).await.unwrap_or_else(|| too_much().answer(&parts.headers));
+        return poll(&gateway, &target)
+            .await
+            .unwrap_or_else(|| too_many_connections().answer(&parts.headers));
     }
-    match gateway.find(&place) {
+    match gateway.find(&target) {
         Backend::Ready { .. } => page::redirect(StatusCode::SEE_OTHER, &open),
         Backend::Starting { trouble } => {
-            gateway.waiting_page(&place, parts.uri.query(), trouble.as_deref())
+            gateway.waiting_page(&target, parts.uri.query(), trouble.as_deref())
         }
         Backend::Stopped { can_wake: true, .. } => page::Message::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "Stopped",
-            format!("{} is stopped.", place.key),
+            format!("{} is stopped.", target.key),
         )
         .with_link(open, "Start it")
         .answer(&parts.headers),
-        other => gateway.explain(&place, &other).answer(&parts.headers),
+        other => gateway.explain(&target, &other).answer(&parts.headers),
     }
 }
 
 /// Answers when there is something new to say, or after a while. `None` when too many ask.
-async fn poll(gateway: &Gateway, place: &Place) -> Option<Response> {
-    let _permit = gateway.take(&place.key)?;
-    let first = trouble(gateway.find(place));
+async fn poll(gateway: &Gateway, target: &AccessTarget) -> Option<Response> {
+    let _permit = gateway.acquire(&target.key)?;
+    let first = trouble(gateway.find(target));
     let settled = async {
         loop {
-            let changed = gateway.changed(&place.key);
-            match gateway.find(place) {
+            let changed = gateway.changed(&target.key);
+            match gateway.find(target) {
                 Backend::Ready { .. } => return json!({"state": "ready"}),
                 Backend::Starting { trouble } if trouble != first => return waiting(trouble),
                 // It may just have been started, and nobody has seen it yet.
@@ -57,9 +59,9 @@ async fn poll(gateway: &Gateway, place: &Place) -> Option<Response> {
             }
         }
     };
-    let state = match tokio::time::timeout(gateway.patience(), settled).await {
+    let state = match tokio::time::timeout(gateway.poll_timeout(), settled).await {
         Ok(state) => state,
-        Err(_) => match gateway.find(place) {
+        Err(_) => match gateway.find(target) {
             Backend::Starting { trouble } => waiting(trouble),
             _ => json!({"state": "other"}),
         },

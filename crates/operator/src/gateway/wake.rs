@@ -10,20 +10,20 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use sojourn_api::lab::Instance;
-use sojourn_api::lab::convert::{read_state, wish};
+use sojourn_api::lab::convert::{power_intent, read_state};
 use sojourn_core::key::Key;
-use sojourn_core::lab::waking::{Because, Waking, waking};
+use sojourn_core::lab::waking::{WakeRefusal, Waking, waking};
 
 /// How long the API may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often somebody else may write the instance in between.
-const ATTEMPTS: usize = 3;
+const MAX_PATCH_ATTEMPTS: usize = 3;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Woken {
+pub(crate) enum WakeOutcome {
     Starting,
     /// Nobody, and why.
-    Held(Because),
+    Refused(WakeRefusal),
     Missing,
 }
 
@@ -37,26 +37,26 @@ pub(crate) enum WakeError {
     Timeout { key: Key },
 }
 
-pub(crate) async fn wake(client: &kube::Client, key: &Key) -> Result<Woken, WakeError> {
-    tokio::time::timeout(PATIENCE, try_to_wake(client, key))
+pub(crate) async fn wake(client: &kube::Client, key: &Key) -> Result<WakeOutcome, WakeError> {
+    tokio::time::timeout(WAKE_TIMEOUT, try_to_wake(client, key))
         .await
         .map_err(|_| WakeError::Timeout { key: key.clone() })?
 }
 
-async fn try_to_wake(client: &kube::Client, key: &Key) -> Result<Woken, WakeError> {
+async fn try_to_wake(client: &kube::Client, key: &Key) -> Result<WakeOutcome, WakeError> {
     let instances: Api<Instance> = Api::namespaced(client.clone(), &key.namespace);
     let mut attempt = 1;
     loop {
         let instance = match instances.get(&key.name).await {
             Ok(instance) => instance,
             Err(error) => {
-                return verdict(error)
+                return missing_or_error(error)
                     .map_err(|source| WakeError::Read { key: key.clone(), source });
             }
         };
-        match waking(&read_state(instance.status.as_ref()), wish(&instance)) {
-            Waking::Runs => return Ok(Woken::Starting),
-            Waking::Held(because) => return Ok(Woken::Held(because)),
+        match waking(&read_state(instance.status.as_ref()), power_intent(&instance)) {
+            Waking::Runs => return Ok(WakeOutcome::Starting),
+            Waking::Refused(refusal) => return Ok(WakeOutcome::Refused(refusal)),
             Waking::Allowed => {}
         }
         let metadata = &instance.metadata;
@@ -66,12 +66,12 @@ async fn try_to_wake(client: &kube::Client, key: &Key) -> Result<Woken, WakeErro
         });
         let patch = Patch::Merge(patch);
         match instances.patch(&key.name, &PatchParams::default(), &patch).await {
-            Ok(_) => return Ok(Woken::Starting),
-            Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => {
+            Ok(_) => return Ok(WakeOutcome::Starting),
+            Err(kube::Error::Api(status)) if status.code == 409 && attempt < MAX_PATCH_ATTEMPTS => {
                 attempt += 1;
             }
             Err(error) => {
-                return verdict(error)
+                return missing_or_error(error)
                     .map_err(|source| WakeError::Write { key: key.clone(), source });
             }
         }
@@ -79,9 +79,9 @@ async fn try_to_wake(client: &kube::Client, key: &Key) -> Result<Woken, WakeErro
 }
 
 /// What a refusal of the API means for the visitor.
-fn verdict(error: kube::Error) -> Result<Woken, Box<kube::Error>> {
+fn missing_or_error(error: kube::Error) -> Result<WakeOutcome, Box<kube::Error>> {
     match error {
-        kube::Error::Api(status) if status.code == 404 => Ok(Woken::Missing),
+        kube::Error::Api(status) if status.code == 404 => Ok(WakeOutcome::Missing),
         error => Err(Box::new(error)),
     }
 }

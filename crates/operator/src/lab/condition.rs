@@ -5,10 +5,10 @@ use sojourn_api::name::lab::{condition, reason};
 use sojourn_core::lab::reason::Reason;
 use sojourn_core::notice::Delivery;
 
-use super::arrange::in_the_way;
-use super::observe::Sight;
-use super::reconcile::{Lab, LabError, Verdict};
-use super::subject::Subject;
+use super::observe::ObservedInstance;
+use super::reconcile::{InstanceDecision, Lab, LabError};
+use super::runtime::conflicting_object;
+use super::snapshot::InstanceSnapshot;
 use crate::condition::{Told, told};
 
 /// Its last use is on record and cannot be read.
@@ -16,23 +16,23 @@ pub(super) const LAST_USE_LOST: &str = "LastUseLost";
 
 pub(super) fn conditions(
     lab: &Lab,
-    subject: &Subject,
-    sight: &Sight,
-    verdict: &Verdict,
+    snapshot: &InstanceSnapshot,
+    observed: &ObservedInstance,
+    decision: &InstanceDecision,
     executed: &Result<(), LabError>,
     status: &InstanceStatus,
 ) -> Vec<Told> {
-    let problem = problem(lab.config.problem(), lab.parts.problem());
+    let problem = problem(lab.config.problem(), lab.drivers.problem());
     let taken = match executed {
         Err(error @ (LabError::Taken { .. } | LabError::Missing { .. })) => Some(error.to_string()),
-        Ok(()) | Err(_) => in_the_way(&lab.world, subject),
+        Ok(()) | Err(_) => conflicting_object(&lab.caches, snapshot),
     };
-    let mut all = vec![accepted(subject, taken, problem), ready(status)];
-    all.extend(activity(subject, sight, verdict));
-    all.extend(undeliverable(verdict));
-    all.extend(checked(subject, sight, status));
+    let mut all = vec![accepted(snapshot, taken, problem), ready(status)];
+    all.extend(activity(snapshot, observed, decision));
+    all.extend(undeliverable(decision));
+    all.extend(checked(snapshot, observed, status));
     all.extend(submitted(status));
-    all.extend(held(verdict));
+    all.extend(held(decision));
     all
 }
 
@@ -43,16 +43,20 @@ fn problem(bad: Option<String>, unusable: Option<String>) -> Option<String> {
     bad.or_else(|| Some(format!("what the configuration names cannot be used: {}", unusable?)))
 }
 
-fn accepted(subject: &Subject, taken: Option<String>, configuration: Option<String>) -> Told {
+fn accepted(
+    snapshot: &InstanceSnapshot,
+    taken: Option<String>,
+    configuration: Option<String>,
+) -> Told {
     let kind = condition::ACCEPTED;
-    let Some(instance) = subject.instance() else {
+    let Some(instance) = snapshot.instance() else {
         return told(kind, false, reason::INVALID, "it cannot be read");
     };
-    if let Err(problem) = &subject.intent {
+    if let Err(problem) = &snapshot.intent {
         return told(kind, false, reason::INVALID, problem.clone());
     }
-    if subject.template().is_none() {
-        let template = super::world::template_key(instance);
+    if snapshot.template().is_none() {
+        let template = super::caches::template_key(instance);
         let message = format!(
             "there is no Template {template}; what runs goes on, and nothing of it is made anew until there is one"
         );
@@ -63,7 +67,7 @@ fn accepted(subject: &Subject, taken: Option<String>, configuration: Option<Stri
             format!("{words}; rename or delete it, or make the Instance under another name");
         return told(kind, false, reason::NAME_TAKEN, message);
     }
-    if subject.tenant().is_none() {
+    if snapshot.tenant().is_none() {
         let tenant = &instance.spec.tenant.name;
         let message = format!("there is no Tenant {tenant}; nobody can be told until there is");
         return told(kind, false, reason::TENANT_MISSING, message);
@@ -83,44 +87,49 @@ fn ready(status: &InstanceStatus) -> Told {
     told(condition::READY, phase == Phase::Ready, phase.as_str(), message.unwrap_or_default())
 }
 
-fn activity(subject: &Subject, sight: &Sight, verdict: &Verdict) -> Option<Told> {
-    let decision = verdict.lifecycle.as_ref()?;
-    if !subject.intent.as_ref().is_ok_and(|intent| intent.running) {
+fn activity(
+    snapshot: &InstanceSnapshot,
+    observed: &ObservedInstance,
+    decision: &InstanceDecision,
+) -> Option<Told> {
+    let lifecycle = decision.lifecycle.as_ref()?;
+    if !snapshot.intent.as_ref().is_ok_and(|intent| intent.running) {
         return None;
     }
     let kind = condition::ACTIVITY_KNOWN;
-    if subject.required.is_empty() {
+    if snapshot.required.is_empty() {
         return Some(told(kind, false, "NothingObserves", "no source of activity is configured"));
     }
-    if subject.state.activity.is_lost() {
+    if snapshot.state.activity.is_lost() {
         return Some(told(kind, false, LAST_USE_LOST, Reason::LastUseLost.to_string()));
     }
-    // Nobody was asked yet: that is no source that cannot see.
-    let young = subject.config.activity_interval.saturating_mul(2);
-    let created = subject.intent.as_ref().map_or(verdict.now, |intent| intent.created_at);
-    let unasked = subject.required.iter().all(|source| sight.book.trouble(*source).is_none());
-    let since_creation = decision.next.activity.blind.is_some_and(|since| since <= created);
-    if since_creation && unasked && verdict.now.duration_since(created) < young {
+    // The sources were not asked yet since the creation, which does not make them blind.
+    let young = snapshot.config.activity_interval.saturating_mul(2);
+    let created = snapshot.intent.as_ref().map_or(decision.now, |intent| intent.created_at);
+    let unasked =
+        snapshot.required.iter().all(|source| observed.coverage.trouble(*source).is_none());
+    let since_creation = lifecycle.next.activity.blind.is_some_and(|since| since <= created);
+    if since_creation && unasked && decision.now.duration_since(created) < young {
         return None;
     }
-    let blind: Vec<String> = subject
+    let blind: Vec<String> = snapshot
         .required
         .iter()
-        .filter(|source| sight.book.coverage(**source).blind_since(verdict.now).is_some())
-        .map(|source| match sight.book.trouble(*source) {
+        .filter(|source| observed.coverage.coverage(**source).blind_since(decision.now).is_some())
+        .map(|source| match observed.coverage.trouble(*source) {
             Some(trouble) => format!("{source}: {trouble}"),
             None => format!("{source} was not seen"),
         })
         .collect();
-    Some(match decision.next.activity.blind {
+    Some(match lifecycle.next.activity.blind {
         None => told(kind, true, "AllSourcesSeen", ""),
         Some(_) => told(kind, false, "SourceBlind", blind.join("; ")),
     })
 }
 
-fn undeliverable(verdict: &Verdict) -> Option<Told> {
-    let decision = verdict.lifecycle.as_ref()?;
-    let mut newest_first = decision.next.outbox.notices.iter().rev();
+fn undeliverable(decision: &InstanceDecision) -> Option<Told> {
+    let lifecycle = decision.lifecycle.as_ref()?;
+    let mut newest_first = lifecycle.next.outbox.notices.iter().rev();
     let waiting = newest_first.find(|notice| {
         matches!(notice.delivery, Delivery::Waiting { .. }) && notice.error.is_some()
     })?;
@@ -136,10 +145,14 @@ fn attempts(count: u32) -> String {
     }
 }
 
-fn checked(subject: &Subject, sight: &Sight, status: &InstanceStatus) -> Option<Told> {
-    subject.instance()?.spec.status_check.as_ref()?;
+fn checked(
+    snapshot: &InstanceSnapshot,
+    observed: &ObservedInstance,
+    status: &InstanceStatus,
+) -> Option<Told> {
+    snapshot.instance()?.spec.status_check.as_ref()?;
     let kind = condition::STATUS_CHECKED;
-    if let Some(words) = sight.check.as_ref().and_then(|found| found.unclear.clone()) {
+    if let Some(words) = observed.check.as_ref().and_then(|found| found.unclear.clone()) {
         return Some(told(kind, false, "Unclear", words));
     }
     // Before the first answer there is nothing to say.
@@ -152,11 +165,11 @@ fn checked(subject: &Subject, sight: &Sight, status: &InstanceStatus) -> Option<
         };
         return Some(told(kind, true, "Missed", message));
     }
-    let before = subject.instance()?.status.as_ref().map(|status| status.conditions.as_slice());
+    let before = snapshot.instance()?.status.as_ref().map(|status| status.conditions.as_slice());
     let was = before.unwrap_or_default().iter().find(|one| one.type_ == kind);
     // Between two checks the last answer stands.
     match was {
-        Some(was) if was.status == "False" && sight.check.is_none() => {
+        Some(was) if was.status == "False" && observed.check.is_none() => {
             Some(told(kind, false, "Unclear", was.message.clone()))
         }
         _ => Some(told(kind, true, "Answered", "")),
@@ -221,9 +234,9 @@ pub(super) fn retrying(entry: &SubmissionStatus, error: &str) -> String {
     )
 }
 
-/// What keeps something from happening. A wish that was not granted is said before what still holds.
-fn held(verdict: &Verdict) -> Option<Told> {
-    let decision = verdict.lifecycle.as_ref()?;
+/// What keeps something from happening. A request that was not granted is shown before what still holds.
+fn held(decision: &InstanceDecision) -> Option<Told> {
+    let lifecycle = decision.lifecycle.as_ref()?;
     let holds = |why: &Reason| {
         let (rank, reason) = match why {
             Reason::Paused => (0, "Paused"),
@@ -240,7 +253,7 @@ fn held(verdict: &Verdict) -> Option<Told> {
         Some((rank, reason, why.to_string()))
     };
     let (_, reason, words) =
-        decision.why.iter().filter_map(holds).min_by_key(|(rank, ..)| *rank)?;
+        lifecycle.why.iter().filter_map(holds).min_by_key(|(rank, ..)| *rank)?;
     Some(told(condition::HELD, true, reason, words))
 }
 

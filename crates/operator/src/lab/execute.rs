@@ -15,57 +15,57 @@ use sojourn_api::lab::instance::Instance;
 use sojourn_api::name::lab::{CLAIM_FINALIZER, FINALIZER};
 use sojourn_core::key::Key;
 use sojourn_core::lab::effect::Effect;
-use sojourn_core::lab::state::State;
+use sojourn_core::lab::state::InstanceState;
 use sojourn_drivers::notify::Recipient;
 
-use super::arrange::uid_of;
-use super::notice::{self, Parts};
-use super::object::{self, FINISHED_JOB_SECONDS, Hand, Submitter};
-use super::reconcile::{Lab, LabError, Look};
-use super::subject::Subject;
+use super::notice::{self, NoticeContext};
+use super::object::{self, FINISHED_JOB_SECONDS, SubmissionJob, Submitter};
+use super::reconcile::{Lab, LabError, StatusCheck};
+use super::runtime::uid_of;
+use super::snapshot::InstanceSnapshot;
 use super::view::owner_uid;
 
 impl Lab {
     /// Carries out what was decided about the object itself.
-    pub(super) async fn carry_out(
+    pub(super) async fn execute_effects(
         &self,
-        subject: &Subject,
+        snapshot: &InstanceSnapshot,
         instance: &Instance,
-        next: &State,
+        next: &InstanceState,
         effects: &[Effect],
     ) -> Result<(), LabError> {
         for effect in effects {
             match effect {
-                Effect::Notify(recorded) => self.notify(subject, instance, next, recorded),
-                Effect::Stop(_) => self.stop(subject, instance).await?,
-                Effect::Delete => self.delete(subject, instance).await?,
-                Effect::Check => self.check(subject, instance),
+                Effect::Notify(recorded) => self.notify(snapshot, instance, next, recorded),
+                Effect::Stop(_) => self.stop(snapshot, instance).await?,
+                Effect::Delete => self.delete(snapshot, instance).await?,
+                Effect::Check => self.check(snapshot, instance),
                 Effect::Submit { environment, series } => {
-                    self.submit(subject, instance, environment, *series).await?;
+                    self.submit(snapshot, instance, environment, *series).await?;
                 }
                 Effect::RemoveJob { environment, series } => {
-                    self.remove_job(subject, environment, *series).await?;
+                    self.remove_job(snapshot, environment, *series).await?;
                 }
-                Effect::HoldClaim { environment } => {
-                    self.hold_claim(subject, environment, true).await?;
+                Effect::AddClaimFinalizer { environment } => {
+                    self.update_claim_finalizer(snapshot, environment, true).await?;
                 }
-                Effect::FreeClaim { environment } => {
-                    self.hold_claim(subject, environment, false).await?;
+                Effect::RemoveClaimFinalizer { environment } => {
+                    self.update_claim_finalizer(snapshot, environment, false).await?;
                 }
-                Effect::Release => self.release(subject, instance).await?,
+                Effect::RemoveFinalizer => self.remove_finalizer(snapshot, instance).await?,
             }
         }
         Ok(())
     }
 
-    fn instances(&self, subject: &Subject) -> Api<Instance> {
-        Api::namespaced(self.client.clone(), &subject.key.namespace)
+    fn instances(&self, snapshot: &InstanceSnapshot) -> Api<Instance> {
+        Api::namespaced(self.client.clone(), &snapshot.key.namespace)
     }
 
     /// Changes the object under the precondition that it is still the one that was looked at.
     async fn patch(
         &self,
-        subject: &Subject,
+        snapshot: &InstanceSnapshot,
         instance: &Instance,
         mut change: Value,
         what: &'static str,
@@ -73,47 +73,55 @@ impl Lab {
         change["metadata"]["resourceVersion"] = json!(instance.resource_version());
         change["metadata"]["uid"] = json!(instance.uid());
         let written = self
-            .instances(subject)
-            .patch(&subject.key.name, &PatchParams::default(), &Patch::Merge(&change))
+            .instances(snapshot)
+            .patch(&snapshot.key.name, &PatchParams::default(), &Patch::Merge(&change))
             .await
             .map_err(|error| LabError::of(what, error))?;
-        self.world.changed_by_us(&subject.key, written);
+        self.caches.record_change(&snapshot.key, written);
         Ok(())
     }
 
-    /// Nothing is done with an object that could vanish under our hands.
-    pub(super) async fn hold(
+    /// Adds our finalizer, so that the object cannot be gone before its deletion was handled.
+    pub(super) async fn ensure_finalizer(
         &self,
-        subject: &Subject,
+        snapshot: &InstanceSnapshot,
         instance: &Instance,
     ) -> Result<(), LabError> {
-        let held = instance.finalizers().iter().any(|one| one == FINALIZER);
-        if held || instance.metadata.deletion_timestamp.is_some() {
+        let has_finalizer = instance.finalizers().iter().any(|one| one == FINALIZER);
+        if has_finalizer || instance.metadata.deletion_timestamp.is_some() {
             return Ok(());
         }
         let mut finalizers = instance.finalizers().to_vec();
         finalizers.push(FINALIZER.to_owned());
         let change = json!({"metadata": {"finalizers": finalizers}});
-        self.patch(subject, instance, change, "add the finalizer").await
+        self.patch(snapshot, instance, change, "add the finalizer").await
     }
 
-    async fn release(&self, subject: &Subject, instance: &Instance) -> Result<(), LabError> {
+    async fn remove_finalizer(
+        &self,
+        snapshot: &InstanceSnapshot,
+        instance: &Instance,
+    ) -> Result<(), LabError> {
         let kept: Vec<_> = instance.finalizers().iter().filter(|one| *one != FINALIZER).collect();
         if kept.len() == instance.finalizers().len() {
             return Ok(());
         }
         let change = json!({"metadata": {"finalizers": kept}});
-        match self.patch(subject, instance, change, "remove the finalizer").await {
+        match self.patch(snapshot, instance, change, "remove the finalizer").await {
             Err(LabError::Gone { .. }) => Ok(()),
             other => other,
         }
     }
 
-    async fn stop(&self, subject: &Subject, instance: &Instance) -> Result<(), LabError> {
-        self.patch(subject, instance, json!({"spec": {"running": false}}), "stop it").await
+    async fn stop(&self, snapshot: &InstanceSnapshot, instance: &Instance) -> Result<(), LabError> {
+        self.patch(snapshot, instance, json!({"spec": {"running": false}}), "stop it").await
     }
 
-    async fn delete(&self, subject: &Subject, instance: &Instance) -> Result<(), LabError> {
+    async fn delete(
+        &self,
+        snapshot: &InstanceSnapshot,
+        instance: &Instance,
+    ) -> Result<(), LabError> {
         let params = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: instance.uid(),
@@ -121,10 +129,10 @@ impl Lab {
             }),
             ..DeleteParams::background()
         };
-        match self.instances(subject).delete(&subject.key.name, &params).await {
+        match self.instances(snapshot).delete(&snapshot.key.name, &params).await {
             Ok(either) => {
                 if let Some(marked) = either.left() {
-                    self.world.changed_by_us(&subject.key, marked);
+                    self.caches.record_change(&snapshot.key, marked);
                 }
                 Ok(())
             }
@@ -137,64 +145,64 @@ impl Lab {
 
     fn notify(
         &self,
-        subject: &Subject,
+        snapshot: &InstanceSnapshot,
         instance: &Instance,
-        next: &State,
+        next: &InstanceState,
         recorded: &sojourn_core::notice::Notice<sojourn_core::lab::state::NoticeKind>,
     ) {
-        let parts = Parts {
-            key: &subject.key,
+        let context = NoticeContext {
+            key: &snapshot.key,
             instance,
-            tenant: subject.tenant(),
-            persistent: subject.intent.as_ref().is_ok_and(|intent| intent.persistent),
+            tenant: snapshot.tenant(),
+            persistent: snapshot.intent.as_ref().is_ok_and(|intent| intent.persistent),
             state: next,
             url: instance.status.as_ref().and_then(|status| status.url.clone()),
             links: &self.links,
-            public_url: self.public_url(subject),
+            public_url: self.public_url(snapshot),
             now: self.clock.now(),
         };
-        let notice = notice::notice(recorded, &parts);
+        let notice = notice::notice(recorded, &context);
         if notice.to == Recipient::default() {
-            tracing::debug!(object = %subject.key, "a notice without a recipient");
+            tracing::debug!(object = %snapshot.key, "a notice without a recipient");
         }
-        if self.outbox.attempt(&subject.key, notice) == crate::outbox::Attempt::Busy {
-            tracing::warn!(object = %subject.key, "too many notices wait; it is tried again later");
+        if self.outbox.attempt(&snapshot.key, notice) == crate::outbox::Attempt::Busy {
+            tracing::warn!(object = %snapshot.key, "too many notices wait; it is tried again later");
         }
     }
 
-    fn check(&self, subject: &Subject, instance: &Instance) {
-        match self.look_at(subject, instance) {
-            Some(Look::At(target)) => {
-                self.prober.check(&subject.key, target, self.parts.probe());
+    fn check(&self, snapshot: &InstanceSnapshot, instance: &Instance) {
+        match self.status_check(snapshot, instance) {
+            Some(StatusCheck::Probe(target)) => {
+                self.prober.check(&snapshot.key, target, self.drivers.probe());
             }
-            Some(Look::Found(observation)) => self.prober.find(&subject.key, observation),
+            Some(StatusCheck::Known(observation)) => self.prober.record(&snapshot.key, observation),
             None => {}
         }
     }
 
     async fn submit(
         &self,
-        subject: &Subject,
+        snapshot: &InstanceSnapshot,
         instance: &Instance,
         environment: &str,
         series: u32,
     ) -> Result<(), LabError> {
         let Some(submission) = &instance.spec.submission else { return Ok(()) };
-        let entries = &subject.state.submissions.entries;
+        let entries = &snapshot.state.submissions.entries;
         let Some(entry) = entries.iter().find(|entry| entry.environment == environment) else {
             return Ok(());
         };
         // The Job mounts whatever has the claim's name.
-        let claim = self.child(subject, environment);
-        let seen = self.world.claims.get(&claim);
-        let own = seen.filter(|seen| seen.owner.as_deref() == uid_of(subject));
+        let claim = self.child(snapshot, environment);
+        let seen = self.caches.claims.get(&claim);
+        let own = seen.filter(|seen| seen.owner.as_deref() == uid_of(snapshot));
         let Some(own) = own else {
             let what = "hand in its data";
             let kind = "PersistentVolumeClaim of the Instance";
             return Err(LabError::Missing { what, kind, name: claim.name.to_string() });
         };
         let by = Submitter {
-            image: subject
+            image: snapshot
                 .config
                 .submit_image
                 .clone()
@@ -202,35 +210,35 @@ impl Lab {
             program: self.settings.submit_program.clone(),
             user: self.settings.submit_user,
             several: entries.len() > 1,
-            allowed_addresses: subject.config.allowed_addresses.clone(),
+            allowed_addresses: snapshot.config.allowed_addresses.clone(),
         };
-        // The same for every attempt and every retry of one wish; another wish is another delivery.
-        let wish = entry.asked_at.map_or(0, Timestamp::as_second);
+        // The same for every attempt and every retry of one request; another request is another delivery.
+        let request = entry.asked_at.map_or(0, Timestamp::as_second);
         let idempotency_key =
-            format!("{}.{environment}.{wish}", instance.uid().unwrap_or_default());
-        let hand = Hand {
+            format!("{}.{environment}.{request}", instance.uid().unwrap_or_default());
+        let submission_job = SubmissionJob {
             environment,
             block: own.claim.is_some_and(|claim| claim.block),
             series,
             idempotency_key: &idempotency_key,
         };
-        let job = object::job(instance, submission, hand, &by);
-        self.create(&subject.key.namespace, &job, "create the submission's Job").await
+        let job = object::job(instance, submission, submission_job, &by);
+        self.create(&snapshot.key.namespace, &job, "create the submission's Job").await
     }
 
     /// Sets our finalizer on the claim of an environment, or takes it away.
-    async fn hold_claim(
+    async fn update_claim_finalizer(
         &self,
-        subject: &Subject,
+        snapshot: &InstanceSnapshot,
         environment: &str,
-        held: bool,
+        wanted: bool,
     ) -> Result<(), LabError> {
-        let key = self.child(subject, environment);
-        let seen = self.world.claims.get(&key);
-        let own = seen.filter(|seen| seen.owner.as_deref() == uid_of(subject));
+        let key = self.child(snapshot, environment);
+        let seen = self.caches.claims.get(&key);
+        let own = seen.filter(|seen| seen.owner.as_deref() == uid_of(snapshot));
         let Some(own) = own else { return Ok(()) };
-        match set_claim_finalizer(&self.client, &key, &own.uid, held).await {
-            // Gone, or another one by that name, which was not meant.
+        match set_claim_finalizer(&self.client, &key, &own.uid, wanted).await {
+            // It is gone, or another object has its name.
             Err(LabError::Gone { .. }) => Ok(()),
             other => other,
         }
@@ -238,17 +246,17 @@ impl Lab {
 
     async fn remove_job(
         &self,
-        subject: &Subject,
+        snapshot: &InstanceSnapshot,
         environment: &str,
         series: u32,
     ) -> Result<(), LabError> {
-        let api: Api<Job> = Api::namespaced(self.client.clone(), &subject.key.namespace);
-        let name = object::job_name(&subject.key.name, environment, series);
-        let key = Key::new(subject.key.namespace.clone(), name.clone());
-        let seen = self.world.jobs.get(&key);
-        let ours = seen.filter(|job| job.owner.as_deref() == uid_of(subject));
+        let api: Api<Job> = Api::namespaced(self.client.clone(), &snapshot.key.namespace);
+        let name = object::job_name(&snapshot.key.name, environment, series);
+        let key = Key::new(snapshot.key.namespace.clone(), name.clone());
+        let seen = self.caches.jobs.get(&key);
+        let ours = seen.filter(|job| job.owner.as_deref() == uid_of(snapshot));
         let Some(job) = ours else { return Ok(()) };
-        // It goes by itself then, and can be looked at until it does.
+        // The TTL controller deletes it later; until then people can inspect it.
         let change = json!({
             "metadata": {"uid": job.uid},
             "spec": {"ttlSecondsAfterFinished": FINISHED_JOB_SECONDS},
@@ -256,7 +264,7 @@ impl Lab {
         match api.patch(&name, &PatchParams::default(), &Patch::Merge(&change)).await {
             Ok(_) => Ok(()),
             Err(error) => match LabError::of("let the submission's Job go", error) {
-                // Gone, or another one by that name, which was not meant.
+                // It is gone, or another object has its name.
                 LabError::Gone { .. } | LabError::Outdated { .. } => Ok(()),
                 other => Err(other),
             },
@@ -281,7 +289,7 @@ impl Lab {
         match api.create(&PostParams::default(), object).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                recognise(&api, object, what).await
+                verify_owner(&api, object, what).await
             }
             Err(error) => Err(LabError::of(what, error)),
         }
@@ -312,7 +320,7 @@ impl Lab {
         match api.delete(name, &params).await {
             Ok(_) => Ok(()),
             Err(error) => match LabError::of(what, error) {
-                // Gone, or another one by that name, which was not meant.
+                // It is gone, or another object has its name.
                 LabError::Gone { .. } | LabError::Outdated { .. } => Ok(()),
                 other => Err(other),
             },
@@ -325,20 +333,21 @@ pub(super) async fn set_claim_finalizer(
     client: &Client,
     key: &Key,
     uid: &str,
-    held: bool,
+    wanted: bool,
 ) -> Result<(), LabError> {
-    let what = if held { "keep the claim from being deleted" } else { "let the claim be deleted" };
+    let what =
+        if wanted { "keep the claim from being deleted" } else { "let the claim be deleted" };
     let api: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &key.namespace);
     let claim = api.get_metadata(&key.name).await.map_err(|error| LabError::of(what, error))?;
     let has = claim.finalizers().iter().any(|one| one == CLAIM_FINALIZER);
     // Nothing can be added to what is being deleted already.
-    let late = held && claim.metadata.deletion_timestamp.is_some();
-    if claim.uid().as_deref() != Some(uid) || has == held || late {
+    let late = wanted && claim.metadata.deletion_timestamp.is_some();
+    if claim.uid().as_deref() != Some(uid) || has == wanted || late {
         return Ok(());
     }
     let mut finalizers = claim.finalizers().to_vec();
     finalizers.retain(|one| one != CLAIM_FINALIZER);
-    finalizers.extend(held.then(|| CLAIM_FINALIZER.to_owned()));
+    finalizers.extend(wanted.then(|| CLAIM_FINALIZER.to_owned()));
     let change = json!({"metadata": {
         "uid": uid, "resourceVersion": claim.resource_version(), "finalizers": finalizers,
     }});
@@ -348,7 +357,7 @@ pub(super) async fn set_claim_finalizer(
 }
 
 /// Finds out whether what has the name of a part is that part: a name says nothing about whose it is.
-async fn recognise<K>(api: &Api<K>, part: &K, what: &'static str) -> Result<(), LabError>
+async fn verify_owner<K>(api: &Api<K>, part: &K, what: &'static str) -> Result<(), LabError>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug,
 {
@@ -365,6 +374,9 @@ where
     Err(LabError::Taken { what, kind, name })
 }
 
-pub(super) fn environment_of<'a>(subject: &'a Subject, name: &str) -> Option<&'a Environment> {
-    subject.template()?.spec.environment_list.iter().find(|one| one.name == name)
+pub(super) fn environment_of<'a>(
+    snapshot: &'a InstanceSnapshot,
+    name: &str,
+) -> Option<&'a Environment> {
+    snapshot.template()?.spec.environment_list.iter().find(|one| one.name == name)
 }

@@ -9,13 +9,13 @@ use kube::Resource as _;
 use sojourn_api::lab::instance::Instance;
 use sojourn_api::lab::tenant::Tenant;
 use sojourn_core::key::Key;
-use sojourn_core::lab::state::{NoticeKind, State, Submission, SubmissionState};
+use sojourn_core::lab::state::{InstanceState, NoticeKind, SubmissionEntry, SubmissionState};
 use sojourn_core::notice::Notice as Recorded;
 use sojourn_drivers::notify::{Channel, Facts, Kind, Notice, Recipient, SendError};
 
-use super::world::World;
+use super::caches::LabCaches;
 use crate::event::{Events, Severity};
-use crate::link::{Action, Links};
+use crate::link::{LinkAction, Links};
 
 /// How long a link in a mail that names no deadline works.
 const LINK_LIFE: SignedDuration = SignedDuration::from_hours(7 * 24);
@@ -36,14 +36,14 @@ const fn kind(kind: NoticeKind, persistent: bool) -> Kind {
 
 /// What a notice is made from.
 #[derive(Debug)]
-pub(crate) struct Parts<'a> {
+pub(crate) struct NoticeContext<'a> {
     pub(crate) key: &'a Key,
     pub(crate) instance: &'a Instance,
     pub(crate) tenant: Option<&'a Tenant>,
     /// Any of it keeps its data.
     pub(crate) persistent: bool,
     /// What is known of it, with what was just decided.
-    pub(crate) state: &'a State,
+    pub(crate) state: &'a InstanceState,
     pub(crate) url: Option<String>,
     pub(crate) links: &'a Links,
     /// Where links lead, if it is known where people reach us.
@@ -51,42 +51,42 @@ pub(crate) struct Parts<'a> {
     pub(crate) now: Timestamp,
 }
 
-pub(crate) fn notice(recorded: &Recorded<NoticeKind>, parts: &Parts<'_>) -> Notice {
-    let spec = &parts.instance.spec;
-    let to = parts.tenant.map_or_else(Recipient::default, |tenant| Recipient {
+pub(crate) fn notice(recorded: &Recorded<NoticeKind>, context: &NoticeContext<'_>) -> Notice {
+    let spec = &context.instance.spec;
+    let to = context.tenant.map_or_else(Recipient::default, |tenant| Recipient {
         name: format!("{} {}", tenant.spec.first_name, tenant.spec.last_name).trim().to_owned(),
         email: tenant.spec.email.clone(),
     });
     let warns = warns(recorded.kind);
-    let link = |action: Action| {
-        let public_url = parts.public_url.as_deref().filter(|_| warns)?;
-        let uid = parts.instance.metadata.uid.as_deref().unwrap_or_default();
+    let link = |action: LinkAction| {
+        let public_url = context.public_url.as_deref().filter(|_| warns)?;
+        let uid = context.instance.metadata.uid.as_deref().unwrap_or_default();
         let end = recorded
             .deadline
-            .unwrap_or_else(|| parts.now.saturating_add(LINK_LIFE).unwrap_or(parts.now));
-        Some(parts.links.sign(public_url, parts.key, uid, action, end))
+            .unwrap_or_else(|| context.now.saturating_add(LINK_LIFE).unwrap_or(context.now));
+        Some(context.links.sign(public_url, context.key, uid, action, end))
     };
-    let (reason, reason_time) = because(recorded.kind, parts.state);
+    let (reason, reason_time) = because(recorded.kind, context.state);
     let stoppable = recorded.kind == NoticeKind::InactivityWarning;
     Notice {
         id: recorded.id.as_str().to_owned(),
-        kind: kind(recorded.kind, parts.persistent),
+        kind: kind(recorded.kind, context.persistent),
         to,
         facts: Facts {
-            instance: parts.key.name.to_string(),
-            namespace: parts.key.namespace.to_string(),
+            instance: context.key.name.to_string(),
+            namespace: context.key.namespace.to_string(),
             pretty_name: spec.pretty_name.clone(),
             template: spec.template.name.clone(),
             reason,
             reason_time,
             deadline: recorded.deadline,
-            remaining: recorded.deadline.map(|deadline| deadline.duration_since(parts.now)),
+            remaining: recorded.deadline.map(|deadline| deadline.duration_since(context.now)),
             alert: recorded.alert,
-            url: parts.url.clone(),
-            keep_hour: link(Action::KeepHour),
-            keep_tomorrow: link(Action::KeepTomorrow),
-            stop: if stoppable { link(Action::Stop) } else { None },
-            detail: detail(recorded.kind, parts.state),
+            url: context.url.clone(),
+            keep_hour: link(LinkAction::KeepHour),
+            keep_tomorrow: link(LinkAction::KeepTomorrow),
+            stop: if stoppable { link(LinkAction::Stop) } else { None },
+            detail: detail(recorded.kind, context.state),
         },
     }
 }
@@ -105,7 +105,7 @@ const fn warns(kind: NoticeKind) -> bool {
 }
 
 /// Why, as what follows "because", and the time that it ends with: nothing, if the state does not say.
-fn because(kind: NoticeKind, state: &State) -> (String, Option<Timestamp>) {
+fn because(kind: NoticeKind, state: &InstanceState) -> (String, Option<Timestamp>) {
     let has = if warns(kind) { "has" } else { "had" };
     let off = state.ladder.stage.is_off();
     let (words, time) = match kind {
@@ -129,7 +129,7 @@ fn because(kind: NoticeKind, state: &State) -> (String, Option<Timestamp>) {
     if time.is_some() { (words, time) } else { (String::new(), None) }
 }
 
-fn unused(has: &str, state: &State) -> (String, Option<Timestamp>) {
+fn unused(has: &str, state: &InstanceState) -> (String, Option<Timestamp>) {
     let started = state.power.started_at;
     match state.activity.last {
         Some(last) if started.is_none_or(|started| last > started) => {
@@ -140,7 +140,7 @@ fn unused(has: &str, state: &State) -> (String, Option<Timestamp>) {
 }
 
 /// What went wrong, a line for each environment.
-fn detail(kind: NoticeKind, state: &State) -> Option<String> {
+fn detail(kind: NoticeKind, state: &InstanceState) -> Option<String> {
     if kind != NoticeKind::SubmissionFailed {
         return None;
     }
@@ -150,7 +150,7 @@ fn detail(kind: NoticeKind, state: &State) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-fn failed_submissions(state: &State) -> impl Iterator<Item = &Submission> {
+fn failed_submissions(state: &InstanceState) -> impl Iterator<Item = &SubmissionEntry> {
     state.submissions.entries.iter().filter(|entry| entry.state == SubmissionState::Failed)
 }
 
@@ -163,7 +163,7 @@ pub(crate) fn reference(instance: &Instance) -> ObjectReference {
 #[derive(Debug)]
 pub(crate) struct EventChannel {
     pub(crate) events: Events,
-    pub(crate) world: Arc<World>,
+    pub(crate) caches: Arc<LabCaches>,
 }
 
 impl Channel for EventChannel {
@@ -174,7 +174,7 @@ impl Channel for EventChannel {
     fn send<'a>(&'a self, notice: &'a Notice) -> BoxFuture<'a, Result<(), SendError>> {
         Box::pin(async move {
             let key = Key::new(notice.facts.namespace.clone(), notice.facts.instance.clone());
-            let instance = self.world.instances.get(&key);
+            let instance = self.caches.instances.get(&key);
             let Some(Ok(instance)) = instance.as_deref() else {
                 return Err(SendError::Transient(format!("{key} is not there to be spoken of")));
             };

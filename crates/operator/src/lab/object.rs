@@ -360,7 +360,7 @@ pub(crate) struct Submitter {
 
 /// One volume that is handed in.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Hand<'a> {
+pub(crate) struct SubmissionJob<'a> {
     pub(crate) environment: &'a str,
     /// It is a bare disk.
     pub(crate) block: bool,
@@ -372,10 +372,10 @@ pub(crate) struct Hand<'a> {
 pub(crate) fn job(
     instance: &Instance,
     submission: &Submission,
-    hand: Hand<'_>,
+    submission_job: SubmissionJob<'_>,
     by: &Submitter,
 ) -> Job {
-    let Hand { environment, block, series, idempotency_key } = hand;
+    let SubmissionJob { environment, block, series, idempotency_key } = submission_job;
     let claim = child_name(instance_name(instance), environment);
     let name = job_name(instance_name(instance), environment, series);
     let mut metadata = metadata(instance, environment, name);

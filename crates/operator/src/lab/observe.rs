@@ -6,86 +6,86 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
-use sojourn_core::activity::Seen;
+use sojourn_core::activity::ActivityReport;
 use sojourn_core::key::Key;
 use sojourn_core::known::Known;
 use sojourn_core::lab::observed::{Job, JobEnd};
-use sojourn_core::lab::state::{NoticeKind, Submission};
-use sojourn_core::notice::{Delivery, Failure, Notice, Outcome};
+use sojourn_core::lab::state::{NoticeKind, SubmissionEntry};
+use sojourn_core::notice::{Delivery, DeliveryFailure, DeliveryOutcome, Notice};
 use sojourn_drivers::submission::Receipt;
 
-use super::arrange::uid_of;
 use super::object::{child_name, job_name};
-use super::prober::Found;
+use super::prober::CheckResult;
 use super::reconcile::Lab;
-use super::subject::Subject;
+use super::runtime::uid_of;
+use super::snapshot::InstanceSnapshot;
 use super::view::{self, JobView};
-use crate::collector::Book;
+use crate::collector::CoverageSnapshot;
 
 /// What was seen.
 #[derive(Debug)]
-pub(crate) struct Sight {
-    pub(crate) activity: Option<Seen>,
-    pub(crate) book: Arc<Book>,
-    pub(crate) outcomes: Vec<Outcome>,
-    pub(crate) check: Option<Found>,
+pub(crate) struct ObservedInstance {
+    pub(crate) activity: Option<ActivityReport>,
+    pub(crate) coverage: Arc<CoverageSnapshot>,
+    pub(crate) outcomes: Vec<DeliveryOutcome>,
+    pub(crate) check: Option<CheckResult>,
     pub(crate) jobs: Vec<(String, Known<Job>)>,
 }
 
 impl Lab {
-    pub(super) async fn look(&self, subject: &Subject) -> Sight {
-        let key = &subject.key;
-        Sight {
+    pub(super) async fn observe_instance(&self, snapshot: &InstanceSnapshot) -> ObservedInstance {
+        let key = &snapshot.key;
+        ObservedInstance {
             activity: self.tracker.peek(key),
-            book: self.ledger.read(),
-            outcomes: self.outcomes(subject),
-            check: self.prober.found(key),
-            jobs: self.jobs(subject).await,
+            coverage: self.coverage_registry.read(),
+            outcomes: self.outcomes(snapshot),
+            check: self.prober.result(key),
+            jobs: self.jobs(snapshot).await,
         }
     }
 
     /// When that which notices are sent by, or whom they are sent to, was last changed.
-    pub(super) fn repaired(&self, subject: &Subject) -> Option<Timestamp> {
-        let tenant = subject.instance().map(|instance| instance.spec.tenant.name.as_str());
-        self.parts.renewed().max(tenant.and_then(|name| self.world.readdressed(name)))
+    pub(super) fn repaired(&self, snapshot: &InstanceSnapshot) -> Option<Timestamp> {
+        let tenant = snapshot.instance().map(|instance| instance.spec.tenant.name.as_str());
+        self.drivers.rebuilt_at().max(tenant.and_then(|name| self.caches.email_changed_at(name)))
     }
 
-    fn outcomes(&self, subject: &Subject) -> Vec<Outcome> {
-        let waiting = subject.state.outbox.notices.iter();
+    fn outcomes(&self, snapshot: &InstanceSnapshot) -> Vec<DeliveryOutcome> {
+        let waiting = snapshot.state.outbox.notices.iter();
         waiting
             .filter(|notice| matches!(notice.delivery, Delivery::Waiting { .. }))
-            .filter_map(|notice| self.outcome(&subject.key, notice))
+            .filter_map(|notice| self.outcome(&snapshot.key, notice))
             .collect()
     }
 
-    fn outcome(&self, key: &Key, notice: &Notice<NoticeKind>) -> Option<Outcome> {
+    fn outcome(&self, key: &Key, notice: &Notice<NoticeKind>) -> Option<DeliveryOutcome> {
         let id = notice.id.clone();
         if let Some(outcome) = self.outbox.outcome(key, id.as_str()) {
             let result = outcome.result.map(drop);
-            let result = result.map_err(|failure| Failure::Refused(failure.words));
-            return Some(Outcome { id, at: outcome.at, result });
+            let result = result.map_err(|failure| DeliveryFailure::Refused(failure.words));
+            return Some(DeliveryOutcome { id, at: outcome.at, result });
         }
         let by_another = notice.unanswered_since().is_some_and(|tried| tried <= self.since);
-        (by_another && !self.outbox.knows(key, id.as_str())).then(|| Outcome {
+        (by_another && !self.outbox.contains(key, id.as_str())).then(|| DeliveryOutcome {
             id,
             at: self.clock.now(),
-            result: Err(Failure::Lost),
+            result: Err(DeliveryFailure::Lost),
         })
     }
 
     /// The Jobs of submissions that are under way or whose end is not on record.
-    async fn jobs(&self, subject: &Subject) -> Vec<(String, Known<Job>)> {
+    async fn jobs(&self, snapshot: &InstanceSnapshot) -> Vec<(String, Known<Job>)> {
         let mut jobs = Vec::new();
-        for entry in &subject.state.submissions.entries {
-            let name = job_name(&subject.key.name, &entry.environment, entry.series);
-            let key = Key::new(subject.key.namespace.clone(), name.clone());
-            let ours = |view: &Arc<JobView>| view.owner.as_deref() == uid_of(subject);
+        for entry in &snapshot.state.submissions.entries {
+            let name = job_name(&snapshot.key.name, &entry.environment, entry.series);
+            let key = Key::new(snapshot.key.namespace.clone(), name.clone());
+            let ours = |view: &Arc<JobView>| view.owner.as_deref() == uid_of(snapshot);
             // Somebody else's of that name says nothing about ours; that there is one is told when
             // ours cannot be made.
-            let job = match self.world.jobs.get(&key).filter(ours) {
+            let job = match self.caches.jobs.get(&key).filter(ours) {
                 None => Known::Absent,
                 Some(view) if view.leaving => Known::Unknown,
-                Some(view) => self.job(subject, &name, &view, entry).await,
+                Some(view) => self.job(snapshot, &name, &view, entry).await,
             };
             jobs.push((entry.environment.clone(), job));
         }
@@ -94,24 +94,27 @@ impl Lab {
 
     async fn job(
         &self,
-        subject: &Subject,
+        snapshot: &InstanceSnapshot,
         name: &str,
         view: &JobView,
-        entry: &Submission,
+        entry: &SubmissionEntry,
     ) -> Known<Job> {
         let end = match &view.end {
-            view::JobEnd::Running => self.under_way(subject, name, view, entry).await,
+            view::JobEnd::Running => self.under_way(snapshot, name, view, entry).await,
             view::JobEnd::Failed { message } => {
-                let said =
-                    self.last_words(subject, name, view).await.ok().and_then(|words| words.error);
+                let said = self
+                    .job_result(snapshot, name, view)
+                    .await
+                    .ok()
+                    .and_then(|result| result.error);
                 JobEnd::Failed { error: said.unwrap_or_else(|| message.clone()) }
             }
-            view::JobEnd::Complete { at } => match self.last_words(subject, name, view).await {
-                Ok(words) => JobEnd::Done {
+            view::JobEnd::Complete { at } => match self.job_result(snapshot, name, view).await {
+                Ok(result) => JobEnd::Done {
                     at: at.unwrap_or_else(|| self.clock.now()),
-                    size: words.receipt.as_ref().map(|receipt| receipt.size),
-                    sha256: words.receipt.as_ref().map(|receipt| receipt.sha256.clone()),
-                    receipt: words.receipt.map(|receipt| receipt.receipt),
+                    size: result.receipt.as_ref().map(|receipt| receipt.size),
+                    sha256: result.receipt.as_ref().map(|receipt| receipt.sha256.clone()),
+                    receipt: result.receipt.map(|receipt| receipt.receipt),
                 },
                 // What it left behind cannot be read now; it stays until it can.
                 Err(_) => return Known::Unknown,
@@ -123,10 +126,10 @@ impl Lab {
     /// What is known of a Job that is not over. What its last attempt said is read once for each.
     async fn under_way(
         &self,
-        subject: &Subject,
+        snapshot: &InstanceSnapshot,
         name: &str,
         view: &JobView,
-        entry: &Submission,
+        entry: &SubmissionEntry,
     ) -> JobEnd {
         if view.failed == 0 {
             return JobEnd::Running { error: None, retry_at: None };
@@ -136,22 +139,22 @@ impl Lab {
         if known && entry.error.is_some() {
             return JobEnd::Running { error: entry.error.clone(), retry_at: waits(entry.retry_at) };
         }
-        let Ok(words) = self.last_words(subject, name, view).await else {
+        let Ok(result) = self.job_result(snapshot, name, view).await else {
             return JobEnd::Running { error: entry.error.clone(), retry_at: None };
         };
-        let error = words.error.unwrap_or_else(|| "the attempt left no words".to_owned());
-        let retry_at = words.ended_at.map(|ended| later(ended, back_off(view.failed)));
+        let error = result.error.unwrap_or_else(|| "the attempt left no words".to_owned());
+        let retry_at = result.ended_at.map(|ended| later(ended, back_off(view.failed)));
         JobEnd::Running { error: Some(error), retry_at: waits(retry_at) }
     }
 
     /// What the newest Pod of a Job left behind.
-    async fn last_words(
+    async fn job_result(
         &self,
-        subject: &Subject,
+        snapshot: &InstanceSnapshot,
         job: &str,
         view: &JobView,
-    ) -> Result<Words, kube::Error> {
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &subject.key.namespace);
+    ) -> Result<JobResult, kube::Error> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &snapshot.key.namespace);
         let params = ListParams::default().labels(&format!("job-name={job}"));
         let mut pods = api.list(&params).await?.items;
         // Anybody can write a label; what was handed in is told by the Job's own Pods.
@@ -160,21 +163,21 @@ impl Lab {
         let message = pods.last().and_then(message).unwrap_or_default();
         let ended_at = pods.last().and_then(ended_at);
         Ok(match Receipt::from_termination_message(&message) {
-            Ok(receipt) => Words { receipt: Some(receipt), error: None, ended_at },
+            Ok(receipt) => JobResult { receipt: Some(receipt), error: None, ended_at },
             Err(_) => {
                 let error = Some(message).filter(|text| !text.is_empty());
-                Words { receipt: None, error, ended_at }
+                JobResult { receipt: None, error, ended_at }
             }
         })
     }
 
     /// The name of the Pod, claim, Service and Ingress of an environment.
-    pub(super) fn child(&self, subject: &Subject, environment: &str) -> Key {
-        Key::new(subject.key.namespace.clone(), child_name(&subject.key.name, environment))
+    pub(super) fn child(&self, snapshot: &InstanceSnapshot, environment: &str) -> Key {
+        Key::new(snapshot.key.namespace.clone(), child_name(&snapshot.key.name, environment))
     }
 }
 
-struct Words {
+struct JobResult {
     receipt: Option<Receipt>,
     error: Option<String>,
     ended_at: Option<Timestamp>,
@@ -182,9 +185,9 @@ struct Words {
 
 /// How long a Job waits after so many failures, as the Job controller of Kubernetes does.
 fn back_off(failed: u32) -> SignedDuration {
-    const FIRST: SignedDuration = SignedDuration::from_secs(10);
-    const LONGEST: SignedDuration = SignedDuration::from_mins(10);
-    FIRST.saturating_mul(1 << failed.saturating_sub(1).min(16)).min(LONGEST)
+    const INITIAL: SignedDuration = SignedDuration::from_secs(10);
+    const MAX: SignedDuration = SignedDuration::from_mins(10);
+    INITIAL.saturating_mul(1 << failed.saturating_sub(1).min(16)).min(MAX)
 }
 
 fn later(at: Timestamp, span: SignedDuration) -> Timestamp {

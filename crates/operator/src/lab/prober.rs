@@ -8,18 +8,18 @@ use sojourn_core::lab::observed::{Answer, Check};
 use sojourn_drivers::probe::{Observation, Probe, Target};
 use tokio::sync::{Semaphore, mpsc};
 
-use super::world::Waiting;
+use super::caches::PendingKeys;
 use crate::clock::Clock;
 use crate::frame::Queue;
 
 /// Checks at the same time. Each takes a few seconds at most.
-const MOST_AT_ONCE: usize = 64;
+const MAX_CONCURRENT_CHECKS: usize = 64;
 /// Checks that wait; what is over that is asked for again by the next look.
-const MOST_WAITING: usize = 10_000;
+const MAX_QUEUED_CHECKS: usize = 10_000;
 
-/// What was found out, until it is in the object.
+/// What a check found out, until it is in the object.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct CheckResult {
     pub(crate) check: Check,
     /// What was wrong with an answer that says nothing.
     pub(crate) unclear: Option<String>,
@@ -28,11 +28,11 @@ pub(crate) struct Found {
 /// The way to ask for checks and to read what they found.
 #[derive(Clone)]
 pub(crate) struct Prober {
-    found: Arc<Mutex<HashMap<Key, Found>>>,
-    waiting: Arc<Waiting>,
+    results: Arc<Mutex<HashMap<Key, CheckResult>>>,
+    pending: Arc<PendingKeys>,
     queue: Arc<Queue>,
     clock: Arc<dyn Clock>,
-    orders: mpsc::Sender<(Key, Target, Arc<dyn Probe>)>,
+    requests: mpsc::Sender<(Key, Target, Arc<dyn Probe>)>,
 }
 
 impl std::fmt::Debug for Prober {
@@ -47,29 +47,29 @@ impl Prober {
         queue: Arc<Queue>,
         clock: Arc<dyn Clock>,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let (orders, mut waiting_orders) =
-            mpsc::channel::<(Key, Target, Arc<dyn Probe>)>(MOST_WAITING);
+        let (requests, mut queued) =
+            mpsc::channel::<(Key, Target, Arc<dyn Probe>)>(MAX_QUEUED_CHECKS);
         let prober = Self {
-            found: Arc::default(),
-            waiting: Arc::default(),
+            results: Arc::default(),
+            pending: Arc::default(),
             queue: queue.clone(),
             clock: clock.clone(),
-            orders,
+            requests,
         };
-        let (found, waiting) = (prober.found.clone(), prober.waiting.clone());
+        let (results, pending) = (prober.results.clone(), prober.pending.clone());
         let work = async move {
-            let slots = Arc::new(Semaphore::new(MOST_AT_ONCE));
+            let slots = Arc::new(Semaphore::new(MAX_CONCURRENT_CHECKS));
             let mut checks = tokio::task::JoinSet::new();
-            while let Some((key, target, probe)) = waiting_orders.recv().await {
+            while let Some((key, target, probe)) = queued.recv().await {
                 let slot = slots.clone().acquire_owned().await.expect("never closed");
                 while checks.try_join_next().is_some() {}
-                let (found, waiting) = (found.clone(), waiting.clone());
+                let (results, pending) = (results.clone(), pending.clone());
                 let (queue, clock) = (queue.clone(), clock.clone());
                 checks.spawn(async move {
                     let observation = probe.check(&target).await;
                     let one = interpret(observation, clock.as_ref());
-                    found.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), one);
-                    waiting.remove(&key);
+                    results.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), one);
+                    pending.remove(&key);
                     queue.wake(&key);
                     drop(slot);
                 });
@@ -80,33 +80,33 @@ impl Prober {
 
     /// Asks for a check, unless one is under way.
     pub(crate) fn check(&self, key: &Key, target: Target, probe: Arc<dyn Probe>) {
-        if self.waiting.add(key) && self.orders.try_send((key.clone(), target, probe)).is_err() {
-            self.waiting.remove(key);
+        if self.pending.add(key) && self.requests.try_send((key.clone(), target, probe)).is_err() {
+            self.pending.remove(key);
         }
     }
 
     /// Takes in what is known without asking anybody.
-    pub(crate) fn find(&self, key: &Key, observation: Observation) {
+    pub(crate) fn record(&self, key: &Key, observation: Observation) {
         let one = interpret(observation, self.clock.as_ref());
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), one);
+        self.results.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), one);
         self.queue.wake(key);
     }
 
-    pub(crate) fn found(&self, key: &Key) -> Option<Found> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    pub(crate) fn result(&self, key: &Key) -> Option<CheckResult> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
     pub(crate) fn forget(&self, key: &Key) {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.results.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 }
 
-fn interpret(observation: Observation, clock: &dyn Clock) -> Found {
+fn interpret(observation: Observation, clock: &dyn Clock) -> CheckResult {
     let (answer, unclear) = match observation {
         Observation::Keeps { deadline } => (Answer::Keeps { deadline }, None),
         Observation::Reachable => (Answer::Keeps { deadline: None }, None),
         Observation::Ends | Observation::Unreachable(_) => (Answer::Ends, None),
         Observation::Unclear(words) => (Answer::Unclear, Some(words)),
     };
-    Found { check: Check { at: clock.now(), answer }, unclear }
+    CheckResult { check: Check { at: clock.now(), answer }, unclear }
 }

@@ -9,71 +9,72 @@ use sojourn_api::lab::instance::Instance;
 use sojourn_api::lab::status::{InstanceStatus, Stage};
 use sojourn_api::name::lab::mirror;
 use sojourn_core::decision::Wake;
-use sojourn_core::lab::state::{Action, State};
+use sojourn_core::lab::state::{Action, InstanceState};
 
 use super::condition::conditions;
 use super::notice::reference;
-use super::observe::Sight;
-use super::reconcile::{Lab, LabError, Verdict};
-use super::subject::Subject;
+use super::observe::ObservedInstance;
+use super::reconcile::{InstanceDecision, Lab, LabError};
+use super::snapshot::InstanceSnapshot;
 use super::transition::transitions;
 use crate::condition::{Generation, merged};
 use crate::frame::status;
 
 impl Lab {
-    /// Says what was decided and what came of it.
-    pub(super) async fn say(
+    /// Writes what was decided, and what came of it, into the status, Events and annotations.
+    pub(super) async fn publish_status(
         &self,
-        subject: &Subject,
-        sight: &Sight,
-        verdict: &Verdict,
+        snapshot: &InstanceSnapshot,
+        observed: &ObservedInstance,
+        decision: &InstanceDecision,
         executed: &Result<(), LabError>,
     ) -> Result<Wake, LabError> {
-        let Some(instance) = subject.instance() else {
-            tracing::warn!(object = %subject.key, problem = ?subject.intent.as_ref().err(), "unreadable");
+        let Some(instance) = snapshot.instance() else {
+            tracing::warn!(object = %snapshot.key, problem = ?snapshot.intent.as_ref().err(), "unreadable");
             return Ok(Wake::OnChange);
         };
         let before = instance.status.clone().unwrap_or_default();
         let mut status = before.clone();
-        self.describe(subject, instance, verdict, &mut status);
-        let told = conditions(self, subject, sight, verdict, executed, &status);
+        self.describe(snapshot, instance, decision, &mut status);
+        let told = conditions(self, snapshot, observed, decision, executed, &status);
         let generation =
             Generation { now: instance.metadata.generation, observed: before.observed_generation };
-        status.conditions = merged(&before.conditions, told, generation, verdict.now);
+        status.conditions = merged(&before.conditions, told, generation, decision.now);
         // An action that failed is decided anew; what it would have led to must not be on record.
         if let Err(error) = executed {
             if matches!(error, LabError::Outdated { .. } | LabError::Gone { .. }) {
                 return Ok(Wake::OnChange);
             }
-            tracing::debug!(object = %subject.key, "published although not everything was done");
+            tracing::debug!(object = %snapshot.key, "published although not everything was done");
         }
         if status != before {
             if begins_to_warn(&before, &status) {
-                let at = verdict.now.saturating_sub(subject.config.margin).unwrap_or(verdict.now);
-                let kept = self.keeper.on_record(at).await;
+                let at =
+                    decision.now.saturating_sub(snapshot.config.margin).unwrap_or(decision.now);
+                let kept = self.coverage_store.ensure_stored(at).await;
                 kept.map_err(|error| LabError::of("write down what was observed", error))?;
             }
-            self.write(subject, instance, status.clone()).await?;
+            self.write(snapshot, instance, status.clone()).await?;
         }
-        self.confirm(subject, sight, verdict);
-        self.events.announce(&reference(instance), &transitions(&before, &status), verdict.now);
-        self.mirror(subject, verdict).await?;
-        Ok(Self::next_look(verdict))
+        self.forget_published(snapshot, observed, decision);
+        self.events.announce(&reference(instance), &transitions(&before, &status), decision.now);
+        self.mirror(snapshot, decision).await?;
+        Ok(Self::next_look(decision))
     }
 
     fn describe(
         &self,
-        subject: &Subject,
+        snapshot: &InstanceSnapshot,
         instance: &Instance,
-        verdict: &Verdict,
+        decision: &InstanceDecision,
         status: &mut InstanceStatus,
     ) {
         status.observed_generation = instance.metadata.generation;
-        if let Some(decision) = &verdict.lifecycle {
-            write_state(&decision.next, status);
+        if let Some(lifecycle) = &decision.lifecycle {
+            write_state(&lifecycle.next, status);
         }
-        if let Some(plan) = &verdict.runtime {
-            self.describe_runtime(subject, plan, status);
+        if let Some(plan) = &decision.runtime {
+            self.describe_runtime(snapshot, plan, status);
         }
     }
 
@@ -81,66 +82,75 @@ impl Lab {
     /// it is still that object.
     async fn write(
         &self,
-        subject: &Subject,
+        snapshot: &InstanceSnapshot,
         looked_at: &Instance,
         status: InstanceStatus,
     ) -> Result<(), LabError> {
         const WHAT: &str = "write the status";
-        let latest = self.world.instances.get(&subject.key);
+        let latest = self.caches.instances.get(&snapshot.key);
         let latest = latest.as_deref().and_then(|read| read.as_ref().ok()).unwrap_or(looked_at);
         if latest.status != looked_at.status || latest.uid() != looked_at.uid() {
             return Err(LabError::Outdated { what: WHAT });
         }
         let (uid, version) = (latest.uid(), latest.resource_version());
         let (uid, version) = (uid.unwrap_or_default(), version.unwrap_or_default());
-        let whose = status::Subject { name: &subject.key.name, uid: &uid, version: &version };
-        let api: Api<Instance> = Api::namespaced(self.client.clone(), &subject.key.namespace);
+        let whose = status::Subject { name: &snapshot.key.name, uid: &uid, version: &version };
+        let api: Api<Instance> = Api::namespaced(self.client.clone(), &snapshot.key.namespace);
         match status::write(&api, &whose, &status).await {
             Ok(written) if written.dropped.is_empty() => {
-                self.world.wrote(&subject.key, written.object);
+                self.caches.record_write(&snapshot.key, written.object);
                 Ok(())
             }
             Ok(written) => {
                 let now = self.clock.now();
                 let held = self.definitions.hold_up(&api, written, &self.events, now).await;
-                self.world.wrote(&subject.key, held.0);
+                self.caches.record_write(&snapshot.key, held.0);
                 Err(held.1)
             }
             Err(error) => match LabError::of(WHAT, error) {
-                // Released, and gone with it.
+                // The finalizer was removed in this look, and the object is gone.
                 LabError::Gone { .. } => Ok(()),
                 other => Err(other),
             },
         }
     }
 
-    /// What is in the object now need not be kept in memory.
-    fn confirm(&self, subject: &Subject, sight: &Sight, verdict: &Verdict) {
-        let Some(decision) = &verdict.lifecycle else { return };
-        let key = &subject.key;
-        if let Some(seen) = &sight.activity {
-            self.tracker.taken(key, seen);
+    /// Drops from memory what the object holds now.
+    fn forget_published(
+        &self,
+        snapshot: &InstanceSnapshot,
+        observed: &ObservedInstance,
+        decision: &InstanceDecision,
+    ) {
+        let Some(lifecycle) = &decision.lifecycle else { return };
+        let key = &snapshot.key;
+        if let Some(seen) = &observed.activity {
+            self.tracker.acknowledge(key, seen);
         }
-        for outcome in &sight.outcomes {
-            self.outbox.taken(key, outcome.id.as_str());
+        for outcome in &observed.outcomes {
+            self.outbox.acknowledge(key, outcome.id.as_str());
         }
-        if let Some(found) = &sight.check
-            && self.prober.found(key).is_some_and(|newest| newest.check == found.check)
+        if let Some(found) = &observed.check
+            && self.prober.result(key).is_some_and(|newest| newest.check == found.check)
         {
             self.prober.forget(key);
         }
-        self.tracker.set_deadline(key, deadline(&decision.next));
+        self.tracker.set_deadline(key, deadline(&lifecycle.next));
     }
 
     /// What people are used to find in annotations. Nobody here reads them.
-    async fn mirror(&self, subject: &Subject, verdict: &Verdict) -> Result<(), LabError> {
-        let Some(decision) = &verdict.lifecycle else { return Ok(()) };
-        let latest = self.world.instances.get(&subject.key);
+    async fn mirror(
+        &self,
+        snapshot: &InstanceSnapshot,
+        decision: &InstanceDecision,
+    ) -> Result<(), LabError> {
+        let Some(lifecycle) = &decision.lifecycle else { return Ok(()) };
+        let latest = self.caches.instances.get(&snapshot.key);
         let Some(Ok(instance)) = latest.as_deref() else { return Ok(()) };
         if instance.metadata.deletion_timestamp.is_some() {
             return Ok(());
         }
-        let wanted = mirrored(&decision.next, instance.spec.running);
+        let wanted = mirrored(&lifecycle.next, instance.spec.running);
         let mut change = Map::new();
         for (name, value) in wanted {
             let there = instance.annotations().get(name);
@@ -151,11 +161,11 @@ impl Lab {
         if change.is_empty() {
             return Ok(());
         }
-        let api: Api<Instance> = Api::namespaced(self.client.clone(), &subject.key.namespace);
+        let api: Api<Instance> = Api::namespaced(self.client.clone(), &snapshot.key.namespace);
         let patch = json!({"metadata": {"annotations": change}});
-        match api.patch(&subject.key.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+        match api.patch(&snapshot.key.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
             Ok(written) => {
-                self.world.wrote(&subject.key, written);
+                self.caches.record_write(&snapshot.key, written);
                 Ok(())
             }
             Err(error) => match LabError::of("mirror the status into annotations", error) {
@@ -165,9 +175,10 @@ impl Lab {
         }
     }
 
-    pub(super) fn next_look(verdict: &Verdict) -> Wake {
-        let lifecycle = verdict.lifecycle.as_ref().map_or(Wake::OnChange, |decision| decision.wake);
-        let runtime = verdict.runtime.as_ref().map_or(Wake::OnChange, |plan| plan.wake);
+    pub(super) fn next_look(decision: &InstanceDecision) -> Wake {
+        let lifecycle =
+            decision.lifecycle.as_ref().map_or(Wake::OnChange, |lifecycle| lifecycle.wake);
+        let runtime = decision.runtime.as_ref().map_or(Wake::OnChange, |plan| plan.wake);
         lifecycle.min(runtime)
     }
 }
@@ -181,15 +192,15 @@ fn begins_to_warn(before: &InstanceStatus, now: &InstanceStatus) -> bool {
 }
 
 /// When use must be known at once, because something depends on it.
-fn deadline(state: &State) -> Option<Timestamp> {
-    let coming = state.coming.as_ref()?;
-    match coming.action {
-        Action::Warn | Action::Stop | Action::Delete => coming.at,
+fn deadline(state: &InstanceState) -> Option<Timestamp> {
+    let upcoming = state.upcoming.as_ref()?;
+    match upcoming.action {
+        Action::Warn | Action::Stop | Action::Delete => upcoming.at,
         Action::Check | Action::Submit => None,
     }
 }
 
-fn mirrored(state: &State, running: bool) -> [(&'static str, Option<String>); 5] {
+fn mirrored(state: &InstanceState, running: bool) -> [(&'static str, Option<String>); 5] {
     let time = |at: Option<Timestamp>| at.map(|at| format!("{at:.0}"));
     let last_notice = state.ladder.warned_at;
     [

@@ -18,17 +18,17 @@ use sojourn_core::lab::{LabDecision, decide};
 use sojourn_drivers::probe::{Codes, Observation, Target as ProbeTarget};
 use tokio::sync::watch;
 
-use super::activity::Keeper;
-use super::arrange::Restarts;
-use super::master::Master;
-use super::observe::Sight;
-use super::orphan::Orphans;
-use super::parts::Parts;
+use super::caches::LabCaches;
+use super::coverage_store::CoverageStore;
+use super::drivers::Drivers;
+use super::installation_key::InstallationKey;
+use super::observe::ObservedInstance;
+use super::orphaned_claim::OrphanedClaims;
 use super::prober::Prober;
-use super::subject::Subject;
-use super::world::World;
+use super::runtime::Restarts;
+use super::snapshot::InstanceSnapshot;
 use crate::clock::Clock;
-use crate::collector::Ledger;
+use crate::collector::CoverageRegistry;
 use crate::configuration::Configuration;
 use crate::event::Events;
 pub(crate) use crate::frame::RequestError as LabError;
@@ -73,20 +73,20 @@ pub(crate) struct Lab {
     pub(crate) clock: Arc<dyn Clock>,
     /// When this process took over: what was under way before was another's.
     pub(crate) since: Timestamp,
-    pub(crate) world: Arc<World>,
+    pub(crate) caches: Arc<LabCaches>,
     pub(crate) config: Arc<Configuration<LabConfig>>,
     pub(crate) tracker: Tracker,
-    pub(crate) ledger: Arc<Ledger>,
-    pub(super) keeper: Arc<Keeper>,
+    pub(crate) coverage_registry: Arc<CoverageRegistry>,
+    pub(super) coverage_store: Arc<CoverageStore>,
     pub(crate) outbox: Outbox,
     pub(crate) prober: Prober,
-    pub(super) orphans: Orphans,
+    pub(super) orphaned_claims: OrphanedClaims,
     pub(crate) events: Events,
     pub(crate) links: Links,
     /// Where people reach us, as the configuration says it.
     pub(super) public_url: watch::Receiver<Option<String>>,
-    pub(crate) master: Master,
-    pub(crate) parts: Arc<Parts>,
+    pub(crate) installation_key: InstallationKey,
+    pub(crate) drivers: Arc<Drivers>,
     pub(crate) restarts: Restarts,
     pub(crate) definitions: Arc<Definitions>,
     pub(crate) settings: Settings,
@@ -100,7 +100,7 @@ impl std::fmt::Debug for Lab {
 
 /// Everything that was decided about an Instance.
 #[derive(Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct InstanceDecision {
     pub(crate) lifecycle: Option<LabDecision>,
     pub(crate) runtime: Option<Runtime>,
     /// The time it was decided at.
@@ -108,24 +108,24 @@ pub(crate) struct Verdict {
 }
 
 impl Reconciler for Lab {
-    type Object = Subject;
-    type Observed = Sight;
-    type Decision = Verdict;
+    type Object = InstanceSnapshot;
+    type Observed = ObservedInstance;
+    type Decision = InstanceDecision;
     type Error = LabError;
 
     fn name(&self) -> &'static str {
         "lab"
     }
 
-    fn parse(&self, key: &Key) -> Target<Subject> {
+    fn parse(&self, key: &Key) -> Target<InstanceSnapshot> {
         let config = self.config.current();
-        let configured = super::activity::sources(&config, &self.settings.pushed());
-        match Subject::find(&self.world, key, config, &configured) {
-            Some(subject) if self.is_held_up(&subject) => Target::Unusable,
-            Some(subject) => Target::Is(subject),
+        let configured = super::coverage_store::sources(&config, &self.settings.pushed());
+        match InstanceSnapshot::find(&self.caches, key, config, &configured) {
+            Some(snapshot) if self.is_unwritable(&snapshot) => Target::Unusable,
+            Some(snapshot) => Target::Is(snapshot),
             None => {
-                if self.world.instances.get(key).is_none() {
-                    self.orphans.consider(key);
+                if self.caches.instances.get(key).is_none() {
+                    self.orphaned_claims.consider(key);
                     self.forget(key);
                 }
                 Target::Gone
@@ -133,59 +133,68 @@ impl Reconciler for Lab {
         }
     }
 
-    async fn observe(&self, subject: &Subject) -> Sight {
-        self.look(subject).await
+    async fn observe(&self, snapshot: &InstanceSnapshot) -> ObservedInstance {
+        self.observe_instance(snapshot).await
     }
 
-    fn decide(&self, subject: &Subject, sight: &Sight, now: Timestamp) -> Verdict {
-        let Ok(intent) = &subject.intent else {
-            return Verdict { lifecycle: None, runtime: None, now };
+    fn decide(
+        &self,
+        snapshot: &InstanceSnapshot,
+        observed: &ObservedInstance,
+        now: Timestamp,
+    ) -> InstanceDecision {
+        let Ok(intent) = &snapshot.intent else {
+            return InstanceDecision { lifecycle: None, runtime: None, now };
         };
         let coverage: Vec<&Coverage> =
-            subject.required.iter().map(|source| sight.book.coverage(*source)).collect();
-        let runtime = self.runtime(subject, intent, now);
-        let claims = self.claims(subject);
+            snapshot.required.iter().map(|source| observed.coverage.coverage(*source)).collect();
+        let runtime = self.runtime(snapshot, intent, now);
+        let claims = self.claims(snapshot);
         let seen = Observed {
-            activity: sight.activity,
+            activity: observed.activity,
             coverage: &coverage,
             blind: blind_since(&coverage, now, intent.created_at),
-            outcomes: &sight.outcomes,
-            repaired: self.repaired(subject),
+            outcomes: &observed.outcomes,
+            repaired: self.repaired(snapshot),
             pods: runtime.pods,
-            pods_since: self.pods_since(subject),
-            check: sight.check.as_ref().map(|found| found.check),
+            pods_since: self.pods_since(snapshot),
+            check: observed.check.as_ref().map(|found| found.check),
             claims: &claims,
-            namespace_leaves: subject.namespace_leaves,
-            jobs: &sight.jobs,
+            namespace_leaves: snapshot.namespace_leaves,
+            jobs: &observed.jobs,
         };
-        let lifecycle = decide(subject.state.clone(), &seen, intent, now);
-        Verdict { lifecycle: Some(lifecycle), runtime: Some(runtime), now }
+        let lifecycle = decide(snapshot.state.clone(), &seen, intent, now);
+        InstanceDecision { lifecycle: Some(lifecycle), runtime: Some(runtime), now }
     }
 
-    async fn execute(&self, subject: &Subject, verdict: &Verdict) -> Result<(), LabError> {
-        let Some(instance) = subject.instance() else { return Ok(()) };
-        self.hold(subject, instance).await?;
-        if let Some(plan) = &verdict.runtime {
-            self.arrange(subject, instance, plan).await?;
+    async fn execute(
+        &self,
+        snapshot: &InstanceSnapshot,
+        decision: &InstanceDecision,
+    ) -> Result<(), LabError> {
+        let Some(instance) = snapshot.instance() else { return Ok(()) };
+        self.ensure_finalizer(snapshot, instance).await?;
+        if let Some(plan) = &decision.runtime {
+            self.apply_runtime(snapshot, instance, plan).await?;
         }
-        if let Some(decision) = &verdict.lifecycle {
-            self.carry_out(subject, instance, &decision.next, &decision.effects).await?;
+        if let Some(lifecycle) = &decision.lifecycle {
+            self.execute_effects(snapshot, instance, &lifecycle.next, &lifecycle.effects).await?;
         }
         Ok(())
     }
 
     async fn publish(
         &self,
-        subject: &Subject,
-        sight: &Sight,
-        verdict: &Verdict,
+        snapshot: &InstanceSnapshot,
+        observed: &ObservedInstance,
+        decision: &InstanceDecision,
         executed: &Result<(), LabError>,
     ) -> Result<Wake, LabError> {
-        self.say(subject, sight, verdict, executed).await
+        self.publish_status(snapshot, observed, decision, executed).await
     }
 
-    fn wake(&self, verdict: &Verdict) -> Wake {
-        Self::next_look(verdict)
+    fn wake(&self, decision: &InstanceDecision) -> Wake {
+        Self::next_look(decision)
     }
 
     fn class(error: &LabError) -> Class {
@@ -202,8 +211,8 @@ fn blind_since(coverage: &[&Coverage], now: Timestamp, created: Timestamp) -> Op
 
 impl Lab {
     /// Whether nothing can be recorded about it, so that nothing may be decided either.
-    fn is_held_up(&self, subject: &Subject) -> bool {
-        let uid = subject.instance().and_then(|instance| instance.metadata.uid.as_deref());
+    fn is_unwritable(&self, snapshot: &InstanceSnapshot) -> bool {
+        let uid = snapshot.instance().and_then(|instance| instance.metadata.uid.as_deref());
         uid.is_some_and(|uid| self.definitions.holds_up(uid))
     }
 
@@ -215,21 +224,25 @@ impl Lab {
     }
 
     /// How to find out about the Instance's status.
-    pub(super) fn look_at(&self, subject: &Subject, instance: &Instance) -> Option<Look> {
-        let patience =
+    pub(super) fn status_check(
+        &self,
+        snapshot: &InstanceSnapshot,
+        instance: &Instance,
+    ) -> Option<StatusCheck> {
+        let timeout_of =
             |span: jiff::SignedDuration| Duration::try_from(span).unwrap_or(Duration::from_secs(3));
         let timeout = match check_target(instance)? {
             CheckTarget::Contract { url, timeout, keep, end } => {
-                return Some(Look::At(ProbeTarget::Contract {
+                return Some(StatusCheck::Probe(ProbeTarget::Contract {
                     url,
-                    timeout: patience(timeout),
+                    timeout: timeout_of(timeout),
                     keep: Codes::parse(keep.iter().map(String::as_str)).ok()?,
                     end: Codes::parse(end.iter().map(String::as_str)).ok()?,
                 }));
             }
-            CheckTarget::Reachability { timeout } => patience(timeout),
+            CheckTarget::Reachability { timeout } => timeout_of(timeout),
         };
-        let listening = match subject.template() {
+        let listening = match snapshot.template() {
             Some(template) => {
                 let mut all = template.spec.environment_list.iter();
                 all.find(|one| !one.ports.is_empty()).map(|one| one.name.clone())
@@ -242,13 +255,15 @@ impl Lab {
         };
         let Some(environment) = listening else {
             let words = "none of its environments listens anywhere".to_owned();
-            return Some(Look::Found(Observation::Unclear(words)));
+            return Some(StatusCheck::Known(Observation::Unclear(words)));
         };
-        Some(match self.world.endpoint(&subject.key, &environment) {
-            Some(endpoint) => Look::At(ProbeTarget::Reach { endpoint, http: true, timeout }),
+        Some(match self.caches.endpoint(&snapshot.key, &environment) {
+            Some(endpoint) => {
+                StatusCheck::Probe(ProbeTarget::Reach { endpoint, http: true, timeout })
+            }
             None => {
                 let words = format!("{environment} has no Pod with an address");
-                Look::Found(Observation::Unreachable(words))
+                StatusCheck::Known(Observation::Unreachable(words))
             }
         })
     }
@@ -256,11 +271,11 @@ impl Lab {
 
 /// How the status of an Instance is found out.
 #[derive(Debug)]
-pub(super) enum Look {
+pub(super) enum StatusCheck {
     /// By asking.
-    At(ProbeTarget),
+    Probe(ProbeTarget),
     /// It is known already.
-    Found(Observation),
+    Known(Observation),
 }
 
 #[cfg(test)]
@@ -275,8 +290,8 @@ mod tests {
         assert_eq!(blind_since(&[&never], now, created), Some(created));
         let mut lost = Coverage::starting(created);
         let half: Timestamp = "2026-11-16T04:30:00Z".parse().unwrap();
-        lost.seen(created, half);
-        lost.blind(half, now);
+        lost.mark_observed(created, half);
+        lost.mark_blind(half, now);
         assert_eq!(blind_since(&[&lost], now, created), Some(half));
         assert_eq!(blind_since(&[], now, created), None);
     }

@@ -9,7 +9,7 @@ use sojourn_api::lab::template::Template;
 use sojourn_api::lab::tenant::Tenant;
 use sojourn_core::key::Key;
 
-use super::world::World;
+use super::caches::LabCaches;
 use crate::clock::SystemClock;
 use crate::frame::Queue;
 
@@ -79,7 +79,7 @@ pub(super) fn tenant() -> Tenant {
 }
 
 /// Caches with nothing in them, and the queue that they wake.
-pub(super) fn world() -> (Arc<World>, Arc<Queue>) {
+pub(super) fn caches() -> (Arc<LabCaches>, Arc<Queue>) {
     let queue = Arc::new(Queue::new(Arc::new(SystemClock)));
-    (Arc::new(World::new(queue.clone(), false)), queue)
+    (Arc::new(LabCaches::new(queue.clone(), false)), queue)
 }

@@ -10,7 +10,7 @@ use crate::event::{Transition, normal, warning};
 
 pub(super) fn transitions(before: &InstanceStatus, now: &InstanceStatus) -> Vec<Transition> {
     let mut all = Vec::new();
-    // What was made stopped is off without anybody having stopped it.
+    // An Instance that was created stopped never ran, so nobody stopped it.
     let has_run = now.last_started_at.is_some();
     if before.phase != now.phase {
         all.extend(now.phase.and_then(|phase| entered(phase, has_run, now)));

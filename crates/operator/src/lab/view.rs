@@ -57,7 +57,7 @@ pub(crate) struct ChildView {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClaimView {
     /// It has our finalizer.
-    pub(crate) held: bool,
+    pub(crate) has_finalizer: bool,
     /// Its volume is a bare disk.
     pub(crate) block: bool,
 }
@@ -84,8 +84,8 @@ pub(crate) fn ingress_view(ingress: &Ingress) -> ChildView {
 
 pub(crate) fn claim_view(claim: &PersistentVolumeClaim) -> ChildView {
     let mode = claim.spec.as_ref().and_then(|spec| spec.volume_mode.as_deref());
-    let held = claim.finalizers().iter().any(|one| one == lab::CLAIM_FINALIZER);
-    let claimed = ClaimView { held, block: mode == Some("Block") };
+    let has_finalizer = claim.finalizers().iter().any(|one| one == lab::CLAIM_FINALIZER);
+    let claimed = ClaimView { has_finalizer, block: mode == Some("Block") };
     ChildView { claim: Some(claimed), ..ChildView::of(claim) }
 }
 

@@ -19,14 +19,14 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap()
 }
 
-fn token(links: &Links, action: Action) -> String {
+fn token(links: &Links, action: LinkAction) -> String {
     let url = links.sign(URL, &Key::new("ns", "lab"), "uid-1", action, at(1_000));
     url.strip_prefix("https://lab.example.org/notice/").unwrap().to_owned()
 }
 
 #[test]
 fn a_link_says_what_was_signed_until_it_ends() {
-    for action in [Action::KeepHour, Action::KeepTomorrow, Action::Stop] {
+    for action in [LinkAction::KeepHour, LinkAction::KeepTomorrow, LinkAction::Stop] {
         let token = token(&links(), action);
         let claim = links().verify(&token, at(999)).unwrap();
         assert_eq!(claim.key, Key::new("ns", "lab"));
@@ -38,7 +38,7 @@ fn a_link_says_what_was_signed_until_it_ends() {
 
 #[test]
 fn every_changed_bit_is_noticed() {
-    let token = token(&links(), Action::Stop);
+    let token = token(&links(), LinkAction::Stop);
     let bytes = URL_SAFE_NO_PAD.decode(&token).unwrap();
     for bit in 0..bytes.len() * 8 {
         let mut changed = bytes.clone();
@@ -54,11 +54,11 @@ fn every_changed_bit_is_noticed() {
 
 #[test]
 fn fields_cannot_slide_into_each_other_and_other_keys_do_not_fit() {
-    let one = links().sign(URL, &Key::new("ab", "c"), "d", Action::Stop, at(1));
-    let other = links().sign(URL, &Key::new("a", "bc"), "d", Action::Stop, at(1));
+    let one = links().sign(URL, &Key::new("ab", "c"), "d", LinkAction::Stop, at(1));
+    let other = links().sign(URL, &Key::new("a", "bc"), "d", LinkAction::Stop, at(1));
     assert_ne!(one, other);
     let foreign = Links::new([8; 32]);
-    let verified = foreign.verify(&token(&links(), Action::Stop), at(0));
+    let verified = foreign.verify(&token(&links(), LinkAction::Stop), at(0));
     assert_eq!(verified, Err(LinkError::Forged));
     assert!(!format!("{:?}", links()).contains('7'));
 }
@@ -76,7 +76,7 @@ proptest! {
         uid in "[a-f0-9-]{0,36}",
     ) {
         let key = Key::new(namespace, name);
-        let url = links().sign(URL, &key, &uid, Action::KeepHour, at(5));
+        let url = links().sign(URL, &key, &uid, LinkAction::KeepHour, at(5));
         let token = url.rsplit_once('/').unwrap().1;
         let claim = links().verify(token, at(4)).unwrap();
         prop_assert_eq!((claim.key, claim.uid), (key, uid));
@@ -85,26 +85,28 @@ proptest! {
 
 /// Remembers what it was asked to do.
 #[derive(Default)]
-struct Remembering(Mutex<Vec<Claim>>);
+struct Remembering(Mutex<Vec<LinkClaim>>);
 
-impl Act for Remembering {
-    fn standing(&self, claim: &Claim) -> Standing {
+impl LinkHandler for Remembering {
+    fn status(&self, claim: &LinkClaim) -> LinkStatus {
         if self.0.lock().unwrap().contains(claim) {
-            return Standing::Used("It was pressed.".to_owned());
+            return LinkStatus::Used("It was pressed.".to_owned());
         }
         match &*claim.key.name {
-            "gone" => Standing::Refused("It is <i>nowhere</i>.".to_owned()),
-            name => Standing::Open(format!("{name} stays.")),
+            "gone" => LinkStatus::Refused("It is <i>nowhere</i>.".to_owned()),
+            name => LinkStatus::Open(format!("{name} stays.")),
         }
     }
 
-    fn act(&self, claim: Claim) -> BoxFuture<'_, Outcome> {
+    fn execute(&self, claim: LinkClaim) -> BoxFuture<'_, LinkOutcome> {
         let mut done = self.0.lock().unwrap();
         let outcome = match claim.action {
-            Action::Stop => Outcome::Refused("It is <b>gone</b>.".to_owned()),
-            Action::KeepTomorrow => Outcome::NotNow("Try again.".to_owned()),
-            Action::KeepHour if done.contains(&claim) => Outcome::Used("It was kept.".to_owned()),
-            Action::KeepHour => Outcome::Done("It stays until 10:00.".to_owned()),
+            LinkAction::Stop => LinkOutcome::Refused("It is <b>gone</b>.".to_owned()),
+            LinkAction::KeepTomorrow => LinkOutcome::NotNow("Try again.".to_owned()),
+            LinkAction::KeepHour if done.contains(&claim) => {
+                LinkOutcome::Used("It was kept.".to_owned())
+            }
+            LinkAction::KeepHour => LinkOutcome::Done("It stays until 10:00.".to_owned()),
         };
         done.push(claim);
         Box::pin(async move { outcome })
@@ -139,7 +141,7 @@ fn form_of(page: &str) -> String {
 #[tokio::test]
 async fn opening_shows_and_only_the_button_acts() {
     let (router, act) = served();
-    let path = format!("/notice/{}", token(&links(), Action::KeepHour));
+    let path = format!("/notice/{}", token(&links(), LinkAction::KeepHour));
     let mut page = String::new();
     for _ in 0..3 {
         let (status, shown) = send(&router, get(&path)).await;
@@ -165,8 +167,8 @@ async fn opening_shows_and_only_the_button_acts() {
 #[tokio::test]
 async fn a_post_without_the_pages_token_does_nothing() {
     let (router, act) = served();
-    let path = format!("/notice/{}", token(&links(), Action::KeepHour));
-    let other = format!("/notice/{}", token(&links(), Action::Stop));
+    let path = format!("/notice/{}", token(&links(), LinkAction::KeepHour));
+    let other = format!("/notice/{}", token(&links(), LinkAction::Stop));
     let (_, page) = send(&router, get(&other)).await;
     let long = format!("token={}", "x".repeat(5_000));
     for body in ["", "token=", "token=abc", &form_of(&page), &long] {
@@ -181,22 +183,22 @@ async fn a_post_without_the_pages_token_does_nothing() {
 #[tokio::test]
 async fn refusals_and_ends_are_explained() {
     let (router, _) = served();
-    let path = format!("/notice/{}", token(&links(), Action::Stop));
+    let path = format!("/notice/{}", token(&links(), LinkAction::Stop));
     let (_, page) = send(&router, get(&path)).await;
     assert!(page.contains("Stop it"), "{page}");
     let (status, shown) = send(&router, post(&path, &form_of(&page))).await;
     assert_eq!(status, StatusCode::CONFLICT);
     assert!(shown.contains("It is &lt;b&gt;gone&lt;"), "{shown}");
-    let later = format!("/notice/{}", token(&links(), Action::KeepTomorrow));
+    let later = format!("/notice/{}", token(&links(), LinkAction::KeepTomorrow));
     let (_, page) = send(&router, get(&later)).await;
     let (status, shown) = send(&router, post(&later, &form_of(&page))).await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{shown}");
-    let gone = links().sign(URL, &Key::new("ns", "gone"), "u", Action::KeepHour, at(900));
+    let gone = links().sign(URL, &Key::new("ns", "gone"), "u", LinkAction::KeepHour, at(900));
     let gone = gone.strip_prefix("https://lab.example.org").unwrap().to_owned();
     let (status, shown) = send(&router, get(&gone)).await;
     assert_eq!(status, StatusCode::CONFLICT);
     assert!(shown.contains("It is &lt;i&gt;nowhere&lt;") && !shown.contains("<form"), "{shown}");
-    let over = links().sign(URL, &Key::new("ns", "lab"), "u", Action::Stop, at(500));
+    let over = links().sign(URL, &Key::new("ns", "lab"), "u", LinkAction::Stop, at(500));
     let over = over.strip_prefix("https://lab.example.org").unwrap().to_owned();
     let (status, shown) = send(&router, get(&over)).await;
     assert_eq!(status, StatusCode::GONE);

@@ -92,8 +92,8 @@ fn slowly(seconds: u64) -> ScriptedAttempt {
     ScriptedAttempt { before: Duration::from_secs(seconds), ..ScriptedAttempt::default() }
 }
 
-fn failure(permanent: bool, words: &str) -> Result<Vec<&'static str>, Failure> {
-    Err(Failure { permanent, words: words.to_owned() })
+fn failure(permanent: bool, words: &str) -> Result<Vec<&'static str>, SendFailure> {
+    Err(SendFailure { permanent, words: words.to_owned() })
 }
 
 /// A channel that panics when called, or when its future is polled.
@@ -167,7 +167,7 @@ async fn a_failure_is_tried_again_only_when_it_is_on_record() {
             tokio::time::sleep(Duration::from_secs(60)).await;
             assert_eq!(run.outbox.outcome(&key("a"), "1").unwrap().result, expected, "it is kept");
         }
-        run.outbox.taken(&key("a"), "1");
+        run.outbox.acknowledge(&key("a"), "1");
     }
     assert_eq!(run.count_woken(), 4, "no attempt was made before the last was on record");
     assert_eq!(fake.received().len(), 2, "one arrived without an answer");
@@ -181,13 +181,13 @@ async fn a_taken_outcome_is_gone_and_no_other() {
         assert_eq!(run.outbox.attempt(&key("a"), notice(id)), Attempt::Accepted);
         run.woken().await;
     }
-    run.outbox.taken(&key("a"), "2");
+    run.outbox.acknowledge(&key("a"), "2");
     assert!(run.outbox.outcome(&key("a"), "2").is_some(), "nobody had seen it");
-    run.outbox.taken(&key("a"), "2");
+    run.outbox.acknowledge(&key("a"), "2");
     assert_eq!(run.outbox.outcome(&key("a"), "2"), None);
     assert!(run.outbox.outcome(&key("a"), "1").is_some());
-    run.outbox.taken(&key("a"), "1");
-    run.outbox.taken(&key("a"), "1");
+    run.outbox.acknowledge(&key("a"), "1");
+    run.outbox.acknowledge(&key("a"), "1");
     let shown = format!("{:?}", run.outbox);
     assert_eq!(shown, "Outbox { known: 0, waiting: 0, closed: false, .. }");
 }
@@ -351,7 +351,7 @@ async fn outcomes_that_nobody_takes_are_bounded() {
     }
     assert_eq!(run.outbox.attempt(&key("a"), notice("3")), Attempt::Busy);
     assert!(run.outbox.outcome(&key("a"), "1").unwrap().result.is_err());
-    run.outbox.taken(&key("a"), "1");
+    run.outbox.acknowledge(&key("a"), "1");
     assert_eq!(run.outbox.attempt(&key("a"), notice("3")), Attempt::Accepted);
 }
 
@@ -433,7 +433,7 @@ async fn channels_are_asked_for_at_every_attempt() {
         timeout(CHANNEL_TIMEOUT, wakes.notified()).await.expect("an outcome");
         let outcome = outbox.outcome(&key("a"), "1").unwrap();
         assert_eq!(outcome.result.is_ok(), accepted, "{outcome:?}");
-        outbox.taken(&key("a"), "1");
+        outbox.acknowledge(&key("a"), "1");
     }
     worker.abort();
 }
@@ -485,10 +485,10 @@ async fn many_callers_at_once_get_every_notice_out_exactly_once() {
             while !open.is_empty() {
                 for id in open.clone() {
                     match outbox.outcome(&key, &id) {
-                        Some(Outcome { result: Ok(_), .. }) => {
+                        Some(AttemptOutcome { result: Ok(_), .. }) => {
                             open.remove(&id);
                         }
-                        Some(_) => outbox.taken(&key, &id),
+                        Some(_) => outbox.acknowledge(&key, &id),
                         None => {
                             let _ = outbox.attempt(&key, notice(&id));
                         }

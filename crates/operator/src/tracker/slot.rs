@@ -3,16 +3,16 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use sojourn_core::activity::Seen;
+use sojourn_core::activity::ActivityReport;
 
 /// The reports about one object.
 #[derive(Debug, Default)]
-pub(super) struct Slot(Mutex<State>);
+pub(super) struct Slot(Mutex<SlotState>);
 
 #[derive(Debug, Default)]
-struct State {
-    waiting: Option<Waiting>,
-    pace: Pace,
+struct SlotState {
+    waiting: Option<PendingReport>,
+    recency: UseRecency,
     /// The newest use that is in the status: hearing of it again is no news.
     taken: Option<Timestamp>,
     deadline: Option<Timestamp>,
@@ -22,14 +22,14 @@ struct State {
 
 /// Reports that are not in a status.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Waiting {
-    pub(super) seen: Seen,
+pub(super) struct PendingReport {
+    pub(super) seen: ActivityReport,
     pub(super) oldest: Timestamp,
 }
 
 /// How lately the object was used, in flushes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Pace {
+enum UseRecency {
     /// Not since the flush before the last one, or never: the next use is worth a wake of its own.
     #[default]
     Quiet,
@@ -41,7 +41,7 @@ enum Pace {
 
 /// What a flush found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flushed {
+pub(super) enum FlushResult {
     /// Reports wait: wake the object.
     Waiting,
     /// None wait, but there were some lately.
@@ -51,18 +51,22 @@ pub(super) enum Flushed {
 
 impl Slot {
     /// Takes a report in; whether the object is to be woken now.
-    pub(super) fn record(&self, seen: Seen, near: impl FnOnce(Timestamp) -> bool) -> bool {
+    pub(super) fn record(
+        &self,
+        seen: ActivityReport,
+        near: impl FnOnce(Timestamp) -> bool,
+    ) -> bool {
         let mut state = self.state();
         if seen.count == 0 && state.taken.is_some_and(|taken| seen.last <= taken) {
             return false;
         }
-        state.waiting = Some(Waiting::merge(state.waiting, seen));
-        let quiet = state.pace == Pace::Quiet;
-        state.pace = Pace::Busy;
+        state.waiting = Some(PendingReport::merge(state.waiting, seen));
+        let quiet = state.recency == UseRecency::Quiet;
+        state.recency = UseRecency::Busy;
         state.wake_if(|state| quiet || state.deadline.is_some_and(near))
     }
 
-    pub(super) fn peek(&self) -> Option<Seen> {
+    pub(super) fn peek(&self) -> Option<ActivityReport> {
         self.state().waiting.map(|waiting| waiting.seen)
     }
 
@@ -71,7 +75,7 @@ impl Slot {
     }
 
     /// `seen` is in the status. What came after it was peeked at stays.
-    pub(super) fn taken(&self, seen: &Seen) {
+    pub(super) fn acknowledge(&self, seen: &ActivityReport) {
         let mut state = self.state();
         state.woken = false;
         state.taken = state.taken.max(Some(seen.last));
@@ -95,31 +99,31 @@ impl Slot {
     }
 
     pub(super) fn clear(&self) {
-        *self.state() = State::default();
+        *self.state() = SlotState::default();
     }
 
-    pub(super) fn flush(&self) -> Flushed {
+    pub(super) fn flush(&self) -> FlushResult {
         let mut state = self.state();
-        state.pace = match state.pace {
-            Pace::Busy => Pace::Slowing,
-            Pace::Slowing | Pace::Quiet => Pace::Quiet,
+        state.recency = match state.recency {
+            UseRecency::Busy => UseRecency::Slowing,
+            UseRecency::Slowing | UseRecency::Quiet => UseRecency::Quiet,
         };
         if state.waiting.is_some() {
             // Whoever was woken before may have failed.
             state.woken = true;
             // Its reports are written now: the next one waits for a flush again.
-            state.pace = Pace::Slowing;
-            return Flushed::Waiting;
+            state.recency = UseRecency::Slowing;
+            return FlushResult::Waiting;
         }
-        if state.pace == Pace::Quiet { Flushed::Quiet } else { Flushed::Recent }
+        if state.recency == UseRecency::Quiet { FlushResult::Quiet } else { FlushResult::Recent }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SlotState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl SlotState {
     /// One wake is enough until something is taken.
     fn wake_if(&mut self, due: impl FnOnce(&Self) -> bool) -> bool {
         let wake = !self.woken && due(self);
@@ -128,10 +132,10 @@ impl State {
     }
 }
 
-impl Waiting {
+impl PendingReport {
     /// A report joins those that wait. The newest time wins, with its source; of sources that saw
     /// the same moment, the first in their order, so that it does not matter who reported first.
-    pub(super) fn merge(waiting: Option<Self>, seen: Seen) -> Self {
+    pub(super) fn merge(waiting: Option<Self>, seen: ActivityReport) -> Self {
         let Some(Self { seen: other, oldest }) = waiting else {
             return Self { seen, oldest: seen.last };
         };
@@ -139,6 +143,6 @@ impl Waiting {
         let wins =
             seen.last > other.last || (seen.last == other.last && seen.source < other.source);
         let newest = if wins { seen } else { other };
-        Self { seen: Seen { count, ..newest }, oldest: oldest.min(seen.last) }
+        Self { seen: ActivityReport { count, ..newest }, oldest: oldest.min(seen.last) }
     }
 }

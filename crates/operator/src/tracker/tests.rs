@@ -18,19 +18,19 @@ fn key(name: &str) -> Key {
     Key::new("tenant", name)
 }
 
-fn seen(second: i64, source: Source, count: u64) -> Seen {
-    Seen { last: at(second), source, count }
+fn seen(second: i64, source: Source, count: u64) -> ActivityReport {
+    ActivityReport { last: at(second), source, count }
 }
 
 /// A tracker, and the names that it woke since last asked.
-struct Bed {
+struct TrackerTest {
     tracker: Tracker,
     woken: Arc<Mutex<Vec<String>>>,
 }
 
-impl Bed {
+impl TrackerTest {
     fn new() -> Self {
-        Self::bounded(MAX_KEPT)
+        Self::bounded(MAX_TRACKED_OBJECTS)
     }
 
     fn bounded(max: usize) -> Self {
@@ -45,9 +45,9 @@ impl Bed {
     }
 
     /// What a reconciler does: whether there was something to write.
-    fn reconcile(&self, name: &str) -> Option<Seen> {
+    fn reconcile(&self, name: &str) -> Option<ActivityReport> {
         let seen = self.tracker.peek(&key(name))?;
-        self.tracker.taken(&key(name), &seen);
+        self.tracker.acknowledge(&key(name), &seen);
         Some(seen)
     }
 }
@@ -55,196 +55,196 @@ impl Bed {
 // case: lab A1, A13
 #[test]
 fn the_newest_report_wins_whichever_source_and_order_and_counts_are_summed() {
-    let bed = Bed::new();
-    bed.tracker.record(&key("a"), Source::Nginx, at(20), 2);
-    bed.tracker.record(&key("a"), Source::BastionSSH, at(50), 1);
-    bed.tracker.record(&key("a"), Source::WebSSH, at(40), 3);
-    assert_eq!(bed.tracker.peek(&key("a")), Some(seen(50, Source::BastionSSH, 6)));
-    assert_eq!(bed.tracker.peek(&key("b")), None);
+    let test = TrackerTest::new();
+    test.tracker.record(&key("a"), Source::Nginx, at(20), 2);
+    test.tracker.record(&key("a"), Source::BastionSSH, at(50), 1);
+    test.tracker.record(&key("a"), Source::WebSSH, at(40), 3);
+    assert_eq!(test.tracker.peek(&key("a")), Some(seen(50, Source::BastionSSH, 6)));
+    assert_eq!(test.tracker.peek(&key("b")), None);
 
     let mut activity = sojourn_core::activity::Activity::default();
-    activity.take(seen(90, Source::Gateway, 1));
-    activity.take(bed.reconcile("a").unwrap());
+    activity.merge(seen(90, Source::Gateway, 1));
+    activity.merge(test.reconcile("a").unwrap());
     let (last, source, count) = (activity.last, activity.source, activity.count);
     assert_eq!((last, source, count), (Some(at(90)), Some(Source::Gateway), 7), "never backwards");
 }
 
 #[test]
 fn the_first_use_wakes_at_once_and_what_follows_waits_for_a_flush() {
-    let bed = Bed::new();
-    let used = |second| bed.tracker.record(&key("a"), Source::Gateway, at(second), 1);
+    let test = TrackerTest::new();
+    let used = |second| test.tracker.record(&key("a"), Source::Gateway, at(second), 1);
     used(1);
-    assert_eq!(bed.woken(), ["a"]);
-    assert_eq!(bed.reconcile("a"), Some(seen(1, Source::Gateway, 1)));
+    assert_eq!(test.woken(), ["a"]);
+    assert_eq!(test.reconcile("a"), Some(seen(1, Source::Gateway, 1)));
     used(2);
     used(3);
-    assert_eq!(bed.woken(), [] as [&str; 0], "it was written a moment ago");
-    bed.tracker.flush(at(30));
-    assert_eq!(bed.woken(), ["a"]);
-    assert_eq!(bed.reconcile("a"), Some(seen(3, Source::Gateway, 2)));
+    assert_eq!(test.woken(), [] as [&str; 0], "it was written a moment ago");
+    test.tracker.flush(at(30));
+    assert_eq!(test.woken(), ["a"]);
+    assert_eq!(test.reconcile("a"), Some(seen(3, Source::Gateway, 2)));
     used(31);
-    assert_eq!(bed.woken(), [] as [&str; 0]);
-    bed.tracker.flush(at(60));
+    assert_eq!(test.woken(), [] as [&str; 0]);
+    test.tracker.flush(at(60));
     assert_eq!(
-        (bed.woken(), bed.reconcile("a").map(|seen| seen.count)),
+        (test.woken(), test.reconcile("a").map(|seen| seen.count)),
         (vec!["a".into()], Some(1))
     );
-    bed.tracker.flush(at(90));
-    assert_eq!((bed.woken(), bed.tracker.kept()), (Vec::new(), 0), "quiet: forgotten");
+    test.tracker.flush(at(90));
+    assert_eq!((test.woken(), test.tracker.kept()), (Vec::new(), 0), "quiet: forgotten");
     used(91);
-    assert_eq!(bed.woken(), ["a"], "the first use after a quiet time");
+    assert_eq!(test.woken(), ["a"], "the first use after a quiet time");
 }
 
 #[test]
 fn a_write_that_fails_loses_nothing() {
-    let bed = Bed::new();
-    bed.tracker.record(&key("a"), Source::Gateway, at(1), 1);
-    bed.woken();
-    let peeked = bed.tracker.peek(&key("a")).unwrap();
+    let test = TrackerTest::new();
+    test.tracker.record(&key("a"), Source::Gateway, at(1), 1);
+    test.woken();
+    let peeked = test.tracker.peek(&key("a")).unwrap();
     // The status is not written; the reconciler gives up.
     for flush in 1..=3 {
-        bed.tracker.flush(at(30 * flush));
-        assert_eq!(bed.woken(), ["a"], "it is woken until it is taken");
+        test.tracker.flush(at(30 * flush));
+        assert_eq!(test.woken(), ["a"], "it is woken until it is taken");
     }
-    assert_eq!(bed.tracker.peek(&key("a")), Some(peeked));
+    assert_eq!(test.tracker.peek(&key("a")), Some(peeked));
 }
 
 #[test]
 fn reports_that_come_while_the_status_is_written_stay() {
-    let bed = Bed::new();
-    bed.tracker.record(&key("a"), Source::Nginx, at(1), 5);
-    let peeked = bed.tracker.peek(&key("a")).unwrap();
-    bed.tracker.record(&key("a"), Source::WebSSH, at(2), 1);
-    bed.tracker.taken(&key("a"), &peeked);
-    assert_eq!(bed.tracker.peek(&key("a")), Some(seen(2, Source::WebSSH, 1)));
-    bed.tracker.record(&key("a"), Source::WebSSH, at(2), 3);
-    let peeked = bed.tracker.peek(&key("a")).unwrap();
-    bed.tracker.record(&key("a"), Source::Report, at(2), 1);
-    bed.tracker.taken(&key("a"), &peeked);
-    assert_eq!(bed.tracker.peek(&key("a")).map(|seen| seen.count), Some(1), "same time, one more");
+    let test = TrackerTest::new();
+    test.tracker.record(&key("a"), Source::Nginx, at(1), 5);
+    let peeked = test.tracker.peek(&key("a")).unwrap();
+    test.tracker.record(&key("a"), Source::WebSSH, at(2), 1);
+    test.tracker.acknowledge(&key("a"), &peeked);
+    assert_eq!(test.tracker.peek(&key("a")), Some(seen(2, Source::WebSSH, 1)));
+    test.tracker.record(&key("a"), Source::WebSSH, at(2), 3);
+    let peeked = test.tracker.peek(&key("a")).unwrap();
+    test.tracker.record(&key("a"), Source::Report, at(2), 1);
+    test.tracker.acknowledge(&key("a"), &peeked);
+    assert_eq!(test.tracker.peek(&key("a")).map(|seen| seen.count), Some(1), "same time, one more");
 }
 
 #[test]
 fn a_near_deadline_does_not_wait_for_a_flush() {
-    let bed = Bed::new();
-    let used = |second| bed.tracker.record(&key("a"), Source::Gateway, at(second), 1);
-    bed.tracker.flush(at(0));
+    let test = TrackerTest::new();
+    let used = |second| test.tracker.record(&key("a"), Source::Gateway, at(second), 1);
+    test.tracker.flush(at(0));
     used(1);
-    bed.reconcile("a");
-    bed.tracker.set_deadline(&key("a"), Some(at(100)));
-    bed.woken();
+    test.reconcile("a");
+    test.tracker.set_deadline(&key("a"), Some(at(100)));
+    test.woken();
     used(39);
-    assert_eq!(bed.woken(), [] as [&str; 0], "61 s to go");
+    assert_eq!(test.woken(), [] as [&str; 0], "61 s to go");
     used(40);
-    assert_eq!(bed.woken(), ["a"], "60 s to go");
+    assert_eq!(test.woken(), ["a"], "60 s to go");
     used(41);
-    assert_eq!(bed.woken(), [] as [&str; 0], "it is on its way");
-    bed.reconcile("a");
-    bed.tracker.set_deadline(&key("a"), Some(at(9000)));
+    assert_eq!(test.woken(), [] as [&str; 0], "it is on its way");
+    test.reconcile("a");
+    test.tracker.set_deadline(&key("a"), Some(at(9000)));
     used(42);
-    assert_eq!(bed.woken(), [] as [&str; 0], "the use has moved it");
-    bed.tracker.set_deadline(&key("a"), Some(at(50)));
-    assert_eq!(bed.woken(), ["a"], "a report waits, and the deadline came close");
-    bed.reconcile("a");
-    bed.tracker.set_deadline(&key("a"), None);
+    assert_eq!(test.woken(), [] as [&str; 0], "the use has moved it");
+    test.tracker.set_deadline(&key("a"), Some(at(50)));
+    assert_eq!(test.woken(), ["a"], "a report waits, and the deadline came close");
+    test.reconcile("a");
+    test.tracker.set_deadline(&key("a"), None);
     used(43);
-    assert_eq!(bed.woken(), [] as [&str; 0]);
+    assert_eq!(test.woken(), [] as [&str; 0]);
 }
 
 #[test]
 fn an_old_report_is_measured_against_the_last_flush() {
-    let bed = Bed::new();
-    bed.tracker.record(&key("a"), Source::Nginx, at(1), 1);
-    bed.reconcile("a");
-    bed.tracker.flush(at(1000));
-    bed.tracker.set_deadline(&key("a"), Some(at(1010)));
-    bed.woken();
-    bed.tracker.record(&key("a"), Source::Nginx, at(2), 1);
-    assert_eq!(bed.woken(), ["a"], "the look found it late");
+    let test = TrackerTest::new();
+    test.tracker.record(&key("a"), Source::Nginx, at(1), 1);
+    test.reconcile("a");
+    test.tracker.flush(at(1000));
+    test.tracker.set_deadline(&key("a"), Some(at(1010)));
+    test.woken();
+    test.tracker.record(&key("a"), Source::Nginx, at(2), 1);
+    assert_eq!(test.woken(), ["a"], "the look found it late");
 }
 
 #[test]
 fn hearing_again_of_what_is_written_is_no_news() {
-    let bed = Bed::new();
-    bed.tracker.record(&key("a"), Source::Nginx, at(5), 2);
-    bed.reconcile("a");
-    bed.woken();
-    bed.tracker.record(&key("a"), Source::Nginx, at(5), 0);
-    assert_eq!(bed.tracker.peek(&key("a")), None);
-    bed.tracker.record(&key("a"), Source::Nginx, at(6), 0);
-    assert_eq!(bed.tracker.peek(&key("a")), Some(seen(6, Source::Nginx, 0)), "that is newer");
+    let test = TrackerTest::new();
+    test.tracker.record(&key("a"), Source::Nginx, at(5), 2);
+    test.reconcile("a");
+    test.woken();
+    test.tracker.record(&key("a"), Source::Nginx, at(5), 0);
+    assert_eq!(test.tracker.peek(&key("a")), None);
+    test.tracker.record(&key("a"), Source::Nginx, at(6), 0);
+    assert_eq!(test.tracker.peek(&key("a")), Some(seen(6, Source::Nginx, 0)), "that is newer");
 }
 
 #[test]
 fn a_handle_reports_to_the_same_place_and_keeps_it() {
-    let bed = Bed::new();
-    let handle = bed.tracker.handle(&key("a"), Source::Gateway);
-    assert_eq!((bed.woken(), bed.tracker.peek(&key("a"))), (Vec::new(), None));
-    bed.tracker.flush(at(0));
-    bed.tracker.flush(at(30));
-    assert_eq!(bed.tracker.kept(), 1, "somebody may still report");
+    let test = TrackerTest::new();
+    let handle = test.tracker.handle(&key("a"), Source::Gateway);
+    assert_eq!((test.woken(), test.tracker.peek(&key("a"))), (Vec::new(), None));
+    test.tracker.flush(at(0));
+    test.tracker.flush(at(30));
+    assert_eq!(test.tracker.kept(), 1, "somebody may still report");
     handle.record(at(31));
-    assert_eq!(bed.woken(), ["a"]);
-    bed.tracker.record(&key("a"), Source::Nginx, at(32), 1);
-    assert_eq!(bed.reconcile("a"), Some(seen(32, Source::Nginx, 2)));
-    bed.tracker.forget(&key("a"));
+    assert_eq!(test.woken(), ["a"]);
+    test.tracker.record(&key("a"), Source::Nginx, at(32), 1);
+    assert_eq!(test.reconcile("a"), Some(seen(32, Source::Nginx, 2)));
+    test.tracker.forget(&key("a"));
     handle.record(at(33));
-    assert_eq!(bed.reconcile("a"), Some(seen(33, Source::Gateway, 1)), "made again, same name");
+    assert_eq!(test.reconcile("a"), Some(seen(33, Source::Gateway, 1)), "made again, same name");
     drop(handle);
-    bed.tracker.flush(at(60));
-    bed.tracker.flush(at(90));
-    assert_eq!(bed.tracker.kept(), 0);
+    test.tracker.flush(at(60));
+    test.tracker.flush(at(90));
+    assert_eq!(test.tracker.kept(), 0);
 }
 
 #[test]
 fn what_is_forgotten_wakes_nobody() {
-    let bed = Bed::new();
-    bed.tracker.record(&key("a"), Source::Gateway, at(1), 1);
-    bed.woken();
-    bed.tracker.forget(&key("a"));
-    bed.tracker.forget(&key("never there"));
-    bed.tracker.flush(at(30));
-    assert_eq!((bed.woken(), bed.tracker.kept()), (Vec::new(), 0));
+    let test = TrackerTest::new();
+    test.tracker.record(&key("a"), Source::Gateway, at(1), 1);
+    test.woken();
+    test.tracker.forget(&key("a"));
+    test.tracker.forget(&key("never there"));
+    test.tracker.flush(at(30));
+    assert_eq!((test.woken(), test.tracker.kept()), (Vec::new(), 0));
 }
 
 #[test]
 fn without_room_reports_collapse_and_nobody_looks_idle() {
-    let bed = Bed::bounded(2);
+    let test = TrackerTest::bounded(2);
     for name in ["a", "b"] {
-        bed.tracker.record(&key(name), Source::Gateway, at(1), 1);
+        test.tracker.record(&key(name), Source::Gateway, at(1), 1);
     }
-    bed.woken();
-    bed.tracker.record(&key("c"), Source::Report, at(7), 4);
-    bed.tracker.record(&key("c"), Source::Report, at(5), 4);
-    bed.tracker.handle(&key("c"), Source::Gateway).record(at(6));
-    assert_eq!(bed.woken(), ["c", "c", "c"], "each at once");
-    assert_eq!(bed.tracker.kept(), 2);
-    assert_eq!(bed.tracker.peek(&key("c")), Some(seen(7, Source::Report, 0)));
-    bed.tracker.taken(&key("c"), &seen(7, Source::Report, 0));
-    assert_eq!(bed.tracker.peek(&key("a")), Some(seen(1, Source::Gateway, 1)), "its own");
-    assert_eq!(bed.tracker.settled(at(100)), before(1));
+    test.woken();
+    test.tracker.record(&key("c"), Source::Report, at(7), 4);
+    test.tracker.record(&key("c"), Source::Report, at(5), 4);
+    test.tracker.handle(&key("c"), Source::Gateway).record(at(6));
+    assert_eq!(test.woken(), ["c", "c", "c"], "each at once");
+    assert_eq!(test.tracker.kept(), 2);
+    assert_eq!(test.tracker.peek(&key("c")), Some(seen(7, Source::Report, 0)));
+    test.tracker.acknowledge(&key("c"), &seen(7, Source::Report, 0));
+    assert_eq!(test.tracker.peek(&key("a")), Some(seen(1, Source::Gateway, 1)), "its own");
+    assert_eq!(test.tracker.settled(at(100)), before(1));
     for name in ["a", "b"] {
-        bed.reconcile(name);
+        test.reconcile(name);
     }
-    assert_eq!(bed.tracker.settled(at(100)), before(5), "nobody knows whether it was written");
-    bed.tracker.flush(at(30));
-    bed.tracker.flush(at(60));
-    bed.tracker.record(&key("c"), Source::Gateway, at(61), 1);
-    assert_eq!(bed.tracker.peek(&key("c")), Some(seen(61, Source::Gateway, 1)), "room again");
+    assert_eq!(test.tracker.settled(at(100)), before(5), "nobody knows whether it was written");
+    test.tracker.flush(at(30));
+    test.tracker.flush(at(60));
+    test.tracker.record(&key("c"), Source::Gateway, at(61), 1);
+    assert_eq!(test.tracker.peek(&key("c")), Some(seen(61, Source::Gateway, 1)), "room again");
 }
 
 #[test]
 fn use_is_settled_up_to_the_oldest_report_that_waits() {
-    let bed = Bed::new();
-    assert_eq!(bed.tracker.settled(at(100)), at(100));
-    bed.tracker.record(&key("a"), Source::Nginx, at(50), 1);
-    bed.tracker.record(&key("a"), Source::Nginx, at(40), 1);
-    bed.tracker.record(&key("b"), Source::Nginx, at(45), 1);
-    assert_eq!(bed.tracker.settled(at(100)), before(40));
-    bed.reconcile("a");
-    assert_eq!(bed.tracker.settled(at(100)), before(45));
-    bed.reconcile("b");
-    assert_eq!(bed.tracker.settled(at(100)), at(100));
+    let test = TrackerTest::new();
+    assert_eq!(test.tracker.settled(at(100)), at(100));
+    test.tracker.record(&key("a"), Source::Nginx, at(50), 1);
+    test.tracker.record(&key("a"), Source::Nginx, at(40), 1);
+    test.tracker.record(&key("b"), Source::Nginx, at(45), 1);
+    assert_eq!(test.tracker.settled(at(100)), before(40));
+    test.reconcile("a");
+    assert_eq!(test.tracker.settled(at(100)), before(45));
+    test.reconcile("b");
+    assert_eq!(test.tracker.settled(at(100)), at(100));
 }
 
 #[derive(Debug)]
@@ -258,19 +258,19 @@ impl Clock for TokioClock {
 
 #[tokio::test(start_paused = true)]
 async fn it_flushes_by_tokios_clock() {
-    let bed = Bed::new();
-    let tracker = bed.tracker.clone();
+    let test = TrackerTest::new();
+    let tracker = test.tracker.clone();
     let clock = Arc::new(TokioClock(tokio::time::Instant::now()));
     let task = tokio::spawn(async move { tracker.run(clock).await });
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    bed.tracker.record(&key("a"), Source::Gateway, at(1), 1);
-    bed.reconcile("a");
-    bed.tracker.record(&key("a"), Source::Gateway, at(2), 1);
-    bed.woken();
+    test.tracker.record(&key("a"), Source::Gateway, at(1), 1);
+    test.reconcile("a");
+    test.tracker.record(&key("a"), Source::Gateway, at(2), 1);
+    test.woken();
     tokio::time::sleep(std::time::Duration::from_secs(28)).await;
-    assert_eq!(bed.woken(), [] as [&str; 0]);
+    assert_eq!(test.woken(), [] as [&str; 0]);
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
-    assert_eq!(bed.woken(), ["a"]);
+    assert_eq!(test.woken(), ["a"]);
     task.abort();
 }
 
@@ -278,18 +278,18 @@ async fn it_flushes_by_tokios_clock() {
 fn many_threads_lose_nothing() {
     const THREADS: i64 = 4;
     const REPORTS: i64 = 5_000;
-    let bed = Bed::new();
+    let test = TrackerTest::new();
     let total = AtomicU64::new(0);
     let take = || {
         for name in ["a", "b", "c"] {
-            if let Some(seen) = bed.reconcile(name) {
+            if let Some(seen) = test.reconcile(name) {
                 total.fetch_add(seen.count, Ordering::Relaxed);
             }
         }
     };
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let tracker = &bed.tracker;
+            let tracker = &test.tracker;
             scope.spawn(move || {
                 let handle = tracker.handle(&key("c"), Source::Gateway);
                 for report in 0..REPORTS {
@@ -300,13 +300,13 @@ fn many_threads_lose_nothing() {
             });
         }
         scope.spawn(|| (0..2_000).for_each(|_| take()));
-        scope.spawn(|| (0..500).for_each(|second| bed.tracker.flush(at(second))));
+        scope.spawn(|| (0..500).for_each(|second| test.tracker.flush(at(second))));
     });
     take();
     assert_eq!(total.load(Ordering::Relaxed), u64::try_from(2 * THREADS * REPORTS).unwrap());
-    bed.tracker.flush(at(0));
-    bed.tracker.flush(at(0));
-    assert_eq!((bed.tracker.kept(), bed.tracker.settled(at(7))), (0, at(7)));
+    test.tracker.flush(at(0));
+    test.tracker.flush(at(0));
+    assert_eq!((test.tracker.kept(), test.tracker.settled(at(7))), (0, at(7)));
 }
 
 #[derive(Debug, Clone)]
@@ -332,36 +332,36 @@ proptest! {
     /// Whatever happens, in any order: statuses and what waits add up to what was reported.
     #[test]
     fn nothing_is_lost_and_nothing_twice(steps in prop::collection::vec(step(), 0..60)) {
-        let bed = Bed::new();
+        let test = TrackerTest::new();
         let names = ["a", "b", "c"];
         let mut reported = [(i64::MIN, 0_u64); 3];
         let mut written = [(i64::MIN, 0_u64); 3];
         for step in steps {
             let mut report = |n: usize, time: i64, count: u64| {
-                bed.tracker.record(&key(names[n]), Source::Report, at(time), count);
+                test.tracker.record(&key(names[n]), Source::Report, at(time), count);
                 reported[n] = (reported[n].0.max(time), reported[n].1 + count);
             };
             match step {
                 Step::Record(n, time, count) => report(n, time, count),
                 Step::Write(n, between, works) => {
-                    let Some(peeked) = bed.tracker.peek(&key(names[n])) else { continue };
+                    let Some(peeked) = test.tracker.peek(&key(names[n])) else { continue };
                     if let Some((time, count)) = between {
                         report(n, time, count);
                     }
                     if works {
                         let last = written[n].0.max(peeked.last.as_second());
                         written[n] = (last, written[n].1 + peeked.count);
-                        bed.tracker.taken(&key(names[n]), &peeked);
+                        test.tracker.acknowledge(&key(names[n]), &peeked);
                     }
                 }
-                Step::Flush => bed.tracker.flush(at(0)),
+                Step::Flush => test.tracker.flush(at(0)),
                 Step::Forget(n) => {
-                    bed.tracker.forget(&key(names[n]));
+                    test.tracker.forget(&key(names[n]));
                     (reported[n], written[n]) = ((i64::MIN, 0), (i64::MIN, 0));
                 }
             }
             for n in 0..3 {
-                let waiting = bed.tracker.peek(&key(names[n]));
+                let waiting = test.tracker.peek(&key(names[n]));
                 let last = waiting.map_or(i64::MIN, |seen| seen.last.as_second());
                 let count = waiting.map_or(0, |seen| seen.count);
                 prop_assert_eq!((written[n].0.max(last), written[n].1 + count), reported[n]);

@@ -35,11 +35,11 @@ impl<T> History<T> {
 
 /// The stretches of time in which a source could see.
 #[derive(Debug, Clone, Default)]
-pub struct Sight {
+pub struct SourceVisibility {
     spans: Vec<(Timestamp, Option<Timestamp>)>,
 }
 
-impl Sight {
+impl SourceVisibility {
     pub fn seeing(since: Timestamp) -> Self {
         Self { spans: vec![(since, None)] }
     }
@@ -76,7 +76,7 @@ impl Sight {
 }
 
 /// How much of `(from, to]` all of them could see.
-pub fn seen_by_all(sights: &[&Sight], from: Timestamp, to: Timestamp) -> SignedDuration {
+pub fn seen_by_all(sights: &[&SourceVisibility], from: Timestamp, to: Timestamp) -> SignedDuration {
     let mut spans = vec![(from, to)];
     for sight in sights {
         let mut both = Vec::new();
@@ -103,10 +103,10 @@ mod tests {
 
     #[test]
     fn only_what_all_could_see_counts() {
-        let mut one = Sight::seeing(at(0));
+        let mut one = SourceVisibility::seeing(at(0));
         one.set(at(10), false);
         one.set(at(20), true);
-        let mut other = Sight::seeing(at(5));
+        let mut other = SourceVisibility::seeing(at(5));
         other.set(at(25), false);
         assert_eq!(other.blind_since(), Some(at(25)));
         let seen = seen_by_all(&[&one, &other], at(0), at(100));

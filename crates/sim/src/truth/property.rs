@@ -40,10 +40,10 @@ pub enum Property {
     TerminationConfirmed,
     /// Every stop that its owner did not ask for has a reason.
     ActionsHaveReasons,
-    /// Every wish to hand in is accepted once: its attempts have one key, and nothing is sent again
+    /// Every request to hand in is accepted once: its attempts have one key, and nothing is sent again
     /// that was known to be accepted.
     SubmittedOnce,
-    /// Every wish to hand in is accepted in the end, unless it failed for good, which is told.
+    /// Every request to hand in is accepted in the end, unless it failed for good, which is told.
     SubmissionNotLost,
     /// Nothing is deleted while something of it is to be handed in.
     NothingLostMidSubmission,

@@ -1,6 +1,6 @@
-//! What was handed in, judged by the server that takes it.
+//! What was handed in, checked by the server that takes it.
 //!
-//! The server keeps what it gets once for each `Idempotency-Key`. A wish is one end of one instance;
+//! The server keeps what it gets once for each `Idempotency-Key`. A request is one end of one instance;
 //! whatever happens to Jobs, every environment that keeps its data is accepted once for it.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use sojourn_api::lab::instance::SubmissionTime;
 use sojourn_api::lab::status::SubmissionState;
 use sojourn_core::key::Key;
 
-use super::life::Life;
+use super::instance_history::InstanceHistory;
 use super::property::Property;
 use super::{Truth, status};
 
@@ -58,10 +58,10 @@ impl Truth {
         received.environment.clone_from(environment);
         self.note(format!("{job} has handed in"));
         self.tally.submitted += 1;
-        let wishes = self.lives.get(uid).map_or(0, |life| life.hand_ins);
+        let requests = self.lives.get(uid).map_or(0, |life| life.hand_ins);
         let accepted = self.accepted_for(uid, environment);
-        if accepted > wishes {
-            let words = format!("{accepted} uploads of {environment} for {wishes} wishes");
+        if accepted > requests {
+            let words = format!("{accepted} uploads of {environment} for {requests} wishes");
             self.violated(Property::SubmittedOnce, &Key::new("", job.as_str()), words);
         }
         true
@@ -77,7 +77,7 @@ impl Truth {
     }
 
     /// What of an instance was to be handed in and was not, although nobody gave it up.
-    pub(super) fn not_handed_in(&self, life: &Life) -> Option<String> {
+    pub(super) fn not_handed_in(&self, life: &InstanceHistory) -> Option<String> {
         let uid = life.last.metadata.uid.as_deref().unwrap_or_default();
         let design = (*self.designs.get(&life.template)?.last())?;
         if !design.policy.persistent || life.given_up {

@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 /// Declares what is counted, once: the field, and its name for people.
 macro_rules! tally {
     ($($(#[$doc:meta])* $field:ident: $words:literal,)*) => {
-        /// What is counted, by the world and not by the operator.
+        /// What is counted, by the simulation and not by the operator.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct Tally {
             $($(#[$doc])* pub $field: u64,)*

@@ -14,7 +14,7 @@ use sojourn_core::activity::Source;
 use sojourn_core::key::Key;
 use sojourn_sim::people::Design;
 use sojourn_sim::truth::Policy;
-use sojourn_sim::world::{CONFIG, Setting, World};
+use sojourn_sim::world::{CONFIG, LabSimulation, Setting};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const MIRROR: &str = "lab.sojourn.dev/last-activity";
@@ -33,52 +33,52 @@ fn mirrored(instance: &Instance) -> Option<String> {
 }
 
 /// Lent for three hours of disuse, without a warning, and used after two.
-async fn used() -> (World, String) {
+async fn used() -> (LabSimulation, String) {
     let config = format!("{CONFIG}enableInactivityNotifications: false\n");
-    let world = World::new(Setting { config, ..Setting::default() }).await;
-    world.make_namespace("lab").await;
-    world.make_tenant().await;
+    let simulation = LabSimulation::new(Setting { config, ..Setting::default() }).await;
+    simulation.make_namespace("lab").await;
+    simulation.make_tenant().await;
     let stop_after = Some(SignedDuration::from_hours(3));
     let policy = Policy { stop_after, persistent: true, ..Policy::default() };
     let template = Key::new("lab", "notebook");
-    world.make_template(&template, &Design { policy, environments: 1 }).await;
-    world.lend(&key(), &template, json!({})).await;
-    world.pass(120 * MINUTE).await;
-    world.use_it(&key(), Source::Gateway);
-    let seen = world.until(20 * MINUTE, &key(), |one| last(one).is_some()).await;
+    simulation.make_template(&template, &Design { policy, environments: 1 }).await;
+    simulation.lend(&key(), &template, json!({})).await;
+    simulation.pass(120 * MINUTE).await;
+    simulation.use_it(&key(), Source::Gateway);
+    let seen = simulation.until(20 * MINUTE, &key(), |one| last(one).is_some()).await;
     let last = last(&seen).expect("it was just there");
-    world.until(MINUTE, &key(), |one| mirrored(one).as_ref() == Some(&last)).await;
-    (world, last)
+    simulation.until(MINUTE, &key(), |one| mirrored(one).as_ref() == Some(&last)).await;
+    (simulation, last)
 }
 
 // case: lab I7
 #[tokio::test(start_paused = true)]
 async fn a_last_use_that_cannot_be_read_stops_nothing_and_is_refused_or_mended() {
-    let (world, last_use) = used().await;
+    let (simulation, last_use) = used().await;
     for garbage in [json!("yesterday"), json!("1970-01-01T00:00:00Z"), Value::Null] {
         let change = json!({"metadata": {"annotations": {MIRROR: garbage}}});
-        world.change(&key(), &change).await;
+        simulation.change(&key(), &change).await;
         let mended = |one: &Instance| mirrored(one).as_ref() == Some(&last_use);
-        world.until(MINUTE, &key(), mended).await;
+        simulation.until(MINUTE, &key(), mended).await;
     }
     for garbage in [json!("yesterday"), json!(7), json!({})] {
         let change = json!({"status": {"activity": {"last": garbage}}});
-        let (api, params) = (world.instances(&key()), PatchParams::default());
+        let (api, params) = (simulation.instances(&key()), PatchParams::default());
         let patched = api.patch_status("one", &params, &Patch::Merge(&change)).await;
         let refused = patched.expect_err("it is no time").to_string();
         assert!(refused.contains("status.activity.last"), "{garbage}: {refused}");
     }
     // Three hours after its start it has been used an hour ago.
-    world.pass(90 * MINUTE).await;
-    let instance = world.instance(&key()).await.expect("there");
+    simulation.pass(90 * MINUTE).await;
+    let instance = simulation.instance(&key()).await.expect("there");
     assert_eq!((instance.spec.running, last(&instance)), (true, Some(last_use)));
-    let truth = world.truth.lock();
+    let truth = simulation.truth.lock();
     assert!(truth.violations().is_empty(), "{:#?}", truth.violations());
 }
 
 /// A definition that takes any words for the last use, as one of somebody else's might.
-async fn loosen(world: &World) {
-    let api: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+async fn loosen(simulation: &LabSimulation) {
+    let api: Api<CustomResourceDefinition> = Api::all(simulation.client.clone());
     let mut definition = api.get("instances.lab.sojourn.dev").await.expect("a definition");
     let version = definition.spec.versions.first_mut().expect("a version");
     let mut schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
@@ -98,29 +98,29 @@ async fn loosen(world: &World) {
 #[tokio::test(start_paused = true)]
 async fn a_last_use_that_is_lost_counts_as_now_and_is_said() {
     for lost in [json!("yesterday"), Value::Null] {
-        let (world, last_use) = used().await;
-        loosen(&world).await;
-        world.operator.want(false);
-        world.pass(30 * MINUTE).await;
+        let (simulation, last_use) = used().await;
+        loosen(&simulation).await;
+        simulation.operator.want(false);
+        simulation.pass(30 * MINUTE).await;
         let change = json!({"status": {"activity": {"last": lost}}});
-        let (api, params) = (world.instances(&key()), PatchParams::default());
+        let (api, params) = (simulation.instances(&key()), PatchParams::default());
         api.patch_status("one", &params, &Patch::Merge(&change)).await.expect("it is taken");
-        let read = world.instance(&key()).await.expect("there");
+        let read = simulation.instance(&key()).await.expect("there");
         assert_eq!(last(&read), None, "{lost}: it cannot be read");
-        let since = world.now();
-        world.operator.want(true);
-        let mended = world.until(5 * MINUTE, &key(), |one| last(one).is_some()).await;
+        let since = simulation.now();
+        simulation.operator.want(true);
+        let mended = simulation.until(5 * MINUTE, &key(), |one| last(one).is_some()).await;
         let now = last(&mended).expect("it was just there");
         assert!(now > last_use && now >= format!("{since:.0}"), "{lost}: {now}");
-        world.until(MINUTE, &key(), |one| mirrored(one).as_ref() == Some(&now)).await;
-        assert_eq!(world.events("LastUseLost").await, 1, "{lost}: it is said, once");
+        simulation.until(MINUTE, &key(), |one| mirrored(one).as_ref() == Some(&now)).await;
+        assert_eq!(simulation.events("LastUseLost").await, 1, "{lost}: it is said, once");
         // Since its start it would be unused for long enough, and stopped; three hours after what
         // counts as its last use it is.
-        world.pass(150 * MINUTE).await;
-        let kept = world.instance(&key()).await.expect("there");
+        simulation.pass(150 * MINUTE).await;
+        let kept = simulation.instance(&key()).await.expect("there");
         assert_eq!((kept.spec.running, last(&kept)), (true, Some(now)), "{lost}");
-        world.until(60 * MINUTE, &key(), |one| !one.spec.running).await;
-        let truth = world.truth.lock();
+        simulation.until(60 * MINUTE, &key(), |one| !one.spec.running).await;
+        let truth = simulation.truth.lock();
         assert!(truth.violations().is_empty(), "{lost}: {:#?}", truth.violations());
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sojourn_api::lab::Instance;
 use sojourn_api::lab::convert::{read_state, write_state};
-use sojourn_core::lab::state::{Ladder, Stage, State};
+use sojourn_core::lab::state::{InstanceState, Ladder, Stage};
 
 use crate::stage::{
     api, causes, create, create_examples, dry, engine, instance, merge, refuses, template, tenant,
@@ -151,7 +151,7 @@ async fn a_state_survives_the_api() {
     create(&client, &one).await.expect("it is good");
     let deadline = Some("2026-11-17T09:00:00Z".parse().expect("a time"));
     let ladder = Ladder { stage: Stage::Grace, alerts_sent: 3, deadline, ..Ladder::default() };
-    let state = State { ladder, ..State::default() };
+    let state = InstanceState { ladder, ..InstanceState::default() };
 
     let typed: kube::Api<Instance> = kube::Api::namespaced(client.clone(), "default");
     let mut object = typed.get("one").await.expect("it is there");

@@ -8,20 +8,20 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject};
 use serde_json::json;
 use sojourn_api::lab::Instance;
-use sojourn_sim::world::World;
+use sojourn_sim::world::LabSimulation;
 
 use crate::stage::{
-    HOUR, MINUTE, condition, kept, key, lend, nothing_is_wrong, status, template, world,
+    HOUR, MINUTE, condition, kept, key, lend, nothing_is_wrong, simulation, status, template,
 };
 
 const TOO_OLD: &str = "DefinitionTooOld";
 
 /// Changes what the definition of Instances knows of a status.
 async fn redefine(
-    world: &World,
+    simulation: &LabSimulation,
     change: impl Fn(&mut std::collections::BTreeMap<String, JSONSchemaProps>),
 ) {
-    let api: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+    let api: Api<CustomResourceDefinition> = Api::all(simulation.client.clone());
     let mut definition = api.get("instances.lab.sojourn.dev").await.expect("a definition");
     for version in &mut definition.spec.versions {
         let schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
@@ -35,22 +35,23 @@ async fn redefine(
 
 #[tokio::test(start_paused = true)]
 async fn one_that_is_too_old_is_said_once_and_nothing_is_written_until_it_is_newer() {
-    let world = world(&kept(), "").await;
-    redefine(&world, |status| drop(status.remove("lifecycle"))).await;
-    world.lend(&key("one"), &template(), json!({})).await;
+    let simulation = simulation(&kept(), "").await;
+    redefine(&simulation, |status| drop(status.remove("lifecycle"))).await;
+    simulation.lend(&key("one"), &template(), json!({})).await;
     let too_old = |one: &Instance| condition(one, TOO_OLD).is_some_and(|(_, holds)| holds);
-    let told = world.until(MINUTE * 3, &key("one"), too_old).await;
+    let told = simulation.until(MINUTE * 3, &key("one"), too_old).await;
     let conditions = status(&told).conditions;
     let words = &conditions.iter().find(|one| one.type_ == TOO_OLD).expect("just seen").message;
     assert!(words.contains("status.lifecycle") && words.contains("sojourn crds"), "{words}");
-    world.pass(MINUTE * 10).await;
-    assert_eq!(world.events(TOO_OLD).await, 1);
-    let (requests, version) = (world.faults.requests(), told.metadata.resource_version.clone());
-    world.pass(HOUR * 6).await;
-    let now = world.instance(&key("one")).await.expect("it is there");
+    simulation.pass(MINUTE * 10).await;
+    assert_eq!(simulation.events(TOO_OLD).await, 1);
+    let (requests, version) =
+        (simulation.faults.requests(), told.metadata.resource_version.clone());
+    simulation.pass(HOUR * 6).await;
+    let now = simulation.instance(&key("one")).await.expect("it is there");
     assert_eq!(now.metadata.resource_version, version, "nothing is written");
     // What is observed is written down in between.
-    let requests = world.faults.requests() - requests;
+    let requests = simulation.faults.requests() - requests;
     assert!(requests < 100, "{requests} requests in six hours");
 
     let whole = sojourn_api::crds()
@@ -60,34 +61,35 @@ async fn one_that_is_too_old_is_said_once_and_nothing_is_written_until_it_is_new
     let newest = whole.spec.versions[0].schema.clone().and_then(|it| it.open_api_v3_schema);
     let newest = newest.and_then(|it| it.properties).expect("properties");
     let lifecycle = newest["status"].properties.as_ref().expect("properties")["lifecycle"].clone();
-    redefine(&world, |status| drop(status.insert("lifecycle".to_owned(), lifecycle.clone()))).await;
+    redefine(&simulation, |status| drop(status.insert("lifecycle".to_owned(), lifecycle.clone())))
+        .await;
     let works =
         |one: &Instance| status(one).ready_at.is_some() && condition(one, TOO_OLD).is_none();
-    world.until(MINUTE * 3, &key("one"), works).await;
-    nothing_is_wrong(&world);
+    simulation.until(MINUTE * 3, &key("one"), works).await;
+    nothing_is_wrong(&simulation);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_newer_version_wrote_survives_an_older_one() {
-    let world = world(&kept(), "").await;
+    let simulation = simulation(&kept(), "").await;
     let text =
         || JSONSchemaProps { type_: Some("string".to_owned()), ..JSONSchemaProps::default() };
-    redefine(&world, |status| {
+    redefine(&simulation, |status| {
         status.insert("history".to_owned(), text());
         let activity = status.get_mut("activity").and_then(|it| it.properties.as_mut());
         activity.expect("properties").insert("device".to_owned(), text());
     })
     .await;
-    lend(&world, "one", json!({})).await;
+    lend(&simulation, "one", json!({})).await;
     let resource = ApiResource::erase::<Instance>(&());
-    let api: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), "lab", &resource);
+    let api: Api<DynamicObject> = Api::namespaced_with(simulation.client.clone(), "lab", &resource);
     let newer = json!({"status": {"history": "kept", "activity": {"device": "lamp"}}});
     api.patch_status("one", &PatchParams::default(), &Patch::Merge(&newer)).await.expect("taken");
-    world.stop(&key("one")).await;
+    simulation.stop(&key("one")).await;
     let stopped = |one: &Instance| status(one).last_stopped_at.is_some();
-    world.until(MINUTE * 10, &key("one"), stopped).await;
+    simulation.until(MINUTE * 10, &key("one"), stopped).await;
     let now = api.get("one").await.expect("it is there").data;
     assert_eq!(now["status"]["history"], "kept");
     assert_eq!(now["status"]["activity"]["device"], "lamp");
-    nothing_is_wrong(&world);
+    nothing_is_wrong(&simulation);
 }

@@ -12,9 +12,9 @@ use sojourn_api::name::lab::{self, CLAIM_FINALIZER, condition};
 use sojourn_drivers::probe::Observation;
 use sojourn_sim::people::Design;
 use sojourn_sim::truth::Policy;
-use sojourn_sim::world::World;
+use sojourn_sim::world::LabSimulation;
 
-use crate::stage::{DAY, HOUR, condition, hours, key, lend, nothing_is_wrong, status, world};
+use crate::stage::{DAY, HOUR, condition, hours, key, lend, nothing_is_wrong, simulation, status};
 
 const EXAM: &str = "https://exam.example/one";
 const HAND_IN: &str = "https://hand-in.example/";
@@ -41,12 +41,12 @@ fn is_done(instance: &Instance) -> bool {
     status(instance).submission.first().and_then(|one| one.state) == Some(SubmissionState::Done)
 }
 
-fn submitted(world: &World) -> u64 {
-    world.truth.lock().tally().submitted
+fn submitted(simulation: &LabSimulation) -> u64 {
+    simulation.truth.lock().tally().submitted
 }
 
-async fn claims(world: &World) -> Vec<PersistentVolumeClaim> {
-    let api: Api<PersistentVolumeClaim> = Api::namespaced(world.client.clone(), "lab");
+async fn claims(simulation: &LabSimulation) -> Vec<PersistentVolumeClaim> {
+    let api: Api<PersistentVolumeClaim> = Api::namespaced(simulation.client.clone(), "lab");
     api.list(&ListParams::default()).await.expect("people's requests work").items
 }
 
@@ -57,133 +57,133 @@ fn is_held(claim: &PersistentVolumeClaim) -> bool {
 #[tokio::test(start_paused = true)]
 async fn what_its_owner_deletes_is_handed_in_first() {
     for stopped in [false, true] {
-        let world = world(&kept(Policy::default()), "").await;
-        lend(&world, "one", handing_in()).await;
-        assert!(claims(&world).await.iter().all(is_held));
+        let simulation = simulation(&kept(Policy::default()), "").await;
+        lend(&simulation, "one", handing_in()).await;
+        assert!(claims(&simulation).await.iter().all(is_held));
         if stopped {
-            world.stop(&key("one")).await;
-            world.until(HOUR, &key("one"), is_off).await;
-            world.pass(HOUR).await;
-            assert_eq!(submitted(&world), 0, "a stop is no end");
+            simulation.stop(&key("one")).await;
+            simulation.until(HOUR, &key("one"), is_off).await;
+            simulation.pass(HOUR).await;
+            assert_eq!(submitted(&simulation), 0, "a stop is no end");
         }
-        world.remove(&key("one")).await;
-        world.until_gone(HOUR * 3, &key("one")).await;
-        assert_eq!(submitted(&world), 1, "stopped: {stopped}");
-        world.pass(HOUR).await;
-        assert_eq!(claims(&world).await.len(), 0, "and nothing is left behind");
-        nothing_is_wrong(&world);
+        simulation.remove(&key("one")).await;
+        simulation.until_gone(HOUR * 3, &key("one")).await;
+        assert_eq!(submitted(&simulation), 1, "stopped: {stopped}");
+        simulation.pass(HOUR).await;
+        assert_eq!(claims(&simulation).await.len(), 0, "and nothing is left behind");
+        nothing_is_wrong(&simulation);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_lifespan_stops_hands_in_and_then_deletes_and_says_that_it_waits() {
     let policy = Policy { delete_after: hours(2), ..Policy::default() };
-    let world = world(&kept(policy), "expirationNotificationInterval: 1h\n").await;
-    lend(&world, "one", handing_in()).await;
-    world.kubelet.refuse(HAND_IN, true);
-    let off = world.until(HOUR * 5, &key("one"), is_off).await;
+    let simulation = simulation(&kept(policy), "expirationNotificationInterval: 1h\n").await;
+    lend(&simulation, "one", handing_in()).await;
+    simulation.kubelet.refuse(HAND_IN, true);
+    let off = simulation.until(HOUR * 5, &key("one"), is_off).await;
     assert_eq!(status(&off).stop_reason, Some(StopReason::Expired));
     let ended = status(&off).ended.expect("it has ended");
     assert_eq!(ended.reason, Some(EndReason::Expired));
-    world.pass(DAY).await;
-    let waits = world.instance(&key("one")).await.expect("its data is not handed in");
+    simulation.pass(DAY).await;
+    let waits = simulation.instance(&key("one")).await.expect("its data is not handed in");
     assert!(waits.metadata.deletion_timestamp.is_none());
     assert_eq!(condition(&waits, condition::HELD), Some(("SubmissionPending".to_owned(), true)));
     let next = status(&waits).next.expect("something comes");
     assert_eq!(next.action, Some(NextAction::Submit), "before it is deleted");
     assert_eq!(next.why, "its data is not handed in yet");
-    world.kubelet.refuse(HAND_IN, false);
-    world.command(&key("one"), lab::SUBMISSION_RETRY).await;
-    world.until_gone(HOUR * 3, &key("one")).await;
-    assert_eq!(submitted(&world), 1);
-    nothing_is_wrong(&world);
+    simulation.kubelet.refuse(HAND_IN, false);
+    simulation.command(&key("one"), lab::SUBMISSION_RETRY).await;
+    simulation.until_gone(HOUR * 3, &key("one")).await;
+    assert_eq!(submitted(&simulation), 1);
+    nothing_is_wrong(&simulation);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_exam_that_was_stopped_before_is_handed_in_when_it_ends() {
-    let world = world(&kept(Policy::default()), "").await;
-    lend(&world, "one", exam()).await;
-    world.stop(&key("one")).await;
-    world.until(HOUR, &key("one"), is_off).await;
-    world.truth.lock().exam_ends(&key("one"));
-    world.outside.probe.set(EXAM, Observation::Ends);
-    let done = world.until(HOUR * 2, &key("one"), is_done).await;
+    let simulation = simulation(&kept(Policy::default()), "").await;
+    lend(&simulation, "one", exam()).await;
+    simulation.stop(&key("one")).await;
+    simulation.until(HOUR, &key("one"), is_off).await;
+    simulation.truth.lock().exam_ends(&key("one"));
+    simulation.drivers.probe.set(EXAM, Observation::Ends);
+    let done = simulation.until(HOUR * 2, &key("one"), is_done).await;
     assert_eq!(status(&done).ended.and_then(|ended| ended.reason), Some(EndReason::Terminated));
-    assert_eq!(submitted(&world), 1);
-    assert!(!claims(&world).await.iter().any(is_held), "nothing is owed any more");
-    nothing_is_wrong(&world);
+    assert_eq!(submitted(&simulation), 1);
+    assert!(!claims(&simulation).await.iter().any(is_held), "nothing is owed any more");
+    nothing_is_wrong(&simulation);
 }
 
 /// No environment ever becomes ready: the exam ends all the same.
 #[tokio::test(start_paused = true)]
 async fn an_exam_whose_programs_crash_ends_in_time() {
     for (spec, bound) in [(exam(), HOUR), (json!({"statusCheck": {}}), HOUR)] {
-        let world = world(&kept(Policy::default()), "").await;
-        world.kubelet.never_ready(true);
-        world.lend(&key("one"), &crate::stage::template(), spec).await;
-        world.truth.lock().exam_ends(&key("one"));
-        world.outside.probe.set(EXAM, Observation::Ends);
-        let ended = world.until(bound, &key("one"), |one| status(one).ended.is_some()).await;
+        let simulation = simulation(&kept(Policy::default()), "").await;
+        simulation.kubelet.never_ready(true);
+        simulation.lend(&key("one"), &crate::stage::template(), spec).await;
+        simulation.truth.lock().exam_ends(&key("one"));
+        simulation.drivers.probe.set(EXAM, Observation::Ends);
+        let ended = simulation.until(bound, &key("one"), |one| status(one).ended.is_some()).await;
         assert_eq!(status(&ended).ready_at, None);
-        world.until(HOUR, &key("one"), |one| !one.spec.running).await;
-        nothing_is_wrong(&world);
+        simulation.until(HOUR, &key("one"), |one| !one.spec.running).await;
+        nothing_is_wrong(&simulation);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_has_ended_is_not_started_again_by_its_owner_and_not_handed_in_again() {
-    let world = world(&kept(Policy::default()), "").await;
-    lend(&world, "one", exam()).await;
-    world.truth.lock().exam_ends(&key("one"));
-    world.outside.probe.set(EXAM, Observation::Ends);
-    let done = world.until(HOUR * 2, &key("one"), is_done).await;
-    world.outside.probe.set(EXAM, Observation::Keeps { deadline: None });
+    let simulation = simulation(&kept(Policy::default()), "").await;
+    lend(&simulation, "one", exam()).await;
+    simulation.truth.lock().exam_ends(&key("one"));
+    simulation.drivers.probe.set(EXAM, Observation::Ends);
+    let done = simulation.until(HOUR * 2, &key("one"), is_done).await;
+    simulation.drivers.probe.set(EXAM, Observation::Keeps { deadline: None });
     for operator in [true, false] {
         // Whether somebody looks at that moment or not.
-        world.operator.want(operator);
-        world.start(&key("one")).await;
-        world.pass(HOUR).await;
-        world.operator.want(true);
-        world.until(HOUR, &key("one"), |one| !one.spec.running).await;
-        let pods: Api<Pod> = Api::namespaced(world.client.clone(), "lab");
+        simulation.operator.want(operator);
+        simulation.start(&key("one")).await;
+        simulation.pass(HOUR).await;
+        simulation.operator.want(true);
+        simulation.until(HOUR, &key("one"), |one| !one.spec.running).await;
+        let pods: Api<Pod> = Api::namespaced(simulation.client.clone(), "lab");
         let pods = pods.list(&ListParams::default()).await.expect("people's requests work").items;
         assert!(pods.iter().all(|pod| pod.labels().contains_key("job-name")), "nothing of it runs");
     }
-    let off = world.instance(&key("one")).await.expect("it is there");
+    let off = simulation.instance(&key("one")).await.expect("it is there");
     assert_eq!(status(&off).ended, status(&done).ended, "written once");
     assert_eq!(status(&off).submission, status(&done).submission);
-    assert_eq!(submitted(&world), 1);
+    assert_eq!(submitted(&simulation), 1);
 
     // Somebody who may do so takes it back, by naming it.
     let at = status(&off).ended.and_then(|ended| ended.at).expect("a time");
     let mark = json!({lab::REOPEN: format!("{:.0}", at.0)});
     let change = json!({"metadata": {"annotations": mark}, "spec": {"running": true}});
-    world.change(&key("one"), &change).await;
+    simulation.change(&key("one"), &change).await;
     let ready = |one: &Instance| status(one).phase == Some(Phase::Ready);
-    let open = world.until(HOUR, &key("one"), ready).await;
+    let open = simulation.until(HOUR, &key("one"), ready).await;
     assert_eq!((status(&open).ended, status(&open).reopened), (None, Some(at)));
-    world.outside.probe.set(EXAM, Observation::Ends);
+    simulation.drivers.probe.set(EXAM, Observation::Ends);
     let again = |one: &Instance| is_done(one) && status(one).submission[0].series == 2;
-    world.until(HOUR * 2, &key("one"), again).await;
-    assert_eq!(submitted(&world), 2, "what was written since is handed in");
-    nothing_is_wrong(&world);
+    simulation.until(HOUR * 2, &key("one"), again).await;
+    assert_eq!(submitted(&simulation), 2, "what was written since is handed in");
+    nothing_is_wrong(&simulation);
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_its_template_it_runs_on_and_says_so() {
-    let world = world(&kept(Policy::default()), "").await;
-    lend(&world, "one", handing_in()).await;
-    world.remove_template(&crate::stage::template()).await;
-    world.pass(HOUR).await;
-    let one = world.instance(&key("one")).await.expect("it is there");
+    let simulation = simulation(&kept(Policy::default()), "").await;
+    lend(&simulation, "one", handing_in()).await;
+    simulation.remove_template(&crate::stage::template()).await;
+    simulation.pass(HOUR).await;
+    let one = simulation.instance(&key("one")).await.expect("it is there");
     assert_eq!(status(&one).phase, Some(Phase::Ready));
     let missing = Some(("TemplateMissing".to_owned(), false));
     assert_eq!(condition(&one, condition::ACCEPTED), missing);
     // And what it holds is handed in all the same.
-    world.remove(&key("one")).await;
-    world.until_gone(HOUR * 3, &key("one")).await;
-    assert_eq!(submitted(&world), 1);
-    nothing_is_wrong(&world);
+    simulation.remove(&key("one")).await;
+    simulation.until_gone(HOUR * 3, &key("one")).await;
+    assert_eq!(submitted(&simulation), 1);
+    nothing_is_wrong(&simulation);
 }
 
 /// A dry run: nothing is done, and everything that would have been done is there to be read.
@@ -195,59 +195,60 @@ async fn what_is_only_observed_walks_the_whole_way_in_its_shadow() {
         alerts: Some(2),
         ..Policy::default()
     };
-    let world = world(&kept(policy), "inactiveTerminationNotificationInterval: 3h\n").await;
-    lend(&world, "one", json!({})).await;
+    let simulation =
+        simulation(&kept(policy), "inactiveTerminationNotificationInterval: 3h\n").await;
+    lend(&simulation, "one", json!({})).await;
     let mark = |value: Value| json!({"metadata": {"annotations": {"sojourn.dev/observe": value}}});
-    world.change(&key("one"), &mark(json!("true"))).await;
+    simulation.change(&key("one"), &mark(json!("true"))).await;
     let gone = |one: &Instance| status(one).shadow.is_some_and(|shadow| shadow.gone_at.is_some());
-    let walked = world.until(DAY * 5, &key("one"), gone).await;
+    let walked = simulation.until(DAY * 5, &key("one"), gone).await;
     let steps = status(&walked).shadow.map(|shadow| shadow.steps).unwrap_or_default();
     let actions: Vec<_> = steps.into_iter().filter_map(|step| step.action).collect();
     use NextAction::{Delete, Stop, Warn};
     assert_eq!(actions, [Warn, Warn, Stop, Warn, Warn, Delete]);
-    assert!(walked.spec.running && world.received().is_empty(), "nothing was done");
-    world.change(&key("one"), &mark(Value::Null)).await;
-    world.until(HOUR, &key("one"), |one| status(one).shadow.is_none()).await;
-    nothing_is_wrong(&world);
+    assert!(walked.spec.running && simulation.received().is_empty(), "nothing was done");
+    simulation.change(&key("one"), &mark(Value::Null)).await;
+    simulation.until(HOUR, &key("one"), |one| status(one).shadow.is_none()).await;
+    nothing_is_wrong(&simulation);
 }
 
 /// Whoever deletes the claim by force, with the rights to: it is gone, and nothing hangs.
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_an_instance_that_was_taken_away_by_force_is_let_go() {
-    let world = world(&kept(Policy::default()), "").await;
-    lend(&world, "one", handing_in()).await;
-    world.kubelet.refuse(HAND_IN, true);
-    world.remove(&key("one")).await;
-    world.pass(HOUR).await;
+    let simulation = simulation(&kept(Policy::default()), "").await;
+    lend(&simulation, "one", handing_in()).await;
+    simulation.kubelet.refuse(HAND_IN, true);
+    simulation.remove(&key("one")).await;
+    simulation.pass(HOUR).await;
     let named = json!({
         "apiVersion": "lab.sojourn.dev/v1alpha1", "kind": "Instance",
         "metadata": {"name": "one", "namespace": "lab"},
     });
-    world.truth.lock().person_gives_up(&key("one"));
-    world.merge(&named, &json!({"metadata": {"finalizers": null}})).await;
-    world.until_gone(SOON, &key("one")).await;
-    world.pass(HOUR).await;
-    assert_eq!(claims(&world).await.len(), 0);
+    simulation.truth.lock().person_waives_submission(&key("one"));
+    simulation.merge(&named, &json!({"metadata": {"finalizers": null}})).await;
+    simulation.until_gone(SOON, &key("one")).await;
+    simulation.pass(HOUR).await;
+    assert_eq!(claims(&simulation).await.len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_namespace_that_is_deleted_by_force_keeps_what_is_owed_until_it_is_waived() {
-    let world = world(&kept(Policy::default()), "").await;
-    lend(&world, "one", handing_in()).await;
+    let simulation = simulation(&kept(Policy::default()), "").await;
+    lend(&simulation, "one", handing_in()).await;
     // Whoever this is may `hold`.
-    let namespaces: Api<Namespace> = Api::all(world.client.clone());
-    world.truth.lock().person_deletes(&key("one"));
+    let namespaces: Api<Namespace> = Api::all(simulation.client.clone());
+    simulation.truth.lock().person_deletes(&key("one"));
     let foreground = DeleteParams {
         propagation_policy: Some(PropagationPolicy::Background),
         ..DeleteParams::default()
     };
     namespaces.delete("lab", &foreground).await.expect("it is allowed");
-    world.pass(DAY).await;
-    let held = world.instance(&key("one")).await.expect("its data is not handed in");
+    simulation.pass(DAY).await;
+    let held = simulation.instance(&key("one")).await.expect("its data is not handed in");
     assert_eq!(condition(&held, condition::HELD), Some(("NamespaceLeaves".to_owned(), true)));
-    assert!(claims(&world).await.iter().all(is_held));
-    world.truth.lock().person_gives_up(&key("one"));
-    world.command(&key("one"), lab::SUBMISSION_WAIVE).await;
-    world.until_gone(HOUR, &key("one")).await;
-    assert_eq!(submitted(&world), 0);
+    assert!(claims(&simulation).await.iter().all(is_held));
+    simulation.truth.lock().person_waives_submission(&key("one"));
+    simulation.command(&key("one"), lab::SUBMISSION_WAIVE).await;
+    simulation.until_gone(HOUR, &key("one")).await;
+    assert_eq!(submitted(&simulation), 0);
 }

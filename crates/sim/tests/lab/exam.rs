@@ -11,13 +11,14 @@ use sojourn_api::lab::status::{Phase, StopReason, SubmissionState};
 use sojourn_api::name::lab::{self, condition};
 use sojourn_drivers::probe::Observation;
 use sojourn_drivers::probe::fake::Step;
-use sojourn_sim::kubelet::Luck;
+use sojourn_sim::kubelet::PodFailureRates;
 use sojourn_sim::people::Design;
 use sojourn_sim::truth::Policy;
-use sojourn_sim::world::World;
+use sojourn_sim::world::LabSimulation;
 
 use crate::stage::{
-    DAY, HOUR, MINUTE, condition, hours, key, lend, nothing_is_wrong, status, template, told, world,
+    DAY, HOUR, MINUTE, condition, hours, key, lend, nothing_is_wrong, simulation, status, template,
+    told,
 };
 
 const EXAM: &str = "https://exam.example/one";
@@ -35,15 +36,15 @@ fn spec() -> Value {
     })
 }
 
-async fn exam(environments: usize) -> World {
-    let world = world(&design(environments), "").await;
-    lend(&world, "one", spec()).await;
-    world
+async fn exam(environments: usize) -> LabSimulation {
+    let simulation = simulation(&design(environments), "").await;
+    lend(&simulation, "one", spec()).await;
+    simulation
 }
 
-fn end(world: &World) {
-    world.truth.lock().exam_ends(&key("one"));
-    world.outside.probe.set(EXAM, Observation::Ends);
+fn end(simulation: &LabSimulation) {
+    simulation.truth.lock().exam_ends(&key("one"));
+    simulation.drivers.probe.set(EXAM, Observation::Ends);
 }
 
 fn states(instance: &Instance) -> Vec<Option<SubmissionState>> {
@@ -54,196 +55,198 @@ fn all_are(wanted: SubmissionState) -> impl Fn(&Instance) -> bool {
     move |one| !states(one).is_empty() && states(one).iter().all(|state| *state == Some(wanted))
 }
 
-async fn jobs(world: &World) -> Vec<Job> {
-    let api: Api<Job> = Api::namespaced(world.client.clone(), "lab");
+async fn jobs(simulation: &LabSimulation) -> Vec<Job> {
+    let api: Api<Job> = Api::namespaced(simulation.client.clone(), "lab");
     api.list(&ListParams::default()).await.expect("people's requests work").items
 }
 
 // case: lab T1, T4
 #[tokio::test(start_paused = true)]
 async fn a_status_url_makes_an_instance_watched_and_nothing_else_does() {
-    let world = exam(1).await;
-    lend(&world, "two", json!({})).await;
-    world.pass(HOUR).await;
-    let checks = world.outside.probe.take_checks();
+    let simulation = exam(1).await;
+    lend(&simulation, "two", json!({})).await;
+    simulation.pass(HOUR).await;
+    let checks = simulation.drivers.probe.take_checks();
     assert!(checks.iter().all(|check| check.place == EXAM));
     assert!((29..=31).contains(&checks.len()), "every two minutes, not {} times", checks.len());
-    nothing_is_wrong(&world);
+    nothing_is_wrong(&simulation);
 }
 
 // case: lab T2
 #[tokio::test(start_paused = true)]
 async fn what_has_ended_is_left_alone() {
-    let world = exam(1).await;
-    end(&world);
-    let ended = world.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
-    world.pass(HOUR).await;
-    world.outside.probe.take_checks();
-    let before = world.instance(&key("one")).await.expect("it is there");
+    let simulation = exam(1).await;
+    end(&simulation);
+    let ended = simulation.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
+    simulation.pass(HOUR).await;
+    simulation.drivers.probe.take_checks();
+    let before = simulation.instance(&key("one")).await.expect("it is there");
     assert_eq!(status(&ended).stop_reason, Some(StopReason::Terminated));
     // The exam's server has changed its mind, and the operator has forgotten everything.
-    world.outside.probe.set(EXAM, Observation::Keeps { deadline: None });
-    world.operator.kill();
-    world.pass(DAY).await;
-    assert_eq!(world.outside.probe.take_checks(), [], "nobody asks about it any more");
-    assert_eq!(world.instance(&key("one")).await, Some(before), "and nothing is written");
-    nothing_is_wrong(&world);
+    simulation.drivers.probe.set(EXAM, Observation::Keeps { deadline: None });
+    simulation.operator.kill();
+    simulation.pass(DAY).await;
+    assert_eq!(simulation.drivers.probe.take_checks(), [], "nobody asks about it any more");
+    assert_eq!(simulation.instance(&key("one")).await, Some(before), "and nothing is written");
+    nothing_is_wrong(&simulation);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_switched_off_stays_off() {
-    let world = world(&design(1), "enableInstanceTermination: false\n").await;
-    world.outside.probe.set(EXAM, Observation::Ends);
-    lend(&world, "one", spec()).await;
-    world.pass(DAY).await;
-    assert!(world.instance(&key("one")).await.expect("it is there").spec.running);
-    assert_eq!(world.outside.probe.take_checks(), []);
-    nothing_is_wrong(&world);
+    let simulation = simulation(&design(1), "enableInstanceTermination: false\n").await;
+    simulation.drivers.probe.set(EXAM, Observation::Ends);
+    lend(&simulation, "one", spec()).await;
+    simulation.pass(DAY).await;
+    assert!(simulation.instance(&key("one")).await.expect("it is there").spec.running);
+    assert_eq!(simulation.drivers.probe.take_checks(), []);
+    nothing_is_wrong(&simulation);
 }
 
 // case: lab T11
 #[tokio::test(start_paused = true)]
 async fn without_a_url_its_own_endpoint_is_looked_at_and_garbage_is_told_without_haste() {
-    let world = world(&design(1), "").await;
-    lend(&world, "one", json!({"statusCheck": {}})).await;
-    world.pass(HOUR).await;
-    let checks = world.outside.probe.take_checks();
+    let simulation = simulation(&design(1), "").await;
+    lend(&simulation, "one", json!({"statusCheck": {}})).await;
+    simulation.pass(HOUR).await;
+    let checks = simulation.drivers.probe.take_checks();
     assert!(!checks.is_empty() && checks.iter().all(|check| check.place.ends_with(":8080")));
     let place = checks[0].place.clone();
-    world.outside.probe.set(place, Observation::Unclear("not HTTP".to_owned()));
-    let before = world.operator.reconciles();
-    world.pass(HOUR).await;
-    let one = world.instance(&key("one")).await.expect("it is there");
+    simulation.drivers.probe.set(place, Observation::Unclear("not HTTP".to_owned()));
+    let before = simulation.operator.reconciles();
+    simulation.pass(HOUR).await;
+    let one = simulation.instance(&key("one")).await.expect("it is there");
     assert!(one.spec.running);
     let told = condition(&one, condition::STATUS_CHECKED);
     assert_eq!(told, Some(("Unclear".to_owned(), false)));
-    let looks = world.operator.reconciles() - before;
+    let looks = simulation.operator.reconciles() - before;
     assert!(looks <= 150, "{looks} looks for 30 checks");
-    nothing_is_wrong(&world);
+    nothing_is_wrong(&simulation);
 }
 
 // case: lab T14
 #[tokio::test(start_paused = true)]
 async fn what_others_wrote_on_it_is_still_there_after_the_end() {
-    let world = exam(1).await;
+    let simulation = exam(1).await;
     let others = json!({"metadata": {"labels": {"room": "12"}, "annotations": {"seat": "3"}}});
-    world.change(&key("one"), &others).await;
-    end(&world);
-    let ended = world.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
+    simulation.change(&key("one"), &others).await;
+    end(&simulation);
+    let ended = simulation.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
     assert_eq!(ended.labels().get("room").map(String::as_str), Some("12"));
     assert_eq!(ended.annotations().get("seat").map(String::as_str), Some("3"));
-    nothing_is_wrong(&world);
+    nothing_is_wrong(&simulation);
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_stray_answer_ends_nothing_and_three_in_a_row_do() {
-    let world = exam(1).await;
+    let simulation = exam(1).await;
     let keeps = Observation::Keeps { deadline: None };
     let stray = [Observation::Ends, Observation::Ends, keeps.clone(), Observation::Ends, keeps];
-    world.outside.probe.script(EXAM, stray.map(Step::answer));
-    world.pass(HOUR).await;
-    assert!(world.instance(&key("one")).await.expect("it is there").spec.running);
-    end(&world);
-    let begin = world.now();
-    let ended = world.until(HOUR, &key("one"), |one| !one.spec.running).await;
+    simulation.drivers.probe.script(EXAM, stray.map(Step::answer));
+    simulation.pass(HOUR).await;
+    assert!(simulation.instance(&key("one")).await.expect("it is there").spec.running);
+    end(&simulation);
+    let begin = simulation.now();
+    let ended = simulation.until(HOUR, &key("one"), |one| !one.spec.running).await;
     assert_eq!(status(&ended).stop_reason, Some(StopReason::Terminated));
-    assert!(world.now().duration_since(begin).as_secs() <= 3 * 120 + 5);
-    nothing_is_wrong(&world);
+    assert!(simulation.now().duration_since(begin).as_secs() <= 3 * 120 + 5);
+    nothing_is_wrong(&simulation);
 }
 
 // case: lab T15
 #[tokio::test(start_paused = true)]
 async fn a_slow_endpoint_is_asked_no_more_often_than_the_interval() {
-    let world = exam(1).await;
+    let simulation = exam(1).await;
     let slow =
         Step::answer(Observation::Keeps { deadline: None }).after(Duration::from_millis(2500));
-    world.outside.probe.script(EXAM, std::iter::repeat_n(slow, 100));
-    world.outside.probe.take_checks();
-    world.pass(HOUR * 2).await;
-    let checks = world.outside.probe.take_checks().len();
+    simulation.drivers.probe.script(EXAM, std::iter::repeat_n(slow, 100));
+    simulation.drivers.probe.take_checks();
+    simulation.pass(HOUR * 2).await;
+    let checks = simulation.drivers.probe.take_checks().len();
     assert!((55..=60).contains(&checks), "{checks} checks in two hours");
-    nothing_is_wrong(&world);
+    nothing_is_wrong(&simulation);
 }
 
 // case: lab T16
 #[tokio::test(start_paused = true)]
 async fn a_missing_template_does_not_hinder_the_stop() {
-    let world = exam(1).await;
-    world.remove_template(&template()).await;
-    end(&world);
-    let ended = world.until(HOUR, &key("one"), |one| !one.spec.running).await;
+    let simulation = exam(1).await;
+    simulation.remove_template(&template()).await;
+    end(&simulation);
+    let ended = simulation.until(HOUR, &key("one"), |one| !one.spec.running).await;
     assert_eq!(status(&ended).stop_reason, Some(StopReason::Terminated));
-    world.make_template(&template(), &design(1)).await;
-    world.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
-    nothing_is_wrong(&world);
+    simulation.make_template(&template(), &design(1)).await;
+    simulation.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
+    nothing_is_wrong(&simulation);
 }
 
 // case: lab S3
 #[tokio::test(start_paused = true)]
 async fn an_environment_that_can_be_handed_in_gets_a_job_with_owner_and_labels() {
-    let world = exam(1).await;
-    end(&world);
-    let off = world.until(HOUR, &key("one"), |one| !states(one).is_empty()).await;
-    world.until(HOUR, &key("one"), |one| states(one) == [Some(SubmissionState::Running)]).await;
-    world.pass(Duration::from_secs(1)).await;
-    let jobs = jobs(&world).await;
+    let simulation = exam(1).await;
+    end(&simulation);
+    let off = simulation.until(HOUR, &key("one"), |one| !states(one).is_empty()).await;
+    simulation
+        .until(HOUR, &key("one"), |one| states(one) == [Some(SubmissionState::Running)])
+        .await;
+    simulation.pass(Duration::from_secs(1)).await;
+    let jobs = jobs(&simulation).await;
     assert_eq!(jobs.len(), 1);
     let owner = &jobs[0].owner_references()[0];
     assert_eq!((owner.kind.as_str(), owner.name.as_str()), ("Instance", "one"));
     assert_eq!(Some(&owner.uid), off.metadata.uid.as_ref());
     let label = |name: &str| jobs[0].labels().get(name).map(String::as_str);
     assert_eq!((label(lab::INSTANCE), label(lab::ENVIRONMENT)), (Some("one"), Some("web")));
-    let done = world.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
+    let done = simulation.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
     assert_eq!(status(&done).phase, Some(Phase::Off));
     let entry = &status(&done).submission[0];
     assert_eq!((entry.size, entry.attempts), (Some(4096), 1), "a first success is attempt 1");
     assert_eq!(entry.sha256.as_deref(), Some("0f".repeat(32).as_str()));
-    nothing_is_wrong(&world);
+    nothing_is_wrong(&simulation);
 }
 
 // case: lab S9
 #[tokio::test(start_paused = true)]
 async fn a_job_that_failed_for_good_is_told_and_tried_again_only_when_somebody_says_so() {
-    let world = exam(1).await;
-    world.kubelet.refuse(HAND_IN, true);
-    end(&world);
+    let simulation = exam(1).await;
+    simulation.kubelet.refuse(HAND_IN, true);
+    end(&simulation);
     let retries = |one: &Instance| status(one).submission.iter().any(|entry| entry.attempts == 2);
-    let failing = world.until(DAY, &key("one"), retries).await;
+    let failing = simulation.until(DAY, &key("one"), retries).await;
     let entry = &status(&failing).submission[0];
     assert_eq!(entry.error.as_deref(), Some("the upload answered 500"));
     assert!(entry.retry_at.is_some(), "{entry:?}");
     assert_eq!(condition(&failing, condition::SUBMITTED), Some(("Retrying".to_owned(), false)));
-    let failed = world.until(DAY, &key("one"), all_are(SubmissionState::Failed)).await;
+    let failed = simulation.until(DAY, &key("one"), all_are(SubmissionState::Failed)).await;
     assert_eq!(status(&failed).submission[0].attempts, 10);
-    world.pass(DAY).await;
-    assert_eq!(jobs(&world).await.len(), 1, "no other Job was made");
-    assert_eq!(told(&world), ["submission-failed"]);
-    let one = world.instance(&key("one")).await.expect("it is there");
+    simulation.pass(DAY).await;
+    assert_eq!(jobs(&simulation).await.len(), 1, "no other Job was made");
+    assert_eq!(told(&simulation), ["submission-failed"]);
+    let one = simulation.instance(&key("one")).await.expect("it is there");
     assert_eq!(condition(&one, condition::SUBMITTED), Some(("Failed".to_owned(), false)));
 
-    world.kubelet.refuse(HAND_IN, false);
-    world.command(&key("one"), lab::SUBMISSION_RETRY).await;
-    world.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
-    assert_eq!(world.truth.lock().tally().submitted, 1);
-    nothing_is_wrong(&world);
+    simulation.kubelet.refuse(HAND_IN, false);
+    simulation.command(&key("one"), lab::SUBMISSION_RETRY).await;
+    simulation.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
+    assert_eq!(simulation.truth.lock().tally().submitted, 1);
+    nothing_is_wrong(&simulation);
 }
 
 // case: lab S10, S15
 #[tokio::test(start_paused = true)]
 async fn what_was_handed_in_is_not_handed_in_again() {
-    let world = exam(2).await;
-    end(&world);
+    let simulation = exam(2).await;
+    end(&simulation);
     let first_is_done = |one: &Instance| states(one).first() == Some(&Some(SubmissionState::Done));
-    world.until(HOUR, &key("one"), first_is_done).await;
-    world.operator.want(false);
-    world.pass(HOUR).await;
-    world.operator.want(true);
-    world.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
-    world.operator.kill();
-    world.pass(DAY).await;
-    assert_eq!(jobs(&world).await.len(), 0, "finished Jobs go");
-    assert_eq!(world.truth.lock().tally().submitted, 2, "one per environment");
-    nothing_is_wrong(&world);
+    simulation.until(HOUR, &key("one"), first_is_done).await;
+    simulation.operator.want(false);
+    simulation.pass(HOUR).await;
+    simulation.operator.want(true);
+    simulation.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
+    simulation.operator.kill();
+    simulation.pass(DAY).await;
+    assert_eq!(jobs(&simulation).await.len(), 0, "finished Jobs go");
+    assert_eq!(simulation.truth.lock().tally().submitted, 2, "one per environment");
+    nothing_is_wrong(&simulation);
 }
 
 /// A Template of two environments, of which the second keeps nothing if `second` does not.
@@ -271,60 +274,64 @@ fn named_template() -> Value {
 // case: lab S11
 #[tokio::test(start_paused = true)]
 async fn one_environment_without_submission_does_not_undo_the_other_s() {
-    let world = world(&design(2), "").await;
-    world.merge(&named_template(), &environments(false)).await;
-    lend(&world, "one", spec()).await;
-    end(&world);
+    let simulation = simulation(&design(2), "").await;
+    simulation.merge(&named_template(), &environments(false)).await;
+    lend(&simulation, "one", spec()).await;
+    end(&simulation);
     let over = [Some(SubmissionState::Done), Some(SubmissionState::Skipped)];
-    let done = world.until(HOUR, &key("one"), |one| states(one) == over).await;
+    let done = simulation.until(HOUR, &key("one"), |one| states(one) == over).await;
     assert_eq!(condition(&done, condition::SUBMITTED), Some(("DoneInPart".to_owned(), true)));
-    nothing_is_wrong(&world);
+    nothing_is_wrong(&simulation);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_handed_in_follows_the_claims_and_not_the_template_as_it_is_now() {
-    let world = exam(2).await;
+    let simulation = exam(2).await;
     // The second has lost its persistence by the end, and the data is there all the same.
-    world.merge(&named_template(), &environments(false)).await;
-    end(&world);
-    let done = world.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
+    simulation.merge(&named_template(), &environments(false)).await;
+    end(&simulation);
+    let done = simulation.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
     assert_eq!(status(&done).submission.len(), 2);
     // Nor does it help to take it out of the Template.
-    lend(&world, "two", spec()).await;
-    assert_eq!(world.truth.lock().tally().submitted, 2);
-    nothing_is_wrong(&world);
+    lend(&simulation, "two", spec()).await;
+    assert_eq!(simulation.truth.lock().tally().submitted, 2);
+    nothing_is_wrong(&simulation);
 }
 
 // case: lab X15
 #[tokio::test(start_paused = true)]
 async fn nothing_expires_in_the_middle_of_a_submission() {
     let policy = Policy { delete_after: hours(2), persistent: true, ..Policy::default() };
-    let world =
-        world(&Design { policy, environments: 2 }, "expirationNotificationInterval: 1h\n").await;
-    lend(&world, "one", spec()).await;
-    world.kubelet.refuse(HAND_IN, true);
-    end(&world);
-    world.pass(DAY * 2).await;
-    let held = world.instance(&key("one")).await.expect("its data is not handed in");
+    let simulation =
+        simulation(&Design { policy, environments: 2 }, "expirationNotificationInterval: 1h\n")
+            .await;
+    lend(&simulation, "one", spec()).await;
+    simulation.kubelet.refuse(HAND_IN, true);
+    end(&simulation);
+    simulation.pass(DAY * 2).await;
+    let held = simulation.instance(&key("one")).await.expect("its data is not handed in");
     assert!(held.metadata.deletion_timestamp.is_none());
-    world.kubelet.refuse(HAND_IN, false);
-    world.command(&key("one"), lab::SUBMISSION_RETRY).await;
-    world.until_gone(DAY, &key("one")).await;
-    assert_eq!(world.truth.lock().tally().submitted, 2);
-    nothing_is_wrong(&world);
+    simulation.kubelet.refuse(HAND_IN, false);
+    simulation.command(&key("one"), lab::SUBMISSION_RETRY).await;
+    simulation.until_gone(DAY, &key("one")).await;
+    assert_eq!(simulation.truth.lock().tally().submitted, 2);
+    nothing_is_wrong(&simulation);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_job_that_vanishes_is_made_again_under_the_same_key() {
-    let world = exam(1).await;
-    world.kubelet.set_luck(Luck { job_vanishes: 1000, ..Luck::default() });
-    end(&world);
-    world.pass(HOUR * 2).await;
-    world.kubelet.set_luck(Luck::default());
-    world.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
-    let tally = world.truth.lock().tally();
+    let simulation = exam(1).await;
+    simulation.kubelet.set_pod_failure_rates(PodFailureRates {
+        job_vanishes: 1000,
+        ..PodFailureRates::default()
+    });
+    end(&simulation);
+    simulation.pass(HOUR * 2).await;
+    simulation.kubelet.set_pod_failure_rates(PodFailureRates::default());
+    simulation.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
+    let tally = simulation.truth.lock().tally();
     assert_eq!(tally.submitted, 1, "the server takes it once");
     assert!(tally.sent_again >= 1, "{tally:?}");
-    world.pass(MINUTE).await;
-    nothing_is_wrong(&world);
+    simulation.pass(MINUTE).await;
+    nothing_is_wrong(&simulation);
 }

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 use sojourn_api::name::lab::{NOTICE_WAIVE, condition};
-use sojourn_sim::outside::Mood;
+use sojourn_sim::drivers::MailMode;
 use sojourn_sim::people::Design;
 use sojourn_sim::truth::Policy;
-use sojourn_sim::world::{CONFIG, Setting, World};
+use sojourn_sim::world::{CONFIG, LabSimulation, Setting};
 
 use crate::stage::{
     DAY, HOUR, MINUTE, condition, hours, kept, key, lend, nothing_is_wrong, status, told, with,
@@ -14,29 +14,29 @@ use crate::stage::{
 
 /// An instance whose first warning nobody has accepted for so long that the next attempt is most of an
 /// hour away.
-async fn unheard(options: &str) -> World {
-    let world = world_with_one(&kept(), options).await;
-    world.outside.set_mood(Mood::Down);
-    world
+async fn unheard(options: &str) -> LabSimulation {
+    let simulation = world_with_one(&kept(), options).await;
+    simulation.drivers.set_mail_mode(MailMode::Down);
+    simulation
         .until(DAY * 3, &key("one"), |one| {
             status(one).notices.first().is_some_and(|notice| notice.attempts >= 9)
         })
         .await;
-    world.pass(MINUTE * 5).await;
-    assert_eq!(told(&world).len(), 0);
-    world
+    simulation.pass(MINUTE * 5).await;
+    assert_eq!(told(&simulation).len(), 0);
+    simulation
 }
 
 #[tokio::test(start_paused = true)]
 async fn mail_that_is_configured_anew_is_tried_at_once() {
-    let world = unheard("").await;
-    world.outside.set_mood(Mood::Works);
-    world.pass(MINUTE).await;
-    assert_eq!(told(&world).len(), 0, "nobody could know");
-    world.configure(&format!("{CONFIG}mailConfigDir: /etc/mail\n")).await;
-    world.pass(MINUTE).await;
-    assert_eq!(told(&world), ["inactivity-warning"]);
-    nothing_is_wrong(&world);
+    let simulation = unheard("").await;
+    simulation.drivers.set_mail_mode(MailMode::Works);
+    simulation.pass(MINUTE).await;
+    assert_eq!(told(&simulation).len(), 0, "nobody could know");
+    simulation.configure(&format!("{CONFIG}mailConfigDir: /etc/mail\n")).await;
+    simulation.pass(MINUTE).await;
+    assert_eq!(told(&simulation), ["inactivity-warning"]);
+    nothing_is_wrong(&simulation);
 }
 
 /// Nobody is told by another way than the one that was chosen, and what was chosen is read when it is
@@ -46,75 +46,75 @@ async fn a_secret_that_is_missing_is_no_reason_to_tell_by_events() {
     let options = "webhookURL: {name: hook, key: url}\n";
     let setting =
         Setting { config: format!("{CONFIG}{options}"), mail: false, ..Setting::default() };
-    let world = with(&kept(), setting).await;
-    lend(&world, "one", json!({})).await;
-    world.pass(DAY * 2).await;
-    let one = world.instance(&key("one")).await.expect("it is there");
+    let simulation = with(&kept(), setting).await;
+    lend(&simulation, "one", json!({})).await;
+    simulation.pass(DAY * 2).await;
+    let one = simulation.instance(&key("one")).await.expect("it is there");
     let undeliverable = condition(&one, condition::UNDELIVERABLE);
     assert_eq!(undeliverable, Some(("NobodyAccepts".to_owned(), true)), "{:?}", status(&one));
-    assert_eq!(world.events("InactivityWarning").await, 0);
-    nothing_is_wrong(&world);
-    world
+    assert_eq!(simulation.events("InactivityWarning").await, 0);
+    nothing_is_wrong(&simulation);
+    simulation
         .create(json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": "hook", "namespace": "sojourn-system"},
             "stringData": {"url": "https://hook.example/"},
         }))
         .await;
-    world.pass(MINUTE).await;
-    assert_eq!(world.events("InactivityWarning").await, 1, "this world's webhook is no other");
+    simulation.pass(MINUTE).await;
+    assert_eq!(simulation.events("InactivityWarning").await, 1, "this world's webhook is no other");
 }
 
 #[tokio::test(start_paused = true)]
 async fn another_mail_address_is_tried_at_once() {
-    let world = unheard("").await;
-    world.outside.set_mood(Mood::Works);
+    let simulation = unheard("").await;
+    simulation.drivers.set_mail_mode(MailMode::Works);
     let tenant = json!({
         "apiVersion": "lab.sojourn.dev/v1alpha1", "kind": "Tenant", "metadata": {"name": "ada"},
     });
-    world.merge(&tenant, &json!({"spec": {"lastName": "Byron"}})).await;
-    world.pass(MINUTE).await;
-    assert_eq!(told(&world).len(), 0, "that is no other address");
-    world.merge(&tenant, &json!({"spec": {"email": "ada@example.net"}})).await;
-    world.pass(MINUTE).await;
-    assert_eq!(told(&world), ["inactivity-warning"]);
-    nothing_is_wrong(&world);
+    simulation.merge(&tenant, &json!({"spec": {"lastName": "Byron"}})).await;
+    simulation.pass(MINUTE).await;
+    assert_eq!(told(&simulation).len(), 0, "that is no other address");
+    simulation.merge(&tenant, &json!({"spec": {"email": "ada@example.net"}})).await;
+    simulation.pass(MINUTE).await;
+    assert_eq!(told(&simulation), ["inactivity-warning"]);
+    nothing_is_wrong(&simulation);
 }
 
 #[tokio::test(start_paused = true)]
 async fn links_lead_to_where_people_are_taken_in_now() {
     let options = |url: &str| format!("{CONFIG}publicURL: {url}\n");
-    let world = world_with_one(&kept(), "publicURL: http://old.example\n").await;
-    let link = |world: &World| {
-        let received = world.received();
+    let simulation = world_with_one(&kept(), "publicURL: http://old.example\n").await;
+    let link = |simulation: &LabSimulation| {
+        let received = simulation.received();
         received.last().and_then(|one| one.notice.facts.keep_hour.clone()).expect("a link")
     };
-    world.until(DAY * 2, &key("one"), |one| status(one).notices.len() == 1).await;
-    world.pass(HOUR).await;
-    assert!(link(&world).starts_with("http://old.example/notice/"), "{}", link(&world));
-    world.configure(&options("http://new.example")).await;
-    world.until(DAY * 2, &key("one"), |one| status(one).notices.len() == 2).await;
-    world.pass(HOUR).await;
-    assert!(link(&world).starts_with("http://new.example/notice/"), "{}", link(&world));
-    nothing_is_wrong(&world);
+    simulation.until(DAY * 2, &key("one"), |one| status(one).notices.len() == 1).await;
+    simulation.pass(HOUR).await;
+    assert!(link(&simulation).starts_with("http://old.example/notice/"), "{}", link(&simulation));
+    simulation.configure(&options("http://new.example")).await;
+    simulation.until(DAY * 2, &key("one"), |one| status(one).notices.len() == 2).await;
+    simulation.pass(HOUR).await;
+    assert!(link(&simulation).starts_with("http://new.example/notice/"), "{}", link(&simulation));
+    nothing_is_wrong(&simulation);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_farewell_that_is_waived_holds_no_deletion_up() {
     let policy = Policy { delete_after: hours(24), ..Policy::default() };
-    let world = world_with_one(&Design { policy, environments: 1 }, "").await;
-    world
+    let simulation = world_with_one(&Design { policy, environments: 1 }, "").await;
+    simulation
         .until(DAY * 2, &key("one"), |one| {
             status(one).notices.iter().any(|notice| notice.delivered_at.is_some())
         })
         .await;
-    world.outside.set_mood(Mood::Down);
-    world.until(DAY * 2, &key("one"), |one| one.metadata.deletion_timestamp.is_some()).await;
-    world.pass(MINUTE * 2).await;
-    assert!(world.instance(&key("one")).await.is_some(), "its farewell waits");
-    world.command(&key("one"), NOTICE_WAIVE).await;
-    world.pass(MINUTE / 6).await;
-    assert!(world.instance(&key("one")).await.is_none());
-    assert_eq!(world.events("NoticeGivenUp").await, 1);
-    nothing_is_wrong(&world);
+    simulation.drivers.set_mail_mode(MailMode::Down);
+    simulation.until(DAY * 2, &key("one"), |one| one.metadata.deletion_timestamp.is_some()).await;
+    simulation.pass(MINUTE * 2).await;
+    assert!(simulation.instance(&key("one")).await.is_some(), "its farewell waits");
+    simulation.command(&key("one"), NOTICE_WAIVE).await;
+    simulation.pass(MINUTE / 6).await;
+    assert!(simulation.instance(&key("one")).await.is_none());
+    assert_eq!(simulation.events("NoticeGivenUp").await, 1);
+    nothing_is_wrong(&simulation);
 }

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use sojourn_sim::month::{Outcome, run};
-use sojourn_sim::plan::{Act, Pace, Plan};
+use sojourn_sim::month::{MonthOutcome, run};
+use sojourn_sim::plan::{MonthPlan, Pace, PlannedEvent};
 use sojourn_sim::truth::tally::Tally;
 
 /// How many seeds a plain `cargo test` runs.
@@ -67,7 +67,7 @@ const MONTH: Load = Load {
 };
 
 /// Fewer seeds than this may well have little of something.
-const FEWEST_SEEDS: usize = 10;
+const MIN_SEEDS: usize = 10;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
@@ -86,7 +86,7 @@ fn say(line: &str) {
 }
 
 /// Runs every plan, on all processors.
-fn run_all(plans: &[Plan]) -> Vec<(Plan, Outcome)> {
+fn run_all(plans: &[MonthPlan]) -> Vec<(MonthPlan, MonthOutcome)> {
     let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(plans.len());
     std::thread::scope(|scope| {
@@ -110,7 +110,7 @@ fn run_all(plans: &[Plan]) -> Vec<(Plan, Outcome)> {
 }
 
 /// Tells of the first month in which a promise was broken, and which others there are.
-fn nothing_is_broken(outcomes: &[(Plan, Outcome)]) {
+fn nothing_is_broken(outcomes: &[(MonthPlan, MonthOutcome)]) {
     let broken: Vec<_> =
         outcomes.iter().filter(|(_, outcome)| !outcome.violations.is_empty()).collect();
     let Some((plan, outcome)) = broken.first() else { return };
@@ -122,7 +122,7 @@ fn nothing_is_broken(outcomes: &[(Plan, Outcome)]) {
 /// What must happen in so many seeds; of another size than is usual nothing is known.
 fn least(days: u64, seeds: usize) -> Tally {
     let load = [&SHORT, &MONTH].into_iter().find(|load| load.days == days);
-    match load.filter(|_| seeds >= FEWEST_SEEDS) {
+    match load.filter(|_| seeds >= MIN_SEEDS) {
         Some(load) => load.least.share(seeds as u64, load.seeds),
         None => Tally::none(),
     }
@@ -132,8 +132,8 @@ fn least(days: u64, seeds: usize) -> Tally {
 fn months_of_people_and_faults_break_no_promise() {
     let days = number("SOJOURN_SIM_DAYS").unwrap_or(SHORT.days);
     let instances = if days == SHORT.days { SHORT.instances } else { MONTH.instances };
-    let plans: Vec<Plan> =
-        seeds().into_iter().map(|seed| Plan::draw(seed, instances, days)).collect();
+    let plans: Vec<MonthPlan> =
+        seeds().into_iter().map(|seed| MonthPlan::draw(seed, instances, days)).collect();
     let begun = Instant::now();
     let outcomes = run_all(&plans);
     let writes: u64 = outcomes.iter().map(|(_, outcome)| outcome.writes).sum();
@@ -166,14 +166,14 @@ fn a_seed_replays_to_the_last_write() {
 }
 
 /// Days at the usual pace, in which nobody takes over.
-fn usual(seed: u64) -> Plan {
-    let mut plan = Plan::draw_at(Pace::USUAL, seed, 12, 6);
-    plan.acts.retain(|(_, act)| !matches!(act, Act::TakeOver(_)));
+fn usual(seed: u64) -> MonthPlan {
+    let mut plan = MonthPlan::draw_at(Pace::USUAL, seed, 12, 6);
+    plan.acts.retain(|(_, act)| !matches!(act, PlannedEvent::TakeOver(_)));
     plan
 }
 
 /// Where two runs part, in the words of the log.
-fn difference(one: &Outcome, two: &Outcome) -> String {
+fn difference(one: &MonthOutcome, two: &MonthOutcome) -> String {
     let parts = one.log.iter().zip(&two.log).find(|(one, two)| one != two);
     parts.map_or_else(|| "the logs are the same".to_owned(), |(one, two)| format!("{one}\n{two}"))
 }
@@ -181,7 +181,7 @@ fn difference(one: &Outcome, two: &Outcome) -> String {
 /// As in a failover in which the old one has not noticed: a notice may come twice, as the same one.
 #[test]
 fn two_operators_at_once_break_no_promise() {
-    let two_operators = |seed| Plan { two_operators: true, ..usual(seed) };
+    let two_operators = |seed| MonthPlan { two_operators: true, ..usual(seed) };
     let outcomes = run_all(&[1, 2].map(two_operators));
     assert!(outcomes.iter().all(|(_, outcome)| outcome.tally.notices > 10));
     nothing_is_broken(&outcomes);

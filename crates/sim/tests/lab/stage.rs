@@ -1,4 +1,4 @@
-//! One instance of one template, in a world of its own.
+//! One instance of one template, in a simulation of its own.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use sojourn_api::lab::status::{InstanceStatus, Stage};
 use sojourn_core::key::Key;
 use sojourn_sim::people::Design;
 use sojourn_sim::truth::Policy;
-use sojourn_sim::world::{CONFIG, Setting, World};
+use sojourn_sim::world::{CONFIG, LabSimulation, Setting};
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
@@ -35,30 +35,30 @@ pub(crate) fn kept() -> Design {
     Design { policy, environments: 1 }
 }
 
-/// A world with one template, where `options` are added to `lab.yaml`.
-pub(crate) async fn world(design: &Design, options: &str) -> World {
+/// A simulation with one template, where `options` are added to `lab.yaml`.
+pub(crate) async fn simulation(design: &Design, options: &str) -> LabSimulation {
     with(design, Setting { config: format!("{CONFIG}{options}"), ..Setting::default() }).await
 }
 
-pub(crate) async fn with(design: &Design, setting: Setting) -> World {
-    let world = World::new(setting).await;
-    world.make_namespace("lab").await;
-    world.make_tenant().await;
-    world.make_template(&template(), design).await;
-    world
+pub(crate) async fn with(design: &Design, setting: Setting) -> LabSimulation {
+    let simulation = LabSimulation::new(setting).await;
+    simulation.make_namespace("lab").await;
+    simulation.make_tenant().await;
+    simulation.make_template(&template(), design).await;
+    simulation
 }
 
 /// The same with one instance, `one`, that is ready.
-pub(crate) async fn world_with_one(design: &Design, options: &str) -> World {
-    let world = world(design, options).await;
-    lend(&world, "one", json!({})).await;
-    world
+pub(crate) async fn world_with_one(design: &Design, options: &str) -> LabSimulation {
+    let simulation = simulation(design, options).await;
+    lend(&simulation, "one", json!({})).await;
+    simulation
 }
 
-pub(crate) async fn lend(world: &World, name: &str, spec: Value) {
-    world.lend(&key(name), &template(), spec).await;
+pub(crate) async fn lend(simulation: &LabSimulation, name: &str, spec: Value) {
+    simulation.lend(&key(name), &template(), spec).await;
     let ready = |one: &Instance| status(one).ready_at.is_some();
-    world.until(MINUTE * 3, &key(name), ready).await;
+    simulation.until(MINUTE * 3, &key(name), ready).await;
 }
 
 pub(crate) fn status(instance: &Instance) -> InstanceStatus {
@@ -81,17 +81,17 @@ pub(crate) fn condition(instance: &Instance, kind: &str) -> Option<(String, bool
 }
 
 /// What was told so far, each as its template's name.
-pub(crate) fn told(world: &World) -> Vec<&'static str> {
-    world.received().iter().map(|received| received.notice.kind.stem()).collect()
+pub(crate) fn told(simulation: &LabSimulation) -> Vec<&'static str> {
+    simulation.received().iter().map(|received| received.notice.kind.stem()).collect()
 }
 
 /// When each thing was told, in whole hours since `from`.
-pub(crate) fn told_at(world: &World, from: Timestamp) -> Vec<i64> {
-    world.received().iter().map(|one| one.at.duration_since(from).as_hours()).collect()
+pub(crate) fn told_at(simulation: &LabSimulation, from: Timestamp) -> Vec<i64> {
+    simulation.received().iter().map(|one| one.at.duration_since(from).as_hours()).collect()
 }
 
 /// Nothing that must hold did not.
-pub(crate) fn nothing_is_wrong(world: &World) {
-    let truth = world.truth.lock();
+pub(crate) fn nothing_is_wrong(simulation: &LabSimulation) {
+    let truth = simulation.truth.lock();
     assert!(truth.violations().is_empty(), "{:#?}\n{}", truth.violations(), truth.log().join("\n"));
 }

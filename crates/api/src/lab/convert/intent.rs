@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use sojourn_core::activity::Source;
-use sojourn_core::lab::ending::owes_by;
+use sojourn_core::lab::ending::needs_submission_if;
 use sojourn_core::lab::intent::{
-    CheckTarget as Target, Eligible, Expiration, Inactivity, Intent, StatusCheck, Submission,
-    Termination, Wanted,
+    CheckTarget as Target, EnvironmentEligibility, ExpirationPolicy, InactivityPolicy, Intent,
+    StatusCheck, SubmissionPolicy, SubmissionScope, TerminationPolicy,
 };
-use sojourn_core::lab::waking::Wish;
+use sojourn_core::lab::waking::PowerIntent;
 use sojourn_core::term::Term;
 
 use super::state::read_state;
@@ -29,10 +29,10 @@ use crate::problem::{Problem, Problems, Report};
 use crate::time::up;
 
 /// A status is not looked at more often than this.
-const SHORTEST_CHECK: SignedDuration = SignedDuration::from_secs(1);
+const MIN_CHECK_INTERVAL: SignedDuration = SignedDuration::from_secs(1);
 
 /// A mail server that takes longer than this to accept a warning moves the deadline of that warning.
-const DELIVERY: SignedDuration = SignedDuration::from_secs(3);
+const DELIVERY_TIME: SignedDuration = SignedDuration::from_secs(3);
 
 /// What a Namespace has opted out of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,32 +81,32 @@ pub fn intent(
         keep_until: time_in(instance, KEEP_UNTIL),
         persistent: template.is_some_and(|t| t.spec.environment_list.iter().any(|e| e.persistent)),
         inactivity: inactivity(terms, template, opt_outs, config),
-        expiration: Expiration {
+        expiration: ExpirationPolicy {
             enabled: config.enable_instance_expiration && !opt_outs.expiration,
             notify: config.enable_expiration_notifications,
             delete_after: terms.delete_after,
             interval: config.expiration_notification_interval,
             margin: config.margin,
         },
-        termination: Termination { enabled: config.enable_instance_termination, check },
+        termination: TerminationPolicy { enabled: config.enable_instance_termination, check },
         submission: submission(instance, template, config),
         on_undeliverable: config.on_undeliverable,
         notices_waived: time_in(instance, NOTICE_WAIVE),
-        delivery: DELIVERY,
+        delivery: DELIVERY_TIME,
     });
     report.finish(intent)
 }
 
 /// Whether anything of an Instance still has to be handed in before it may go, by its own status.
-pub fn owes(instance: &Instance) -> bool {
+pub fn needs_submission(instance: &Instance) -> bool {
     let submission = instance.spec.submission.as_ref();
     let always = submission.is_some_and(|one| one.when == SubmissionTime::OnTermination);
-    owes_by(&read_state(instance.status.as_ref()), always)
+    needs_submission_if(&read_state(instance.status.as_ref()), always)
 }
 
 /// What of an Instance matters to whoever comes to use it.
-pub fn wish(instance: &Instance) -> Wish {
-    Wish {
+pub fn power_intent(instance: &Instance) -> PowerIntent {
+    PowerIntent {
         running: instance.spec.running,
         deleting: instance.metadata.deletion_timestamp.is_some(),
     }
@@ -117,10 +117,10 @@ fn inactivity(
     template: Option<&Template>,
     opt_outs: OptOuts,
     config: &LabConfig,
-) -> Inactivity {
+) -> InactivityPolicy {
     let annotated = template.and_then(validity::custom_alerts);
     let specified = template.and_then(|t| t.spec.max_alerts).and_then(|n| u32::try_from(n).ok());
-    Inactivity {
+    InactivityPolicy {
         enabled: config.enable_instance_inactive_termination,
         opted_out: opt_outs.inactivity,
         notify: config.enable_inactivity_notifications,
@@ -147,7 +147,7 @@ fn terms_of(template: Option<&Template>) -> Terms {
 
 /// What cannot be read is told by the check of the Instance.
 fn check_of(check: &WireCheck) -> Option<StatusCheck> {
-    let interval = grammar::span(&check.interval).ok()?.max(SHORTEST_CHECK);
+    let interval = grammar::span(&check.interval).ok()?.max(MIN_CHECK_INTERVAL);
     let confirmations = u32::try_from(check.confirmations).ok()?;
     let target = match mode(check) {
         CheckMode::Contract => Target::Endpoint,
@@ -156,20 +156,24 @@ fn check_of(check: &WireCheck) -> Option<StatusCheck> {
     Some(StatusCheck { target, interval, confirmations })
 }
 
-fn submission(instance: &Instance, template: Option<&Template>, config: &LabConfig) -> Submission {
+fn submission(
+    instance: &Instance,
+    template: Option<&Template>,
+    config: &LabConfig,
+) -> SubmissionPolicy {
     let environments = template.map_or(&[][..], |template| &template.spec.environment_list);
-    let wanted = instance.spec.submission.as_ref().map(|submission| Wanted {
+    let wanted = instance.spec.submission.as_ref().map(|submission| SubmissionScope {
         on_termination: submission.when == SubmissionTime::OnTermination,
         environments: environments
             .iter()
-            .map(|environment| Eligible {
+            .map(|environment| EnvironmentEligibility {
                 environment: environment.name.clone(),
                 not_because: (!environment.persistent)
                     .then(|| "its data is not persistent".to_owned()),
             })
             .collect(),
     });
-    Submission {
+    SubmissionPolicy {
         enabled: config.enable_instance_submission,
         wanted,
         requested: time_in(instance, SUBMISSION_REQUEST),

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use sojourn_core::activity::Activity;
 use sojourn_core::lab::state as domain;
-use sojourn_core::notice::{Delivery, MOST, Notice, NoticeId, Outbox};
+use sojourn_core::notice::{Delivery, MAX_NOTICES, Notice, NoticeId, Outbox};
 
 use crate::lab::status::{
     ActivityStatus, EndReason, EndedStatus, ExpirationStatus, InstanceStatus, KeepStatus,
@@ -15,8 +15,8 @@ use crate::time::{read, written};
 use crate::twin::same_words;
 
 /// Writes the parts of a status that are the state; the others stay as they are.
-pub fn write_state(state: &domain::State, status: &mut InstanceStatus) {
-    let domain::State {
+pub fn write_state(state: &domain::InstanceState, status: &mut InstanceStatus) {
+    let domain::InstanceState {
         power,
         activity,
         ladder,
@@ -29,7 +29,7 @@ pub fn write_state(state: &domain::State, status: &mut InstanceStatus) {
         claims,
         outbox,
         shadow,
-        coming,
+        upcoming,
     } = state;
     status.last_started_at = written(power.started_at);
     status.ready_at = written(power.ready_at);
@@ -64,10 +64,10 @@ pub fn write_state(state: &domain::State, status: &mut InstanceStatus) {
     status.claims.clone_from(claims);
     status.notices = outbox.notices.iter().map(write_notice).collect();
     status.shadow = shadow.as_deref().map(write_shadow);
-    status.next = coming.as_ref().map(write_coming);
+    status.next = upcoming.as_ref().map(write_upcoming);
 }
 
-fn write_expiration(expiration: &domain::Expiration) -> ExpirationStatus {
+fn write_expiration(expiration: &domain::ExpirationState) -> ExpirationStatus {
     ExpirationStatus {
         expires_at: written(expiration.expires_at),
         last_notice: expiration.last_notice.as_ref().map(ToString::to_string),
@@ -77,7 +77,7 @@ fn write_expiration(expiration: &domain::Expiration) -> ExpirationStatus {
 }
 
 fn write_shadow(shadow: &domain::Shadow) -> ShadowStatus {
-    let step = |step: &domain::Step| NextStatus {
+    let step = |step: &domain::ShadowStep| NextStatus {
         action: Some(step.action.into()),
         at: written(Some(step.at)),
         why: limit::words(&step.why),
@@ -96,7 +96,7 @@ fn write_shadow(shadow: &domain::Shadow) -> ShadowStatus {
 fn read_shadow(wire: &ShadowStatus) -> domain::Shadow {
     let step = |step: &NextStatus| {
         let (action, at) = (step.action?.into(), read(step.at.as_ref())?);
-        Some(domain::Step { action, at, why: step.why.clone() })
+        Some(domain::ShadowStep { action, at, why: step.why.clone() })
     };
     domain::Shadow {
         running: wire.running,
@@ -112,9 +112,9 @@ fn read_shadow(wire: &ShadowStatus) -> domain::Shadow {
 /// The state that a status holds. What is missing or makes no sense is as if it had never been
 /// written: nothing is read as older, more often or more certain than it says. What comes next is
 /// a forecast and is made anew by every decision; it is not read back.
-pub fn read_state(status: Option<&InstanceStatus>) -> domain::State {
-    let Some(status) = status else { return domain::State::default() };
-    domain::State {
+pub fn read_state(status: Option<&InstanceStatus>) -> domain::InstanceState {
+    let Some(status) = status else { return domain::InstanceState::default() };
+    domain::InstanceState {
         power: domain::Power {
             started_at: read(status.last_started_at.as_ref()),
             ready_at: read(status.ready_at.as_ref()),
@@ -132,7 +132,7 @@ pub fn read_state(status: Option<&InstanceStatus>) -> domain::State {
         claims: read_claims(status),
         outbox: read_outbox(&status.notices),
         shadow: status.shadow.as_ref().map(read_shadow).map(Box::new),
-        coming: None,
+        upcoming: None,
     }
 }
 
@@ -184,8 +184,8 @@ fn read_ladder(wire: &LifecycleStatus) -> domain::Ladder {
     }
 }
 
-fn read_expiration(wire: &ExpirationStatus) -> domain::Expiration {
-    domain::Expiration {
+fn read_expiration(wire: &ExpirationStatus) -> domain::ExpirationState {
+    domain::ExpirationState {
         expires_at: read(wire.expires_at.as_ref()),
         last_notice: wire.last_notice.as_deref().map(NoticeId::stored),
         warned_at: read(wire.warned_at.as_ref()),
@@ -193,8 +193,8 @@ fn read_expiration(wire: &ExpirationStatus) -> domain::Expiration {
     }
 }
 
-fn read_termination(wire: &TerminationStatus) -> domain::Termination {
-    domain::Termination {
+fn read_termination(wire: &TerminationStatus) -> domain::TerminationState {
+    domain::TerminationState {
         last_check: read(wire.last_check_time.as_ref()),
         answered: read(wire.answered_at.as_ref()),
         deadline: read(wire.deadline.as_ref()),
@@ -236,7 +236,7 @@ fn read_claims(status: &InstanceStatus) -> Vec<String> {
     claims
 }
 
-fn write_submission(entry: &domain::Submission) -> SubmissionStatus {
+fn write_submission(entry: &domain::SubmissionEntry) -> SubmissionStatus {
     SubmissionStatus {
         environment: entry.environment.clone(),
         state: Some(entry.state.into()),
@@ -269,7 +269,10 @@ fn read_submissions(status: &InstanceStatus) -> domain::Submissions {
 
 /// An entry without an environment is nobody's. One without a state begins anew: its Job, if there
 /// is one, is found, and the same idempotency key keeps it from being handed in twice.
-fn read_submission(wire: &SubmissionStatus, status: &InstanceStatus) -> Option<domain::Submission> {
+fn read_submission(
+    wire: &SubmissionStatus,
+    status: &InstanceStatus,
+) -> Option<domain::SubmissionEntry> {
     if wire.environment.is_empty() {
         return None;
     }
@@ -278,7 +281,7 @@ fn read_submission(wire: &SubmissionStatus, status: &InstanceStatus) -> Option<d
     // start is of an earlier one.
     let started_at = read(status.last_started_at.as_ref());
     let before = wire.asked_at.is_none() && submitted_at.is_some() && submitted_at < started_at;
-    Some(domain::Submission {
+    Some(domain::SubmissionEntry {
         environment: wire.environment.clone(),
         state: wire.state.map_or(domain::SubmissionState::Waiting, Into::into),
         series: wire.series,
@@ -316,7 +319,7 @@ fn write_notice(notice: &Notice<domain::NoticeKind>) -> NoticeStatus {
 }
 
 fn read_outbox(wire: &[NoticeStatus]) -> Outbox<domain::NoticeKind> {
-    Outbox { notices: wire.iter().filter_map(read_notice).take(MOST).collect() }
+    Outbox { notices: wire.iter().filter_map(read_notice).take(MAX_NOTICES).collect() }
 }
 
 /// A notice of which nobody knows what it said, or when it was given, was never given.
@@ -345,11 +348,11 @@ fn read_notice(wire: &NoticeStatus) -> Option<Notice<domain::NoticeKind>> {
     })
 }
 
-fn write_coming(coming: &domain::Coming) -> NextStatus {
+fn write_upcoming(upcoming: &domain::UpcomingAction) -> NextStatus {
     NextStatus {
-        action: Some(coming.action.into()),
-        at: written(coming.at),
-        why: coming.why.to_string(),
+        action: Some(upcoming.action.into()),
+        at: written(upcoming.at),
+        why: upcoming.why.to_string(),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::grammar::{
     self, EMAIL, ENVIRONMENT_NAME, INSTANCE_NAME, MOUNT_PATH, NAMESPACE, PORT_NAME, QUANTITY,
     REFERENCE, SIZE, URL, VARIABLE,
 };
-use crate::lab::config::MOST_ALERTS;
+use crate::lab::config::MAX_ALERTS;
 use crate::lab::environment::{
     Environment, MODE_NEEDS_PERSISTENT, MOUNT_PATH_NEEDED, PROGRAM_NEEDED, SIZE_NEEDED,
 };
@@ -20,7 +20,7 @@ use crate::mark::{annotation, ignored};
 use crate::name::lab::CUSTOM_ALERTS;
 use crate::problem::{Problem, Report};
 
-const MOST_ENVIRONMENTS: usize = 10;
+const MAX_ENVIRONMENTS: usize = 10;
 /// Of misses in a row; fewer than two would let one stray answer end an exam.
 const CONFIRMATIONS: std::ops::RangeInclusive<i32> = 2..=100;
 
@@ -35,8 +35,8 @@ pub fn check_template(template: &Template) -> Vec<Problem> {
     let mut report = Report::default();
     terms(spec, &mut report);
     let count = spec.environment_list.len();
-    if count == 0 || count > MOST_ENVIRONMENTS {
-        report.note("environmentList", format!("must have 1 to {MOST_ENVIRONMENTS} items"));
+    if count == 0 || count > MAX_ENVIRONMENTS {
+        report.note("environmentList", format!("must have 1 to {MAX_ENVIRONMENTS} items"));
     }
     let mut names = BTreeSet::new();
     for (index, environment) in spec.environment_list.iter().enumerate() {
@@ -47,7 +47,7 @@ pub fn check_template(template: &Template) -> Vec<Problem> {
         report.add(check_environment(environment).into_iter().map(|p| p.beneath(&path)));
     }
     if spec.max_alerts.is_some_and(|alerts| !u32::try_from(alerts).is_ok_and(fits)) {
-        report.note("maxAlerts", format!("must be a number from 0 to {MOST_ALERTS}"));
+        report.note("maxAlerts", format!("must be a number from 0 to {MAX_ALERTS}"));
     }
     if spec.activity_sources.as_ref().is_some_and(Vec::is_empty) {
         report.note("activitySources", "must have an item; leave it out to mean every source");
@@ -56,7 +56,7 @@ pub fn check_template(template: &Template) -> Vec<Problem> {
 }
 
 const fn fits(alerts: u32) -> bool {
-    alerts <= MOST_ALERTS
+    alerts <= MAX_ALERTS
 }
 
 /// The number of warnings that a Template's annotation asks for, if it asks for one.
@@ -67,7 +67,7 @@ pub(super) fn custom_alerts(template: &Template) -> Option<u32> {
 /// A number of warnings, written as text; an error says why it is none.
 pub fn alerts(text: &str) -> Result<u32, String> {
     let number = text.trim().parse().ok().filter(|number| fits(*number));
-    number.ok_or_else(|| ignored(text, &format!("a number from 0 to {MOST_ALERTS}")))
+    number.ok_or_else(|| ignored(text, &format!("a number from 0 to {MAX_ALERTS}")))
 }
 
 /// The terms of a Template under whichever name.

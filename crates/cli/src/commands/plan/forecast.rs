@@ -14,7 +14,7 @@ use sojourn_api::name::shared;
 use sojourn_core::coverage::Coverage;
 use sojourn_core::lab::forecast;
 use sojourn_core::lab::observed::{Observed, Pods};
-use sojourn_core::lab::state::{Coming, State};
+use sojourn_core::lab::state::{InstanceState, UpcomingAction};
 
 use super::super::connect::ApiContext;
 
@@ -27,7 +27,7 @@ pub(super) async fn upcoming_steps(
     api_context: &ApiContext,
     object: &DynamicObject,
     now: Timestamp,
-) -> Option<Vec<Coming>> {
+) -> Option<Vec<UpcomingAction>> {
     let instance: Instance = object.clone().try_parse().ok()?;
     let own = instance.namespace()?;
     let named = &instance.spec.template;
@@ -56,10 +56,10 @@ pub(super) async fn upcoming_steps(
 }
 
 /// As if one source had seen everything, unless the object says that one is blind.
-fn coverage(state: &State, created: Timestamp, now: Timestamp) -> Coverage {
+fn coverage(state: &InstanceState, created: Timestamp, now: Timestamp) -> Coverage {
     let mut coverage = Coverage::starting(state.activity.since.unwrap_or(created));
     let until = state.activity.blind.unwrap_or(now);
-    coverage.seen(coverage.since(), until);
-    coverage.blind(until, now);
+    coverage.mark_observed(coverage.since(), until);
+    coverage.mark_blind(until, now);
     coverage
 }

@@ -1,32 +1,32 @@
 //! Every way in which an instance can end, by whether it was running or stopped before.
 
 use super::super::observed::{Answer, JobEnd, Pods};
-use super::super::scene::{DAY, HOUR, MINUTE, Scene, at};
 use super::super::state::Action;
+use super::super::test_instance::{DAY, HOUR, MINUTE, TestInstance, at};
 use super::*;
 use crate::term::Term;
 
-fn submits(scene: &Scene) -> Vec<(String, u32)> {
-    let submits = scene.done.iter().filter_map(|(_, effect)| match effect {
+fn submits(instance: &TestInstance) -> Vec<(String, u32)> {
+    let submits = instance.done.iter().filter_map(|(_, effect)| match effect {
         Effect::Submit { environment, series } => Some((environment.clone(), *series)),
         _ => None,
     });
     submits.collect()
 }
 
-fn position(scene: &Scene, wanted: impl Fn(&Effect) -> bool) -> Option<usize> {
-    scene.done.iter().position(|(_, effect)| wanted(effect))
+fn position(instance: &TestInstance, wanted: impl Fn(&Effect) -> bool) -> Option<usize> {
+    instance.done.iter().position(|(_, effect)| wanted(effect))
 }
 
 fn is_submit(effect: &Effect) -> bool {
     matches!(effect, Effect::Submit { .. })
 }
 
-fn hand_in(scene: &mut Scene, series: u32) {
-    let now = scene.now;
+fn hand_in(instance: &mut TestInstance, series: u32) {
+    let now = instance.now;
     let done = JobEnd::Done { at: now, size: None, sha256: None, receipt: None };
-    scene.job("main", series, 0, done);
-    scene.settle();
+    instance.job("main", series, 0, done);
+    instance.settle();
 }
 
 /// Who stopped it before it ends, if anybody did.
@@ -47,43 +47,43 @@ enum End {
     Unused,
 }
 
-fn lent(stopped: Stopped, end: End) -> Scene {
-    let mut scene = Scene::handing_in(&[("main", None)]);
-    scene.intent.inactivity.stop_after = Term::Never;
+fn lent(stopped: Stopped, end: End) -> TestInstance {
+    let mut instance = TestInstance::submitting(&[("main", None)]);
+    instance.intent.inactivity.stop_after = Term::Never;
     if end == End::Expiration {
-        scene.intent.expiration.delete_after = Term::Span(DAY * 10);
+        instance.intent.expiration.delete_after = Term::Span(DAY * 10);
     }
     if end == End::Unused {
-        scene.intent.inactivity.delete_after_stopped = Term::Span(DAY * 10);
+        instance.intent.inactivity.delete_after_stopped = Term::Span(DAY * 10);
     }
-    scene.pass(DAY);
+    instance.advance(DAY);
     match stopped {
         Stopped::Nobody => {}
         Stopped::Owner => {
-            scene.intent.running = false;
-            scene.pods = Pods::Gone;
+            instance.intent.running = false;
+            instance.pods = Pods::Gone;
         }
         Stopped::Inactivity => {
-            scene.intent.inactivity.stop_after = Term::Span(HOUR);
-            scene.intent.inactivity.max_alerts = 0;
+            instance.intent.inactivity.stop_after = Term::Span(HOUR);
+            instance.intent.inactivity.max_alerts = 0;
         }
     }
-    scene.pass(HOUR);
-    assert_eq!(scene.intent.running, stopped == Stopped::Nobody);
-    assert_eq!(submits(&scene), [], "a stop is no end");
-    scene
+    instance.advance(HOUR);
+    assert_eq!(instance.intent.running, stopped == Stopped::Nobody);
+    assert_eq!(submits(&instance), [], "a stop is no end");
+    instance
 }
 
-fn come(scene: &mut Scene, end: End) {
+fn come(instance: &mut TestInstance, end: End) {
     match end {
-        End::Termination => scene.answer = Some(Answer::Ends),
+        End::Termination => instance.answer = Some(Answer::Ends),
         End::Deletion => {
-            scene.intent.deleting = true;
-            scene.pods = Pods::Gone;
+            instance.intent.deleting = true;
+            instance.pods = Pods::Gone;
         }
         End::Expiration | End::Unused => {}
     }
-    scene.pass(DAY * 30);
+    instance.advance(DAY * 30);
 }
 
 #[test]
@@ -93,22 +93,25 @@ fn work_is_handed_in_at_every_end_and_before_it_is_gone() {
             if stopped == Stopped::Nobody && end == End::Unused {
                 continue;
             }
-            let mut scene = lent(stopped, end);
-            come(&mut scene, end);
+            let mut instance = lent(stopped, end);
+            come(&mut instance, end);
             let what = format!("{end:?} of what was stopped by {stopped:?}");
-            assert_eq!(submits(&scene), [("main".to_owned(), 1)], "{what}");
-            let goes = |effect: &Effect| matches!(effect, Effect::Delete | Effect::Release);
-            assert_eq!(position(&scene, goes), None, "{what} waits");
-            hand_in(&mut scene, 1);
-            scene.pass(DAY);
-            let gone = position(&scene, goes);
+            assert_eq!(submits(&instance), [("main".to_owned(), 1)], "{what}");
+            let goes = |effect: &Effect| matches!(effect, Effect::Delete | Effect::RemoveFinalizer);
+            assert_eq!(position(&instance, goes), None, "{what} waits");
+            hand_in(&mut instance, 1);
+            instance.advance(DAY);
+            let gone = position(&instance, goes);
             assert_eq!(gone.is_some(), end != End::Termination, "{what}");
-            assert!(gone.is_none_or(|gone| position(&scene, is_submit).unwrap() < gone), "{what}");
-            assert_eq!(submits(&scene).len(), 1, "{what}: once");
+            assert!(
+                gone.is_none_or(|gone| position(&instance, is_submit).unwrap() < gone),
+                "{what}"
+            );
+            assert_eq!(submits(&instance).len(), 1, "{what}: once");
             // Stop, upload, then delete.
-            let stop = position(&scene, |effect| matches!(effect, Effect::Stop(_)));
+            let stop = position(&instance, |effect| matches!(effect, Effect::Stop(_)));
             if end == End::Expiration && stopped == Stopped::Nobody {
-                assert!(stop.unwrap() < position(&scene, is_submit).unwrap(), "{what}");
+                assert!(stop.unwrap() < position(&instance, is_submit).unwrap(), "{what}");
             }
         }
     }
@@ -118,184 +121,185 @@ fn work_is_handed_in_at_every_end_and_before_it_is_gone() {
 fn only_what_was_asked_for_is_handed_in_where_nothing_else_is_wanted() {
     for requested in [false, true] {
         for end in [End::Termination, End::Deletion, End::Expiration, End::Unused] {
-            let mut scene = lent(Stopped::Owner, end);
-            scene.intent.submission.wanted.as_mut().unwrap().on_termination = false;
-            scene.intent.submission.requested = requested.then_some(scene.now);
-            come(&mut scene, end);
-            assert_eq!(submits(&scene).len(), usize::from(requested), "{end:?}");
+            let mut instance = lent(Stopped::Owner, end);
+            instance.intent.submission.wanted.as_mut().unwrap().on_termination = false;
+            instance.intent.submission.requested = requested.then_some(instance.now);
+            come(&mut instance, end);
+            assert_eq!(submits(&instance).len(), usize::from(requested), "{end:?}");
         }
     }
 }
 
 #[test]
 fn what_was_handed_in_since_the_last_start_is_not_handed_in_again() {
-    let mut scene = lent(Stopped::Owner, End::Deletion);
-    scene.intent.submission.requested = Some(scene.now);
-    scene.settle();
-    hand_in(&mut scene, 1);
-    let asked = scene.state.submissions.entries[0].asked_at;
-    let mut deleted = scene.clone();
+    let mut instance = lent(Stopped::Owner, End::Deletion);
+    instance.intent.submission.requested = Some(instance.now);
+    instance.settle();
+    hand_in(&mut instance, 1);
+    let asked = instance.state.submissions.entries[0].asked_at;
+    let mut deleted = instance.clone();
     come(&mut deleted, End::Deletion);
     assert_eq!(submits(&deleted).len(), 1);
-    assert!(position(&deleted, |effect| *effect == Effect::Release).is_some());
+    assert!(position(&deleted, |effect| *effect == Effect::RemoveFinalizer).is_some());
     // Somebody works in it again: that work is another.
-    scene.intent.running = true;
-    scene.pods = Pods::AllReady;
-    scene.pass(HOUR);
-    assert!(scene.claims[0].held, "there is work again");
-    come(&mut scene, End::Deletion);
-    assert_eq!(submits(&scene), [("main".to_owned(), 1), ("main".to_owned(), 2)]);
-    assert!(scene.state.submissions.entries[0].asked_at > asked, "under another key");
+    instance.intent.running = true;
+    instance.pods = Pods::AllReady;
+    instance.advance(HOUR);
+    assert!(instance.claims[0].has_finalizer, "there is work again");
+    come(&mut instance, End::Deletion);
+    assert_eq!(submits(&instance), [("main".to_owned(), 1), ("main".to_owned(), 2)]);
+    assert!(instance.state.submissions.entries[0].asked_at > asked, "under another key");
 }
 
 #[test]
 fn an_upload_that_was_under_way_at_a_start_says_nothing_about_later_work() {
-    let mut scene = lent(Stopped::Owner, End::Deletion);
-    scene.intent.submission.requested = Some(scene.now);
-    scene.settle();
-    assert_eq!(submits(&scene).len(), 1);
-    scene.intent.running = true;
-    scene.pods = Pods::AllReady;
-    scene.pass(HOUR);
-    hand_in(&mut scene, 1);
-    come(&mut scene, End::Deletion);
-    assert_eq!(submits(&scene), [("main".to_owned(), 1), ("main".to_owned(), 2)]);
+    let mut instance = lent(Stopped::Owner, End::Deletion);
+    instance.intent.submission.requested = Some(instance.now);
+    instance.settle();
+    assert_eq!(submits(&instance).len(), 1);
+    instance.intent.running = true;
+    instance.pods = Pods::AllReady;
+    instance.advance(HOUR);
+    hand_in(&mut instance, 1);
+    come(&mut instance, End::Deletion);
+    assert_eq!(submits(&instance), [("main".to_owned(), 1), ("main".to_owned(), 2)]);
 }
 
 #[test]
 fn the_end_of_a_lifespan_waits_visibly() {
-    let mut scene = lent(Stopped::Nobody, End::Expiration);
-    come(&mut scene, End::Expiration);
-    let coming = scene.state.coming.clone().expect("something comes");
-    assert_eq!((coming.action, coming.why), (Action::Submit, Reason::SubmissionPending));
-    assert!(scene.ask().why.contains(&Reason::SubmissionPending));
-    let ended = scene.state.ended.expect("it has ended");
+    let mut instance = lent(Stopped::Nobody, End::Expiration);
+    come(&mut instance, End::Expiration);
+    let upcoming = instance.state.upcoming.clone().expect("something comes");
+    assert_eq!((upcoming.action, upcoming.why), (Action::Submit, Reason::SubmissionPending));
+    assert!(instance.decision().why.contains(&Reason::SubmissionPending));
+    let ended = instance.state.ended.expect("it has ended");
     assert_eq!(ended.reason, EndReason::Expired);
-    assert_eq!(scene.state.power.stop_reason, Some(StopReason::Expired));
+    assert_eq!(instance.state.power.stop_reason, Some(StopReason::Expired));
 }
 
 #[test]
 fn a_claim_is_held_for_as_long_as_its_data_is_owed() {
-    let mut scene = Scene::handing_in(&[("main", None)]);
-    scene.claims[0].held = false;
-    scene.settle();
-    assert!(scene.claims[0].held, "from the first start on");
-    come(&mut scene, End::Deletion);
-    assert!(scene.claims[0].held);
-    scene.job("main", 1, 10, JobEnd::Failed { error: "refused".to_owned() });
-    scene.pass(DAY);
-    assert!(scene.claims[0].held, "it has failed, and is still owed");
-    scene.intent.submission.waived = Some(scene.now);
-    scene.settle();
-    assert!(!scene.claims[0].held);
-    let freed = position(&scene, |effect| matches!(effect, Effect::FreeClaim { .. })).unwrap();
-    assert!(freed < position(&scene, |effect| *effect == Effect::Release).unwrap());
+    let mut instance = TestInstance::submitting(&[("main", None)]);
+    instance.claims[0].has_finalizer = false;
+    instance.settle();
+    assert!(instance.claims[0].has_finalizer, "from the first start on");
+    come(&mut instance, End::Deletion);
+    assert!(instance.claims[0].has_finalizer);
+    instance.job("main", 1, 10, JobEnd::Failed { error: "refused".to_owned() });
+    instance.advance(DAY);
+    assert!(instance.claims[0].has_finalizer, "it has failed, and is still owed");
+    instance.intent.submission.waived = Some(instance.now);
+    instance.settle();
+    assert!(!instance.claims[0].has_finalizer);
+    let freed = position(&instance, |effect| matches!(effect, Effect::RemoveClaimFinalizer { .. }))
+        .unwrap();
+    assert!(freed < position(&instance, |effect| *effect == Effect::RemoveFinalizer).unwrap());
 
-    let mut scene = Scene::handing_in(&[("main", None)]);
-    scene.intent.submission.wanted.as_mut().unwrap().on_termination = false;
-    scene.settle();
-    assert!(!scene.claims[0].held, "nobody has asked for it");
-    scene.intent.submission.requested = Some(scene.now);
-    scene.settle();
-    assert!(scene.claims[0].held);
+    let mut instance = TestInstance::submitting(&[("main", None)]);
+    instance.intent.submission.wanted.as_mut().unwrap().on_termination = false;
+    instance.settle();
+    assert!(!instance.claims[0].has_finalizer, "nobody has asked for it");
+    instance.intent.submission.requested = Some(instance.now);
+    instance.settle();
+    assert!(instance.claims[0].has_finalizer);
 }
 
 #[test]
 fn what_is_waived_before_its_end_goes_without_being_handed_in() {
-    let mut scene = lent(Stopped::Owner, End::Deletion);
-    scene.intent.submission.waived = Some(scene.now);
-    scene.settle();
-    assert!(!owes(&scene.state, &scene.intent));
-    come(&mut scene, End::Deletion);
-    assert_eq!(submits(&scene), []);
-    assert!(position(&scene, |effect| *effect == Effect::Release).is_some());
+    let mut instance = lent(Stopped::Owner, End::Deletion);
+    instance.intent.submission.waived = Some(instance.now);
+    instance.settle();
+    assert!(!needs_submission(&instance.state, &instance.intent));
+    come(&mut instance, End::Deletion);
+    assert_eq!(submits(&instance), []);
+    assert!(position(&instance, |effect| *effect == Effect::RemoveFinalizer).is_some());
 }
 
 #[test]
 fn in_a_namespace_that_is_being_deleted_no_job_is_made_and_nothing_is_let_go() {
-    let mut scene = lent(Stopped::Owner, End::Deletion);
-    scene.namespace_leaves = true;
-    come(&mut scene, End::Deletion);
-    assert_eq!(submits(&scene), []);
-    assert!(scene.claims[0].held);
-    assert!(scene.ask().why.contains(&Reason::NamespaceLeaves));
-    assert_eq!(position(&scene, |effect| *effect == Effect::Release), None);
-    scene.intent.submission.waived = Some(scene.now);
-    scene.settle();
-    assert!(position(&scene, |effect| *effect == Effect::Release).is_some());
+    let mut instance = lent(Stopped::Owner, End::Deletion);
+    instance.namespace_leaves = true;
+    come(&mut instance, End::Deletion);
+    assert_eq!(submits(&instance), []);
+    assert!(instance.claims[0].has_finalizer);
+    assert!(instance.decision().why.contains(&Reason::NamespaceLeaves));
+    assert_eq!(position(&instance, |effect| *effect == Effect::RemoveFinalizer), None);
+    instance.intent.submission.waived = Some(instance.now);
+    instance.settle();
+    assert!(position(&instance, |effect| *effect == Effect::RemoveFinalizer).is_some());
 }
 
 /// An exam that has ended and was handed in.
-fn ended() -> Scene {
-    let mut scene = lent(Stopped::Nobody, End::Termination);
-    scene.answer = Some(Answer::Ends);
-    scene.pass(HOUR);
-    hand_in(&mut scene, 1);
-    assert!(!scene.intent.running);
-    scene.done.clear();
-    scene
+fn ended() -> TestInstance {
+    let mut instance = lent(Stopped::Nobody, End::Termination);
+    instance.answer = Some(Answer::Ends);
+    instance.advance(HOUR);
+    hand_in(&mut instance, 1);
+    assert!(!instance.intent.running);
+    instance.done.clear();
+    instance
 }
 
 #[test]
 fn what_has_ended_stays_off_whoever_asks_for_it_to_run() {
-    let mut scene = ended();
-    let end = scene.state.ended.unwrap();
-    let started = scene.state.power.started_at;
-    scene.answer = Some(Answer::Keeps { deadline: None });
+    let mut instance = ended();
+    let end = instance.state.ended.unwrap();
+    let started = instance.state.power.started_at;
+    instance.answer = Some(Answer::Keeps { deadline: None });
     for _ in 0..3 {
-        scene.intent.running = true;
-        assert!(!runs(&scene.state, &scene.intent));
-        let first = scene.decide();
+        instance.intent.running = true;
+        assert!(!runs(&instance.state, &instance.intent));
+        let first = instance.decide();
         assert!(first.why.contains(&Reason::Ended { at: end.at }));
         assert_eq!(first.effects, [Effect::Stop(StopReason::Terminated)]);
         for effect in first.effects {
-            scene.follow(effect);
+            instance.apply(effect);
         }
-        scene.pass(HOUR);
-        assert!(!scene.intent.running);
+        instance.advance(HOUR);
+        assert!(!instance.intent.running);
     }
-    assert_eq!(scene.state.ended, Some(end), "written once");
-    assert_eq!(scene.state.power.started_at, started);
-    assert_eq!(submits(&scene), [], "and it is not handed in again");
+    assert_eq!(instance.state.ended, Some(end), "written once");
+    assert_eq!(instance.state.power.started_at, started);
+    assert_eq!(submits(&instance), [], "and it is not handed in again");
 }
 
 #[test]
 fn whoever_may_reopen_starts_it_again_and_it_ends_again() {
-    let mut scene = ended();
-    let first = scene.state.ended.unwrap();
+    let mut instance = ended();
+    let first = instance.state.ended.unwrap();
     for wrong in [first.at - MINUTE, first.at + MINUTE] {
-        scene.intent.reopen = Some(wrong);
-        scene.settle();
-        assert_eq!(scene.state.ended, Some(first), "it names another end");
+        instance.intent.reopen = Some(wrong);
+        instance.settle();
+        assert_eq!(instance.state.ended, Some(first), "it names another end");
     }
-    scene.intent.reopen = Some(first.at);
-    scene.intent.running = true;
-    scene.pods = Pods::AllReady;
-    scene.answer = Some(Answer::Keeps { deadline: None });
-    scene.pass(HOUR);
-    assert_eq!((scene.state.ended, scene.state.reopened), (None, Some(first.at)));
-    assert!(scene.intent.running && runs(&scene.state, &scene.intent));
+    instance.intent.reopen = Some(first.at);
+    instance.intent.running = true;
+    instance.pods = Pods::AllReady;
+    instance.answer = Some(Answer::Keeps { deadline: None });
+    instance.advance(HOUR);
+    assert_eq!((instance.state.ended, instance.state.reopened), (None, Some(first.at)));
+    assert!(instance.intent.running && runs(&instance.state, &instance.intent));
     // The mark stays there, and takes no later end back.
-    scene.answer = Some(Answer::Ends);
-    scene.pass(HOUR);
-    let second = scene.state.ended.expect("it has ended again");
+    instance.answer = Some(Answer::Ends);
+    instance.advance(HOUR);
+    let second = instance.state.ended.expect("it has ended again");
     assert!(second.at > first.at);
-    assert!(!scene.intent.running);
-    assert_eq!(submits(&scene), [("main".to_owned(), 2)], "what was written since is handed in");
+    assert!(!instance.intent.running);
+    assert_eq!(submits(&instance), [("main".to_owned(), 2)], "what was written since is handed in");
 }
 
 #[test]
 fn an_end_is_on_record_before_anything_follows_from_it() {
-    let mut scene = lent(Stopped::Nobody, End::Expiration);
-    scene.intent.expiration.notify = false;
-    scene.go_to(at(DAY * 11));
-    scene.pods = Pods::AllReady;
+    let mut instance = lent(Stopped::Nobody, End::Expiration);
+    instance.intent.expiration.notify = false;
+    instance.advance_to(at(DAY * 11));
+    instance.pods = Pods::AllReady;
     let mut decisions = 0;
-    while scene.state.ended.is_none() {
-        let decision = scene.decide();
+    while instance.state.ended.is_none() {
+        let decision = instance.decide();
         assert!(!decision.effects.iter().any(|one| matches!(one, Effect::Stop(_))));
         decisions += 1;
         assert!(decisions < 5, "{decision:?}");
     }
-    assert!(scene.decide().effects.contains(&Effect::Stop(StopReason::Expired)));
+    assert!(instance.decide().effects.contains(&Effect::Stop(StopReason::Expired)));
 }

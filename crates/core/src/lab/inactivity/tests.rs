@@ -2,9 +2,9 @@ use jiff::SignedDuration;
 
 use super::super::effect::Effect;
 use super::super::reason::Reason;
-use super::super::scene::{DAY, HOUR, MINUTE, Mail, Scene, at, start};
 use super::super::state::{Action, Ladder, NoticeKind, Stage, StopReason};
-use crate::activity::{Seen, Source};
+use super::super::test_instance::{DAY, HOUR, MINUTE, Mail, TestInstance, at, start};
+use crate::activity::{ActivityReport, Source};
 use crate::decision::Wake;
 use crate::notice::{Delivery, OnUndeliverable};
 use crate::term::Term;
@@ -18,11 +18,11 @@ const SECOND: SignedDuration = SignedDuration::from_secs(1);
 /// When a fresh, unused instance is known to be idle: T, and the margin.
 const IDLE: SignedDuration = SignedDuration::from_mins(14 * 24 * 60 + 1);
 
-/// A scene with one warning given five minutes ago, alert `n` of three.
-fn warned(n: u32) -> Scene {
-    let mut scene = Scene::new();
-    scene.pass(IDLE + DAY * i32::try_from(n - 1).unwrap());
-    assert_eq!(scene.state.ladder.alerts_sent, n);
-    scene.pass(MINUTE * 5);
-    scene
+/// An instance with one warning given five minutes ago, alert `n` of three.
+fn warned(n: u32) -> TestInstance {
+    let mut instance = TestInstance::new();
+    instance.advance(IDLE + DAY * i32::try_from(n - 1).unwrap());
+    assert_eq!(instance.state.ladder.alerts_sent, n);
+    instance.advance(MINUTE * 5);
+    instance
 }

@@ -1,83 +1,83 @@
 use super::super::effect::Effect;
 use super::super::reason::Reason;
-use super::super::scene::{DAY, HOUR, MINUTE, Scene, at};
 use super::super::state::{Keep, Stage};
+use super::super::test_instance::{DAY, HOUR, MINUTE, TestInstance, at};
 use super::*;
 use crate::decision::Wake;
 use crate::term::Term;
 
 #[test]
-fn a_wish_is_given_and_counted_once() {
-    let mut scene = Scene::new();
-    let wish = at(HOUR * 20);
-    scene.intent.keep_until = Some(wish);
-    scene.pass(HOUR);
-    assert_eq!(scene.state.keep, Keep { used: 1, until: Some(wish), asked: Some(wish) });
-    assert_eq!(scene.ask().why, [Reason::KeptUntil(wish)]);
-    assert_eq!(scene.ask().wake, Wake::At(wish));
+fn a_request_is_given_and_counted_once() {
+    let mut instance = TestInstance::new();
+    let request = at(HOUR * 20);
+    instance.intent.keep_until = Some(request);
+    instance.advance(HOUR);
+    assert_eq!(instance.state.keep, Keep { used: 1, until: Some(request), asked: Some(request) });
+    assert_eq!(instance.decision().why, [Reason::KeptUntil(request)]);
+    assert_eq!(instance.decision().wake, Wake::At(request));
 }
 
 #[test]
-fn no_wish_is_given_for_longer_than_a_day_and_a_half() {
-    let mut scene = Scene::new();
-    scene.intent.keep_until = Some(at(DAY * 300));
-    scene.settle();
-    assert_eq!(scene.state.keep.until, Some(at(HOUR * 36)));
-    scene.pass(DAY * 2);
-    assert_eq!(scene.state.keep.used, 1, "the same wish is not a new one");
+fn no_request_is_given_for_longer_than_a_day_and_a_half() {
+    let mut instance = TestInstance::new();
+    instance.intent.keep_until = Some(at(DAY * 300));
+    instance.settle();
+    assert_eq!(instance.state.keep.until, Some(at(HOUR * 36)));
+    instance.advance(DAY * 2);
+    assert_eq!(instance.state.keep.used, 1, "the same wish is not a new one");
 }
 
 #[test]
-fn the_fourth_wish_is_ignored_and_that_is_said() {
-    let mut scene = Scene::new();
+fn the_fourth_request_is_ignored_and_that_is_said() {
+    let mut instance = TestInstance::new();
     for n in 1..=4 {
-        scene.intent.keep_until = Some(scene.now + HOUR);
-        scene.pass(HOUR * 2);
-        assert_eq!(scene.state.keep.used, ALLOWANCE.min(n));
-        scene.pass(HOUR);
+        instance.intent.keep_until = Some(instance.now + HOUR);
+        instance.advance(HOUR * 2);
+        assert_eq!(instance.state.keep.used, MAX_KEEPS.min(n));
+        instance.advance(HOUR);
     }
-    scene.intent.keep_until = Some(scene.now + HOUR);
-    assert!(scene.ask().why.contains(&Reason::KeepAllowanceUsedUp));
-    assert_eq!(scene.ask().next.keep.holds(scene.now), None);
+    instance.intent.keep_until = Some(instance.now + HOUR);
+    assert!(instance.decision().why.contains(&Reason::KeepAllowanceUsedUp));
+    assert_eq!(instance.decision().next.keep.active_until(instance.now), None);
 }
 
 #[test]
-fn a_wish_takes_nothing_back_and_costs_nothing_then() {
-    let mut scene = Scene::new();
-    scene.intent.keep_until = Some(at(HOUR * 20));
-    scene.settle();
-    scene.intent.keep_until = Some(at(HOUR));
-    scene.settle();
-    assert_eq!(scene.state.keep.until, Some(at(HOUR * 20)));
-    assert_eq!(scene.state.keep.used, 1);
-    scene.intent.keep_until = None;
-    scene.settle();
-    assert_eq!(scene.state.keep, Keep { used: 1, until: None, asked: None });
+fn a_request_takes_nothing_back_and_costs_nothing_then() {
+    let mut instance = TestInstance::new();
+    instance.intent.keep_until = Some(at(HOUR * 20));
+    instance.settle();
+    instance.intent.keep_until = Some(at(HOUR));
+    instance.settle();
+    assert_eq!(instance.state.keep.until, Some(at(HOUR * 20)));
+    assert_eq!(instance.state.keep.used, 1);
+    instance.intent.keep_until = None;
+    instance.settle();
+    assert_eq!(instance.state.keep, Keep { used: 1, until: None, asked: None });
 }
 
 #[test]
-fn a_wish_for_the_past_is_no_wish() {
-    let mut scene = Scene::new();
-    scene.intent.keep_until = Some(at(-HOUR));
-    scene.settle();
-    assert_eq!(scene.state.keep, Keep::default());
+fn a_request_for_the_past_is_no_request() {
+    let mut instance = TestInstance::new();
+    instance.intent.keep_until = Some(at(-HOUR));
+    instance.settle();
+    assert_eq!(instance.state.keep, Keep::default());
 }
 
 #[test]
 fn while_kept_nobody_is_warned_and_afterwards_everything_begins_anew() {
-    let mut scene = Scene::new();
-    scene.intent.inactivity.stop_after = Term::Span(HOUR);
-    scene.intent.expiration.delete_after = Term::Span(HOUR);
-    scene.pass(HOUR * 2);
-    assert_eq!(scene.sent.len(), 2);
-    scene.intent.keep_until = Some(scene.now + HOUR * 30);
-    scene.pass(HOUR * 30 - MINUTE);
-    assert_eq!(scene.sent.len(), 2);
-    assert_eq!(scene.state.ladder.stage, Stage::Active);
-    assert_eq!(scene.state.expiration.deadline, None);
-    scene.pass(MINUTE);
-    let alerts: Vec<_> = scene.sent[2..].iter().map(|(_, notice)| notice.alert).collect();
+    let mut instance = TestInstance::new();
+    instance.intent.inactivity.stop_after = Term::Span(HOUR);
+    instance.intent.expiration.delete_after = Term::Span(HOUR);
+    instance.advance(HOUR * 2);
+    assert_eq!(instance.sent.len(), 2);
+    instance.intent.keep_until = Some(instance.now + HOUR * 30);
+    instance.advance(HOUR * 30 - MINUTE);
+    assert_eq!(instance.sent.len(), 2);
+    assert_eq!(instance.state.ladder.stage, Stage::Active);
+    assert_eq!(instance.state.expiration.deadline, None);
+    instance.advance(MINUTE);
+    let alerts: Vec<_> = instance.sent[2..].iter().map(|(_, notice)| notice.alert).collect();
     assert_eq!(alerts, [Some((1, 3)), Some((1, 1))]);
-    scene.pass(DAY);
-    assert_eq!(scene.acts(), [(HOUR * 32 + DAY, Effect::Delete)]);
+    instance.advance(DAY);
+    assert_eq!(instance.executed_effects(), [(HOUR * 32 + DAY, Effect::Delete)]);
 }

@@ -5,16 +5,16 @@ use super::*;
 // case: lab A4
 #[tokio::test(start_paused = true)]
 async fn a_source_that_fails_keeps_the_others_from_nothing_and_is_blind() {
-    let mut bed = Bed::new();
-    bed.run(0, 60).await;
-    bed.fail("ssh");
-    bed.fake.set("web", &service("vm-1"), at(70), 1.0);
-    let tally = bed.tick(90).await;
-    assert_eq!(tally.failed, 1);
-    assert_eq!(bed.seen("vm-1"), Some((90, Source::Nginx, 1)), "what web found is kept");
-    assert_eq!(bed.observed(WEB, 0, 90), 60);
-    assert_eq!(bed.observed(BOTH, 0, 90), 30, "where the last look of SSH ended");
-    let trouble = bed.ledger.read().trouble(Source::BastionSSH).map(ToOwned::to_owned);
+    let mut test = CollectorTest::new();
+    test.run(0, 60).await;
+    test.fail("ssh");
+    test.fake.set("web", &service("vm-1"), at(70), 1.0);
+    let stats = test.tick(90).await;
+    assert_eq!(stats.failed, 1);
+    assert_eq!(test.seen("vm-1"), Some((90, Source::Nginx, 1)), "what web found is kept");
+    assert_eq!(test.observed(WEB, 0, 90), 60);
+    assert_eq!(test.observed(BOTH, 0, 90), 30, "where the last look of SSH ended");
+    let trouble = test.coverage_registry.read().trouble(Source::BastionSSH).map(ToOwned::to_owned);
     assert_eq!(
         trouble.as_deref(),
         Some(
@@ -26,20 +26,20 @@ async fn a_source_that_fails_keeps_the_others_from_nothing_and_is_blind() {
 // case: lab A6
 #[tokio::test(start_paused = true)]
 async fn while_the_server_is_away_no_time_passes_and_afterwards_nothing_was_missed() {
-    let mut bed = Bed::new();
-    bed.run(0, 60).await;
-    assert_eq!(bed.changed(), BOTH, "they see, which nobody knew");
-    bed.fail("");
-    bed.fake.set("web", &service("vm-1"), at(500), 1.0);
-    bed.run(90, 3600).await;
-    assert_eq!(bed.observed(BOTH, 0, 3600), 30, "the clock of idleness stands still");
-    assert_eq!(bed.blind(Source::Nginx, 3600), Some(30));
-    assert_eq!(bed.changed(), BOTH, "told once, when they turned blind");
-    bed.fake.heal();
-    bed.tick(3630).await;
-    assert_eq!(bed.seen("vm-1"), Some((510, Source::Nginx, 1)), "the server remembers");
-    assert_eq!(bed.observed(BOTH, 0, 3630), 3600);
-    assert_eq!(bed.changed(), BOTH, "told once, when they saw again");
+    let mut test = CollectorTest::new();
+    test.run(0, 60).await;
+    assert_eq!(test.changed(), BOTH, "they see, which nobody knew");
+    test.fail("");
+    test.fake.set("web", &service("vm-1"), at(500), 1.0);
+    test.run(90, 3600).await;
+    assert_eq!(test.observed(BOTH, 0, 3600), 30, "the clock of idleness stands still");
+    assert_eq!(test.blind(Source::Nginx, 3600), Some(30));
+    assert_eq!(test.changed(), BOTH, "told once, when they turned blind");
+    test.fake.heal();
+    test.tick(3630).await;
+    assert_eq!(test.seen("vm-1"), Some((510, Source::Nginx, 1)), "the server remembers");
+    assert_eq!(test.observed(BOTH, 0, 3630), 3600);
+    assert_eq!(test.changed(), BOTH, "told once, when they saw again");
 }
 
 // case: lab A7
@@ -47,41 +47,46 @@ async fn while_the_server_is_away_no_time_passes_and_afterwards_nothing_was_miss
 async fn a_source_without_targets_or_with_none_that_answers_sees_nothing() {
     let fake = Fake::default();
     fake.set("ssh up", &Labels::default(), at(-5000), 0.0);
-    let mut bed = Bed::with(fake, options(), Objects::default(), Ledger::default());
-    bed.run(0, 600).await;
-    assert_eq!((bed.observed(WEB, -600, 600), bed.observed(SSH, -600, 600)), (0, 0));
-    assert_eq!(bed.blind(Source::Nginx, 600), Some(-600), "since it was first looked at");
-    assert_eq!(bed.blind(Source::BastionSSH, 600), Some(-600));
-    assert_eq!(bed.ledger.read().trouble(Source::Nginx), None, "the server itself is well");
+    let mut test =
+        CollectorTest::with(fake, options(), Objects::default(), CoverageRegistry::default());
+    test.run(0, 600).await;
+    assert_eq!((test.observed(WEB, -600, 600), test.observed(SSH, -600, 600)), (0, 0));
+    assert_eq!(test.blind(Source::Nginx, 600), Some(-600), "since it was first looked at");
+    assert_eq!(test.blind(Source::BastionSSH, 600), Some(-600));
+    assert_eq!(
+        test.coverage_registry.read().trouble(Source::Nginx),
+        None,
+        "the server itself is well"
+    );
 }
 
 // case: lab A8
 #[tokio::test(start_paused = true)]
 async fn one_healthy_source_does_not_vouch_for_another() {
-    let mut bed = Bed::new();
-    bed.run(0, 300).await;
-    bed.fake.end("web up", &Labels::default(), at(310));
-    bed.fake.end("web", &service("vm-1"), at(310));
-    bed.run(330, 3600).await;
-    assert_eq!(bed.observed(SSH, 0, 3600), 3570);
-    assert_eq!(bed.observed(BOTH, 0, 3600), 300, "idle only while both could see");
-    assert_eq!(bed.blind(Source::Nginx, 3600), Some(300));
-    assert_eq!(bed.blind(Source::BastionSSH, 3600), None);
-    assert_eq!(bed.changed(), [Source::Nginx, Source::BastionSSH, Source::Nginx]);
+    let mut test = CollectorTest::new();
+    test.run(0, 300).await;
+    test.fake.end("web up", &Labels::default(), at(310));
+    test.fake.end("web", &service("vm-1"), at(310));
+    test.run(330, 3600).await;
+    assert_eq!(test.observed(SSH, 0, 3600), 3570);
+    assert_eq!(test.observed(BOTH, 0, 3600), 300, "idle only while both could see");
+    assert_eq!(test.blind(Source::Nginx, 3600), Some(300));
+    assert_eq!(test.blind(Source::BastionSSH, 3600), None);
+    assert_eq!(test.changed(), [Source::Nginx, Source::BastionSSH, Source::Nginx]);
 }
 
 // case: lab A9
 #[tokio::test(start_paused = true)]
 async fn a_target_that_is_down_does_not_count() {
-    let mut bed = Bed::new();
-    bed.run(0, 60).await;
-    bed.up("web up", 65, 0.0);
-    bed.tick(90).await;
-    assert_eq!(bed.blind(Source::Nginx, 90), Some(60), "said at once");
-    bed.up("web up", 200, 1.0);
-    bed.run(120, 300).await;
-    assert_eq!(bed.blind(Source::Nginx, 300), None);
-    assert_eq!(bed.observed(WEB, 0, 300), 60 + (270 - 210), "not while it was down");
+    let mut test = CollectorTest::new();
+    test.run(0, 60).await;
+    test.up("web up", 65, 0.0);
+    test.tick(90).await;
+    assert_eq!(test.blind(Source::Nginx, 90), Some(60), "said at once");
+    test.up("web up", 200, 1.0);
+    test.run(120, 300).await;
+    assert_eq!(test.blind(Source::Nginx, 300), None);
+    assert_eq!(test.observed(WEB, 0, 300), 60 + (270 - 210), "not while it was down");
     for source in [Source::Nginx, Source::BastionSSH, Source::WebSSH] {
         let usual = default_query(source).available;
         assert!(usual.starts_with("min(min_over_time(up{"), "{usual}");
@@ -90,91 +95,91 @@ async fn a_target_that_is_down_does_not_count() {
 
 #[tokio::test(start_paused = true)]
 async fn of_several_series_of_availability_all_must_be_above_zero() {
-    let mut bed = Bed::new();
+    let mut test = CollectorTest::new();
     let other = labels(&[("pod", "b")]);
-    bed.fake.set("web up", &other, at(-5000), 1.0);
-    bed.run(0, 60).await;
-    assert_eq!(bed.observed(WEB, 0, 60), 30);
-    bed.fake.set("web up", &other, at(70), f64::NAN);
-    bed.run(90, 300).await;
-    assert_eq!(bed.observed(WEB, 0, 300), 60);
+    test.fake.set("web up", &other, at(-5000), 1.0);
+    test.run(0, 60).await;
+    assert_eq!(test.observed(WEB, 0, 60), 30);
+    test.fake.set("web up", &other, at(70), f64::NAN);
+    test.run(90, 300).await;
+    assert_eq!(test.observed(WEB, 0, 300), 60);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_not_whole_reports_use_but_proves_no_idleness() {
-    let mut bed = Bed::new();
-    bed.run(0, 60).await;
-    bed.fake.set("web", &service("vm-1"), at(70), 1.0);
-    bed.fake.script(|asked| match asked.query.as_str() {
+    let mut test = CollectorTest::new();
+    test.run(0, 60).await;
+    test.fake.set("web", &service("vm-1"), at(70), 1.0);
+    test.fake.script(|asked| match asked.query.as_str() {
         "web" => vec![Fault::Partial("a store is away".into())],
         _ => Vec::new(),
     });
-    bed.run(90, 300).await;
-    assert_eq!(bed.seen("vm-1").map(|seen| seen.0), Some(90));
-    assert_eq!(bed.observed(WEB, 0, 300), 30);
-    let book = bed.ledger.read();
-    let trouble = book.trouble(Source::Nginx);
+    test.run(90, 300).await;
+    assert_eq!(test.seen("vm-1").map(|seen| seen.0), Some(90));
+    assert_eq!(test.observed(WEB, 0, 300), 30);
+    let snapshot = test.coverage_registry.read();
+    let trouble = snapshot.trouble(Source::Nginx);
     assert_eq!(trouble, Some("the answer about Nginx is not whole: a store is away"));
-    bed.fake.heal();
-    bed.tick(330).await;
-    assert_eq!(bed.observed(WEB, 0, 330), 300);
+    test.fake.heal();
+    test.tick(330).await;
+    assert_eq!(test.observed(WEB, 0, 330), 300);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_hangs_does_not_stop_the_tick() {
-    let mut bed = Bed::new();
-    bed.tick(0).await;
-    bed.fake.script(|asked| match asked.query.starts_with("ssh") {
+    let mut test = CollectorTest::new();
+    test.tick(0).await;
+    test.fake.script(|asked| match asked.query.starts_with("ssh") {
         true => vec![Fault::Slow(std::time::Duration::from_secs(86_400))],
         false => Vec::new(),
     });
     let started = Instant::now();
-    bed.tick(30).await;
+    test.tick(30).await;
     assert_eq!(started.elapsed(), std::time::Duration::from_secs(30));
-    assert_eq!((bed.observed(WEB, -30, 30), bed.observed(SSH, -30, 30)), (30, 0));
+    assert_eq!((test.observed(WEB, -30, 30), test.observed(SSH, -30, 30)), (30, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_found_a_source_overdue_is_told_when_it_is_not() {
-    let mut bed = Bed::new();
-    bed.run(0, 60).await;
-    bed.changed();
+    let mut test = CollectorTest::new();
+    test.run(0, 60).await;
+    test.changed();
     // No tick for an hour: a reader finds both blind, although no tick ever did.
-    assert_eq!(bed.blind(Source::Nginx, 3600), Some(30));
-    bed.tick(3600).await;
-    assert_eq!((bed.changed(), bed.blind(Source::Nginx, 3600)), (BOTH.to_vec(), None));
+    assert_eq!(test.blind(Source::Nginx, 3600), Some(30));
+    test.tick(3600).await;
+    assert_eq!((test.changed(), test.blind(Source::Nginx, 3600)), (BOTH.to_vec(), None));
 }
 
 #[tokio::test(start_paused = true)]
 async fn use_while_the_source_was_blind_shows_when_it_sees_again() {
-    let mut bed = Bed::new();
+    let mut test = CollectorTest::new();
     let (used, unused) = (service("vm-1"), service("vm-2"));
     for series in [&used, &unused] {
-        bed.fake.set("web", series, at(-5000), 4.0);
-        bed.fake.end("web", series, at(70));
+        test.fake.set("web", series, at(-5000), 4.0);
+        test.fake.end("web", series, at(70));
     }
-    bed.up("web up", 70, 0.0);
-    bed.run(0, 600).await;
-    bed.up("web up", 605, 1.0);
-    bed.fake.set("web", &used, at(605), 6.0);
-    bed.fake.set("web", &unused, at(605), 4.0);
-    bed.run(630, 900).await;
-    assert_eq!(bed.seen("vm-1"), Some((630, Source::Nginx, 2)));
-    assert_eq!(bed.seen("vm-2"), None, "it is only back");
+    test.up("web up", 70, 0.0);
+    test.run(0, 600).await;
+    test.up("web up", 605, 1.0);
+    test.fake.set("web", &used, at(605), 6.0);
+    test.fake.set("web", &unused, at(605), 4.0);
+    test.run(630, 900).await;
+    assert_eq!(test.seen("vm-1"), Some((630, Source::Nginx, 2)));
+    assert_eq!(test.seen("vm-2"), None, "it is only back");
 }
 
 #[tokio::test(start_paused = true)]
 async fn garbage_is_no_use_and_no_proof() {
-    let mut bed = Bed::new();
-    bed.run(0, 60).await;
+    let mut test = CollectorTest::new();
+    test.run(0, 60).await;
     let year_3000 = Timestamp::from_second(32_503_680_000).unwrap();
     let odd = sojourn_drivers::metrics::Series {
         labels: service("vm-1"),
         samples: vec![(at(-90_000), 1.0), (at(60), f64::NAN), (year_3000, 99.0)],
     };
     let answer = sojourn_drivers::metrics::Answer { series: vec![odd], warnings: Vec::new() };
-    bed.fake.script(move |_| vec![Fault::Instead(answer.clone())]);
-    bed.run(90, 300).await;
-    assert_eq!(bed.seen("vm-1"), None);
-    assert_eq!(bed.observed(BOTH, 0, 300), 30, "and nothing that was asked about was available");
+    test.fake.script(move |_| vec![Fault::Instead(answer.clone())]);
+    test.run(90, 300).await;
+    assert_eq!(test.seen("vm-1"), None);
+    assert_eq!(test.observed(BOTH, 0, 300), 30, "and nothing that was asked about was available");
 }

@@ -45,9 +45,9 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn arrange(bed: &Bed, failing: Failing) {
+fn arrange(test: &CollectorTest, failing: Failing) {
     let asked = Mutex::new(0_u32);
-    bed.fake.script(move |question| {
+    test.fake.script(move |question| {
         let number = {
             let mut asked = asked.lock().unwrap();
             *asked += 1;
@@ -71,7 +71,7 @@ fn arrange(bed: &Bed, failing: Failing) {
 
 /// What is true, and what the object's status says.
 struct World {
-    bed: Bed,
+    test: CollectorTest,
     now: i64,
     up: bool,
     uses: Vec<i64>,
@@ -86,23 +86,23 @@ impl World {
 
     /// What a scrape would find: the counter goes on while nobody can see it.
     fn show(&self) {
-        self.bed.up("web up", self.now, f64::from(u8::from(self.up)));
+        self.test.up("web up", self.now, f64::from(u8::from(self.up)));
         let uses = u32::try_from(self.uses.len()).unwrap();
         match (self.up, uses) {
             (true, 0) => {}
-            (true, uses) => self.bed.fake.set("web", &service("vm-1"), at(self.now), uses.into()),
-            (false, _) => self.bed.fake.end("web", &service("vm-1"), at(self.now)),
+            (true, uses) => self.test.fake.set("web", &service("vm-1"), at(self.now), uses.into()),
+            (false, _) => self.test.fake.end("web", &service("vm-1"), at(self.now)),
         }
     }
 
     fn known(&self) -> Option<i64> {
-        self.bed.seen("vm-1").map(|seen| seen.0).max(self.written)
+        self.test.seen("vm-1").map(|seen| seen.0).max(self.written)
     }
 
     /// A use that is not known lies in time that nobody claims to have observed.
     fn check(&self) -> Result<(), TestCaseError> {
-        let book = self.bed.ledger.read();
-        let coverage = book.coverage(Source::Nginx);
+        let snapshot = self.test.coverage_registry.read();
+        let coverage = snapshot.coverage(Source::Nginx);
         for &moment in &self.uses {
             let known = self.known().is_some_and(|known| known >= moment);
             // A use in the dark that shows later is known then; one that never shows was blind.
@@ -121,8 +121,9 @@ impl World {
 }
 
 async fn live(steps: Vec<Step>) -> Result<(), TestCaseError> {
-    let mut world = World { bed: Bed::new(), now: 1, up: true, uses: Vec::new(), written: None };
-    world.bed.tick(0).await;
+    let mut world =
+        World { test: CollectorTest::new(), now: 1, up: true, uses: Vec::new(), written: None };
+    world.test.tick(0).await;
     for step in steps {
         match step {
             Step::Use(later) => {
@@ -136,14 +137,14 @@ async fn live(steps: Vec<Step>) -> Result<(), TestCaseError> {
             }
             Step::Look(later, failing) => {
                 world.now += later;
-                arrange(&world.bed, failing);
-                world.bed.tick(world.now).await;
+                arrange(&world.test, failing);
+                world.test.tick(world.now).await;
             }
             Step::Take => {
-                world.written = world.bed.take("vm-1").map(|seen| seen.0).max(world.written);
+                world.written = world.test.take("vm-1").map(|seen| seen.0).max(world.written);
             }
             Step::Restart(later) => {
-                world.bed = world.bed.restart(world.now);
+                world.test = world.test.restart(world.now);
                 world.now += later;
             }
         }

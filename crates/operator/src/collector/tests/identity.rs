@@ -5,14 +5,14 @@ use super::*;
 // case: lab A14
 #[tokio::test(start_paused = true)]
 async fn traffic_of_one_object_is_not_that_of_another_with_a_longer_name() {
-    let mut bed = Bed::new();
-    bed.tick(0).await;
-    bed.fake.set("web", &service("vm-10"), at(10), 1.0);
-    bed.fake.set("web", &service("other"), at(10), 1.0);
-    bed.fake.set("web", &labels(&[("exported_service", "vm-1")]), at(10), 1.0);
-    let tally = bed.tick(30).await;
-    assert_eq!((bed.seen("vm-1"), bed.seen("vm-10").is_some()), (None, true));
-    assert_eq!((tally.matched, tally.unmatched), (1, 2));
+    let mut test = CollectorTest::new();
+    test.tick(0).await;
+    test.fake.set("web", &service("vm-10"), at(10), 1.0);
+    test.fake.set("web", &service("other"), at(10), 1.0);
+    test.fake.set("web", &labels(&[("exported_service", "vm-1")]), at(10), 1.0);
+    let stats = test.tick(30).await;
+    assert_eq!((test.seen("vm-1"), test.seen("vm-10").is_some()), (None, true));
+    assert_eq!((stats.matched, stats.unmatched), (1, 2));
     assert!(!default_query(Source::Nginx).data.contains("=~"), "the query names no object");
 }
 
@@ -31,10 +31,10 @@ async fn every_environment_of_an_object_counts_and_so_does_its_port() {
         .map(|(ip, port, name)| ((ip.parse().unwrap(), port), key(name)))
         .collect(),
     };
-    let bed = Bed::new();
-    let mut bed = Bed::with(bed.fake, options(), objects, Ledger::default());
-    bed.tick(0).await;
-    let used = |labels: &Labels, second| bed.fake.set("ssh", labels, at(second), 1.0);
+    let test = CollectorTest::new();
+    let mut test = CollectorTest::with(test.fake, options(), objects, CoverageRegistry::default());
+    test.tick(0).await;
+    let used = |labels: &Labels, second| test.fake.set("ssh", labels, at(second), 1.0);
     used(&address("10.0.0.1", "22"), 10);
     used(&address("10.0.0.2", "22"), 40);
     used(&address("10.0.0.9", "2202"), 10);
@@ -43,10 +43,10 @@ async fn every_environment_of_an_object_counts_and_so_does_its_port() {
     used(&labels(&[("destination_ip", "10.0.0.9")]), 10);
     used(&address("10.0.0.1", "ssh"), 10);
     used(&address("vm-2", "22"), 10);
-    let tally = bed.tick(60).await;
-    assert_eq!(bed.seen("vm-1"), Some((60, Source::BastionSSH, 3)), "the newest of its addresses");
-    assert_eq!(bed.seen("vm-2"), None, "same address, another port");
-    assert_eq!(bed.seen("vm-3"), Some((30, Source::BastionSSH, 1)));
-    assert_eq!(bed.seen("vm-4"), Some((30, Source::BastionSSH, 1)), "nobody else is there");
-    assert_eq!((tally.matched, tally.unmatched), (5, 3));
+    let stats = test.tick(60).await;
+    assert_eq!(test.seen("vm-1"), Some((60, Source::BastionSSH, 3)), "the newest of its addresses");
+    assert_eq!(test.seen("vm-2"), None, "same address, another port");
+    assert_eq!(test.seen("vm-3"), Some((30, Source::BastionSSH, 1)));
+    assert_eq!(test.seen("vm-4"), Some((30, Source::BastionSSH, 1)), "nobody else is there");
+    assert_eq!((stats.matched, stats.unmatched), (5, 3));
 }

@@ -14,7 +14,7 @@ use super::*;
 use crate::tool::of_prometheus;
 
 /// How long anything may take to show.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What the exporter answers; `None`: nothing, it is down.
 type Page = Arc<Mutex<Option<String>>>;
@@ -65,7 +65,7 @@ impl Server {
         Prometheus::new(Address { url, token_file: None, ca_file: None }).unwrap()
     }
 
-    /// As the machine's end would: without a farewell.
+    /// As a crash of the machine would: without a shutdown.
     fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -107,7 +107,7 @@ struct Scene {
     page: Page,
     collector: Collector,
     tracker: Tracker,
-    ledger: Arc<Ledger>,
+    coverage_registry: Arc<CoverageRegistry>,
 }
 
 impl Scene {
@@ -122,16 +122,16 @@ impl Scene {
             pushed: Vec::new(),
         };
         let tracker = Tracker::new(secs(1), Arc::new(|_| {}));
-        let ledger = Arc::<Ledger>::default();
+        let coverage_registry = Arc::<CoverageRegistry>::default();
         let collector = Collector::new(
             options,
             Some(Arc::new(server.client())),
             Arc::new(objects),
             tracker.clone(),
-            Arc::clone(&ledger),
+            Arc::clone(&coverage_registry),
             Arc::new(|_| {}),
         );
-        Self { page, collector, tracker, ledger }
+        Self { page, collector, tracker, coverage_registry }
     }
 
     fn show(&self, requests: u32, ssh: Option<u32>) {
@@ -153,12 +153,12 @@ impl Scene {
         loop {
             ticks.tick().await;
             let now = Timestamp::now();
-            let tally = self.collector.tick(now).await;
+            let stats = self.collector.tick(now).await;
             if shows(self, now) {
                 return;
             }
-            let book = self.ledger.read();
-            assert!(started.elapsed() < PATIENCE, "no {what}: {tally:?}, {book:?}");
+            let snapshot = self.coverage_registry.read();
+            assert!(started.elapsed() < TEST_TIMEOUT, "no {what}: {stats:?}, {snapshot:?}");
         }
     }
 
@@ -167,19 +167,19 @@ impl Scene {
     }
 
     fn is_blind(&self, now: Timestamp) -> bool {
-        let book = self.ledger.read();
-        BOTH.iter().any(|source| book.coverage(*source).blind_since(now).is_some())
+        let snapshot = self.coverage_registry.read();
+        BOTH.iter().any(|source| snapshot.coverage(*source).blind_since(now).is_some())
     }
 
     fn observed(&self, from: Timestamp, to: Timestamp) -> SignedDuration {
-        let book = self.ledger.read();
-        let coverages: Vec<_> = BOTH.iter().map(|source| book.coverage(*source)).collect();
+        let snapshot = self.coverage_registry.read();
+        let coverages: Vec<_> = BOTH.iter().map(|source| snapshot.coverage(*source)).collect();
         observed_by_all(&coverages, from, to)
     }
 
-    fn used(&self, name: &str) -> Option<Seen> {
+    fn used(&self, name: &str) -> Option<ActivityReport> {
         let seen = self.tracker.peek(&key(name))?;
-        self.tracker.taken(&key(name), &seen);
+        self.tracker.acknowledge(&key(name), &seen);
         Some(seen)
     }
 }
@@ -218,8 +218,10 @@ async fn use_outages_of_the_target_and_of_the_server_itself() {
     // Prometheus is killed; somebody comes meanwhile.
     server.kill();
     let killed = Timestamp::now();
-    scene.until("trouble", |s, _| s.ledger.read().trouble(Source::Nginx).is_some()).await;
-    let words = scene.ledger.read().trouble(Source::Nginx).unwrap().to_owned();
+    scene
+        .until("trouble", |s, _| s.coverage_registry.read().trouble(Source::Nginx).is_some())
+        .await;
+    let words = scene.coverage_registry.read().trouble(Source::Nginx).unwrap().to_owned();
     assert!(words.contains("cannot ask"), "{words}");
     scene.show(6, Some(2));
     scene.until("blindness", Scene::is_blind).await;
@@ -256,7 +258,7 @@ async fn refusal(client: &Prometheus, query: &str, window: Window) -> String {
         tries.tick().await;
         match client.range(query, window).await {
             Err(error @ QueryError::TooMuch { .. }) => return error.to_string(),
-            other => assert!(started.elapsed() < PATIENCE, "not too much: {other:?}"),
+            other => assert!(started.elapsed() < TEST_TIMEOUT, "not too much: {other:?}"),
         }
     }
 }

@@ -2,8 +2,8 @@ use super::*;
 
 const OURS: [&str; 1] = ["sojourn-"];
 
-fn journey() -> Journey {
-    Journey {
+fn client_info() -> ClientInfo {
+    ClientInfo {
         peer: Some("192.0.2.1".parse().unwrap()),
         authority: HeaderValue::from_static("a.localhost:7080"),
         secure: false,
@@ -47,7 +47,7 @@ fn what_is_forwarded_is_what_we_say() {
         ("accept", "*/*"),
         ("cookie", "sojourn-7080=s; a=1"),
     ]);
-    outbound(&mut sent, &journey(), &OURS);
+    outbound(&mut sent, &client_info(), &OURS);
     assert_eq!(
         sorted(&sent),
         [
@@ -66,7 +66,7 @@ fn what_is_forwarded_is_what_we_say() {
 #[test]
 fn naming_a_header_in_connection_cannot_take_away_what_we_set() {
     let mut sent = headers(&[("connection", "host, x-forwarded-for, x-forwarded-prefix")]);
-    outbound(&mut sent, &journey(), &OURS);
+    outbound(&mut sent, &client_info(), &OURS);
     assert_eq!(sent["host"], "a.localhost:7080");
     assert_eq!(sent["x-forwarded-for"], "192.0.2.1");
     assert!(!sent.contains_key("x-forwarded-prefix"), "it stands at the root");
@@ -77,7 +77,7 @@ fn an_address_with_letters_of_other_languages_is_followed_too() {
     let mut sent = HeaderMap::new();
     let location = "http://127.0.0.1:9/grüße".as_bytes();
     sent.insert(LOCATION, HeaderValue::from_bytes(location).unwrap());
-    inbound(&mut sent, &journey(), "127.0.0.1:9".parse().unwrap(), &OURS);
+    inbound(&mut sent, &client_info(), "127.0.0.1:9".parse().unwrap(), &OURS);
     assert_eq!(sent[LOCATION].as_bytes(), "/grüße".as_bytes());
 }
 
@@ -96,7 +96,7 @@ fn an_instance_speaks_for_itself_only() {
         ("transfer-encoding", "chunked"),
         ("content-type", "text/html"),
     ]);
-    inbound(&mut sent, &journey(), "127.0.0.1:9".parse().unwrap(), &OURS);
+    inbound(&mut sent, &client_info(), "127.0.0.1:9".parse().unwrap(), &OURS);
     assert_eq!(
         sorted(&sent),
         [

@@ -7,7 +7,7 @@ use super::*;
 
 struct One;
 
-impl Reports for One {
+impl ReportVerifier for One {
     fn verify(&self, key: &Key, token: &str) -> bool {
         *key == Key::new("ns", "lab") && token == "right"
     }
@@ -16,11 +16,11 @@ impl Reports for One {
 fn reporting() -> (Router, Arc<AtomicUsize>) {
     let reported = Arc::new(AtomicUsize::new(0));
     let counted = reported.clone();
-    let activity: Activity = Arc::new(move |key| {
+    let activity: ActivityCallback = Arc::new(move |key| {
         assert_eq!(*key, Key::new("ns", "lab"));
         counted.fetch_add(1, Ordering::Relaxed);
     });
-    (Reporting::new(Arc::new(One), activity).router(), reported)
+    (ReportServer::new(Arc::new(One), activity).router(), reported)
 }
 
 async fn post(router: &Router, path: &str, authorization: &str, body: &str) -> StatusCode {
@@ -44,7 +44,7 @@ async fn the_instances_own_token_is_activity_and_nothing_else_is() {
     ] {
         assert_eq!(post(&router, path, authorization, "").await, 401, "{path} {authorization}");
     }
-    let long = "x".repeat(BODY_LIMIT + 1);
+    let long = "x".repeat(MAX_BODY_BYTES + 1);
     assert_eq!(post(&router, "/report/ns/lab", "Bearer right", &long).await, 413);
     assert_eq!(reported.load(Ordering::Relaxed), 2);
 }
@@ -56,10 +56,10 @@ async fn reports_are_counted_per_instance() {
         assert_eq!(post(&router, "/report/ns/lab", "Bearer right", "").await, 204);
     }
     assert_eq!(post(&router, "/report/ns/lab", "Bearer right", "").await, 429);
-    tokio::time::advance(REFILL).await;
+    tokio::time::advance(REFILL_INTERVAL).await;
     assert_eq!(post(&router, "/report/ns/lab", "Bearer right", "").await, 204);
     assert_eq!(post(&router, "/report/ns/lab", "Bearer right", "").await, 429);
-    tokio::time::advance(REFILL * BURST).await;
+    tokio::time::advance(REFILL_INTERVAL * BURST).await;
     for _ in 0..BURST {
         assert_eq!(post(&router, "/report/ns/lab", "Bearer right", "").await, 204);
     }

@@ -10,7 +10,7 @@ async fn cookies_are_kept_apart() {
          Clear-Site-Data: \"cookies\"\r\n\r\nok",
     )
     .await;
-    let served = served(backend, Bounds::default()).await;
+    let served = served(backend, GatewayLimits::default()).await;
     let answer =
         served.get("/", "Cookie: sojourn-entry-7080=s; b=2\r\nCookie: __Host-sojourn=t\r\n").await;
     let cookies: Vec<&str> = answer.lines().filter(|line| line.starts_with("set-cookie")).collect();
@@ -23,14 +23,14 @@ async fn cookies_are_kept_apart() {
 #[tokio::test]
 async fn only_those_pass_whom_the_api_lets_pass() {
     let (backend, mut heads) = saying(OK).await;
-    let served = served(backend, Bounds::default()).await;
-    served.world.forbid("access");
+    let served = served(backend, GatewayLimits::default()).await;
+    served.cluster.forbid("access");
     for _ in 0..3 {
         assert_eq!(status(&served.get("/access/ns/lab/shell/", HTML).await), "403");
         assert_eq!(status(&served.get("/waiting/ns/lab/shell/", "").await), "403");
         assert_eq!(status(&served.get("/", HTML).await), "403");
     }
-    assert_eq!(served.world.reviews.load(Ordering::SeqCst), 1, "a verdict is remembered");
+    assert_eq!(served.cluster.reviews.load(Ordering::SeqCst), 1, "a verdict is remembered");
     assert!(heads.try_recv().is_err());
-    assert_eq!(served.world.activity(), 0);
+    assert_eq!(served.cluster.activity(), 0);
 }

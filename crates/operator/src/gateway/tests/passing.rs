@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test]
 async fn an_environment_gets_the_request_at_its_root_and_who_sent_it() {
     let (backend, mut heads) = saying(OK).await;
-    let served = served(backend, Bounds::default()).await;
+    let served = served(backend, GatewayLimits::default()).await;
     let answer = served.get("/a%20b/../c?x=1&y", "X-Forwarded-For: 1.2.3.4\r\nX-Own: 1\r\n").await;
     assert_eq!(status(&answer), "200", "{answer}");
     assert!(answer.ends_with("\r\n\r\nok"), "{answer}");
@@ -24,13 +24,13 @@ async fn an_environment_gets_the_request_at_its_root_and_who_sent_it() {
             "x-own: 1",
         ]
     );
-    assert_eq!(served.world.activity(), 1);
+    assert_eq!(served.cluster.activity(), 1);
 }
 
 #[tokio::test]
 async fn our_origin_leads_to_the_environments_own_and_serves_nothing_of_it() {
     let (backend, mut heads) = saying(OK).await;
-    let served = served(backend, Bounds::default()).await;
+    let served = served(backend, GatewayLimits::default()).await;
     let answer = served.get("/access/ns/lab/shell?x=1", "").await;
     assert_eq!(status(&answer), "308");
     assert!(answer.contains("location: /access/ns/lab/shell/?x=1\r\n"), "{answer}");
@@ -47,13 +47,13 @@ async fn our_origin_leads_to_the_environments_own_and_serves_nothing_of_it() {
     assert_eq!(status(&served.get("/access/ns/lab/other/", "").await), "404");
     assert_eq!(status(&served.get("/access/ns/", "").await), "404");
     assert!(heads.try_recv().is_err());
-    assert_eq!(served.world.activity(), 0, "leading there is no use of it");
+    assert_eq!(served.cluster.activity(), 0, "leading there is no use of it");
 }
 
 #[tokio::test]
 async fn head_has_a_length_and_no_body() {
     let (backend, _heads) = saying("HTTP/1.1 200 OK\r\nContent-Length: 12345\r\n\r\n").await;
-    let served = served(backend, Bounds::default()).await;
+    let served = served(backend, GatewayLimits::default()).await;
     let answer =
         served.exchange("HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
     assert!(answer.contains("content-length: 12345\r\n"), "{answer}");
@@ -64,7 +64,7 @@ async fn head_has_a_length_and_no_body() {
 async fn redirects_stay_as_they_are() {
     let (backend, _heads) =
         saying("HTTP/1.1 302 Found\r\nLocation: /login?next=/\r\nContent-Length: 0\r\n\r\n").await;
-    let served = served(backend, Bounds::default()).await;
+    let served = served(backend, GatewayLimits::default()).await;
     let answer = served.get("/", "").await;
     assert!(answer.contains("location: /login?next=/\r\n"), "{answer}");
 }
@@ -76,7 +76,7 @@ async fn trailers_arrive() {
          2\r\nok\r\n0\r\nx-sum: 7\r\n\r\n",
     )
     .await;
-    let served = served(backend, Bounds::default()).await;
+    let served = served(backend, GatewayLimits::default()).await;
     let answer = served.get("/", "TE: trailers\r\n").await;
     assert!(answer.ends_with("2\r\nok\r\n0\r\nx-sum: 7\r\n\r\n"), "{answer}");
     let head = heads.recv().await.unwrap();
@@ -93,7 +93,7 @@ async fn a_client_that_asks_whether_to_go_on_is_told_so() {
         stream.write_all(OK.as_bytes()).await.unwrap();
     })
     .await;
-    let served = served(backend, Bounds::default()).await;
+    let served = served(backend, GatewayLimits::default()).await;
     let mut stream = served.connect().await;
     let request = "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
                    Content-Length: 5\r\nExpect: 100-continue\r\n\r\n";
@@ -114,7 +114,7 @@ async fn no_request_can_be_smuggled_in_another() {
             let mut rest = Vec::new();
             if head.contains("transfer-encoding: chunked") {
                 while !rest.ends_with(b"0\r\n\r\n")
-                    && soon(stream.read_buf(&mut rest)).await.unwrap() > 0
+                    && within_limit(stream.read_buf(&mut rest)).await.unwrap() > 0
                 {}
             }
             kept.lock().unwrap().push((head, String::from_utf8(rest).unwrap()));
@@ -122,7 +122,7 @@ async fn no_request_can_be_smuggled_in_another() {
         }
     })
     .await;
-    let served = served(backend, Bounds::default()).await;
+    let served = served(backend, GatewayLimits::default()).await;
     let evil = "GET /evil HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let start = "POST /x HTTP/1.1\r\nHost: localhost\r\n";
     // Both lengths: the chunks count, and what follows is a request of its own, to us.
@@ -173,7 +173,7 @@ async fn an_answer_that_is_none_becomes_words() {
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
     ] {
         let (backend, _heads) = saying(nonsense).await;
-        let served = served(backend, Bounds::default()).await;
+        let served = served(backend, GatewayLimits::default()).await;
         let answer = served.get("/", HTML).await;
         assert_eq!(status(&answer), "502", "{nonsense:?}: {answer}");
         assert!(answer.contains("<h1>No answer</h1>"), "{answer}");
@@ -183,16 +183,16 @@ async fn an_answer_that_is_none_becomes_words() {
 #[tokio::test]
 async fn an_environment_that_takes_no_connection_is_tried_twice() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let served = served(ready(closed), Bounds::default()).await;
+    let served = served(ready(closed), GatewayLimits::default()).await;
     let answer = served.get("/", HTML).await;
     assert_eq!(status(&answer), "502", "{answer}");
     assert!(answer.contains("takes no connections"), "{answer}");
-    assert_eq!(served.world.activity(), 0);
+    assert_eq!(served.cluster.activity(), 0);
     // It moves while the first try fails.
     let (moved, _heads) = saying(OK).await;
     let (answer, ()) = tokio::join!(served.get("/", HTML), async {
         tokio::task::yield_now().await;
-        served.world.backend.send_replace(moved);
+        served.cluster.backend.send_replace(moved);
     });
     assert_eq!(status(&answer), "200", "{answer}");
 }

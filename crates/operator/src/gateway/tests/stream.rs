@@ -28,7 +28,7 @@ async fn an_upload_waits_for_whoever_reads_it() {
         }
     })
     .await;
-    let served = served(backend, Bounds::default()).await;
+    let served = served(backend, GatewayLimits::default()).await;
     let mut stream = served.connect().await;
     let head = format!(
         "PUT /x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
@@ -45,7 +45,7 @@ async fn an_upload_waits_for_whoever_reads_it() {
     go_on.notify_one();
     while sent < CHUNK * CHUNKS {
         let rest = CHUNK.min(CHUNK * CHUNKS - sent);
-        sent += soon(stream.write(&chunk[..rest])).await.unwrap();
+        sent += within_limit(stream.write(&chunk[..rest])).await.unwrap();
     }
     assert!(read_head(&mut stream).await.starts_with("HTTP/1.1 200"));
 }
@@ -65,7 +65,7 @@ async fn a_download_waits_for_whoever_reads_it() {
         }
     })
     .await;
-    let served = served(backend, Bounds::default()).await;
+    let served = served(backend, GatewayLimits::default()).await;
     let mut stream = served.connect().await;
     let request = "GET /x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -77,7 +77,7 @@ async fn a_download_waits_for_whoever_reads_it() {
         drop(tokio::time::timeout(STUCK, std::future::pending::<()>()).await);
     }
     let mut all = Vec::new();
-    soon(stream.read_to_end(&mut all)).await.unwrap();
+    within_limit(stream.read_to_end(&mut all)).await.unwrap();
     assert_eq!(all.iter().filter(|byte| **byte == 7).count(), CHUNK * CHUNKS);
 }
 
@@ -96,7 +96,7 @@ async fn every_event_is_passed_on_at_once() {
         }
     })
     .await;
-    let served = served(backend, Bounds::default()).await;
+    let served = served(backend, GatewayLimits::default()).await;
     let mut stream = served.connect().await;
     let request = "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -106,7 +106,7 @@ async fn every_event_is_passed_on_at_once() {
         next.send(event).await.unwrap();
         let mut got = String::new();
         while !got.contains(event) {
-            assert!(soon(stream.read_line(&mut got)).await.unwrap() > 0);
+            assert!(within_limit(stream.read_line(&mut got)).await.unwrap() > 0);
         }
     }
 }
@@ -118,13 +118,13 @@ async fn an_answer_that_breaks_off_is_not_taken_for_whole() {
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
     ] {
         let (backend, _heads) = saying(answer).await;
-        let served = served(backend, Bounds::default()).await;
+        let served = served(backend, GatewayLimits::default()).await;
         let mut stream = served.connect().await;
         let request = "GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n";
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut got = Vec::new();
         // It ends, although it was to be kept open, and before its length or its last chunk.
-        drop(soon(stream.read_to_end(&mut got)).await);
+        drop(within_limit(stream.read_to_end(&mut got)).await);
         let got = String::from_utf8(got).unwrap();
         assert!(got.contains("half") && !got.ends_with("0\r\n\r\n"), "{got}");
     }
@@ -142,15 +142,16 @@ async fn a_visitor_who_leaves_ends_the_work() {
         }
     })
     .await;
-    let served = served(backend, Bounds { per_instance: 1, ..Bounds::default() }).await;
+    let served =
+        served(backend, GatewayLimits { per_instance: 1, ..GatewayLimits::default() }).await;
     let mut stream = served.connect().await;
     let request = "GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
     read_head(&mut stream).await;
     drop(stream);
-    soon(left.recv()).await.unwrap();
-    // Its place is free again.
-    assert!(served.gateway.take(&Key::new("ns", "lab")).is_some());
+    within_limit(left.recv()).await.unwrap();
+    // Its permit is free again.
+    assert!(served.gateway.acquire(&Key::new("ns", "lab")).is_some());
 }
 
 #[tokio::test]
@@ -165,14 +166,14 @@ async fn an_upload_that_breaks_off_is_not_taken_for_whole() {
         }
     })
     .await;
-    let served = served(backend, Bounds::default()).await;
+    let served = served(backend, GatewayLimits::default()).await;
     let mut stream = served.connect().await;
     let request = "POST /x HTTP/1.1\r\nHost: localhost\r\n\
                    Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n";
     stream.write_all(request.as_bytes()).await.unwrap();
     stream.flush().await.unwrap();
     stream.get_mut().shutdown().await.unwrap();
-    let body = soon(end.recv()).await.unwrap();
+    let body = within_limit(end.recv()).await.unwrap();
     assert!(!body.contains("0\r\n\r\n"), "{body:?}");
 }
 
@@ -192,7 +193,7 @@ async fn signing_out_ends_what_is_being_sent_either_way() {
         }
     })
     .await;
-    let served = served(backend, Bounds::default()).await;
+    let served = served(backend, GatewayLimits::default()).await;
     let mut down = served.connect().await;
     let request = "GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n";
     down.write_all(request.as_bytes()).await.unwrap();
@@ -203,9 +204,9 @@ async fn signing_out_ends_what_is_being_sent_either_way() {
     up.write_all(request.as_bytes()).await.unwrap();
     served.signed_out.cancel();
     let mut rest = Vec::new();
-    drop(soon(down.read_to_end(&mut rest)).await);
+    drop(within_limit(down.read_to_end(&mut rest)).await);
     assert!(!rest.ends_with(b"0\r\n\r\n"), "it is not taken for whole");
     for _ in 0..2 {
-        soon(end.recv()).await.unwrap();
+        within_limit(end.recv()).await.unwrap();
     }
 }

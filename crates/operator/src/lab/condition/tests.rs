@@ -7,44 +7,45 @@ use sojourn_core::decision::Wake;
 use sojourn_core::key::Key;
 use sojourn_core::lab::LabDecision;
 use sojourn_core::lab::observed::{Answer, Check};
-use sojourn_core::lab::state::{NoticeKind, State};
+use sojourn_core::lab::state::{InstanceState, NoticeKind};
 use sojourn_core::notice::NoticeId;
 
 use super::*;
-use crate::collector::Ledger;
-use crate::lab::prober::Found;
+use crate::collector::CoverageRegistry;
+use crate::lab::caches::LabCaches;
+use crate::lab::prober::CheckResult;
 use crate::lab::sample::{self, at, key};
 use crate::lab::view::NamespaceView;
-use crate::lab::world::World;
 
 fn status(value: Value) -> InstanceStatus {
     serde_json::from_value(value).expect("a status")
 }
 
-fn verdict(next: State, why: Vec<Reason>) -> Verdict {
-    let decision = LabDecision { next, effects: Vec::new(), wake: Wake::OnChange, why };
-    Verdict { lifecycle: Some(decision), runtime: None, now: at(0) }
+fn decision(next: InstanceState, why: Vec<Reason>) -> InstanceDecision {
+    let lifecycle = LabDecision { next, effects: Vec::new(), wake: Wake::OnChange, why };
+    InstanceDecision { lifecycle: Some(lifecycle), runtime: None, now: at(0) }
 }
 
 /// Everything that an Instance refers to is there.
-fn world(instance: Value) -> Arc<World> {
-    let (world, _) = sample::world();
-    world.instances.insert(&key(), Ok(sample::instance(instance)), |_| {});
-    world.namespaces.insert(&Key::new("", "course"), NamespaceView::default(), |_| {});
+fn caches(instance: Value) -> Arc<LabCaches> {
+    let (caches, _) = sample::caches();
+    caches.instances.insert(&key(), Ok(sample::instance(instance)), |_| {});
+    caches.namespaces.insert(&Key::new("", "course"), NamespaceView::default(), |_| {});
     let template = sample::template(json!({}));
-    world.templates.insert(&Key::new("course", "notebook"), Ok(template), |_| {});
-    world.tenants.insert(&Key::new("", "ada"), Ok(sample::tenant()), |_| {});
-    world
+    caches.templates.insert(&Key::new("course", "notebook"), Ok(template), |_| {});
+    caches.tenants.insert(&Key::new("", "ada"), Ok(sample::tenant()), |_| {});
+    caches
 }
 
-fn subject(world: &World, sources: &[Source]) -> Subject {
-    Subject::find(world, &key(), Arc::new(LabConfig::default()), sources).expect("it is there")
+fn snapshot(caches: &LabCaches, sources: &[Source]) -> InstanceSnapshot {
+    InstanceSnapshot::find(caches, &key(), Arc::new(LabConfig::default()), sources)
+        .expect("it is there")
 }
 
-fn nothing_seen() -> Sight {
-    Sight {
+fn nothing_seen() -> ObservedInstance {
+    ObservedInstance {
         activity: None,
-        book: Ledger::restore([]).read(),
+        coverage: CoverageRegistry::restore([]).read(),
         outcomes: Vec::new(),
         check: None,
         jobs: Vec::new(),
@@ -53,9 +54,9 @@ fn nothing_seen() -> Sight {
 
 #[test]
 fn it_is_accepted_when_all_it_refers_to_is_there_and_makes_sense() {
-    let world = world(json!({}));
-    let subject = subject(&world, &[]);
-    assert_eq!(accepted(&subject, None, None), told("Accepted", true, "Valid", ""));
+    let caches = caches(json!({}));
+    let snapshot = snapshot(&caches, &[]);
+    assert_eq!(accepted(&snapshot, None, None), told("Accepted", true, "Valid", ""));
     let bad = "lab.yaml.margin: no span";
     let mail = "mail: there is no smtp-config.yaml";
     for (bad, unusable, words) in [
@@ -65,52 +66,52 @@ fn it_is_accepted_when_all_it_refers_to_is_there_and_makes_sense() {
     ] {
         let problem = problem(bad.map(str::to_owned), unusable.map(str::to_owned));
         let expected = told("Accepted", false, "ConfigurationInvalid", words);
-        assert_eq!(accepted(&subject, None, problem), expected);
+        assert_eq!(accepted(&snapshot, None, problem), expected);
     }
     assert_eq!(problem(None, None), None);
 }
 
 #[test]
 fn what_is_missing_is_named() {
-    let (world, _) = sample::world();
-    world.namespaces.insert(&Key::new("", "course"), NamespaceView::default(), |_| {});
-    world.instances.insert(&key(), Ok(sample::instance(json!({}))), |_| {});
+    let (caches, _) = sample::caches();
+    caches.namespaces.insert(&Key::new("", "course"), NamespaceView::default(), |_| {});
+    caches.instances.insert(&key(), Ok(sample::instance(json!({}))), |_| {});
     let missing = told(
         "Accepted",
         false,
         "TemplateMissing",
         "there is no Template course/notebook; what runs goes on, and nothing of it is made anew until there is one",
     );
-    assert_eq!(accepted(&subject(&world, &[]), None, None), missing);
+    assert_eq!(accepted(&snapshot(&caches, &[]), None, None), missing);
     let named = Key::new("course", "notebook");
-    world.templates.insert(&named, Ok(sample::template(json!({}))), |_| {});
+    caches.templates.insert(&named, Ok(sample::template(json!({}))), |_| {});
     let missing = told(
         "Accepted",
         false,
         "TenantMissing",
         "there is no Tenant ada; nobody can be told until there is",
     );
-    assert_eq!(accepted(&subject(&world, &[]), None, None), missing);
-    world.templates.insert(&named, Err("environmentList: missing".to_owned()), |_| {});
-    let invalid = accepted(&subject(&world, &[]), None, None);
+    assert_eq!(accepted(&snapshot(&caches, &[]), None, None), missing);
+    caches.templates.insert(&named, Err("environmentList: missing".to_owned()), |_| {});
+    let invalid = accepted(&snapshot(&caches, &[]), None, None);
     assert_eq!((invalid.holds, invalid.reason), (false, "Invalid"));
     assert_eq!(invalid.message, "template: environmentList: missing");
-    world.instances.insert(&key(), Err("spec: missing".to_owned()), |_| {});
-    assert_eq!(accepted(&subject(&world, &[]), None, None).reason, "Invalid");
+    caches.instances.insert(&key(), Err("spec: missing".to_owned()), |_| {});
+    assert_eq!(accepted(&snapshot(&caches, &[]), None, None).reason, "Invalid");
 }
 
 // case: lab I1
 #[test]
-fn a_namespace_that_is_not_selected_has_no_subjects() {
-    let world = world(json!({}));
+fn an_instance_in_a_namespace_that_is_not_selected_is_not_reconciled() {
+    let caches = caches(json!({}));
     let yaml = "namespaceSelector: {matchLabels: {lab: 'yes'}}".to_owned();
     let data = std::collections::BTreeMap::from([("lab.yaml".to_owned(), yaml)]);
     let config = Arc::new(sojourn_api::config::parse::<LabConfig>(&data).expect("good"));
-    assert!(Subject::find(&world, &key(), config.clone(), &[]).is_none());
+    assert!(InstanceSnapshot::find(&caches, &key(), config.clone(), &[]).is_none());
     let labels = std::collections::BTreeMap::from([("lab".to_owned(), "yes".to_owned())]);
     let selected = NamespaceView { labels, ..NamespaceView::default() };
-    world.namespaces.insert(&Key::new("", "course"), selected, |_| {});
-    assert!(Subject::find(&world, &key(), config, &[]).is_some());
+    caches.namespaces.insert(&Key::new("", "course"), selected, |_| {});
+    assert!(InstanceSnapshot::find(&caches, &key(), config, &[]).is_some());
 }
 
 #[test]
@@ -133,84 +134,85 @@ fn ready_is_the_phase_with_what_is_wrong() {
 
 #[test]
 fn who_sees_use_is_told_only_of_what_runs() {
-    let running = world(json!({}));
-    let seen = verdict(State::default(), Vec::new());
-    let nobody = activity(&subject(&running, &[]), &nothing_seen(), &seen);
+    let running = caches(json!({}));
+    let seen = decision(InstanceState::default(), Vec::new());
+    let nobody = activity(&snapshot(&running, &[]), &nothing_seen(), &seen);
     let words = "no source of activity is configured";
     assert_eq!(nobody, Some(told("ActivityKnown", false, "NothingObserves", words)));
-    let gateway = subject(&running, &[Source::Gateway]);
+    let gateway = snapshot(&running, &[Source::Gateway]);
     let known = activity(&gateway, &nothing_seen(), &seen);
     assert_eq!(known, Some(told("ActivityKnown", true, "AllSourcesSeen", "")));
-    let mut blind = State::default();
+    let mut blind = InstanceState::default();
     blind.activity.blind = Some(at(0));
-    let mut later = verdict(blind.clone(), Vec::new());
+    let mut later = decision(blind.clone(), Vec::new());
     assert_eq!(activity(&gateway, &nothing_seen(), &later), None, "nobody was asked yet");
     later.now = at(3600);
     let told_so = activity(&gateway, &nothing_seen(), &later).expect("a condition");
     assert_eq!(told_so.reason, "SourceBlind", "for an hour nobody saw anything");
     blind.activity.blind = Some(at(60));
-    let told_so = activity(&gateway, &nothing_seen(), &verdict(blind, Vec::new()));
+    let told_so = activity(&gateway, &nothing_seen(), &decision(blind, Vec::new()));
     let told_so = told_so.expect("a condition");
     assert_eq!((told_so.holds, told_so.reason), (false, "SourceBlind"));
 
     let used = json!({"status": {"activity": {"source": "Gateway", "count": 3}}});
-    let lost = activity(&subject(&world(used), &[Source::Gateway]), &nothing_seen(), &seen);
+    let lost = activity(&snapshot(&caches(used), &[Source::Gateway]), &nothing_seen(), &seen);
     assert_eq!(lost.map(|told| (told.holds, told.reason)), Some((false, "LastUseLost")));
 
-    let stopped = world(json!({"spec": {"running": false}}));
-    assert_eq!(activity(&subject(&stopped, &[]), &nothing_seen(), &seen), None);
+    let stopped = caches(json!({"spec": {"running": false}}));
+    assert_eq!(activity(&snapshot(&stopped, &[]), &nothing_seen(), &seen), None);
 }
 
 // case: lab I29
 #[test]
 fn a_notice_that_nobody_accepts_is_a_condition_with_the_servers_words() {
-    let mut state = State::default();
+    let mut state = InstanceState::default();
     let id = NoticeId::new("u-1", "warning-1", at(0));
     state.outbox.record(id, NoticeKind::InactivityWarning, Some((1, 3)), Some(at(60)), at(0));
-    assert_eq!(undeliverable(&verdict(state.clone(), Vec::new())), None, "it was not tried yet");
+    assert_eq!(undeliverable(&decision(state.clone(), Vec::new())), None, "it was not tried yet");
     state.outbox.notices[0].error = Some("connection refused".to_owned());
     for (attempts, words) in
         [(1, "after 1 attempt: connection refused"), (4, "after 4 attempts: connection refused")]
     {
         state.outbox.notices[0].attempts = attempts;
-        let found = undeliverable(&verdict(state.clone(), Vec::new()));
+        let found = undeliverable(&decision(state.clone(), Vec::new()));
         assert_eq!(found, Some(told("NoticeUndeliverable", true, "NobodyAccepts", words)));
     }
     state.outbox.notices[0].delivery = Delivery::Delivered { at: at(5) };
-    assert_eq!(undeliverable(&verdict(state, Vec::new())), None);
+    assert_eq!(undeliverable(&decision(state, Vec::new())), None);
 }
 
 // case: lab T4
 #[test]
 fn what_has_no_status_check_says_nothing_of_one() {
-    let world = world(json!({}));
-    assert_eq!(checked(&subject(&world, &[]), &nothing_seen(), &status(json!({}))), None);
+    let caches = caches(json!({}));
+    assert_eq!(checked(&snapshot(&caches, &[]), &nothing_seen(), &status(json!({}))), None);
 }
 
 #[test]
 fn a_status_check_says_what_the_last_answer_was() {
     let check = json!({"spec": {"statusCheck": {"url": "https://exam.example/1"}}});
-    let unclear = |words: &str| Found {
+    let unclear = |words: &str| CheckResult {
         check: Check { at: at(0), answer: Answer::Unclear },
         unclear: Some(words.to_owned()),
     };
-    let world = world(check.clone());
-    let subject_now = subject(&world, &[]);
-    let mut sight = nothing_seen();
+    let caches = caches(check.clone());
+    let snapshot_now = snapshot(&caches, &[]);
+    let mut observed = nothing_seen();
     let looked = json!({"termination": {"lastCheckTime": "2026-11-16T04:00:00Z"}});
     let answered = told("StatusChecked", true, "Answered", "");
-    let checked_now = |sight: &Sight, now: Value| checked(&subject_now, sight, &status(now));
-    assert_eq!(checked_now(&sight, json!({})), None, "nobody has asked yet");
-    assert_eq!(checked_now(&sight, looked.clone()), Some(answered));
-    sight.check = Some(unclear("it answers 500"));
+    let checked_now =
+        |observed: &ObservedInstance, now: Value| checked(&snapshot_now, observed, &status(now));
+    assert_eq!(checked_now(&observed, json!({})), None, "nobody has asked yet");
+    assert_eq!(checked_now(&observed, looked.clone()), Some(answered));
+    observed.check = Some(unclear("it answers 500"));
     let words = told("StatusChecked", false, "Unclear", "it answers 500");
-    assert_eq!(checked_now(&sight, json!({})), Some(words));
-    sight.check = None;
+    assert_eq!(checked_now(&observed, json!({})), Some(words));
+    observed.check = None;
     for (misses, words) in [(1, "it missed the last check"), (2, "it missed the last 2 checks")] {
         let mut now = looked.clone();
         now["termination"]["misses"] = json!(misses);
         let missed = told("StatusChecked", true, "Missed", words);
-        assert_eq!(checked_now(&sight, now), Some(missed));
+        assert_eq!(checked_now(&observed, now), Some(missed));
     }
 
     let mut unclear_before = check;
@@ -218,8 +220,8 @@ fn a_status_check_says_what_the_last_answer_was() {
         "type": "StatusChecked", "status": "False", "reason": "Unclear", "message": "it answers 500",
         "lastTransitionTime": "2026-11-16T04:00:00Z",
     }]});
-    world.instances.insert(&key(), Ok(sample::instance(unclear_before)), |_| {});
-    let stands = checked(&subject(&world, &[]), &nothing_seen(), &status(looked));
+    caches.instances.insert(&key(), Ok(sample::instance(unclear_before)), |_| {});
+    let stands = checked(&snapshot(&caches, &[]), &nothing_seen(), &status(looked));
     let words = told("StatusChecked", false, "Unclear", "it answers 500");
     assert_eq!(stands, Some(words), "between two checks the last answer stands");
 }
@@ -261,8 +263,9 @@ fn what_is_handed_in_is_as_far_as_its_slowest_part() {
 }
 
 #[test]
-fn what_holds_it_is_said_and_a_refused_wish_before_what_still_holds() {
-    let reason = |why: Vec<Reason>| held(&verdict(State::default(), why)).map(|one| one.reason);
+fn held_names_a_refused_keep_before_what_still_holds() {
+    let reason =
+        |why: Vec<Reason>| held(&decision(InstanceState::default(), why)).map(|one| one.reason);
     assert_eq!(reason(vec![Reason::Never]), None);
     assert_eq!(reason(vec![Reason::KeptUntil(at(0))]), Some("Kept"));
     let both = vec![Reason::KeptUntil(at(0)), Reason::KeepAllowanceUsedUp];

@@ -20,8 +20,8 @@ fn recorded(kind: NoticeKind, deadline: Option<Timestamp>) -> Recorded<NoticeKin
 }
 
 /// Started at 0, used at 60.
-fn used() -> State {
-    let mut state = State::default();
+fn used() -> InstanceState {
+    let mut state = InstanceState::default();
     state.power.started_at = Some(at(0));
     state.activity.last = Some(at(60));
     state.activity.source = Some(Source::Gateway);
@@ -29,17 +29,22 @@ fn used() -> State {
 }
 
 /// Stopped at 120, too.
-fn stopped() -> State {
+fn stopped() -> InstanceState {
     let mut state = used();
     state.power.stopped_at = Some(at(120));
     state.ladder.stage = Stage::DestroyGrace;
     state
 }
 
-fn made(kind: NoticeKind, deadline: Option<Timestamp>, state: &State, persistent: bool) -> Notice {
+fn made(
+    kind: NoticeKind,
+    deadline: Option<Timestamp>,
+    state: &InstanceState,
+    persistent: bool,
+) -> Notice {
     let instance = sample::instance(json!({"spec": {"prettyName": "My notebook"}}));
     let (tenant, links) = (sample::tenant(), Links::new([7; 32]));
-    let parts = Parts {
+    let context = NoticeContext {
         key: &key(),
         instance: &instance,
         tenant: Some(&tenant),
@@ -50,7 +55,7 @@ fn made(kind: NoticeKind, deadline: Option<Timestamp>, state: &State, persistent
         public_url: Some("https://lab.example".to_owned()),
         now: at(600),
     };
-    notice(&recorded(kind, deadline), &parts)
+    notice(&recorded(kind, deadline), &context)
 }
 
 #[test]
@@ -96,7 +101,7 @@ fn the_reason_is_a_clause_that_follows_because() {
         (NoticeKind::Deleted, used(), "it had not been used since 2027-01-15T08:01:00Z"),
         (NoticeKind::ExpiryWarning, expired.clone(), "its lifespan ended at 2027-01-15T08:05:00Z"),
         (NoticeKind::Expired, expired, "its lifespan ended at 2027-01-15T08:05:00Z"),
-        (NoticeKind::InactivityWarning, State::default(), ""),
+        (NoticeKind::InactivityWarning, InstanceState::default(), ""),
     ] {
         let (reason_words, reason_time) = because(kind, &state);
         let facts = Facts { reason: reason_words, reason_time, ..Facts::default() };
@@ -137,13 +142,13 @@ fn only_warnings_carry_links_and_only_what_runs_can_be_stopped() {
     let url = made(NoticeKind::InactivityWarning, Some(at(900)), &used(), true).facts.stop;
     let token = url.as_deref().and_then(|url| url.rsplit('/').next()).expect("a link");
     let claim = links.verify(token, at(899)).expect("it holds until the deadline");
-    assert_eq!((claim.key, claim.uid.as_str(), claim.action), (key(), "u-1", Action::Stop));
+    assert_eq!((claim.key, claim.uid.as_str(), claim.action), (key(), "u-1", LinkAction::Stop));
     assert!(links.verify(token, at(901)).is_err());
 }
 
 #[test]
 fn a_failed_submission_says_what_went_wrong_where() {
-    let entry = |environment: &str, state, error: Option<&str>| Submission {
+    let entry = |environment: &str, state, error: Option<&str>| SubmissionEntry {
         environment: environment.to_owned(),
         state,
         series: 1,
@@ -204,7 +209,7 @@ fn every_notice_is_a_sentence_as_an_event() {
 fn without_a_tenant_there_is_nobody_to_write_to() {
     let instance = sample::instance(json!({}));
     let state = used();
-    let parts = Parts {
+    let context = NoticeContext {
         key: &key(),
         instance: &instance,
         tenant: None,
@@ -215,7 +220,7 @@ fn without_a_tenant_there_is_nobody_to_write_to() {
         public_url: None,
         now: at(600),
     };
-    let told = notice(&recorded(NoticeKind::ExpiryWarning, Some(at(900))), &parts);
+    let told = notice(&recorded(NoticeKind::ExpiryWarning, Some(at(900))), &context);
     assert_eq!(told.to, Recipient::default());
     assert_eq!(told.facts.keep_hour, None, "nobody knows where links lead");
 }

@@ -31,13 +31,13 @@ fn submission(change: &serde_json::Value) -> Submission {
     serde_json::from_value(one).expect("a submission")
 }
 
-fn hand() -> Hand<'static> {
-    Hand { environment: "web", block: false, series: 1, idempotency_key: "k" }
+fn hand() -> SubmissionJob<'static> {
+    SubmissionJob { environment: "web", block: false, series: 1, idempotency_key: "k" }
 }
 
 fn submit_job() -> Job {
     let instance = sample::instance(json!({}));
-    let hand = Hand { series: 2, idempotency_key: "k-1", ..hand() };
+    let hand = SubmissionJob { series: 2, idempotency_key: "k-1", ..hand() };
     job(&instance, &submission(&json!({})), hand, &submitter())
 }
 
@@ -285,7 +285,7 @@ fn the_submitter_is_one_command_with_its_share_of_the_machine() {
 #[test]
 fn a_disk_is_handed_in_as_a_device() {
     let instance = sample::instance(json!({}));
-    let disk = Hand { block: true, ..hand() };
+    let disk = SubmissionJob { block: true, ..hand() };
     let job = job(&instance, &submission(&json!({})), disk, &submitter());
     let container = &pod_of(&job).containers[0];
     let args = container.args.as_ref().expect("arguments");

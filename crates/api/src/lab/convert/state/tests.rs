@@ -58,9 +58,9 @@ fn ladder() -> impl Strategy<Value = domain::Ladder> {
     )
 }
 
-fn expiration() -> impl Strategy<Value = domain::Expiration> {
+fn expiration() -> impl Strategy<Value = domain::ExpirationState> {
     (maybe(), option::of(id()), maybe(), maybe()).prop_map(
-        |(expires_at, last_notice, warned_at, deadline)| domain::Expiration {
+        |(expires_at, last_notice, warned_at, deadline)| domain::ExpirationState {
             expires_at,
             last_notice,
             warned_at,
@@ -69,7 +69,7 @@ fn expiration() -> impl Strategy<Value = domain::Expiration> {
     )
 }
 
-fn submission() -> impl Strategy<Value = domain::Submission> {
+fn submission() -> impl Strategy<Value = domain::SubmissionEntry> {
     use domain::SubmissionState::*;
     let state = select(vec![Waiting, Running, Done, Failed, Waived, Skipped]);
     let counts = (any::<u32>(), any::<u32>(), option::of(number()));
@@ -78,7 +78,7 @@ fn submission() -> impl Strategy<Value = domain::Submission> {
     ("[a-z]{1,20}", state, counts, words, maybe(), asked).prop_map(
         |(environment, state, counts, (sha256, receipt, error), submitted_at, asked)| {
             let ((series, attempts, size), (asked_at, earlier, retry_at)) = (counts, asked);
-            domain::Submission {
+            domain::SubmissionEntry {
                 environment,
                 state,
                 series,
@@ -139,11 +139,11 @@ fn submissions() -> impl Strategy<Value = domain::Submissions> {
     )
 }
 
-fn state() -> impl Strategy<Value = domain::State> {
+fn state() -> impl Strategy<Value = domain::InstanceState> {
     use domain::Action::{Delete, Stop, Warn};
     use domain::EndReason::{Expired, Terminated, Unused};
     let termination = (maybe(), maybe(), maybe(), any::<u32>()).prop_map(
-        |(last_check, answered, deadline, misses)| domain::Termination {
+        |(last_check, answered, deadline, misses)| domain::TerminationState {
             last_check,
             answered,
             deadline,
@@ -160,9 +160,9 @@ fn state() -> impl Strategy<Value = domain::State> {
         until,
         asked,
     });
-    let outbox = vec(notice(), 0..=MOST).prop_map(|notices| Outbox { notices });
+    let outbox = vec(notice(), 0..=MAX_NOTICES).prop_map(|notices| Outbox { notices });
     let step = (select(vec![Warn, Stop, Delete]), time(), "[a-z ]{0,20}");
-    let step = step.prop_map(|(action, at, why)| domain::Step { action, at, why });
+    let step = step.prop_map(|(action, at, why)| domain::ShadowStep { action, at, why });
     let shadow = (any::<bool>(), maybe(), maybe(), ladder(), expiration(), vec(step, 0..3));
     let shadow = shadow.prop_map(|(running, stopped_at, gone_at, ladder, expiration, steps)| {
         let stop_reason = running.then_some(domain::StopReason::Inactivity);
@@ -173,7 +173,7 @@ fn state() -> impl Strategy<Value = domain::State> {
         |(power, activity, ladder, expiration, termination, submissions, keep, told)| {
             let (outbox, (ended, reopened, claims), shadow) = told;
             let claims: std::collections::BTreeSet<String> = claims.into_iter().collect();
-            domain::State {
+            domain::InstanceState {
                 power,
                 activity,
                 ladder,
@@ -186,14 +186,14 @@ fn state() -> impl Strategy<Value = domain::State> {
                 claims: claims.into_iter().collect(),
                 outbox,
                 shadow: shadow.map(Box::new),
-                coming: None,
+                upcoming: None,
             }
         },
     )
 }
 
 /// Through the status and through its JSON, which is what the API keeps.
-fn there_and_back(state: &domain::State) -> domain::State {
+fn there_and_back(state: &domain::InstanceState) -> domain::InstanceState {
     let mut status = InstanceStatus::default();
     write_state(state, &mut status);
     let json = serde_json::to_string(&status).expect("a status writes");
@@ -210,7 +210,7 @@ proptest! {
     fn no_time_comes_back_earlier(nanos in 0_i64..4_000_000_000_000_000_000) {
         let deadline = Timestamp::from_nanosecond(nanos.into()).expect("in range");
         let ladder = domain::Ladder { deadline: Some(deadline), ..domain::Ladder::default() };
-        let back = there_and_back(&domain::State { ladder, ..domain::State::default() });
+        let back = there_and_back(&domain::InstanceState { ladder, ..domain::InstanceState::default() });
         let read = back.ladder.deadline.expect("a deadline");
         prop_assert!(read >= deadline && read.duration_since(deadline).as_secs() < 1);
         prop_assert_eq!(read, up(read));
@@ -221,8 +221,10 @@ proptest! {
 fn what_comes_next_is_for_people() {
     let at: Timestamp = "2026-11-17T09:00:00.5Z".parse().expect("a time");
     let why = Reason::IntervalRuns { until: at };
-    let coming = domain::Coming { action: domain::Action::Stop, at: Some(at), why: why.clone() };
-    let state = domain::State { coming: Some(coming), ..domain::State::default() };
+    let upcoming =
+        domain::UpcomingAction { action: domain::Action::Stop, at: Some(at), why: why.clone() };
+    let state =
+        domain::InstanceState { upcoming: Some(upcoming), ..domain::InstanceState::default() };
     let mut status = InstanceStatus::default();
     write_state(&state, &mut status);
     let next = status.next.expect("something comes");
@@ -233,7 +235,7 @@ fn what_comes_next_is_for_people() {
 
 #[test]
 fn what_an_api_would_refuse_is_cut_to_what_it_takes() {
-    let entry = domain::Submission {
+    let entry = domain::SubmissionEntry {
         environment: "web".to_owned(),
         state: domain::SubmissionState::Failed,
         series: 1,
@@ -247,7 +249,7 @@ fn what_an_api_would_refuse_is_cut_to_what_it_takes() {
         submitted_at: None,
         error: Some("é".repeat(5000)),
     };
-    let mut state = domain::State::default();
+    let mut state = domain::InstanceState::default();
     state.activity.count = u64::MAX;
     state.submissions.entries.push(entry);
     let back = there_and_back(&state);
@@ -260,13 +262,13 @@ fn what_an_api_would_refuse_is_cut_to_what_it_takes() {
 #[test]
 fn what_others_wrote_into_a_status_stays() {
     let mut status = InstanceStatus { url: Some("http://x/".to_owned()), ..Default::default() };
-    write_state(&domain::State::default(), &mut status);
+    write_state(&domain::InstanceState::default(), &mut status);
     assert_eq!(status.url.as_deref(), Some("http://x/"));
     assert_eq!(status.lifecycle.and_then(|lifecycle| lifecycle.stage), Some(Stage::Active));
     assert_eq!(status.activity, None);
 }
 
-fn read_json(value: serde_json::Value) -> domain::State {
+fn read_json(value: serde_json::Value) -> domain::InstanceState {
     read_state(Some(&serde_json::from_value(value).expect("a status reads")))
 }
 

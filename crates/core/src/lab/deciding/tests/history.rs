@@ -7,11 +7,11 @@ use proptest::prelude::*;
 
 use super::super::super::LabDecision;
 use super::super::super::effect::Effect;
-use super::super::super::scene::{DAY, HOUR, MINUTE, Scene, start};
-use super::super::super::state::{NoticeKind, State, StopReason};
+use super::super::super::state::{InstanceState, NoticeKind, StopReason};
+use super::super::super::test_instance::{DAY, HOUR, MINUTE, TestInstance, start};
 use crate::decision::Wake;
 use crate::moment;
-use crate::notice::{Delivery, Failure, Notice, OnUndeliverable, Outcome};
+use crate::notice::{Delivery, DeliveryFailure, DeliveryOutcome, Notice, OnUndeliverable};
 use crate::term::Term;
 
 const MILLI: SignedDuration = SignedDuration::from_millis(1);
@@ -130,10 +130,10 @@ fn post() -> impl Strategy<Value = Post> {
     ]
 }
 
-/// An instance in a world where decisions get lost, and what its owner was told.
+/// An instance whose decisions may get lost, and what its owner was told.
 #[derive(Debug)]
-struct World {
-    scene: Scene,
+struct LossyInstance {
+    instance: TestInstance,
     wake: Option<Timestamp>,
     last_use: Timestamp,
     /// The latest deadline that may have been told, by kind.
@@ -154,39 +154,39 @@ fn name(kind: NoticeKind) -> &'static str {
     }
 }
 
-impl World {
+impl LossyInstance {
     fn new() -> Self {
-        let mut scene = Scene::new();
-        scene.intent.inactivity.stop_after = Term::Span(HOUR * 3);
-        scene.intent.inactivity.delete_after_stopped = Term::Span(HOUR * 9);
-        scene.intent.inactivity.interval = HOUR * 2;
-        scene.intent.inactivity.max_alerts = 2;
-        scene.intent.expiration.delete_after = Term::Span(DAY * 2);
-        scene.intent.expiration.interval = HOUR * 5;
-        scene.intent.delivery = SignedDuration::from_secs(3);
+        let mut instance = TestInstance::new();
+        instance.intent.inactivity.stop_after = Term::Span(HOUR * 3);
+        instance.intent.inactivity.delete_after_stopped = Term::Span(HOUR * 9);
+        instance.intent.inactivity.interval = HOUR * 2;
+        instance.intent.inactivity.max_alerts = 2;
+        instance.intent.expiration.delete_after = Term::Span(DAY * 2);
+        instance.intent.expiration.interval = HOUR * 5;
+        instance.intent.delivery = SignedDuration::from_secs(3);
         let last_use = start();
-        Self { scene, wake: None, last_use, told: BTreeMap::new(), ids: BTreeMap::new() }
+        Self { instance, wake: None, last_use, told: BTreeMap::new(), ids: BTreeMap::new() }
     }
 
     fn happen(&mut self, event: &Event) {
-        let scene = &mut self.scene;
-        let intent = &mut scene.intent;
+        let instance = &mut self.instance;
+        let intent = &mut instance.intent;
         match event.clone() {
-            Event::Pass(span) => scene.go_to(scene.now + span),
+            Event::Pass(span) => instance.advance_to(instance.now + span),
             Event::Wake => {
-                if let Some(wake) = self.wake.filter(|wake| *wake > scene.now) {
-                    scene.go_to(wake.min(scene.now + DAY * 40));
+                if let Some(wake) = self.wake.filter(|wake| *wake > instance.now) {
+                    instance.advance_to(wake.min(instance.now + DAY * 40));
                 }
             }
             Event::Use => {
-                scene.used();
-                self.last_use = scene.now;
+                instance.used();
+                self.last_use = instance.now;
             }
-            Event::Blind => scene.blind = scene.blind.or(Some(scene.now)),
+            Event::Blind => instance.blind = instance.blind.or(Some(instance.now)),
             Event::Heal => {
-                if scene.blind.is_some() {
-                    scene.now += MILLI;
-                    scene.heal();
+                if instance.blind.is_some() {
+                    instance.now += MILLI;
+                    instance.unblind_sources();
                 }
             }
             Event::StopAfter(term) => intent.inactivity.stop_after = term,
@@ -209,24 +209,24 @@ impl World {
             Event::Persistent(persistent) => intent.persistent = persistent,
             Event::Power(running) => {
                 if running && !intent.running {
-                    self.last_use = scene.now;
-                    scene.pods_since = Some(scene.now);
+                    self.last_use = instance.now;
+                    instance.pods_since = Some(instance.now);
                 }
                 intent.running = running;
             }
             Event::Pause(paused) => intent.paused = paused,
             Event::Observe(observe) => intent.observe = observe,
-            Event::Keep(span) => intent.keep_until = Some(scene.now + span),
-            Event::Repair => scene.repaired = Some(scene.now),
-            Event::Waive => intent.notices_waived = Some(scene.now),
+            Event::Keep(span) => intent.keep_until = Some(instance.now + span),
+            Event::Repair => instance.repaired = Some(instance.now),
+            Event::Waive => intent.notices_waived = Some(instance.now),
             Event::Policy(policy) => intent.on_undeliverable = policy,
         }
     }
 
     /// One reconcile, with its fate.
     fn reconcile(&mut self, fate: Fate, post: Post) {
-        let decision = self.scene.ask();
-        assert_eq!(decision, self.scene.ask(), "the same question has the same answer");
+        let decision = self.instance.decision();
+        assert_eq!(decision, self.instance.decision(), "the same question has the same answer");
         self.judge_state(&decision);
         for effect in &decision.effects {
             self.judge(effect);
@@ -236,13 +236,13 @@ impl World {
             Fate::Lost => return,
             Fate::EffectsOnly => self.execute(&decision.effects, post),
             Fate::Published => {
-                self.scene.state = stored(decision.next.clone());
-                self.scene.activity = None;
-                self.scene.outcomes.clear();
+                self.instance.state = stored(decision.next.clone());
+                self.instance.activity = None;
+                self.instance.outcomes.clear();
                 self.execute(&decision.effects, post);
             }
         }
-        if matches!(fate, Fate::Published) && self.scene.outcomes.is_empty() {
+        if matches!(fate, Fate::Published) && self.instance.outcomes.is_empty() {
             self.comes_to_rest();
         }
     }
@@ -250,23 +250,23 @@ impl World {
     /// Asked again with nothing new, it has nothing more to write within three rounds, and then
     /// wakes later or has something to do.
     fn comes_to_rest(&self) {
-        let mut scene = self.scene.clone();
+        let mut instance = self.instance.clone();
         for _ in 0..3 {
-            let before = scene.state.clone();
-            scene.state = stored(scene.ask().next);
-            if scene.state == before {
+            let before = instance.state.clone();
+            instance.state = stored(instance.decision().next);
+            if instance.state == before {
                 break;
             }
         }
-        let decision = scene.ask();
-        assert_eq!(stored(decision.next.clone()), scene.state, "no rest at {}", scene.now);
+        let decision = instance.decision();
+        assert_eq!(stored(decision.next.clone()), instance.state, "no rest at {}", instance.now);
         if let Wake::At(at) = decision.wake {
-            assert!(at > scene.now || !decision.effects.is_empty(), "a hot loop: {decision:?}");
+            assert!(at > instance.now || !decision.effects.is_empty(), "a hot loop: {decision:?}");
         }
     }
 
     fn judge_state(&mut self, decision: &LabDecision) {
-        let before = &self.scene.state;
+        let before = &self.instance.state;
         if let (Some(was), Some(is)) = (before.ladder.deadline, decision.next.ladder.deadline) {
             let left = decision.next.ladder.alerts_sent < before.ladder.alerts_sent
                 || decision.next.power != before.power;
@@ -278,45 +278,45 @@ impl World {
         if decision.next.expiration.expires_at != before.expiration.expires_at {
             self.ids.retain(|(kind, ..), _| *kind != name(NoticeKind::ExpiryWarning));
         }
-        if self.scene.intent.paused || self.scene.intent.observe {
+        if self.instance.intent.paused || self.instance.intent.observe {
             assert_eq!(decision.effects, [], "paused or observed");
         }
     }
 
     fn judge(&mut self, effect: &Effect) {
-        let (scene, now) = (&self.scene, self.scene.now);
+        let (instance, now) = (&self.instance, self.instance.now);
         let told = |kind: NoticeKind| self.told.get(name(kind)).copied();
-        let kept = scene.state.keep.until.is_some_and(|until| moment::down(now) < until);
+        let kept = instance.state.keep.until.is_some_and(|until| moment::down(now) < until);
         match effect {
             Effect::Notify(notice) => self.judge_notice(&notice.clone()),
             Effect::Stop(reason) => {
                 assert_eq!(*reason, StopReason::Inactivity);
-                assert_eq!(scene.state.power.stop_reason, Some(StopReason::Inactivity));
-                assert!(scene.blind.is_none() && !kept);
+                assert_eq!(instance.state.power.stop_reason, Some(StopReason::Inactivity));
+                assert!(instance.blind.is_none() && !kept);
                 assert!(told(NoticeKind::InactivityWarning).is_none_or(|told| told <= now));
                 self.judge_idleness();
             }
             Effect::Delete => {
-                let warned_by = match (scene.intent.running, scene.intent.persistent) {
+                let warned_by = match (instance.intent.running, instance.intent.persistent) {
                     (true, true) => None,
                     (true, false) => Some(NoticeKind::InactivityWarning),
                     (false, _) => Some(NoticeKind::DeletionWarning),
                 };
                 let over = |kind: NoticeKind| told(kind).is_none_or(|told| told <= now);
                 let idle = warned_by.is_some_and(over)
-                    && (scene.blind.is_none() || !scene.intent.running)
-                    && scene.state.ladder.deadline.is_some_and(|deadline| deadline <= now);
+                    && (instance.blind.is_none() || !instance.intent.running)
+                    && instance.state.ladder.deadline.is_some_and(|deadline| deadline <= now);
                 let expired = over(NoticeKind::ExpiryWarning)
-                    && scene.state.expiration.deadline.is_some_and(|deadline| deadline <= now);
+                    && instance.state.expiration.deadline.is_some_and(|deadline| deadline <= now);
                 assert!(idle || expired, "deleted before what was told");
-                assert!(!kept && !scene.state.submissions.pending());
+                assert!(!kept && !instance.state.submissions.pending());
             }
             Effect::Check
             | Effect::Submit { .. }
             | Effect::RemoveJob { .. }
-            | Effect::HoldClaim { .. }
-            | Effect::FreeClaim { .. }
-            | Effect::Release => {
+            | Effect::AddClaimFinalizer { .. }
+            | Effect::RemoveClaimFinalizer { .. }
+            | Effect::RemoveFinalizer => {
                 panic!("{effect:?} was never asked for")
             }
         }
@@ -324,32 +324,32 @@ impl World {
 
     /// What is stopped was unused for its whole term, and its last interval was given in full.
     fn judge_idleness(&self) {
-        let (scene, now) = (&self.scene, self.scene.now);
-        let policy = &scene.intent.inactivity;
+        let (instance, now) = (&self.instance, self.instance.now);
+        let policy = &instance.intent.inactivity;
         let Term::Span(term) = policy.stop_after else { panic!("never means never") };
         assert!(now.duration_since(self.last_use) >= term, "used {} ago", now - self.last_use);
         if policy.notify && policy.max_alerts > 0 {
-            let warned = scene.state.ladder.warned_at.expect("it was warned");
-            assert!(scene.state.ladder.alerts_sent >= policy.max_alerts);
+            let warned = instance.state.ladder.warned_at.expect("it was warned");
+            assert!(instance.state.ladder.alerts_sent >= policy.max_alerts);
             assert!(now.duration_since(warned) >= policy.interval, "the last interval");
         }
     }
 
     fn judge_notice(&mut self, notice: &Notice<NoticeKind>) {
-        let (scene, now) = (&self.scene, self.scene.now);
-        let recorded = scene.state.outbox.find(&notice.id).expect("it is on record");
+        let (instance, now) = (&self.instance, self.instance.now);
+        let recorded = instance.state.outbox.find(&notice.id).expect("it is on record");
         assert_eq!(recorded.deadline, notice.deadline);
-        assert!(!notice.kind.is_farewell(), "it is still there");
+        assert!(!notice.kind.is_final(), "it is still there");
         let (Some(deadline), Some((alert, of))) = (notice.deadline, notice.alert) else { return };
         let kind = name(notice.kind);
         if notice.kind == NoticeKind::InactivityWarning {
-            assert!(scene.blind.is_none() && scene.intent.running);
+            assert!(instance.blind.is_none() && instance.intent.running);
         }
         let before = self.told.insert(kind, deadline);
         assert!(before.is_none_or(|before| before <= deadline), "told {before:?}, then {deadline}");
         let interval = match notice.kind {
-            NoticeKind::ExpiryWarning => scene.intent.expiration.interval,
-            _ => scene.intent.inactivity.interval,
+            NoticeKind::ExpiryWarning => instance.intent.expiration.interval,
+            _ => instance.intent.inactivity.interval,
         };
         let promised = interval * i32::try_from(of - alert + 1).unwrap();
         assert!(deadline >= now + promised, "{deadline} does not give {promised}");
@@ -364,32 +364,37 @@ impl World {
                     let result = match post {
                         Post::Accepted => Some(Ok(())),
                         Post::Refused | Post::AcceptedButError => {
-                            Some(Err(Failure::Refused("no".to_owned())))
+                            Some(Err(DeliveryFailure::Refused("no".to_owned())))
                         }
                         Post::AcceptedButSilent => None,
-                        Post::AcceptedButLost => Some(Err(Failure::Lost)),
+                        Post::AcceptedButLost => Some(Err(DeliveryFailure::Lost)),
                     };
-                    let (id, at) = (notice.id.clone(), self.scene.now);
-                    self.scene.outcomes.extend(result.map(|result| Outcome { id, at, result }));
+                    let (id, at) = (notice.id.clone(), self.instance.now);
+                    self.instance.outcomes.extend(result.map(|result| DeliveryOutcome {
+                        id,
+                        at,
+                        result,
+                    }));
                 }
-                Effect::Stop(_) => self.scene.intent.running = false,
+                Effect::Stop(_) => self.instance.intent.running = false,
                 // The history goes on as if somebody had the object restored.
                 Effect::Delete
                 | Effect::Check
                 | Effect::Submit { .. }
                 | Effect::RemoveJob { .. }
-                | Effect::HoldClaim { .. }
-                | Effect::FreeClaim { .. }
-                | Effect::Release => {}
+                | Effect::AddClaimFinalizer { .. }
+                | Effect::RemoveClaimFinalizer { .. }
+                | Effect::RemoveFinalizer => {}
             }
         }
     }
 }
 
 /// The state as the API gives it back: in whole seconds.
-fn stored(mut state: State) -> State {
+fn stored(mut state: InstanceState) -> InstanceState {
     let cut = |at: &mut Timestamp| *at = moment::down(*at);
-    let State { power, activity, ladder, expiration, termination, keep, outbox, .. } = &mut state;
+    let InstanceState { power, activity, ladder, expiration, termination, keep, outbox, .. } =
+        &mut state;
     let times = [
         &mut power.started_at,
         &mut power.ready_at,
@@ -422,11 +427,11 @@ fn stored(mut state: State) -> State {
 proptest! {
     #[test]
     fn promises_are_kept(history in prop::collection::vec((event(), fate(), post()), 1..80)) {
-        let mut world = World::new();
+        let mut lossy = LossyInstance::new();
         for (event, fate, post) in history {
-            world.happen(&event);
+            lossy.happen(&event);
             for fate in [fate, Fate::Published, fate] {
-                world.reconcile(fate, post);
+                lossy.reconcile(fate, post);
             }
         }
     }

@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use super::super::super::effect::Effect;
 use super::super::super::forecast;
 use super::super::super::observed::{Answer, Check, Observed, Pods};
-use super::super::super::scene::{DAY, MINUTE, Scene, start};
 use super::super::super::state::{
-    EndReason, Ended, Expiration, Keep, Ladder, NoticeKind, Power, Stage, State, StopReason,
-    Submission, SubmissionState, Submissions, Termination,
+    EndReason, Ended, ExpirationState, InstanceState, Keep, Ladder, NoticeKind, Power, Stage,
+    StopReason, SubmissionEntry, SubmissionState, Submissions, TerminationState,
 };
+use super::super::super::test_instance::{DAY, MINUTE, TestInstance, start};
 use super::super::decide;
 use crate::activity::Activity;
 use crate::coverage::Coverage;
@@ -96,7 +96,7 @@ fn stage() -> impl Strategy<Value = Stage> {
     ])
 }
 
-fn submission() -> impl Strategy<Value = Submission> {
+fn submission() -> impl Strategy<Value = SubmissionEntry> {
     let state = prop::sample::select(vec![
         SubmissionState::Waiting,
         SubmissionState::Running,
@@ -107,8 +107,8 @@ fn submission() -> impl Strategy<Value = Submission> {
     ]);
     let asked = (option::of(time()), any::<bool>());
     (0_u8..3, state, any::<u32>(), asked).prop_map(|(n, state, series, (asked_at, earlier))| {
-        let fresh = Submission::new(format!("e{n}"), state);
-        Submission { series, asked_at, earlier, attempts: series, ..fresh }
+        let fresh = SubmissionEntry::new(format!("e{n}"), state);
+        SubmissionEntry { series, asked_at, earlier, attempts: series, ..fresh }
     })
 }
 
@@ -125,7 +125,7 @@ fn end() -> impl Strategy<Value = EndReason> {
     prop::sample::select(vec![EndReason::Terminated, EndReason::Expired, EndReason::Unused])
 }
 
-fn state() -> impl Strategy<Value = State> {
+fn state() -> impl Strategy<Value = InstanceState> {
     let t = || option::of(time());
     let power = (t(), t(), t(), option::of(reason())).prop_map(
         |(started_at, ready_at, stopped_at, stop_reason)| Power {
@@ -145,7 +145,7 @@ fn state() -> impl Strategy<Value = State> {
         },
     );
     let expiration = (t(), option::of(id()), t(), t()).prop_map(
-        |(expires_at, last_notice, warned_at, deadline)| Expiration {
+        |(expires_at, last_notice, warned_at, deadline)| ExpirationState {
             expires_at,
             last_notice,
             warned_at,
@@ -167,12 +167,12 @@ fn state() -> impl Strategy<Value = State> {
             notices,
             activity,
         ) = rest;
-        State {
+        InstanceState {
             power,
             activity: Activity { last: activity.0, count: activity.1, ..Activity::default() },
             ladder,
             expiration,
-            termination: Termination { last_check, answered, deadline, misses },
+            termination: TerminationState { last_check, answered, deadline, misses },
             submissions: Submissions { entries, ..Submissions::default() },
             keep: Keep { used, until, asked },
             ended: activity.2.map(|(at, reason)| Ended { at, reason }),
@@ -180,19 +180,19 @@ fn state() -> impl Strategy<Value = State> {
             claims: vec!["e0".to_owned(), "e2".to_owned()],
             outbox: Outbox { notices },
             shadow: None,
-            coming: None,
+            upcoming: None,
         }
     })
 }
 
 /// A policy with anything in it.
-fn scene() -> impl Strategy<Value = Scene> {
+fn instance() -> impl Strategy<Value = TestInstance> {
     let spans = (term(), term(), term(), span(), span(), span());
     let flags = prop::array::uniform9(any::<bool>());
-    let wishes = (option::of(time()), any::<u32>(), option::of(span()), time());
-    (spans, flags, wishes).prop_map(|(spans, flags, wishes)| {
-        let mut scene = Scene::handing_in(&[("e0", None), ("e1", Some("no"))]);
-        let intent = &mut scene.intent;
+    let requests = (option::of(time()), any::<u32>(), option::of(span()), time());
+    (spans, flags, requests).prop_map(|(spans, flags, requests)| {
+        let mut instance = TestInstance::submitting(&[("e0", None), ("e1", Some("no"))]);
+        let intent = &mut instance.intent;
         let (stop, delete, lifespan, interval, margin, tick) = spans;
         intent.inactivity.stop_after = stop;
         intent.inactivity.delete_after_stopped = delete;
@@ -210,13 +210,13 @@ fn scene() -> impl Strategy<Value = Scene> {
         (intent.paused, intent.observe, intent.persistent) = (paused, observe, persistent);
         (intent.inactivity.notify, intent.expiration.notify) = (notify, tells);
         (intent.inactivity.enabled, intent.expiration.enabled) = (idles, ends);
-        let (keep_until, alerts, patience, created_at) = wishes;
+        let (keep_until, alerts, timeout, created_at) = requests;
         intent.keep_until = keep_until;
         intent.inactivity.max_alerts = alerts;
         intent.on_undeliverable =
-            patience.map_or(OnUndeliverable::Hold, OnUndeliverable::ProceedAfter);
+            timeout.map_or(OnUndeliverable::Hold, OnUndeliverable::ProceedAfter);
         intent.created_at = created_at;
-        scene
+        instance
     })
 }
 
@@ -224,33 +224,33 @@ proptest! {
     #[test]
     fn any_state_is_decided_on(
         state in state(),
-        scene in scene(),
+        instance in instance(),
         now in now(),
         since in time(),
         check in option::of(time()),
     ) {
         let mut coverage = Coverage::starting(since);
-        coverage.seen(since, now);
+        coverage.mark_observed(since, now);
         let answer = Answer::Keeps { deadline: check };
         let mut seen = Observed {
             coverage: &[&coverage],
             pods: Pods::Gone,
             check: check.map(|at| Check { at, answer }),
-            claims: &scene.claims,
-            jobs: &scene.jobs,
+            claims: &instance.claims,
+            jobs: &instance.jobs,
             ..Observed::default()
         };
-        let steps = forecast(state.clone(), &seen, &scene.intent, now, 3).len();
+        let steps = forecast(state.clone(), &seen, &instance.intent, now, 3).len();
         prop_assert!(steps <= 3);
-        let mut state = decide(state, &seen, &scene.intent, now).next;
+        let mut state = decide(state, &seen, &instance.intent, now).next;
         seen.check = None;
         // A ladder whose intervals are nothing may be climbed at once, rung by rung.
         for _ in 0..12 {
-            state = decide(state, &seen, &scene.intent, now).next;
+            state = decide(state, &seen, &instance.intent, now).next;
         }
-        let decision = decide(state.clone(), &seen, &scene.intent, now);
-        let quick = scene.intent.inactivity.interval < MINUTE
-            || scene.intent.expiration.interval < MINUTE;
+        let decision = decide(state.clone(), &seen, &instance.intent, now);
+        let quick = instance.intent.inactivity.interval < MINUTE
+            || instance.intent.expiration.interval < MINUTE;
         if !quick {
             prop_assert_eq!(&decision.next, &state);
             let acts = decision.effects.iter().any(|effect| *effect != Effect::Check);

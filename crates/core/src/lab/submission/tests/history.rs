@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::super::super::ending::{owes, owes_of, runs};
+use super::super::super::ending::{environment_needs_submission, needs_submission, runs};
 use super::super::super::observed::Answer;
-use super::super::super::scene::{MINUTE, Scene};
+use super::super::super::test_instance::{MINUTE, TestInstance};
 use super::*;
 
 #[derive(Debug, Clone, Copy)]
@@ -50,55 +50,55 @@ fn event() -> impl Strategy<Value = Event> {
 
 const NAMES: [&str; 2] = ["a", "b"];
 
-fn series(scene: &Scene, name: &str) -> Option<u32> {
-    let entries = &scene.state.submissions.entries;
+fn series(instance: &TestInstance, name: &str) -> Option<u32> {
+    let entries = &instance.state.submissions.entries;
     entries.iter().find(|entry| entry.environment == name).map(|entry| entry.series)
 }
 
-fn happen(scene: &mut Scene, event: Event) {
-    let now = scene.now;
+fn happen(instance: &mut TestInstance, event: Event) {
+    let now = instance.now;
     match event {
-        Event::Pass => scene.go_to(now + MINUTE),
-        Event::Ends => scene.answer = Some(Answer::Ends),
-        Event::Power(running) => scene.intent.running = running,
-        Event::Pods(pods) => scene.pods = pods,
+        Event::Pass => instance.advance_to(now + MINUTE),
+        Event::Ends => instance.answer = Some(Answer::Ends),
+        Event::Power(running) => instance.intent.running = running,
+        Event::Pods(pods) => instance.pods = pods,
         Event::Succeeds(n) | Event::Fails(n) => {
-            let known = scene.jobs.iter().find(|(name, _)| name == NAMES[n]);
+            let known = instance.jobs.iter().find(|(name, _)| name == NAMES[n]);
             if let Some((_, Known::Is(job))) = known {
                 let (series, failed) = (job.series, matches!(event, Event::Fails(_)));
                 let error = || "no".to_owned();
                 let end = if failed { JobEnd::Failed { error: error() } } else { super::done(now) };
-                scene.job(NAMES[n], series, u32::from(failed) * 10, end);
+                instance.job(NAMES[n], series, u32::from(failed) * 10, end);
             }
         }
         Event::Vanishes(n) | Event::Hides(n) => {
-            let known = scene.jobs.iter_mut().find(|(name, _)| name == NAMES[n]);
+            let known = instance.jobs.iter_mut().find(|(name, _)| name == NAMES[n]);
             if let Some((_, job)) = known {
                 let hidden = matches!(event, Event::Hides(_));
                 *job = if hidden { Known::Unknown } else { Known::Absent };
             }
         }
-        Event::Request => scene.intent.submission.requested = Some(now),
-        Event::Retry => scene.intent.submission.retried = Some(now),
-        Event::Waive => scene.intent.submission.waived = Some(now),
-        Event::Delete => scene.intent.deleting = true,
-        Event::Enabled(enabled) => scene.intent.submission.enabled = enabled,
+        Event::Request => instance.intent.submission.requested = Some(now),
+        Event::Retry => instance.intent.submission.retried = Some(now),
+        Event::Waive => instance.intent.submission.waived = Some(now),
+        Event::Delete => instance.intent.deleting = true,
+        Event::Enabled(enabled) => instance.intent.submission.enabled = enabled,
     }
 }
 
 /// What a decision may ask for, given what is on record.
-fn judge(scene: &Scene, recorded: &BTreeSet<(String, u32)>, effect: &Effect) {
+fn judge(instance: &TestInstance, recorded: &BTreeSet<(String, u32)>, effect: &Effect) {
     let entry = |name: &str| {
-        let entries = &scene.state.submissions.entries;
+        let entries = &instance.state.submissions.entries;
         entries.iter().find(|entry| entry.environment == name).expect("an entry on record")
     };
     match effect {
         Effect::Submit { environment, series } => {
             let entry = entry(environment);
             assert_eq!((entry.state, entry.series), (SubmissionState::Running, *series));
-            assert_eq!(scene.pods, Pods::Gone);
+            assert_eq!(instance.pods, Pods::Gone);
             // What has ended does not run, whoever wants it to.
-            assert!(!runs(&scene.state, &scene.intent));
+            assert!(!runs(&instance.state, &instance.intent));
             let done = recorded.contains(&(environment.clone(), *series));
             assert!(!done, "handed in twice in one series");
         }
@@ -112,13 +112,16 @@ fn judge(scene: &Scene, recorded: &BTreeSet<(String, u32)>, effect: &Effect) {
             };
             assert!(over || *series < entry.series, "{environment} is not on record yet");
         }
-        Effect::Release | Effect::Delete => {
-            assert!(!owes(&scene.state, &scene.intent), "{:?}", scene.state);
+        Effect::RemoveFinalizer | Effect::Delete => {
+            assert!(!needs_submission(&instance.state, &instance.intent), "{:?}", instance.state);
         }
-        Effect::FreeClaim { environment } => {
-            assert!(!owes_of(&scene.state, &scene.intent, environment), "{environment} is owed");
+        Effect::RemoveClaimFinalizer { environment } => {
+            assert!(
+                !environment_needs_submission(&instance.state, &instance.intent, environment),
+                "{environment} is owed"
+            );
         }
-        Effect::HoldClaim { .. } | Effect::Notify(_) | Effect::Stop(_) | Effect::Check => {}
+        Effect::AddClaimFinalizer { .. } | Effect::Notify(_) | Effect::Stop(_) | Effect::Check => {}
     }
 }
 
@@ -127,30 +130,30 @@ proptest! {
     fn nothing_is_handed_in_twice_or_lost(
         history in prop::collection::vec((event(), any::<bool>()), 1..80),
     ) {
-        let mut scene = Scene::handing_in(&[("a", None), ("b", None)]);
+        let mut instance = TestInstance::submitting(&[("a", None), ("b", None)]);
         let mut recorded = BTreeSet::new();
         let mut last = [0_u32; 2];
         for (event, lost) in history {
-            happen(&mut scene, event);
+            happen(&mut instance, event);
             for _ in 0..2 {
-                let decision = scene.ask();
+                let decision = instance.decision();
                 for effect in &decision.effects {
-                    judge(&scene, &recorded, effect);
+                    judge(&instance, &recorded, effect);
                 }
                 if lost {
-                    let before = scene.clone();
-                    scene.settle_once();
-                    (scene.state, scene.check) = (before.state, scene.check);
+                    let before = instance.clone();
+                    instance.settle_once();
+                    (instance.state, instance.check) = (before.state, instance.check);
                 } else {
-                    scene.settle_once();
+                    instance.settle_once();
                 }
-                for entry in &scene.state.submissions.entries {
+                for entry in &instance.state.submissions.entries {
                     if entry.state == SubmissionState::Done {
                         recorded.insert((entry.environment.clone(), entry.series));
                     }
                 }
                 for (n, name) in NAMES.into_iter().enumerate() {
-                    let series = series(&scene, name).unwrap_or(last[n]);
+                    let series = series(&instance, name).unwrap_or(last[n]);
                     prop_assert!(series >= last[n], "a series never goes back");
                     last[n] = series;
                 }

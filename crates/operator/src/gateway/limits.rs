@@ -1,0 +1,115 @@
+//! How much of us one instance, and all of them together, may take.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sojourn_core::key::Key;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// What passes through at a time, and how long it may be silent.
+#[derive(Debug, Clone)]
+pub struct GatewayLimits {
+    /// Requests and open connections of all instances together.
+    pub overall: usize,
+    /// The same of one instance.
+    pub per_instance: usize,
+    /// For connecting to an instance.
+    pub connect: Duration,
+    /// A request or its answer that does not move for so long is given up.
+    pub idle: Duration,
+    /// The same for WebSockets and other upgraded connections, on which silence is usual.
+    pub idle_upgraded: Duration,
+    /// How often the API is asked whether whoever holds an upgraded connection still may.
+    pub recheck: Duration,
+    /// How long a waiting page's question may stay open.
+    pub poll: Duration,
+}
+
+impl Default for GatewayLimits {
+    fn default() -> Self {
+        Self {
+            overall: 2048,
+            per_instance: 256,
+            connect: Duration::from_secs(5),
+            idle: Duration::from_secs(10 * 60),
+            idle_upgraded: Duration::from_secs(60 * 60),
+            recheck: Duration::from_secs(60),
+            poll: Duration::from_secs(20),
+        }
+    }
+}
+
+/// Counts what is open.
+#[derive(Debug)]
+pub(crate) struct ConnectionLimits {
+    overall: Arc<Semaphore>,
+    taken: Arc<Mutex<HashMap<Key, usize>>>,
+    per_instance: usize,
+}
+
+/// One of them; free again when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    key: Key,
+    taken: Arc<Mutex<HashMap<Key, usize>>>,
+    _overall: OwnedSemaphorePermit,
+}
+
+impl ConnectionLimits {
+    pub(crate) fn new(limits: &GatewayLimits) -> Self {
+        Self {
+            overall: Arc::new(Semaphore::new(limits.overall)),
+            taken: Arc::default(),
+            per_instance: limits.per_instance,
+        }
+    }
+
+    /// `None` when too much is open.
+    pub(crate) fn acquire(&self, key: &Key) -> Option<Permit> {
+        let overall = self.overall.clone().try_acquire_owned().ok()?;
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        match taken.get_mut(key) {
+            Some(count) if *count >= self.per_instance => return None,
+            Some(count) => *count += 1,
+            None => {
+                taken.insert(key.clone(), 1);
+            }
+        }
+        drop(taken);
+        Some(Permit { key: key.clone(), taken: self.taken.clone(), _overall: overall })
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = taken.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(&self.key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_instance_cannot_take_every_connection_and_dropped_ones_are_free_again() {
+        let limits = GatewayLimits { overall: 3, per_instance: 2, ..GatewayLimits::default() };
+        let limits = ConnectionLimits::new(&limits);
+        let (one, other) = (Key::new("ns", "one"), Key::new("ns", "other"));
+        let first = limits.acquire(&one).unwrap();
+        let _second = limits.acquire(&one).unwrap();
+        assert!(limits.acquire(&one).is_none());
+        let third = limits.acquire(&other).unwrap();
+        assert!(limits.acquire(&other).is_none());
+        drop(first);
+        let fourth = limits.acquire(&one).unwrap();
+        drop((third, fourth));
+        assert_eq!(limits.taken.lock().unwrap().len(), 1);
+    }
+}
