@@ -133,12 +133,14 @@ impl<K> Notice<K> {
         self.attempted_at().filter(|_| self.error.is_none())
     }
 
-    /// When it is attempted next: after its back-off, or once what it is sent by was `repaired`.
-    pub fn next_attempt(&self, repaired: Option<Timestamp>) -> Option<Timestamp> {
+    /// When it is attempted next: after its back-off, or once what it is sent by was `channels_changed_at`.
+    pub fn next_attempt(&self, channels_changed_at: Option<Timestamp>) -> Option<Timestamp> {
         let Delivery::Waiting { next } = self.delivery else { return None };
-        let repaired = repaired.map(up).filter(|repaired| self.attempted_at() < Some(*repaired));
-        let sooner = repaired.filter(|_| self.attempts > 0);
-        Some(sooner.map_or(next, |repaired| repaired.min(next)))
+        let channels_changed_at = channels_changed_at
+            .map(up)
+            .filter(|channels_changed_at| self.attempted_at() < Some(*channels_changed_at));
+        let sooner = channels_changed_at.filter(|_| self.attempts > 0);
+        Some(sooner.map_or(next, |channels_changed_at| channels_changed_at.min(next)))
     }
 }
 
@@ -243,13 +245,13 @@ impl<K: Copy> Outbox<K> {
     pub fn attempt(
         &mut self,
         stored: &Self,
-        repaired: Option<Timestamp>,
+        channels_changed_at: Option<Timestamp>,
         now: Timestamp,
         ready: impl Fn(&Notice<K>) -> bool,
     ) -> Vec<Notice<K>> {
         let mut due = Vec::new();
         for notice in &mut self.notices {
-            let Some(next) = notice.next_attempt(repaired) else { continue };
+            let Some(next) = notice.next_attempt(channels_changed_at) else { continue };
             let on_record = |notice: &Notice<K>| {
                 stored.notices.iter().any(|one| {
                     one.id == notice.id
@@ -277,12 +279,12 @@ impl<K: Copy> Outbox<K> {
     pub fn wake(
         &self,
         policy: OnUndeliverable,
-        repaired: Option<Timestamp>,
+        channels_changed_at: Option<Timestamp>,
         ready: impl Fn(&Notice<K>) -> bool,
     ) -> Wake {
         let mut wake = Wake::OnChange;
         for notice in &self.notices {
-            let Some(next) = notice.next_attempt(repaired) else { continue };
+            let Some(next) = notice.next_attempt(channels_changed_at) else { continue };
             if !ready(notice) {
                 continue;
             }

@@ -5,12 +5,12 @@
 //! | file                             | what                                                     |
 //! |----------------------------------|----------------------------------------------------------|
 //! | `target`, `label`                | reads the address; names the origin                      |
-//! | `access_review`                  | who may pass, by the API's word                          |
+//! | `access_review`                  | who may use and start an instance, as the API says       |
 //! | `backend`                        | where the environment is, and whether it runs            |
 //! | `wake`, `waiting`                | starting it for a visitor, and the page until then       |
 //! | `forward`, `body`, `splice`      | requests, answers, upgraded connections, as they come    |
 //! | `header`, `cookie`, `location`   | what changes on the way                                  |
-//! | `connection_activity`, `limits`  | activity and silence; how much may be open               |
+//! | `connection_activity`, `limits`  | activity and idle time; how much may be open             |
 //! | `report`                         | activity by `POST`                                       |
 //!
 //! The sign-in (crate `web`) runs before it: it knows who calls, has checked where the request comes from,

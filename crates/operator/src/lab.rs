@@ -106,7 +106,7 @@ pub enum StartError {
 }
 
 impl Started {
-    /// Whether nobody waits to be looked at, and nobody is.
+    /// Whether no Instance is queued or being reconciled.
     pub fn is_idle(&self) -> bool {
         self.queue.is_idle()
     }

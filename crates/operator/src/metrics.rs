@@ -17,12 +17,12 @@ use prometheus_client::registry::Registry;
 use crate::frame::Class;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Controller {
+struct ControllerLabel {
     controller: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Failure {
+struct FailureLabels {
     controller: &'static str,
     class: &'static str,
 }
@@ -66,11 +66,11 @@ impl Reconciles {
 /// Everything that is counted, ready to be scraped.
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    known: Arc<Mutex<Known>>,
+    registered: Arc<Mutex<RegisteredMetrics>>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct RegisteredMetrics {
     registry: Registry,
     /// What was made, by whom it is for.
     made: BTreeMap<String, Box<dyn Any + Send>>,
@@ -79,14 +79,14 @@ struct Known {
 impl Default for Metrics {
     fn default() -> Self {
         let registry = Registry::with_prefix("sojourn");
-        let known = Known { registry, made: BTreeMap::new() };
-        Self { known: Arc::new(Mutex::new(known)) }
+        let registered = RegisteredMetrics { registry, made: BTreeMap::new() };
+        Self { registered: Arc::new(Mutex::new(registered)) }
     }
 }
 
 impl Metrics {
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, RegisteredMetrics> {
+        self.registered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is counted for `whom`, made and registered the first time. Whoever is started again, as by
@@ -95,7 +95,7 @@ impl Metrics {
     where
         T: Clone + Send + 'static,
     {
-        let Known { registry, made } = &mut *self.lock();
+        let RegisteredMetrics { registry, made } = &mut *self.lock();
         if let Some(made) = made.get(whom).and_then(|made| made.downcast_ref::<T>()) {
             return made.clone();
         }
@@ -121,9 +121,9 @@ impl Metrics {
     pub fn reconciles(&self, controller: &'static str) -> Reconciles {
         let started = self.family("reconciles", "Reconciles of objects that were started");
         let failures = self.family("reconcile_failures", "Reconciles that failed, by class");
-        let failed = |class| failures.get_or_create_owned(&Failure { controller, class });
+        let failed = |class| failures.get_or_create_owned(&FailureLabels { controller, class });
         Reconciles {
-            started: started.get_or_create_owned(&Controller { controller }),
+            started: started.get_or_create_owned(&ControllerLabel { controller }),
             transient: failed("transient"),
             outdated: failed("outdated"),
             blocked: failed("blocked"),
@@ -134,7 +134,7 @@ impl Metrics {
     /// Counts the Events of a controller that were not written.
     pub fn events_left_out(&self, controller: &'static str) -> Counter {
         let help = "Events that were not written because too many waited";
-        self.family("events_left_out", help).get_or_create_owned(&Controller { controller })
+        self.family("events_left_out", help).get_or_create_owned(&ControllerLabel { controller })
     }
 
     pub(crate) fn counter(&self, name: &'static str, help: &'static str) -> Counter {

@@ -83,7 +83,7 @@ pub struct AttemptOutcome {
 pub struct SendFailure {
     /// Every channel refused it for good.
     pub permanent: bool,
-    pub words: String,
+    pub message: String,
 }
 
 /// The outbox. Its clones are the same one.
@@ -92,12 +92,12 @@ pub struct Outbox {
     shared: Arc<Shared>,
 }
 
-type Wake = Arc<dyn Fn(&Key) + Send + Sync>;
+type WakeCallback = Arc<dyn Fn(&Key) + Send + Sync>;
 
 struct Shared {
     channels: Arc<dyn Channels>,
     clock: Arc<dyn Clock>,
-    wake: Wake,
+    wake: WakeCallback,
     limits: Limits,
     state: Mutex<OutboxState>,
     /// Something for the worker to look at: a notice, or the end.
@@ -304,8 +304,8 @@ impl Shared {
             Vec::new()
         });
         if channels.is_empty() {
-            let words = "no channel is configured".to_owned();
-            return Err(SendFailure { permanent: false, words });
+            let message = "no channel is configured".to_owned();
+            return Err(SendFailure { permanent: false, message });
         }
         let answers =
             join_all(channels.iter().map(|channel| try_channel(&**channel, &queued.notice)));
@@ -318,9 +318,9 @@ impl Shared {
         }
         if accepted.is_empty() {
             let permanent = failed.iter().all(|(_, error)| error.is_permanent());
-            let words: Vec<_> =
+            let message: Vec<_> =
                 failed.iter().map(|(name, error)| format!("{name}: {error}")).collect();
-            return Err(SendFailure { permanent, words: words.join("; ") });
+            return Err(SendFailure { permanent, message: message.join("; ") });
         }
         for (name, error) in failed {
             tracing::warn!(

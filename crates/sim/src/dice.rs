@@ -1,4 +1,4 @@
-//! Chance that a seed repeats.
+//! A seeded random number generator.
 
 /// A small generator (SplitMix64), split by name so that a new use does not move the others.
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! What people do, told to the API and to the truth.
+//! What people do, written to the API and recorded in the truth.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The decision of the family: its parts, one after the other.
+//! The decision about an instance: each part of the policy, one after the other.
 
 use jiff::Timestamp;
 
@@ -231,10 +231,13 @@ fn send_due_notices(state: &mut InstanceState, stored: &Stored, builder: &mut De
             }
     };
     if let Some(stored) = &stored.outbox {
-        let due = state.outbox.attempt(stored, builder.seen.repaired, builder.now, ready);
+        let due =
+            state.outbox.attempt(stored, builder.seen.channels_changed_at, builder.now, ready);
         builder.effects.splice(0..0, due.into_iter().map(Effect::Notify));
     }
-    if let Wake::At(at) = state.outbox.wake(intent.on_undeliverable, builder.seen.repaired, ready) {
+    if let Wake::At(at) =
+        state.outbox.wake(intent.on_undeliverable, builder.seen.channels_changed_at, ready)
+    {
         builder.wake_at(at);
     }
 }

@@ -1,4 +1,4 @@
-//! The end of an instance, and what it owes before it may go.
+//! The end of an instance, and what has to be handed in before it may be deleted.
 //!
 //! An end is a termination or a deletion, by whomever; a stop is none. An end that is not a deletion
 //! by somebody else is written down once, and from then on the instance stays off, whoever asks for
@@ -67,7 +67,7 @@ pub(super) fn is_settled(state: &InstanceState, environment: &str) -> bool {
     })
 }
 
-/// Takes in which claims there are. One that was made stays on record.
+/// Records which claims there are. One that was made stays on record.
 pub(super) fn record_claims(state: &mut InstanceState, builder: &DecisionBuilder<'_>) {
     for claim in builder.seen.claims {
         if !state.claims.contains(&claim.environment) {

@@ -14,13 +14,13 @@ use crate::notice::DeliveryOutcome;
 use super::decide;
 use super::effect::Effect;
 use super::intent::Intent;
-use super::observed::{Answer, Check, Job, JobEnd, Observed, Pods};
+use super::observed::{JobEnd, Observed, ObservedJob, Pods, StatusAnswer, StatusCheckResult};
 use super::reason::Reason;
 use super::state::{Action, InstanceState, NoticeKind, UpcomingAction};
 
 /// A step takes a few decisions.
 const DECISIONS_PER_STEP: usize = 16;
-/// The status is looked at once; then it goes on as it was.
+/// The status is checked once; after that no check is due within the forecast.
 const NO_MORE_CHECKS: SignedDuration = SignedDuration::from_hours(100 * 366 * 24);
 
 /// The next things that will happen by themselves, at most `steps`, in order. What has no time yet
@@ -52,8 +52,8 @@ struct Forecast<'a> {
     seen: &'a Observed<'a>,
     pods: Pods,
     outcomes: Vec<DeliveryOutcome>,
-    check: Option<Check>,
-    jobs: Vec<(String, Known<Job>)>,
+    check: Option<StatusCheckResult>,
+    jobs: Vec<(String, Known<ObservedJob>)>,
     /// What was reported before is taken in once.
     first: bool,
 }
@@ -86,12 +86,12 @@ impl<'a> Forecast<'a> {
             coverage: &coverage,
             blind: self.seen.blind,
             outcomes: &self.outcomes,
-            repaired: self.seen.repaired,
+            channels_changed_at: self.seen.channels_changed_at,
             pods: self.pods,
             pods_since: self.seen.pods_since,
             check: self.check,
             claims: self.seen.claims,
-            namespace_leaves: self.seen.namespace_leaves,
+            namespace_terminating: self.seen.namespace_terminating,
             jobs: &self.jobs,
         };
         let decision = decide(self.state.clone(), &observed, &self.intent, self.now);
@@ -163,13 +163,13 @@ impl<'a> Forecast<'a> {
             }
             Effect::Delete => add_upcoming(Action::Delete),
             Effect::Check => {
-                let answer = Answer::Keeps { deadline: self.state.termination.deadline };
-                self.check = Some(Check { at: now, answer });
+                let answer = StatusAnswer::Keeps { deadline: self.state.termination.deadline };
+                self.check = Some(StatusCheckResult { at: now, answer });
                 None
             }
             Effect::Submit { environment, series } => {
                 let end = JobEnd::Done { at: now, size: None, sha256: None, receipt: None };
-                self.job(&environment, Known::Is(Job { series, failed_attempts: 0, end }));
+                self.job(&environment, Known::Is(ObservedJob { series, failed_attempts: 0, end }));
                 Some(UpcomingAction {
                     action: Action::Submit,
                     at: Some(now),
@@ -186,7 +186,7 @@ impl<'a> Forecast<'a> {
         }
     }
 
-    fn job(&mut self, environment: &str, job: Known<Job>) {
+    fn job(&mut self, environment: &str, job: Known<ObservedJob>) {
         self.jobs.retain(|(name, _)| name != environment);
         self.jobs.push((environment.to_owned(), job));
     }

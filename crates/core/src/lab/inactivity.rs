@@ -48,7 +48,7 @@ pub(super) fn decide(
     if builder.running { running(state, builder) } else { stopped(state, builder) }
 }
 
-/// Goes back to where nobody was warned.
+/// Goes back to the stage before the first warning.
 pub(super) fn reset(state: &mut InstanceState, now: Timestamp) {
     if on_ladder(&state.ladder) {
         ladder::leave(&mut state.ladder, &mut state.outbox, now);

@@ -68,7 +68,7 @@ pub struct TerminationPolicy {
     pub check: Option<StatusCheck>,
 }
 
-/// When the instance's status is looked at; how is the business of whoever looks.
+/// When the instance's status is checked; the prober knows how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatusCheck {
     pub target: CheckTarget,
@@ -80,7 +80,7 @@ pub struct StatusCheck {
 /// Whose status it is that is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckTarget {
-    /// Somebody else's, who can be asked whether it runs or not.
+    /// That of another system, which can be asked whether the instance runs or not.
     Endpoint,
     /// Its own: there is nothing to see while it does not run.
     Itself,

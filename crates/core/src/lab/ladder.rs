@@ -75,7 +75,7 @@ pub(super) struct LadderPlan<'a> {
     pub(super) action: Action,
 }
 
-/// Leaves a ladder: what waits to be told is told no more.
+/// Leaves a ladder: warnings that wait to be sent are withdrawn.
 pub(super) fn leave(ladder: &mut Ladder, outbox: &mut Outbox<NoticeKind>, now: Timestamp) {
     let first = if ladder.stage.is_off() { Stage::Stopped } else { Stage::Active };
     *ladder = Ladder { stage: first, ..Ladder::default() };
@@ -149,7 +149,7 @@ fn waiting(
     let Some(notice) = outbox.notices.iter_mut().find(|notice| notice.id == *id) else {
         return false;
     };
-    let Some(next) = notice.next_attempt(builder.seen.repaired) else { return false };
+    let Some(next) = notice.next_attempt(builder.seen.channels_changed_at) else { return false };
     let alert = notice.alert.map_or(1, |(alert, _)| alert);
     if alert > plan.warnings {
         // There are fewer warnings now. This one may have got through, so its deadline stands.

@@ -19,20 +19,20 @@ pub struct Observed<'a> {
     /// What came of attempts to deliver notices.
     pub outcomes: &'a [DeliveryOutcome],
     /// When that which notices are sent by, or whom they are sent to, was last changed.
-    pub repaired: Option<Timestamp>,
+    pub channels_changed_at: Option<Timestamp>,
     /// Whether its Pods are there and ready.
     pub pods: Pods,
     /// When the youngest of them was created. They are new after every start, also after one that
     /// nobody was there to see.
     pub pods_since: Option<Timestamp>,
     /// The newest answer about its status, if it has not been taken in yet.
-    pub check: Option<Check>,
+    pub check: Option<StatusCheckResult>,
     /// The claims that were made for it and are there.
     pub claims: &'a [Claim],
     /// Its namespace is being deleted: no Job can be made there any more.
-    pub namespace_leaves: bool,
+    pub namespace_terminating: bool,
     /// The Jobs that hand in volumes, by environment.
-    pub jobs: &'a [(String, Known<Job>)],
+    pub jobs: &'a [(String, Known<ObservedJob>)],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,13 +47,13 @@ pub enum Pods {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Check {
+pub struct StatusCheckResult {
     pub at: Timestamp,
-    pub answer: Answer,
+    pub answer: StatusAnswer,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum StatusAnswer {
     Keeps {
         deadline: Option<Timestamp>,
     },
@@ -72,7 +72,7 @@ pub struct Claim {
 
 /// A Job that hands in one volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Job {
+pub struct ObservedJob {
     pub series: u32,
     pub failed_attempts: u32,
     pub end: JobEnd,

@@ -68,7 +68,7 @@ fn stopped(state: &mut InstanceState, builder: &DecisionBuilder<'_>) {
     }
 }
 
-/// Tells the owner that it was stopped for not being used.
+/// Records the notice that it was stopped because nobody used it.
 fn record_stopped_notice(outbox: &mut Outbox<NoticeKind>, builder: &DecisionBuilder<'_>) {
     let id = NoticeId::new(&builder.intent.uid, "stopped", builder.now);
     outbox.record(id, NoticeKind::Stopped, None, None, builder.now);
@@ -96,7 +96,7 @@ pub(super) fn check_clock(state: &InstanceState, builder: &mut DecisionBuilder<'
     }
 }
 
-/// Takes in what was seen of its use.
+/// Merges the reported activity.
 pub(super) fn record_activity(activity: &mut Activity, builder: &mut DecisionBuilder<'_>) {
     // It was used at some time until now; taking now means that nothing happens too early.
     if activity.is_lost() {

@@ -1,4 +1,4 @@
-//! What a running instance is made of, and what of it is missing or in the way.
+//! The objects of a running instance, and which of them are to be created or deleted.
 //!
 //! An environment has a Pod, a claim if it keeps its data, and a Service and an Ingress if it
 //! listens. Stopping takes everything away but the claim, whether data is kept or not. Nothing that

@@ -19,7 +19,7 @@ use super::decision_builder::DecisionBuilder;
 use super::effect::Effect;
 use super::ending::{environment_needs_submission, is_settled};
 use super::intent::{EnvironmentEligibility, SubmissionScope};
-use super::observed::{Job, JobEnd, Pods};
+use super::observed::{JobEnd, ObservedJob, Pods};
 use super::reason::Reason;
 use super::state::{
     Action, InstanceState, NoticeKind, SubmissionEntry, SubmissionState, Submissions,
@@ -48,7 +48,7 @@ fn is_new(order: Option<jiff::Timestamp>, taken: Option<jiff::Timestamp>) -> boo
     order.is_some() && order != taken
 }
 
-fn job_of<'a>(environment: &str, builder: &DecisionBuilder<'a>) -> Known<&'a Job> {
+fn job_of<'a>(environment: &str, builder: &DecisionBuilder<'a>) -> Known<&'a ObservedJob> {
     let found = builder.seen.jobs.iter().find(|(name, _)| name == environment);
     found.map_or(Known::Unknown, |(_, job)| job.as_ref())
 }
@@ -56,7 +56,7 @@ fn job_of<'a>(environment: &str, builder: &DecisionBuilder<'a>) -> Known<&'a Job
 /// Follows one entry's Job, from what is on record.
 fn follow_job(
     entry: &mut SubmissionEntry,
-    job: Known<&Job>,
+    job: Known<&ObservedJob>,
     may_submit: bool,
     claims: &[String],
     outbox: &mut Outbox<NoticeKind>,
@@ -101,7 +101,7 @@ fn request_job(entry: &mut SubmissionEntry, claims: &[String], builder: &mut Dec
         builder.wake_now();
         return;
     }
-    if builder.seen.namespace_leaves {
+    if builder.seen.namespace_terminating {
         builder.because(Reason::NamespaceLeaves);
         return;
     }
@@ -134,10 +134,10 @@ fn skip(entry: &mut SubmissionEntry, because: String) {
     entry.error = Some(because);
 }
 
-/// Takes in what a Job of this entry's series says.
+/// Records the state of a Job of this entry's series.
 fn record_job(
     entry: &mut SubmissionEntry,
-    job: &Job,
+    job: &ObservedJob,
     outbox: &mut Outbox<NoticeKind>,
     builder: &mut DecisionBuilder<'_>,
 ) {
@@ -171,7 +171,7 @@ fn record_job(
     }
 }
 
-/// Takes in what was asked for: a hand-in, by an end or by a request, another try, a waiver.
+/// Applies what was asked for: a hand-in, by an end or by a request, another try, a waiver.
 fn apply_orders(state: &mut InstanceState, builder: &mut DecisionBuilder<'_>) {
     let orders = &builder.intent.submission;
     let over = builder.intent.deleting || state.ended.is_some();

@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::decision_builder::DecisionBuilder;
 use super::effect::Effect;
 use super::intent::{CheckTarget, StatusCheck};
-use super::observed::{Answer, Check};
+use super::observed::{StatusAnswer, StatusCheckResult};
 use super::reason::Reason;
 use super::state::{Action, InstanceState, TerminationState};
 use crate::moment::{later, up};
@@ -73,7 +73,7 @@ pub(super) fn decide(state: &mut InstanceState, builder: &mut DecisionBuilder<'_
 /// own endpoint from before the start is about something else.
 fn record_answer(
     termination: &mut TerminationState,
-    result: Check,
+    result: StatusCheckResult,
     target: CheckTarget,
     started_at: Option<Timestamp>,
     builder: &mut DecisionBuilder<'_>,
@@ -92,14 +92,14 @@ fn record_answer(
     };
     termination.last_check = Some(at);
     match result.answer {
-        Answer::Keeps { deadline } => {
+        StatusAnswer::Keeps { deadline } => {
             termination.misses = 0;
             termination.answered = Some(at);
             termination.deadline = deadline.map(up);
         }
-        Answer::Ends if counts => termination.misses = termination.misses.saturating_add(1),
-        Answer::Ends => builder.because(Reason::StartingUp),
-        Answer::Unclear => {
+        StatusAnswer::Ends if counts => termination.misses = termination.misses.saturating_add(1),
+        StatusAnswer::Ends => builder.because(Reason::StartingUp),
+        StatusAnswer::Unclear => {
             termination.misses = 0;
             builder.because(Reason::StatusUnclear);
         }

@@ -13,7 +13,9 @@ use super::intent::{
     CheckTarget, EnvironmentEligibility, ExpirationPolicy, InactivityPolicy, Intent, StatusCheck,
     SubmissionPolicy, SubmissionScope, TerminationPolicy,
 };
-use super::observed::{Answer, Check, Claim, Job, JobEnd, Observed, Pods};
+use super::observed::{
+    Claim, JobEnd, Observed, ObservedJob, Pods, StatusAnswer, StatusCheckResult,
+};
 use super::state::{InstanceState, NoticeKind};
 use super::{LabDecision, decide};
 
@@ -56,13 +58,13 @@ pub(super) struct TestInstance {
     pub(super) pods_since: Option<Timestamp>,
     pub(super) mail: Mail,
     /// When mail was last set up anew.
-    pub(super) repaired: Option<Timestamp>,
+    pub(super) channels_changed_at: Option<Timestamp>,
     /// What its status answers when it is looked at.
-    pub(super) answer: Option<Answer>,
-    pub(super) check: Option<Check>,
+    pub(super) answer: Option<StatusAnswer>,
+    pub(super) check: Option<StatusCheckResult>,
     pub(super) claims: Vec<Claim>,
-    pub(super) namespace_leaves: bool,
-    pub(super) jobs: Vec<(String, Known<Job>)>,
+    pub(super) namespace_terminating: bool,
+    pub(super) jobs: Vec<(String, Known<ObservedJob>)>,
     pub(super) activity: Option<ActivityReport>,
     pub(super) outcomes: Vec<DeliveryOutcome>,
     /// What was attempted, and everything else that was done, with the time.
@@ -124,11 +126,11 @@ impl TestInstance {
             pods: Pods::AllReady,
             pods_since: None,
             mail: Mail::Works,
-            repaired: None,
+            channels_changed_at: None,
             answer: None,
             check: None,
             claims: Vec::new(),
-            namespace_leaves: false,
+            namespace_terminating: false,
             jobs: Vec::new(),
             activity: None,
             outcomes: Vec::new(),
@@ -152,7 +154,7 @@ impl TestInstance {
             interval: MINUTE * 2,
             confirmations: 3,
         });
-        instance.answer = Some(Answer::Keeps { deadline: None });
+        instance.answer = Some(StatusAnswer::Keeps { deadline: None });
         instance
     }
 
@@ -204,12 +206,12 @@ impl TestInstance {
             coverage: &coverage,
             blind: self.blind,
             outcomes: &self.outcomes,
-            repaired: self.repaired,
+            channels_changed_at: self.channels_changed_at,
             pods: self.pods,
             pods_since: self.pods_since,
             check: self.check,
             claims: &self.claims,
-            namespace_leaves: self.namespace_leaves,
+            namespace_terminating: self.namespace_terminating,
             jobs: &self.jobs,
         };
         decide(self.state.clone(), &seen, &self.intent, self.now)
@@ -263,7 +265,7 @@ impl TestInstance {
                 self.pods = Pods::Gone;
             }
             Effect::Check => {
-                self.check = self.answer.map(|answer| Check { at: self.now, answer });
+                self.check = self.answer.map(|answer| StatusCheckResult { at: self.now, answer });
             }
             Effect::Submit { environment, series } => {
                 self.job(&environment, series, 0, RUNNING);
@@ -286,10 +288,10 @@ impl TestInstance {
         self.done.push((self.now, effect));
     }
 
-    /// Says how the Job of an environment is.
+    /// Sets the state of the Job of an environment.
     pub(super) fn job(&mut self, environment: &str, series: u32, failed: u32, end: JobEnd) {
         self.jobs.retain(|(name, _)| name != environment);
-        let job = Job { series, failed_attempts: failed, end };
+        let job = ObservedJob { series, failed_attempts: failed, end };
         self.jobs.push((environment.to_owned(), Known::Is(job)));
     }
 

@@ -1,21 +1,21 @@
-//! Whether somebody may start a stopped instance by coming back to it.
+//! Whether a visitor may start a stopped instance by opening it.
 
 use std::fmt;
 
 use super::intent::Intent;
 use super::state::{InstanceState, SubmissionState};
 
-/// How it stands with an instance that somebody comes to.
+/// Whether an instance may be started for a visitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waking {
     /// It runs, or is about to.
     Runs,
-    /// Whoever comes may start it.
+    /// A visitor may start it.
     Allowed,
     Refused(WakeRefusal),
 }
 
-/// Why it is not started for whoever comes.
+/// Why it is not started for a visitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WakeRefusal {
     Deleting,

@@ -163,14 +163,14 @@ fn what_was_repaired_is_tried_at_once_and_once() {
     assert_eq!(outbox.attempt(&stored, early, at(0), |_| true).len(), 1);
     assert_eq!(outbox.wake(OnUndeliverable::Hold, early, |_| true), Wake::At(at(30)), "before");
     // In the second of the attempt, of which nothing smaller is known: in the next one.
-    let repaired = Some(at(10) + SignedDuration::from_millis(300));
-    assert_eq!(outbox.attempt(&stored, repaired, at(10), |_| true), []);
-    assert_eq!(outbox.wake(OnUndeliverable::Hold, repaired, |_| true), Wake::At(at(11)));
-    let again = outbox.attempt(&stored, repaired, at(11), |_| true);
+    let channels_changed_at = Some(at(10) + SignedDuration::from_millis(300));
+    assert_eq!(outbox.attempt(&stored, channels_changed_at, at(10), |_| true), []);
+    assert_eq!(outbox.wake(OnUndeliverable::Hold, channels_changed_at, |_| true), Wake::At(at(11)));
+    let again = outbox.attempt(&stored, channels_changed_at, at(11), |_| true);
     assert_eq!(again.len(), 1);
     assert_eq!(again[0].attempts, 2);
-    assert_eq!(outbox.attempt(&stored, repaired, at(12), |_| true), []);
-    assert_eq!(outbox.wake(OnUndeliverable::Hold, repaired, |_| true), Wake::At(at(71)));
+    assert_eq!(outbox.attempt(&stored, channels_changed_at, at(12), |_| true), []);
+    assert_eq!(outbox.wake(OnUndeliverable::Hold, channels_changed_at, |_| true), Wake::At(at(71)));
 }
 
 #[test]

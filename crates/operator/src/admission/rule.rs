@@ -1,4 +1,4 @@
-//! The judgement itself: values in, values out. What is common to all kinds is here, the rest in one
+//! The admission rules as pure functions. What is common to all kinds is here, the rest in one
 //! module per family.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The judge as a webhook, for a cluster, and the object that tells a cluster of it.
+//! Admission as a webhook, for a cluster, and its ValidatingWebhookConfiguration.
 
 use axum::Router;
 use axum::body::Bytes;

@@ -1,4 +1,4 @@
-//! The answers to one stretch of time: when the source could see, and who was used.
+//! The answers for one span of time: when the source was available, and which objects were used.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

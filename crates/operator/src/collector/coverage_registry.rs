@@ -1,4 +1,4 @@
-//! What each source has really observed, for decisions to read and for a restart to go on from.
+//! The coverage of every source, which decisions read and from which a restart continues.
 
 #[cfg(test)]
 mod tests;

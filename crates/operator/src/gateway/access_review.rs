@@ -1,5 +1,5 @@
-//! Who may pass, by the API's word: whoever may `get` the subresource `access` of the instance; and
-//! who may start it: whoever may `update` the instance.
+//! Asks the API (SubjectAccessReview) who may use an instance: whoever may `get` its subresource
+//! `access`; and who may start it: whoever may `update` it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -74,7 +74,7 @@ pub(crate) enum AccessRight {
     Start,
 }
 
-/// Why nobody knows whether a visitor may.
+/// Why it is not known whether a visitor may.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AccessReviewError {
     #[error("cannot ask the API whether access to {key} is allowed: {source}")]

@@ -1,4 +1,4 @@
-//! Where an environment is served, as whoever watches the instances knows it.
+//! Where an environment is served, as the caches of the family know it.
 
 use futures::future::BoxFuture;
 use sojourn_core::key::Key;

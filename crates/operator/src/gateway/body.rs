@@ -1,5 +1,5 @@
-//! Bodies on their way through: each part is passed on as it comes, is noticed, and holds its place
-//! until the end.
+//! Forwarded bodies: each frame is passed on as it comes and recorded as activity; the connection's
+//! permit is held until the end.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -25,13 +25,14 @@ pub(crate) enum BodyError {
     Revoked,
 }
 
-/// A body whose parts are noticed, and that ends with the visitor's right to it. `H` is whatever must live until its end.
+/// A body whose frames count as activity, and that ends when the visitor's right is revoked. `H` is held
+/// until its end.
 #[derive(Debug)]
 pub(crate) struct MonitoredBody<B, H> {
     body: B,
     connection_activity: Arc<ConnectionActivity>,
     idle: Duration,
-    idle_for: Pin<Box<Sleep>>,
+    idle_timer: Pin<Box<Sleep>>,
     revoked: Revoked,
     _held: H,
 }
@@ -44,8 +45,8 @@ impl<B, H> MonitoredBody<B, H> {
         revoked: Revoked,
         held: H,
     ) -> Self {
-        let idle_for = Box::pin(sleep_until(connection_activity.deadline(idle)));
-        Self { body, connection_activity, idle, idle_for, revoked, _held: held }
+        let idle_timer = Box::pin(sleep_until(connection_activity.deadline(idle)));
+        Self { body, connection_activity, idle, idle_timer, revoked, _held: held }
     }
 }
 
@@ -76,12 +77,12 @@ where
         }
         // The other direction may move meanwhile, or this one was not asked for long.
         loop {
-            ready!(this.idle_for.as_mut().poll(context));
+            ready!(this.idle_timer.as_mut().poll(context));
             let deadline = this.connection_activity.deadline(this.idle);
-            if deadline <= this.idle_for.deadline() {
+            if deadline <= this.idle_timer.deadline() {
                 return Poll::Ready(Some(Err(BodyError::Idle)));
             }
-            this.idle_for.as_mut().reset(deadline);
+            this.idle_timer.as_mut().reset(deadline);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Whether anything moves on a connection: for its owner's activity, and for giving up on silence.
+//! When bytes were last transferred on a connection: reported as activity, and used for the idle timeout.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 /// How often one connection reports.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Told that somebody uses an instance.
+/// Called when somebody uses an instance.
 pub type ActivityCallback = Arc<dyn Fn(&Key) + Send + Sync>;
 
 pub(crate) struct ConnectionActivity {
@@ -29,7 +29,7 @@ impl fmt::Debug for ConnectionActivity {
 }
 
 impl ConnectionActivity {
-    /// Without `report`, what moves is nobody's activity.
+    /// Without `report`, bytes do not count as activity.
     pub(crate) fn new(report: Option<(Key, ActivityCallback)>) -> Self {
         Self {
             began: Instant::now(),
@@ -39,7 +39,7 @@ impl ConnectionActivity {
         }
     }
 
-    /// Something moved.
+    /// Bytes were transferred.
     pub(crate) fn record(&self) {
         let now = millis(self.began.elapsed());
         self.last.fetch_max(now, Ordering::Relaxed);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silence_is_counted_from_the_last_beat() {
+    async fn idle_time_is_counted_from_the_last_byte() {
         let connection_activity = Arc::new(ConnectionActivity::new(None));
         let idle = Duration::from_secs(10);
         let silent = tokio::spawn({

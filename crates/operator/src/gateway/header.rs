@@ -1,4 +1,4 @@
-//! What becomes of headers on their way through.
+//! Which headers of requests and responses are forwarded, replaced or removed.
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +41,7 @@ const BEYOND_ORIGIN: [HeaderName; 8] = [
     HeaderName::from_static("set-cookie2"),
 ];
 
-/// Who asks and how, as the instance is told.
+/// Who asks and how, as the forwarded headers tell the instance.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientInfo {
     pub peer: Option<IpAddr>,

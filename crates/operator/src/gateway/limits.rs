@@ -1,4 +1,4 @@
-//! How much of us one instance, and all of them together, may take.
+//! How many connections one instance, and all of them together, may have open.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,7 +40,7 @@ impl Default for GatewayLimits {
     }
 }
 
-/// Counts what is open.
+/// Counts open requests and connections.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimits {
     overall: Arc<Semaphore>,
@@ -48,7 +48,7 @@ pub(crate) struct ConnectionLimits {
     per_instance: usize,
 }
 
-/// One of them; free again when it is dropped.
+/// One open request or connection; it is free again when the permit is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     key: Key,

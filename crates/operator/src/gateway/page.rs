@@ -116,7 +116,7 @@ pub(crate) fn redirect(status: StatusCode, to: &str) -> Response {
     response
 }
 
-/// Whether the answer is for somebody's eyes.
+/// Whether the client accepts HTML.
 pub(crate) fn wants_html(headers: &HeaderMap) -> bool {
     headers
         .get_all(header::ACCEPT)

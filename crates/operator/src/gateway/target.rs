@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_no_place() {
+    fn a_path_without_valid_names_is_no_target() {
         let long = format!("/access/{}/b/c/", "a".repeat(254));
         for path in [
             "/access/ns/lab",
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_knows_its_addresses() {
+    fn a_target_knows_its_addresses() {
         let target = AccessTarget::parse("/waiting", "/waiting/ns/lab/shell/x").unwrap();
         assert_eq!(target.address(Some("a=b")), "/access/ns/lab/shell/x?a=b");
         assert_eq!(target.waiting_address(None), "/waiting/ns/lab/shell/x");

@@ -1,4 +1,4 @@
-//! Starting a stopped instance for whoever came to use it.
+//! Starts a stopped instance for a visitor who opens it.
 //!
 //! The gateway writes `spec.running: true` itself once the API has said that the visitor may. Whether
 //! anybody may is [`waking`]'s to say, of the object as it is read anew; it is written with its uid and
@@ -22,7 +22,7 @@ const MAX_PATCH_ATTEMPTS: usize = 3;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WakeOutcome {
     Starting,
-    /// Nobody, and why.
+    /// It may not be started, and why.
     Refused(WakeRefusal),
     Missing,
 }

@@ -1,4 +1,4 @@
-//! Everything that the family keeps of the API, and which instances a change concerns.
+//! The caches of the family's objects with their indexes, and which Instances a watch event wakes.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;

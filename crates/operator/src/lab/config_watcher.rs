@@ -117,7 +117,8 @@ impl ConfigWatcher {
         }
     }
 
-    /// Tells of changes of the Secrets that the configuration names. Nothing is asked before it does.
+    /// Notifies `changed` of changes of the Secrets that the configuration names. Secrets are not watched
+    /// before it names one.
     async fn follow_secrets(&self, watching: Watching, changed: &Notify) {
         while self.secrets().is_empty() {
             self.drivers.rebuilt().await;

@@ -20,10 +20,10 @@ use sojourn_drivers::trust::trust;
 
 /// Makes drivers from the configuration, each time that it changes.
 pub trait DriverFactory: Send + Sync + Debug {
-    /// Whom to ask for metrics; nobody, if none is configured.
+    /// The metrics server, if one is configured.
     fn metrics(&self, config: &LabConfig) -> Result<Option<Arc<dyn Metrics>>, String>;
 
-    /// Who takes notices. Nobody at all: then Events do.
+    /// The channels for notices. Without any, Events are written instead.
     fn channels(
         &self,
         config: &LabConfig,

@@ -1,5 +1,5 @@
-//! Execute: what was decided, as writes to the API. Nothing is chosen here; every write carries what
-//! makes it harmless when it comes too late or twice.
+//! Execute: what was decided, as writes to the API. Nothing is decided here; every write carries
+//! preconditions (uid, resourceVersion), so that one that comes too late or twice does no harm.
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
@@ -20,7 +20,7 @@ use sojourn_drivers::notify::Recipient;
 
 use super::notice::{self, NoticeContext};
 use super::object::{self, FINISHED_JOB_SECONDS, SubmissionJob, Submitter};
-use super::reconcile::{Lab, LabError, StatusCheck};
+use super::reconcile::{Lab, LabError, StatusProbe};
 use super::runtime::uid_of;
 use super::snapshot::InstanceSnapshot;
 use super::view::owner_uid;
@@ -171,11 +171,11 @@ impl Lab {
     }
 
     fn check(&self, snapshot: &InstanceSnapshot, instance: &Instance) {
-        match self.status_check(snapshot, instance) {
-            Some(StatusCheck::Probe(target)) => {
+        match self.status_probe(snapshot, instance) {
+            Some(StatusProbe::Probe(target)) => {
                 self.prober.check(&snapshot.key, target, self.drivers.probe());
             }
-            Some(StatusCheck::Known(observation)) => self.prober.record(&snapshot.key, observation),
+            Some(StatusProbe::Known(observation)) => self.prober.record(&snapshot.key, observation),
             None => {}
         }
     }

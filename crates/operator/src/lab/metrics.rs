@@ -1,4 +1,4 @@
-//! How many Instances there are, by how they are, for Prometheus. Labels have few values, never names.
+//! Gauges of Instances by phase, stage and condition, for Prometheus. Labels have few values, never names.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};

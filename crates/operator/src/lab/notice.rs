@@ -1,4 +1,4 @@
-//! From what was decided to tell, to what is sent: names, links and words.
+//! Builds the notice that is sent, with names, links and text, from the one that was decided.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::link::{LinkAction, Links};
 /// How long a link in a mail that names no deadline works.
 const LINK_LIFE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// Which text tells it. What keeps nothing is not stopped but deleted.
+/// Which text is sent. An Instance that keeps no data is deleted instead of stopped.
 const fn kind(kind: NoticeKind, persistent: bool) -> Kind {
     match kind {
         NoticeKind::InactivityWarning if persistent => Kind::InactivityWarning,

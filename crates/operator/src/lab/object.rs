@@ -53,9 +53,9 @@ pub(crate) fn job_name(instance: &str, environment: &str, series: u32) -> String
     format!("{}-submit-{series}", child_name(instance, environment))
 }
 
-/// The Secret of an Instance's reports; `mark` is what nobody else can find.
-pub(crate) fn secret_name(instance: &str, mark: &str) -> String {
-    format!("{}-report-{mark}", instance.replace('.', "-"))
+/// The name of the Secret of an Instance's reports; nobody else can guess `suffix`.
+pub(crate) fn secret_name(instance: &str, suffix: &str) -> String {
+    format!("{}-report-{suffix}", instance.replace('.', "-"))
 }
 
 /// The path under which an environment is reached at our origin, which leads to the environment's
@@ -91,17 +91,17 @@ fn instance_name(instance: &Instance) -> &str {
     instance.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// The claim of an environment; `held` while its data is owed to somebody.
+/// The claim of an environment; with our finalizer if its data has to be handed in.
 pub(crate) fn claim(
     instance: &Instance,
     environment: &Environment,
-    held: bool,
+    with_finalizer: bool,
 ) -> PersistentVolumeClaim {
     let size = environment.size.clone().unwrap_or_default();
     let block = environment.volume_mode == Some(VolumeMode::Block);
     PersistentVolumeClaim {
         metadata: ObjectMeta {
-            finalizers: held.then(|| vec![lab::CLAIM_FINALIZER.to_owned()]),
+            finalizers: with_finalizer.then(|| vec![lab::CLAIM_FINALIZER.to_owned()]),
             ..metadata(
                 instance,
                 &environment.name,
@@ -121,7 +121,7 @@ pub(crate) fn claim(
     }
 }
 
-/// Where a Pod says that it is used, if anybody listens.
+/// Where a Pod reports its use, if reports are served.
 #[derive(Debug, Clone)]
 pub(crate) struct ReportTo {
     pub(crate) url: String,

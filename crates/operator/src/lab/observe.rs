@@ -9,13 +9,13 @@ use kube::{Api, ResourceExt as _};
 use sojourn_core::activity::ActivityReport;
 use sojourn_core::key::Key;
 use sojourn_core::known::Known;
-use sojourn_core::lab::observed::{Job, JobEnd};
+use sojourn_core::lab::observed::{JobEnd, ObservedJob};
 use sojourn_core::lab::state::{NoticeKind, SubmissionEntry};
 use sojourn_core::notice::{Delivery, DeliveryFailure, DeliveryOutcome, Notice};
 use sojourn_drivers::submission::Receipt;
 
 use super::object::{child_name, job_name};
-use super::prober::CheckResult;
+use super::prober::ProbeResult;
 use super::reconcile::Lab;
 use super::runtime::uid_of;
 use super::snapshot::InstanceSnapshot;
@@ -28,8 +28,8 @@ pub(crate) struct ObservedInstance {
     pub(crate) activity: Option<ActivityReport>,
     pub(crate) coverage: Arc<CoverageSnapshot>,
     pub(crate) outcomes: Vec<DeliveryOutcome>,
-    pub(crate) check: Option<CheckResult>,
-    pub(crate) jobs: Vec<(String, Known<Job>)>,
+    pub(crate) check: Option<ProbeResult>,
+    pub(crate) jobs: Vec<(String, Known<ObservedJob>)>,
 }
 
 impl Lab {
@@ -45,7 +45,7 @@ impl Lab {
     }
 
     /// When that which notices are sent by, or whom they are sent to, was last changed.
-    pub(super) fn repaired(&self, snapshot: &InstanceSnapshot) -> Option<Timestamp> {
+    pub(super) fn channels_changed_at(&self, snapshot: &InstanceSnapshot) -> Option<Timestamp> {
         let tenant = snapshot.instance().map(|instance| instance.spec.tenant.name.as_str());
         self.drivers.rebuilt_at().max(tenant.and_then(|name| self.caches.email_changed_at(name)))
     }
@@ -62,7 +62,7 @@ impl Lab {
         let id = notice.id.clone();
         if let Some(outcome) = self.outbox.outcome(key, id.as_str()) {
             let result = outcome.result.map(drop);
-            let result = result.map_err(|failure| DeliveryFailure::Refused(failure.words));
+            let result = result.map_err(|failure| DeliveryFailure::Refused(failure.message));
             return Some(DeliveryOutcome { id, at: outcome.at, result });
         }
         let by_another = notice.unanswered_since().is_some_and(|tried| tried <= self.since);
@@ -74,7 +74,7 @@ impl Lab {
     }
 
     /// The Jobs of submissions that are under way or whose end is not on record.
-    async fn jobs(&self, snapshot: &InstanceSnapshot) -> Vec<(String, Known<Job>)> {
+    async fn jobs(&self, snapshot: &InstanceSnapshot) -> Vec<(String, Known<ObservedJob>)> {
         let mut jobs = Vec::new();
         for entry in &snapshot.state.submissions.entries {
             let name = job_name(&snapshot.key.name, &entry.environment, entry.series);
@@ -84,7 +84,7 @@ impl Lab {
             // ours cannot be made.
             let job = match self.caches.jobs.get(&key).filter(ours) {
                 None => Known::Absent,
-                Some(view) if view.leaving => Known::Unknown,
+                Some(view) if view.terminating => Known::Unknown,
                 Some(view) => self.job(snapshot, &name, &view, entry).await,
             };
             jobs.push((entry.environment.clone(), job));
@@ -98,7 +98,7 @@ impl Lab {
         name: &str,
         view: &JobView,
         entry: &SubmissionEntry,
-    ) -> Known<Job> {
+    ) -> Known<ObservedJob> {
         let end = match &view.end {
             view::JobEnd::Running => self.under_way(snapshot, name, view, entry).await,
             view::JobEnd::Failed { message } => {
@@ -120,7 +120,7 @@ impl Lab {
                 Err(_) => return Known::Unknown,
             },
         };
-        Known::Is(Job { series: view.series, failed_attempts: view.failed, end })
+        Known::Is(ObservedJob { series: view.series, failed_attempts: view.failed, end })
     }
 
     /// What is known of a Job that is not over. What its last attempt said is read once for each.

@@ -1,5 +1,6 @@
 //! Claims whose Instance is gone although their data was owed: somebody who may do so has taken the
-//! Instance's finalizer away. Nobody is left who could hand anything in, so they are let go.
+//! Instance's finalizer away. No Instance is left that could hand anything in, so our finalizer is
+//! removed from the claim.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ pub(super) struct OrphanedClaims {
 }
 
 impl OrphanedClaims {
-    /// The way, and the work that somebody has to run.
+    /// The sender, and the future that the caller has to run.
     pub(super) fn new(
         client: Client,
         caches: Arc<LabCaches>,

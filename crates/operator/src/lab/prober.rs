@@ -1,10 +1,10 @@
-//! Looks at the status of instances, beside the reconciler: a slow answer delays nobody else.
+//! Runs status checks beside the reconciler, so that a slow answer delays no other Instance.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sojourn_core::key::Key;
-use sojourn_core::lab::observed::{Answer, Check};
+use sojourn_core::lab::observed::{StatusAnswer, StatusCheckResult};
 use sojourn_drivers::probe::{Observation, Probe, Target};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -19,8 +19,8 @@ const MAX_QUEUED_CHECKS: usize = 10_000;
 
 /// What a check found out, until it is in the object.
 #[derive(Debug, Clone)]
-pub(crate) struct CheckResult {
-    pub(crate) check: Check,
+pub(crate) struct ProbeResult {
+    pub(crate) check: StatusCheckResult,
     /// What was wrong with an answer that says nothing.
     pub(crate) unclear: Option<String>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct CheckResult {
 /// The way to ask for checks and to read what they found.
 #[derive(Clone)]
 pub(crate) struct Prober {
-    results: Arc<Mutex<HashMap<Key, CheckResult>>>,
+    results: Arc<Mutex<HashMap<Key, ProbeResult>>>,
     pending: Arc<PendingKeys>,
     queue: Arc<Queue>,
     clock: Arc<dyn Clock>,
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Prober {
 }
 
 impl Prober {
-    /// The prober, and the work that somebody has to run.
+    /// The prober, and the future that the caller has to run.
     pub(crate) fn new(
         queue: Arc<Queue>,
         clock: Arc<dyn Clock>,
@@ -85,14 +85,14 @@ impl Prober {
         }
     }
 
-    /// Takes in what is known without asking anybody.
+    /// Records an observation that is known without a probe.
     pub(crate) fn record(&self, key: &Key, observation: Observation) {
         let one = interpret(observation, self.clock.as_ref());
         self.results.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), one);
         self.queue.wake(key);
     }
 
-    pub(crate) fn result(&self, key: &Key) -> Option<CheckResult> {
+    pub(crate) fn result(&self, key: &Key) -> Option<ProbeResult> {
         self.results.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
@@ -101,12 +101,12 @@ impl Prober {
     }
 }
 
-fn interpret(observation: Observation, clock: &dyn Clock) -> CheckResult {
+fn interpret(observation: Observation, clock: &dyn Clock) -> ProbeResult {
     let (answer, unclear) = match observation {
-        Observation::Keeps { deadline } => (Answer::Keeps { deadline }, None),
-        Observation::Reachable => (Answer::Keeps { deadline: None }, None),
-        Observation::Ends | Observation::Unreachable(_) => (Answer::Ends, None),
-        Observation::Unclear(words) => (Answer::Unclear, Some(words)),
+        Observation::Keeps { deadline } => (StatusAnswer::Keeps { deadline }, None),
+        Observation::Reachable => (StatusAnswer::Keeps { deadline: None }, None),
+        Observation::Ends | Observation::Unreachable(_) => (StatusAnswer::Ends, None),
+        Observation::Unclear(words) => (StatusAnswer::Unclear, Some(words)),
     };
-    CheckResult { check: Check { at: clock.now(), answer }, unclear }
+    ProbeResult { check: StatusCheckResult { at: clock.now(), answer }, unclear }
 }

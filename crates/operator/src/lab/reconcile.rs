@@ -155,12 +155,12 @@ impl Reconciler for Lab {
             coverage: &coverage,
             blind: blind_since(&coverage, now, intent.created_at),
             outcomes: &observed.outcomes,
-            repaired: self.repaired(snapshot),
+            channels_changed_at: self.channels_changed_at(snapshot),
             pods: runtime.pods,
             pods_since: self.pods_since(snapshot),
             check: observed.check.as_ref().map(|found| found.check),
             claims: &claims,
-            namespace_leaves: snapshot.namespace_leaves,
+            namespace_terminating: snapshot.namespace_terminating,
             jobs: &observed.jobs,
         };
         let lifecycle = decide(snapshot.state.clone(), &seen, intent, now);
@@ -224,16 +224,16 @@ impl Lab {
     }
 
     /// How to find out about the Instance's status.
-    pub(super) fn status_check(
+    pub(super) fn status_probe(
         &self,
         snapshot: &InstanceSnapshot,
         instance: &Instance,
-    ) -> Option<StatusCheck> {
+    ) -> Option<StatusProbe> {
         let timeout_of =
             |span: jiff::SignedDuration| Duration::try_from(span).unwrap_or(Duration::from_secs(3));
         let timeout = match check_target(instance)? {
             CheckTarget::Contract { url, timeout, keep, end } => {
-                return Some(StatusCheck::Probe(ProbeTarget::Contract {
+                return Some(StatusProbe::Probe(ProbeTarget::Contract {
                     url,
                     timeout: timeout_of(timeout),
                     keep: Codes::parse(keep.iter().map(String::as_str)).ok()?,
@@ -255,15 +255,15 @@ impl Lab {
         };
         let Some(environment) = listening else {
             let words = "none of its environments listens anywhere".to_owned();
-            return Some(StatusCheck::Known(Observation::Unclear(words)));
+            return Some(StatusProbe::Known(Observation::Unclear(words)));
         };
         Some(match self.caches.endpoint(&snapshot.key, &environment) {
             Some(endpoint) => {
-                StatusCheck::Probe(ProbeTarget::Reach { endpoint, http: true, timeout })
+                StatusProbe::Probe(ProbeTarget::Reach { endpoint, http: true, timeout })
             }
             None => {
                 let words = format!("{environment} has no Pod with an address");
-                StatusCheck::Known(Observation::Unreachable(words))
+                StatusProbe::Known(Observation::Unreachable(words))
             }
         })
     }
@@ -271,7 +271,7 @@ impl Lab {
 
 /// How the status of an Instance is found out.
 #[derive(Debug)]
-pub(super) enum StatusCheck {
+pub(super) enum StatusProbe {
     /// By asking.
     Probe(ProbeTarget),
     /// It is known already.

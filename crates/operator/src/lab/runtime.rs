@@ -1,5 +1,5 @@
-//! The Pods, claims, Services and Ingresses of an Instance: what is there, and what is made and
-//! taken away so that it is as it should be.
+//! The Pods, claims, Services and Ingresses of an Instance: what exists, and what is created and deleted
+//! to reach the desired state.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

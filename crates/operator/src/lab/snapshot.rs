@@ -1,4 +1,4 @@
-//! Parse: an Instance with everything that says something about it, or what is wrong with it.
+//! Parse: an Instance with its template, tenant, namespace and configuration, or what is wrong with them.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) struct InstanceSnapshot {
     tenant: Option<Arc<Read<Tenant>>>,
     pub(crate) config: Arc<LabConfig>,
     /// Its namespace is being deleted.
-    pub(crate) namespace_leaves: bool,
+    pub(crate) namespace_terminating: bool,
     /// What is wanted, or why that cannot be told.
     pub(crate) intent: Result<Intent, String>,
     /// What the object remembers.
@@ -44,7 +44,7 @@ impl InstanceSnapshot {
     ) -> Option<Self> {
         let instance = caches.instances.get(key)?;
         let namespace = caches.namespaces.get(&Key::new("", key.namespace.clone()))?;
-        if !config.covers(&namespace.labels) && !waits_for_us(&instance) {
+        if !config.covers(&namespace.labels) && !waits_for_finalizer(&instance) {
             return None;
         }
         let (template, tenant, intent, state) = match &*instance {
@@ -63,7 +63,7 @@ impl InstanceSnapshot {
                 let wanted = usable.and_then(|template| {
                     intent(readable, template, opt_outs, &config).map_err(|e| e.to_string())
                 });
-                let state = remembered(readable);
+                let state = stored_state(readable);
                 (template, tenant, wanted, state)
             }
             Err(problem) => (None, None, Err(problem.clone()), InstanceState::default()),
@@ -76,7 +76,7 @@ impl InstanceSnapshot {
             template,
             tenant,
             config,
-            namespace_leaves: namespace.leaving,
+            namespace_terminating: namespace.terminating,
             intent,
             state,
             required,
@@ -98,7 +98,7 @@ impl InstanceSnapshot {
 }
 
 /// Whether it is being deleted and cannot go without us, although it is no longer ours.
-fn waits_for_us(instance: &Read<Instance>) -> bool {
+fn waits_for_finalizer(instance: &Read<Instance>) -> bool {
     let Ok(instance) = instance else { return false };
     let held = instance.finalizers().iter().any(|one| one == FINALIZER);
     held && instance.metadata.deletion_timestamp.is_some()
@@ -107,7 +107,7 @@ fn waits_for_us(instance: &Read<Instance>) -> bool {
 /// What the object remembers. One that was stopped and started again while nobody looked does not
 /// show it, but its generation does: that takes two changes of the spec. It counts as a start, since
 /// whoever did it came back.
-fn remembered(instance: &Instance) -> InstanceState {
+fn stored_state(instance: &Instance) -> InstanceState {
     let mut state = read_state(instance.status.as_ref());
     let seen = instance.status.as_ref().and_then(|status| status.observed_generation);
     let changes =

@@ -1,4 +1,4 @@
-//! What is worth an Event: the differences between two statuses that somebody cares about.
+//! Which changes of the status are published as Events.
 
 use sojourn_api::lab::status::{
     EndReason, InstanceStatus, NoticeState, NoticeStatus, Phase, Stage, StopReason, SubmissionState,

@@ -1,4 +1,4 @@
-//! What the caches keep of objects that are not ours: as little as decisions need.
+//! What the caches keep of Kubernetes objects: only the fields that decisions need.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ pub(crate) struct NamespaceView {
     pub(crate) inactivity_ignored: bool,
     pub(crate) expiration_ignored: bool,
     /// It is being deleted: nothing can be made in it any more.
-    pub(crate) leaving: bool,
+    pub(crate) terminating: bool,
 }
 
 impl NamespaceView {
@@ -36,7 +36,7 @@ impl NamespaceView {
             labels: namespace.labels().clone(),
             inactivity_ignored: said(lab::INACTIVITY_IGNORE),
             expiration_ignored: said(lab::EXPIRATION_IGNORE),
-            leaving: namespace.metadata.deletion_timestamp.is_some(),
+            terminating: namespace.metadata.deletion_timestamp.is_some(),
         }
     }
 }
@@ -217,7 +217,7 @@ pub(crate) struct JobView {
     pub(crate) active: bool,
     pub(crate) end: JobEnd,
     /// Its outcome is on record, and it is on its way out.
-    pub(crate) leaving: bool,
+    pub(crate) terminating: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -256,7 +256,7 @@ impl JobView {
                 .unwrap_or_default(),
             active: status.and_then(|status| status.active).is_some_and(|active| active > 0),
             end,
-            leaving: job.metadata.deletion_timestamp.is_some()
+            terminating: job.metadata.deletion_timestamp.is_some()
                 || job.spec.as_ref().is_some_and(|spec| spec.ttl_seconds_after_finished.is_some()),
         }
     }

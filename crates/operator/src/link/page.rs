@@ -1,4 +1,4 @@
-//! What somebody sees who opens a link.
+//! The pages behind a link.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -31,7 +31,7 @@ pub(super) fn encode(
     action: LinkAction,
     expires: Timestamp,
 ) -> String {
-    let mut bytes = vec![VERSION, letter(action)];
+    let mut bytes = vec![VERSION, action_code(action)];
     bytes.extend(expires.as_second().to_be_bytes());
     for text in [&*key.namespace, &*key.name, uid] {
         // No name of Kubernetes is longer; one that were would give a link that cannot be read.
@@ -95,7 +95,7 @@ fn parse(said: &[u8], signature: &[u8]) -> Option<LinkClaim> {
     rest.is_empty().then_some(claim)
 }
 
-const fn letter(action: LinkAction) -> u8 {
+const fn action_code(action: LinkAction) -> u8 {
     match action {
         LinkAction::KeepHour => b'h',
         LinkAction::KeepTomorrow => b't',
@@ -103,8 +103,8 @@ const fn letter(action: LinkAction) -> u8 {
     }
 }
 
-const fn action_of(letter: u8) -> Option<LinkAction> {
-    match letter {
+const fn action_of(code: u8) -> Option<LinkAction> {
+    match code {
         b'h' => Some(LinkAction::KeepHour),
         b't' => Some(LinkAction::KeepTomorrow),
         b's' => Some(LinkAction::Stop),

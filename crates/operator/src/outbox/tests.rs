@@ -92,8 +92,8 @@ fn slowly(seconds: u64) -> ScriptedAttempt {
     ScriptedAttempt { before: Duration::from_secs(seconds), ..ScriptedAttempt::default() }
 }
 
-fn failure(permanent: bool, words: &str) -> Result<Vec<&'static str>, SendFailure> {
-    Err(SendFailure { permanent, words: words.to_owned() })
+fn failure(permanent: bool, message: &str) -> Result<Vec<&'static str>, SendFailure> {
+    Err(SendFailure { permanent, message: message.to_owned() })
 }
 
 /// A channel that panics when called, or when its future is polled.
@@ -264,8 +264,8 @@ async fn a_panic_in_a_channel_is_a_failure_of_that_channel() {
             assert_eq!(run.outbox.attempt(&key("a"), notice(id)), Attempt::Accepted);
             run.woken().await;
             let outcome = run.outbox.outcome(&key("a"), id).unwrap();
-            let words = "panicking: the channel panicked, which is a bug";
-            assert_eq!(outcome.result, failure(false, words));
+            let message = "panicking: the channel panicked, which is a bug";
+            assert_eq!(outcome.result, failure(false, message));
         }
         let good = turns([]);
         let both: Vec<Arc<dyn Channel>> =

@@ -1,4 +1,4 @@
-//! What is remembered of one object between its uses and its status.
+//! The reports about one object that its status does not hold yet.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

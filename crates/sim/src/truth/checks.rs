@@ -26,7 +26,7 @@ struct RequiredPolicy {
 
 /// What of the policy concerns a ladder.
 #[derive(Clone, Copy)]
-struct Ladder {
+struct LadderRules {
     name: &'static str,
     span: fn(&Policy) -> Option<SignedDuration>,
     interval: fn(&LabConfig) -> SignedDuration,
@@ -47,7 +47,7 @@ fn alerts(policy: &Policy, config: &LabConfig) -> u32 {
     policy.alerts.unwrap_or(config.inactive_termination_max_number_of_alerts)
 }
 
-const IDLE: Ladder = Ladder {
+const IDLE: LadderRules = LadderRules {
     name: "inactivity",
     span: |policy| policy.stop_after,
     interval: |config| config.inactive_termination_notification_interval,
@@ -58,7 +58,7 @@ const IDLE: Ladder = Ladder {
     term: Property::IdleWasObserved,
 };
 
-const STOPPED: Ladder = Ladder {
+const STOPPED: LadderRules = LadderRules {
     name: "deletion",
     span: |policy| policy.delete_after_stopped,
     observed: false,
@@ -66,7 +66,7 @@ const STOPPED: Ladder = Ladder {
     ..IDLE
 };
 
-const EXPIRED: Ladder = Ladder {
+const EXPIRED: LadderRules = LadderRules {
     name: "expiry",
     span: |policy| policy.delete_after,
     interval: |config| config.expiration_notification_interval,
@@ -87,7 +87,7 @@ impl Truth {
     fn asked(
         &self,
         life: &InstanceHistory,
-        ladder: Ladder,
+        ladder: LadderRules,
         at: Timestamp,
     ) -> Option<RequiredPolicy> {
         let designs = self.designs.get(&life.template)?.during(lately(at), at);
@@ -110,13 +110,18 @@ impl Truth {
     }
 
     /// The shortest interval that was asked for while a warning's ran.
-    fn least_interval(&self, ladder: Ladder, from: Timestamp, to: Timestamp) -> SignedDuration {
+    fn least_interval(
+        &self,
+        ladder: LadderRules,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> SignedDuration {
         let configs = self.config.during(lately(from), to);
         configs.map(|config| (ladder.interval)(config)).min().unwrap_or_default()
     }
 
     /// How much of a stretch of time counts on a ladder, by what could be known at its end.
-    fn counted(&self, ladder: Ladder, from: Timestamp, to: Timestamp) -> SignedDuration {
+    fn counted(&self, ladder: LadderRules, from: Timestamp, to: Timestamp) -> SignedDuration {
         if !ladder.observed {
             return to.duration_since(from);
         }
@@ -149,7 +154,7 @@ impl Truth {
         }
     }
 
-    fn check_opt_out(&mut self, life: &InstanceHistory, ladder: Ladder) {
+    fn check_opt_out(&mut self, life: &InstanceHistory, ladder: LadderRules) {
         let now = self.now();
         let Some(history) = self.opted_out.get(&*life.key.namespace) else { return };
         if history.during(lately(now), now).all(|out| out[ladder.opt_out]) {
@@ -158,7 +163,7 @@ impl Truth {
         }
     }
 
-    fn check_promise(&mut self, life: &InstanceHistory, ladder: Ladder) {
+    fn check_promise(&mut self, life: &InstanceHistory, ladder: LadderRules) {
         let now = self.now();
         if let Some(deadline) = life.promised(ladder.name).filter(|deadline| now < *deadline) {
             let words = format!("its owner was told {deadline}");
@@ -216,7 +221,7 @@ impl Truth {
     fn check_climb(
         &mut self,
         life: &InstanceHistory,
-        ladder: Ladder,
+        ladder: LadderRules,
         since: Timestamp,
         from: Timestamp,
     ) {
@@ -251,7 +256,7 @@ impl Truth {
     fn check_intervals(
         &mut self,
         life: &InstanceHistory,
-        ladder: Ladder,
+        ladder: LadderRules,
         warnings: &[AcceptedNotice],
     ) {
         let ends = warnings.iter().skip(1).map(|one| one.at).chain([self.now()]);

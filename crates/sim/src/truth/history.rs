@@ -1,4 +1,4 @@
-//! What held when, and when a source could see.
+//! Values over time, and the spans in which a source could see.
 
 use jiff::{SignedDuration, Timestamp};
 

@@ -1,4 +1,4 @@
-//! One instance, as it really was.
+//! What really happened to one instance.
 
 use std::collections::BTreeMap;
 

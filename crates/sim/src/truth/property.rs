@@ -1,4 +1,4 @@
-//! What must hold, whatever happens.
+//! The properties that must hold in every run.
 
 use std::fmt;
 

@@ -132,7 +132,7 @@ fn the_end_of_an_exam_goes_before_idleness() {
     let mut instance = TestInstance::exam();
     instance.intent.inactivity.notify = false;
     instance.intent.inactivity.stop_after = Term::Span(MINUTE * 3);
-    instance.answer = Some(super::super::observed::Answer::Ends);
+    instance.answer = Some(super::super::observed::StatusAnswer::Ends);
     instance.advance(HOUR);
     assert_eq!(instance.executed_effects(), [(MINUTE * 4, Effect::Stop(StopReason::Terminated))]);
 }

@@ -80,7 +80,7 @@ fn a_farewell_is_told_as_soon_as_mail_is_repaired() {
     let mut instance = expired(Mail::Down);
     instance.advance(MINUTE * 5);
     instance.mail = Mail::Works;
-    instance.repaired = Some(instance.now);
+    instance.channels_changed_at = Some(instance.now);
     instance.settle();
     assert_eq!(released(&instance), Some(instance.now));
 }

@@ -1,6 +1,6 @@
 //! Every way in which an instance can end, by whether it was running or stopped before.
 
-use super::super::observed::{Answer, JobEnd, Pods};
+use super::super::observed::{JobEnd, Pods, StatusAnswer};
 use super::super::state::Action;
 use super::super::test_instance::{DAY, HOUR, MINUTE, TestInstance, at};
 use super::*;
@@ -76,7 +76,7 @@ fn lent(stopped: Stopped, end: End) -> TestInstance {
 
 fn come(instance: &mut TestInstance, end: End) {
     match end {
-        End::Termination => instance.answer = Some(Answer::Ends),
+        End::Termination => instance.answer = Some(StatusAnswer::Ends),
         End::Deletion => {
             instance.intent.deleting = true;
             instance.pods = Pods::Gone;
@@ -218,7 +218,7 @@ fn what_is_waived_before_its_end_goes_without_being_handed_in() {
 #[test]
 fn in_a_namespace_that_is_being_deleted_no_job_is_made_and_nothing_is_let_go() {
     let mut instance = lent(Stopped::Owner, End::Deletion);
-    instance.namespace_leaves = true;
+    instance.namespace_terminating = true;
     come(&mut instance, End::Deletion);
     assert_eq!(submits(&instance), []);
     assert!(instance.claims[0].has_finalizer);
@@ -232,7 +232,7 @@ fn in_a_namespace_that_is_being_deleted_no_job_is_made_and_nothing_is_let_go() {
 /// An exam that has ended and was handed in.
 fn ended() -> TestInstance {
     let mut instance = lent(Stopped::Nobody, End::Termination);
-    instance.answer = Some(Answer::Ends);
+    instance.answer = Some(StatusAnswer::Ends);
     instance.advance(HOUR);
     hand_in(&mut instance, 1);
     assert!(!instance.intent.running);
@@ -245,7 +245,7 @@ fn what_has_ended_stays_off_whoever_asks_for_it_to_run() {
     let mut instance = ended();
     let end = instance.state.ended.unwrap();
     let started = instance.state.power.started_at;
-    instance.answer = Some(Answer::Keeps { deadline: None });
+    instance.answer = Some(StatusAnswer::Keeps { deadline: None });
     for _ in 0..3 {
         instance.intent.running = true;
         assert!(!runs(&instance.state, &instance.intent));
@@ -275,12 +275,12 @@ fn whoever_may_reopen_starts_it_again_and_it_ends_again() {
     instance.intent.reopen = Some(first.at);
     instance.intent.running = true;
     instance.pods = Pods::AllReady;
-    instance.answer = Some(Answer::Keeps { deadline: None });
+    instance.answer = Some(StatusAnswer::Keeps { deadline: None });
     instance.advance(HOUR);
     assert_eq!((instance.state.ended, instance.state.reopened), (None, Some(first.at)));
     assert!(instance.intent.running && runs(&instance.state, &instance.intent));
     // The mark stays there, and takes no later end back.
-    instance.answer = Some(Answer::Ends);
+    instance.answer = Some(StatusAnswer::Ends);
     instance.advance(HOUR);
     let second = instance.state.ended.expect("it has ended again");
     assert!(second.at > first.at);

@@ -1,4 +1,4 @@
-use super::super::observed::Answer;
+use super::super::observed::StatusAnswer;
 use super::super::test_instance::{DAY, HOUR, MINUTE, TestInstance, at};
 use super::*;
 use crate::term::Term;
@@ -71,7 +71,7 @@ fn from_the_dark_nothing_is_foreseen() {
 #[test]
 fn an_exam_that_names_its_end_is_stopped_and_handed_in() {
     let mut instance = TestInstance::submitting(&[("a", None), ("b", None)]);
-    instance.answer = Some(Answer::Keeps { deadline: Some(at(DAY)) });
+    instance.answer = Some(StatusAnswer::Keeps { deadline: Some(at(DAY)) });
     instance.settle();
     let upcoming = foresee(&instance, 10);
     assert_eq!(

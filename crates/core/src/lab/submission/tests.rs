@@ -1,4 +1,4 @@
-use super::super::observed::Answer;
+use super::super::observed::StatusAnswer;
 use super::super::test_instance::{DAY, HOUR, MINUTE, RUNNING, TestInstance, at};
 use super::*;
 
@@ -16,7 +16,7 @@ fn done(at: jiff::Timestamp) -> JobEnd {
 /// An exam that has ended, with its instance off.
 fn ended(environments: &[(&str, Option<&str>)]) -> TestInstance {
     let mut instance = TestInstance::submitting(environments);
-    instance.answer = Some(Answer::Ends);
+    instance.answer = Some(StatusAnswer::Ends);
     instance.advance(MINUTE * 4);
     assert!(!instance.intent.running);
     instance
@@ -165,7 +165,7 @@ fn what_is_handed_in_follows_the_claims_and_not_the_template_as_it_is_now() {
     wanted.environments[0].not_because = Some("it keeps no data".to_owned());
     wanted.environments[1].not_because = Some("it keeps no data".to_owned());
     instance.intent.persistent = false;
-    instance.answer = Some(Answer::Ends);
+    instance.answer = Some(StatusAnswer::Ends);
     instance.advance(MINUTE * 6);
     for name in ["kept", "lost"] {
         let now = instance.now;
@@ -299,7 +299,7 @@ fn a_second_request_hands_in_again_in_another_series() {
 fn switched_off_nothing_begins_and_what_is_pending_still_blocks() {
     let mut instance = TestInstance::submitting(&[("main", None)]);
     instance.intent.submission.enabled = false;
-    instance.answer = Some(Answer::Ends);
+    instance.answer = Some(StatusAnswer::Ends);
     instance.advance(HOUR);
     assert_eq!(states(&instance), [("main", SubmissionState::Waiting)]);
     assert_eq!(submits(&instance), []);

@@ -17,7 +17,7 @@ const STOP: Effect = Effect::Stop(StopReason::Terminated);
 #[test]
 fn a_deadline_is_kept_the_next_look_comes_after_the_interval_and_the_deadline_is_enforced() {
     let mut instance = TestInstance::exam();
-    instance.answer = Some(Answer::Keeps { deadline: Some(at(MINUTE * 5)) });
+    instance.answer = Some(StatusAnswer::Keeps { deadline: Some(at(MINUTE * 5)) });
     instance.settle();
     assert_eq!(instance.state.termination.last_check, Some(start()));
     assert_eq!(instance.state.termination.deadline, Some(at(MINUTE * 5)));
@@ -32,7 +32,7 @@ fn a_deadline_is_kept_the_next_look_comes_after_the_interval_and_the_deadline_is
 #[test]
 fn so_many_ends_in_a_row_stop_it_and_nothing_looks_again() {
     let mut instance = TestInstance::exam();
-    instance.answer = Some(Answer::Ends);
+    instance.answer = Some(StatusAnswer::Ends);
     instance.advance(DAY);
     assert_eq!(instance.executed_effects(), [(MINUTE * 4, STOP)]);
     assert_eq!(checks(&instance), [SignedDuration::ZERO, MINUTE * 2, MINUTE * 4]);
@@ -47,10 +47,10 @@ fn one_stray_end_ends_nothing() {
     let mut instance = TestInstance::exam();
     instance.intent.termination.check.as_mut().unwrap().confirmations = 0;
     instance.advance(MINUTE);
-    instance.answer = Some(Answer::Ends);
+    instance.answer = Some(StatusAnswer::Ends);
     instance.advance(MINUTE);
     assert_eq!(instance.state.termination.misses, 1);
-    instance.answer = Some(Answer::Keeps { deadline: None });
+    instance.answer = Some(StatusAnswer::Keeps { deadline: None });
     instance.advance(DAY);
     assert_eq!(instance.state.termination.misses, 0);
     assert_eq!(instance.executed_effects(), []);
@@ -60,14 +60,14 @@ fn one_stray_end_ends_nothing() {
 #[test]
 fn an_unclear_answer_breaks_the_row_and_changes_nothing_else() {
     let mut instance = TestInstance::exam();
-    instance.answer = Some(Answer::Keeps { deadline: Some(at(DAY)) });
+    instance.answer = Some(StatusAnswer::Keeps { deadline: Some(at(DAY)) });
     instance.settle();
-    instance.answer = Some(Answer::Ends);
+    instance.answer = Some(StatusAnswer::Ends);
     instance.advance(MINUTE * 4);
     assert_eq!(instance.state.termination.misses, 2);
-    instance.answer = Some(Answer::Unclear);
+    instance.answer = Some(StatusAnswer::Unclear);
     instance.advance_to(at(MINUTE * 6));
-    instance.check = Some(Check { at: instance.now, answer: Answer::Unclear });
+    instance.check = Some(StatusCheckResult { at: instance.now, answer: StatusAnswer::Unclear });
     assert!(instance.decision().why.contains(&Reason::StatusUnclear));
     instance.advance(HOUR);
     assert_eq!(
@@ -76,7 +76,7 @@ fn an_unclear_answer_breaks_the_row_and_changes_nothing_else() {
     );
     assert_eq!(instance.state.termination.deadline, Some(at(DAY)), "what was named stands");
     assert_eq!(instance.state.termination.last_check, Some(at(MINUTE * 6 + HOUR)));
-    instance.answer = Some(Answer::Ends);
+    instance.answer = Some(StatusAnswer::Ends);
     instance.advance(MINUTE * 4);
     assert_eq!(instance.executed_effects(), []);
     instance.advance(MINUTE * 2);
@@ -127,7 +127,7 @@ fn an_answer_is_taken_in_once_and_an_older_one_not_at_all() {
     let mut instance = TestInstance::exam();
     instance.settle();
     instance.advance_to(at(MINUTE * 2));
-    let ends = |at| Some(Check { at, answer: Answer::Ends });
+    let ends = |at| Some(StatusCheckResult { at, answer: StatusAnswer::Ends });
     for _ in 0..3 {
         instance.check = ends(instance.now - SignedDuration::from_millis(300));
         instance.decide();
@@ -146,7 +146,7 @@ fn an_answer_of_its_own_from_before_a_restart_is_about_something_else() {
     instance.settle();
     instance.advance_to(at(HOUR));
     instance.intent.running = true;
-    instance.check = Some(Check { at: at(MINUTE), answer: Answer::Ends });
+    instance.check = Some(StatusCheckResult { at: at(MINUTE), answer: StatusAnswer::Ends });
     instance.decide();
     assert_eq!(instance.state.termination, TerminationState::default());
 }
@@ -165,7 +165,7 @@ fn an_endpoint_is_asked_from_the_creation_on_whether_it_runs_or_not() {
         (instance.intent.running, instance.pods) = (running, pods);
         instance.advance(MINUTE * 2);
         assert_eq!(checks(&instance), [SignedDuration::ZERO, MINUTE * 2], "{running} {pods:?}");
-        instance.answer = Some(Answer::Ends);
+        instance.answer = Some(StatusAnswer::Ends);
         instance.advance(HOUR);
         let ended = instance.state.ended.expect("it has ended");
         assert_eq!((ended.at, ended.reason), (at(MINUTE * 8), EndReason::Terminated));
@@ -177,7 +177,7 @@ fn an_endpoint_is_asked_from_the_creation_on_whether_it_runs_or_not() {
 #[test]
 fn what_is_stopped_meets_the_deadline_that_was_named() {
     let mut instance = TestInstance::exam();
-    instance.answer = Some(Answer::Keeps { deadline: Some(at(MINUTE * 5)) });
+    instance.answer = Some(StatusAnswer::Keeps { deadline: Some(at(MINUTE * 5)) });
     instance.advance(MINUTE);
     instance.intent.running = false;
     instance.pods = Pods::Gone;
@@ -190,7 +190,7 @@ fn its_own_endpoint_is_looked_at_only_while_it_runs() {
     let mut instance = itself();
     instance.intent.running = false;
     instance.pods = Pods::Gone;
-    instance.answer = Some(Answer::Ends);
+    instance.answer = Some(StatusAnswer::Ends);
     instance.advance(DAY);
     assert_eq!(checks(&instance), []);
     assert_eq!(instance.state.ended, None);
@@ -201,7 +201,7 @@ fn a_miss_of_its_own_counts_after_an_answer_or_after_the_time_to_start_up() {
     // It never comes up: every environment crashes.
     let mut instance = itself();
     instance.pods = Pods::Some;
-    instance.answer = Some(Answer::Ends);
+    instance.answer = Some(StatusAnswer::Ends);
     instance.advance(STARTUP_TIMEOUT - MINUTE);
     assert_eq!(instance.state.termination.misses, 0);
     instance.advance(HOUR);
@@ -210,7 +210,7 @@ fn a_miss_of_its_own_counts_after_an_answer_or_after_the_time_to_start_up() {
     let mut instance = itself();
     instance.pods = Pods::Some;
     instance.advance(MINUTE * 2);
-    instance.answer = Some(Answer::Ends);
+    instance.answer = Some(StatusAnswer::Ends);
     instance.advance(HOUR);
     assert_eq!(instance.executed_effects(), [(MINUTE * 8, STOP)]);
 }
@@ -218,10 +218,10 @@ fn a_miss_of_its_own_counts_after_an_answer_or_after_the_time_to_start_up() {
 #[test]
 fn an_answer_that_is_due_comes_before_an_old_deadline() {
     let mut instance = TestInstance::exam();
-    instance.answer = Some(Answer::Keeps { deadline: Some(at(HOUR)) });
+    instance.answer = Some(StatusAnswer::Keeps { deadline: Some(at(HOUR)) });
     instance.settle();
     // Nobody looked for two hours; meanwhile the end was put off.
-    instance.answer = Some(Answer::Keeps { deadline: Some(at(HOUR * 5)) });
+    instance.answer = Some(StatusAnswer::Keeps { deadline: Some(at(HOUR * 5)) });
     instance.advance_to(at(HOUR * 2));
     instance.advance(HOUR);
     assert_eq!(instance.executed_effects(), []);
@@ -232,9 +232,9 @@ fn an_answer_that_is_due_comes_before_an_old_deadline() {
 #[test]
 fn a_deadline_that_is_not_named_any_more_is_none() {
     let mut instance = TestInstance::exam();
-    instance.answer = Some(Answer::Keeps { deadline: Some(at(MINUTE * 5)) });
+    instance.answer = Some(StatusAnswer::Keeps { deadline: Some(at(MINUTE * 5)) });
     instance.advance(MINUTE);
-    instance.answer = Some(Answer::Keeps { deadline: None });
+    instance.answer = Some(StatusAnswer::Keeps { deadline: None });
     instance.advance(HOUR);
     assert_eq!(instance.executed_effects(), []);
 }
@@ -242,10 +242,10 @@ fn a_deadline_that_is_not_named_any_more_is_none() {
 #[test]
 fn it_is_on_record_before_it_is_stopped() {
     let mut instance = TestInstance::exam();
-    instance.answer = Some(Answer::Ends);
+    instance.answer = Some(StatusAnswer::Ends);
     instance.advance(MINUTE * 3);
     instance.advance_to(at(MINUTE * 4));
-    instance.check = Some(Check { at: instance.now, answer: Answer::Ends });
+    instance.check = Some(StatusCheckResult { at: instance.now, answer: StatusAnswer::Ends });
     let first = instance.decide();
     assert_eq!(first.effects, []);
     assert_eq!(first.next.power.stop_reason, Some(StopReason::Terminated));
@@ -257,7 +257,7 @@ fn it_is_on_record_before_it_is_stopped() {
 fn it_is_stopped_when_nothing_is_known_about_what_to_hand_in() {
     let mut instance = TestInstance::exam();
     instance.intent.submission.wanted = None;
-    instance.answer = Some(Answer::Ends);
+    instance.answer = Some(StatusAnswer::Ends);
     instance.advance(MINUTE * 4);
     assert_eq!(instance.executed_effects(), [(MINUTE * 4, STOP)]);
 }
@@ -265,9 +265,9 @@ fn it_is_stopped_when_nothing_is_known_about_what_to_hand_in() {
 #[test]
 fn a_start_keeps_the_deadline_and_the_misses() {
     let mut instance = TestInstance::exam();
-    instance.answer = Some(Answer::Keeps { deadline: Some(at(HOUR)) });
+    instance.answer = Some(StatusAnswer::Keeps { deadline: Some(at(HOUR)) });
     instance.advance(MINUTE);
-    instance.answer = Some(Answer::Ends);
+    instance.answer = Some(StatusAnswer::Ends);
     instance.advance(MINUTE * 3);
     let before = instance.state.termination;
     assert_eq!((before.misses, before.deadline), (2, Some(at(HOUR))));

@@ -155,9 +155,9 @@ fn an_address_belongs_to_one_instance_or_to_nobody() {
     put(&caches, "bob-web", pod("bob", "u-2", "10.0.0.7"));
     assert_eq!(caches.by_address(ip, Some(22)), None, "it could be either");
     for name in ["ada-web", "ada-db"] {
-        let mut leaving = pod("ada", "u-1", "10.0.0.7");
-        leaving.deleting = true;
-        put(&caches, name, leaving);
+        let mut terminating = pod("ada", "u-1", "10.0.0.7");
+        terminating.deleting = true;
+        put(&caches, name, terminating);
     }
     let bob = Some(Key::new("course", "bob"));
     assert_eq!(caches.by_address(ip, Some(22)), bob, "the address was given to another");

@@ -6,14 +6,14 @@ use sojourn_core::activity::Source;
 use sojourn_core::decision::Wake;
 use sojourn_core::key::Key;
 use sojourn_core::lab::LabDecision;
-use sojourn_core::lab::observed::{Answer, Check};
+use sojourn_core::lab::observed::{StatusAnswer, StatusCheckResult};
 use sojourn_core::lab::state::{InstanceState, NoticeKind};
 use sojourn_core::notice::NoticeId;
 
 use super::*;
 use crate::collector::CoverageRegistry;
 use crate::lab::caches::LabCaches;
-use crate::lab::prober::CheckResult;
+use crate::lab::prober::ProbeResult;
 use crate::lab::sample::{self, at, key};
 use crate::lab::view::NamespaceView;
 
@@ -191,8 +191,8 @@ fn what_has_no_status_check_says_nothing_of_one() {
 #[test]
 fn a_status_check_says_what_the_last_answer_was() {
     let check = json!({"spec": {"statusCheck": {"url": "https://exam.example/1"}}});
-    let unclear = |words: &str| CheckResult {
-        check: Check { at: at(0), answer: Answer::Unclear },
+    let unclear = |words: &str| ProbeResult {
+        check: StatusCheckResult { at: at(0), answer: StatusAnswer::Unclear },
         unclear: Some(words.to_owned()),
     };
     let caches = caches(check.clone());

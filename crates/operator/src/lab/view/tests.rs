@@ -140,7 +140,7 @@ fn a_job_is_at_its_end_only_when_it_says_so() {
     let spec = json!({"template": {}});
     let running = job(&spec, &json!({"failed": 2, "active": 1}));
     assert_eq!((running.series, running.failed, &running.end), (3, 2, &JobEnd::Running));
-    assert_eq!((running.leaving, running.environment.as_str()), (false, "web"));
+    assert_eq!((running.terminating, running.environment.as_str()), (false, "web"));
 
     let condition = |kind: &str, status: &str| json!([{"type": kind, "status": status}]);
     let unsure = job(&spec, &json!({"conditions": condition("Complete", "False")}));
@@ -152,6 +152,6 @@ fn a_job_is_at_its_end_only_when_it_says_so() {
     let failed = job(&spec, &json!({"conditions": condition("Failed", "True")}));
     assert_eq!(failed.end, JobEnd::Failed { message: "the Job failed".to_owned() });
 
-    let leaving = job(&json!({"template": {}, "ttlSecondsAfterFinished": 300}), &json!({}));
-    assert!(leaving.leaving, "its outcome is on record");
+    let terminating = job(&json!({"template": {}, "ttlSecondsAfterFinished": 300}), &json!({}));
+    assert!(terminating.terminating, "its outcome is on record");
 }

@@ -217,7 +217,7 @@ impl LossyInstance {
             Event::Pause(paused) => intent.paused = paused,
             Event::Observe(observe) => intent.observe = observe,
             Event::Keep(span) => intent.keep_until = Some(instance.now + span),
-            Event::Repair => instance.repaired = Some(instance.now),
+            Event::Repair => instance.channels_changed_at = Some(instance.now),
             Event::Waive => intent.notices_waived = Some(instance.now),
             Event::Policy(policy) => intent.on_undeliverable = policy,
         }

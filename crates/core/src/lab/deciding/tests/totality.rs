@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::super::effect::Effect;
 use super::super::super::forecast;
-use super::super::super::observed::{Answer, Check, Observed, Pods};
+use super::super::super::observed::{Observed, Pods, StatusAnswer, StatusCheckResult};
 use super::super::super::state::{
     EndReason, Ended, ExpirationState, InstanceState, Keep, Ladder, NoticeKind, Power, Stage,
     StopReason, SubmissionEntry, SubmissionState, Submissions, TerminationState,
@@ -231,11 +231,11 @@ proptest! {
     ) {
         let mut coverage = Coverage::starting(since);
         coverage.mark_observed(since, now);
-        let answer = Answer::Keeps { deadline: check };
+        let answer = StatusAnswer::Keeps { deadline: check };
         let mut seen = Observed {
             coverage: &[&coverage],
             pods: Pods::Gone,
-            check: check.map(|at| Check { at, answer }),
+            check: check.map(|at| StatusCheckResult { at, answer }),
             claims: &instance.claims,
             jobs: &instance.jobs,
             ..Observed::default()

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::super::super::ending::{environment_needs_submission, needs_submission, runs};
-use super::super::super::observed::Answer;
+use super::super::super::observed::StatusAnswer;
 use super::super::super::test_instance::{MINUTE, TestInstance};
 use super::*;
 
@@ -59,7 +59,7 @@ fn happen(instance: &mut TestInstance, event: Event) {
     let now = instance.now;
     match event {
         Event::Pass => instance.advance_to(now + MINUTE),
-        Event::Ends => instance.answer = Some(Answer::Ends),
+        Event::Ends => instance.answer = Some(StatusAnswer::Ends),
         Event::Power(running) => instance.intent.running = running,
         Event::Pods(pods) => instance.pods = pods,
         Event::Succeeds(n) | Event::Fails(n) => {
