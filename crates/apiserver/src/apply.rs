@@ -27,7 +27,7 @@ use serde_json::Value;
 use self::compare::{Difference, compare};
 use self::composition::empty_map;
 use self::conflict::OwnerConflicts;
-use self::entries::{Entries, Entry, Identity, ManagedFieldsOperation};
+use self::entries::{Entries, Entry, ManagedFieldsOperation, ManagerIdentity};
 use self::field_set::FieldSet;
 use crate::json::{Access, object_mut};
 use crate::shape::{ShapeId, Shapes};
@@ -160,10 +160,14 @@ struct Applied {
 }
 
 impl Request<'_> {
-    fn identity<'b>(&'b self, manager: &'b str, operation: ManagedFieldsOperation) -> Identity<'b> {
+    fn identity<'b>(
+        &'b self,
+        manager: &'b str,
+        operation: ManagedFieldsOperation,
+    ) -> ManagerIdentity<'b> {
         let manager = if manager.is_empty() { "unknown" } else { manager };
         let (api_version, subresource) = (self.api_version, self.subresource);
-        Identity { manager, operation, api_version, subresource }
+        ManagerIdentity { manager, operation, api_version, subresource }
     }
 
     fn check_config(&self, config: &Value) -> Result<(), ApplyError> {
@@ -304,7 +308,7 @@ impl Request<'_> {
         &self,
         object: &mut Value,
         entries: &Entries,
-        identity: Identity<'_>,
+        identity: ManagerIdentity<'_>,
         last: &FieldSet,
         mentioned: &FieldSet,
     ) {

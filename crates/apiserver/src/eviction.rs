@@ -16,7 +16,7 @@ use crate::meta;
 use crate::request::{Query, ResourcePath};
 use crate::respond::{self, Form};
 use crate::status::ApiError;
-use crate::store::Stored;
+use crate::store::StoredObject;
 use crate::subresource::decode;
 use crate::verb::delete::{DeleteOptions, delete_object};
 use crate::verb::list::range;
@@ -47,20 +47,20 @@ pub(crate) async fn evict(call: &Call, body: &Bytes) -> Result<Response<Body>, A
         .await?;
     for _ in 0..MAX_WRITE_ATTEMPTS {
         match attempt(call, &asked).await? {
-            Attempt::Done => return Ok(success()),
-            Attempt::Changed => {}
+            EvictionAttempt::Done => return Ok(success()),
+            EvictionAttempt::Changed => {}
         }
     }
     Err(ApiError::modified(call.of(), &call.path.name))
 }
 
-enum Attempt {
+enum EvictionAttempt {
     Done,
     /// Somebody else wrote in between.
     Changed,
 }
 
-async fn attempt(call: &Call, asked: &DeleteOptions) -> Result<Attempt, ApiError> {
+async fn attempt(call: &Call, asked: &DeleteOptions) -> Result<EvictionAttempt, ApiError> {
     let current = call.endpoint.resource.table.get(&call.key()).ok_or_else(|| call.not_found())?;
     let pod = call.endpoint.to_object(&current);
     let mut options = asked.clone();
@@ -71,9 +71,9 @@ async fn attempt(call: &Call, asked: &DeleteOptions) -> Result<Attempt, ApiError
         }
         return match delete_pod(call, &options).await {
             Err(error) if error.reason == "Conflict" && asked.version.is_none() => {
-                Ok(Attempt::Changed)
+                Ok(EvictionAttempt::Changed)
             }
-            outcome => outcome.map(|()| Attempt::Done),
+            outcome => outcome.map(|()| EvictionAttempt::Done),
         };
     }
     let budgets = budgets(call, &pod)?;
@@ -85,10 +85,10 @@ async fn attempt(call: &Call, asked: &DeleteOptions) -> Result<Attempt, ApiError
     if let Some((budget, of)) = budget {
         match disruption::check(&of.endpoint.to_object(budget), &pod) {
             Check::Allowed => {
-                if let Attempt::Changed =
+                if let EvictionAttempt::Changed =
                     consume_disruption(of, budget, &call.path.name, asked.dry_run).await?
                 {
-                    return Ok(Attempt::Changed);
+                    return Ok(EvictionAttempt::Changed);
                 }
             }
             // It must not have become ready since.
@@ -103,7 +103,7 @@ async fn attempt(call: &Call, asked: &DeleteOptions) -> Result<Attempt, ApiError
             let name = budget.map_or("", |(budget, _)| budget.name());
             Err(disruption::in_progress(name))
         }
-        outcome => outcome.map(|()| Attempt::Done),
+        outcome => outcome.map(|()| EvictionAttempt::Done),
     }
 }
 
@@ -119,7 +119,7 @@ fn delete_options(eviction: &Object, dry_run: bool) -> Result<DeleteOptions, Api
 }
 
 /// The budgets that count a Pod, each with a request for its status.
-fn budgets(call: &Call, pod: &Object) -> Result<Vec<(Arc<Stored>, Call)>, ApiError> {
+fn budgets(call: &Call, pod: &Object) -> Result<Vec<(Arc<StoredObject>, Call)>, ApiError> {
     let registry = call.engine.registry();
     let of = || registry.endpoint("policy", "v1", "poddisruptionbudgets");
     let endpoint = of().ok_or_else(|| ApiError::internal("budgets are not served"))?;
@@ -158,20 +158,20 @@ fn of_server(call: &Call, endpoint: crate::registry::Endpoint, path: ResourcePat
 /// Consumes one disruption of a budget.
 async fn consume_disruption(
     of: &Call,
-    current: &Arc<Stored>,
+    current: &Arc<StoredObject>,
     pod: &str,
     dry_run: bool,
-) -> Result<Attempt, ApiError> {
+) -> Result<EvictionAttempt, ApiError> {
     if dry_run {
-        return Ok(Attempt::Done);
+        return Ok(EvictionAttempt::Done);
     }
     let mut old = of.endpoint.to_object(current);
     let mut new = old.clone();
     disruption::consume_disruption(&mut new, pod, &meta::time(of.now()));
     let new = record_managed_fields(of, new, &mut old, FIELD_MANAGER);
     match replace(of, current, old, new, &write_options()).await? {
-        Replaced::Done(_) => Ok(Attempt::Done),
-        Replaced::Changed => Ok(Attempt::Changed),
+        Replaced::Done(_) => Ok(EvictionAttempt::Done),
+        Replaced::Changed => Ok(EvictionAttempt::Changed),
     }
 }
 

@@ -34,7 +34,7 @@ pub enum FolderError {
     #[error("cannot use {}", path.display())]
     Io { path: PathBuf, source: std::io::Error },
     #[error("{} is not safe to use: {why}", path.display())]
-    Unsafe { path: PathBuf, why: Unsafe },
+    Unsafe { path: PathBuf, why: UnsafeReason },
     #[error(
         "cannot make a name that nobody can guess: the operating system gives no random numbers"
     )]
@@ -43,7 +43,7 @@ pub enum FolderError {
 
 /// How others could make use of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unsafe {
+pub enum UnsafeReason {
     #[error("it is a symbolic link")]
     Link,
     #[error("it is not a folder")]
@@ -69,23 +69,25 @@ impl FolderError {
                 "See that /dev/urandom and getrandom(2) work here, then try again.".to_owned()
             }
             Self::Unsafe { path, why } => match why {
-                Unsafe::Link => "Somebody may want another file to be read or overwritten. Name \
+                UnsafeReason::Link => {
+                    "Somebody may want another file to be read or overwritten. Name \
                                  the place that it leads to, or move the link away."
-                    .to_owned(),
-                Unsafe::NotAFolder => {
+                        .to_owned()
+                }
+                UnsafeReason::NotAFolder => {
                     "Something that is no folder is in the way. Move it away, or \
                                        use another folder: --data DIR."
                         .to_owned()
                 }
-                Unsafe::NotAFile | Unsafe::SeveralNames(_) => {
+                UnsafeReason::NotAFile | UnsafeReason::SeveralNames(_) => {
                     "Look who put it there and why, then move it away.".to_owned()
                 }
-                Unsafe::Foreign { .. } => {
+                UnsafeReason::Foreign { .. } => {
                     "Run this as its owner, or use a folder of your own in a \
                                            place of your own: --data DIR."
                         .to_owned()
                 }
-                Unsafe::Writable(_) => format!(
+                UnsafeReason::Writable(_) => format!(
                     "See that nobody has put anything there, then take the right away (chmod go-w \
                      {}), or use another folder: --data DIR.",
                     path.display()
@@ -105,7 +107,7 @@ impl FolderError {
 
 /// Who may write to a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rule {
+enum WriteRule {
     /// Its owner, who is us.
     Ours,
     /// Anybody, as long as nobody but root and us can touch what is ours in it.
@@ -114,7 +116,7 @@ enum Rule {
 
 /// What to do about a folder that is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Missing {
+enum IfMissing {
     Make,
     Fail,
 }
@@ -130,22 +132,22 @@ pub struct SafeFolder {
 impl SafeFolder {
     /// A folder of ours alone, made with its parents if it is missing.
     pub fn create(path: &Path) -> Result<Self, FolderError> {
-        Self::enter(path, Rule::Ours, Missing::Make)
+        Self::enter(path, WriteRule::Ours, IfMissing::Make)
     }
 
     /// A folder of ours alone that is there.
     pub fn open(path: &Path) -> Result<Self, FolderError> {
-        Self::enter(path, Rule::Ours, Missing::Fail)
+        Self::enter(path, WriteRule::Ours, IfMissing::Fail)
     }
 
     /// A folder that others may use, too, such as `/tmp`: what is ours in it stays ours.
     pub fn open_shared(path: &Path) -> Result<Self, FolderError> {
-        Self::enter(path, Rule::Shared, Missing::Fail)
+        Self::enter(path, WriteRule::Shared, IfMissing::Fail)
     }
 
     /// Goes down from the root, one part at a time, and looks at each through its descriptor: what
     /// was looked at is what is used.
-    fn enter(path: &Path, rule: Rule, missing: Missing) -> Result<Self, FolderError> {
+    fn enter(path: &Path, rule: WriteRule, missing: IfMissing) -> Result<Self, FolderError> {
         // What a file without a folder in its path is in.
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let path = std::path::absolute(path).map_err(|source| failed(path, source))?;
@@ -153,14 +155,14 @@ impl SafeFolder {
         let mut links = 0;
         let mut at = root()?;
         while let Some(name) = rest.pop_front() {
-            at.check(Rule::Shared)?;
+            at.check(WriteRule::Shared)?;
             if name == ".." {
                 at = at.parent()?;
                 continue;
             }
             let step = at.path.join(&name);
             let found = match rustix::fs::statat(&at.descriptor, &name, AtFlags::SYMLINK_NOFOLLOW) {
-                Err(Errno::NOENT) if missing == Missing::Make => {
+                Err(Errno::NOENT) if missing == IfMissing::Make => {
                     match rustix::fs::mkdirat(&at.descriptor, &name, Mode::RWXU) {
                         // Somebody was faster, and is looked at like anybody else.
                         Ok(()) | Err(Errno::EXIST) => None,
@@ -173,9 +175,9 @@ impl SafeFolder {
             if let Some(found) = found.filter(|_| is_link) {
                 // A link on the way is whoever's it is; the folder itself is none.
                 if rest.is_empty() {
-                    return Err(unsafe_at(&step, Unsafe::Link));
+                    return Err(unsafe_at(&step, UnsafeReason::Link));
                 }
-                check_owner(&step, &found, Rule::Shared)?;
+                check_owner(&step, &found, WriteRule::Shared)?;
                 links += 1;
                 if links > MAX_LINKS {
                     return Err(failed(&step, Errno::LOOP));
@@ -211,20 +213,20 @@ impl SafeFolder {
         Ok(Self { descriptor, path })
     }
 
-    fn check(&self, rule: Rule) -> Result<(), FolderError> {
+    fn check(&self, rule: WriteRule) -> Result<(), FolderError> {
         let found =
             rustix::fs::fstat(&self.descriptor).map_err(|error| failed(&self.path, error))?;
         check_owner(&self.path, &found, rule)?;
         let mode = found.st_mode & 0o7777;
         let is_open = match rule {
-            Rule::Ours => mode & OTHERS_WRITE != 0,
+            WriteRule::Ours => mode & OTHERS_WRITE != 0,
             // By the convention of those who make accounts, the group with our number is ours alone.
-            Rule::Shared if found.st_gid == 0 || found.st_gid == geteuid().as_raw() => {
+            WriteRule::Shared if found.st_gid == 0 || found.st_gid == geteuid().as_raw() => {
                 mode & EVERYBODY_WRITES != 0 && mode & STICKY == 0
             }
-            Rule::Shared => mode & OTHERS_WRITE != 0 && mode & STICKY == 0,
+            WriteRule::Shared => mode & OTHERS_WRITE != 0 && mode & STICKY == 0,
         };
-        if is_open { Err(unsafe_at(&self.path, Unsafe::Writable(mode))) } else { Ok(()) }
+        if is_open { Err(unsafe_at(&self.path, UnsafeReason::Writable(mode))) } else { Ok(()) }
     }
 
     /// A folder in this one, of ours alone, made if it is missing.
@@ -236,7 +238,7 @@ impl SafeFolder {
         }
         let descriptor = open_folder(&self.descriptor, OsStr::new(name), OFlags::RDONLY, &path)?;
         let folder = Self { descriptor, path };
-        folder.check(Rule::Ours)?;
+        folder.check(WriteRule::Ours)?;
         Ok(folder)
     }
 
@@ -279,9 +281,11 @@ impl SafeFolder {
         let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match rustix::fs::openat(&self.descriptor, name, flags, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
-            Err(Errno::LOOP) => return Err(unsafe_at(&path, Unsafe::Link)),
+            Err(Errno::LOOP) => return Err(unsafe_at(&path, UnsafeReason::Link)),
             // A FIFO that nobody reads, a socket, a folder.
-            Err(Errno::NXIO | Errno::ISDIR) => return Err(unsafe_at(&path, Unsafe::NotAFile)),
+            Err(Errno::NXIO | Errno::ISDIR) => {
+                return Err(unsafe_at(&path, UnsafeReason::NotAFile));
+            }
             file => file.map_err(|error| failed(&path, error))?,
         };
         let found = rustix::fs::fstat(&file).map_err(|error| failed(&path, error))?;
@@ -406,8 +410,8 @@ fn open_folder(
 ) -> Result<OwnedFd, FolderError> {
     let flags = access | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::openat(parent, name, flags, Mode::empty()) {
-        Err(Errno::LOOP) => Err(unsafe_at(path, Unsafe::Link)),
-        Err(Errno::NOTDIR) => Err(unsafe_at(path, Unsafe::NotAFolder)),
+        Err(Errno::LOOP) => Err(unsafe_at(path, UnsafeReason::Link)),
+        Err(Errno::NOTDIR) => Err(unsafe_at(path, UnsafeReason::NotAFolder)),
         opened => opened.map_err(|error| failed(path, error)),
     }
 }
@@ -425,31 +429,31 @@ fn kind(found: &Stat) -> FileType {
     FileType::from_raw_mode(found.st_mode)
 }
 
-fn check_owner(path: &Path, found: &Stat, rule: Rule) -> Result<(), FolderError> {
+fn check_owner(path: &Path, found: &Stat, rule: WriteRule) -> Result<(), FolderError> {
     let (owner, us) = (found.st_uid, geteuid().as_raw());
-    let is_trusted = owner == us || (rule == Rule::Shared && owner == 0);
-    if is_trusted { Ok(()) } else { Err(unsafe_at(path, Unsafe::Foreign { owner, us })) }
+    let is_trusted = owner == us || (rule == WriteRule::Shared && owner == 0);
+    if is_trusted { Ok(()) } else { Err(unsafe_at(path, UnsafeReason::Foreign { owner, us })) }
 }
 
 #[allow(clippy::useless_conversion, reason = "the count of names is narrower on other machines")]
 fn check_file(path: &Path, found: &Stat) -> Result<(), FolderError> {
     match kind(found) {
         FileType::RegularFile => {}
-        FileType::Symlink => return Err(unsafe_at(path, Unsafe::Link)),
-        _ => return Err(unsafe_at(path, Unsafe::NotAFile)),
+        FileType::Symlink => return Err(unsafe_at(path, UnsafeReason::Link)),
+        _ => return Err(unsafe_at(path, UnsafeReason::NotAFile)),
     }
-    check_owner(path, found, Rule::Ours)?;
+    check_owner(path, found, WriteRule::Ours)?;
     let mode = found.st_mode & 0o7777;
     if mode & OTHERS_WRITE != 0 {
-        return Err(unsafe_at(path, Unsafe::Writable(mode)));
+        return Err(unsafe_at(path, UnsafeReason::Writable(mode)));
     }
     match u64::from(found.st_nlink) {
-        names @ 2.. => Err(unsafe_at(path, Unsafe::SeveralNames(names))),
+        names @ 2.. => Err(unsafe_at(path, UnsafeReason::SeveralNames(names))),
         _ => Ok(()),
     }
 }
 
-fn unsafe_at(path: &Path, why: Unsafe) -> FolderError {
+fn unsafe_at(path: &Path, why: UnsafeReason) -> FolderError {
     FolderError::Unsafe { path: path.to_owned(), why }
 }
 

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use crate::store::{Gone, Stored, Table};
+use crate::store::{Gone, ResourceTable, StoredObject};
 
 /// The version in a table's history up to which a view has read.
 #[derive(Debug)]
 pub(crate) struct Follower {
-    table: Arc<Table>,
+    table: Arc<ResourceTable>,
     version: Option<u64>,
 }
 
@@ -16,12 +16,12 @@ pub(crate) struct Follower {
 pub(crate) enum TableChange<'a> {
     /// Forget everything: what follows is the whole state.
     Reset,
-    Put(&'a Stored),
-    Removed(&'a Stored),
+    Put(&'a StoredObject),
+    Removed(&'a StoredObject),
 }
 
 impl Follower {
-    pub(crate) const fn new(table: Arc<Table>) -> Self {
+    pub(crate) const fn new(table: Arc<ResourceTable>) -> Self {
         Self { table, version: None }
     }
 

@@ -13,7 +13,7 @@ use crate::json::Object;
 use crate::registry::{Endpoint, Resource};
 use crate::request::{Query, ResourcePath};
 use crate::status::ApiError;
-use crate::store::{Change, Precondition, Stored, WriteError, WriteOperation};
+use crate::store::{Change, Precondition, StoredObject, WriteError, WriteOperation};
 use crate::verb::delete::{DeleteOptions, Deleted, delete_object};
 use crate::verb::{Call, FieldValidation, WriteOptions, create, write_error};
 
@@ -106,7 +106,7 @@ pub(crate) async fn edit(
     key: &str,
     field_manager: FieldManager,
     mut change: impl FnMut(&mut Object) -> Edit,
-) -> Result<Option<Arc<Stored>>, ApiError> {
+) -> Result<Option<Arc<StoredObject>>, ApiError> {
     let endpoint = Endpoint { resource: resource.clone(), index: 0 };
     for _ in 0..MAX_WRITE_ATTEMPTS {
         let Some(current) = resource.table.get(key) else { return Ok(None) };

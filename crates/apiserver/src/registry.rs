@@ -18,7 +18,7 @@ pub(crate) use endpoint::{Endpoint, Findings};
 use serde_json::Value;
 
 use crate::kind::custom_resource_definition::precedence::Precedence;
-use crate::store::{CommitError, Store, Table};
+use crate::store::{CommitError, ResourceTable, Store};
 
 /// One served resource with all its versions.
 pub(crate) struct Resource {
@@ -38,7 +38,7 @@ pub(crate) struct Resource {
     pub(crate) storage: (Box<str>, Box<str>),
     /// `{"apiVersion":"…","kind":"…",` of the version that is stored.
     pub(crate) storage_header: Box<str>,
-    pub(crate) table: Arc<Table>,
+    pub(crate) table: Arc<ResourceTable>,
     /// What an object that nobody filled in shows; built-in kinds only.
     pub(crate) zero: Option<Value>,
     pub(crate) rules: Rules,

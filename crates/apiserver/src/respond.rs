@@ -16,7 +16,7 @@ use crate::request::Query;
 use crate::serve::block_in_place;
 use crate::serve::fairness::work::Work;
 use crate::status::ApiError;
-use crate::store::Stored;
+use crate::store::StoredObject;
 use crate::table::{self, Include, ListMeta, MetaVersion, View};
 use crate::verb::Call;
 use crate::verb::list::Page;
@@ -126,7 +126,7 @@ pub(crate) fn bytes(code: StatusCode, body: impl Into<Bytes>) -> Response<Body> 
 pub(crate) fn object(
     call: &Call,
     code: StatusCode,
-    stored: &Stored,
+    stored: &StoredObject,
     form: Form,
 ) -> Result<Response<Body>, ApiError> {
     let mut out = Vec::with_capacity(stored.len() + 64);
@@ -151,7 +151,7 @@ pub(crate) fn object(
 }
 
 /// The object with the `apiVersion` that was asked for.
-pub(crate) fn write_object(call: &Call, stored: &Stored, out: &mut Vec<u8>) {
+pub(crate) fn write_object(call: &Call, stored: &StoredObject, out: &mut Vec<u8>) {
     if call.endpoint.serves_as_stored(stored) {
         out.extend_from_slice(call.endpoint.version().header.as_bytes());
         stored.write_body(out);
@@ -162,7 +162,7 @@ pub(crate) fn write_object(call: &Call, stored: &Stored, out: &mut Vec<u8>) {
 }
 
 /// An item of a list: built-in lists leave out each item's `apiVersion` and `kind`.
-fn write_item(call: &Call, stored: &Stored, out: &mut Vec<u8>) {
+fn write_item(call: &Call, stored: &StoredObject, out: &mut Vec<u8>) {
     if !call.endpoint.bare_items() {
         write_object(call, stored, out);
     } else if call.endpoint.serves_as_stored(stored) {
@@ -184,7 +184,7 @@ struct OnlyMetadata<'a> {
 
 /// `PartialObjectMetadata` of an object.
 pub(crate) fn write_partial(
-    stored: &Stored,
+    stored: &StoredObject,
     version: MetaVersion,
     out: &mut Vec<u8>,
 ) -> Result<(), ApiError> {
@@ -285,7 +285,7 @@ fn streamed(call: &Call, page: &Page) -> Response<Body> {
 /// What is left of a large list.
 struct ChunkStream {
     call: Call,
-    objects: Vec<Arc<Stored>>,
+    objects: Vec<Arc<StoredObject>>,
     next: usize,
     begun: Vec<u8>,
 }

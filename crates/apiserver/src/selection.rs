@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::ApiError;
-use crate::store::Stored;
+use crate::store::StoredObject;
 use crate::verb::Call;
 
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ impl Selection {
         self.labels.is_everything() && self.fields.is_empty() && self.name.is_none()
     }
 
-    pub(crate) fn matches(&self, object: &Stored) -> bool {
+    pub(crate) fn matches(&self, object: &StoredObject) -> bool {
         if self.is_all() {
             return true;
         }
@@ -54,7 +54,7 @@ impl Selection {
         self.labels.matches_by(label) && self.fields.matches(|field| self.field(object, field))
     }
 
-    fn field<'o>(&self, object: &'o Stored, field: &str) -> Cow<'o, str> {
+    fn field<'o>(&self, object: &'o StoredObject, field: &str) -> Cow<'o, str> {
         Cow::Borrowed(match field {
             "metadata.name" => object.name(),
             "metadata.namespace" => object.namespace(),

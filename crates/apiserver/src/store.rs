@@ -17,10 +17,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub(crate) use object::{Draft, Stored, header, key};
+pub(crate) use object::{Draft, StoredObject, header, key};
 pub use sqlite::OpenError;
 pub(crate) use sqlite::{CommitError, DATABASE_FILE, check_database, connect};
-pub(crate) use table::{ChangeEvent, Gone, Objects, Table};
+pub(crate) use table::{ChangeEvent, Gone, Objects, ResourceTable};
 pub(crate) use writer::{Change, Precondition, WriteError, WriteOperation};
 
 use crate::folder::SafeFolder;
@@ -33,7 +33,7 @@ use writer::{Committer, Writer};
 #[derive(Debug)]
 pub(crate) struct Store {
     version: Arc<AtomicU64>,
-    tables: Mutex<HashMap<(String, String), Arc<Table>>>,
+    tables: Mutex<HashMap<(String, String), Arc<ResourceTable>>>,
     writer: Writer,
     /// Moves with every commit.
     changes: watch::Sender<u64>,
@@ -79,7 +79,9 @@ impl Store {
         let tables = loaded
             .resources
             .into_iter()
-            .map(|(name, (id, objects))| (name, Arc::new(Table::new(id, objects, loaded.version))))
+            .map(|(name, (id, objects))| {
+                (name, Arc::new(ResourceTable::new(id, objects, loaded.version)))
+            })
             .collect();
         let committer = Committer::new(Some(database), version.clone());
         Ok(Self {
@@ -104,7 +106,11 @@ impl Store {
     }
 
     /// The table of a resource, made when it is first asked for.
-    pub(crate) fn table(&self, group: &str, plural: &str) -> Result<Arc<Table>, CommitError> {
+    pub(crate) fn table(
+        &self,
+        group: &str,
+        plural: &str,
+    ) -> Result<Arc<ResourceTable>, CommitError> {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         let name = (group.to_owned(), plural.to_owned());
         if let Some(table) = tables.get(&name) {
@@ -116,23 +122,26 @@ impl Store {
             Some(database) => database.resource_id(group, plural)?,
             None => i64::try_from(tables.len()).unwrap_or(i64::MAX),
         };
-        let table = Arc::new(Table::new(id, Objects::new(), self.version()));
+        let table = Arc::new(ResourceTable::new(id, Objects::new(), self.version()));
         tables.insert(name, table.clone());
         Ok(table)
     }
 
     /// Every table, in the order in which they were made: what is done in this order does not
     /// depend on chance.
-    pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
+    pub(crate) fn tables(&self) -> Vec<Arc<ResourceTable>> {
         let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut tables: Vec<Arc<Table>> = tables.values().cloned().collect();
+        let mut tables: Vec<Arc<ResourceTable>> = tables.values().cloned().collect();
         tables.sort_unstable_by_key(|table| table.id);
         tables
     }
 
     /// Compares and swaps. What comes back is the object as it is now stored; for a removal, its
     /// last state under the removal's version.
-    pub(crate) async fn write(&self, operation: WriteOperation) -> Result<Arc<Stored>, WriteError> {
+    pub(crate) async fn write(
+        &self,
+        operation: WriteOperation,
+    ) -> Result<Arc<StoredObject>, WriteError> {
         self.writer.write(operation).await
     }
 

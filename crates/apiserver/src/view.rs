@@ -13,7 +13,7 @@ use crate::follower::{Follower, TableChange};
 use crate::json::Access;
 use crate::kind::custom_resource_definition::Definition;
 use crate::registry::{Endpoint, Registry, Resource};
-use crate::store::{CommitError, Store, Stored};
+use crate::store::{CommitError, Store, StoredObject};
 
 const RBAC: &str = sojourn_rbac::API_GROUP;
 const EXTENSIONS: &str = "apiextensions.k8s.io";
@@ -104,7 +104,7 @@ fn apply_change(
 
 fn apply_definition(
     served: &mut HashMap<Box<str>, ServedResource>,
-    stored: &Stored,
+    stored: &StoredObject,
     engine: &Shared,
 ) -> bool {
     let definition = Value::Object(stored.to_value());
@@ -201,7 +201,7 @@ impl AccessState {
         }
     }
 
-    fn remove(&mut self, source: AccessSource, stored: &Stored) {
+    fn remove(&mut self, source: AccessSource, stored: &StoredObject) {
         let (namespace, name) = (stored.namespace(), stored.name());
         match source {
             AccessSource::Roles => self.policy.remove_role(namespace, name),
@@ -213,7 +213,7 @@ impl AccessState {
         }
     }
 
-    fn put(&mut self, source: AccessSource, stored: &Stored) {
+    fn put(&mut self, source: AccessSource, stored: &StoredObject) {
         let object = Value::Object(stored.to_value());
         let taken = match source {
             AccessSource::Roles => Role::from_value(&object).map(|r| self.policy.upsert_role(r)),

@@ -55,7 +55,7 @@ impl ManagedFieldsOperation {
 /// Tells entries apart. The version belongs to the identity of updates only, so that an applier
 /// keeps its entry when it moves to another version.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Identity<'a> {
+pub(crate) struct ManagerIdentity<'a> {
     pub(crate) manager: &'a str,
     pub(crate) operation: ManagedFieldsOperation,
     pub(crate) api_version: &'a str,
@@ -71,7 +71,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn new(identity: Identity<'_>, fields: FieldSet) -> Self {
+    pub(crate) fn new(identity: ManagerIdentity<'_>, fields: FieldSet) -> Self {
         let mut header = Map::new();
         let text = |text: &str| Value::String(text.to_owned());
         header.insert("manager".to_owned(), text(identity.manager));
@@ -138,7 +138,7 @@ impl Entry {
     }
 }
 
-impl Identity<'_> {
+impl ManagerIdentity<'_> {
     pub(crate) fn is(&self, entry: &Entry) -> bool {
         self.operation == entry.operation()
             && self.manager == entry.manager()
@@ -229,11 +229,11 @@ impl Entries {
         self.0.retain(keep);
     }
 
-    pub(crate) fn find(&self, identity: Identity<'_>) -> Option<&Entry> {
+    pub(crate) fn find(&self, identity: ManagerIdentity<'_>) -> Option<&Entry> {
         self.0.iter().find(|entry| identity.is(entry))
     }
 
-    pub(crate) fn find_mut(&mut self, identity: Identity<'_>) -> Option<&mut Entry> {
+    pub(crate) fn find_mut(&mut self, identity: ManagerIdentity<'_>) -> Option<&mut Entry> {
         self.0.iter_mut().find(|entry| identity.is(entry))
     }
 

@@ -152,7 +152,7 @@ impl Impersonation {
             if !mode.applies(wanted, request.user) {
                 continue;
             }
-            match (Attempt { mode, wanted, request, authorizer }).run() {
+            match (ModeAttempt { mode, wanted, request, authorizer }).run() {
                 Ok(identity) => {
                     if Some(mode) != cached_mode {
                         self.cache_mode(&request.user.name, mode);
@@ -184,14 +184,14 @@ impl Impersonation {
 }
 
 /// One mode, tried on one request.
-struct Attempt<'a> {
+struct ModeAttempt<'a> {
     mode: Mode,
     wanted: &'a User,
     request: &'a Attributes<'a>,
     authorizer: &'a dyn Authorizer,
 }
 
-impl Attempt<'_> {
+impl ModeAttempt<'_> {
     fn run(&self) -> Result<Identity, ApiError> {
         if let Some(on) = self.mode.on() {
             let verb = format!("{on}{}", self.request.verb);

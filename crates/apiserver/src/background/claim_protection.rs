@@ -12,7 +12,7 @@ use crate::json::{Access, Object, object_mut};
 use crate::kind::persistent_volume_claim::PROTECTION;
 use crate::meta;
 use crate::registry::Resource;
-use crate::store::Stored;
+use crate::store::StoredObject;
 
 use super::Backoff;
 
@@ -81,7 +81,7 @@ fn is_used(pods: &Resource, claim: &str) -> bool {
     crate::verb::list::range(&all, namespace, None).any(|pod| mounts(pod, name))
 }
 
-fn mounts(pod: &Stored, claim: &str) -> bool {
+fn mounts(pod: &StoredObject, claim: &str) -> bool {
     let pod = pod.to_value();
     if matches!(pod.at("status").text("phase"), "Succeeded" | "Failed") {
         return false;

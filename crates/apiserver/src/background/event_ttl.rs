@@ -8,7 +8,7 @@ use crate::engine::Shared;
 use crate::follower::{Follower, TableChange};
 use crate::internal::{self, Edit, FieldManager, KUBE_CONTROLLER_MANAGER};
 use crate::registry::Resource;
-use crate::store::Stored;
+use crate::store::StoredObject;
 
 use super::Backoff;
 
@@ -58,7 +58,7 @@ impl ExpiryQueue {
         }
     }
 
-    fn add(&mut self, event: &Stored) {
+    fn add(&mut self, event: &StoredObject) {
         if let Some(expires) = event.index.expires {
             self.due.insert((expires, event.key.clone()));
         }

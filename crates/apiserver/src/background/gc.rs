@@ -18,7 +18,7 @@ use crate::json::{Access, Object, object_mut};
 use crate::meta::{self, FOREGROUND, ORPHAN};
 use crate::registry::{Registry, Resource};
 use crate::status::ApiError;
-use crate::store::Stored;
+use crate::store::StoredObject;
 use crate::verb::delete::{DeleteOptions, Propagation};
 
 use super::Backoff;
@@ -140,7 +140,7 @@ impl GarbageCollector {
     async fn continue_deletion(
         &mut self,
         resource: &Arc<Resource>,
-        stored: &Stored,
+        stored: &StoredObject,
         object: &Object,
     ) -> Result<(), ApiError> {
         let has = |name: &str| object.at("metadata").list("finalizers").iter().any(|f| f == name);
@@ -187,7 +187,7 @@ impl GarbageCollector {
         &mut self,
         registry: &Registry,
         resource: &Arc<Resource>,
-        stored: &Arc<Stored>,
+        stored: &Arc<StoredObject>,
         object: &Object,
     ) -> Result<(), ApiError> {
         let (mut present, mut waiting, mut gone) = (0, 0, Vec::new());

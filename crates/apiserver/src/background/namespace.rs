@@ -15,7 +15,7 @@ use crate::kind::namespace::FINALIZER;
 use crate::meta;
 use crate::registry::Resource;
 use crate::status::ApiError;
-use crate::store::Stored;
+use crate::store::StoredObject;
 use crate::verb::delete::DeleteOptions;
 
 use super::Backoff;
@@ -159,7 +159,7 @@ async fn delete_content(
     Ok(done)
 }
 
-fn content(resource: &Resource, namespace: &str) -> Vec<Arc<Stored>> {
+fn content(resource: &Resource, namespace: &str) -> Vec<Arc<StoredObject>> {
     let (objects, _) = resource.table.snapshot();
     crate::verb::list::range(&objects, namespace, None).cloned().collect()
 }

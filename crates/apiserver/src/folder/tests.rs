@@ -48,7 +48,7 @@ fn fifo(path: &Path) {
 
 /// Why something was refused, and what.
 #[track_caller]
-fn refusal<T: std::fmt::Debug>(result: Result<T, FolderError>) -> (PathBuf, Unsafe) {
+fn refusal<T: std::fmt::Debug>(result: Result<T, FolderError>) -> (PathBuf, UnsafeReason) {
     match result {
         Err(FolderError::Unsafe { path, why }) => (path, why),
         other => panic!("not refused: {other:?}"),
@@ -81,7 +81,7 @@ fn a_folder_that_others_may_write_is_refused() {
     for mode in [0o770, 0o707, 0o1777, 0o722] {
         let data = scratch.folder(&format!("{mode:o}"), mode);
         let refused = SafeFolder::create(&data);
-        assert_eq!(refusal(refused), (data, Unsafe::Writable(mode)));
+        assert_eq!(refusal(refused), (data, UnsafeReason::Writable(mode)));
     }
 }
 
@@ -91,10 +91,10 @@ fn a_folder_that_is_a_link_is_refused() {
     let real = scratch.folder("real", 0o700);
     let link = scratch.join("link");
     symlink(&real, &link).expect("a link");
-    assert_eq!(refusal(SafeFolder::create(&link)), (link.clone(), Unsafe::Link));
+    assert_eq!(refusal(SafeFolder::create(&link)), (link.clone(), UnsafeReason::Link));
     // One that leads nowhere is not followed to make something there.
     std::fs::remove_dir(&real).expect("empty");
-    assert_eq!(refusal(SafeFolder::create(&link)), (link, Unsafe::Link));
+    assert_eq!(refusal(SafeFolder::create(&link)), (link, UnsafeReason::Link));
     assert!(!real.exists());
 }
 
@@ -120,7 +120,7 @@ fn a_folder_that_others_could_put_another_in_place_of_is_refused() {
     std::fs::create_dir(shared.join("data")).expect("a folder");
     set_mode(&shared.join("data"), 0o700);
     let refused = SafeFolder::open(&shared.join("data"));
-    assert_eq!(refusal(refused), (shared.clone(), Unsafe::Writable(0o777)));
+    assert_eq!(refusal(refused), (shared.clone(), UnsafeReason::Writable(0o777)));
     // As in /tmp, only its owner can move it from here.
     set_mode(&shared, 0o1777);
     SafeFolder::open(&shared.join("data")).expect("nobody else can touch it");
@@ -136,7 +136,7 @@ fn what_belongs_to_somebody_else_is_refused() {
     if chown(&file, Some(4321), None).is_err() {
         return crate::skip::left_to_another_run("only root can give files away");
     }
-    let foreign = Unsafe::Foreign { owner: 4321, us: geteuid().as_raw() };
+    let foreign = UnsafeReason::Foreign { owner: 4321, us: geteuid().as_raw() };
     let folder = SafeFolder::open(&data).expect("ours");
     assert_eq!(refusal(folder.read("file")), (file.clone(), foreign));
     assert_eq!(refusal(folder.replace("file", b"")), (file, foreign));
@@ -167,13 +167,13 @@ fn nothing_but_a_file_of_ours_is_opened() {
     std::fs::write(at("open"), "").expect("written");
     set_mode(&at("open"), 0o620);
     for (name, why) in [
-        ("link", Unsafe::Link),
-        ("dangling", Unsafe::Link),
-        ("second", Unsafe::SeveralNames(2)),
-        ("fifo", Unsafe::NotAFile),
-        ("folder", Unsafe::NotAFile),
-        ("socket", Unsafe::NotAFile),
-        ("open", Unsafe::Writable(0o620)),
+        ("link", UnsafeReason::Link),
+        ("dangling", UnsafeReason::Link),
+        ("second", UnsafeReason::SeveralNames(2)),
+        ("fifo", UnsafeReason::NotAFile),
+        ("folder", UnsafeReason::NotAFile),
+        ("socket", UnsafeReason::NotAFile),
+        ("open", UnsafeReason::Writable(0o620)),
     ] {
         let expected = (at(name), why);
         assert_eq!(refusal(folder.check_file(name)), expected);

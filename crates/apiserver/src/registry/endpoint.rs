@@ -19,7 +19,7 @@ use crate::selector::field::Selectable;
 use crate::selector::{FieldSelector, SelectorError};
 use crate::shape::{ShapeId, Shapes};
 use crate::status::{ApiError, GroupResource};
-use crate::store::{Draft, Stored};
+use crate::store::{Draft, StoredObject};
 use crate::table::{self, Printer};
 use crate::typed;
 use crate::verb::delete::{Propagation, finalizers_for};
@@ -385,7 +385,7 @@ impl Endpoint {
         matches!(self.rules(), VersionRules::Builtin(b) if b.delete_returns_object)
     }
 
-    pub(crate) fn check_delete(&self, current: &Stored) -> Result<(), ApiError> {
+    pub(crate) fn check_delete(&self, current: &StoredObject) -> Result<(), ApiError> {
         if self.is("Namespace") && UNDELETABLE_NAMESPACES.contains(&current.name()) {
             let of = GroupResource { group: "", resource: "namespaces" };
             return Err(ApiError::forbidden(
@@ -527,12 +527,12 @@ impl Endpoint {
     }
 
     /// What the index should say of an object that was read back from disk.
-    pub(crate) fn reindexed(&self, stored: &Stored) -> Box<[Box<str>]> {
+    pub(crate) fn reindexed(&self, stored: &StoredObject) -> Box<[Box<str>]> {
         self.index_fields(&self.to_object(stored))
     }
 
     /// Whether the stored text can be served as it is, but for its header.
-    pub(crate) fn serves_as_stored(&self, stored: &Stored) -> bool {
+    pub(crate) fn serves_as_stored(&self, stored: &StoredObject) -> bool {
         match &self.resource.rules {
             Rules::Builtin(builtin) => builtin.view.is_none(),
             Rules::Custom(custom) => {
@@ -549,7 +549,7 @@ impl Endpoint {
     }
 
     /// The object in this version.
-    pub(crate) fn to_object(&self, stored: &Stored) -> Object {
+    pub(crate) fn to_object(&self, stored: &StoredObject) -> Object {
         let mut object = stored.to_value();
         match self.rules() {
             VersionRules::Builtin(Builtin { view: Some(view), .. }) => {
@@ -580,7 +580,7 @@ impl Endpoint {
     }
 
     /// Fills in defaults that the stored version declared after the object was written.
-    fn apply_new_defaults(&self, stored: &Stored, value: &mut Value) {
+    fn apply_new_defaults(&self, stored: &StoredObject, value: &mut Value) {
         if let Rules::Custom(custom) = &self.resource.rules
             && stored.version < custom.schema_since
             && let Some(schema) = &custom.storage_schema

@@ -17,7 +17,7 @@ const METADATA_OPEN: &str = r#""metadata":{"resourceVersion":""#;
 
 /// An object in the store at one version.
 #[derive(Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredObject {
     /// `namespace/name`, or `name` for kinds without a namespace. Sorts as upstream lists.
     pub(crate) key: Arc<str>,
     pub(crate) version: u64,
@@ -95,7 +95,7 @@ impl Draft {
     }
 
     /// The object as a dry run shows it: it has no version yet.
-    pub(crate) fn without_version(&self, key: Arc<str>) -> Stored {
+    pub(crate) fn without_version(&self, key: Arc<str>) -> StoredObject {
         let body_at = self.header.len();
         // The tail begins with the quote that ends the version, and a comma.
         let rest = self.tail.get(2..).unwrap_or_default();
@@ -103,8 +103,8 @@ impl Draft {
         self.stored(key, 0, &json, body_at)
     }
 
-    fn stored(&self, key: Arc<str>, version: u64, json: &[u8], body_at: usize) -> Stored {
-        Stored {
+    fn stored(&self, key: Arc<str>, version: u64, json: &[u8], body_at: usize) -> StoredObject {
+        StoredObject {
             key,
             version,
             index: self.index.clone(),
@@ -114,7 +114,7 @@ impl Draft {
     }
 
     /// The object at `version`.
-    pub(crate) fn at_version(&self, key: Arc<str>, version: u64) -> Stored {
+    pub(crate) fn at_version(&self, key: Arc<str>, version: u64) -> StoredObject {
         let digits = version.to_string();
         let body_at = self.header.len();
         let size = body_at + METADATA_OPEN.len() + digits.len() + self.tail.len();
@@ -133,7 +133,7 @@ fn member(out: &mut Vec<u8>, key: &str, value: &Value) {
     serde_json::to_writer(out, value).expect("writing JSON to memory cannot fail");
 }
 
-impl Stored {
+impl StoredObject {
     /// The whole object in its storage version.
     pub(crate) fn json(&self) -> Cow<'_, [u8]> {
         self.text.whole()
@@ -291,7 +291,7 @@ mod tests {
         value.as_object().unwrap().clone()
     }
 
-    fn body(stored: &Stored) -> Vec<u8> {
+    fn body(stored: &StoredObject) -> Vec<u8> {
         let mut body = Vec::new();
         stored.write_body(&mut body);
         body
@@ -315,10 +315,10 @@ mod tests {
     fn what_is_loaded_equals_what_was_stored() {
         let draft = Draft::new(&sample(), &header("v1", "ConfigMap"), Box::new([]));
         let stored = draft.at_version(key("ns", "x"), 41);
-        let loaded = Stored::load(stored.key.clone(), 41, None, &stored.json()).unwrap();
+        let loaded = StoredObject::load(stored.key.clone(), 41, None, &stored.json()).unwrap();
         assert_eq!(loaded.index, stored.index);
         assert_eq!(body(&loaded), body(&stored));
-        let garbage = Stored::load("x".into(), 1, None, b"{}");
+        let garbage = StoredObject::load("x".into(), 1, None, b"{}");
         assert!(garbage.unwrap_err().to_string().starts_with("object x cannot be read"));
     }
 }

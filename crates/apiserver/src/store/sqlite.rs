@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 
-use super::object::{LoadError, Stored};
+use super::object::{LoadError, StoredObject};
 use super::table::Objects;
 use crate::clock::NoRandomness;
 use crate::folder::{FolderError, SafeFolder};
@@ -88,7 +88,7 @@ struct WalUsage {
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) resource: i64,
-    pub(crate) object: Arc<Stored>,
+    pub(crate) object: Arc<StoredObject>,
     pub(crate) removed: bool,
 }
 
@@ -457,7 +457,7 @@ fn load(connection: &Connection) -> Result<Loaded, LoadFailure> {
         let key: String = row.get(1)?;
         let at: i64 = row.get(2)?;
         let data = row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?;
-        let object = Stored::load(key.into(), at.unsigned_abs(), row.get(3)?, data)
+        let object = StoredObject::load(key.into(), at.unsigned_abs(), row.get(3)?, data)
             .map_err(LoadFailure::Object)?;
         version = version.max(object.version);
         let resource = by_id.get(&row.get::<_, i64>(0)?).and_then(|n| resources.get_mut(n));

@@ -11,9 +11,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::object::Stored;
+use super::object::StoredObject;
 
-pub(crate) type Objects = imbl::OrdMap<Arc<str>, Arc<Stored>>;
+pub(crate) type Objects = imbl::OrdMap<Arc<str>, Arc<StoredObject>>;
 
 /// Bounds of the ring of recent changes. A change keeps the previous state alive, so bytes count too.
 const MAX_RING_EVENTS: usize = 8_192;
@@ -23,7 +23,7 @@ const MAX_SNAPSHOTS: usize = 64;
 const MAX_SNAPSHOT_AGE: Duration = Duration::from_secs(300);
 
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct ResourceTable {
     pub(crate) id: i64,
     state: RwLock<TableState>,
     tick: watch::Sender<u64>,
@@ -53,8 +53,8 @@ struct Snapshot {
 pub(crate) struct ChangeEvent {
     pub(crate) version: u64,
     /// The state after the change; for a removal the last state under the removal's version.
-    pub(crate) object: Arc<Stored>,
-    pub(crate) previous: Option<Arc<Stored>>,
+    pub(crate) object: Arc<StoredObject>,
+    pub(crate) previous: Option<Arc<StoredObject>>,
     pub(crate) removed: bool,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct ChangeEvent {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Gone;
 
-impl Table {
+impl ResourceTable {
     pub(crate) fn new(id: i64, objects: Objects, version: u64) -> Self {
         let state =
             TableState { objects, last: version, ring_from: version, ..TableState::default() };
@@ -77,7 +77,7 @@ impl Table {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn get(&self, key: &str) -> Option<Arc<Stored>> {
+    pub(crate) fn get(&self, key: &str) -> Option<Arc<StoredObject>> {
         self.read().objects.get(key).cloned()
     }
 
@@ -196,9 +196,10 @@ impl Table {
     }
 
     /// Replaces objects in place without an event: their served form did not change.
-    pub(crate) fn reindex(&self, reindex: impl Fn(&Stored) -> Option<Stored>) {
+    pub(crate) fn reindex(&self, reindex: impl Fn(&StoredObject) -> Option<StoredObject>) {
         let mut state = self.write();
-        let changed: Vec<Stored> = state.objects.values().filter_map(|o| reindex(o)).collect();
+        let changed: Vec<StoredObject> =
+            state.objects.values().filter_map(|o| reindex(o)).collect();
         for object in changed {
             state.objects.insert(object.key.clone(), Arc::new(object));
         }
@@ -219,14 +220,14 @@ mod tests {
     use super::super::object::{Draft, header, key};
     use super::*;
 
-    fn object(name: &str, version: u64) -> Arc<Stored> {
+    fn object(name: &str, version: u64) -> Arc<StoredObject> {
         let value = json!({"metadata": {"name": name}});
         let draft =
             Draft::new(value.as_object().unwrap(), &header("v1", "ConfigMap"), Box::new([]));
         Arc::new(draft.at_version(key("ns", name), version))
     }
 
-    fn put(table: &Table, name: &str, version: u64) {
+    fn put(table: &ResourceTable, name: &str, version: u64) {
         let previous = table.get(&format!("ns/{name}"));
         let object = object(name, version);
         table.publish(vec![Arc::new(ChangeEvent { version, object, previous, removed: false })]);
@@ -234,7 +235,7 @@ mod tests {
 
     #[test]
     fn older_versions_are_available_while_the_ring_has_them() {
-        let table = Table::new(1, Objects::new(), 10);
+        let table = ResourceTable::new(1, Objects::new(), 10);
         put(&table, "a", 11);
         put(&table, "b", 12);
         put(&table, "a", 13);
@@ -250,7 +251,7 @@ mod tests {
 
     #[test]
     fn the_ring_is_bounded() {
-        let table = Table::new(1, Objects::new(), 0);
+        let table = ResourceTable::new(1, Objects::new(), 0);
         for version in 1..=10_000 {
             put(&table, "a", version);
         }
@@ -261,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_kept_snapshot_outlives_the_ring() {
-        let table = Table::new(1, Objects::new(), 0);
+        let table = ResourceTable::new(1, Objects::new(), 0);
         put(&table, "a", 1);
         let (objects, version) = table.snapshot();
         table.keep_snapshot(version, objects);

@@ -12,10 +12,10 @@ use std::thread::JoinHandle;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::object::{Draft, Stored};
+use super::object::{Draft, StoredObject};
 use super::readiness::Readiness;
 use super::sqlite::{CommitError, Database, Row};
-use super::table::{ChangeEvent, Table};
+use super::table::{ChangeEvent, ResourceTable};
 
 /// Operations waiting for the writer. More than this and clients are asked to come back.
 const MAX_QUEUED_WRITES: usize = 4_096;
@@ -37,7 +37,7 @@ pub(crate) enum Change {
 
 #[derive(Debug)]
 pub(crate) struct WriteOperation {
-    pub(crate) table: Arc<Table>,
+    pub(crate) table: Arc<ResourceTable>,
     pub(crate) key: Arc<str>,
     pub(crate) precondition: Precondition,
     pub(crate) change: Change,
@@ -48,7 +48,7 @@ pub(crate) struct WriteOperation {
 pub(crate) enum WriteError {
     /// Somebody else was first; this is what is there now.
     #[error("the object has changed")]
-    Changed(Option<Arc<Stored>>),
+    Changed(Option<Arc<StoredObject>>),
     #[error("too many writes are waiting")]
     Busy,
     #[error(transparent)]
@@ -57,7 +57,7 @@ pub(crate) enum WriteError {
     Closed,
 }
 
-type WriteResult = Result<Arc<Stored>, WriteError>;
+type WriteResult = Result<Arc<StoredObject>, WriteError>;
 
 /// A job of the writer's thread.
 #[derive(Debug)]
@@ -120,9 +120,10 @@ impl Committer {
 
     /// Commits a batch and answers each operation.
     fn run(&mut self, batch: Vec<WriteOperation>) -> Vec<WriteResult> {
-        let mut pending: HashMap<(i64, Arc<str>), Option<Arc<Stored>>> = HashMap::new();
+        let mut pending: HashMap<(i64, Arc<str>), Option<Arc<StoredObject>>> = HashMap::new();
         let mut rows = Vec::with_capacity(batch.len());
-        let mut events: BTreeMap<i64, (Arc<Table>, Vec<Arc<ChangeEvent>>)> = BTreeMap::new();
+        let mut events: BTreeMap<i64, (Arc<ResourceTable>, Vec<Arc<ChangeEvent>>)> =
+            BTreeMap::new();
         let mut outcomes = Vec::with_capacity(batch.len());
         // Asked at most once a batch: on a full disk only what frees space is let through.
         let mut has_room = None;

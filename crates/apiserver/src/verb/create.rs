@@ -16,7 +16,7 @@ use crate::meta;
 use crate::registry::Findings;
 use crate::respond::{self, Form};
 use crate::status::ApiError;
-use crate::store::{Change, Precondition, Stored, WriteError, WriteOperation, key};
+use crate::store::{Change, Precondition, StoredObject, WriteError, WriteOperation, key};
 
 use super::{Call, WriteOptions, write_error};
 
@@ -38,7 +38,7 @@ pub(crate) async fn create_object(
     call: &Call,
     mut object: Object,
     options: &WriteOptions,
-) -> Result<Arc<Stored>, ApiError> {
+) -> Result<Arc<StoredObject>, ApiError> {
     let metadata = object_mut(&mut object, "metadata");
     meta::wipe_system_fields(metadata);
     match_namespace(call, metadata)?;
@@ -73,7 +73,7 @@ pub(super) async fn store_new(
     call: &Call,
     mut object: Object,
     options: &WriteOptions,
-) -> Result<Arc<Stored>, ApiError> {
+) -> Result<Arc<StoredObject>, ApiError> {
     let endpoint = &call.endpoint;
     let uid = call.engine.entropy.uid().map_err(ApiError::internal)?;
     let metadata = object_mut(&mut object, "metadata");

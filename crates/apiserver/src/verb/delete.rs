@@ -15,7 +15,7 @@ use crate::media;
 use crate::meta::{self, FOREGROUND, ORPHAN};
 use crate::respond::{self, Form};
 use crate::status::{ApiError, GroupResource, object_details};
-use crate::store::{Change, Precondition, Stored, WriteError, WriteOperation};
+use crate::store::{Change, Precondition, StoredObject, WriteError, WriteOperation};
 
 use super::options::dry_run;
 use super::{Call, list, write_error};
@@ -44,9 +44,9 @@ pub(crate) enum Propagation {
 /// The result of a deletion.
 pub(crate) enum Deleted {
     /// Removed; this was its last state.
-    Gone(Arc<Stored>),
+    Gone(Arc<StoredObject>),
     /// `deletionTimestamp` is set; finalizers or the grace period keep it.
-    Marked(Arc<Stored>),
+    Marked(Arc<StoredObject>),
 }
 
 pub(crate) async fn delete(call: &Call, bytes: &Bytes) -> Result<Response<Body>, ApiError> {
@@ -112,7 +112,7 @@ pub(crate) async fn delete_object(
     options: &DeleteOptions,
 ) -> Result<Deleted, ApiError> {
     let endpoint = &call.endpoint;
-    let mut marked: Option<Arc<Stored>> = None;
+    let mut marked: Option<Arc<StoredObject>> = None;
     for _ in 0..MAX_WRITE_ATTEMPTS {
         let (_, name) = key.split_once('/').unwrap_or(("", key));
         let found = endpoint.resource.table.get(key);
@@ -176,7 +176,7 @@ enum DeletionStep {
 
 fn next_deletion_step(
     call: &Call,
-    current: &Stored,
+    current: &StoredObject,
     object: Object,
     options: &DeleteOptions,
 ) -> DeletionStep {
@@ -334,7 +334,7 @@ impl DeleteOptions {
         options
     }
 
-    pub(crate) fn check(&self, call: &Call, current: &Stored) -> Result<(), ApiError> {
+    pub(crate) fn check(&self, call: &Call, current: &StoredObject) -> Result<(), ApiError> {
         let resource = &call.endpoint.resource;
         // Upstream names the kind here, not the resource.
         let of = GroupResource { group: &resource.group, resource: &resource.kind };

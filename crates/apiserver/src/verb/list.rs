@@ -15,14 +15,14 @@ use crate::request::Query;
 use crate::respond::{self, Form};
 use crate::selection::Selection;
 use crate::status::ApiError;
-use crate::store::{Gone, Objects, Stored};
+use crate::store::{Gone, Objects, StoredObject};
 
 use super::Call;
 
 /// What a list found.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
-    pub(crate) objects: Vec<Arc<Stored>>,
+    pub(crate) objects: Vec<Arc<StoredObject>>,
     pub(crate) version: u64,
     pub(crate) next: Option<String>,
     pub(crate) remaining: Option<u64>,
@@ -138,7 +138,7 @@ pub(crate) fn range<'a>(
     objects: &'a Objects,
     namespace: &str,
     after: Option<&str>,
-) -> impl Iterator<Item = &'a Arc<Stored>> + use<'a> {
+) -> impl Iterator<Item = &'a Arc<StoredObject>> + use<'a> {
     let low = prefix(namespace);
     // `0` is the character after `/`: keys of the namespace sort below it.
     let high = if namespace.is_empty() { None } else { Some(format!("{namespace}0")) };

@@ -15,7 +15,7 @@ use crate::json::{Access, Object};
 use crate::patch::{self, PatchType};
 use crate::respond::{self, Form};
 use crate::status::ApiError;
-use crate::store::Stored;
+use crate::store::StoredObject;
 
 use super::update::{
     Replaced, check_name, given_version, record_managed_fields, replace, set_version,
@@ -128,7 +128,7 @@ async fn apply_patch(
 
 async fn apply_to(
     call: &Call,
-    current: &Arc<Stored>,
+    current: &Arc<StoredObject>,
     config: &Value,
     force: bool,
     options: &WriteOptions,

@@ -16,7 +16,7 @@ use crate::meta;
 use crate::registry::Findings;
 use crate::respond::{self, Form};
 use crate::status::ApiError;
-use crate::store::{Change, Precondition, Stored, WriteError, WriteOperation};
+use crate::store::{Change, Precondition, StoredObject, WriteError, WriteOperation};
 
 use super::{Call, WriteOptions, create, write_error};
 
@@ -82,7 +82,7 @@ async fn create_on_update(
 }
 
 pub(crate) enum Replaced {
-    Done(Arc<Stored>),
+    Done(Arc<StoredObject>),
     /// Somebody else wrote in between.
     Changed,
 }
@@ -91,7 +91,7 @@ pub(crate) enum Replaced {
 /// settled by the caller.
 pub(crate) async fn replace(
     call: &Call,
-    current: &Arc<Stored>,
+    current: &Arc<StoredObject>,
     old: Object,
     new: Object,
     options: &WriteOptions,
@@ -138,7 +138,7 @@ pub(crate) async fn replace(
 
 async fn store(
     call: &Call,
-    current: &Arc<Stored>,
+    current: &Arc<StoredObject>,
     old: &Object,
     mut new: Object,
     options: &WriteOptions,
@@ -219,7 +219,7 @@ pub(super) fn check_name(call: &Call, object: &Object) -> Result<(), ApiError> {
 }
 
 /// A uid in the body must be the object's.
-fn check_uid(call: &Call, object: &Object, current: &Stored) -> Result<(), ApiError> {
+fn check_uid(call: &Call, object: &Object, current: &StoredObject) -> Result<(), ApiError> {
     let uid = object.at("metadata").text("uid");
     if uid.is_empty() || uid == &*current.index.uid {
         return Ok(());
@@ -244,7 +244,7 @@ pub(super) fn given_version(object: &Object) -> Result<Option<u64>, ApiError> {
     }
 }
 
-fn check_version(call: &Call, given: Option<u64>, current: &Stored) -> Result<(), ApiError> {
+fn check_version(call: &Call, given: Option<u64>, current: &StoredObject) -> Result<(), ApiError> {
     match given {
         Some(version) if version != current.version => {
             Err(ApiError::modified(call.of(), &call.path.name))

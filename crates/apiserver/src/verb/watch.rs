@@ -21,7 +21,7 @@ use crate::selection::Selection;
 use crate::serve::block_in_place;
 use crate::serve::fairness::work::Work;
 use crate::status::ApiError;
-use crate::store::{ChangeEvent, Gone, Stored};
+use crate::store::{ChangeEvent, Gone, StoredObject};
 use crate::table::{self, ListMeta, View};
 
 use super::Call;
@@ -107,7 +107,7 @@ struct WatchStream {
     form: Form,
     selection: Selection,
     /// Synthetic ADDED events that are still to be sent.
-    initial: VecDeque<Arc<Stored>>,
+    initial: VecDeque<Arc<StoredObject>>,
     /// The bookmark after the initial events is still to be sent.
     announce: bool,
     last: u64,
@@ -293,12 +293,12 @@ impl WatchStream {
         }
     }
 
-    fn in_namespace(&self, object: &Stored) -> bool {
+    fn in_namespace(&self, object: &StoredObject) -> bool {
         let namespace = self.call.namespace();
         namespace.is_empty() || namespace == object.namespace()
     }
 
-    fn write(&mut self, out: &mut Vec<u8>, kind: &str, object: &Stored) {
+    fn write(&mut self, out: &mut Vec<u8>, kind: &str, object: &StoredObject) {
         let start = open_event(out, kind);
         let written = match self.form {
             Form::Json => {

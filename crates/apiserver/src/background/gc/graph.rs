@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::store::Stored;
+use crate::store::StoredObject;
 
 /// An object by its table and key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,7 +24,7 @@ pub(super) struct OwnerGraph {
 }
 
 impl OwnerGraph {
-    pub(super) fn put(&mut self, object_ref: &ObjectRef, object: &Stored) {
+    pub(super) fn put(&mut self, object_ref: &ObjectRef, object: &StoredObject) {
         let named = &object.index.owners;
         if self.owners.get(object_ref).is_some_and(|known| known == named) {
             return;
@@ -63,7 +63,7 @@ impl OwnerGraph {
     }
 
     /// Remembers an object whose deletion is under way.
-    pub(super) fn set_deleting(&mut self, object_ref: &ObjectRef, object: &Stored) {
+    pub(super) fn set_deleting(&mut self, object_ref: &ObjectRef, object: &StoredObject) {
         self.deleting.insert(object.index.uid.clone(), object_ref.clone());
         self.deleting_uids.insert(object_ref.clone(), object.index.uid.clone());
     }
