@@ -170,7 +170,7 @@ impl Month {
             PlannedEvent::Delete(instance) => simulation.remove(&instance_key(instance)).await,
             PlannedEvent::Lend(instance) => self.lend(instance).await,
             PlannedEvent::Pause(instance, paused) => {
-                simulation.pause(&instance_key(instance), paused).await
+                simulation.pause(&instance_key(instance), paused).await;
             }
             PlannedEvent::ExamEnds(instance) => {
                 simulation.truth.lock().exam_ends(&instance_key(instance));

@@ -114,7 +114,7 @@ impl<'s> Type<'s> {
             *left -= 1;
             match t {
                 Type::List(inner) | Type::Optional(inner) | Type::Kind(inner) => {
-                    count_nodes(inner, left)
+                    count_nodes(inner, left);
                 }
                 Type::Map(map) => {
                     count_nodes(&map.0, left);

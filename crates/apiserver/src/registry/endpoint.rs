@@ -553,7 +553,7 @@ impl Endpoint {
         let mut object = stored.to_value();
         match self.rules() {
             VersionRules::Builtin(Builtin { view: Some(view), .. }) => {
-                (view.from_storage)(&mut object)
+                (view.from_storage)(&mut object);
             }
             VersionRules::Builtin(_) => {}
             VersionRules::Custom(custom) => {

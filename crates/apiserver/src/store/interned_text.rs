@@ -45,7 +45,7 @@ impl InternedText {
             let part = &whole[begin..begin + length];
             match u32::try_from(own.len()) {
                 Ok(at) if length >= MIN_INTERNED_BYTES => {
-                    shared.push(InternedPart { at, text: intern(part) })
+                    shared.push(InternedPart { at, text: intern(part) });
                 }
                 _ => own.extend_from_slice(part),
             }

@@ -169,7 +169,7 @@ fn advance_rotation(roster: &mut Roster<'_>, index: usize, builder: &mut Decisio
     let min_ready = roster.replacement_ready_for(replacement);
     match since.map(|since| later(since, min_ready)) {
         Some(until) if until <= builder.now || min_ready.is_zero() => {
-            begin_removal_of_replaced(roster, index, builder)
+            begin_removal_of_replaced(roster, index, builder);
         }
         Some(until) => builder.wake_at(until),
         None => {}

@@ -276,7 +276,7 @@ impl TestGroup {
             }
             Effect::Delete { name } => self.spec(name).deleting = true,
             Effect::RemoveFinalizer { name } => {
-                self.machines.retain(|machine| *machine.name != **name)
+                self.machines.retain(|machine| *machine.name != **name);
             }
             Effect::RemoveGroupFinalizer => {}
         }

@@ -153,7 +153,7 @@ pub(super) fn set_claim_finalizers(
         ) {
             (true, false) => effects.push(Effect::AddClaimFinalizer { environment }),
             (false, true) if !recorded => {
-                effects.push(Effect::RemoveClaimFinalizer { environment })
+                effects.push(Effect::RemoveClaimFinalizer { environment });
             }
             (true | false, _) => {}
         }

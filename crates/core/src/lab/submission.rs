@@ -79,7 +79,7 @@ fn follow_job(
     match entry.state {
         // The status may have lost the record of a Job of this series; the Job is taken over.
         SubmissionState::Waiting | SubmissionState::Running => {
-            record_job(entry, job, outbox, builder)
+            record_job(entry, job, outbox, builder);
         }
         SubmissionState::Done | SubmissionState::Waived | SubmissionState::Skipped => {
             remove_job(entry, job.series, builder);

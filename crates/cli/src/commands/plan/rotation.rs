@@ -354,7 +354,11 @@ mod tests {
         let ill =
             seen_of(json!({"phase": "Registered", "health": "Unhealthy", "conditions": [ill]}));
         let observed = SignedDuration::from_mins(2);
-        assert_eq!(ill.health, Known::Is(Health::Unhealthy { observed }), "since its condition says so");
+        assert_eq!(
+            ill.health,
+            Known::Is(Health::Unhealthy { observed }),
+            "since its condition says so"
+        );
         let ready = seen_of(json!({"phase": "Ready", "health": "Healthy", "providerID": "p"}));
         let found = ProviderMachine { id: "p".into(), power: Power::Running, interruption: None };
         assert_eq!((ready.provider, ready.health), (Known::Is(found), Known::Is(Health::Ready)));

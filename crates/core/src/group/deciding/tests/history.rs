@@ -43,7 +43,7 @@ impl RandomHistory {
         match event.clone() {
             Event::Pass(span) => test_group.now += span,
             Event::Wake => {
-                test_group.now = self.wake.map_or(test_group.now, |wake| wake.max(test_group.now))
+                test_group.now = self.wake.map_or(test_group.now, |wake| wake.max(test_group.now));
             }
             Event::Mode(mode) => test_group.mode = mode,
             Event::Boot(boot) => test_group.boot = boot,

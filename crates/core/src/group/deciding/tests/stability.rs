@@ -115,7 +115,7 @@ fn what_is_drained_deleted_or_taken_away_has_not_failed() {
         ("deleted", |test_group| test_group.spec("a").deleting = true),
         ("drained", |test_group| test_group.spec("a").drain = Some(test_group.now)),
         ("taken away", |test_group| {
-            test_group.vm("a").interruption = Some(test_group.now + MINUTE)
+            test_group.vm("a").interruption = Some(test_group.now + MINUTE);
         }),
         ("deleted at its provider", |test_group| test_group.vm("a").power = Some(Power::Deleting)),
         ("old", |test_group| test_group.vm("b").power = Some(Power::Stopped)),
