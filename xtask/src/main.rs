@@ -5,6 +5,7 @@ mod browser;
 mod cases;
 mod ci;
 mod conformance;
+mod families;
 mod kube_env;
 mod packages;
 mod process;

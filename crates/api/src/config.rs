@@ -2,7 +2,7 @@
 //!
 //! A family's options are a plain struct with defaults. From that alone follow reading it with
 //! every problem at once, refusing names that are not options, and listing what is in force and
-//! where it comes from. A second family adds one line to [`FAMILIES`].
+//! where it comes from. Which families there are is in [`FAMILIES`].
 
 mod suggest;
 pub mod value;
@@ -14,8 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::group::GroupConfig;
-use crate::lab::LabConfig;
+use crate::family::FAMILIES;
 use crate::problem::{Problem, Problems};
 use suggest::nearest;
 
@@ -34,14 +33,14 @@ pub trait FamilyConfig: Default + Serialize + DeserializeOwned {
 
 /// What can be done with a family's configuration without knowing its type.
 #[derive(Debug, Clone, Copy)]
-pub struct Family {
+pub struct ConfigKey {
     pub key: &'static str,
     /// What is wrong with a text; paths begin at the ConfigMap.
     pub check: fn(&str) -> Vec<Problem>,
     list: fn(Option<&str>) -> Result<Vec<Setting>, Problems>,
 }
 
-impl Family {
+impl ConfigKey {
     pub const fn of<T: FamilyConfig>() -> Self {
         Self {
             key: T::KEY,
@@ -50,8 +49,6 @@ impl Family {
         }
     }
 }
-
-pub const FAMILIES: &[Family] = &[Family::of::<LabConfig>(), Family::of::<GroupConfig>()];
 
 /// A family's options: what the ConfigMap's data says, and the defaults for the rest.
 pub fn parse<T: FamilyConfig>(data: &BTreeMap<String, String>) -> Result<T, Problems> {
@@ -62,10 +59,10 @@ pub fn parse<T: FamilyConfig>(data: &BTreeMap<String, String>) -> Result<T, Prob
 pub fn check(data: &BTreeMap<String, String>) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (key, text) in data {
-        match FAMILIES.iter().find(|family| family.key == key) {
-            Some(family) => problems.extend((family.check)(text)),
+        match FAMILIES.iter().find(|family| family.config.key == key) {
+            Some(family) => problems.extend((family.config.check)(text)),
             None => {
-                let keys = FAMILIES.iter().map(|family| family.key);
+                let keys = FAMILIES.iter().map(|family| family.config.key);
                 problems.push(unknown(&format!("data[{key}]"), key, keys, "family"));
             }
         }
@@ -103,7 +100,7 @@ impl fmt::Display for Origin {
 pub fn effective(data: &BTreeMap<String, String>) -> Result<Vec<Setting>, Problems> {
     let mut settings = Vec::new();
     for family in FAMILIES {
-        settings.extend((family.list)(data.get(family.key).map(String::as_str))?);
+        settings.extend((family.config.list)(data.get(family.config.key).map(String::as_str))?);
     }
     Ok(settings)
 }

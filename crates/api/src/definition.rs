@@ -5,21 +5,20 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::core::ObjectMeta;
 use serde_json::Value;
 
+use crate::family::FAMILIES;
 use crate::name::shared;
 use crate::role::{OPERATOR, role};
-use crate::{group, lab};
 
 /// The definition of every kind of ours.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    lab::crds().into_iter().chain(group::crds()).map(plain).collect()
+    FAMILIES.iter().flat_map(|family| (family.crds)()).map(plain).collect()
 }
 
 /// The roles of every family.
 pub fn roles() -> Vec<ClusterRole> {
-    let operator = [lab::role::operator(), group::role::operator()].concat();
+    let operator = FAMILIES.iter().flat_map(|family| (family.operator_rules)()).collect();
     let mut roles = vec![role(OPERATOR, None, operator)];
-    roles.extend(lab::roles());
-    roles.extend(group::roles());
+    roles.extend(FAMILIES.iter().flat_map(|family| (family.roles)()));
     roles
 }
 

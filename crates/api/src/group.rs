@@ -14,11 +14,18 @@ pub use config::GroupConfig;
 pub use instance_group::InstanceGroup;
 pub use machine::Machine;
 
-pub(crate) use role::roles;
-
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
 
-pub(crate) fn crds() -> Vec<CustomResourceDefinition> {
-    vec![InstanceGroup::crd(), Machine::crd()]
-}
+use crate::config::ConfigKey;
+use crate::family::Family;
+use crate::name::GROUP_GROUP;
+
+pub(crate) const FAMILY: Family = Family {
+    name: "group",
+    api_group: GROUP_GROUP,
+    config: ConfigKey::of::<GroupConfig>(),
+    aliases: &[("group", "InstanceGroup"), ("groups", "InstanceGroup")],
+    crds: || vec![InstanceGroup::crd(), Machine::crd()],
+    roles: role::roles,
+    operator_rules: role::operator,
+};

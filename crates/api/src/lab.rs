@@ -15,11 +15,18 @@ pub use instance::Instance;
 pub use template::Template;
 pub use tenant::Tenant;
 
-pub(crate) use role::roles;
-
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
 
-pub(crate) fn crds() -> Vec<CustomResourceDefinition> {
-    vec![Tenant::crd(), Template::crd(), Instance::crd()]
-}
+use crate::config::ConfigKey;
+use crate::family::Family;
+use crate::name::LAB_GROUP;
+
+pub(crate) const FAMILY: Family = Family {
+    name: "lab",
+    api_group: LAB_GROUP,
+    config: ConfigKey::of::<LabConfig>(),
+    aliases: &[],
+    crds: || vec![Tenant::crd(), Template::crd(), Instance::crd()],
+    roles: role::roles,
+    operator_rules: role::operator,
+};

@@ -4,6 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `name` | every label, annotation, finalizer and condition type |
+//! | `family` | the registry of families |
 //! | `config` | the ConfigMap `sojourn-system/sojourn`, one key per family |
 //! | `problem` | what is wrong with something that somebody wrote |
 //! | `grammar`, `schema` | the forms of fields, as schema rules and as checks |
@@ -17,6 +18,7 @@
 
 pub mod config;
 mod definition;
+pub mod family;
 mod grammar;
 pub mod group;
 pub mod install;

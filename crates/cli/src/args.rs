@@ -65,6 +65,7 @@ pub(crate) enum Command {
     Open(Open),
     Config(Config),
     Crds(Crds),
+    Families(Families),
     Backup(Backup),
     SshTracker(SshTracker),
     DrainAgent(DrainAgent),
@@ -468,6 +469,14 @@ pub(crate) struct Config {
 /// Print the definitions of Sojourn's kinds and its roles, for kubectl apply.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Crds {}
+
+/// List what can be lent: the families of kinds that this program knows.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Families {
+    /// How to write it
+    #[arg(short, long, default_value = "table")]
+    pub(crate) output: Output,
+}
 
 /// An object as people name it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,6 +7,7 @@ mod connect;
 mod data;
 mod descriptors;
 mod drain_agent;
+mod families;
 mod family;
 mod group;
 mod kubeconfig;
@@ -49,6 +50,7 @@ pub(crate) fn run(args: Args, printer: Printer) -> Result<(), Failure> {
         Command::Open(open) => open::run(open),
         Command::Config(config) => config::config(config),
         Command::Crds(_) => config::crds(),
+        Command::Families(asked) => families::run(&asked),
         Command::SshTracker(tracker) => submit::track(tracker, printer),
         Command::DrainAgent(agent) => drain_agent::run(agent, printer),
         Command::Submit(submit) => submit::run(submit, printer),

@@ -4,6 +4,7 @@ use sojourn_core::activity::Source;
 use sojourn_core::notice::OnUndeliverable;
 
 use super::*;
+use crate::lab::LabConfig;
 
 fn data(text: &str) -> BTreeMap<String, String> {
     BTreeMap::from([("lab.yaml".to_owned(), text.to_owned())])

@@ -9,6 +9,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::ApiResource;
 use kube::discovery::{Discovery, Scope};
 use kube::{Api, Client, Config};
+use sojourn_api::family::{FAMILIES, Family};
 use tokio::runtime::Runtime;
 
 use super::{client, data};
@@ -19,14 +20,6 @@ use crate::exit::{Exit, Failure};
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// The groups that are ours end like this.
 const OUR_GROUPS: &str = ".sojourn.dev";
-
-/// Kinds as people shorten them.
-const SHORT: [(&str, &str); 4] = [
-    ("inst", "instance"),
-    ("group", "instancegroup"),
-    ("groups", "instancegroup"),
-    ("ig", "instancegroup"),
-];
 
 /// A client, with the namespace and kubeconfig that it uses.
 pub(super) struct ApiContext {
@@ -98,11 +91,15 @@ impl ApiContext {
     /// The kind that somebody means, by its name in the singular, the plural, or shortened.
     pub(super) async fn kind(&self, named: &Named) -> Result<Kind, Failure> {
         let kinds = self.kinds().await?;
+        let typed = named.kind.as_str();
+        let shortened = FAMILIES
+            .iter()
+            .flat_map(Family::kinds)
+            .find(|kind| kind.short.iter().any(|short| short == typed));
         let means = |kind: &&Kind| {
             let singular = kind.resource.kind.to_ascii_lowercase();
-            let typed = named.kind.as_str();
             [kind.resource.plural.as_str(), &singular].contains(&typed)
-                || SHORT.iter().any(|(short, long)| *short == typed && *long == singular)
+                || shortened.as_ref().is_some_and(|names| names.kind == kind.resource.kind)
         };
         kinds.iter().find(means).cloned().ok_or_else(|| {
             let mut known: Vec<_> =
