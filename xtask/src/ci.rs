@@ -1,7 +1,10 @@
 //! `cargo xtask ci`: everything that must hold before a change goes in, in one command.
 //!
-//! Steps run in order, the quick ones first. The first that fails ends the run; the table at the
-//! end shows what passed, how long it took, and what was not reached.
+//! Steps run in order, the quick ones first, and the suites that mostly wait side by side at the end. The
+//! first that fails ends the run; the table at the end shows what passed, how long it took, and what was
+//! not reached.
+
+mod lanes;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -45,6 +48,17 @@ struct Suite {
     filter: &'static str,
 }
 
+/// Suites that run side by side after all other steps: those of a line one after the other. Lines take
+/// about as long as each other on two cores.
+const LANES: [&[&str]; 3] = [
+    &["lab"],
+    &["group", "kube-kubectl", "browser"],
+    &["sim", "kube-conformance", "kube-engine", "kube-pods", "kube-agent"],
+];
+
+/// So many steps are named as the slowest.
+const MAX_SLOWEST_STEPS: usize = 10;
+
 const STEPS: [Step; 16] = [
     Step { name: "fmt", action: Action::Format },
     Step { name: "tidy", action: Action::Tidy },
@@ -52,9 +66,9 @@ const STEPS: [Step; 16] = [
     Step { name: "alone", action: Action::Alone },
     Step { name: "test", action: Action::Test },
     Step { name: "families", action: Action::Families },
+    Step { name: "kube-env", action: Action::KubeEnv },
     Step { name: "sim", action: Action::Sim },
     Step { name: "browser", action: Action::Browser },
-    Step { name: "kube-env", action: Action::KubeEnv },
     Step {
         name: "kube-conformance",
         action: Action::Kube(Suite { target: "conformance", filter: "real_" }),
@@ -73,39 +87,81 @@ const STEPS: [Step; 16] = [
     Step { name: "group", action: Action::Group },
 ];
 
-/// Runs the steps, but for those that `--skip` names.
+/// Runs the steps, but for those that `--skip` names, or those alone that `--only` names.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<()> {
-    let skipped = skipped(arguments)?;
+    let selection = Selection::parse(arguments)?;
     let mut context = StepContext { root, assets: None };
-    let rows = perform(&STEPS, &skipped, |action| context.perform(action));
+    let rows = match selection {
+        Selection::Only(names) => {
+            let chosen: Vec<&Step> =
+                STEPS.iter().filter(|step| names.contains(&step.name)).collect();
+            perform(&chosen, &[], |action| context.perform(action))
+        }
+        Selection::AllBut(skipped) => {
+            let in_order: Vec<&Step> = STEPS.iter().filter(|step| !is_in_lane(step)).collect();
+            let mut rows = perform(&in_order, &skipped, |action| context.perform(action));
+            rows.extend(context.side_by_side(&rows, &skipped)?);
+            rows
+        }
+    };
     print_line(&summary(&rows));
+    print_line(&slowest(&rows));
     match rows.iter().find(|row| matches!(row.outcome, StepOutcome::Failed(_))) {
         Some(row) => bail!("ci: `{}` failed", row.name),
         None => Ok(()),
     }
 }
 
-/// The steps that the command line leaves out: `--skip test`, `--skip=test`, `--skip fmt,tidy`.
-fn skipped(arguments: &[String]) -> Result<Vec<&str>> {
-    let mut skipped = Vec::new();
-    let mut arguments = arguments.iter();
-    while let Some(argument) = arguments.next() {
-        let names = match argument.strip_prefix("--skip") {
-            Some("") => arguments.next().context("--skip needs the name of a step")?.as_str(),
-            Some(names) if names.starts_with('=') => &names[1..],
-            _ => {
-                bail!("`{argument}` is not known here; usage: cargo xtask ci [--skip STEP[,STEP]]…")
+fn is_in_lane(step: &Step) -> bool {
+    LANES.iter().any(|lane| lane.contains(&step.name))
+}
+
+/// The steps that the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Selection<'a> {
+    /// `--skip test`, `--skip=test`, `--skip fmt,tidy`.
+    AllBut(Vec<&'a str>),
+    /// `--only lab`, in the same forms.
+    Only(Vec<&'a str>),
+}
+
+impl<'a> Selection<'a> {
+    fn parse(arguments: &'a [String]) -> Result<Self> {
+        let (mut skipped, mut only) = (Vec::new(), Vec::new());
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let (option, value) = match argument.split_once('=') {
+                Some((option, value)) => (option, Some(value)),
+                None => (argument.as_str(), None),
+            };
+            let names = match option {
+                "--skip" => &mut skipped,
+                "--only" => &mut only,
+                _ => bail!(
+                    "`{argument}` is not known here; usage: cargo xtask ci \
+                     [--skip STEP[,STEP] | --only STEP[,STEP]]…"
+                ),
+            };
+            let value = match value {
+                Some(value) => value,
+                None => arguments
+                    .next()
+                    .with_context(|| format!("{option} needs the name of a step"))?,
+            };
+            names.extend(value.split(','));
+        }
+        for name in skipped.iter().chain(&only) {
+            if STEPS.iter().all(|step| step.name != *name) {
+                let known: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+                bail!("there is no step `{name}`; the steps are {}", known.join(", "));
             }
-        };
-        skipped.extend(names.split(','));
-    }
-    for name in &skipped {
-        if STEPS.iter().all(|step| step.name != *name) {
-            let known: Vec<_> = STEPS.iter().map(|step| step.name).collect();
-            bail!("there is no step `{name}`; the steps are {}", known.join(", "));
+        }
+        match (skipped.is_empty(), only.is_empty()) {
+            (_, true) => Ok(Self::AllBut(skipped)),
+            (true, false) => Ok(Self::Only(only)),
+            (false, false) => bail!("--skip and --only exclude each other"),
         }
     }
-    Ok(skipped)
 }
 
 struct Row {
@@ -121,7 +177,7 @@ enum StepOutcome {
 }
 
 fn perform(
-    steps: &[Step],
+    steps: &[&Step],
     skipped: &[&str],
     mut action: impl FnMut(Action) -> Result<()>,
 ) -> Vec<Row> {
@@ -166,6 +222,22 @@ fn summary(rows: &[Row]) -> String {
     table
 }
 
+/// The steps that took longest.
+fn slowest(rows: &[Row]) -> String {
+    let mut took: Vec<(&str, Duration)> = rows
+        .iter()
+        .filter_map(|row| match row.outcome {
+            StepOutcome::Passed(took) | StepOutcome::Failed(took) => Some((row.name, took)),
+            StepOutcome::Skipped | StepOutcome::NotRun => None,
+        })
+        .collect();
+    took.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
+    took.truncate(MAX_SLOWEST_STEPS);
+    let names: Vec<String> =
+        took.iter().map(|(name, took)| format!("{name} {:.0} s", took.as_secs_f64())).collect();
+    format!("the slowest steps: {}", names.join(", "))
+}
+
 /// What the steps work on, and what earlier ones leave for later ones.
 struct StepContext<'a> {
     root: &'a Path,
@@ -174,6 +246,23 @@ struct StepContext<'a> {
 }
 
 impl StepContext<'_> {
+    /// The suites of all lanes, unless an earlier step failed.
+    fn side_by_side(&self, before: &[Row], skipped: &[&str]) -> Result<Vec<Row>> {
+        let names = || LANES.into_iter().flatten().copied();
+        let failed = before.iter().any(|row| matches!(row.outcome, StepOutcome::Failed(_)));
+        if failed || names().all(|name| skipped.contains(&name)) {
+            let outcome = |name: &str| match skipped.contains(&name) {
+                true => StepOutcome::Skipped,
+                false => StepOutcome::NotRun,
+            };
+            return Ok(names().map(|name| Row { name, outcome: outcome(name) }).collect());
+        }
+        let assets = self.assets()?;
+        Ok(lanes::run(&LANES, skipped, |name| {
+            lanes::in_process_of_its_own(self.root, &assets, name)
+        }))
+    }
+
     fn perform(&mut self, action: Action) -> Result<()> {
         match action {
             Action::Format => start(cargo(self.root).args(["fmt", "--all", "--check"])),
@@ -255,11 +344,15 @@ fn names_a_test(listed: &str) -> bool {
 mod tests {
     use super::*;
 
-    const THREE: [Step; 3] = [
+    static THREE: [Step; 3] = [
         Step { name: "fmt", action: Action::Format },
         Step { name: "tidy", action: Action::Tidy },
         Step { name: "kube-env", action: Action::KubeEnv },
     ];
+
+    fn three() -> Vec<&'static Step> {
+        THREE.iter().collect()
+    }
 
     fn words(rows: &[Row]) -> Vec<String> {
         let table = summary(rows);
@@ -273,7 +366,7 @@ mod tests {
     #[test]
     fn the_first_failure_ends_the_run_and_the_rest_is_listed() {
         let mut ran = 0;
-        let rows = perform(&THREE, &[], |action| {
+        let rows = perform(&three(), &[], |action| {
             ran += 1;
             if matches!(action, Action::Tidy) { bail!("untidy") } else { Ok(()) }
         });
@@ -284,12 +377,27 @@ mod tests {
     #[test]
     fn skipped_steps_are_listed_as_such_and_not_run() {
         let mut ran = 0;
-        let rows = perform(&THREE, &["tidy"], |_| {
+        let rows = perform(&three(), &["tidy"], |_| {
             ran += 1;
             Ok(())
         });
         assert_eq!(ran, 2);
         assert_eq!(words(&rows), ["fmt passed 0.0 s", "tidy skipped", "kube-env passed 0.0 s"]);
+    }
+
+    #[test]
+    fn the_slowest_steps_are_named_first() {
+        let passed = |name, seconds| Row {
+            name,
+            outcome: StepOutcome::Passed(Duration::from_secs(seconds)),
+        };
+        let rows = [
+            passed("fmt", 2),
+            Row { name: "tidy", outcome: StepOutcome::Skipped },
+            passed("lab", 330),
+            Row { name: "sim", outcome: StepOutcome::Failed(Duration::from_secs(9)) },
+        ];
+        assert_eq!(slowest(&rows), "the slowest steps: lab 330 s, sim 9 s, fmt 2 s");
     }
 
     #[test]
@@ -302,20 +410,37 @@ mod tests {
     }
 
     #[test]
-    fn skipping_takes_known_names_in_either_form() {
+    fn steps_are_selected_by_known_names_in_either_form() {
         let arguments = |typed: &str| typed.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(skipped(&[]).expect("nothing"), Vec::<&str>::new());
+        assert_eq!(Selection::parse(&[]).expect("all"), Selection::AllBut(Vec::new()));
         let typed = arguments("--skip test --skip=fmt,tidy");
-        assert_eq!(skipped(&typed).expect("all are known"), ["test", "fmt", "tidy"]);
+        let skipped = Selection::AllBut(vec!["test", "fmt", "tidy"]);
+        assert_eq!(Selection::parse(&typed).expect("all are known"), skipped);
+        let typed = arguments("--only=lab --only group");
+        let only = Selection::Only(vec!["lab", "group"]);
+        assert_eq!(Selection::parse(&typed).expect("all are known"), only);
         for (typed, expected) in [
             ("--skip", "--skip needs the name of a step"),
+            ("--only", "--only needs the name of a step"),
             ("--skip lint", "there is no step `lint`; the steps are fmt, tidy, clippy"),
+            ("--only lint", "there is no step `lint`; the steps are fmt, tidy, clippy"),
             ("--skipping", "`--skipping` is not known here"),
             ("test", "`test` is not known here"),
+            ("--only lab --skip group", "--skip and --only exclude each other"),
         ] {
-            let error = skipped(&arguments(typed)).expect_err("refused").to_string();
+            let error = Selection::parse(&arguments(typed)).expect_err("refused").to_string();
             assert!(error.starts_with(expected), "{typed}: {error}");
         }
+    }
+
+    #[test]
+    fn every_suite_of_a_lane_is_a_step_and_in_one_lane_alone() {
+        let mut names: Vec<&str> = LANES.into_iter().flatten().copied().collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+        assert!(names.iter().all(|name| STEPS.iter().any(|step| step.name == *name)), "{names:?}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod sim;
 mod test;
 mod test_programs;
 mod tidy;
+mod timing;
 mod upstream;
 mod worst_body;
 
@@ -26,7 +27,8 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
   test                     build and run every test that needs no control plane
-  ci [--skip STEP[,STEP]]  everything that must hold before a change goes in
+  ci [--skip STEP[,STEP] | --only STEP[,STEP]]
+                           everything that must hold before a change goes in
   tidy                     the rules of the house: crate edges, file sizes, names, leftovers
   cases FAMILY             which test covers which acceptance case of the family
   lab [FILTER]             the lab end to end: real mail, metrics and uploads beside the binary

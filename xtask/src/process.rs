@@ -1,6 +1,7 @@
 //! Other programs, cargo above all, as the tasks start them.
 
 use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -47,6 +48,32 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     let shown = shown(command);
     print_line(&format!("$ {shown}"));
     let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
+    if !status.success() {
+        bail!("`{shown}` failed: {status}");
+    }
+    Ok(())
+}
+
+/// The same, telling every line of the output as well.
+pub(crate) fn run_and_read_lines(
+    command: &mut Command,
+    mut observe: impl FnMut(&str),
+) -> Result<()> {
+    let shown = shown(command);
+    print_line(&format!("$ {shown}"));
+    let (output, input) = std::io::pipe().with_context(|| format!("no pipe for `{shown}`"))?;
+    let both = input.try_clone().with_context(|| format!("no pipe for `{shown}`"))?;
+    let child = command.stdout(input).stderr(both).spawn();
+    let mut child = child.with_context(|| format!("cannot start `{shown}`"))?;
+    // The command holds the other end of the pipe, which has to be closed for the lines to end.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line.with_context(|| format!("cannot read what `{shown}` prints"))?;
+        let line = String::from_utf8_lossy(&line);
+        print_line(&line);
+        observe(&line);
+    }
+    let status = child.wait().with_context(|| format!("cannot wait for `{shown}`"))?;
     if !status.success() {
         bail!("`{shown}` failed: {status}");
     }
@@ -107,6 +134,16 @@ mod tests {
         let mut command = Command::new("/opt/bin/cargo");
         command.args(["test", "--workspace"]).env("ANSWER", "42").env_remove("OTHER");
         assert_eq!(shown(&command), "ANSWER=42 cargo test --workspace");
+    }
+
+    #[test]
+    fn both_outputs_are_told_line_by_line() {
+        let mut lines = Vec::new();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo one; echo two >&2; exit 3"]);
+        let error = run_and_read_lines(&mut command, |line| lines.push(line.to_owned()));
+        assert_eq!(lines, ["one", "two"]);
+        assert!(error.expect_err("3 is no success").to_string().ends_with("exit status: 3"));
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::process::{cargo, print_line, run};
+use crate::process::{cargo, print_line, run, run_and_read_lines};
+use crate::timing::TestTimes;
 use crate::{packages, test_programs};
 
 /// In the target folder: a line for everything that was not tested.
@@ -44,7 +45,13 @@ fn run_all(root: &Path, environment: Option<(&str, &str)>) -> Result<usize> {
         // Some tests run as an ordinary user, too.
         .and_then(|()| std::fs::set_permissions(&skips, Permissions::from_mode(0o666)))
         .with_context(|| format!("cannot write {}", skips.display()))?;
-    run(cargo(root).args(["test", "--workspace"]).env("SOJOURN_SKIPS", &skips).envs(environment))?;
+    let mut tests = cargo(root);
+    tests.args(["test", "--workspace"]).env("SOJOURN_SKIPS", &skips).envs(environment);
+    let mut times = TestTimes::default();
+    run_and_read_lines(&mut tests, |line| times.observe(line))?;
+    if let Some(slowest) = times.slowest() {
+        print_line(&slowest);
+    }
     let text = std::fs::read_to_string(&skips)
         .with_context(|| format!("cannot read {}", skips.display()))?;
     let (words, count) = summary(&text);
