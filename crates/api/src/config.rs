@@ -14,7 +14,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::family::FAMILIES;
+use crate::config::value::SecretKey;
+use crate::family::{FAMILIES, Family};
 use crate::problem::{Problem, Problems};
 use suggest::nearest;
 
@@ -29,6 +30,11 @@ pub trait FamilyConfig: Default + Serialize + DeserializeOwned {
 
     /// What is wrong with values that are each of the right form; paths begin at the option.
     fn check(&self) -> Vec<Problem>;
+
+    /// The Secrets of the installation's namespace that options name, each with the option.
+    fn secrets(&self) -> Vec<(&'static str, SecretKey)> {
+        Vec::new()
+    }
 }
 
 /// What can be done with a family's configuration without knowing its type.
@@ -38,6 +44,7 @@ pub struct ConfigKey {
     /// What is wrong with a text; paths begin at the ConfigMap.
     pub check: fn(&str) -> Vec<Problem>,
     list: fn(Option<&str>) -> Result<Vec<Setting>, Problems>,
+    secrets: fn(&str) -> Vec<(&'static str, SecretKey)>,
 }
 
 impl ConfigKey {
@@ -46,6 +53,8 @@ impl ConfigKey {
             key: T::KEY,
             check: |text| read::<T>(text).err().map_or_else(Vec::new, |problems| problems.0),
             list: list::<T>,
+            // One that cannot be read is refused, and names nothing.
+            secrets: |text| read::<T>(text).map_or_else(|_| Vec::new(), |config| config.secrets()),
         }
     }
 }
@@ -68,6 +77,32 @@ pub fn check(data: &BTreeMap<String, String>) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// A Secret that the configuration names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedSecret {
+    /// The family's key and the option.
+    pub key: &'static str,
+    pub option: &'static str,
+    pub secret: SecretKey,
+}
+
+impl NamedSecret {
+    /// Where its name stands; paths begin at the ConfigMap.
+    pub fn path(&self) -> String {
+        format!("data[{}].{}.name", self.key, self.option)
+    }
+}
+
+/// The Secrets that the ConfigMap's data names, of all families.
+pub fn secrets(data: &BTreeMap<String, String>) -> Vec<NamedSecret> {
+    let of_family = |family: &Family| {
+        let key = family.config.key;
+        let named = data.get(key).map(|text| (family.config.secrets)(text)).unwrap_or_default();
+        named.into_iter().map(move |(option, secret)| NamedSecret { key, option, secret })
+    };
+    FAMILIES.iter().flat_map(of_family).collect()
 }
 
 /// One option as it is in force.

@@ -501,9 +501,7 @@ fn is_not_found(error: &kube::Error) -> bool {
 
 pub(crate) async fn open(dice: &Dice, providers: admission::Providers) -> (Engine, Admission) {
     let admission = Admission::new(providers);
-    let owned = |list: &[&str]| list.iter().map(|&item| item.to_owned()).collect();
-    let scope =
-        HookScope { groups: owned(&admission::GROUPS), resources: owned(&admission::RESOURCES) };
+    let scope = HookScope { groups: admission.groups(), resources: admission.resources() };
     let hook = Hook::new(admission::NAME, scope, admission.service());
     let hooks = Hooks { mutating: Vec::new(), validating: vec![hook] };
     let config = Config::in_memory()

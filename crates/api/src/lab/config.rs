@@ -212,6 +212,12 @@ impl LabConfig {
 impl FamilyConfig for LabConfig {
     const KEY: &'static str = "lab.yaml";
 
+    fn secrets(&self) -> Vec<(&'static str, SecretKey)> {
+        let named = [("webhookURL", &self.webhook_url), ("slackURL", &self.slack_url)];
+        let named = named.into_iter();
+        named.filter_map(|(option, secret)| Some((option, secret.clone()?))).collect()
+    }
+
     fn check(&self) -> Vec<Problem> {
         let mut report = Report::default();
         self.check_times(&mut report);

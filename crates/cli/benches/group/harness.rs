@@ -46,10 +46,7 @@ impl Harness {
         let started = Instant::now();
         let providers = Providers::default().with(fake.clone());
         let admission = Admission::new(providers.for_admission());
-        let scope = HookScope {
-            groups: admission::GROUPS.map(str::to_owned).into(),
-            resources: admission::RESOURCES.map(str::to_owned).into(),
-        };
+        let scope = HookScope { groups: admission.groups(), resources: admission.resources() };
         let hook = Hook::new(admission::NAME, scope, admission.service());
         let hooks = Hooks { mutating: Vec::new(), validating: vec![hook] };
         let engine = Engine::open(Config::at(home.data()).hooks(hooks)).await?;

@@ -144,10 +144,7 @@ async fn controller_failed(family: Option<&mut Family>) -> Failure {
 }
 
 fn hooks(admission: &Admission) -> Hooks {
-    let scope = HookScope {
-        groups: admission::GROUPS.map(str::to_owned).into(),
-        resources: admission::RESOURCES.map(str::to_owned).into(),
-    };
+    let scope = HookScope { groups: admission.groups(), resources: admission.resources() };
     let hook = Hook::new(admission::NAME, scope, admission.service());
     Hooks { mutating: Vec::new(), validating: vec![hook] }
 }

@@ -1,30 +1,35 @@
 //! InstanceGroups and Machines: what a schema cannot tell, because it is about the installation, about
 //! another object, or about who asks.
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, Operation};
 use sojourn_api::group::convert::{check_group, group_intent, machine_intent, on_demand_intent};
 use sojourn_api::group::template::MachineTemplate;
 use sojourn_api::group::{GroupConfig, InstanceGroup, Machine};
-use sojourn_api::name::GROUP_GROUP;
 use sojourn_api::name::group::{
     DO_NOT_DISRUPT, DRAIN, GROUP_FINALIZER, MACHINE_FINALIZER, POD_PROVIDER, ROTATE,
 };
 use sojourn_api::name::shared::{KEEP_UNTIL, OBSERVE, PAUSED};
+use sojourn_api::name::{GROUP_GROUP, VERSION};
 use sojourn_api::problem::Problem;
 use sojourn_core::group::feasible::shortfall;
 use sojourn_core::key::Key;
 
+use super::hook::Hook;
+use super::lookup::{Found, Lookup, Permission, Permissions, maybe};
+use super::pod;
+use super::provider::Providers;
 use super::reference::{Reference, judge_references, to_create_pods, to_get};
 use super::rule::{
-    Answers, Needs, Permission, bad_times, changed, changed_marks, invalid, judge_held, name, part,
-    path_of, refuse, releases, sender, to_hold, typed, unasked, unknown,
+    Rules, about, bad_times, changed, changed_marks, invalid, judge_held, name, part, path_of,
+    refuse, releases, sender, to_hold, typed, unasked, unknown,
 };
 use super::webhook::expression;
 
-pub(super) const GROUPS: &str = "instancegroups";
-pub(super) const MACHINES: &str = "machines";
+const GROUPS: &str = "instancegroups";
+const MACHINES: &str = "machines";
 
 /// Annotations of both kinds that take them out of their owner's hands.
 const HOLD_ANNOTATIONS: [&str; 2] = [PAUSED, OBSERVE];
@@ -32,7 +37,125 @@ const GROUP_TIME_ANNOTATIONS: [&str; 1] = [ROTATE];
 const MACHINE_TIME_ANNOTATIONS: [&str; 2] = [KEEP_UNTIL, DRAIN];
 const OWNER_KIND: &str = "InstanceGroup";
 
-pub(super) fn needs_of_group(request: &AdmissionRequest<DynamicObject>) -> Needs {
+/// What must be known before a request can be judged.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Needs {
+    /// Whether the sender has the verb `hold` there.
+    pub(super) hold: Option<Permission>,
+    /// Whether the sender keeps the group that a Machine is said to be of.
+    pub(super) manage: Option<Permission>,
+    /// What the installation says about groups.
+    pub(super) config: bool,
+    /// The group that a Machine names.
+    pub(super) group: Option<Key>,
+    /// A template that its provider must be able to use.
+    pub(super) template: Option<MachineTemplate>,
+    /// What the request names, and what the sender must therefore be allowed to do.
+    pub(super) references: Vec<Reference>,
+}
+
+/// What was found out of what [`Needs`] asks for.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Answers {
+    pub(super) hold: Option<Found<bool>>,
+    pub(super) manage: Option<Found<bool>>,
+    pub(super) config: Option<Found<GroupConfig>>,
+    pub(super) group: Option<Found<Option<InstanceGroup>>>,
+    /// What is wrong with the template; paths begin at it.
+    pub(super) template: Option<Vec<Problem>>,
+    /// Whether the sender may do what the references need.
+    pub(super) permitted: Permissions,
+}
+
+#[derive(Debug)]
+pub(super) struct GroupRules {
+    pub(super) providers: Providers,
+}
+
+impl Rules for GroupRules {
+    fn hooks(&self) -> Vec<Hook> {
+        vec![
+            Hook::writes((GROUP_GROUP, VERSION, GROUPS), group_is_judged()),
+            Hook::writes((GROUP_GROUP, VERSION, MACHINES), machine_is_judged()),
+            pod::hook(),
+        ]
+    }
+
+    fn judge<'a>(
+        &'a self,
+        request: &'a AdmissionRequest<DynamicObject>,
+        lookup: Lookup<'a>,
+    ) -> Option<BoxFuture<'a, AdmissionResponse>> {
+        if pod::is_deletion(request) {
+            return Some(Box::pin(pod::judge_with(request, lookup)));
+        }
+        RequestKind::of(request)?;
+        Some(Box::pin(async move { judge(request, &self.find_out(request, lookup).await) }))
+    }
+}
+
+impl GroupRules {
+    async fn find_out(
+        &self,
+        request: &AdmissionRequest<DynamicObject>,
+        lookup: Lookup<'_>,
+    ) -> Answers {
+        let needs = needs(request);
+        let references = needs.references.into_iter().map(|reference| reference.permission);
+        let (hold, manage, config, group, permitted) = tokio::join!(
+            maybe(needs.hold.map(|permission| lookup.permitted(permission))),
+            maybe(needs.manage.map(|permission| lookup.permitted(permission))),
+            maybe(needs.config.then(|| lookup.config())),
+            maybe(needs.group.map(|key| lookup.namespaced(key))),
+            lookup.all_permitted(references),
+        );
+        let template = needs.template.map(|template| self.providers.check(&template));
+        Answers { hold, manage, config, group, template, permitted }
+    }
+}
+
+/// What a request is about, if it is about a kind of the family.
+#[derive(Debug, Clone, Copy)]
+enum RequestKind {
+    Group,
+    Machine,
+}
+
+impl RequestKind {
+    fn of(request: &AdmissionRequest<DynamicObject>) -> Option<Self> {
+        if !matches!(request.operation, Operation::Create | Operation::Update) {
+            return None;
+        }
+        match about(request)? {
+            (GROUP_GROUP, GROUPS) => Some(Self::Group),
+            (GROUP_GROUP, MACHINES) => Some(Self::Machine),
+            _ => None,
+        }
+    }
+}
+
+/// What must be found out before [`judge`] can tell.
+pub(super) fn needs(request: &AdmissionRequest<DynamicObject>) -> Needs {
+    match RequestKind::of(request) {
+        Some(RequestKind::Group) => needs_of_group(request),
+        Some(RequestKind::Machine) => needs_of_machine(request),
+        None => Needs::default(),
+    }
+}
+
+/// Whether the request may go on.
+pub(super) fn judge(
+    request: &AdmissionRequest<DynamicObject>,
+    answers: &Answers,
+) -> AdmissionResponse {
+    match RequestKind::of(request) {
+        Some(RequestKind::Group) => judge_group(request, answers),
+        Some(RequestKind::Machine) => judge_machine(request, answers),
+        None => AdmissionResponse::from(request),
+    }
+}
+
+fn needs_of_group(request: &AdmissionRequest<DynamicObject>) -> Needs {
     let held_paths = held_paths(request, GROUP_FINALIZER);
     let mut needs = Needs { hold: hold(request, &held_paths, GROUPS), ..Needs::default() };
     let (new, old) = part(request, "/spec");
@@ -54,7 +177,7 @@ fn pod_reference(
     Some(to_create_pods("spec.template", request.namespace.as_deref().unwrap_or_default()))
 }
 
-pub(super) fn needs_of_machine(request: &AdmissionRequest<DynamicObject>) -> Needs {
+fn needs_of_machine(request: &AdmissionRequest<DynamicObject>) -> Needs {
     let held_paths = held_paths(request, MACHINE_FINALIZER);
     let mut needs = Needs { hold: hold(request, &held_paths, MACHINES), ..Needs::default() };
     let Ok(machine) = typed::<Machine>(request.object.as_ref()) else { return needs };
@@ -118,10 +241,7 @@ fn held_paths(request: &AdmissionRequest<DynamicObject>, finalizer: &str) -> Vec
     changed_marks(request, &HOLD_ANNOTATIONS).chain(released).collect()
 }
 
-pub(super) fn judge_group(
-    request: &AdmissionRequest<DynamicObject>,
-    answers: &Answers,
-) -> AdmissionResponse {
+fn judge_group(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> AdmissionResponse {
     let mut problems = bad_times(request, &GROUP_TIME_ANNOTATIONS);
     let mut warnings = Vec::new();
     let needs = needs_of_group(request);
@@ -154,7 +274,7 @@ pub(super) fn judge_group(
     if !problems.is_empty() {
         return invalid(request, &problems);
     }
-    if let Some(refused) = judge_references(request, &needs.references, answers) {
+    if let Some(refused) = judge_references(request, &needs.references, &answers.permitted) {
         return refused;
     }
     let held_paths = held_paths(request, GROUP_FINALIZER);
@@ -188,7 +308,7 @@ fn shortfall_warning(group: &InstanceGroup, config: &GroupConfig) -> Option<Stri
     Some(format!("spec.expiry.forcedAge: {short}"))
 }
 
-pub(super) fn judge_machine(
+fn judge_machine(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> AdmissionResponse {
@@ -202,7 +322,10 @@ pub(super) fn judge_machine(
     };
     let refused = judge_creation(request, answers, &machine)
         .or_else(|| judge_template(request, answers))
-        .or_else(|| judge_references(request, &needs_of_machine(request).references, answers))
+        .or_else(|| {
+            let references = needs_of_machine(request).references;
+            judge_references(request, &references, &answers.permitted)
+        })
         .or_else(|| judge_renewal(request, answers, &machine));
     if let Some(refused) = refused {
         return refused;
@@ -325,7 +448,7 @@ fn ignored(request: &AdmissionRequest<DynamicObject>, machine: &Machine) -> Opti
 }
 
 /// An expression: something of an InstanceGroup that we judge is not as it was.
-pub(super) fn group_is_judged() -> String {
+fn group_is_judged() -> String {
     let mut all =
         expression::any_changes(HOLD_ANNOTATIONS.into_iter().chain(GROUP_TIME_ANNOTATIONS));
     all.push("oldObject == null || object.spec != oldObject.spec".to_owned());
@@ -334,7 +457,7 @@ pub(super) fn group_is_judged() -> String {
 }
 
 /// An expression: something of a Machine that we judge is not as it was.
-pub(super) fn machine_is_judged() -> String {
+fn machine_is_judged() -> String {
     let marks =
         HOLD_ANNOTATIONS.into_iter().chain(MACHINE_TIME_ANNOTATIONS).chain([DO_NOT_DISRUPT]);
     let mut all = expression::any_changes(marks);

@@ -1,32 +1,35 @@
 //! Instances and Templates: marks that only some people may set, what binds an exam, and what is named.
 
+use futures::future::BoxFuture;
+use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, Operation};
 use serde_json::Value;
 use sojourn_api::lab::convert::{alerts, needs_submission};
 use sojourn_api::lab::{Instance, Template, Tenant};
-use sojourn_api::name::LAB_GROUP;
 use sojourn_api::name::lab::{
     CLAIM_FINALIZER, CUSTOM_ALERTS, FINALIZER, INSTANCE, LEND, NOTICE_WAIVE, REOPEN,
     SUBMISSION_REQUEST, SUBMISSION_RETRY, SUBMISSION_WAIVE, TO_REOPEN,
 };
 use sojourn_api::name::shared::{HOLD, KEEP_UNTIL, NAMESPACE, OBSERVE, PAUSED};
+use sojourn_api::name::{LAB_GROUP, VERSION};
 use sojourn_api::problem::Problem;
 use sojourn_core::key::Key;
 
+use super::hook::Hook;
+use super::lookup::{Found, Lookup, Permission, Permissions, maybe};
 use super::reference::{Reference, judge_references, to_get, to_read};
 use super::rule::{
-    Answers, Found, Needs, Permission, bad_times, causes, changed, changed_marks, invalid,
-    judge_held, name, part, path_of, refuse, releases, releases_from, sender, to_hold, typed,
-    unasked, unknown, value,
+    Rules, about, bad_times, causes, changed, changed_marks, invalid, judge_held, name, part,
+    path_of, refuse, releases, releases_from, sender, to_hold, typed, unasked, unknown, value,
 };
 use super::webhook::expression;
 
-pub(super) const INSTANCES: &str = "instances";
-pub(super) const TEMPLATES: &str = "templates";
+const INSTANCES: &str = "instances";
+const TEMPLATES: &str = "templates";
 const TENANTS: &str = "tenants";
-pub(super) const CLAIMS: &str = "persistentvolumeclaims";
-pub(super) const NAMESPACES: &str = "namespaces";
+const CLAIMS: &str = "persistentvolumeclaims";
+const NAMESPACES: &str = "namespaces";
 
 /// Finalizers by which an Instance's parts are deleted, or lose their owner, before it is gone.
 const CHILDREN_FIRST_FINALIZERS: [&str; 2] = ["foregroundDeletion", "orphan"];
@@ -44,8 +47,146 @@ const PRETTY_NAME: &str = "prettyName";
 /// Parts of an Instance's spec that name something, or that the Tenant reads in mails.
 const NAMING_FIELDS: [&str; 4] = ["template", "tenant", "submission", PRETTY_NAME];
 
-/// What must be known of an Instance's change.
+/// What must be known before a request can be judged.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Needs {
+    /// Whether the sender has the verb `hold` there.
+    pub(super) hold: Option<Permission>,
+    /// The Template that an Instance is to be made from.
+    pub(super) made_from: Option<Key>,
+    /// The Tenant that an Instance is lent to.
+    pub(super) tenant: Option<String>,
+    /// The namespace of which it must be known whose data is not handed in yet.
+    pub(super) owing: Option<String>,
+    /// What the request names, and what the sender must therefore be allowed to do.
+    pub(super) references: Vec<Reference>,
+}
+
+/// What was found out of what [`Needs`] asks for.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Answers {
+    pub(super) hold: Option<Found<bool>>,
+    pub(super) made_from: Option<Found<Option<Template>>>,
+    pub(super) tenant: Option<Found<Option<Tenant>>>,
+    /// The Instances whose data is not handed in yet.
+    pub(super) owing: Option<Found<Vec<String>>>,
+    /// Whether the sender may do what the references need.
+    pub(super) permitted: Permissions,
+}
+
+#[derive(Debug)]
+pub(super) struct LabRules;
+
+impl Rules for LabRules {
+    fn hooks(&self) -> Vec<Hook> {
+        let instances = (LAB_GROUP, VERSION, INSTANCES);
+        vec![
+            Hook::writes(instances, instance_is_judged()),
+            Hook::writes((LAB_GROUP, VERSION, TEMPLATES), template_is_judged()),
+            Hook {
+                name: "deletion",
+                operations: &["DELETE"],
+                ..Hook::writes(instances, deletion_is_judged())
+            },
+            Hook {
+                name: "claims",
+                operations: &["DELETE", "UPDATE"],
+                ..Hook::writes(("", "v1", CLAIMS), claim_is_judged())
+            },
+            Hook {
+                operations: &["DELETE"],
+                scope: "Cluster",
+                // Every namespace of the cluster is asked about. What is owed stays safe without us, as its
+                // finalizers hold it; that no namespace could be deleted would be worse.
+                ignores_failures: true,
+                ..Hook::writes(("", "v1", NAMESPACES), namespace_is_judged())
+            },
+        ]
+    }
+
+    fn judge<'a>(
+        &'a self,
+        request: &'a AdmissionRequest<DynamicObject>,
+        lookup: Lookup<'a>,
+    ) -> Option<BoxFuture<'a, AdmissionResponse>> {
+        RequestKind::of(request)?;
+        Some(Box::pin(async move { judge(request, &find_out(request, lookup).await) }))
+    }
+}
+
+/// What a request is about, if it is any of the family's business.
+#[derive(Debug, Clone, Copy)]
+enum RequestKind {
+    Instance,
+    InstanceDeletion,
+    Claim,
+    NamespaceDeletion,
+    Template,
+}
+
+impl RequestKind {
+    fn of(request: &AdmissionRequest<DynamicObject>) -> Option<Self> {
+        Some(match (&request.operation, about(request)?) {
+            (Operation::Delete, (LAB_GROUP, INSTANCES)) => Self::InstanceDeletion,
+            (Operation::Delete, ("", NAMESPACES)) => Self::NamespaceDeletion,
+            (Operation::Delete | Operation::Update, ("", CLAIMS)) => Self::Claim,
+            (Operation::Create | Operation::Update, (LAB_GROUP, INSTANCES)) => Self::Instance,
+            (Operation::Create | Operation::Update, (LAB_GROUP, TEMPLATES)) => Self::Template,
+            _ => return None,
+        })
+    }
+}
+
+/// What must be found out before [`judge`] can tell.
 pub(super) fn needs(request: &AdmissionRequest<DynamicObject>) -> Needs {
+    match RequestKind::of(request) {
+        Some(RequestKind::Instance) => needs_of_instance(request),
+        Some(RequestKind::InstanceDeletion) => needs_of_deletion(request),
+        Some(RequestKind::Claim) => needs_of_claim(request),
+        Some(RequestKind::NamespaceDeletion) => needs_of_namespace(request),
+        Some(RequestKind::Template) => needs_of_template(request),
+        None => Needs::default(),
+    }
+}
+
+async fn find_out(request: &AdmissionRequest<DynamicObject>, lookup: Lookup<'_>) -> Answers {
+    let needs = needs(request);
+    let owing = |namespace| async move {
+        let all: Vec<Instance> = lookup.all_in(namespace).await?;
+        let owing = all.iter().filter(|instance| needs_submission(instance));
+        Ok(owing.map(|instance| instance.name_any()).collect())
+    };
+    let (hold, made_from, tenant, owing) = tokio::join!(
+        maybe(needs.hold.map(|permission| lookup.permitted(permission))),
+        maybe(needs.made_from.map(|key| lookup.namespaced(key))),
+        maybe(needs.tenant.map(|name| lookup.cluster_wide(name))),
+        maybe(needs.owing.map(owing)),
+    );
+    let mut answers = Answers { hold, made_from, tenant, owing, ..Answers::default() };
+    // An Instance names something through its Template as well, which is known now.
+    let references = [needs.references, named_by_template(request, &answers)].concat();
+    let permissions = references.into_iter().map(|reference| reference.permission);
+    answers.permitted = lookup.all_permitted(permissions).await;
+    answers
+}
+
+/// Whether the request may go on.
+pub(super) fn judge(
+    request: &AdmissionRequest<DynamicObject>,
+    answers: &Answers,
+) -> AdmissionResponse {
+    match RequestKind::of(request) {
+        Some(RequestKind::Instance) => judge_instance(request, answers),
+        Some(RequestKind::InstanceDeletion) => judge_deletion(request, answers),
+        Some(RequestKind::Claim) => judge_claim(request, answers),
+        Some(RequestKind::NamespaceDeletion) => judge_namespace(request, answers),
+        Some(RequestKind::Template) => judge_template(request, answers),
+        None => AdmissionResponse::from(request),
+    }
+}
+
+/// What must be known of an Instance's change.
+fn needs_of_instance(request: &AdmissionRequest<DynamicObject>) -> Needs {
     let hold = (!hold_paths(request).is_empty()).then(|| to_hold(request, (LAB_GROUP, INSTANCES)));
     let tenant_paths = tenant_visible_paths(request);
     let made_from = made_from(request);
@@ -110,7 +251,7 @@ fn to_lend(path: &str, tenant: &str) -> Reference {
 }
 
 /// What an Instance's programs are given because its Template says so.
-pub(super) fn named_by_template(
+fn named_by_template(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> Vec<Reference> {
@@ -119,7 +260,7 @@ pub(super) fn named_by_template(
     to_read("spec.template", &template.spec.referents(), namespace)
 }
 
-pub(super) fn judge_instance(
+fn judge_instance(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> AdmissionResponse {
@@ -173,10 +314,10 @@ fn judge_named(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> Option<AdmissionResponse> {
-    let Needs { made_from, mut references, .. } = needs(request);
+    let Needs { made_from, mut references, .. } = needs_of_instance(request);
     references.retain(|reference| ![LEND, TO_REOPEN].contains(&reference.permission.verb));
     // What a Template says is told to those who may read it.
-    let refused = judge_references(request, &references, answers);
+    let refused = judge_references(request, &references, &answers.permitted);
     if refused.is_some() {
         return refused;
     }
@@ -197,7 +338,7 @@ fn judge_named(
         );
         return Some(invalid(request, &[Problem::new("spec.template.namespace", message)]));
     }
-    judge_references(request, &named_by_template(request, answers), answers)
+    judge_references(request, &named_by_template(request, answers), &answers.permitted)
 }
 
 /// The paths that a request changes and that only those who may `hold` can change.
@@ -265,13 +406,13 @@ fn children_first_deletion(request: &AdmissionRequest<DynamicObject>) -> Vec<Str
     owed.then(|| "propagationPolicy".to_owned()).into_iter().collect()
 }
 
-pub(super) fn needs_of_deletion(request: &AdmissionRequest<DynamicObject>) -> Needs {
+fn needs_of_deletion(request: &AdmissionRequest<DynamicObject>) -> Needs {
     let owed = !children_first_deletion(request).is_empty();
     let hold = owed.then(|| to_hold(request, (LAB_GROUP, INSTANCES)));
     Needs { hold, ..Needs::default() }
 }
 
-pub(super) fn judge_deletion(
+fn judge_deletion(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> AdmissionResponse {
@@ -298,22 +439,19 @@ fn to_hold_instance_of(request: &AdmissionRequest<DynamicObject>) -> Permission 
     Permission { name, ..to_hold(request, (LAB_GROUP, INSTANCES)) }
 }
 
-pub(super) fn needs_of_claim(request: &AdmissionRequest<DynamicObject>) -> Needs {
+fn needs_of_claim(request: &AdmissionRequest<DynamicObject>) -> Needs {
     let owed = !removes_claim_finalizer(request).is_empty();
     Needs { hold: owed.then(|| to_hold_instance_of(request)), ..Needs::default() }
 }
 
-pub(super) fn judge_claim(
-    request: &AdmissionRequest<DynamicObject>,
-    answers: &Answers,
-) -> AdmissionResponse {
+fn judge_claim(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> AdmissionResponse {
     judge_owed(request, &removes_claim_finalizer(request), answers.hold.as_ref(), || {
         "its data is not handed in yet".to_owned()
     })
 }
 
 /// In a namespace that is being deleted no Job starts, so nothing is handed in there any more.
-pub(super) fn needs_of_namespace(request: &AdmissionRequest<DynamicObject>) -> Needs {
+fn needs_of_namespace(request: &AdmissionRequest<DynamicObject>) -> Needs {
     let permission = Permission {
         namespace: name(request).to_owned(),
         name: None,
@@ -322,7 +460,7 @@ pub(super) fn needs_of_namespace(request: &AdmissionRequest<DynamicObject>) -> N
     Needs { hold: Some(permission), owing: Some(name(request).to_owned()), ..Needs::default() }
 }
 
-pub(super) fn judge_namespace(
+fn judge_namespace(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> AdmissionResponse {
@@ -375,7 +513,7 @@ fn loosens(request: &AdmissionRequest<DynamicObject>, name: &str) -> bool {
 }
 
 /// What a Template's change needs: whoever writes a program decides what becomes of what it is given.
-pub(super) fn needs_of_template(request: &AdmissionRequest<DynamicObject>) -> Needs {
+fn needs_of_template(request: &AdmissionRequest<DynamicObject>) -> Needs {
     Needs { references: given(request), ..Needs::default() }
 }
 
@@ -387,14 +525,14 @@ fn given(request: &AdmissionRequest<DynamicObject>) -> Vec<Reference> {
     to_read("spec.environmentList", &referents, namespace)
 }
 
-pub(super) fn judge_template(
+fn judge_template(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> AdmissionResponse {
     if let Err(problem) = typed::<Template>(request.object.as_ref()) {
         return invalid(request, &[problem]);
     }
-    if let Some(refused) = judge_references(request, &given(request), answers) {
+    if let Some(refused) = judge_references(request, &given(request), &answers.permitted) {
         return refused;
     }
     let mut response = AdmissionResponse::from(request);
@@ -409,7 +547,7 @@ pub(super) fn judge_template(
 }
 
 /// An expression: something of an Instance that we judge is not as it was.
-pub(super) fn instance_is_judged() -> String {
+fn instance_is_judged() -> String {
     let mut all = expression::any_changes(HOLD_ANNOTATIONS.into_iter().chain(TIME_ANNOTATIONS));
     all.push(expression::releases(FINALIZER));
     all.extend(CHILDREN_FIRST_FINALIZERS.map(expression::gains));
@@ -420,7 +558,7 @@ pub(super) fn instance_is_judged() -> String {
 }
 
 /// An expression: an Instance is deleted in a way that leaves nothing to be handed in.
-pub(super) fn deletion_is_judged() -> String {
+fn deletion_is_judged() -> String {
     "has(oldObject.spec.submission) && (has(request.options.propagationPolicy) \
      && request.options.propagationPolicy in ['Foreground', 'Orphan'] \
      || has(request.options.orphanDependents) && request.options.orphanDependents)"
@@ -428,17 +566,17 @@ pub(super) fn deletion_is_judged() -> String {
 }
 
 /// An expression: a claim whose data is owed is deleted, or freed for that.
-pub(super) fn claim_is_judged() -> String {
+fn claim_is_judged() -> String {
     expression::loses(CLAIM_FINALIZER)
 }
 
 /// An expression: it is not our own namespace, in which nothing is lent.
-pub(super) fn namespace_is_judged() -> String {
+fn namespace_is_judged() -> String {
     format!("request.name != '{NAMESPACE}'")
 }
 
 /// An expression: something of a Template that we judge is not as it was.
-pub(super) fn template_is_judged() -> String {
+fn template_is_judged() -> String {
     let mut all = expression::any_changes([CUSTOM_ALERTS]);
     all.push(expression::sets("environmentList"));
     all.join(" || ")

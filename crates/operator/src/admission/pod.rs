@@ -4,18 +4,22 @@
 //!
 //! In every other namespace a Pod can be deleted by whoever may.
 
+use k8s_openapi::api::core::v1::Namespace;
 use kube::core::DynamicObject;
-use kube::core::admission::{AdmissionRequest, AdmissionResponse};
+use kube::core::admission::{AdmissionRequest, AdmissionResponse, Operation};
 use kube::{Resource as _, ResourceExt as _};
 use sojourn_api::group::Machine;
 use sojourn_api::group::status::Phase;
 use sojourn_api::install;
+use sojourn_api::name::group::MACHINE;
 use sojourn_api::problem::Problem;
 use sojourn_core::key::Key;
 
-use super::rule::{Answers, Needs, refuse, sender, unasked, unknown};
+use super::hook::Hook;
+use super::lookup::{Found, Lookup, maybe};
+use super::rule::{about, refuse, sender, unasked, unknown};
 
-pub(super) const PODS: &str = "pods";
+const PODS: &str = "pods";
 const PATH: &str = "metadata.namespace";
 
 /// The Machine that a Pod runs as, by name and uid. Nothing, if the Pod has ended, or is about to.
@@ -35,20 +39,61 @@ fn machine_of(request: &AdmissionRequest<DynamicObject>) -> Option<(Key, String)
     Some((Key::new(namespace, owner.name.as_str()), owner.uid.clone()))
 }
 
-/// What must be known before a Pod is deleted. The controllers delete one when its drain is over.
-pub(super) fn needs(request: &AdmissionRequest<DynamicObject>) -> Needs {
-    let ours = sender(request) == install::user_name();
-    let drained = machine_of(request).filter(|_| !ours).map(|(key, _)| key);
-    Needs { drained, ..Needs::default() }
+pub(super) fn hook() -> Hook {
+    Hook {
+        operations: &["DELETE"],
+        // The Pods of machines alone, which can be deleted when we are not there: only their drain is
+        // lost.
+        label: Some(MACHINE),
+        ignores_failures: true,
+        ..Hook::writes(
+            ("", "v1", PODS),
+            // It is not about to end already.
+            "!has(oldObject.metadata.deletionTimestamp)".to_owned(),
+        )
+    }
 }
 
+pub(super) fn is_deletion(request: &AdmissionRequest<DynamicObject>) -> bool {
+    request.operation == Operation::Delete && about(request) == Some(("", PODS))
+}
+
+/// The Machine that must be known before a Pod is deleted. The controllers delete one when its drain is
+/// over.
+pub(super) fn needs(request: &AdmissionRequest<DynamicObject>) -> Option<Key> {
+    let ours = sender(request) == install::user_name();
+    is_deletion(request)
+        .then(|| machine_of(request))
+        .flatten()
+        .filter(|_| !ours)
+        .map(|(key, _)| key)
+}
+
+pub(super) async fn judge_with(
+    request: &AdmissionRequest<DynamicObject>,
+    lookup: Lookup<'_>,
+) -> AdmissionResponse {
+    let drained = maybe(needs(request).map(|key| drained(key, lookup))).await;
+    judge(request, drained.as_ref())
+}
+
+/// A Machine, if its namespace is being deleted.
+async fn drained(key: Key, lookup: Lookup<'_>) -> Found<Option<Machine>> {
+    let namespace: Option<Namespace> = lookup.cluster_wide(key.namespace.to_string()).await?;
+    if namespace.is_none_or(|found| found.metadata.deletion_timestamp.is_none()) {
+        return Ok(None);
+    }
+    lookup.namespaced(key).await
+}
+
+/// Whether the Pod may go, by what was found out about its Machine in a namespace that is being deleted.
 pub(super) fn judge(
     request: &AdmissionRequest<DynamicObject>,
-    answers: &Answers,
+    drained: Option<&Found<Option<Machine>>>,
 ) -> AdmissionResponse {
-    let Some(key) = needs(request).drained else { return AdmissionResponse::from(request) };
+    let Some(key) = needs(request) else { return AdmissionResponse::from(request) };
     let paths = [PATH.to_owned()];
-    let machine = match &answers.drained {
+    let machine = match drained {
         Some(Ok(machine)) => machine.as_ref(),
         Some(Err(why)) => {
             let what = format!("whether the Machine {} is still drained", key.name);
@@ -87,9 +132,4 @@ fn why_not_yet(machine: &Machine) -> Option<String> {
             Some("is to be drained; its drain has not begun: the operator begins it".to_owned())
         }
     }
-}
-
-/// An expression: the Pod is not about to end already.
-pub(super) fn is_judged() -> String {
-    "!has(oldObject.metadata.deletionTimestamp)".to_owned()
 }

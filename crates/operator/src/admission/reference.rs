@@ -13,7 +13,8 @@ use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use sojourn_api::lab::reference::Referent;
 use sojourn_api::problem::Problem;
 
-use super::rule::{Answers, Permission, refuse, sender, unasked, unknown};
+use super::lookup::{Permission, Permissions};
+use super::rule::{refuse, sender, unasked, unknown};
 
 /// Objects of one kind that are asked about one by one. Whoever names more must be allowed to read
 /// every object of that kind there, which is one question.
@@ -85,12 +86,12 @@ pub(super) fn to_read(
 pub(super) fn judge_references(
     request: &AdmissionRequest<DynamicObject>,
     references: &[Reference],
-    answers: &Answers,
+    permitted: &Permissions,
 ) -> Option<AdmissionResponse> {
     let mut forbidden = Vec::new();
     for Reference { path, permission } in references {
         let paths = || [path.clone()];
-        match answers.permitted.get(permission) {
+        match permitted.get(permission) {
             Some(Ok(true)) => {}
             Some(Ok(false)) => {
                 let user = sender(request);

@@ -1,173 +1,35 @@
-//! The admission rules as pure functions. What is common to all kinds is here, the rest in one
-//! module per family.
+//! What the rules of all families share: how a request is read, and how it is refused.
 
-use std::collections::BTreeMap;
-
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::core::DynamicObject;
-use kube::core::admission::{AdmissionRequest, AdmissionResponse, Operation};
+use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use kube::core::response::{Status, StatusCause, StatusDetails, StatusSummary};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use sojourn_api::config;
-use sojourn_api::group::template::MachineTemplate;
-use sojourn_api::group::{GroupConfig, InstanceGroup, Machine};
-use sojourn_api::lab::{LabConfig, Template, Tenant};
-use sojourn_api::name::shared::{CONFIG_MAP, HOLD, NAMESPACE};
-use sojourn_api::name::{GROUP_GROUP, LAB_GROUP};
+use sojourn_api::name::shared::HOLD;
 use sojourn_api::problem::Problem;
-use sojourn_core::key::Key;
 
-use super::reference::{Reference, judge_references, to_get};
-use super::{group, lab, pod};
+use super::hook::Hook;
+use super::lookup::{Found, Lookup, Permission};
 
-/// What must be known before a request can be judged.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Needs {
-    /// Whether the sender has the verb `hold` there.
-    pub hold: Option<Permission>,
-    /// Whether the sender keeps the group that a Machine is said to be of.
-    pub manage: Option<Permission>,
-    /// What the installation says about groups.
-    pub config: bool,
-    /// The group that a Machine names.
-    pub group: Option<Key>,
-    /// A template that its provider must be able to use.
-    pub template: Option<MachineTemplate>,
-    /// The Template that an Instance is to be made from.
-    pub made_from: Option<Key>,
-    /// The Tenant that an Instance is lent to.
-    pub tenant: Option<String>,
-    /// The namespace of which it must be known whose data is not handed in yet.
-    pub owing: Option<String>,
-    /// The Machine whose Pod is deleted: it matters if its namespace is being deleted.
-    pub drained: Option<Key>,
-    /// What the request names, and what the sender must therefore be allowed to do.
-    pub references: Vec<Reference>,
+/// What a family refuses.
+pub(crate) trait Rules: Send + Sync {
+    /// Which requests it must be asked about.
+    fn hooks(&self) -> Vec<Hook>;
+
+    /// Judges a request; nothing if it is about none of the family's business.
+    fn judge<'a>(
+        &'a self,
+        request: &'a AdmissionRequest<DynamicObject>,
+        lookup: Lookup<'a>,
+    ) -> Option<BoxFuture<'a, AdmissionResponse>>;
 }
 
-/// Something that the sender may or may not do; without a name, to all objects of the namespace, and
-/// without a namespace, to objects that are in none.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Permission {
-    pub verb: &'static str,
-    pub group: &'static str,
-    pub resource: &'static str,
-    pub subresource: Option<&'static str>,
-    pub namespace: String,
-    pub name: Option<String>,
-}
-
-/// What was found out; an error says why it was not.
-pub type Found<T> = Result<T, String>;
-
-/// What was found out of what [`Needs`] asks for.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Answers {
-    pub hold: Option<Found<bool>>,
-    pub manage: Option<Found<bool>>,
-    pub config: Option<Found<GroupConfig>>,
-    pub group: Option<Found<Option<InstanceGroup>>>,
-    /// What is wrong with the template; paths begin at it.
-    pub template: Option<Vec<Problem>>,
-    pub made_from: Option<Found<Option<Template>>>,
-    pub tenant: Option<Found<Option<Tenant>>>,
-    /// The Instances whose data is not handed in yet.
-    pub owing: Option<Found<Vec<String>>>,
-    /// The Machine, if there is one and its namespace is being deleted.
-    pub drained: Option<Found<Option<Machine>>>,
-    /// Whether the sender may do what the references need.
-    pub permitted: BTreeMap<Permission, Found<bool>>,
-}
-
-/// What a request is about, if it is any of our business.
-enum RequestKind {
-    Configuration,
-    Instance,
-    InstanceDeletion,
-    Claim,
-    NamespaceDeletion,
-    PodDeletion,
-    Template,
-    Group,
-    Machine,
-    Other,
-}
-
-fn request_kind(request: &AdmissionRequest<DynamicObject>) -> RequestKind {
+/// The API group and the resource of a request; nothing if it is about a subresource.
+pub(super) fn about(request: &AdmissionRequest<DynamicObject>) -> Option<(&str, &str)> {
     let whole = request.sub_resource.as_ref().is_none_or(String::is_empty);
-    let about = (request.resource.group.as_str(), request.resource.resource.as_str());
-    match (&request.operation, about) {
-        _ if !whole => return RequestKind::Other,
-        (Operation::Delete, (LAB_GROUP, lab::INSTANCES)) => return RequestKind::InstanceDeletion,
-        (Operation::Delete, ("", lab::NAMESPACES)) => return RequestKind::NamespaceDeletion,
-        (Operation::Delete, ("", pod::PODS)) => return RequestKind::PodDeletion,
-        (Operation::Delete | Operation::Update, ("", lab::CLAIMS)) => return RequestKind::Claim,
-        (Operation::Create | Operation::Update, _) => {}
-        (Operation::Delete | Operation::Connect, _) => return RequestKind::Other,
-    }
-    match about {
-        ("", "configmaps")
-            if request.namespace.as_deref() == Some(NAMESPACE) && name(request) == CONFIG_MAP =>
-        {
-            RequestKind::Configuration
-        }
-        (LAB_GROUP, lab::INSTANCES) => RequestKind::Instance,
-        (LAB_GROUP, lab::TEMPLATES) => RequestKind::Template,
-        (GROUP_GROUP, group::GROUPS) => RequestKind::Group,
-        (GROUP_GROUP, group::MACHINES) => RequestKind::Machine,
-        _ => RequestKind::Other,
-    }
-}
-
-/// What must be found out before [`judge`] can tell.
-pub fn needs(request: &AdmissionRequest<DynamicObject>) -> Needs {
-    match request_kind(request) {
-        RequestKind::Instance => lab::needs(request),
-        RequestKind::InstanceDeletion => lab::needs_of_deletion(request),
-        RequestKind::Claim => lab::needs_of_claim(request),
-        RequestKind::NamespaceDeletion => lab::needs_of_namespace(request),
-        RequestKind::PodDeletion => pod::needs(request),
-        RequestKind::Group => group::needs_of_group(request),
-        RequestKind::Machine => group::needs_of_machine(request),
-        RequestKind::Template => lab::needs_of_template(request),
-        RequestKind::Configuration => {
-            Needs { references: named_secrets(request), ..Needs::default() }
-        }
-        RequestKind::Other => Needs::default(),
-    }
-}
-
-/// What the request names through what it names itself, once that was read.
-pub fn further(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> Vec<Reference> {
-    match request_kind(request) {
-        RequestKind::Instance => lab::named_by_template(request, answers),
-        RequestKind::Configuration
-        | RequestKind::InstanceDeletion
-        | RequestKind::Claim
-        | RequestKind::NamespaceDeletion
-        | RequestKind::PodDeletion
-        | RequestKind::Template
-        | RequestKind::Group
-        | RequestKind::Machine
-        | RequestKind::Other => Vec::new(),
-    }
-}
-
-/// Whether the request may go on.
-pub fn judge(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> AdmissionResponse {
-    match request_kind(request) {
-        RequestKind::Configuration => judge_configuration(request, answers),
-        RequestKind::Instance => lab::judge_instance(request, answers),
-        RequestKind::InstanceDeletion => lab::judge_deletion(request, answers),
-        RequestKind::Claim => lab::judge_claim(request, answers),
-        RequestKind::NamespaceDeletion => lab::judge_namespace(request, answers),
-        RequestKind::PodDeletion => pod::judge(request, answers),
-        RequestKind::Template => lab::judge_template(request, answers),
-        RequestKind::Group => group::judge_group(request, answers),
-        RequestKind::Machine => group::judge_machine(request, answers),
-        RequestKind::Other => AdmissionResponse::from(request),
-    }
+    whole.then(|| (request.resource.group.as_str(), request.resource.resource.as_str()))
 }
 
 /// The permission to change what only those who may `hold` can change.
@@ -282,54 +144,6 @@ pub(super) fn typed<T: DeserializeOwned>(object: Option<&DynamicObject>) -> Resu
     let value = serde_json::to_value(object).unwrap_or_default();
     serde_json::from_value(value)
         .map_err(|error| Problem::new("spec", format!("cannot be read: {error}")))
-}
-
-/// The Secrets of our namespace that the configuration names and did not name before.
-fn named_secrets(request: &AdmissionRequest<DynamicObject>) -> Vec<Reference> {
-    let secrets = |object: Option<&DynamicObject>| {
-        let data = object.and_then(|object| object.data.get("data")).cloned().unwrap_or_default();
-        let data: BTreeMap<String, String> = serde_json::from_value(data).unwrap_or_default();
-        // One that cannot be read is refused, and names nothing.
-        let lab: LabConfig = config::parse(&data).unwrap_or_default();
-        [("webhookURL", lab.webhook_url), ("slackURL", lab.slack_url)]
-    };
-    let before = secrets(request.old_object.as_ref());
-    let named = secrets(request.object.as_ref()).into_iter().zip(before);
-    let named = named.filter(|((_, now), (_, before))| now != before);
-    let path = |option| format!("data[lab.yaml].{option}.name");
-    named
-        .filter_map(|((option, secret), _)| {
-            Some(to_get(path(option), ("", "secrets"), NAMESPACE, &secret?.name))
-        })
-        .collect()
-}
-
-fn judge_configuration(
-    request: &AdmissionRequest<DynamicObject>,
-    answers: &Answers,
-) -> AdmissionResponse {
-    let part = |object: Option<&DynamicObject>, part: &str| {
-        object.and_then(|object| object.data.get(part)).cloned().unwrap_or(Value::Null)
-    };
-    let (new, old) = (request.object.as_ref(), request.old_object.as_ref());
-    let same = |name: &str| part(new, name) == part(old, name);
-    // One that is bad already can still get a label.
-    if old.is_some() && same("data") && same("binaryData") {
-        return AdmissionResponse::from(request);
-    }
-    let data: BTreeMap<String, String> =
-        serde_json::from_value(part(new, "data")).unwrap_or_default();
-    let mut problems = config::check(&data);
-    if let Value::Object(binary) = part(new, "binaryData") {
-        problems.extend(binary.keys().map(|key| {
-            Problem::new(format!("binaryData[{key}]"), "is no text; configuration goes into data")
-        }));
-    }
-    if problems.is_empty() {
-        return judge_references(request, &named_secrets(request), answers)
-            .unwrap_or_else(|| AdmissionResponse::from(request));
-    }
-    invalid(request, &problems)
 }
 
 /// As much of a text as fits into a line.

@@ -18,10 +18,10 @@ use kube::core::admission::{
 };
 use kube::core::{DynamicObject, ObjectMeta};
 use sojourn_api::install;
-use sojourn_api::name::group::MACHINE;
-use sojourn_api::name::{GROUP_GROUP, LAB_GROUP, VERSION, shared};
 
-use super::{Admission, NAME, group, lab, pod};
+use super::hook::Hook;
+use super::provider::Providers;
+use super::{Admission, NAME, rules};
 
 pub(super) mod expression;
 
@@ -29,6 +29,8 @@ pub(super) mod expression;
 pub const PATH: &str = "/admit";
 /// A review holds an object twice, and objects have at most 3 MiB.
 const MAX_REVIEW_BYTES: usize = 8 << 20;
+/// The label by which Kubernetes names every namespace.
+const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 /// How long an API server waits for us before it refuses.
 const TIMEOUT_SECONDS: i32 = 10;
 
@@ -73,140 +75,78 @@ pub enum Target {
 /// What tells an API server to ask us. It asks only about what we judge, so that everything else
 /// goes on when we are not there.
 pub fn configuration(target: &Target, ca_pem: &[u8]) -> ValidatingWebhookConfiguration {
-    let client = || {
-        let mut config = WebhookClientConfig {
-            ca_bundle: Some(ByteString(ca_pem.to_vec())),
-            ..WebhookClientConfig::default()
-        };
-        match target {
-            Target::Service { name, namespace, port } => {
-                config.service = Some(ServiceReference {
-                    name: name.clone(),
-                    namespace: namespace.clone(),
-                    path: Some(PATH.to_owned()),
-                    port: Some(*port),
-                });
-            }
-            Target::Url(base) => config.url = Some(format!("{}{PATH}", base.trim_end_matches('/'))),
-        }
-        config
-    };
-    let ours = LabelSelector {
-        match_labels: Some(
-            [("kubernetes.io/metadata.name".to_owned(), shared::NAMESPACE.to_owned())].into(),
-        ),
-        match_expressions: None,
-    };
-    let machines = LabelSelector {
-        match_labels: None,
-        match_expressions: Some(vec![LabelSelectorRequirement {
-            key: MACHINE.to_owned(),
-            operator: "Exists".to_owned(),
-            values: None,
-        }]),
-    };
-    let named = condition("ours", format!("request.name == '{}'", shared::CONFIG_MAP));
-    let judged =
-        |expression| vec![condition("somebody-elses", others()), condition("judged", expression)];
-    let ask = |about: (&str, &str), expression: String| {
-        let (group, resource) = about;
-        webhook(resource, client(), (group, VERSION, resource), judged(expression))
-    };
+    let rules = rules(Providers::default());
+    let hooks = rules.iter().flat_map(|rules| rules.hooks());
     ValidatingWebhookConfiguration {
         metadata: ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() },
-        webhooks: Some(vec![
-            ValidatingWebhook {
-                namespace_selector: Some(ours),
-                ..webhook("configuration", client(), ("", "v1", "configmaps"), vec![named])
-            },
-            ask((LAB_GROUP, lab::INSTANCES), lab::instance_is_judged()),
-            ask((LAB_GROUP, lab::TEMPLATES), lab::template_is_judged()),
-            ask((GROUP_GROUP, group::GROUPS), group::group_is_judged()),
-            ask((GROUP_GROUP, group::MACHINES), group::machine_is_judged()),
-            ValidatingWebhook {
-                rules: Some(rule((LAB_GROUP, VERSION, lab::INSTANCES), &["DELETE"], "Namespaced")),
-                ..webhook(
-                    "deletion",
-                    client(),
-                    (LAB_GROUP, VERSION, lab::INSTANCES),
-                    judged(lab::deletion_is_judged()),
-                )
-            },
-            ValidatingWebhook {
-                rules: Some(rule(("", "v1", lab::CLAIMS), &["DELETE", "UPDATE"], "Namespaced")),
-                ..webhook(
-                    "claims",
-                    client(),
-                    ("", "v1", lab::CLAIMS),
-                    judged(lab::claim_is_judged()),
-                )
-            },
-            ValidatingWebhook {
-                rules: Some(rule(("", "v1", lab::NAMESPACES), &["DELETE"], "Cluster")),
-                // Every namespace of the cluster is asked about. What is owed stays safe without us, as
-                // its finalizers hold it; that no namespace could be deleted would be worse.
-                failure_policy: Some("Ignore".to_owned()),
-                ..webhook(
-                    "namespaces",
-                    client(),
-                    ("", "v1", lab::NAMESPACES),
-                    judged(lab::namespace_is_judged()),
-                )
-            },
-            ValidatingWebhook {
-                rules: Some(rule(("", "v1", pod::PODS), &["DELETE"], "Namespaced")),
-                // The Pods of machines alone, which can be deleted when we are not there: only their
-                // drain is lost.
-                object_selector: Some(machines),
-                failure_policy: Some("Ignore".to_owned()),
-                ..webhook(pod::PODS, client(), ("", "v1", pod::PODS), judged(pod::is_judged()))
-            },
-        ]),
+        webhooks: Some(hooks.map(|hook| webhook(hook, client_config(target, ca_pem))).collect()),
     }
 }
 
-fn webhook(
-    name: &str,
-    client_config: WebhookClientConfig,
-    about: (&str, &str, &str),
-    conditions: Vec<MatchCondition>,
-) -> ValidatingWebhook {
+fn client_config(target: &Target, ca_pem: &[u8]) -> WebhookClientConfig {
+    let mut config = WebhookClientConfig {
+        ca_bundle: Some(ByteString(ca_pem.to_vec())),
+        ..WebhookClientConfig::default()
+    };
+    match target {
+        Target::Service { name, namespace, port } => {
+            config.service = Some(ServiceReference {
+                name: name.clone(),
+                namespace: namespace.clone(),
+                path: Some(PATH.to_owned()),
+                port: Some(*port),
+            });
+        }
+        Target::Url(base) => config.url = Some(format!("{}{PATH}", base.trim_end_matches('/'))),
+    }
+    config
+}
+
+fn webhook(hook: Hook, client_config: WebhookClientConfig) -> ValidatingWebhook {
+    let policy = if hook.ignores_failures { "Ignore" } else { "Fail" };
+    let rule = RuleWithOperations {
+        api_groups: Some(vec![hook.group.to_owned()]),
+        api_versions: Some(vec![hook.version.to_owned()]),
+        resources: Some(vec![hook.resource.to_owned()]),
+        operations: Some(hook.operations.iter().map(|one| (*one).to_owned()).collect()),
+        scope: Some(hook.scope.to_owned()),
+    };
+    let conditions = match hook.judges_controllers {
+        true => vec![condition("ours", hook.expression)],
+        false => {
+            vec![condition("somebody-elses", others()), condition("judged", hook.expression)]
+        }
+    };
     ValidatingWebhook {
-        name: format!("{name}.{NAME}"),
+        name: format!("{}.{NAME}", hook.name),
         admission_review_versions: vec!["v1".to_owned()],
         client_config,
-        failure_policy: Some("Fail".to_owned()),
+        failure_policy: Some(policy.to_owned()),
         match_policy: Some("Equivalent".to_owned()),
         side_effects: "None".to_owned(),
         timeout_seconds: Some(TIMEOUT_SECONDS),
-        rules: Some(rule(about, &["CREATE", "UPDATE"], "Namespaced")),
+        rules: Some(vec![rule]),
+        namespace_selector: hook.namespace.map(|name| LabelSelector {
+            match_labels: Some([(NAMESPACE_NAME.to_owned(), name.to_owned())].into()),
+            match_expressions: None,
+        }),
+        object_selector: hook.label.map(|label| LabelSelector {
+            match_labels: None,
+            match_expressions: Some(vec![LabelSelectorRequirement {
+                key: label.to_owned(),
+                operator: "Exists".to_owned(),
+                values: None,
+            }]),
+        }),
         match_conditions: Some(conditions),
-        ..ValidatingWebhook::default()
     }
-}
-
-/// Which writes of a resource are asked about.
-fn rule(
-    (group, version, resource): (&str, &str, &str),
-    operations: &[&str],
-    scope: &str,
-) -> Vec<RuleWithOperations> {
-    vec![RuleWithOperations {
-        api_groups: Some(vec![group.to_owned()]),
-        api_versions: Some(vec![version.to_owned()]),
-        resources: Some(vec![resource.to_owned()]),
-        operations: Some(operations.iter().map(|one| (*one).to_owned()).collect()),
-        scope: Some(scope.to_owned()),
-    }]
 }
 
 fn condition(name: &str, expression: String) -> MatchCondition {
     MatchCondition { name: name.to_owned(), expression }
 }
 
-/// The controllers' own writes: the webhook is served by the same program, so it would wait for
-/// itself, and one replica that cannot judge would stop the one that acts. What the configuration is
-/// may be said by nobody without being judged, which is why its webhook does not have this.
+/// The controllers' own writes are not asked about ([`Hook::judges_controllers`]).
 fn others() -> String {
     format!("request.userInfo.username != '{}'", install::user_name())
 }

@@ -25,9 +25,7 @@ pub(crate) fn user(name: &str, groups: &[&str]) -> Identity {
 /// An engine with our kinds, our roles and our admission.
 pub(crate) async fn engine() -> (Engine, Client) {
     let admission = Admission::new(Providers::default().with("fake", |_| Vec::new()));
-    let owned = |list: &[&str]| list.iter().map(|&item| item.to_owned()).collect();
-    let scope =
-        HookScope { groups: owned(&admission::GROUPS), resources: owned(&admission::RESOURCES) };
+    let scope = HookScope { groups: admission.groups(), resources: admission.resources() };
     let hook = Hook::new(admission::NAME, scope, admission.service());
     let hooks = Hooks { mutating: Vec::new(), validating: vec![hook] };
     let engine = Engine::open(Config::in_memory().hooks(hooks)).await.expect("an engine opens");

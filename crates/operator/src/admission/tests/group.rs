@@ -1,9 +1,12 @@
 //! InstanceGroups and Machines.
 
 use serde_json::{Value, json};
+use sojourn_api::config;
+use sojourn_api::group::{GroupConfig, InstanceGroup};
 use sojourn_api::problem::Problem;
 
 use super::*;
+use crate::admission::group::{Answers, Needs, judge, needs};
 
 const CREATED: &str = "2026-11-16T09:00:00Z";
 
@@ -49,7 +52,6 @@ fn well() -> Answers {
         group: Some(Ok(None)),
         template: Some(Vec::new()),
         permitted: [(orders(), Ok(true))].into(),
-        ..Answers::default()
     }
 }
 

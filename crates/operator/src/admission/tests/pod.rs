@@ -1,6 +1,9 @@
 //! The Pods of machines, in namespaces that are being deleted.
 
+use sojourn_api::group::Machine;
+
 use super::*;
+use crate::admission::pod::{judge, needs};
 
 fn pod(owner: &str, part: &Value) -> Value {
     let mut pod = json!({
@@ -36,14 +39,10 @@ fn machine(status: &Value) -> Machine {
     serde_json::from_value(object).expect("a Machine")
 }
 
-fn found(machine: Found<Option<Machine>>) -> Answers {
-    Answers { drained: Some(machine), ..Answers::default() }
-}
-
 #[test]
 fn a_pod_stays_until_the_drain_of_its_machine_is_over() {
     let request = deleted(&pod("m-1", &json!({})));
-    assert_eq!(needs(&request).drained, Some(Key::new("red", "web-1")));
+    assert_eq!(needs(&request), Some(Key::new("red", "web-1")));
     let drain = json!({ "id": "9f", "deadline": "2026-11-17T09:05:00Z" });
     for (status, words) in [
         (json!({ "phase": "Draining", "drain": drain }), Some("until 2026-11-17T09:05:00Z")),
@@ -52,7 +51,7 @@ fn a_pod_stays_until_the_drain_of_its_machine_is_over() {
         (json!({ "phase": "Deleting", "drain": drain }), None),
         (json!({ "phase": "Failed" }), None),
     ] {
-        let answer = judge(&request, &found(Ok(Some(machine(&status)))));
+        let answer = judge(&request, Some(&Ok(Some(machine(&status)))));
         assert_eq!(answer.allowed, words.is_none(), "{status}");
         if let Some(words) = words {
             // Neither 404 nor 405: whoever empties a namespace takes those for something else.
@@ -66,13 +65,13 @@ fn a_pod_stays_until_the_drain_of_its_machine_is_over() {
 fn a_pod_goes_where_nothing_is_drained() {
     let request = deleted(&pod("m-1", &json!({})));
     // The namespace stays, or the Machine is gone.
-    assert!(judge(&request, &found(Ok(None))).allowed);
+    assert!(judge(&request, Some(&Ok(None))).allowed);
     // It is another one of that name.
     let other = deleted(&pod("m-0", &json!({})));
-    assert!(judge(&other, &found(Ok(Some(machine(&json!({})))))).allowed);
-    let unknown = judge(&request, &found(Err("the API is away".to_owned())));
+    assert!(judge(&other, Some(&Ok(Some(machine(&json!({})))))).allowed);
+    let unknown = judge(&request, Some(&Err("the API is away".to_owned())));
     assert_eq!((unknown.allowed, unknown.result.code), (false, 503));
-    assert!(!judge(&request, &Answers::default()).allowed);
+    assert!(!judge(&request, None).allowed);
 }
 
 #[test]
@@ -83,13 +82,13 @@ fn nobody_is_asked_about_pods_that_end_anyway_or_are_no_machines() {
     let ended = json!({ "status": { "phase": "Succeeded" } });
     for part in [strangers, ending, ended] {
         let request = deleted(&pod("m-1", &part));
-        assert_eq!(needs(&request), Needs::default(), "{part}");
-        assert!(judge(&request, &Answers::default()).allowed, "{part}");
+        assert_eq!(needs(&request), None, "{part}");
+        assert!(judge(&request, None).allowed, "{part}");
     }
     let mut ours = deleted(&pod("m-1", &json!({})));
     ours.user_info.username = Some("system:serviceaccount:sojourn-system:sojourn".to_owned());
-    assert_eq!(needs(&ours), Needs::default());
-    assert!(judge(&ours, &Answers::default()).allowed);
+    assert_eq!(needs(&ours), None);
+    assert!(judge(&ours, None).allowed);
     let changed = request(("", "pods"), pod("m-1", &json!({})), pod("m-1", &json!({})));
-    assert_eq!(needs(&changed), Needs::default(), "only deletions matter");
+    assert_eq!(needs(&changed), None, "only deletions matter");
 }
