@@ -31,10 +31,9 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     names.iter().try_for_each(|name| cases::run(root, name))
 }
 
-/// What `sojourn families` lists. With the features of the whole workspace, so that what the tests built
-/// is used again.
+/// What `sojourn families` lists. The program is built as the tests build it, so that it is built once.
 fn names(root: &Path) -> Result<Vec<String>> {
-    start(cargo(root).args(["build", "--workspace", "--bin", "sojourn"]))?;
+    start(cargo(root).args(["test", "--workspace", "--test", "it", "--no-run"]))?;
     let mut list = std::process::Command::new(root.join("target/debug/sojourn"));
     parse(&read(list.args(["families", "--output", "json"]))?)
 }
