@@ -1,7 +1,7 @@
 //! Instances and Templates: marks that only some people may set, what binds an exam, and what is named.
 
 use futures::future::BoxFuture;
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, Operation};
 use serde_json::Value;
@@ -154,7 +154,7 @@ async fn find_out(request: &AdmissionRequest<DynamicObject>, lookup: Lookup<'_>)
     let owing = |namespace| async move {
         let all: Vec<Instance> = lookup.all_in(namespace).await?;
         let owing = all.iter().filter(|instance| needs_submission(instance));
-        Ok(owing.map(|instance| instance.name_any()).collect())
+        Ok(owing.map(ResourceExt::name_any).collect())
     };
     let (hold, made_from, tenant, owing) = tokio::join!(
         maybe(needs.hold.map(|permission| lookup.permitted(permission))),

@@ -29,7 +29,7 @@ pub(crate) trait Rules: Send + Sync {
 /// The API group and the resource of a request; nothing if it is about a subresource.
 pub(super) fn about(request: &AdmissionRequest<DynamicObject>) -> Option<(&str, &str)> {
     let whole = request.sub_resource.as_ref().is_none_or(String::is_empty);
-    whole.then(|| (request.resource.group.as_str(), request.resource.resource.as_str()))
+    whole.then_some((request.resource.group.as_str(), request.resource.resource.as_str()))
 }
 
 /// The permission to change what only those who may `hold` can change.
