@@ -113,12 +113,28 @@ impl Admission {
     }
 
     async fn admit(&self, request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {
-        let lookup = Lookup::new(self.client.get(), request);
-        match self.rules.iter().find_map(|rules| rules.judge(request, lookup)) {
-            Some(judged) => judged.await,
-            None => AdmissionResponse::from(request),
+        judge_by_all(&self.rules, request, Lookup::new(self.client.get(), request)).await
+    }
+}
+
+/// Several families may care about one request, such as the deletion of a namespace: all of them must allow
+/// it, and the first refusal is the answer.
+async fn judge_by_all(
+    rules: &[Box<dyn Rules>],
+    request: &AdmissionRequest<DynamicObject>,
+    lookup: Lookup<'_>,
+) -> AdmissionResponse {
+    let mut response = AdmissionResponse::from(request);
+    for judged in rules.iter().filter_map(|rules| rules.judge(request, lookup)) {
+        let one = judged.await;
+        if !one.allowed {
+            return one;
+        }
+        if let Some(warnings) = one.warnings {
+            response.warnings.get_or_insert_default().extend(warnings);
         }
     }
+    response
 }
 
 #[cfg(test)]

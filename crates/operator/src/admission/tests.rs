@@ -335,6 +335,47 @@ async fn the_webhook_refuses_what_is_no_review() {
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
+/// Rules of a family that answers every request alike.
+struct Answering(Option<AdmissionResponse>);
+
+impl Rules for Answering {
+    fn hooks(&self) -> Vec<Hook> {
+        Vec::new()
+    }
+
+    fn judge<'a>(
+        &'a self,
+        _: &'a AdmissionRequest<DynamicObject>,
+        _: Lookup<'a>,
+    ) -> Option<futures::future::BoxFuture<'a, AdmissionResponse>> {
+        let answer = self.0.clone()?;
+        Some(Box::pin(std::future::ready(answer)))
+    }
+}
+
+#[test]
+fn every_family_that_cares_about_a_request_must_allow_it() {
+    let request = of_instance(instance(json!({})), Value::Null);
+    let warning = |text: &str| {
+        let mut response = AdmissionResponse::from(&request);
+        response.warnings = Some(vec![text.to_owned()]);
+        Some(response)
+    };
+    let refusal = || Some(AdmissionResponse::from(&request).deny("not by the second"));
+    let judged = |answers: Vec<Option<AdmissionResponse>>| {
+        let rules: Vec<Box<dyn Rules>> =
+            answers.into_iter().map(|answer| Box::new(Answering(answer)) as _).collect();
+        let lookup = Lookup::new(None, &request);
+        judge_by_all(&rules, &request, lookup).now_or_never().expect("asks nobody")
+    };
+    assert!(judged(vec![None, None]).allowed, "nobody's business");
+    let refused = judged(vec![warning("first"), refusal(), warning("third")]);
+    assert_eq!((refused.allowed, refused.result.message.as_str()), (false, "not by the second"));
+    let allowed = judged(vec![warning("first"), None, warning("third")]);
+    assert!(allowed.allowed);
+    assert_eq!(allowed.warnings, Some(vec!["first".to_owned(), "third".to_owned()]));
+}
+
 #[test]
 fn a_cluster_is_told_to_ask_only_about_what_is_judged() {
     let target = Target::Url("https://127.0.0.1:9443/".to_owned());
