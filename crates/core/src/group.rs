@@ -7,12 +7,12 @@
 //! |---|---|
 //! | `deciding` | the order in which everything counts, and when to look again |
 //! | `member`, `roster` | one machine, and all of them with their counts |
-//! | [`by_name`] | what there is of all of them, for going through it |
 //! | `recording`, `removal` | what was observed of a machine, and its drain and deletion |
 //! | `cause` | why a machine should go |
+//! | `naming` | what machines and rotations are called |
 //! | `rotations` | reservations and rotations that are open |
 //! | `stability` | templates that are tried first, and machines that die young |
-//! | `scale_down`, `starting`, `scale_up` | what begins, `budgeting` with what [`schedule`] lets it |
+//! | `scale_down`, `starting`, `scale_up` | what begins, `budgeting` with what [`schedule`](crate::schedule) lets it |
 //! | [`forecast`], [`feasible`] | what will happen, and what cannot |
 //!
 //! **Recorded first.** Nothing that cannot be taken back follows from what a decision finds out. A
@@ -23,7 +23,6 @@
 //! **The counts.** Whatever may come to be a machine counts as one from its reservation on, and a
 //! machine counts until it is gone: so `size + surge` holds whatever fails in between.
 
-pub mod by_name;
 pub mod effect;
 pub mod feasible;
 pub mod forecast;
@@ -31,15 +30,14 @@ pub mod intent;
 pub mod observed;
 pub mod on_demand;
 pub mod reason;
-pub mod schedule;
 pub mod state;
 
 mod budgeting;
 mod cause;
 mod deciding;
 mod decision_builder;
-mod hashed;
 mod member;
+mod naming;
 mod recording;
 mod removal;
 mod roster;

@@ -13,7 +13,6 @@ pub mod effect;
 pub mod ending;
 pub mod forecast;
 pub mod intent;
-pub mod keep;
 pub mod observed;
 pub mod reason;
 pub mod runtime;

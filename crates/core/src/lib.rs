@@ -8,23 +8,29 @@
 //! |---|---|
 //! | `decision` | what every decision looks like |
 //! | `term`, `moment`, `known`, `key` | spans and points of time, things that may be unknown, names of objects |
+//! | `schedule`, `spread`, `by_name` | windows that come back, jitter and back-off, values of many objects by name |
 //! | `activity`, `coverage`, `sampling` | what was used, and what was really observed |
 //! | `drain` | how a Node is emptied before its machine goes |
-//! | `notice` | what was announced to whom: the outbox as data |
+//! | `notice`, `ladder`, `keep` | what was announced to whom: the outbox as data; warnings before an action; time that owners asked for |
 //! | one per family | its intent, its state, its decisions |
 //!
 //! This crate has no tokio, no kube, no serde_json, no clock, no files and no environment, so a
 //! decision cannot depend on anything that a test, a forecast or a simulation does not control.
 
 pub mod activity;
+pub mod by_name;
 pub mod coverage;
 pub mod decision;
 pub mod drain;
 pub mod group;
+pub mod keep;
 pub mod key;
 pub mod known;
 pub mod lab;
+pub mod ladder;
 mod moment;
 pub mod notice;
 pub mod sampling;
+pub mod schedule;
+pub mod spread;
 pub mod term;

@@ -11,7 +11,7 @@
 //! | `coverage_store` | collects activity, and stores which time was observed |
 //! | `prober`, `orphaned_claim` | work beside the reconciler: status checks, claims whose Instance is gone |
 //! | `config_watcher`, `driver_factory`, `drivers` | the live configuration, and the drivers that are made from it |
-//! | `web`, `link_action`, `installation_key` | what the gateway, reports and links in mails need |
+//! | `web`, `link_action` | what the gateway, reports and links in mails need |
 
 mod caches;
 mod condition;
@@ -20,7 +20,6 @@ mod coverage_store;
 pub mod driver_factory;
 mod drivers;
 mod execute;
-mod installation_key;
 mod link_action;
 mod metrics;
 mod notice;
@@ -51,8 +50,6 @@ use self::coverage_store::CoverageStore;
 pub(crate) use self::coverage_store::polled;
 use self::driver_factory::DriverFactory;
 use self::drivers::Drivers;
-use self::installation_key::InstallationKey;
-pub use self::installation_key::{InstallationKeyError, UnusableKey};
 use self::notice::EventChannel;
 use self::orphaned_claim::OrphanedClaims;
 use self::prober::Prober;
@@ -63,6 +60,7 @@ use crate::configuration::Configuration;
 use crate::event::Events;
 use crate::frame::status::Definitions;
 use crate::frame::{Limits, Queue, Tasks, Watching, run};
+use crate::installation_key::{InstallationKey, InstallationKeyError};
 use crate::link::Links;
 use crate::metrics::{Metrics, Reconciles};
 use crate::outbox::{self, Outbox};

@@ -8,6 +8,7 @@
 //! | `tracker`, `collector` | who was used, and which time was really observed |
 //! | `outbox` | notices on their way |
 //! | `gateway`, `link` | what people do without kubectl |
+//! | `installation_key` | the key that signs links and tokens |
 //! | `admission` | what is refused, with words |
 //! | `leadership` | which of several replicas acts |
 //! | `readiness`, `retry` | whether the API can be used; requests that failed |
@@ -28,6 +29,7 @@ pub mod event;
 pub mod frame;
 pub mod gateway;
 pub mod group;
+pub mod installation_key;
 pub mod lab;
 pub mod leadership;
 pub mod link;

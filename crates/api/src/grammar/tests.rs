@@ -165,7 +165,7 @@ fn zones_and_shares() {
 /// What the schema lets through is what is read, but for what no pattern can tell.
 #[test]
 fn a_cron_line_is_one_for_the_schema_and_for_whoever_reads_it() {
-    let read = |text: &str| text.parse::<sojourn_core::group::schedule::Cron>().is_ok();
+    let read = |text: &str| text.parse::<sojourn_core::schedule::Cron>().is_ok();
     for good in [
         "* * * * *",
         "0 22 * * 1-5",

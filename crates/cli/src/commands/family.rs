@@ -14,8 +14,9 @@ use sojourn_drivers::dial::Dial;
 use sojourn_operator::clock::{Clock, SystemClock};
 use sojourn_operator::frame::{Limits, Tasks, Watching};
 use sojourn_operator::group::{self, Providers};
+use sojourn_operator::installation_key::InstallationKeyError;
 use sojourn_operator::lab::driver_factory::SystemDriverFactory;
-use sojourn_operator::lab::{self, InstallationKeyError, Settings, StartError, Started};
+use sojourn_operator::lab::{self, Settings, StartError, Started};
 use sojourn_operator::metrics::Metrics;
 
 use crate::exit::{Exit, Failure};

@@ -6,9 +6,9 @@ use super::decision_builder::DecisionBuilder;
 use super::intent::{Budget, Fleet};
 use super::reason::Reason;
 use super::roster::{MAX_REMEMBERED_STARTS, Roster};
-use super::schedule::{self, Closed};
 use super::state::Cause;
 use crate::moment::{earlier, later};
+use crate::schedule::{self, Closed};
 
 /// What stands in the way of a rotation, and until when, if time alone clears it.
 struct Blocked {

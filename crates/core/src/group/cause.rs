@@ -2,12 +2,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::hashed;
 use super::intent::{self, Intent, Kept};
 use super::member::Member;
 use super::observed::Health;
 use super::state::{Cause, Tier};
 use crate::moment::later;
+use crate::spread;
 use crate::term::Term;
 
 /// The causes for which machines are replaced, the most pressing first.
@@ -130,7 +130,7 @@ pub(super) fn forced_at(machine: &intent::Machine, intent: &Intent) -> Option<Ti
 /// Jitter only delays, and never past the forced age.
 pub(super) fn eligible_at(machine: &intent::Machine, intent: &Intent) -> Option<Timestamp> {
     let eligible = aged(machine, intent.expiry.eligible)?;
-    let eligible = later(eligible, hashed::jitter(intent.expiry.jitter, &machine.uid));
+    let eligible = later(eligible, spread::jitter(intent.expiry.jitter, &machine.uid));
     Some(forced_at(machine, intent).map_or(eligible, |forced| eligible.min(forced)))
 }
 

@@ -7,9 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::budgeting;
 use super::intent::{Budget, Intent};
-use super::schedule;
 use super::state::Cause;
 use crate::moment::{later, times};
+use crate::schedule;
 use crate::term::words;
 
 /// How long machines take to boot when nobody knows better.

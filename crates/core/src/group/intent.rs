@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::schedule::Window;
 use super::state::Cause;
+use crate::schedule::Window;
 use crate::term::Term;
 
 /// Everything that somebody set for a group.

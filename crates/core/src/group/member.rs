@@ -1,10 +1,10 @@
 //! One machine in a decision: what is wanted of it, what was seen of it, what is remembered of it.
 
-use super::by_name::ByName;
 use super::cause::Causes;
 use super::intent::{self, Intent};
 use super::observed::{Health, Observed, ObservedMachine, Power};
 use super::state::{self, Phase, RotationPhase};
+use crate::by_name::ByName;
 use crate::known::Known;
 
 /// Nothing was seen of a machine.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::by_name::ByName;
+use crate::by_name::ByName;
 use crate::known::Known;
 
 /// Everything that a decision about a group is told, by the name of the machine. A machine without

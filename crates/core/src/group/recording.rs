@@ -5,13 +5,13 @@ use jiff::Timestamp;
 
 use super::decision_builder::DecisionBuilder;
 use super::effect::Effect;
-use super::hashed::backoff;
 use super::member::{MachineLimits, Member};
 use super::observed::{Health, OperationResult, Power, ProviderMachine};
 use super::reason::Reason;
 use super::state::Phase;
 use crate::known::Known;
 use crate::moment::{down, later, up};
+use crate::spread::backoff;
 use crate::term::words;
 
 /// What changed about a machine that is starting up.

@@ -12,9 +12,9 @@ use jiff::SignedDuration;
 use super::cause;
 use super::decision_builder::DecisionBuilder;
 use super::effect::Effect;
-use super::hashed;
 use super::intent::ReplyOutcome;
 use super::member::Member;
+use super::naming;
 use super::observed::{OperationResult, Power};
 use super::reason::Reason;
 use super::recording::wait_for_retry;
@@ -29,7 +29,7 @@ pub(super) fn new_rotation(
     builder: &DecisionBuilder,
 ) -> Box<Rotation> {
     let rotation = Rotation {
-        id: hashed::rotation_id(&member.intent.uid, builder.now),
+        id: naming::rotation_id(&member.intent.uid, builder.now),
         cause,
         tier: cause::tier(cause),
         also: member.causes.iter().filter(|also| *also != cause).collect(),

@@ -2,17 +2,18 @@
 
 use jiff::Timestamp;
 
-use super::by_name::ByName;
 use super::cause::{self, Causes};
 use super::decision_builder::DecisionBuilder;
-use super::hashed;
 use super::intent::{self, Intent};
 use super::member::{self, Member};
+use super::naming;
 use super::observed::Observed;
 use super::reason::Reason;
 use super::removal;
 use super::state::{self, Cause, Phase, Reservation, RotationPhase, RotationStart, Tier};
+use crate::by_name::ByName;
 use crate::moment::{earlier, later, up};
+use crate::spread;
 
 /// Names that wait for their machine, at most.
 pub(super) const MAX_RESERVED: usize = 100;
@@ -222,7 +223,7 @@ impl<'a> Roster<'a> {
         builder: &mut DecisionBuilder,
     ) -> String {
         let name = loop {
-            let name = hashed::machine_name(&self.intent.name, &self.intent.uid, self.group.serial);
+            let name = naming::machine_name(&self.intent.name, &self.intent.uid, self.group.serial);
             self.group.serial = self.group.serial.wrapping_add(1);
             let taken = self.group.reserved.iter().any(|reserved| reserved.name == name);
             if !taken && self.find(&name).is_none() {
@@ -292,7 +293,7 @@ impl<'a> Roster<'a> {
             return;
         }
         self.group.failures = self.group.failures.saturating_add(1);
-        let wait = hashed::backoff(&self.intent.uid, self.group.failures);
+        let wait = spread::backoff(&self.intent.uid, self.group.failures);
         self.group.retry_at = Some(up(later(now, wait)));
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::by_name::ByName;
 use super::reason::Reason;
+use crate::by_name::ByName;
 
 /// The state of a group and its managed machines: what their statuses hold.
 #[derive(Debug, Clone, PartialEq, Default)]

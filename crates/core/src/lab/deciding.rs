@@ -14,7 +14,7 @@ use super::observed::Observed;
 use super::power;
 use super::reason::Reason;
 use super::state::{EndReason, Ended, InstanceState, NoticeKind, Power, StopReason};
-use super::{deletion, ending, keep, shadow, submission, termination};
+use super::{deletion, ending, shadow, submission, termination};
 
 pub type LabDecision = Decision<InstanceState, Effect, Reason>;
 
@@ -38,7 +38,10 @@ pub fn decide(
     waive(&mut next.outbox, &mut builder);
     power::record_activity(&mut next.activity, &mut builder);
     power::record_changes(&mut next, &mut builder);
-    keep::apply_request(&mut next.keep, &mut builder);
+    // The end of an exam is not the owner's to put off, so termination does not ask.
+    if next.keep.apply_request(intent.keep_until, builder.now).is_err() {
+        builder.because(Reason::KeepAllowanceUsedUp);
+    }
     if intent.deleting {
         deletion::decide(&mut next, stored.may_be_deleted, &mut builder);
     } else if intent.paused {

@@ -10,9 +10,10 @@ use crate::term::Term;
 
 use super::decision_builder::DecisionBuilder;
 use super::ending::needs_submission;
-use super::ladder::{self, LadderPlan, Measure};
+use super::ladder::{self, LadderPlan};
 use super::reason::Reason;
 use super::state::{Action, ExpirationState, InstanceState, Ladder, NoticeKind, Stage};
+use crate::ladder::Measure;
 use crate::moment::{later, up};
 
 /// Whether the instance is to be deleted now.
@@ -99,9 +100,8 @@ fn climb(
         due,
         measure: Measure::Wall,
         tick: builder.intent.inactivity.tick,
-        action: Action::Delete,
     };
-    let acts = ladder::climb(&mut ladder, outbox, &plan, builder);
+    let acts = ladder::climb(&mut ladder, outbox, &plan, Action::Delete, builder);
     expiration.last_notice = ladder.last_notice;
     expiration.warned_at = ladder.warned_at;
     expiration.deadline = ladder.deadline;

@@ -13,9 +13,10 @@ use crate::term::Term;
 use super::decision_builder::DecisionBuilder;
 use super::ending::needs_submission;
 use super::intent::InactivityPolicy;
-use super::ladder::{self, LadderPlan, Measure};
+use super::ladder::{self, LadderPlan};
 use super::reason::Reason;
 use super::state::{Action, InstanceState, Ladder, NoticeKind, Stage};
+use crate::ladder::Measure;
 use crate::moment::{later, up};
 
 /// What a ladder asks for; it is done once it is on record.
@@ -101,8 +102,8 @@ fn running(state: &mut InstanceState, builder: &mut DecisionBuilder<'_>) -> Inac
         state.ladder.stage = Stage::Idle;
     }
     builder.because(Reason::Idle { since });
-    let plan = idle_plan(builder, reach.at, action);
-    if !ladder::climb(&mut state.ladder, &mut state.outbox, &plan, builder) {
+    let plan = idle_plan(builder, reach.at);
+    if !ladder::climb(&mut state.ladder, &mut state.outbox, &plan, action, builder) {
         return InactivityOutcome::NoAction;
     }
     if persistent {
@@ -116,7 +117,7 @@ fn running(state: &mut InstanceState, builder: &mut DecisionBuilder<'_>) -> Inac
     decide_deletion(state, end_reason(policy, Reason::Idle { since }), builder)
 }
 
-fn idle_plan<'a>(builder: &DecisionBuilder<'a>, due: Timestamp, action: Action) -> LadderPlan<'a> {
+fn idle_plan<'a>(builder: &DecisionBuilder<'a>, due: Timestamp) -> LadderPlan<'a> {
     let policy = &builder.intent.inactivity;
     LadderPlan {
         kind: NoticeKind::InactivityWarning,
@@ -127,7 +128,6 @@ fn idle_plan<'a>(builder: &DecisionBuilder<'a>, due: Timestamp, action: Action) 
         due,
         measure: Measure::Observed(builder.seen.coverage),
         tick: policy.tick,
-        action,
     }
 }
 
@@ -161,8 +161,8 @@ fn decide_blind(
     next: Action,
 ) -> InactivityOutcome {
     if on_ladder(&state.ladder) {
-        let plan = idle_plan(builder, builder.now, next);
-        ladder::count(&mut state.ladder, &state.outbox, &plan);
+        let plan = idle_plan(builder, builder.now);
+        crate::ladder::count(&mut state.ladder, &state.outbox, &plan);
     }
     let sources = builder.seen.coverage.iter();
     let since = sources.filter_map(|source| source.blind_since(builder.now)).min();
@@ -202,9 +202,8 @@ fn stopped(state: &mut InstanceState, builder: &mut DecisionBuilder<'_>) -> Inac
         due,
         measure: Measure::Wall,
         tick: policy.tick,
-        action: Action::Delete,
     };
-    if ladder::climb(&mut state.ladder, &mut state.outbox, &plan, builder) {
+    if ladder::climb(&mut state.ladder, &mut state.outbox, &plan, Action::Delete, builder) {
         decide_deletion(state, end_reason(policy, Reason::StoppedLongAgo { since }), builder)
     } else {
         InactivityOutcome::NoAction

@@ -4,8 +4,8 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use super::keep::MAX_KEEPS;
 use crate::activity::Source;
+use crate::keep::MAX_KEEPS;
 use crate::moment::Utc;
 
 /// Every reason that a decision of this family gives.

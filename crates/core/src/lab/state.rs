@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use crate::activity::Activity;
+pub use crate::keep::Keep;
 use crate::notice::{NoticeId, Outbox};
 
 use super::reason::Reason;
@@ -108,17 +109,8 @@ pub enum Stage {
     DestroyGrace,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Ladder {
-    pub stage: Stage,
-    /// Warnings of this ladder that were given.
-    pub alerts_sent: u32,
-    /// The last notice of this ladder: it may still wait in the outbox.
-    pub last_notice: Option<NoticeId>,
-    pub warned_at: Option<Timestamp>,
-    /// When the action comes, as it was told. It never moves earlier.
-    pub deadline: Option<Timestamp>,
-}
+/// The warnings on that way.
+pub type Ladder = crate::ladder::Ladder<Stage>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExpirationState {
@@ -221,15 +213,6 @@ impl SubmissionState {
             Self::Done | Self::Waived | Self::Skipped => false,
         }
     }
-}
-
-/// What the owner was given when asking to keep it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Keep {
-    pub used: u32,
-    pub until: Option<Timestamp>,
-    /// The request that was last applied, as it was written.
-    pub asked: Option<Timestamp>,
 }
 
 /// What owners are told.

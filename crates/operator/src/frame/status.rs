@@ -1,28 +1,31 @@
 //! How a status is written: as a merge patch of every field that this version knows, and with a look
 //! at what was kept of it.
 //!
-//! - A field of a newer version stays: it is not named, so an older writer cannot take it away.
+//! - A field of a newer version stays: it is not named, so an older writer cannot take it away. Inside
+//!   the entries of lists, which a merge patch replaces, it is read and sent again; that costs a
+//!   request, so it is done only while the definition knows such fields ([`fields`]).
 //! - A field that the definition does not know is dropped by the API without a word. Written again
 //!   and again it would never arrive, so it is said once, where people look, and the object is left
 //!   alone until the definition is another ([`Definitions`]).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+mod fields;
+
+use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps,
-};
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{GetParams, Patch, PatchParams};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sojourn_api::name::shared;
 
-use super::cache::{Cache, Watching};
+use self::fields::Fields;
+use super::cache::{Cache, Change, Watching};
 use super::error::RequestError;
 use crate::event::{Events, Severity};
 
@@ -31,7 +34,7 @@ const MAX_NAMED: usize = 5;
 
 /// The object whose status is written, as it was when that was decided.
 #[derive(Debug)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct StatusTarget<'a> {
     pub(crate) name: &'a str,
     pub(crate) uid: &'a str,
     pub(crate) version: &'a str,
@@ -39,24 +42,30 @@ pub(crate) struct Subject<'a> {
 
 /// What came of writing a status.
 #[derive(Debug)]
-pub(crate) struct Written<K> {
-    pub(crate) object: K,
+struct Written<K> {
+    object: K,
     /// What the API did not keep, by its path.
-    pub(crate) dropped: Vec<String>,
+    dropped: Vec<String>,
 }
 
-/// Writes the fields of `status` that this version knows, each of them, and no other.
-pub(crate) async fn write<K, S>(
+/// Writes the fields of `status` that this version knows, each of them, and no other. With
+/// `keep_unknown`, unknown fields of list entries are read first and sent along.
+async fn write<K, S>(
     api: &Api<K>,
-    subject: &Subject<'_>,
+    target: &StatusTarget<'_>,
     status: &S,
+    keep_unknown: bool,
 ) -> Result<Written<K>, kube::Error>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Serialize + Debug,
     S: Serialize,
 {
     let sent = serde_json::to_value(status).map_err(kube::Error::SerdeError)?;
-    let object = patch(api, subject, &known::<K>().whole(sent.clone())).await?;
+    let mut change = sent.clone();
+    if keep_unknown {
+        known::<K>().keep_unknown_in_lists(&mut change, &stored_status(api, target).await?);
+    }
+    let object = patch(api, target, &known::<K>().whole(change)).await?;
     let kept = status_of(&object)?;
     let mut dropped = Vec::new();
     missing(&sent, &kept, "status", &mut dropped);
@@ -65,15 +74,28 @@ where
     Ok(Written { object, dropped })
 }
 
-async fn patch<K>(api: &Api<K>, subject: &Subject<'_>, status: &Value) -> Result<K, kube::Error>
+/// The status as the API has it, with what this version does not know. If it is another than the
+/// target's by now, the write is refused for that.
+async fn stored_status<K: Resource + Clone>(
+    api: &Api<K>,
+    target: &StatusTarget<'_>,
+) -> Result<Value, kube::Error> {
+    let request = kube::core::Request::new(api.resource_url())
+        .get(target.name, &GetParams::default())
+        .map_err(kube::Error::BuildRequest)?;
+    let mut object: Value = api.clone().into_client().request(request).await?;
+    Ok(object.get_mut("status").map(Value::take).unwrap_or_default())
+}
+
+async fn patch<K>(api: &Api<K>, target: &StatusTarget<'_>, status: &Value) -> Result<K, kube::Error>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
     let change = json!({
-        "metadata": {"uid": subject.uid, "resourceVersion": subject.version},
+        "metadata": {"uid": target.uid, "resourceVersion": target.version},
         "status": status,
     });
-    api.patch_status(subject.name, &PatchParams::default(), &Patch::Merge(&change)).await
+    api.patch_status(target.name, &PatchParams::default(), &Patch::Merge(&change)).await
 }
 
 fn status_of<K: Serialize>(object: &K) -> Result<Value, kube::Error> {
@@ -105,39 +127,11 @@ fn missing(sent: &Value, kept: &Value, path: &str, dropped: &mut Vec<String>) {
     }
 }
 
-/// The fields that a definition of this version knows.
-#[derive(Debug, Default)]
-struct Fields(BTreeMap<String, Self>);
-
-impl Fields {
-    fn of(schema: &JSONSchemaProps) -> Self {
-        let properties = schema.properties.iter().flatten();
-        Self(properties.map(|(name, schema)| (name.clone(), Self::of(schema))).collect())
-    }
-
-    /// The value with every field that it does not have as null, which takes it away.
-    fn whole(&self, value: Value) -> Value {
-        let Value::Object(mut fields) = value else { return value };
-        if self.0.is_empty() {
-            return Value::Object(fields);
-        }
-        let mut whole = Map::new();
-        for (name, beneath) in &self.0 {
-            let value = fields.remove(name).map_or(Value::Null, |value| beneath.whole(value));
-            whole.insert(name.clone(), value);
-        }
-        whole.extend(fields);
-        Value::Object(whole)
-    }
-}
-
 /// What the definition that belongs to this version knows of a kind's status.
 fn known<K: Resource<DynamicType = ()>>() -> Arc<Fields> {
     static KNOWN: LazyLock<HashMap<String, Arc<Fields>>> = LazyLock::new(|| {
         let of = |definition: CustomResourceDefinition| {
-            let schema = definition.spec.versions.first()?.schema.as_ref()?;
-            let status = schema.open_api_v3_schema.as_ref()?.properties.as_ref()?.get("status")?;
-            Some((definition.name_any(), Arc::new(Fields::of(status))))
+            Some((definition.name_any(), Arc::new(Fields::of_status(&definition)?)))
         };
         sojourn_api::crds().into_iter().filter_map(of).collect()
     });
@@ -153,21 +147,66 @@ fn definition_name<K: Resource<DynamicType = ()>>() -> String {
 pub(crate) struct Definitions {
     /// The uids of objects whose status cannot be written as it should be, by definition.
     waiting: Mutex<HashMap<String, HashSet<String>>>,
+    /// Whether entries of lists have fields that this version does not know, by definition that was seen.
+    unknown_in_lists: Mutex<HashMap<String, bool>>,
+}
+
+/// A definition as it is watched.
+#[derive(Debug, PartialEq, Eq)]
+struct DefinitionView {
+    generation: i64,
+    unknown_in_lists: bool,
 }
 
 impl Definitions {
+    /// Writes a status, as the object was when it was decided about. The answer is the object as it
+    /// is then, if it is still there: also with an error, which says that the API did not keep all
+    /// of it.
+    pub(crate) async fn write_status<K, S>(
+        &self,
+        (api, what): (&Api<K>, &'static str),
+        target: &StatusTarget<'_>,
+        status: &S,
+        events: &Events,
+        now: Timestamp,
+    ) -> (Option<K>, Result<(), RequestError>)
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Serialize + Debug,
+        S: Serialize,
+    {
+        let keep_unknown = self.unknown_in_lists(&definition_name::<K>());
+        match write(api, target, status, keep_unknown).await {
+            Ok(written) if written.dropped.is_empty() => (Some(written.object), Ok(())),
+            Ok(written) => {
+                let (object, error) = self.report_dropped(api, written, what, events, now).await;
+                (Some(object), Err(error))
+            }
+            Err(error) => match RequestError::of(what, error) {
+                // Its finalizer was removed in this reconciliation, and it is gone with that.
+                RequestError::Gone { .. } => (None, Ok(())),
+                other => (None, Err(other)),
+            },
+        }
+    }
+
+    /// Before the definition is seen, it may know anything.
+    fn unknown_in_lists(&self, definition: &str) -> bool {
+        let seen = self.unknown_in_lists.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.get(definition).copied().unwrap_or(true)
+    }
+
     /// Whether an object is to be left alone until its definition is another.
-    pub(crate) fn holds_up(&self, uid: &str) -> bool {
+    pub(crate) fn is_waiting(&self, uid: &str) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.values().any(|uids| uids.contains(uid))
     }
 
     /// Whether any object is.
-    pub(crate) fn hold_up_any(&self) -> bool {
+    pub(crate) fn any_waiting(&self) -> bool {
         !self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    fn note(&self, definition: String, uid: &str) {
+    fn start_waiting(&self, definition: String, uid: &str) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.entry(definition).or_default().insert(uid.to_owned());
     }
@@ -179,10 +218,11 @@ impl Definitions {
 
     /// Reports what was dropped in a condition, in an Event and in the log, and leaves the object
     /// alone until its definition changes. Returns the object as it is then.
-    pub(crate) async fn hold_up<K>(
+    async fn report_dropped<K>(
         &self,
         api: &Api<K>,
         written: Written<K>,
+        what: &'static str,
         events: &Events,
         now: Timestamp,
     ) -> (K, RequestError)
@@ -203,7 +243,7 @@ impl Definitions {
             object = object.name_any(),
             "the definition is too old"
         );
-        self.note(definition, &uid);
+        self.start_waiting(definition, &uid);
         let about: ObjectReference = object.object_ref(&());
         events.say(&about, Severity::Warning, shared::DEFINITION_TOO_OLD, &message, &uid);
         let told = write_condition(api, &object, &message, now).await;
@@ -211,7 +251,7 @@ impl Definitions {
             tracing::warn!(error = &error as &dyn std::error::Error, "no condition says so");
             object
         });
-        (object, RequestError::Dropped { what: "write the status", fields })
+        (object, RequestError::Dropped { what, fields })
     }
 
     /// Follows a definition for ever. When it is another, whoever waited for it is looked at again.
@@ -222,17 +262,24 @@ impl Definitions {
         changed: impl Fn(),
     ) {
         let name = definition_name::<K>();
-        let generations = Cache::<i64>::default();
+        let definitions = Cache::<DefinitionView>::default();
         let api: Api<CustomResourceDefinition> = Api::all(client);
         let selection = watching.everything().fields(&format!("metadata.name={name}"));
-        let generation =
-            |definition: CustomResourceDefinition| definition.metadata.generation.unwrap_or(0);
-        let told = |change: &super::cache::Change<'_, i64>| {
+        let view = |definition: CustomResourceDefinition| DefinitionView {
+            generation: definition.metadata.generation.unwrap_or(0),
+            unknown_in_lists: Fields::of_status(&definition)
+                .is_some_and(|theirs| theirs.know_more_in_lists(&known::<K>())),
+        };
+        let on_change = |change: &Change<'_, DefinitionView>| {
+            if let Some(now) = change.now {
+                let mut seen = self.unknown_in_lists.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.insert(name.clone(), now.unknown_in_lists);
+            }
             if change.before != change.now && self.stop_waiting(&name) {
                 changed();
             }
         };
-        generations.follow(api, selection, generation, told).await;
+        definitions.follow(api, selection, view, on_change).await;
     }
 }
 
@@ -260,8 +307,8 @@ where
     }));
     let (name, uid) = (object.name_any(), object.uid().unwrap_or_default());
     let version = object.resource_version().unwrap_or_default();
-    let subject = Subject { name: &name, uid: &uid, version: &version };
-    patch(api, &subject, &json!({ "conditions": conditions })).await
+    let target = StatusTarget { name: &name, uid: &uid, version: &version };
+    patch(api, &target, &json!({ "conditions": conditions })).await
 }
 
 fn named(dropped: &[String]) -> String {

@@ -34,12 +34,12 @@ impl Family {
     /// Whether nothing can be recorded about a group or one of its machines, so that nothing may be
     /// decided either.
     pub(crate) fn is_held_up(&self, snapshot: &GroupSnapshot) -> bool {
-        if !self.definitions.hold_up_any() {
+        if !self.definitions.any_waiting() {
             return false;
         }
         let group = snapshot.group().and_then(|group| group.metadata.uid.as_deref());
         let machines = snapshot.machines.iter().map(|member| &*member.view().uid);
-        group.into_iter().chain(machines).any(|uid| self.definitions.holds_up(uid))
+        group.into_iter().chain(machines).any(|uid| self.definitions.is_waiting(uid))
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sojourn_core::group::by_name::ByName;
+use sojourn_core::by_name::ByName;
 use sojourn_core::key::Key;
 
 /// Objects by the group that owns them.

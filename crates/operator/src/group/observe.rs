@@ -1,7 +1,7 @@
 //! Observe: what can be seen of machines, from caches and from memory. Nothing is written, and no
 //! request is sent.
 
-use sojourn_core::group::by_name::ByName;
+use sojourn_core::by_name::ByName;
 use sojourn_core::group::observed::{Observed, ObservedMachine};
 use sojourn_core::known::Known;
 use sojourn_drivers::machine::MachineRef;

@@ -39,7 +39,7 @@ impl Reconciler for OnDemandMachines {
 
     fn parse(&self, key: &Key) -> Target<OnDemandMachine> {
         match OnDemandMachine::find(&self.0.caches, key, &self.0.config.current()) {
-            Some(machine) if self.0.definitions.holds_up(&machine.member.view().uid) => {
+            Some(machine) if self.0.definitions.is_waiting(&machine.member.view().uid) => {
                 Target::Unusable
             }
             Some(machine) => Target::Is(machine),

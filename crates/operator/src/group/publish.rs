@@ -33,7 +33,8 @@ use super::status_fields::{blocked_by, open_rotations, replicas, selector};
 use super::transition;
 use super::view::{MachineView, StatusInputs};
 use crate::condition::{Generation, merged};
-use crate::frame::{RequestError, status};
+use crate::frame::RequestError;
+use crate::frame::status::StatusTarget;
 
 impl Family {
     /// Publishes what was decided about a group and what came of it.
@@ -125,24 +126,14 @@ impl Family {
         }
         let (uid, version) = (latest.uid(), latest.resource_version());
         let (uid, version) = (uid.unwrap_or_default(), version.unwrap_or_default());
-        let whose = status::Subject { name: &snapshot.key.name, uid: &uid, version: &version };
+        let target = StatusTarget { name: &snapshot.key.name, uid: &uid, version: &version };
         let api: Api<InstanceGroup> = Api::namespaced(self.client.clone(), &snapshot.key.namespace);
-        match status::write(&api, &whose, &status).await {
-            Ok(written) if written.dropped.is_empty() => {
-                self.caches.wrote_group(&snapshot.key, written.object);
-                Ok(())
-            }
-            Ok(written) => {
-                let held = self.definitions.hold_up(&api, written, &self.events, now).await;
-                self.caches.wrote_group(&snapshot.key, held.0);
-                Err(held.1)
-            }
-            Err(error) => match RequestError::of(WHAT, error) {
-                // Its finalizer is removed, and it is gone with that.
-                RequestError::Gone { .. } => Ok(()),
-                other => Err(other),
-            },
+        let (object, written) =
+            self.definitions.write_status((&api, WHAT), &target, &status, &self.events, now).await;
+        if let Some(object) = object {
+            self.caches.wrote_group(&snapshot.key, object);
         }
+        written
     }
 
     /// Writes the statuses of the machines that are another now.
@@ -205,23 +196,13 @@ impl Family {
             Err(RequestError::Gone { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let whose = status::Subject { name: member.name(), uid: &view.uid, version: &version };
+        let target = StatusTarget { name: member.name(), uid: &view.uid, version: &version };
         let api: Api<Machine> = Api::namespaced(self.client.clone(), &member.key.namespace);
-        match status::write(&api, &whose, &status).await {
-            Ok(written) if written.dropped.is_empty() => {
-                self.caches.wrote_machine(&member.key, written.object);
-            }
-            Ok(written) => {
-                let held = self.definitions.hold_up(&api, written, &self.events, now).await;
-                self.caches.wrote_machine(&member.key, held.0);
-                return Err(held.1);
-            }
-            Err(error) => match RequestError::of(WHAT, error) {
-                // Its finalizer is removed, and it is gone with that.
-                RequestError::Gone { .. } => return Ok(()),
-                other => return Err(other),
-            },
-        }
+        let (object, written) =
+            self.definitions.write_status((&api, WHAT), &target, &status, &self.events, now).await;
+        let Some(object) = object else { return written };
+        self.caches.wrote_machine(&member.key, object);
+        written?;
         self.events.announce(&machine_reference(member), &transitions, now);
         self.count(&before, next, now);
         Ok(())

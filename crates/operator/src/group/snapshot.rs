@@ -6,7 +6,7 @@ use sojourn_api::group::convert::{
     Wanted, group_intent, on_demand_intent, read_group, template_of,
 };
 use sojourn_api::group::{GroupConfig, InstanceGroup};
-use sojourn_core::group::by_name::ByName;
+use sojourn_core::by_name::ByName;
 use sojourn_core::group::{intent, state};
 use sojourn_core::key::Key;
 use sojourn_core::term::Term;

@@ -10,7 +10,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use sojourn_api::lab::instance::Instance;
 use sojourn_api::name::shared::{KEEP_UNTIL, LINKS_USED};
-use sojourn_core::lab::keep::MAX_KEEPS;
+use sojourn_core::keep::MAX_KEEPS;
 use sojourn_drivers::notify::Zone;
 
 use super::reconcile::Lab;

@@ -18,7 +18,7 @@ use super::reconcile::{InstanceDecision, Lab, LabError};
 use super::snapshot::InstanceSnapshot;
 use super::transition::transitions;
 use crate::condition::{Generation, merged};
-use crate::frame::status;
+use crate::frame::status::StatusTarget;
 
 impl Lab {
     /// Writes what was decided, and what came of it, into the status, Events and annotations.
@@ -94,25 +94,16 @@ impl Lab {
         }
         let (uid, version) = (latest.uid(), latest.resource_version());
         let (uid, version) = (uid.unwrap_or_default(), version.unwrap_or_default());
-        let whose = status::Subject { name: &snapshot.key.name, uid: &uid, version: &version };
+        let target = StatusTarget { name: &snapshot.key.name, uid: &uid, version: &version };
         let api: Api<Instance> = Api::namespaced(self.client.clone(), &snapshot.key.namespace);
-        match status::write(&api, &whose, &status).await {
-            Ok(written) if written.dropped.is_empty() => {
-                self.caches.record_write(&snapshot.key, written.object);
-                Ok(())
-            }
-            Ok(written) => {
-                let now = self.clock.now();
-                let held = self.definitions.hold_up(&api, written, &self.events, now).await;
-                self.caches.record_write(&snapshot.key, held.0);
-                Err(held.1)
-            }
-            Err(error) => match LabError::of(WHAT, error) {
-                // The finalizer was removed in this look, and the object is gone.
-                LabError::Gone { .. } => Ok(()),
-                other => Err(other),
-            },
+        let (object, written) = self
+            .definitions
+            .write_status((&api, WHAT), &target, &status, &self.events, self.clock.now())
+            .await;
+        if let Some(object) = object {
+            self.caches.record_write(&snapshot.key, object);
         }
+        written
     }
 
     /// Drops from memory what the object holds now.

@@ -21,7 +21,6 @@ use tokio::sync::watch;
 use super::caches::LabCaches;
 use super::coverage_store::CoverageStore;
 use super::drivers::Drivers;
-use super::installation_key::InstallationKey;
 use super::observe::ObservedInstance;
 use super::orphaned_claim::OrphanedClaims;
 use super::prober::Prober;
@@ -34,6 +33,7 @@ use crate::event::Events;
 pub(crate) use crate::frame::RequestError as LabError;
 use crate::frame::status::Definitions;
 use crate::frame::{Class, Reconciler, Target};
+use crate::installation_key::InstallationKey;
 use crate::link::Links;
 use crate::outbox::Outbox;
 use crate::tracker::Tracker;
@@ -213,7 +213,7 @@ impl Lab {
     /// Whether nothing can be recorded about it, so that nothing may be decided either.
     fn is_unwritable(&self, snapshot: &InstanceSnapshot) -> bool {
         let uid = snapshot.instance().and_then(|instance| instance.metadata.uid.as_deref());
-        uid.is_some_and(|uid| self.definitions.holds_up(uid))
+        uid.is_some_and(|uid| self.definitions.is_waiting(uid))
     }
 
     /// The object is gone: what memory holds of it may go, too.

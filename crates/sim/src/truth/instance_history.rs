@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use sojourn_api::lab::Instance;
 use sojourn_api::lab::status::NoticeState;
 use sojourn_core::activity::Source;
+use sojourn_core::keep::{MAX_KEEP_DURATION, MAX_KEEPS};
 use sojourn_core::key::Key;
-use sojourn_core::lab::keep::{MAX_KEEP_DURATION, MAX_KEEPS};
 
 use super::key_of;
 use super::submission::hands_in;

@@ -1,7 +1,7 @@
 //! A definition that is older, or newer, than the program that writes the statuses.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps,
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -78,12 +78,30 @@ async fn what_a_newer_version_wrote_survives_an_older_one() {
         status.insert("history".to_owned(), text());
         let activity = status.get_mut("activity").and_then(|it| it.properties.as_mut());
         activity.expect("properties").insert("device".to_owned(), text());
+        for list in ["environments", "conditions"] {
+            let entry = status.get_mut(list).and_then(|list| match &mut list.items {
+                Some(JSONSchemaPropsOrArray::Schema(entry)) => entry.properties.as_mut(),
+                _ => None,
+            });
+            entry.expect("entries").insert("zone".to_owned(), text());
+        }
     })
     .await;
     lend(&simulation, "one", json!({})).await;
     let resource = ApiResource::erase::<Instance>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(simulation.client.clone(), "lab", &resource);
-    let newer = json!({"status": {"history": "kept", "activity": {"device": "lamp"}}});
+    let mut stored = api.get("one").await.expect("it is there").data["status"].take();
+    let lists = ["environments", "conditions"].map(|name| {
+        let mut list = stored[name].take();
+        let entries = list.as_array_mut().expect("entries");
+        assert!(!entries.is_empty(), "{name}");
+        entries.iter_mut().for_each(|entry| entry["zone"] = json!("north"));
+        list
+    });
+    let newer = json!({"status": {
+        "history": "kept", "activity": {"device": "lamp"},
+        "environments": lists[0], "conditions": lists[1],
+    }});
     api.patch_status("one", &PatchParams::default(), &Patch::Merge(&newer)).await.expect("taken");
     simulation.stop(&key("one")).await;
     let stopped = |one: &Instance| status(one).last_stopped_at.is_some();
@@ -91,5 +109,9 @@ async fn what_a_newer_version_wrote_survives_an_older_one() {
     let now = api.get("one").await.expect("it is there").data;
     assert_eq!(now["status"]["history"], "kept");
     assert_eq!(now["status"]["activity"]["device"], "lamp");
+    assert_eq!(now["status"]["environments"][0]["zone"], "north", "{now}");
+    let ready = now["status"]["conditions"].as_array().expect("conditions").iter();
+    let ready = ready.filter(|one| one["type"] == "Ready").collect::<Vec<_>>();
+    assert_eq!((&ready[0]["zone"], &ready[0]["status"]), (&json!("north"), &json!("False")));
     nothing_is_wrong(&simulation);
 }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use sojourn_core::group::intent;
-use sojourn_core::group::schedule::{self, Cron, CronError};
+use sojourn_core::schedule::{self, Cron, CronError};
 
 use crate::grammar::{self, CRON, PERCENT, TIME_ZONE};
 use crate::group::budget::{Budget, Window};

@@ -4,10 +4,10 @@ use jiff::tz::TimeZone;
 use super::super::effect::Effect;
 use super::super::intent::Budget;
 use super::super::reason::Reason;
-use super::super::schedule::Window;
 use super::super::state::{Cause, RotationPhase};
 use super::super::test_group::{DAY, HOUR, MINUTE, TestGroup, at, start};
 use crate::decision::Wake;
+use crate::schedule::Window;
 
 fn budget(max: u32) -> Budget {
     Budget {

@@ -1,8 +1,8 @@
 use jiff::tz::TimeZone;
 
-use super::super::schedule::Window;
 use super::super::test_group::{DAY, HOUR, TestGroup, start};
 use super::*;
+use crate::schedule::Window;
 use crate::term::Term;
 
 fn group(size: u32) -> Intent {

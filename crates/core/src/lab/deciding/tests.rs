@@ -8,6 +8,7 @@ use crate::term::Term;
 use jiff::SignedDuration;
 
 mod history;
+mod keep;
 mod totality;
 
 /// When a fresh, unused instance is known to be idle.

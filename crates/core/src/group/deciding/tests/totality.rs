@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::super::super::by_name::ByName;
 use super::super::super::intent::{self, Budget, Expiry, Intent, OnDemand, Reply};
 use super::super::super::observed::{
     Health, Observed, ObservedMachine, OperationResult, Power, ProviderMachine,
@@ -16,6 +15,7 @@ use super::super::super::state::{
 };
 use super::super::super::{feasible, forecast, on_demand};
 use super::*;
+use crate::by_name::ByName;
 use crate::known::Known;
 
 fn name() -> impl Strategy<Value = String> {

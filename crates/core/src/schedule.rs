@@ -58,16 +58,16 @@ const MAX_WINDOW_EDGES: usize = 64;
 
 /// Why nothing may begin now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Closed {
+pub struct Closed {
     /// When it opens; none, if it does not as far as is foreseen.
-    pub(super) until: Option<Timestamp>,
+    pub until: Option<Timestamp>,
     /// When to ask again; none, if no time will do.
-    pub(super) again: Option<Timestamp>,
+    pub again: Option<Timestamp>,
 }
 
 /// Whether something may begin now: inside of any of `allow` (if there are any) and outside of all
 /// of `deny`.
-pub(super) fn check_open(allow: &[Window], deny: &[Window], now: Timestamp) -> Result<(), Closed> {
+pub fn check_open(allow: &[Window], deny: &[Window], now: Timestamp) -> Result<(), Closed> {
     let Err(again) = is_open(allow, deny, now) else { return Ok(()) };
     let mut edge = again;
     for _ in 0..MAX_WINDOW_EDGES {

@@ -1,9 +1,11 @@
-use super::super::effect::Effect;
-use super::super::reason::Reason;
-use super::super::state::{Keep, Stage};
-use super::super::test_instance::{DAY, HOUR, MINUTE, TestInstance, at};
-use super::*;
+//! Instances whose owner asked to keep them.
+
+use super::super::super::effect::Effect;
+use super::super::super::reason::Reason;
+use super::super::super::state::Stage;
+use super::super::super::test_instance::{DAY, HOUR, MINUTE, TestInstance, at};
 use crate::decision::Wake;
+use crate::keep::{Keep, MAX_KEEPS};
 use crate::term::Term;
 
 #[test]
