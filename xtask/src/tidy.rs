@@ -3,11 +3,13 @@
 //! | check          | refuses                                                                     |
 //! |----------------|-----------------------------------------------------------------------------|
 //! | `edge`         | a dependency that the table of crates does not have                         |
+//! | `dependency`   | packages of another source, licence or second version; dependencies nobody uses |
 //! | `length`       | Rust files over 800 lines (1500 for tests)                                  |
 //! | `source`       | `todo!`, `#[ignore]`, silenced lints without reason, names like `utils`     |
 //! | `machine_path` | absolute paths of somebody's machine, in any text                           |
 //! | `leftover`     | what editors and patches leave behind: `.orig`, `.rej`, `.bak`, `~`         |
 
+mod dependency;
 mod edge;
 mod length;
 mod machine_path;
@@ -67,11 +69,16 @@ impl fmt::Display for Severity {
 pub(crate) fn run(root: &Path) -> Result<()> {
     let mut findings = edge::check(root)?;
     let files = files(root)?;
+    let mut sources = Vec::new();
     for path in &files {
         if let Some(text) = text(&root.join(path))? {
             findings.extend(check_file(path, &text));
+            if is_rust(path) {
+                sources.push((path.clone(), text));
+            }
         }
     }
+    findings.extend(dependency::check(root, &sources)?);
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     for finding in &findings {
         print_line(&finding.to_string());
@@ -87,11 +94,15 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 fn check_file(path: &Path, text: &str) -> Vec<Finding> {
     let mut findings = machine_path::check(path, text);
     findings.extend(leftover(path));
-    if path.extension().is_some_and(|extension| extension == "rs") {
+    if is_rust(path) {
         findings.extend(length::check(path, text));
         findings.extend(source::check(path, text));
     }
     findings
+}
+
+fn is_rust(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "rs")
 }
 
 /// A file that some tool wrote beside the real one.

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use crate::field::go_quote;
+use crate::go;
 use crate::json::budget::{Budget, ITEM_BYTES, MAP_BYTES, TooLarge};
 use crate::status::ApiError;
 
@@ -174,7 +174,7 @@ impl<'de> Deserialize<'de> for Bounded {
 fn duplicate_key(error: &serde_saphyr::Error) -> Option<String> {
     match error.without_snippet() {
         serde_saphyr::Error::DuplicateMappingKey { key, location } => {
-            let (line, key) = (location.line(), go_quote(key.as_deref().unwrap_or_default()));
+            let (line, key) = (location.line(), go::quote(key.as_deref().unwrap_or_default()));
             Some(format!("yaml: unmarshal errors:\n  line {line}: key {key} already set in map"))
         }
         _ => None,
@@ -365,7 +365,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
             self.budget.take_member(&name).map_err(A::Error::custom)?;
             let path = MemberPath::Member { parent: &self.path, name: &name };
             if object.contains_key(&name) && self.duplicates.len() < MAX_STRICT_ERRORS {
-                let duplicate = format!("duplicate field {}", go_quote(&path.to_string()));
+                let duplicate = format!("duplicate field {}", go::quote(&path.to_string()));
                 if !self.duplicates.contains(&duplicate) {
                     self.duplicates.push(duplicate);
                 }

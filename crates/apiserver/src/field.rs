@@ -7,6 +7,8 @@ use std::fmt::{self, Write as _};
 
 use serde_json::Value;
 
+use crate::go;
+
 /// Where in an object something is: `spec.containers[0].env[2].name`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path<'a> {
@@ -166,7 +168,7 @@ impl FieldError {
 
     /// Like [`Self::invalid`], for a value that is a string but is not at hand as JSON.
     pub(crate) fn invalid_text(path: &Path<'_>, value: &str, detail: impl Into<String>) -> Self {
-        Self::at(FieldErrorKind::Invalid, path, Some(go_quote(value)), detail.into())
+        Self::at(FieldErrorKind::Invalid, path, Some(go::quote(value)), detail.into())
     }
 
     /// Like [`Self::invalid`], with the value printed exactly as given.
@@ -192,7 +194,7 @@ impl FieldError {
 
     /// `Unsupported value: "x": supported values: "a", "b"`, in the order given.
     pub(crate) fn not_supported(path: &Path<'_>, value: &Value, supported: &[&str]) -> Self {
-        let listed: Vec<String> = supported.iter().map(|s| go_quote(s)).collect();
+        let listed: Vec<String> = supported.iter().map(|s| go::quote(s)).collect();
         let detail = if listed.is_empty() {
             String::new()
         } else {
@@ -359,61 +361,9 @@ impl<'a> IntoIterator for &'a FieldErrors {
 pub(crate) fn go_value(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
-        Value::String(text) => go_quote(text),
+        Value::String(text) => go::quote(text),
         Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
     }
-}
-
-/// A string as Go's `%q` prints it.
-pub(crate) fn go_quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
-                out.push_str(&format!("\\x{:02x}", c as u32));
-            }
-            c if (0x80..0xa0).contains(&(c as u32)) => {
-                out.push_str(&format!("\\u{:04x}", c as u32));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
-
-/// Text as Go writes it into JSON: safe to be put into HTML. Upstream prints so what has a type of its
-/// own (`Protocol`), and with Go's quotes what is plain text.
-pub(crate) fn json_text(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
-                out.push_str(&format!("\\u{:04x}", u32::from(c)));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ mod eviction;
 mod field;
 pub mod folder;
 mod follower;
+mod go;
 #[cfg(test)]
 mod growth;
 mod internal;
@@ -44,7 +45,6 @@ mod metrics;
 mod name;
 mod openapi;
 mod patch;
-mod quantity;
 mod registry;
 mod request;
 mod respond;

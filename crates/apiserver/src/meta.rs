@@ -177,7 +177,7 @@ pub(crate) fn validate_update(new: &Object, old: &Object, errors: &mut FieldErro
         let added: BTreeSet<&str> =
             texts(new.list("finalizers")).filter(|f| !before.contains(f)).collect();
         if !added.is_empty() {
-            let listed: Vec<String> = added.iter().map(|f| crate::field::go_quote(f)).collect();
+            let listed: Vec<String> = added.iter().map(|f| crate::go::quote(f)).collect();
             let why = format!(
                 "no new finalizers can be added if the object is being deleted, found new \
                  finalizers []string{{{}}}",

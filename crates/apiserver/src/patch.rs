@@ -3,14 +3,11 @@
 //! A patch is applied to the object in the version of the request; the result is then decoded,
 //! defaulted and validated like any other body. Server-side apply is in `apply`.
 
-mod go_text;
 pub(crate) mod json;
 pub(crate) mod merge;
 pub(crate) mod strategic;
 
 use serde_json::Value;
-
-pub(crate) use self::go_text::go_text;
 
 /// A kind of patch, told by the request's content type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

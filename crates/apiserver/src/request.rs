@@ -141,7 +141,7 @@ impl Query {
         match self.get(name) {
             None | Some("") => Ok(None),
             Some(text) => text.parse().map(Some).map_err(|_| {
-                let quoted = crate::field::go_quote(text);
+                let quoted = crate::go::quote(text);
                 let why = if text.trim_start_matches(['-', '+']).bytes().all(|b| b.is_ascii_digit())
                     && text.len() > 1
                 {

@@ -151,7 +151,7 @@ fn to_scale(paths: &ScalePaths, object: &Object) -> Result<Value, ApiError> {
     let Some(replicas) = at(object, &paths.spec_replicas).as_i64() else {
         return Err(ApiError::internal(format!(
             "the spec replicas field {} does not exist",
-            crate::field::go_quote(&paths.spec_replicas)
+            crate::go::quote(&paths.spec_replicas)
         )));
     };
     let mut kept = serde_json::Map::new();

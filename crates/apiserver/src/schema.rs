@@ -14,11 +14,9 @@ mod correlation;
 mod default;
 mod embedded;
 mod format;
-mod go_text;
 mod keyed_list;
 mod number;
-pub(crate) mod pattern;
-mod prune;
+pub(crate) mod prune;
 mod shapes;
 
 use std::collections::{BTreeMap, HashSet};
@@ -29,7 +27,6 @@ use serde_json::Value;
 
 pub(crate) use self::compile::CompileError;
 pub(crate) use self::format::{is_absolute_url, unrecognised_format};
-pub(crate) use self::go_text::{go_json, go_shown};
 use crate::field::{FieldError, FieldErrors, Path};
 use crate::json::budget::{Budget, TooLarge};
 use crate::shape::{ListKind, ShapeId, Shapes};

@@ -306,7 +306,7 @@ fn warning_id<K: PartialEq, S>(
 }
 
 /// The latest time that was, or may have been, told on this ladder or an earlier one.
-fn latest_told_deadline<K: PartialEq, S>(
+fn latest_told_deadline<K: Copy + PartialEq, S>(
     ladder: &Ladder<S>,
     outbox: &Outbox<K>,
     kind: K,

@@ -1,9 +1,8 @@
 //! Conflicts between an applied configuration and the owners of what it would change.
 
-use crate::field::go_quote;
-
 use super::entries::{Entry, ManagedFieldsOperation};
 use super::field_set::{FieldSet, path_text};
+use crate::go;
 
 /// A field that the configuration would change although somebody else owns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,10 +28,10 @@ pub(crate) struct OwnerConflicts {
 
 impl OwnerConflicts {
     pub(crate) fn new(owner: &Entry, fields: FieldSet) -> Self {
-        let mut text = go_quote(owner.manager());
+        let mut text = go::quote(owner.manager());
         if !owner.subresource().is_empty() {
             text.push_str(" with subresource ");
-            text.push_str(&go_quote(owner.subresource()));
+            text.push_str(&go::quote(owner.subresource()));
         }
         if owner.operation() == ManagedFieldsOperation::Update {
             text.push_str(" using ");

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Number, Value};
 
-use crate::field::go_quote;
+use crate::go;
 use crate::shape::{ListKind, Shape, ShapeId, Shapes};
 
 /// Why an element of a set or keyed list cannot be told apart from the others.
@@ -100,7 +100,7 @@ fn map_key(
         }
     }
     if found.is_empty() && !names.is_empty() {
-        let quoted: Vec<String> = names.iter().map(|name| go_quote(name)).collect();
+        let quoted: Vec<String> = names.iter().map(|name| go::quote(name)).collect();
         return Err(ItemError::NoKeys(format!("[{}]", quoted.join(" "))));
     }
     found.sort_unstable_by_key(|(name, _)| *name);
@@ -154,7 +154,7 @@ pub(crate) fn canonical(key: &str) -> Result<Option<String>, ElementError> {
             Ok(index) => Ok(Some(format!("i:{index}"))),
             Err(_) => Err(ElementError::Content(format!(
                 "strconv.Atoi: parsing {}: invalid syntax",
-                go_quote(content)
+                go::quote(content)
             ))),
         },
         _ => Ok(None),
@@ -257,7 +257,7 @@ fn compare_values(a: &Value, b: &Value) -> Ordering {
 
 fn value_text(value: &Value) -> String {
     match value {
-        Value::String(text) => go_quote(text),
+        Value::String(text) => go::quote(text),
         Value::Number(number) => number_text(number),
         Value::Array(items) => {
             let parts: Vec<String> = items.iter().map(value_text).collect();

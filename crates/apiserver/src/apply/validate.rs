@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::element;
 use crate::field::MAX_ERROR_BYTES;
-use crate::patch::go_text;
+use crate::go;
 use crate::shape::{ListKind, Shape, ShapeId, Shapes};
 
 /// Everything that is wrong with a configuration, by path. Every element of a list may be wrong, and
@@ -109,10 +109,10 @@ impl<'a> Walk<'a> {
             }
             (Shape::List { item, kind }, Value::Array(items)) => self.items(*item, kind, items),
             (Shape::Map { .. }, other) => {
-                self.report(format!("expected map, got &{{{}}}", go_text(other)));
+                self.report(format!("expected map, got &{{{}}}", go::value_text(other)));
             }
             (Shape::List { .. }, other) => {
-                self.report(format!("expected list, got &{{{}}}", go_text(other)));
+                self.report(format!("expected list, got &{{{}}}", go::value_text(other)));
             }
         }
     }

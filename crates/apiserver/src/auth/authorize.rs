@@ -5,7 +5,7 @@ use sojourn_rbac::{Attributes, Policy, User};
 
 use crate::auth::node;
 use crate::auth::node::graph::NodeGraph;
-use crate::field::go_quote;
+use crate::go;
 use crate::status::{ApiError, GroupResource};
 
 /// The answer of an authorizer.
@@ -92,21 +92,21 @@ pub(crate) fn forbidden(request: &Attributes<'_>, reason: &str) -> ApiError {
 }
 
 fn cannot(request: &Attributes<'_>) -> String {
-    let user = go_quote(&request.user.name);
+    let user = go::quote(&request.user.name);
     let verb = request.verb;
     if !request.is_resource_request {
-        return format!("User {user} cannot {verb} path {}", go_quote(request.path));
+        return format!("User {user} cannot {verb} path {}", go::quote(request.path));
     }
     let resource = if request.subresource.is_empty() {
-        go_quote(request.resource)
+        go::quote(request.resource)
     } else {
-        go_quote(&format!("{}/{}", request.resource, request.subresource))
+        go::quote(&format!("{}/{}", request.resource, request.subresource))
     };
-    let group = go_quote(request.api_group);
+    let group = go::quote(request.api_group);
     let scope = if request.namespace.is_empty() {
         "at the cluster scope".to_owned()
     } else {
-        format!("in the namespace {}", go_quote(request.namespace))
+        format!("in the namespace {}", go::quote(request.namespace))
     };
     format!("User {user} cannot {verb} resource {resource} in API group {group} {scope}")
 }

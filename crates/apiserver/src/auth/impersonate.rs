@@ -20,7 +20,8 @@ use crate::auth::identity::{
     ANONYMOUS, AUTHENTICATED_GROUP, Identity, NODE_USER_PREFIX, NODES_GROUP, UNAUTHENTICATED_GROUP,
 };
 use crate::auth::service_account;
-use crate::field::{FieldError, Path, go_quote};
+use crate::field::{FieldError, Path};
+use crate::go;
 use crate::name;
 use crate::status::ApiError;
 
@@ -321,7 +322,7 @@ fn check_extra(extra: &BTreeMap<String, Vec<String>>) -> Result<(), String> {
             return Err(format!("impersonating an invalid key in extra is not allowed: {why}"));
         }
         if key.chars().any(char::is_uppercase) {
-            let key = go_quote(key);
+            let key = go::quote(key);
             return Err(format!(
                 "impersonating a non-lowercase key in extra is not allowed: {key}"
             ));
@@ -392,15 +393,15 @@ fn unescaped(key: &str) -> String {
 /// A user as Go's `%#v` prints it, because upstream's message does.
 fn go_syntax(user: &User) -> String {
     let list = |values: &[String]| {
-        let quoted: Vec<String> = values.iter().map(|value| go_quote(value)).collect();
+        let quoted: Vec<String> = values.iter().map(|value| go::quote(value)).collect();
         format!("[]string{{{}}}", quoted.join(", "))
     };
     let groups =
         if user.groups.is_empty() { "[]string(nil)".to_owned() } else { list(&user.groups) };
     let mut text = format!(
         "&user.DefaultInfo{{Name:{}, UID:{}, Groups:{groups}, Extra:map[string][]string",
-        go_quote(&user.name),
-        go_quote(&user.uid),
+        go::quote(&user.name),
+        go::quote(&user.uid),
     );
     if user.extra.is_empty() {
         text.push_str("(nil)");
@@ -408,7 +409,7 @@ fn go_syntax(user: &User) -> String {
         let entries: Vec<String> = user
             .extra
             .iter()
-            .map(|(key, values)| format!("{}:{}", go_quote(key), list(values)))
+            .map(|(key, values)| format!("{}:{}", go::quote(key), list(values)))
             .collect();
         text.push_str(&format!("{{{}}}", entries.join(", ")));
     }

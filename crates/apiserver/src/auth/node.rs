@@ -49,7 +49,7 @@ pub(crate) fn authorize(
 ) -> Option<AuthorizationDecision> {
     let node = node_name(request.user)?;
     if node.is_empty() {
-        let user = crate::field::go_quote(&request.user.name);
+        let user = crate::go::quote(&request.user.name);
         return Some(AuthorizationDecision::no_opinion(format!("unknown node for user {user}")));
     }
     let asked = NodeRequest { graph, node, request };

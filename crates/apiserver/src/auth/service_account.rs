@@ -16,7 +16,7 @@ use crate::auth::identity::{CREDENTIAL_ID, Identity};
 use crate::auth::jwt::{JwtError, SigningKey, Unverified, VerifyingKey};
 use crate::auth::token::TokenHash;
 use crate::auth::{LiveKind, LiveObjects};
-use crate::field::go_quote;
+use crate::go;
 use crate::name;
 
 pub(crate) use crate::auth::jwt::KeyError;
@@ -177,7 +177,7 @@ pub(crate) enum InvalidToken {
     NotYet,
     #[error("service account token is issued in the future")]
     FromTheFuture,
-    #[error("serviceaccounts {} not found", go_quote(.0))]
+    #[error("serviceaccounts {} not found", go::quote(.0))]
     AccountMissing(String),
     #[error("service account {namespace}/{name} has been deleted")]
     AccountDeleted { namespace: String, name: String },
@@ -319,6 +319,6 @@ impl KubernetesClaims {
 
 /// `["a" "b"]`, as Go's `%q` prints a list.
 fn quoted_list(texts: &[String]) -> String {
-    let quoted: Vec<String> = texts.iter().map(|text| go_quote(text)).collect();
+    let quoted: Vec<String> = texts.iter().map(|text| go::quote(text)).collect();
     format!("[{}]", quoted.join(" "))
 }

@@ -2,7 +2,7 @@
 //!
 //! Runs only on texts that have been refused, so it is written for the words, not for speed.
 
-use crate::field::go_quote;
+use crate::go;
 
 /// Upstream's limit.
 const MAX_DEPTH: usize = 10_000;
@@ -239,7 +239,7 @@ fn refuse(byte: u8, context: &str) -> StepResult {
         b'\'' => r"'\''".to_owned(),
         b'"' => "'\"'".to_owned(),
         _ => {
-            let quoted = go_quote(&char::from(byte).to_string());
+            let quoted = go::quote(&char::from(byte).to_string());
             format!("'{}'", &quoted[1..quoted.len() - 1])
         }
     };

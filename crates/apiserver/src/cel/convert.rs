@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use super::eval::{Evaluated, Fault};
-use super::numbers;
 use super::time::{self, Timestamp};
 use super::value::{Text, Val};
 
@@ -70,7 +69,7 @@ fn to_double<'a>(value: &Val<'a>) -> Evaluated<'a> {
 fn to_duration<'a>(value: &Val<'a>) -> Evaluated<'a> {
     let parsed = match value {
         Val::Duration(nanos) => Some(*nanos),
-        Val::Text(text) => time::parse_duration(text).ok(),
+        Val::Text(text) => crate::go::duration::parse(text),
         _ => None,
     };
     parsed.map(Val::Duration).ok_or_else(|| unconvertible(value, "google.protobuf.Duration"))
@@ -125,7 +124,7 @@ pub(super) fn to_text(value: &Val<'_>) -> Result<String, Fault> {
         Val::Bool(flag) => flag.to_string(),
         Val::Int(number) => number.to_string(),
         Val::Uint(number) => number.to_string(),
-        Val::Double(number) => numbers::go_float(*number),
+        Val::Double(number) => crate::go::float(*number),
         Val::Bytes(bytes) => std::str::from_utf8(bytes)
             .map_err(|_| Fault::new("invalid UTF-8 in bytes, cannot convert to string"))?
             .to_owned(),

@@ -8,10 +8,10 @@ use super::charge::{self, Charge};
 use super::convert::as_text;
 use super::library::{self, maps};
 use super::operators;
-use super::pattern;
 use super::plan::{Access, AccessKind, FoldPlan, PatternKind, Step};
 use super::time::TimeError;
 use super::value::{OwnedList, Val};
+use crate::go::regexp::{self, PatternError};
 
 /// The cost one evaluation may have.
 pub(super) const MAX_CALL_COST: u64 = 1_000_000;
@@ -59,6 +59,12 @@ impl fmt::Display for Fault {
 
 impl From<TimeError> for Fault {
     fn from(error: TimeError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<PatternError> for Fault {
+    fn from(error: PatternError) -> Self {
         Self::new(error.to_string())
     }
 }
@@ -483,7 +489,7 @@ impl<'a> Evaluation<'a> {
             None => {
                 let source = as_text(args.get(1).ok_or_else(Fault::no_such_overload)?)?;
                 self.meter.work(source.len().saturating_mul(100))?;
-                Cow::Owned(pattern::compile(source)?)
+                Cow::Owned(regexp::compile(source)?)
             }
         };
         Ok(match kind {

@@ -1,7 +1,6 @@
 //! `'%s has %d'.format([a, b])`: text with clauses that show values.
 
 use super::eval::{Evaluated, Fault};
-use super::numbers;
 use super::value::{Text, Val};
 
 const DEFAULT_PRECISION: usize = 6;
@@ -263,12 +262,12 @@ fn show_text(value: &Val<'_>) -> Option<String> {
 
 /// A value within a list or map: strings and times are quoted there.
 fn show_nested(value: &Val<'_>) -> Option<String> {
-    let quoted = |text: &str| crate::field::go_quote(text);
+    let quoted = |text: &str| crate::go::quote(text);
     match value {
         Val::Text(text) => Some(quoted(text)),
         Val::Bytes(bytes) => Some(format!("b{}", quoted(&String::from_utf8_lossy(bytes)))),
         Val::Double(number) => Some(match not_finite(*number) {
-            Some(_) => quoted(&numbers::go_float(*number)),
+            Some(_) => quoted(&crate::go::float(*number)),
             None => format!("{number:.6}"),
         }),
         Val::Timestamp(time) => Some(format!("timestamp({})", quoted(&time.to_string()))),

@@ -3,10 +3,10 @@
 use super::ast::{Call, Expr, ExprKind, Literal, NodeId, Tree};
 use super::check::Checked;
 use super::format::{self, Clause};
-use super::pattern;
 use super::source::Issues;
 use super::time;
 use super::typing::Type;
+use crate::go::{duration, regexp};
 
 pub(super) fn validate(tree: &Tree, checked: &Checked<'_>) -> Result<(), Issues> {
     let mut validator = Validator { tree, checked, issues: Issues::default() };
@@ -55,11 +55,11 @@ impl Validator<'_, '_> {
         let Some(arg) = call.args.first() else { return };
         let ExprKind::Literal(literal) = &arg.kind else { return };
         let valid = match (&*call.function, literal) {
-            ("duration", Literal::Text(text)) => time::parse_duration(text).is_ok(),
+            ("duration", Literal::Text(text)) => duration::parse(text).is_some(),
             ("duration", Literal::Int(_)) => false,
             ("timestamp", Literal::Text(text)) => time::parse_timestamp(text).is_some(),
             ("timestamp", Literal::Int(seconds)) => time::Timestamp::from_seconds(*seconds).is_ok(),
-            ("matches", Literal::Text(text)) => pattern::compile(text).is_ok(),
+            ("matches", Literal::Text(text)) => regexp::compile(text).is_ok(),
             _ => true,
         };
         if !valid {

@@ -9,9 +9,9 @@ use super::check::{Checked, OLD_SELF, SELF};
 use super::convert;
 use super::eval::{Evaluated, Fault, Meter};
 use super::library::{self, Native};
-use super::pattern;
 use super::time::Timestamp;
 use super::value::{Text, Val};
+use crate::go::regexp;
 
 /// A value that is known before any object is seen.
 #[derive(Debug, Clone)]
@@ -405,7 +405,7 @@ fn pattern_step(function: &str, overload: &'static str, args: Vec<Step>) -> Resu
     };
     let compiled = match args.get(1) {
         Some(Step::Constant(Constant::Literal(Literal::Text(text)))) => {
-            Some(pattern::compile(text)?)
+            Some(regexp::compile(text)?)
         }
         _ => None,
     };

@@ -13,7 +13,8 @@ use super::plan::{self, Step};
 use super::schema::{MAX_REQUEST_BYTES, Node, Shape};
 use super::source::Issues;
 use super::typing::Type;
-use crate::field::{FieldError, FieldErrorKind, FieldErrors, Path, go_quote};
+use crate::field::{FieldError, FieldErrorKind, FieldErrors, Path};
+use crate::go;
 use crate::json::Access;
 
 /// The highest cost that one rule may be estimated at, over all values it applies to.
@@ -427,9 +428,9 @@ fn compile_expression(
 
 /// A rule as upstream shows it: its Go structure in JSON, escaped as for a web page.
 fn shown(rule: &Value) -> String {
-    let text = |key: &str| go_json(rule.text(key));
+    let text = |key: &str| go::json_string(rule.text(key));
     let reason = match rule.at("reason").as_str() {
-        Some(reason) => go_json(reason),
+        Some(reason) => go::json_string(reason),
         None => "null".to_owned(),
     };
     let optional = rule.at("optionalOldSelf");
@@ -441,14 +442,4 @@ fn shown(rule: &Value) -> String {
         text("messageExpression"),
         text("fieldPath"),
     )
-}
-
-fn go_json(text: &str) -> String {
-    let quoted = serde_json::to_string(text).unwrap_or_else(|_| go_quote(text));
-    quoted
-        .replace('<', "\\u003c")
-        .replace('>', "\\u003e")
-        .replace('&', "\\u0026")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029")
 }

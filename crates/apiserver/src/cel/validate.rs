@@ -264,7 +264,7 @@ impl<'a> Run<'a, '_> {
             if cost > self.budget {
                 let detail = "messageExpression evaluation failed due to running out of cost \
                               budget, no further validation rules will be run";
-                let value = crate::field::go_quote(&node.type_name);
+                let value = crate::go::quote(&node.type_name);
                 self.add(
                     rule,
                     correlation,
@@ -278,7 +278,7 @@ impl<'a> Run<'a, '_> {
                 Err(Fault::OverBudget) => {
                     let detail = "no further validation rules will be run due to call cost exceeds \
                                   limit for messageExpression";
-                    let value = crate::field::go_quote(&node.type_name);
+                    let value = crate::go::quote(&node.type_name);
                     let error = error(FieldErrorKind::Invalid, at, Some(value), detail);
                     self.add(rule, correlation, error);
                     return Err(Exhausted);

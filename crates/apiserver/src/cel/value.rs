@@ -17,6 +17,7 @@ use super::library::semver::Semver;
 use super::library::url::Url;
 use super::schema::{Format, ListKind, Node, Shape};
 use super::time::{self, Timestamp};
+use crate::go::duration;
 
 /// Text that is either part of the data or made on the way.
 #[derive(Clone, Debug)]
@@ -370,7 +371,7 @@ fn read_text<'a>(format: Format, text: &str) -> Evaluated<'a> {
     match format {
         Format::Plain => Ok(Val::Text(Text::from(text.to_owned()))),
         Format::Duration => {
-            time::parse_lenient_duration(text).map(Val::Duration).ok_or_else(|| wrong("duration"))
+            duration::parse_lenient(text).map(Val::Duration).ok_or_else(|| wrong("duration"))
         }
         Format::Date => {
             time::parse_date(text).map(Val::Timestamp).ok_or_else(|| wrong("date formatted string"))

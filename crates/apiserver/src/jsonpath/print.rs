@@ -1,11 +1,9 @@
 //! How Go prints a JSON value: the text of a printer column or of a selectable field.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
+use crate::go;
 use serde_json::Value;
-
-use crate::field::json_text;
 
 /// The number as an integer. A fraction-less float counts as one: stored and read again, upstream
 /// has an integer.
@@ -28,75 +26,10 @@ pub(crate) fn text(value: &Value) -> Cow<'_, str> {
         Value::Null => Cow::Borrowed("<no value>"),
         Value::Number(_) => Cow::Owned(match (as_int(value), value.as_f64()) {
             (Some(int), _) => int.to_string(),
-            (None, Some(float)) => float_text(float, -4..6),
+            (None, Some(float)) => go::float(float),
             (None, None) => value.to_string(),
         }),
-        Value::Array(_) | Value::Object(_) => {
-            let mut out = String::new();
-            write_json(value, &mut out);
-            Cow::Owned(out)
-        }
-    }
-}
-
-/// A number as it stands in JSON when its type is a float.
-pub(crate) fn number(value: &Value) -> String {
-    let mut out = String::new();
-    write_json(value, &mut out);
-    out
-}
-
-/// A float with the fewest digits that identify it; with an exponent outside `plain`.
-fn float_text(float: f64, plain: std::ops::Range<i32>) -> String {
-    let scientific = format!("{float:e}");
-    let Some((mantissa, exponent)) = scientific.split_once('e') else {
-        return scientific;
-    };
-    let Ok(power) = exponent.parse::<i32>() else {
-        return scientific;
-    };
-    if plain.contains(&power) {
-        return float.to_string();
-    }
-    let sign = if power < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", power.unsigned_abs())
-}
-
-/// Go's encoding: no spaces, sorted keys, and `<`, `>`, `&` escaped as if for HTML.
-fn write_json(value: &Value, out: &mut String) {
-    match value {
-        Value::Null => out.push_str("null"),
-        Value::Bool(_) => out.push_str(&text(value)),
-        Value::Number(_) => match (as_int(value), value.as_f64()) {
-            (Some(int), _) => {
-                let _ = write!(out, "{int}");
-            }
-            (None, Some(float)) => out.push_str(&float_text(float, -6..21)),
-            (None, None) => out.push_str(&value.to_string()),
-        },
-        Value::String(text) => out.push_str(&json_text(text)),
-        Value::Array(list) => {
-            out.push('[');
-            for (i, item) in list.iter().enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                write_json(item, out);
-            }
-            out.push(']');
-        }
-        Value::Object(object) => {
-            out.push('{');
-            for (i, (key, item)) in object.iter().enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                out.push_str(&json_text(key));
-                out.push(':');
-                write_json(item, out);
-            }
-            out.push('}');
-        }
+        Value::Array(_) | Value::Object(_) => Cow::Owned(go::json(value)),
     }
 }
 
@@ -123,7 +56,7 @@ mod tests {
             (json!([]), "[]"),
             (
                 json!({"b": 1, "a": [1.0, "<x>", null, 1e-7]}),
-                r#"{"a":[1,"\u003cx\u003e",null,1e-07],"b":1}"#,
+                r#"{"a":[1,"\u003cx\u003e",null,1e-7],"b":1}"#,
             ),
             (json!([1_234_567.5, "\u{1}\"\\\n&"]), r#"[1234567.5,"\u0001\"\\\n\u0026"]"#),
         ] {

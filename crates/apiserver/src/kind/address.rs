@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use serde_json::Value;
 
 use super::grammar::Errors;
-use crate::field::{FieldError, Path, go_quote};
+use crate::field::{FieldError, Path};
+use crate::go;
 
 /// Checks an address; one that is among `existing` is left alone.
 pub(crate) fn ip(errors: &mut Errors, path: &Path<'_>, value: &str, existing: &[Value]) {
@@ -59,15 +60,15 @@ pub(crate) fn ip_warning(path: &Path<'_>, value: &str) -> Option<String> {
             (v6.to_string() != value).then(|| {
                 format!(
                     "{path}: IPv6 address {} should be in RFC 5952 canonical format ({})",
-                    go_quote(value),
-                    go_quote(&v6.to_string())
+                    go::quote(value),
+                    go::quote(&v6.to_string())
                 )
             })
         }
         _ => Some(format!(
             "{path}: non-standard IP address {} is invalid: use {}",
-            go_quote(value),
-            go_quote(&sloppy.to_string())
+            go::quote(value),
+            go::quote(&sloppy.to_string())
         )),
     }
 }
@@ -84,23 +85,23 @@ pub(crate) fn cidr_warnings(path: &Path<'_>, value: &str) -> Vec<String> {
         let single = format!("{}/{width}", cidr.address);
         warnings.push(format!(
             "{path}: CIDR value {} is ambiguous in this context (should be {} or {}?)",
-            go_quote(value),
-            go_quote(&network),
-            go_quote(&single)
+            go::quote(value),
+            go::quote(&network),
+            go::quote(&single)
         ));
     }
     if !cidr.strict || cidr.mapped {
         warnings.push(format!(
             "{path}: non-standard CIDR value {} is invalid: use {}",
-            go_quote(value),
-            go_quote(&network)
+            go::quote(value),
+            go::quote(&network)
         ));
     }
     if warnings.is_empty() && cidr.address.is_ipv6() && network != value {
         warnings.push(format!(
             "{path}: IPv6 CIDR value {} should be in RFC 5952 canonical format ({})",
-            go_quote(value),
-            go_quote(&network)
+            go::quote(value),
+            go::quote(&network)
         ));
     }
     warnings

@@ -25,7 +25,8 @@ pub(crate) use self::definition::{Definition, PrinterColumn, ScalePaths, Scope, 
 use self::hoist::Hoisted;
 pub(crate) use self::naming::{TakenNames, accept_names, establish, is_condition_true};
 use super::{Kind, set_or_remove};
-use crate::field::{FieldError, FieldErrors, Path, go_quote};
+use crate::field::{FieldError, FieldErrors, Path};
+use crate::go;
 use crate::json::{Access, Object, object_mut};
 use crate::schema::unrecognised_format;
 use crate::warning::Warnings;
@@ -109,7 +110,7 @@ impl Kind for CustomResourceDefinition {
         let unknown =
             unrecognised_formats(new).into_iter().filter(|format| !known.contains(format));
         let mut out = Warnings::default();
-        out.extend(unknown.map(|format| format!("unrecognized format {}", go_quote(format))));
+        out.extend(unknown.map(|format| format!("unrecognized format {}", go::quote(format))));
         out
     }
 }

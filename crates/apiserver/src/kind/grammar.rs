@@ -3,10 +3,11 @@
 
 use serde_json::Value;
 
-use crate::field::{FieldError, FieldErrorKind, Path, go_quote, go_value, json_text};
+use crate::field::{FieldError, FieldErrorKind, Path, go_value};
+use crate::go;
+use crate::go::quantity::Quantity;
 use crate::json::Access;
 use crate::name;
-use crate::quantity::Quantity;
 
 pub(crate) use crate::field::FieldErrors as Errors;
 
@@ -18,11 +19,11 @@ const ID_RANGE: &str = "must be between 0 and 2147483647, inclusive";
 
 /// `Unsupported value`, with the supported ones in the order given.
 pub(crate) fn unsupported(path: &Path<'_>, value: &str, supported: &[&str]) -> FieldError {
-    let listed: Vec<String> = supported.iter().map(|s| go_quote(s)).collect();
+    let listed: Vec<String> = supported.iter().map(|s| go::quote(s)).collect();
     FieldError {
         kind: FieldErrorKind::NotSupported,
         path: path.to_string(),
-        value: Some(json_text(value)),
+        value: Some(go::json_string(value)),
         detail: format!("supported values: {}", listed.join(", ")),
     }
 }

@@ -9,7 +9,8 @@ use super::address;
 use super::grammar::{Errors, one_of, push_texts};
 use super::pod::{default, internal, resource, scheduling};
 use super::{Kind, set_or_remove};
-use crate::field::{FieldError, FieldErrors, Path, go_quote};
+use crate::field::{FieldError, FieldErrors, Path};
+use crate::go;
 use crate::json::{Access, Object, object_mut};
 use crate::name;
 use crate::warning::Warnings;
@@ -219,7 +220,7 @@ fn declared_features(errors: &mut Errors, node: &Object) {
             ""
         };
         if !why.is_empty() {
-            let detail = format!("invalid feature name {}: {why}", go_quote(text));
+            let detail = format!("invalid feature name {}: {why}", go::quote(text));
             errors.push(FieldError::invalid_text(&path.index(i), text, detail));
         }
         let Some(next) = features.get(i + 1).and_then(Value::as_str) else {

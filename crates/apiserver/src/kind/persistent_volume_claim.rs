@@ -8,9 +8,9 @@ use super::grammar::{
 use super::pod::{default, internal, resource, template, warning};
 use super::{Kind, set_or_remove};
 use crate::field::{FieldError, FieldErrors, Path};
+use crate::go::quantity::Quantity;
 use crate::json::{Access, Object, object_mut};
 use crate::name;
-use crate::quantity::Quantity;
 use crate::warning::Warnings;
 
 const ACCESS_MODES: [&str; 4] =

@@ -11,7 +11,8 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use self::list::{Elements, merge_lists, order_elements};
-use super::{PatchError, go_text, json_type};
+use super::{PatchError, json_type};
+use crate::go;
 use crate::shape::{PatchStrategy, Shape, ShapeId, Shapes};
 
 const DIRECTIVE: &str = "$patch";
@@ -301,12 +302,12 @@ fn bad_format(of: &str) -> PatchError {
 }
 
 fn unknown_directive(patch: &Object) -> PatchError {
-    let directive = patch.get(DIRECTIVE).map(go_text).unwrap_or_default();
-    let map = go_text(&Value::Object(patch.clone()));
+    let directive = patch.get(DIRECTIVE).map(go::value_text).unwrap_or_default();
+    let map = go::value_text(&Value::Object(patch.clone()));
     PatchError::Failed(format!("unknown patch type: {directive} in map: {map}"))
 }
 
 fn no_merge_key(item: &Value, merge_key: &str) -> PatchError {
-    let item = go_text(item);
+    let item = go::value_text(item);
     PatchError::Failed(format!("map: {item} does not contain declared merge key: {merge_key}"))
 }

@@ -10,10 +10,10 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::correlation::{self, Counterparts};
-use super::go_text::{go_json, go_shown};
 use super::number::{self, Number};
 use super::{Additional, Branches, Limits, Node, Type, Types};
-use crate::field::{FieldError, FieldErrorKind, FieldErrors, Path, go_quote};
+use crate::field::{FieldError, FieldErrorKind, FieldErrors, Path};
+use crate::go;
 use crate::shape::ListKind;
 
 /// Where in the checked value something is. Unlike [`Path`] the root is empty text, and keys of
@@ -55,7 +55,7 @@ impl Finding {
     }
 
     fn invalid(path: &ValuePath<'_>, value: &Value, message: String) -> Self {
-        Self::new(FieldErrorKind::Invalid, path, go_shown(value), message)
+        Self::new(FieldErrorKind::Invalid, path, go::shown(value), message)
     }
 
     pub(super) fn invalid_raw(path: &ValuePath<'_>, value: String, message: String) -> Self {
@@ -64,14 +64,14 @@ impl Finding {
 
     /// An error that upstream reports without saying where.
     pub(super) fn without_path(message: String) -> Self {
-        let value = Some(go_quote(""));
+        let value = Some(go::quote(""));
         let detail = message.clone();
         Self { kind: FieldErrorKind::Invalid, path: None, value, detail, message }
     }
 
     fn wrong_type(path: &ValuePath<'_>, wanted: &str, found: &str) -> Self {
-        let message = format!("{path} in body must be of type {wanted}: {}", go_quote(found));
-        Self::new(FieldErrorKind::TypeInvalid, path, go_quote(found), message)
+        let message = format!("{path} in body must be of type {wanted}: {}", go::quote(found));
+        Self::new(FieldErrorKind::TypeInvalid, path, go::quote(found), message)
     }
 
     fn required(path: &ValuePath<'_>, name: &str) -> Self {
@@ -84,11 +84,11 @@ impl Finding {
     fn unsupported(path: &ValuePath<'_>, value: &Value, allowed: &[Value]) -> Self {
         let listed: Vec<String> = allowed
             .iter()
-            .map(|v| v.as_str().map_or_else(|| go_quote(&go_json(v)), go_quote))
+            .map(|v| v.as_str().map_or_else(|| go::quote(&go::json(v)), go::quote))
             .collect();
         let message = format!("{path} in body should be one of {}", listed.join(" "));
         let detail = format!("supported values: {}", listed.join(", "));
-        let finding = Self::new(FieldErrorKind::NotSupported, path, go_shown(value), message);
+        let finding = Self::new(FieldErrorKind::NotSupported, path, go::shown(value), message);
         Self { detail, ..finding }
     }
 
@@ -361,7 +361,7 @@ fn check_members(
             }
             Additional::Denied => sink.report(|| {
                 let message = format!("{path}.{key} in body is a forbidden property");
-                Finding::invalid_raw(path, go_quote(key), message)
+                Finding::invalid_raw(path, go::quote(key), message)
             }),
             Additional::Undeclared | Additional::Allowed => {}
         }
@@ -380,7 +380,7 @@ fn check_branches(
     path: &ValuePath<'_>,
     sink: &mut FindingSink<'_>,
 ) -> u32 {
-    let quoted = || go_quote(&path.to_string());
+    let quoted = || go::quote(&path.to_string());
     let mut matches = 1;
     if !branches.any_of.is_empty() {
         let results = try_branches(&branches.any_of, value, path, true);

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::format::Format;
 use super::number::{Number, NumberLimits};
-use super::pattern::{self, PatternError};
 use super::{Additional, Branches, Limits, Node, SubtreeFeatures, Type, Types};
+use crate::go::regexp::{self, PatternError};
 use crate::json::Access;
 use crate::shape::ListKind;
 
@@ -157,7 +157,7 @@ fn limits(schema: &Value, reading: Reading) -> Result<Limits, CompileError> {
     let format = format.filter(|_| !format_name.is_empty());
     let pattern = match schema.text("pattern") {
         "" => None,
-        text => Some((pattern::compile(text)?, text.into())),
+        text => Some((regexp::cached(text)?, text.into())),
     };
     let number = NumberLimits {
         integer: types == Types::One(Type::Integer),

@@ -7,9 +7,9 @@ mod object_meta;
 
 use serde_json::{Map, Value};
 
-use super::go_text::go_shown;
 use super::{Additional, Node};
 use crate::field::{FieldError, FieldErrors, Path};
+use crate::go;
 use crate::name;
 
 /// Decodes what is embedded below the root.
@@ -81,7 +81,7 @@ fn coerce_resource(
     for key in ["apiVersion", "kind"] {
         if let Some(value) = members.get(key).filter(|v| !v.is_string()) {
             let at = path.field(key);
-            return Err(FieldError::invalid_raw(&at, go_shown(value), "must be a string"));
+            return Err(FieldError::invalid_raw(&at, go::shown(value), "must be a string"));
         }
     }
     let Some(metadata) = members.get_mut("metadata") else {
@@ -92,7 +92,7 @@ fn coerce_resource(
     match object_meta::decode(metadata, &mut unknown_members) {
         Ok(decoded) => *metadata = Value::Object(decoded),
         Err(problem) => {
-            return Err(FieldError::invalid_raw(&at, go_shown(metadata), problem.to_string()));
+            return Err(FieldError::invalid_raw(&at, go::shown(metadata), problem.to_string()));
         }
     }
     if let Some(unknown) = unknown {
@@ -150,7 +150,7 @@ fn validate_resource(members: &Map<String, Value>, path: &Path<'_>, errors: &mut
     for (key, value) in members {
         let at = path.field(key);
         let mut refuse =
-            |detail: String| errors.push(FieldError::invalid_raw(&at, go_shown(value), detail));
+            |detail: String| errors.push(FieldError::invalid_raw(&at, go::shown(value), detail));
         match (key.as_str(), value) {
             ("apiVersion" | "kind", Value::String(text)) if text.is_empty() => {
                 refuse("must not be empty".to_owned());

@@ -138,7 +138,7 @@ impl Format {
             Self::RgbColor => RGB_COLOR.is_match(text),
             Self::Byte => is_base64(text),
             Self::Date => time::is_date(text),
-            Self::Duration => time::is_duration(text),
+            Self::Duration => crate::go::duration::parse_lenient(text).is_some(),
             Self::DateTime => time::is_date_time(text),
             Self::ShortName => text.len() <= 63 && is_short_name(text),
             Self::LongName => text.len() <= 253 && text.split('.').all(is_short_name),

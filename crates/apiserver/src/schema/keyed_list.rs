@@ -5,9 +5,9 @@ use std::hash::Hash;
 
 use serde_json::{Map, Value};
 
-use super::go_text::go_shown;
 use super::{Additional, Node};
 use crate::field::{FieldError, FieldErrorKind, FieldErrors, Path};
+use crate::go;
 use crate::shape::ListKind;
 
 pub(super) fn is_valid(node: &Node, value: &Value) -> bool {
@@ -55,7 +55,7 @@ fn validate_map(keys: &[Box<str>], items: &[Value], path: &Path<'_>, errors: &mu
     let odd = items.iter().position(|item| !item.is_object() && !item.is_null());
     if let Some(index) = odd {
         let detail = "must be an object for an array of list-type map";
-        let shown = go_shown(&items[index]);
+        let shown = go::shown(&items[index]);
         errors.push(FieldError::invalid_raw(&path.index(index), shown, detail));
         return;
     }
@@ -94,7 +94,7 @@ fn duplicate(path: &Path<'_>, value: &Value) -> FieldError {
     FieldError {
         kind: FieldErrorKind::Duplicate,
         path: path.to_string(),
-        value: Some(go_shown(value)),
+        value: Some(go::shown(value)),
         detail: String::new(),
     }
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::check::{Finding, ValuePath};
 use super::format::Format;
+use crate::go;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Number {
@@ -38,7 +39,7 @@ impl Number {
     pub(super) fn text(self) -> String {
         match self {
             Self::Int(int) => int.to_string(),
-            Self::Float(float) => go_float(float),
+            Self::Float(float) => go::float(float),
         }
     }
 
@@ -80,21 +81,6 @@ pub(super) fn is_json_integer(float: f64) -> bool {
         return false;
     }
     (float - whole).abs() / (float + whole) < EPSILON
-}
-
-/// A float as Go's `%v` prints it: shortest digits, exponent form from 1e+06 and below 1e-04.
-pub(crate) fn go_float(float: f64) -> String {
-    const EXPONENT_FORM_FROM: i32 = 6;
-    let scientific = format!("{float:e}");
-    let Some((digits, exponent)) = scientific.split_once('e') else {
-        return scientific;
-    };
-    let exponent: i32 = exponent.parse().unwrap_or_default();
-    if (-4..EXPONENT_FORM_FROM).contains(&exponent) {
-        return format!("{float}");
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
 }
 
 /// The bounds of a numeric schema.
@@ -272,23 +258,6 @@ const fn truncated(float: f64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn floats_read_as_go_prints_them() {
-        let cases = [
-            (1.5, "1.5"),
-            (0.0001, "0.0001"),
-            (0.00001, "1e-05"),
-            (1e20, "1e+20"),
-            (999_999.0, "999999"),
-            (1_234_567.5, "1.2345675e+06"),
-            (-2.0, "-2"),
-            (123_456_789.0, "1.23456789e+08"),
-        ];
-        for (float, text) in cases {
-            assert_eq!(go_float(float), text);
-        }
-    }
 
     #[test]
     fn whole_floats_are_integers() {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::SelectorError;
-use crate::field::go_quote;
+use crate::go;
 
 const NAME: &str = "metadata.name";
 const NAMESPACE: &str = "metadata.namespace";
@@ -70,11 +70,11 @@ impl<'a, S: AsRef<str>> Selectable<'a, S> {
         SelectorError(match self.refusal {
             UnknownFieldWording::NotSupported => format!("field label not supported: {field}"),
             UnknownFieldWording::Job => {
-                format!("field label {} not supported for Job", go_quote(field))
+                format!("field label {} not supported for Job", go::quote(field))
             }
             UnknownFieldWording::MetadataOnly => format!(
                 "{} is not a known field selector: only \"{NAME}\", \"{NAMESPACE}\"",
-                go_quote(field)
+                go::quote(field)
             ),
         })
     }

@@ -9,7 +9,8 @@ use std::fmt;
 use serde_json::Value;
 
 use super::SelectorError;
-use crate::field::{FieldError, FieldErrors, Path, go_quote};
+use crate::field::{FieldError, FieldErrors, Path};
+use crate::go;
 use crate::json::Access;
 #[cfg(test)]
 use crate::json::Object;
@@ -77,7 +78,7 @@ impl LabelSelector {
                 other => {
                     return Err(SelectorError(format!(
                         "{} is not a valid label selector operator",
-                        go_quote(other)
+                        go::quote(other)
                     )));
                 }
             };
@@ -122,7 +123,7 @@ impl Requirement {
             errors.push(FieldError::invalid_text(&key_path, key, faults.join("; ")));
         }
         let shown = || {
-            let quoted: Vec<String> = values.iter().map(|v| go_quote(v)).collect();
+            let quoted: Vec<String> = values.iter().map(|v| go::quote(v)).collect();
             format!("[{}]", quoted.join(","))
         };
         let mut bound = 0;

@@ -77,7 +77,7 @@ impl Column {
                 #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
                 cells.literal(print::as_int(value).unwrap_or_else(|| float() as i64));
             }
-            (ColumnKind::Number, Value::Number(_)) => cells.literal(print::number(value)),
+            (ColumnKind::Number, Value::Number(_)) => cells.literal(crate::go::json(value)),
             (ColumnKind::Boolean, Value::Bool(flag)) => cells.literal(flag),
             // Both stand for the zero time, which has no age.
             (ColumnKind::Date, Value::String(text)) if text.is_empty() || text == "null" => {

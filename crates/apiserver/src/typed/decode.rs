@@ -7,9 +7,9 @@
 
 use serde_json::{Map, Number, Value};
 
+use crate::go::quantity::{Quantity, QuantityError};
 use crate::json::Object;
 use crate::json::budget::{Budget, MAP_BYTES, TooLarge};
-use crate::quantity::{Quantity, QuantityError};
 use crate::status::ApiError;
 use crate::typed::base64;
 use crate::typed::path::DecodePath;
@@ -286,7 +286,7 @@ impl Decoder<'_> {
         if let Some(unknown) = &mut self.unknown
             && unknown.len() < MAX_STRICT_ERRORS
         {
-            let path = crate::field::go_quote(&path.member(name));
+            let path = crate::go::quote(&path.member(name));
             unknown.push(format!("unknown field {path}"));
         }
     }

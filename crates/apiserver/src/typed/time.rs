@@ -7,6 +7,8 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
+use crate::go;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Precision {
     Seconds,
@@ -112,7 +114,7 @@ impl Parser<'_> {
         };
         let offset = self.zone()?;
         if !self.rest.is_empty() {
-            return Err(self.worded(&format!(": extra text: {}", quote(self.rest))));
+            return Err(self.worded(&format!(": extra text: {}", go::quote_bytes(self.rest))));
         }
         // The month is right, so that only the day can be wrong.
         let civil = DateTime::new(year, month, day, hour, minute, second, nanos)
@@ -204,10 +206,10 @@ impl Parser<'_> {
     fn cannot_parse(&self, value: &str, element: &str) -> String {
         format!(
             "parsing time {} as {}: cannot parse {} as {}",
-            quote(self.text),
-            quote(self.precision.layout()),
-            quote(value),
-            quote(element)
+            go::quote_bytes(self.text),
+            go::quote_bytes(self.precision.layout()),
+            go::quote_bytes(value),
+            go::quote_bytes(element)
         )
     }
 
@@ -216,7 +218,7 @@ impl Parser<'_> {
     }
 
     fn worded(&self, message: &str) -> String {
-        format!("parsing time {}{message}", quote(self.text))
+        format!("parsing time {}{message}", go::quote_bytes(self.text))
     }
 }
 
@@ -232,21 +234,6 @@ fn two_digits(tens: u8, ones: u8) -> Option<i64> {
 fn nanoseconds(digits: &str) -> i32 {
     let digit = |position: usize| digits.as_bytes().get(position).map_or(0, |byte| byte - b'0');
     (0..9).fold(0, |sum, position| sum * 10 + i32::from(digit(position)))
-}
-
-/// Go's own quoting in time errors: what is not printable ASCII stands in hexadecimal.
-fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for byte in text.bytes() {
-        match byte {
-            b'"' | b'\\' => quoted.extend(['\\', char::from(byte)]),
-            b' '..=0x7f => quoted.push(char::from(byte)),
-            _ => quoted.push_str(&format!("\\x{byte:02x}")),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 #[cfg(test)]

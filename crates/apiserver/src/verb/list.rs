@@ -224,8 +224,7 @@ pub(super) fn parse_version(text: &str) -> Result<Option<u64>, ApiError> {
     }
     text.parse().map(Some).map_err(|_| {
         let at = Path::new("resourceVersion");
-        let why =
-            format!("strconv.ParseUint: parsing {}: invalid syntax", crate::field::go_quote(text));
+        let why = format!("strconv.ParseUint: parsing {}: invalid syntax", crate::go::quote(text));
         ApiError::unexplained(FieldError::invalid_text(&at, text, why).to_string())
     })
 }

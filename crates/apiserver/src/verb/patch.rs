@@ -252,7 +252,7 @@ fn undecodable(
     error: &ApiError,
 ) -> ApiError {
     let shown = match kind {
-        PatchType::Strategic => patch::go_text(by),
+        PatchType::Strategic => crate::go::value_text(by),
         PatchType::Json | PatchType::Merge | PatchType::Apply => patched.to_string(),
     };
     // The text that a body of the request would have been refused with, without its beginning.

@@ -238,7 +238,7 @@ pub(super) fn given_version(object: &Object) -> Result<Option<u64>, ApiError> {
     match object.at("metadata").text("resourceVersion") {
         "" | "0" => Ok(None),
         text => text.parse().map(Some).map_err(|_| {
-            let quoted = crate::field::go_quote(text);
+            let quoted = crate::go::quote(text);
             ApiError::unexplained(format!("strconv.ParseUint: parsing {quoted}: invalid syntax"))
         }),
     }

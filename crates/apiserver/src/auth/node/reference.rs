@@ -136,7 +136,7 @@ fn forbidden_volume(volume: &Value) -> Result<Option<&'static str>, String> {
     if let Some(what) = named(&REFERRING, volume) {
         return Ok(Some(what));
     }
-    let name = crate::field::go_quote(volume.text("name"));
+    let name = crate::go::quote(volume.text("name"));
     if volume.at("projected").is_null() {
         return Err(format!("unknown volume type for volume  {name}"));
     }

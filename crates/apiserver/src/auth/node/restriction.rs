@@ -8,7 +8,7 @@ use crate::auth::node::{
     LEASE_NAMESPACE, OTHER_LEASE, node_name, other_lease_namespace, reference,
 };
 use crate::auth::{LiveKind, LiveObjects, ObjectState};
-use crate::field::go_quote;
+use crate::go;
 use crate::json::{Access, Object};
 use crate::status::{ApiError, GroupResource};
 
@@ -95,7 +95,7 @@ struct NodeRestriction<'a> {
 impl NodeRestriction<'_> {
     fn admit(&self) -> Result<(), NodeRefusal> {
         if self.node.is_empty() {
-            let user = go_quote(&self.write.user.name);
+            let user = go::quote(&self.write.user.name);
             return Err(format!("could not determine node from user {user}").into());
         }
         let NodeWrite { group, resource, subresource, operation, .. } = *self.write;
@@ -105,7 +105,7 @@ impl NodeRestriction<'_> {
             ("", "pods", "eviction") => self.eviction(),
             ("", "pods", other) => Err(format!(
                 "unexpected pod subresource {}, only 'status' and 'eviction' are allowed",
-                go_quote(other)
+                go::quote(other)
             )
             .into()),
             ("", "nodes", _) => self.own_node(),
@@ -137,7 +137,7 @@ impl NodeRestriction<'_> {
     }
 
     fn unexpected_operation(&self) -> NodeRefusal {
-        format!("unexpected operation {}", go_quote(self.write.operation.as_str())).into()
+        format!("unexpected operation {}", go::quote(self.write.operation.as_str())).into()
     }
 
     fn stored_pod(&self, name: &str) -> Result<Object, NodeRefusal> {
@@ -151,7 +151,7 @@ impl NodeRestriction<'_> {
     }
 
     fn pod(&self) -> Result<(), NodeRefusal> {
-        let node = go_quote(self.node);
+        let node = go::quote(self.node);
         match self.write.operation {
             NodeWriteOperation::Create => self.mirror_pod(self.new_object()?),
             NodeWriteOperation::Delete => {
@@ -173,7 +173,7 @@ impl NodeRestriction<'_> {
     }
 
     fn mirror_pod(&self, pod: &Object) -> Result<(), NodeRefusal> {
-        let node = go_quote(self.node);
+        let node = go::quote(self.node);
         if !reference::is_mirror(pod) {
             return Err(format!(
                 "pod does not have \"{}\" annotation, node {node} can only create mirror pods",
@@ -224,7 +224,7 @@ impl NodeRestriction<'_> {
     }
 
     fn not_own(&self, what: &str) -> NodeRefusal {
-        let node = go_quote(self.node);
+        let node = go::quote(self.node);
         format!("node {node} can only create pods with {what} set to itself").into()
     }
 
@@ -233,7 +233,7 @@ impl NodeRestriction<'_> {
             return Err(self.unexpected_operation());
         }
         let (old, new) = (self.old_object()?, self.new_object()?);
-        let node = go_quote(self.node);
+        let node = go::quote(self.node);
         if !self.is_bound_here(old) {
             return Err(format!(
                 "node {node} can only update pod status for pods with spec.nodeName set to itself"
@@ -269,11 +269,11 @@ impl NodeRestriction<'_> {
     }
 
     fn own_node(&self) -> Result<(), NodeRefusal> {
-        let node = go_quote(self.node);
+        let node = go::quote(self.node);
         let name = self.object_name().unwrap_or_default();
         if name != self.node {
             return Err(
-                format!("node {node} is not allowed to modify node {}", go_quote(name)).into()
+                format!("node {node} is not allowed to modify node {}", go::quote(name)).into()
             );
         }
         match self.write.operation {
@@ -301,7 +301,7 @@ impl NodeRestriction<'_> {
     }
 
     fn own_node_update(&self, old: &Object, new: &Object) -> Result<(), NodeRefusal> {
-        let node = go_quote(self.node);
+        let node = go::quote(self.node);
         let (old_spec, spec) = (old.at("spec"), new.at("spec"));
         let source = spec.at("configSource");
         if !source.is_null() && source != old_spec.at("configSource") {
@@ -345,7 +345,7 @@ impl NodeRestriction<'_> {
         if rest(self.old_object()?) == rest(self.new_object()?) {
             return Ok(());
         }
-        let node = go_quote(self.node);
+        let node = go::quote(self.node);
         Err(format!(
             "node {node} is not allowed to update fields other than status.quantity and \
              status.conditions"
@@ -386,7 +386,7 @@ impl NodeRestriction<'_> {
         Err(format!(
             "audience {} not found in pod spec volume, {} is not authorized to request tokens for \
              this audience",
-            go_quote(audience),
+            go::quote(audience),
             self.write.user.name
         )
         .into())

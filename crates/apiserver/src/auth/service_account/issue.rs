@@ -180,7 +180,7 @@ fn resolve(
                 return Err(ApiError::bad_request(format!(
                     "cannot bind token for serviceaccount {} to pod running with different \
                      serviceaccount name.",
-                    crate::field::go_quote(account)
+                    crate::go::quote(account)
                 )));
             }
             bound.pod = to(ObjectState::of(&pod));

@@ -22,7 +22,7 @@ impl fmt::Display for Cidr {
 
 impl Cidr {
     fn parse(text: &str) -> Result<Self, Fault> {
-        let quoted = crate::field::go_quote(text);
+        let quoted = crate::go::quote(text);
         let wrong = |why: &str| {
             Fault::new(format!(
                 "network address parse error during conversion from string: network address parse \
@@ -94,7 +94,7 @@ fn is_mapped(address: IpAddr) -> bool {
 }
 
 fn parse_ip(text: &str) -> Result<IpAddr, Fault> {
-    let quoted = crate::field::go_quote(text);
+    let quoted = crate::go::quote(text);
     if text.contains('%') && text.contains(':') {
         return Err(Fault::new(format!("IP address {quoted} with zone value is not allowed")));
     }

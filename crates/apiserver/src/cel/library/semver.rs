@@ -138,7 +138,7 @@ fn problem(text: &str) -> String {
     if text.splitn(3, '.').count() < 3 {
         return "No Major.Minor.Patch elements found".to_owned();
     }
-    format!("Invalid semantic version {}", crate::field::go_quote(text))
+    format!("Invalid semantic version {}", crate::go::quote(text))
 }
 
 fn read<'v, 'a>(args: &'v [Val<'a>]) -> Result<(&'v Text<'a>, Option<Semver>), Fault> {

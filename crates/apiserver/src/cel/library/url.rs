@@ -21,7 +21,7 @@ impl Url {
     /// An absolute URL, or a path that starts with a slash; fragments are not split off.
     pub(in super::super) fn parse_request(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
-            let quoted = crate::field::go_quote(text);
+            let quoted = crate::go::quote(text);
             Err(format!("parse {quoted}: {why}"))
         };
         if text.bytes().any(|b| b < b' ' || b == 0x7f) {
@@ -70,7 +70,7 @@ impl Url {
             Err(why) => return wrong(&why),
         };
         if let Some(bad) = bad_escape(path) {
-            return wrong(&format!("invalid URL escape {}", crate::field::go_quote(bad)));
+            return wrong(&format!("invalid URL escape {}", crate::go::quote(bad)));
         }
         Ok(Self { scheme, host, path: path.to_owned(), query: query.to_owned() })
     }
@@ -150,14 +150,14 @@ fn host_of(authority: &str) -> Result<String, String> {
     let digits = port.strip_prefix(':').unwrap_or(port);
     let is_port = port.is_empty() || port.starts_with(':');
     if !is_port || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(format!("invalid port {} after host", crate::field::go_quote(port)));
+        return Err(format!("invalid port {} after host", crate::go::quote(port)));
     }
     let allowed = |c: char| {
         !c.is_ascii() || c.is_ascii_alphanumeric() || "-_.~!$&'()*+,;=:[]<>\"%".contains(c)
     };
     match host.chars().find(|c| !allowed(*c)) {
         Some(c) => {
-            let quoted = crate::field::go_quote(&c.to_string());
+            let quoted = crate::go::quote(&c.to_string());
             Err(format!("invalid character {quoted} in host name"))
         }
         None => Ok(host.to_owned()),

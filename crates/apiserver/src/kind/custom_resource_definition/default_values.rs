@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use crate::field::{FieldError, FieldErrors, Path};
-use crate::schema::{Node, go_shown};
+use crate::go;
+use crate::schema::Node;
 
 /// Checks all defaults in a structural schema.
 pub(super) fn validate(root: &Node, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -80,7 +81,7 @@ fn check(node: &Node, default: &Value, at: &Path<'_>, errors: &mut FieldErrors) 
     node.prune_value(&mut pruned);
     if &pruned != default {
         let detail = "must not have unknown fields";
-        errors.push(FieldError::invalid_raw(at, go_shown(default), detail));
+        errors.push(FieldError::invalid_raw(at, go::shown(default), detail));
     }
     let mut coerced = default.clone();
     if let Err(error) = node.coerce_value(&mut coerced, at) {
@@ -105,7 +106,7 @@ fn check_in_metadata(
     let mut object = resource.around(default);
     let refuse = |problem: &str| {
         let detail = format!("must result in valid metadata: {problem}");
-        FieldError::invalid_raw(at, go_shown(default), detail)
+        FieldError::invalid_raw(at, go::shown(default), detail)
     };
     if let Err(error) = resource.node.coerce_value(&mut object, &Path::root()) {
         errors.push(refuse(&error.to_string()));

@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use super::hoist::{Hoisted, Shared};
+use crate::go;
 use crate::json::Access;
-use crate::schema::go_json;
 
 /// How a member is printed.
 #[derive(Clone, Copy)]
@@ -261,5 +261,5 @@ fn write_map(out: &mut String, map: &Value, write: impl Fn(&mut String, &Value))
 }
 
 fn write_json(out: &mut String, value: &Value) {
-    out.push_str(&go_json(value));
+    out.push_str(&go::json(value));
 }

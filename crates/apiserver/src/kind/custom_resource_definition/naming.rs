@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::field::go_quote;
+use crate::go;
 use crate::json::{Access, Object};
 use crate::kind::set_or_remove;
 
@@ -115,7 +115,7 @@ fn clashes(requested: &Value, held: &Value, pool: &HashSet<String>) -> Option<St
         .filter(|name| !each(held).contains(name))
         .filter_map(Value::as_str)
         .filter(|name| pool.contains(*name))
-        .map(|name| format!("{} is already in use", go_quote(name)))
+        .map(|name| format!("{} is already in use", go::quote(name)))
         .collect();
     match &in_use[..] {
         [] => None,

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{field_path, go_form};
-use crate::field::{FieldError, FieldErrorKind, FieldErrors, Path, go_quote};
+use crate::field::{FieldError, FieldErrorKind, FieldErrors, Path};
+use crate::go;
 use crate::json::Access;
-use crate::schema::go_shown;
 
 /// What the surroundings of a schema say about it.
 #[derive(Clone, Copy)]
@@ -340,11 +340,11 @@ fn rules(schema: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 
 /// An unsupported value, with the supported ones in the order given.
 pub(super) fn not_supported(path: &Path<'_>, value: &Value, supported: &[&str]) -> FieldError {
-    let listed: Vec<String> = supported.iter().map(|s| go_quote(s)).collect();
+    let listed: Vec<String> = supported.iter().map(|s| go::quote(s)).collect();
     FieldError {
         kind: FieldErrorKind::NotSupported,
         path: path.to_string(),
-        value: Some(go_shown(value)),
+        value: Some(go::shown(value)),
         detail: format!("supported values: {}", listed.join(", ")),
     }
 }

@@ -10,9 +10,10 @@ use super::hoist::{Hoisted, Shared};
 use super::open_api::{self, not_supported};
 use super::{default_values, field_path, go_form, structural};
 use crate::field::{FieldError, FieldErrors, Path};
+use crate::go;
 use crate::json::{Access, Object};
 use crate::name;
-use crate::schema::{CompileError, Node, go_json};
+use crate::schema::{CompileError, Node};
 
 const MAX_SELECTABLE_FIELDS: usize = 8;
 const MAX_DEPRECATION_WARNING: usize = 256;
@@ -211,7 +212,7 @@ fn deprecation(version: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         return;
     };
     let mut refuse = |detail: &str| {
-        let shown = go_json(version.at("deprecationWarning"));
+        let shown = go::json(version.at("deprecationWarning"));
         errors.push(FieldError::invalid_raw(path, shown, detail));
     };
     if !version.flag("deprecated") {

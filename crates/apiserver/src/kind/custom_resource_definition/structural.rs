@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::field::{FieldError, FieldErrors, Path};
+use crate::go::regexp;
 use crate::json::Access;
-use crate::schema::pattern;
 
 /// Where a schema stands; the words for a missing type depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -227,7 +227,7 @@ fn value_validation(
         nested(schema.at("not"), Skip::default(), level, &path.field("not"), errors);
     }
     let text = schema.text("pattern");
-    if let Some(problem) = pattern::compile(text).err().filter(|_| !text.is_empty()) {
+    if let Some(problem) = regexp::cached(text).err().filter(|_| !text.is_empty()) {
         let detail = format!("must be a valid regular expression, but isn't: {problem}");
         errors.push(FieldError::invalid_text(&path.field("pattern"), text, detail));
     }

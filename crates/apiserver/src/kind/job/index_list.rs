@@ -1,18 +1,18 @@
 //! Lists of indexes of a Job's Pods, written as `0,3-5,7`.
 
-use crate::field::go_quote;
+use crate::go;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum IndexError {
     #[error(
         "the fragment {} violates the requirement that an index interval can have at most two parts \
          separated by '-'",
-        go_quote(.0)
+        go::quote(.0)
     )]
     Parts(String),
-    #[error("cannot convert string to integer for index: {}", go_quote(.0))]
+    #[error("cannot convert string to integer for index: {}", go::quote(.0))]
     NotNumber(String),
-    #[error("too large index: {}", go_quote(.0))]
+    #[error("too large index: {}", go::quote(.0))]
     TooLarge(String),
     #[error("non-increasing order, previous: {0}, current: {1}")]
     Order(i64, i64),

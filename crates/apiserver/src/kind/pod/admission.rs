@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::annotation::MIRROR;
 use super::binding::set_condition;
 use super::default::mirror_service_account;
-use crate::field::go_quote;
+use crate::go;
 use crate::json::{Access, Object, object_mut};
 
 const TOKEN_VOLUME: &str = "kube-api-access-";
@@ -44,7 +44,7 @@ pub(crate) enum PodRefusal {
          admission controller computed {computed} from the given PriorityClass name"
     )]
     Preemption { given: String, computed: String },
-    #[error("pod rejected: RuntimeClass {} not found", go_quote(.0))]
+    #[error("pod rejected: RuntimeClass {} not found", go::quote(.0))]
     NoRuntimeClass(String),
     #[error("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")]
     OverheadDiffers,

@@ -47,7 +47,7 @@ pub(super) fn validate(errors: &mut Errors, path: &Path<'_>, annotations: &Value
             let known = matches!(value, "" | "runtime/default" | "unconfined")
                 || value.starts_with("localhost/");
             if !known {
-                let shown = crate::field::go_quote(value);
+                let shown = crate::go::quote(value);
                 let detail = format!("invalid AppArmor profile name: {shown}");
                 errors.push(FieldError::invalid_text(&at, value, detail));
             }

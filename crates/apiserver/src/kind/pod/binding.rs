@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::super::grammar::{Errors, unsupported};
-use crate::field::{FieldError, Path, go_quote};
+use crate::field::{FieldError, Path};
+use crate::go;
 use crate::json::{Access, Object, object_mut};
 
 /// Why a Pod cannot be bound. All are conflicts on `pods/binding`.
@@ -11,7 +12,7 @@ use crate::json::{Access, Object, object_mut};
 pub(crate) enum BindError {
     #[error("pod {0} is being deleted, cannot be assigned to a host")]
     BeingDeleted(String),
-    #[error("pod {name} is already assigned to node {}", go_quote(.node))]
+    #[error("pod {name} is already assigned to node {}", go::quote(.node))]
     AlreadyBound { name: String, node: String },
     #[error("pod {0} has non-empty .spec.schedulingGates")]
     Gated(String),

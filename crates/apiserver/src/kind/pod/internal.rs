@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::super::grammar::quantity;
 use super::super::unified_diff;
-use crate::field::json_text;
+use crate::go;
 use crate::json::Access;
 
 pub(crate) const POD_SPEC: &str = "PodSpec";
@@ -259,7 +259,7 @@ impl Writer {
     }
 
     fn text(&mut self, text: &str) {
-        self.out.push_str(&json_text(text));
+        self.out.push_str(&go::json_string(text));
     }
 }
 

@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::super::grammar::{Errors, NEGATIVE, push_texts, quantity, unsupported};
 use super::default::round_amount;
 use crate::field::{FieldError, Path};
+use crate::go::quantity::Quantity;
 use crate::json::{Access, Object, object_mut};
 use crate::name;
-use crate::quantity::Quantity;
 
 const STANDARD: [&str; 20] = [
     "cpu",

@@ -10,7 +10,8 @@ use super::super::grammar::{
 use super::super::persistent_volume_claim;
 use super::container::pull_policy;
 use super::{Context, downward, projected};
-use crate::field::{FieldError, Path, go_quote};
+use crate::field::{FieldError, Path};
+use crate::go;
 use crate::json::Access;
 use crate::name;
 
@@ -225,7 +226,7 @@ fn created_claim_name(errors: &mut Errors, path: &Path<'_>, volume: &str, contex
     }
     let claim = format!("{}-{volume}", context.pod_name);
     for text in name::dns1123_subdomain(&claim) {
-        let detail = format!("PVC name {}: {text}", go_quote(&claim));
+        let detail = format!("PVC name {}: {text}", go::quote(&claim));
         errors.push(FieldError::invalid_text(&path.field("name"), volume, detail));
     }
 }

@@ -19,7 +19,8 @@ use super::super::persistent_volume_claim;
 use super::scheduling::{PREFERRED, REQUIRED};
 use super::spec::fractional;
 use super::{annotation, each_container};
-use crate::field::{Path, go_quote};
+use crate::field::Path;
+use crate::go;
 use crate::json::Access;
 use crate::name;
 use crate::warning::Warnings;
@@ -110,7 +111,7 @@ pub(crate) fn warnings(out: &mut Warnings, root: &Path<'_>, pod: &impl Access, i
         for (i, item) in spec.list(list).iter().enumerate() {
             let (at, value) = (path.index(i), item.text(member));
             if !seen.insert(value) {
-                let shown = go_quote(value);
+                let shown = go::quote(value);
                 out.push(format!("{}: duplicate {member} {shown}", at.field(member)));
             }
         }
@@ -266,7 +267,7 @@ fn fraction(out: &mut Warnings, path: &Path<'_>, list: &Value, name: &str) {
 }
 
 pub(crate) fn fraction_text(path: &Path<'_>, amount: &str) -> String {
-    let shown = go_quote(amount);
+    let shown = go::quote(amount);
     format!("{path}: fractional byte value {shown} is invalid, must be an integer")
 }
 
@@ -285,7 +286,7 @@ fn hidden_variables(out: &mut Warnings, path: &Path<'_>, vars: &[Value]) {
             out.push(format!(
                 "{}: hides previous definition of {}, which may be dropped when using apply",
                 path.index(i),
-                go_quote(name)
+                go::quote(name)
             ));
         }
     }
@@ -334,7 +335,7 @@ fn port_names(out: &mut Warnings, path: &Path<'_>, spec: &Value) {
                     "{}: duplicate port name {} with {other}, services and probes that select \
                      ports by name will use {other}",
                     ports.index(i),
-                    go_quote(name),
+                    go::quote(name),
                     other = other.get(),
                 )),
                 Entry::Vacant(vacant) => {
@@ -381,7 +382,7 @@ fn addresses(out: &mut Warnings, path: &Path<'_>, spec: &Value) {
 
 /// Files of one volume that hide each other.
 fn overlapping_paths(out: &mut Warnings, volume: &Value) {
-    let volume_name = go_quote(volume.text("name"));
+    let volume_name = go::quote(volume.text("name"));
     for (kind, word, name_member) in [
         ("configMap", "ConfigMap", "name"),
         ("secret", "Secret", "secretName"),
@@ -390,7 +391,7 @@ fn overlapping_paths(out: &mut Warnings, volume: &Value) {
         let source = volume.at(kind);
         let described = match name_member {
             "" => word.to_owned(),
-            member => format!("{word} {}", go_quote(source.text(member))),
+            member => format!("{word} {}", go::quote(source.text(member))),
         };
         let mut seen = SeenPaths::default();
         for item in source.list("items") {
@@ -429,7 +430,7 @@ fn projected_paths(source: &Value) -> (Vec<&str>, String) {
     for (kind, word) in [("configMap", "ConfigMap"), ("secret", "Secret")] {
         let items = source.at(kind).list("items");
         if !items.is_empty() {
-            let from = format!("{word} {}", go_quote(source.at(kind).text("name")));
+            let from = format!("{word} {}", go::quote(source.at(kind).text("name")));
             return (items.iter().map(|item| item.text("path")).collect(), from);
         }
     }

@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::{DIRECTIVE, Object, SET_ORDER, go_type, no_merge_key, unknown_directive};
-use crate::patch::{PatchError, go_text};
+use crate::go;
+use crate::patch::PatchError;
 
 /// What a list holds. All elements must be of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ impl Elements {
 }
 
 fn list_text(list: &[Value]) -> String {
-    let parts: Vec<String> = list.iter().map(go_text).collect();
+    let parts: Vec<String> = list.iter().map(go::value_text).collect();
     format!("[{}]", parts.join(" "))
 }
 

@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 
 use crate::field::{FieldError, FieldErrors, Path};
+use crate::go;
 use crate::json::Access;
 use crate::name;
-use crate::schema::go_text::go_json;
 use crate::schema::number::Number;
 
 /// Metadata that does not decode, in the words of Go's JSON package.
@@ -26,7 +26,7 @@ impl DecodeError {
     fn with_number(self, number: &Value) -> Self {
         match self {
             Self::WrongType { field, wanted, .. } => {
-                Self::WrongType { found: format!("number {}", go_json(number)), field, wanted }
+                Self::WrongType { found: format!("number {}", go::json(number)), field, wanted }
             }
             other => other,
         }

@@ -1,11 +1,10 @@
 //! Files of one volume that hide each other.
 
+use crate::go;
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hasher;
 use std::ops::Bound;
-
-use crate::field::go_quote;
 
 /// The paths seen so far in one volume, each once for each source that brings it.
 #[derive(Debug, Default)]
@@ -31,8 +30,8 @@ struct File<'a> {
 impl File<'_> {
     fn shown(&self) -> String {
         match self.from.as_str() {
-            "" => go_quote(self.path),
-            from => format!("{} ({from})", go_quote(self.path)),
+            "" => go::quote(self.path),
+            from => format!("{} ({from})", go::quote(self.path)),
         }
     }
 }
@@ -133,8 +132,8 @@ mod tests {
                 .map(|(path, from)| (path.trim_end_matches('/'), ["", "S"][*from].to_owned()))
                 .collect();
             let show = |(path, from): &(&str, String)| match from.as_str() {
-                "" => go_quote(path),
-                from => format!("{} ({from})", go_quote(path)),
+                "" => go::quote(path),
+                from => format!("{} ({from})", go::quote(path)),
             };
             for (i, this) in shown.iter().enumerate() {
                 let others = shown[..i].iter().filter(|other| overlapping(this.0, other.0));

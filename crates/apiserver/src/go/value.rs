@@ -1,11 +1,11 @@
-//! JSON values as Go prints them in error messages.
+//! Values as Go prints them.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
 /// A value as Go's `%v` prints it: `map[a:1 b:[x y]]`.
-pub(crate) fn go_text(value: &Value) -> String {
+pub(crate) fn value_text(value: &Value) -> String {
     let mut out = String::new();
     write(&mut out, value);
     out
@@ -53,6 +53,6 @@ mod tests {
     #[test]
     fn prints_as_go_does() {
         let value = json!({"b": ["x", 1, null, true], "a": {"c": {}}});
-        assert_eq!(go_text(&value), "map[a:map[c:map[]] b:[x 1 <nil> true]]");
+        assert_eq!(value_text(&value), "map[a:map[c:map[]] b:[x 1 <nil> true]]");
     }
 }

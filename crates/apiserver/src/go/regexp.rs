@@ -1,6 +1,6 @@
 //! Regular expressions in Go's syntax, matched by Rust's `regex` crate.
 //!
-//! `pattern` in a schema is RE2 as Go reads it. The two engines agree on meaning but not on every
+//! `pattern` in a schema and `matches` in CEL are RE2 as Go reads it. The two engines agree on meaning but not on every
 //! spelling: in Go `\d` is ASCII, `[a[]` and a lone `{` are literals, `\Q…\E` quotes, two groups
 //! may share a name. So a pattern is read by Go's grammar, refused with Go's words, and written
 //! out again in a spelling that means the same to the `regex` crate.
@@ -37,21 +37,25 @@ const TOO_LARGE: &str = "expression too large";
 
 static CACHE: LazyLock<Mutex<HashMap<String, Arc<Regex>>>> = LazyLock::new(Mutex::default);
 
-/// The compiled pattern, from the cache if it was seen before.
-pub(crate) fn compile(pattern: &str) -> Result<Arc<Regex>, PatternError> {
-    let cache = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(found) = cache().get(pattern) {
-        return Ok(Arc::clone(found));
-    }
+/// The compiled pattern.
+pub(crate) fn compile(pattern: &str) -> Result<Regex, PatternError> {
     let translated = Translator::new(pattern).run()?;
     if translated.len() > MAX_PATTERN_BYTES {
         return Err(PatternError::new(TOO_LARGE, pattern));
     }
-    let compiled = regex::RegexBuilder::new(&translated)
+    regex::RegexBuilder::new(&translated)
         .size_limit(MAX_PROGRAM_BYTES)
         .build()
-        .map_err(|_| PatternError::new(TOO_LARGE, pattern))?;
-    let compiled = Arc::new(compiled);
+        .map_err(|_| PatternError::new(TOO_LARGE, pattern))
+}
+
+/// The same, from the cache if it was seen before.
+pub(crate) fn cached(pattern: &str) -> Result<Arc<Regex>, PatternError> {
+    let cache = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = cache().get(pattern) {
+        return Ok(Arc::clone(found));
+    }
+    let compiled = Arc::new(compile(pattern)?);
     let mut cache = cache();
     if cache.len() >= MAX_CACHED_PATTERNS {
         cache.clear();

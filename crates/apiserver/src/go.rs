@@ -1,0 +1,22 @@
+//! Go's ways, each once: Kubernetes is written in Go, so what it reads and how it prints things are
+//! Go's to define, and two places here must not disagree about it.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`regexp`] | regular expressions |
+//! | [`quantity`] | Kubernetes' quantities |
+//! | [`duration`] | `1h30m`, and `2 days` where Kubernetes takes that |
+//! | `number`, `text`, `value`, `json` | floats, quoted text, values and JSON, as Go prints them |
+
+pub(crate) mod duration;
+mod json;
+mod number;
+pub(crate) mod quantity;
+pub(crate) mod regexp;
+mod text;
+mod value;
+
+pub(crate) use self::json::{json, json_string, shown};
+pub(crate) use self::number::{float, json_float};
+pub(crate) use self::text::{quote, quote_bytes};
+pub(crate) use self::value::value_text;
