@@ -35,6 +35,7 @@ pub(crate) fn left_to_another_run(why: impl std::fmt::Display) {
     message("left to another run", &why.to_string());
 }
 
+#[allow(clippy::disallowed_methods, reason = "CI says so in the environment")]
 #[track_caller]
 fn note(what: &str, why: &str) {
     let line = message(what, why);
@@ -42,6 +43,7 @@ fn note(what: &str, why: &str) {
     assert!(!is_ci, "{line}CI has what the tests need");
 }
 
+#[allow(clippy::disallowed_methods, reason = "the runner says where in the environment")]
 #[track_caller]
 fn message(what: &str, why: &str) -> String {
     let place = std::panic::Location::caller();

@@ -17,6 +17,7 @@ pub trait Clock: Send + Sync + Debug {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the door through which it comes in")]
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }
@@ -78,6 +79,7 @@ pub trait Entropy: Send + Sync + Debug {
 pub struct SystemEntropy(SystemRandom);
 
 impl Default for SystemEntropy {
+    #[expect(clippy::disallowed_methods, reason = "the door through which it comes in")]
     fn default() -> Self {
         Self(SystemRandom::new())
     }

@@ -16,6 +16,8 @@
 //! `shim::process` keep Pods apart, `cgroup` within limits, `pod_tree` keeps our own file
 //! operations inside the folders that Pods write to.
 
+#![expect(clippy::disallowed_methods, reason = "a node lives in the time of its machine")]
+
 mod agent;
 mod capacity;
 mod cgroup;

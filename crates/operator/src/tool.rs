@@ -6,6 +6,7 @@ use crate::skip;
 
 /// A program of Debian's package `prometheus`: the system's, or where `cargo xtask lab` unpacks it.
 /// Where it is missing this says so, or fails where the outside world is required.
+#[expect(clippy::disallowed_methods, reason = "CI says in the environment what must be there")]
 #[track_caller]
 pub(crate) fn of_prometheus(program: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");

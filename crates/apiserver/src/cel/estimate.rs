@@ -448,6 +448,7 @@ impl<'s> Estimator<'_, 's> {
     }
 
     /// The Kubernetes libraries, by name of the function.
+    #[expect(clippy::too_many_lines, reason = "a table: one arm for each function")]
     fn library_cost(&mut self, call: &Call, overload: &str) -> Option<(Range, Option<Range>)> {
         let target = call.target.as_deref();
         let first = call.args.first();

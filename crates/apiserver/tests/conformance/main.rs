@@ -11,6 +11,11 @@
 //! | `SOJOURN_REQUIRE_KUBE`       | `1`: fail rather than skip without those                    |
 //! | `SOJOURN_CONFORMANCE_RECORD` | `1`: write the transcripts instead of comparing             |
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "real time, and what the environment says about the machine that the tests run on"
+)]
+
 mod compare;
 mod control_plane;
 mod crd;

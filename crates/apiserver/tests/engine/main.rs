@@ -3,6 +3,11 @@
 //! A real control plane, where its binaries are at hand (`KUBEBUILDER_ASSETS`), is held against the
 //! engine with the same code; `SOJOURN_REQUIRE_KUBE=1` makes their absence a failure.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "real time, and what the environment says about the machine that the tests run on"
+)]
+
 mod access;
 mod admission;
 #[path = "../conformance/control_plane.rs"]

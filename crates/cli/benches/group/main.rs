@@ -4,6 +4,11 @@
 //! of the benchmark, since nobody else has the provider `fake`. A release build of `sojourn up`
 //! prepares the data, so that kinds, roles and accounts are as people have them.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "figures are about real time, of a program that the environment may name"
+)]
+
 #[path = "../engine/command.rs"]
 mod command;
 #[path = "../engine/document.rs"]

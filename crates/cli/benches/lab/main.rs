@@ -4,6 +4,11 @@
 //! instances cost and how punctual their ends are is measured of a release build of `sojourn up`,
 //! without Pods, from the outside.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "figures are about real time, of a program that the environment may name"
+)]
+
 mod collecting;
 #[path = "../engine/command.rs"]
 mod command;

@@ -3,6 +3,11 @@
 //! A release build of `sojourn up` runs Pods that do nothing; a client of the API makes them, sees
 //! them run by a watch, and deletes them. What the node and its shims use is read from `/proc`.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "figures are about real time, of a program that the environment may name"
+)]
+
 #[path = "../engine/command.rs"]
 mod command;
 #[path = "../engine/document.rs"]

@@ -7,6 +7,11 @@
 //! | `KUBEBUILDER_ASSETS`        | folder of kubectl, kwok and the programs of a control plane |
 //! | `SOJOURN_REQUIRE_KUBE`      | `1`: fail rather than skip without those           |
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "real time, and what the environment says about the machine that the tests run on"
+)]
+
 #[path = "../it/client.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod client;

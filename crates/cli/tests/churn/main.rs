@@ -11,6 +11,11 @@
 //! | `SOJOURN_CHURN_ROUNDS`      | how often the server is killed (10)                         |
 //! | `SOJOURN_CHURN_SEED`        | repeats the choices of a run that printed this number       |
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "real time, and what the environment says about the machine that the tests run on"
+)]
+
 mod churn_test;
 #[path = "../it/client.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]

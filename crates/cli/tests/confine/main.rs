@@ -4,6 +4,11 @@
 //! Pods run in a user namespace. Both are tested: run as root, the whole binary runs once more as
 //! nobody ([`again`]).
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "real time, and what the environment says about the machine that the tests run on"
+)]
+
 mod again;
 mod descriptor;
 mod detect;

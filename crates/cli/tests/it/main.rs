@@ -4,6 +4,11 @@
 //! |-----------------------------|------------------------------------------------------|
 //! | `SOJOURN_CRASH_ROUNDS`      | how often the server is killed under load (3)        |
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "real time, and what the environment says about the machine that the tests run on"
+)]
+
 mod backup;
 mod client;
 mod crash;

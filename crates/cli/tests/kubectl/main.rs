@@ -10,6 +10,11 @@
 //! | `KUBEBUILDER_ASSETS`        | folder of kubectl, kube-apiserver, etcd, kube-controller-manager |
 //! | `SOJOURN_REQUIRE_KUBE`      | `1`: fail rather than skip without those                        |
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "real time, and what the environment says about the machine that the tests run on"
+)]
+
 #[path = "../../../apiserver/tests/conformance/control_plane.rs"]
 #[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
 mod control_plane;

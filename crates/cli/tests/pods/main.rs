@@ -10,6 +10,10 @@
 //! | `SOJOURN_REQUIRE_KUBE`      | `1`: fail rather than skip without those                         |
 //! | `SOJOURN_PODS_CASES`        | run only cases whose name contains this                          |
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "real time, and what the environment says about the machine that the tests run on"
+)]
 #![expect(clippy::print_stdout, reason = "what was skipped, and how each case ended")]
 
 mod case;

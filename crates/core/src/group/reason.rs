@@ -183,6 +183,7 @@ impl Reason {
 
 impl fmt::Display for Reason {
     /// A short sentence without a full stop. Times are UTC, to the second.
+    #[expect(clippy::too_many_lines, reason = "a table: one sentence for each reason")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Paused => f.write_str("paused: nothing is decided, open drains end"),

@@ -126,6 +126,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "rustls asks the machine's clock")]
     fn clients_may_or_may_not_show_a_certificate() {
         let now = Timestamp::now();
         let authority = CertificateAuthority::generate("sojourn", now).unwrap();
@@ -156,6 +157,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "rustls asks the machine's clock")]
     fn certificates_are_replaced_while_serving() {
         let now = Timestamp::now();
         let authority = CertificateAuthority::generate("sojourn", now).unwrap();

@@ -203,6 +203,7 @@ fn check(cases: &[Case<'_>], bound_to: &str) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn nodes_write_only_their_own_node() {
     use NodeWriteOperation::{Create, Delete, Update};
     let labelled =

@@ -1,5 +1,7 @@
 //! Against a real Prometheus, which scrapes a scripted exporter every second.
 
+#![expect(clippy::disallowed_methods, reason = "a real Prometheus lives in real time")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
