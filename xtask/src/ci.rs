@@ -24,6 +24,8 @@ struct Step {
 enum Action {
     Format,
     Lint,
+    /// The links in comments lead somewhere.
+    Doc,
     Tidy,
     Alone,
     Test,
@@ -66,10 +68,11 @@ const LANES: [&[&str]; 2] = [
 /// So many steps are named as the slowest.
 const MAX_SLOWEST_STEPS: usize = 10;
 
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 17] = [
     Step { name: "fmt", action: Action::Format },
     Step { name: "tidy", action: Action::Tidy },
     Step { name: "clippy", action: Action::Lint },
+    Step { name: "doc", action: Action::Doc },
     Step { name: "alone", action: Action::Alone },
     Step { name: "test", action: Action::Test },
     Step { name: "families", action: Action::Families },
@@ -275,6 +278,12 @@ impl StepContext<'_> {
             Action::Format => start(cargo(self.root).args(["fmt", "--all", "--check"])),
             Action::Tidy => tidy::run(self.root),
             Action::Lint => self.lint(),
+            Action::Doc => {
+                let flags = "--deny warnings --allow rustdoc::private_intra_doc_links";
+                let mut doc = cargo(self.root);
+                doc.args(["doc", "--workspace", "--no-deps", "--document-private-items"]);
+                start(doc.env("RUSTDOCFLAGS", flags))
+            }
             Action::Alone => self.check_alone(),
             Action::Test => test::whole(self.root),
             Action::Families => families::check(self.root),
@@ -296,6 +305,7 @@ impl StepContext<'_> {
             &["--all-targets"][..],
             &["--test", test_programs::LAB],
             &["--test", test_programs::GROUP],
+            &["--test", "browser"],
         ] {
             let mut command = cargo(self.root);
             command.args(["clippy", "--workspace"]).args(targets);

@@ -2,9 +2,9 @@
 //!
 //! The tables are written by `xtask/kube-tables` from the Go types themselves, so that every rule of
 //! upstream's encoding (names, `omitempty`, protobuf numbers, list types, OpenAPI) is data:
-//! * [`decode`] does to a JSON body what Go's decode and encode round trip does;
+//! * [`fn@decode`] does to a JSON body what Go's decode and encode round trip does;
 //! * [`decode_protobuf`] turns a protobuf body into JSON first;
-//! * [`TypeTable::shape`] says how values are composed, for apply and strategic merge;
+//! * [`shapes`] says how values are composed, for apply and strategic merge;
 //! * [`openapi`] publishes the same types as OpenAPI v3 schemas.
 
 mod base64;

@@ -13,7 +13,7 @@
 //! | `rotations` | reservations and rotations that are open |
 //! | `stability` | templates that are tried first, and machines that die young |
 //! | `scale_down`, `starting`, `scale_up` | what begins, `budgeting` with what [`schedule`](crate::schedule) lets it |
-//! | [`forecast`], [`feasible`] | what will happen, and what cannot |
+//! | [`mod@forecast`], [`feasible`] | what will happen, and what cannot |
 //!
 //! **Recorded first.** Nothing that cannot be taken back follows from what a decision finds out. A
 //! machine is created only after its name stands in the group's [`state::Group::reserved`]; one is

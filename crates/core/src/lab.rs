@@ -1,7 +1,7 @@
 //! Lab: personal environments, which are warned about, stopped, woken, expired, ended and submitted.
 //!
 //! [`decide`] is the one decision of the family. It is made of parts that each look at their own
-//! fields: `power` (what was started and stopped), [`keep`], `inactivity`, `expiration`,
+//! fields: `power` (what was started and stopped), [`keep`](crate::keep), `inactivity`, `expiration`,
 //! `termination`, `submission`, [`ending`] and, for an instance that is deleted, `deletion`. What a
 //! running instance is made of is in [`runtime`], and who may wake a stopped one in [`waking`].
 //!

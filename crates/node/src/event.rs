@@ -1,6 +1,6 @@
 //! Events about Pods and the Node, as a kubelet writes them.
 //!
-//! [`Recorder::note`] never waits: what cannot be written soon is dropped, for nothing may depend
+//! [`Recorder::record`] never waits: what cannot be written soon is dropped, for nothing may depend
 //! on an Event. What repeats raises the count of the Event that is there ([`series`]).
 
 mod series;

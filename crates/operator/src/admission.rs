@@ -1,6 +1,6 @@
 //! What is refused before it is written, where a schema cannot tell: a bad configuration, marks that
 //! only some people may set, templates that no provider can use, references that their writer has no
-//! right to ([`reference`]), and deletions that come before what they owe ([`lab`], [`pod`]).
+//! right to ([`mod@reference`]), and deletions that come before what they owe ([`lab`], [`pod`]).
 //!
 //! Each family brings its [`rule::Rules`]. Their judgement is pure: `needs` says what must be known, `judge`
 //! decides when it is; in between, [`lookup`] asks the API. Around them is one service, which the embedded

@@ -151,7 +151,7 @@ impl Outbox {
     /// Starts one attempt. Never blocks.
     ///
     /// Starts none while one with this id is under way, and none before the outcome of the last one
-    /// was [`acknowledge`](Self::taken): an object that cannot be written would have the same attempt made
+    /// was [acknowledged](Self::acknowledge): an object that cannot be written would have the same attempt made
     /// again and again.
     pub fn attempt(&self, key: &Key, notice: Notice) -> Attempt {
         let limits = self.shared.limits;

@@ -2,7 +2,7 @@
 //!
 //! A body is the magic `k8s\0`, then a `runtime.Unknown` that names the kind and holds the object.
 //! The object is read by the table into the JSON that the same client would have sent; what the
-//! server makes of it is then [`crate::typed::decode`]'s affair.
+//! server makes of it is then [`fn@crate::typed::decode`]'s affair.
 
 use serde_json::{Map, Number, Value};
 

@@ -6,6 +6,10 @@
 //! | `SOJOURN_REQUIRE_BROWSER`   | `1`: fail rather than skip without Chromium              |
 //! | `SOJOURN_SCREENSHOTS`       | a folder that gets a picture of every page that is shown |
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "real time, and what the environment says about the machine that the tests run on"
+)]
 #![expect(clippy::print_stdout, reason = "what was skipped")]
 
 #[path = "../it/client.rs"]

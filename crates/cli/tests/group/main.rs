@@ -6,6 +6,10 @@
 //! | `KUBEBUILDER_ASSETS`        | folder of kubectl and the programs of a real control plane |
 //! | `SOJOURN_REQUIRE_KUBE`      | `1`: fail rather than skip without those                   |
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "real time, and what the environment says about the machine that the tests run on"
+)]
 #![expect(clippy::print_stdout, reason = "what was skipped")]
 
 #[path = "../pods/case_cluster.rs"]

@@ -8,6 +8,10 @@
 //! | `SOJOURN_REQUIRE_KUBE`      | `1`: fail rather than skip without those                         |
 //! | `SOJOURN_REQUIRE_WORLD`     | `1`: fail rather than skip without Prometheus, aiosmtpd and moto |
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "real time, and what the environment says about the machine that the tests run on"
+)]
 #![expect(clippy::print_stdout, reason = "what was skipped")]
 
 mod bastion;
