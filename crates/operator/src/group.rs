@@ -38,6 +38,8 @@ mod view;
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use kube::Client;
 use sojourn_api::group::{GroupConfig, InstanceGroup, Machine};
 use sojourn_drivers::machine::{Provider, ProviderChange};
@@ -56,9 +58,50 @@ use self::reconcile::Groups;
 use crate::clock::Clock;
 use crate::configuration::Configuration;
 use crate::event::Events;
+use crate::family::{ServedFamily, Setup, StartError};
 use crate::frame::status::Definitions;
 use crate::frame::{Limits, Queue, Tasks, Watching, run};
 use crate::metrics::{Metrics, Reconciles};
+
+/// The family as it is registered.
+#[derive(Debug)]
+pub struct GroupFamily;
+
+impl crate::family::Family for GroupFamily {
+    fn name(&self) -> &'static str {
+        "group"
+    }
+
+    fn serve<'a>(
+        &'a self,
+        _: Client,
+        setup: &'a Setup,
+        _: &'a mut Tasks,
+    ) -> BoxFuture<'a, Result<Arc<dyn ServedFamily>, StartError>> {
+        let served: Arc<dyn ServedFamily> = Arc::new(ServedGroups(setup.clone()));
+        std::future::ready(Ok(served)).boxed()
+    }
+}
+
+/// Nothing of the family is served beside admission: nobody visits a machine through us.
+#[derive(Debug)]
+struct ServedGroups(Setup);
+
+impl ServedFamily for ServedGroups {
+    fn lead<'a>(
+        &'a self,
+        client: Client,
+        tasks: &'a mut Tasks,
+    ) -> BoxFuture<'a, Result<(), StartError>> {
+        async move {
+            let Setup { clock, watching, limits, metrics, providers, .. } = self.0.clone();
+            let start_with = Start { client, clock, watching, providers, limits, metrics };
+            drop(start(start_with, tasks).await);
+            Ok(())
+        }
+        .boxed()
+    }
+}
 
 /// What the family is started with.
 #[derive(Clone)]

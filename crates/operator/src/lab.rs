@@ -39,193 +39,242 @@ mod web;
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use kube::Client;
 use sojourn_api::lab::{Instance, LabConfig};
-use tokio::sync::watch;
+use sojourn_core::key::Key;
+use tokio::sync::{Notify, watch};
 
 use self::caches::LabCaches;
 use self::config_watcher::{ConfigChanges, ConfigWatcher};
 use self::coverage_store::CoverageStore;
 #[cfg(test)]
 pub(crate) use self::coverage_store::polled;
-use self::driver_factory::DriverFactory;
 use self::drivers::Drivers;
 use self::notice::EventChannel;
 use self::orphaned_claim::OrphanedClaims;
 use self::prober::Prober;
 use self::reconcile::Lab;
 pub use self::reconcile::Settings;
-use crate::clock::Clock;
 use crate::configuration::Configuration;
 use crate::event::Events;
+use crate::family::{Family, FamilyWeb, ServedFamily, Setup, StartError};
 use crate::frame::status::Definitions;
-use crate::frame::{Limits, Queue, Tasks, Watching, run};
-use crate::installation_key::{InstallationKey, InstallationKeyError};
+use crate::frame::{Queue, Tasks, run};
+use crate::installation_key::InstallationKey;
 use crate::link::Links;
-use crate::metrics::{Metrics, Reconciles};
+use crate::metrics::Reconciles;
 use crate::outbox::{self, Outbox};
 use crate::tracker::Tracker;
 
-/// What the family is started with.
-#[derive(Clone)]
-pub struct Start {
-    pub client: Client,
-    pub clock: Arc<dyn Clock>,
-    pub watching: Watching,
-    pub driver_factory: Arc<dyn DriverFactory>,
-    pub settings: Settings,
-    pub limits: Limits,
-    pub metrics: Metrics,
-}
+/// The family as it is registered.
+#[derive(Debug)]
+pub struct LabFamily;
 
-impl std::fmt::Debug for Start {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Start").finish_non_exhaustive()
+impl Family for LabFamily {
+    fn name(&self) -> &'static str {
+        "lab"
+    }
+
+    fn serve<'a>(
+        &'a self,
+        client: Client,
+        setup: &'a Setup,
+        tasks: &'a mut Tasks,
+    ) -> BoxFuture<'a, Result<Arc<dyn ServedFamily>, StartError>> {
+        async move {
+            let served = ServedLab::start(client, setup.clone(), tasks).await?;
+            Ok(Arc::new(served) as Arc<dyn ServedFamily>)
+        }
+        .boxed()
     }
 }
 
-/// The family, running.
+/// What every replica has of the family. Clones share everything.
 #[derive(Debug, Clone)]
-pub struct Started {
-    pub(crate) lab: Arc<Lab>,
+pub struct ServedLab(pub(crate) Arc<LabReplica>);
+
+/// What is the same for every Instance of this process, and what is known of them.
+pub(crate) struct LabReplica {
+    /// Not fenced.
+    pub(crate) client: Client,
+    pub(crate) setup: Setup,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) caches: Arc<LabCaches>,
+    pub(crate) config: Arc<Configuration<LabConfig>>,
+    pub(crate) drivers: Arc<Drivers>,
+    pub(crate) tracker: Tracker,
+    pub(crate) links: Links,
+    pub(crate) installation_key: InstallationKey,
+    /// Where people reach us, as the configuration says it.
+    pub(crate) public_url: watch::Receiver<Option<String>>,
+    /// Told when the configuration changed.
+    reconfigured: Arc<Notify>,
+}
+
+impl std::fmt::Debug for LabReplica {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LabReplica").finish_non_exhaustive()
+    }
+}
+
+/// The controllers, running.
+#[derive(Debug, Clone)]
+pub struct LeadingLab {
     pub queue: Arc<Queue>,
     pub reconciles: Reconciles,
 }
 
-/// Why it cannot be started.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error("cannot ask the API which groups it serves")]
-    Groups(#[source] kube::Error),
-    #[error(transparent)]
-    InstallationKey(InstallationKeyError),
-    #[error("cannot read what was observed before")]
-    Coverage(#[source] kube::Error),
-}
-
-impl Started {
+impl LeadingLab {
     /// Whether no Instance is queued or being reconciled.
     pub fn is_idle(&self) -> bool {
         self.queue.is_idle()
     }
+}
 
-    /// Where people reach us, if the configuration says so, now and from each change on.
-    pub fn public_url(&self) -> watch::Receiver<Option<String>> {
-        self.lab.public_url.clone()
+impl ServedLab {
+    /// Starts what every replica serves; the tasks are the caller's to watch.
+    pub async fn start(
+        client: Client,
+        setup: Setup,
+        tasks: &mut Tasks,
+    ) -> Result<Self, StartError> {
+        let groups = client.list_api_groups().await.map_err(StartError::Groups)?;
+        let ingress = groups.groups.iter().any(|group| group.name == "networking.k8s.io");
+        let installation_key =
+            InstallationKey::load(&client).await.map_err(StartError::InstallationKey)?;
+        let (clock, watching) = (setup.clock.clone(), setup.watching);
+        let queue = Arc::new(Queue::new(clock.clone()));
+        let caches = Arc::new(LabCaches::new(queue.clone(), ingress));
+        let config = Arc::new(Configuration::<LabConfig>::default());
+        let drivers = Arc::new(Drivers::default());
+        caches.follow(&client, watching, tasks);
+        let config_watcher = ConfigWatcher {
+            client: client.clone(),
+            clock: clock.clone(),
+            config: config.clone(),
+            drivers: drivers.clone(),
+            factory: setup.driver_factory.clone(),
+            caches: caches.clone(),
+        };
+        let ConfigChanges { reconfigured, public_url } =
+            config_watcher.start(watching, tasks).await;
+        caches.until_ready().await;
+        let tracker = {
+            let queue = queue.clone();
+            Tracker::new(config.current().activity_interval, Arc::new(move |key| queue.wake(key)))
+        };
+        let flushing = (tracker.clone(), clock);
+        tasks.spawn("tracker", async move { flushing.0.run(flushing.1).await });
+        let links = Links::new(installation_key.links());
+        Ok(Self(Arc::new(LabReplica {
+            client,
+            setup,
+            queue,
+            caches,
+            config,
+            drivers,
+            tracker,
+            links,
+            installation_key,
+            public_url,
+            reconfigured,
+        })))
     }
 
-    /// Below which name instances have their origins, if the configuration says so.
-    pub fn gateway_domain(&self) -> Option<String> {
-        self.lab.config.current().gateway.domain.clone()
-    }
+    /// Starts the controllers, which write with this client.
+    pub async fn lead(&self, client: Client, tasks: &mut Tasks) -> Result<LeadingLab, StartError> {
+        let replica = &self.0;
+        let Setup { clock, watching, limits, metrics, driver_factory, settings, .. } =
+            replica.setup.clone();
+        let (queue, caches) = (replica.queue.clone(), replica.caches.clone());
+        let coverage_registry =
+            Arc::new(coverage_store::load(&client).await.map_err(StartError::Coverage)?);
+        let (events, events_work) =
+            Events::new(client.clone(), clock.clone(), metrics.events_left_out("lab"));
+        tasks.spawn("events", events_work);
+        replica.drivers.set_fallback_channel(Arc::new(EventChannel {
+            events: events.clone(),
+            caches: caches.clone(),
+        }));
+        let wake = {
+            let queue = queue.clone();
+            Arc::new(move |key: &Key| queue.wake(key))
+        };
+        let (outbox, outbox_work) =
+            Outbox::new(replica.drivers.clone(), clock.clone(), wake, outbox::Limits::default());
+        tasks.spawn("outbox", outbox_work);
+        let (prober, prober_work) = Prober::new(queue.clone(), clock.clone());
+        tasks.spawn("prober", prober_work);
+        let (orphaned_claims, orphaned_claims_work) =
+            OrphanedClaims::new(client.clone(), caches.clone(), queue.clone());
+        tasks.spawn("orphans", orphaned_claims_work);
+        let definitions = Arc::new(Definitions::default());
+        {
+            let (client, definitions, caches) =
+                (client.clone(), definitions.clone(), caches.clone());
+            tasks.spawn("definition", async move {
+                definitions
+                    .follow::<Instance>(client, watching, || caches.wake_all_instances())
+                    .await;
+            });
+        }
+        let coverage_store = Arc::new(CoverageStore {
+            client: client.clone(),
+            clock: clock.clone(),
+            config: replica.config.clone(),
+            reconfigured: replica.reconfigured.clone(),
+            driver_factory,
+            caches: caches.clone(),
+            tracker: replica.tracker.clone(),
+            coverage_registry: coverage_registry.clone(),
+            pushed: settings.pushed(),
+            stored_at: tokio::sync::Mutex::default(),
+        });
+        tasks.spawn("collector", coverage_store.clone().collect());
+        tasks.spawn("coverage", coverage_store.clone().store_periodically());
 
-    /// Tells the time as the controllers do.
-    pub fn now(&self) -> Arc<dyn Fn() -> jiff::Timestamp + Send + Sync> {
-        let clock = self.lab.clock.clone();
-        Arc::new(move || clock.now())
-    }
-
-    /// The links that mails carry.
-    pub fn links(&self) -> &Links {
-        &self.lab.links
+        let lab = Arc::new(Lab {
+            client,
+            clock: clock.clone(),
+            since: clock.now(),
+            caches,
+            config: replica.config.clone(),
+            tracker: replica.tracker.clone(),
+            coverage_registry,
+            coverage_store,
+            outbox,
+            prober,
+            orphaned_claims,
+            events,
+            links: replica.links.clone(),
+            installation_key: replica.installation_key.clone(),
+            drivers: replica.drivers.clone(),
+            restarts: runtime::Restarts::default(),
+            definitions,
+            settings,
+        });
+        self::metrics::register(&metrics, &lab.caches);
+        // Whoever led before may have been ended in the middle of a look.
+        queue.restart();
+        lab.caches.wake_all_instances();
+        let reconciles = metrics.reconciles("lab");
+        tasks.spawn("lab", run(lab, queue.clone(), clock, limits, reconciles.clone()));
+        Ok(LeadingLab { queue, reconciles })
     }
 }
 
-/// Starts everything; the tasks are the caller's to watch.
-pub async fn start(start: Start, tasks: &mut Tasks) -> Result<Started, StartError> {
-    let Start { client, clock, watching, driver_factory, settings, limits, metrics } = start;
-    let groups = client.list_api_groups().await.map_err(StartError::Groups)?;
-    let ingress = groups.groups.iter().any(|group| group.name == "networking.k8s.io");
-    let installation_key =
-        InstallationKey::load(&client).await.map_err(StartError::InstallationKey)?;
-    let coverage_registry =
-        Arc::new(coverage_store::load(&client).await.map_err(StartError::Coverage)?);
-
-    let queue = Arc::new(Queue::new(clock.clone()));
-    let caches = Arc::new(LabCaches::new(queue.clone(), ingress));
-    let wake: Arc<dyn Fn(&sojourn_core::key::Key) + Send + Sync> = {
-        let queue = queue.clone();
-        Arc::new(move |key| queue.wake(key))
-    };
-    let config = Arc::new(Configuration::<LabConfig>::default());
-    let (events, events_work) =
-        Events::new(client.clone(), clock.clone(), metrics.events_left_out("lab"));
-    tasks.spawn("events", events_work);
-    let drivers = Arc::new(Drivers::default());
-    drivers.set_fallback_channel(Arc::new(EventChannel {
-        events: events.clone(),
-        caches: caches.clone(),
-    }));
-    let (outbox, outbox_work) =
-        Outbox::new(drivers.clone(), clock.clone(), wake.clone(), outbox::Limits::default());
-    tasks.spawn("outbox", outbox_work);
-    let (prober, prober_work) = Prober::new(queue.clone(), clock.clone());
-    tasks.spawn("prober", prober_work);
-    let (orphaned_claims, orphaned_claims_work) =
-        OrphanedClaims::new(client.clone(), caches.clone(), queue.clone());
-    tasks.spawn("orphans", orphaned_claims_work);
-
-    caches.follow(&client, watching, tasks);
-    let config_watcher = ConfigWatcher {
-        client: client.clone(),
-        clock: clock.clone(),
-        config: config.clone(),
-        drivers: drivers.clone(),
-        factory: driver_factory.clone(),
-        caches: caches.clone(),
-    };
-    let ConfigChanges { reconfigured, public_url } = config_watcher.start(watching, tasks).await;
-    caches.until_ready().await;
-
-    let definitions = Arc::new(Definitions::default());
-    {
-        let (client, definitions, caches) = (client.clone(), definitions.clone(), caches.clone());
-        tasks.spawn("definition", async move {
-            definitions.follow::<Instance>(client, watching, || caches.wake_all_instances()).await;
-        });
+impl ServedFamily for ServedLab {
+    fn lead<'a>(
+        &'a self,
+        client: Client,
+        tasks: &'a mut Tasks,
+    ) -> BoxFuture<'a, Result<(), StartError>> {
+        async move { Self::lead(self, client, tasks).await.map(drop) }.boxed()
     }
-    let tracker = Tracker::new(config.current().activity_interval, wake);
-    let links = Links::new(installation_key.links());
-    let coverage_store = Arc::new(CoverageStore {
-        client: client.clone(),
-        clock: clock.clone(),
-        config: config.clone(),
-        reconfigured,
-        driver_factory,
-        caches: caches.clone(),
-        tracker: tracker.clone(),
-        coverage_registry: coverage_registry.clone(),
-        pushed: settings.pushed(),
-        stored_at: tokio::sync::Mutex::default(),
-    });
-    tasks.spawn("collector", coverage_store.clone().collect());
-    tasks.spawn("coverage", coverage_store.clone().store_periodically());
-    let flushing = (tracker.clone(), clock.clone());
-    tasks.spawn("tracker", async move { flushing.0.run(flushing.1).await });
 
-    let lab = Arc::new(Lab {
-        client,
-        clock: clock.clone(),
-        since: clock.now(),
-        caches,
-        config,
-        tracker,
-        coverage_registry,
-        coverage_store,
-        outbox,
-        prober,
-        orphaned_claims,
-        events,
-        links,
-        public_url,
-        installation_key,
-        drivers,
-        restarts: runtime::Restarts::default(),
-        definitions,
-        settings,
-    });
-    self::metrics::register(&metrics, &lab.caches);
-    let reconciles = metrics.reconciles("lab");
-    tasks.spawn("lab", run(lab.clone(), queue.clone(), clock, limits, reconciles.clone()));
-    Ok(Started { lab, queue, reconciles })
+    fn web(&self) -> Option<FamilyWeb> {
+        Some(Self::web(self))
+    }
 }

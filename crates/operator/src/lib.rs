@@ -4,6 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `frame` | caches, the queue, the loop of five steps, supervised tasks |
+//! | `family` | the families: what each serves on every replica, and what it does on the leader |
 //! | `configuration` | the options of a family, read live |
 //! | `tracker`, `collector` | who was used, and which time was really observed |
 //! | `outbox` | notices on their way |
@@ -26,6 +27,7 @@ mod condition;
 pub mod configuration;
 pub mod drain;
 pub mod event;
+pub mod family;
 pub mod frame;
 pub mod gateway;
 pub mod group;

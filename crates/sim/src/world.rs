@@ -25,8 +25,10 @@ use sojourn_core::key::Key;
 use sojourn_drivers::notify::fake::Received;
 use sojourn_operator::admission::{self, Admission};
 use sojourn_operator::clock::{Clock, VirtualClock};
+use sojourn_operator::family::Setup;
 use sojourn_operator::frame::{Limits, Tasks, Watching};
-use sojourn_operator::lab::{Settings, Start, Started, start};
+use sojourn_operator::group::Providers;
+use sojourn_operator::lab::{LeadingLab, ServedLab, Settings};
 use sojourn_operator::metrics::Metrics;
 use sojourn_rbac::User;
 use tokio::task::JoinSet;
@@ -148,18 +150,18 @@ impl Operator {
 
     /// Somebody uses an instance through it. Nobody can while it is down.
     pub fn report(&self, key: &Key, source: Source) -> bool {
-        self.process.ask(|started| (started.activity(source))(key)).is_some()
+        self.process.ask(|(served, _)| (served.activity(source))(key)).is_some()
     }
 
     /// Reconciles of all its processes so far.
     pub fn reconciles(&self) -> u64 {
-        let now = self.process.ask(|started| started.reconciles.total()).unwrap_or_default();
+        let now = self.process.ask(|(_, leading)| leading.reconciles.total()).unwrap_or_default();
         self.controllers.before.load(Ordering::Relaxed) + now
     }
 
     /// Looks of its present process that failed, but for those that came too late.
     pub fn failures(&self) -> u64 {
-        self.process.ask(|started| started.reconciles.failures()).unwrap_or_default()
+        self.process.ask(|(_, leading)| leading.reconciles.failures()).unwrap_or_default()
     }
 
     /// How often it was started.
@@ -169,11 +171,14 @@ impl Operator {
 }
 
 impl Program for Controllers {
-    type Running = Started;
+    type Running = (ServedLab, LeadingLab);
 
-    fn start<'a>(&'a self, client: Client, tasks: &'a mut Tasks) -> BoxFuture<'a, Option<Started>> {
-        let how = Start {
-            client,
+    fn start<'a>(
+        &'a self,
+        client: Client,
+        tasks: &'a mut Tasks,
+    ) -> BoxFuture<'a, Option<Self::Running>> {
+        let setup = Setup {
             clock: self.clock.clone(),
             watching: watching(self.long_watches),
             driver_factory: Arc::new(self.drivers.clone()),
@@ -186,16 +191,22 @@ impl Program for Controllers {
             },
             limits: Limits::default(),
             metrics: Metrics::default(),
+            providers: Providers::default(),
         };
-        async move { start(how, tasks).await.ok() }.boxed()
+        async move {
+            let served = ServedLab::start(client.clone(), setup, tasks).await.ok()?;
+            let leading = served.lead(client, tasks).await.ok()?;
+            Some((served, leading))
+        }
+        .boxed()
     }
 
     fn started(&self) {
         self.truth.lock().operator_started(self.replica);
     }
 
-    fn ended(&self, running: Started) {
-        self.before.fetch_add(running.reconciles.total(), Ordering::Relaxed);
+    fn ended(&self, (_, leading): Self::Running) {
+        self.before.fetch_add(leading.reconciles.total(), Ordering::Relaxed);
         self.truth.lock().operator_ended();
     }
 

@@ -10,9 +10,11 @@ use sojourn_apiserver::auth::identity::Identity;
 use sojourn_apiserver::{Config, Engine};
 use sojourn_drivers::dial::Direct;
 use sojourn_operator::clock::SystemClock;
+use sojourn_operator::family::Setup;
 use sojourn_operator::frame::{Limits, Tasks, Watching};
+use sojourn_operator::group::Providers;
 use sojourn_operator::lab::driver_factory::SystemDriverFactory;
-use sojourn_operator::lab::{self, Settings};
+use sojourn_operator::lab::{ServedLab, Settings};
 use sojourn_operator::metrics::Metrics;
 use sojourn_rbac::User;
 
@@ -118,8 +120,8 @@ async fn restart(home: &Home, plan: &Plan, report: &mut Report) -> Result<()> {
     let engine = Engine::open(Config::at(home.data())).await?;
     let (opened, version) = (started.elapsed(), engine.version());
     let mut tasks = Tasks::default();
-    let start = lab::Start {
-        client: engine.client_named(operator(), "sojourn"),
+    let client = engine.client_named(operator(), "sojourn");
+    let setup = Setup {
         clock: Arc::new(SystemClock),
         watching: Watching::default(),
         driver_factory: Arc::new(SystemDriverFactory { dial: Arc::new(Direct) }),
@@ -132,8 +134,10 @@ async fn restart(home: &Home, plan: &Plan, report: &mut Report) -> Result<()> {
         },
         limits: Limits::default(),
         metrics: Metrics::default(),
+        providers: Providers::default(),
     };
-    let family = lab::start(start, &mut tasks).await?;
+    let served = ServedLab::start(client.clone(), setup, &mut tasks).await?;
+    let family = served.lead(client, &mut tasks).await?;
     let filled = started.elapsed();
     while family.queue.depth() != (0, plan.resting) || !family.is_idle() {
         if started.elapsed() > ARM_TIMEOUT {

@@ -1,4 +1,5 @@
-//! The controllers of Sojourn's own kinds: what they need of an API, and their start.
+//! The families of Sojourn's own kinds: what they need of an API, what of them is served, and their
+//! controllers.
 
 use std::sync::Arc;
 
@@ -11,78 +12,103 @@ use serde::de::DeserializeOwned;
 use sojourn_api::install;
 use sojourn_api::name::shared;
 use sojourn_drivers::dial::Dial;
-use sojourn_operator::clock::{Clock, SystemClock};
+use sojourn_operator::clock::SystemClock;
+use sojourn_operator::family::{FamilyWeb, ServedFamilies, Setup, StartError};
+use sojourn_operator::frame::task::Ended;
 use sojourn_operator::frame::{Limits, Tasks, Watching};
-use sojourn_operator::group::{self, Providers};
+use sojourn_operator::group::Providers;
 use sojourn_operator::installation_key::InstallationKeyError;
+use sojourn_operator::lab::Settings;
 use sojourn_operator::lab::driver_factory::SystemDriverFactory;
-use sojourn_operator::lab::{self, Settings, StartError, Started};
 use sojourn_operator::metrics::Metrics;
 
 use crate::exit::{Exit, Failure};
 
-/// The controllers, running.
-pub(super) struct Controllers {
-    pub(super) tasks: Tasks,
-    pub(super) started: Started,
+/// The families, served by this process whether it leads or not.
+pub(super) struct Served {
+    tasks: Tasks,
+    families: ServedFamilies,
 }
 
-impl Controllers {
-    pub(super) async fn start(
-        client: Client,
-        settings: Settings,
-        dial: Arc<dyn Dial>,
-        metrics: Metrics,
-    ) -> Result<Self, Failure> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+/// The controllers of the families, running.
+pub(super) struct Controllers {
+    tasks: Tasks,
+}
+
+/// What families are started with in a real process.
+pub(super) fn setup(settings: Settings, dial: Arc<dyn Dial>, metrics: Metrics) -> Setup {
+    Setup {
+        clock: Arc::new(SystemClock),
+        watching: Watching::default(),
+        limits: Limits::default(),
+        metrics,
+        driver_factory: Arc::new(SystemDriverFactory { dial }),
+        providers: Providers::default(),
+        settings,
+    }
+}
+
+impl Served {
+    pub(super) async fn start(client: &Client, setup: &Setup) -> Result<Self, Failure> {
         let mut tasks = Tasks::default();
-        let machines = group::Start {
-            client: client.clone(),
-            clock: clock.clone(),
-            watching: Watching::default(),
-            providers: Providers::default(),
-            limits: Limits::default(),
-            metrics: metrics.clone(),
-        };
-        let start = lab::Start {
-            client,
-            clock,
-            watching: Watching::default(),
-            driver_factory: Arc::new(SystemDriverFactory { dial }),
-            settings,
-            limits: Limits::default(),
-            metrics,
-        };
-        let started = lab::start(start, &mut tasks).await.map_err(|error| {
-            let advice = match &error {
-                StartError::InstallationKey(InstallationKeyError::Unusable(_)) => {
-                    "Put the key back from a backup, or delete the Secret: the next start makes a \
-                     new one, and links that were mailed before end."
-                }
-                StartError::InstallationKey(InstallationKeyError::NoRandomness(_)) => {
-                    "Links would be signed with a key that anybody can guess. See that \
-                     /dev/urandom and getrandom(2) work here, then start again."
-                }
-                _ => {
-                    "Are the kinds there (sojourn crds | kubectl apply -f -), and may the \
-                     operator read them?"
-                }
-            };
-            Failure::unavailable(error, advice)
-        })?;
-        group::start(machines, &mut tasks).await;
-        Ok(Self { tasks, started })
+        let families = ServedFamilies::serve(client, setup, &mut tasks).await.map_err(refused)?;
+        Ok(Self { tasks, families })
     }
 
-    /// Waits until one of the controllers ends, which none should.
-    pub(super) async fn controller_failed(&mut self) -> Failure {
-        let ended = self.tasks.any_ended().await;
-        Failure::new(Exit::Bug, ended, "Please report it. Nothing that was acknowledged is lost.")
+    /// Starts the controllers, which write with this client.
+    pub(super) async fn lead(&self, client: &Client) -> Result<Controllers, Failure> {
+        let mut tasks = Tasks::default();
+        self.families.lead(client, &mut tasks).await.map_err(refused)?;
+        Ok(Controllers { tasks })
+    }
+
+    /// What the families bring to the listener for people.
+    pub(super) fn web(&self) -> Option<FamilyWeb> {
+        self.families.web()
+    }
+
+    /// Waits until something that is served ends, which nothing should.
+    pub(super) async fn failed(&mut self) -> Failure {
+        bug(self.tasks.any_ended().await)
     }
 
     pub(super) async fn stop(self) {
         self.tasks.stop().await;
     }
+}
+
+impl Controllers {
+    /// Waits until one of the controllers ends, which none should.
+    pub(super) async fn failed(&mut self) -> Failure {
+        bug(self.tasks.any_ended().await)
+    }
+
+    pub(super) async fn stop(self) {
+        self.tasks.stop().await;
+    }
+}
+
+fn bug(ended: Ended) -> Failure {
+    Failure::new(Exit::Bug, ended, "Please report it. Nothing that was acknowledged is lost.")
+}
+
+fn refused(error: StartError) -> Failure {
+    let advice = match &error {
+        StartError::InstallationKey(InstallationKeyError::Unusable(_)) => {
+            "Put the key back from a backup, or delete the Secret: the next start makes a new one, \
+             and links that were mailed before end."
+        }
+        StartError::InstallationKey(InstallationKeyError::NoRandomness(_)) => {
+            "Links would be signed with a key that anybody can guess. See that /dev/urandom and \
+             getrandom(2) work here, then start again."
+        }
+        StartError::InstallationKey(InstallationKeyError::Api(_))
+        | StartError::Groups(_)
+        | StartError::Coverage(_) => {
+            "Are the kinds there (sojourn crds | kubectl apply -f -), and may the operator read them?"
+        }
+    };
+    Failure::unavailable(error, advice)
 }
 
 /// Installs our kinds and roles into an API, as an administrator.

@@ -22,7 +22,7 @@ use sojourn_web::{BearerToken, Clients};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::family::Controllers;
+use super::family::{self, Controllers, Served};
 use super::signals::Signals;
 use super::web::{self, WebListener, WebServer};
 use super::webhook;
@@ -113,16 +113,42 @@ enum StopReason {
 
 impl Replica {
     async fn run(&self, signals: &mut Signals) -> StopReason {
-        if self.args.leader_elect {
-            return self.run_elected(signals).await.unwrap_or_else(StopReason::Broken);
-        }
-        leadership::act_alone(&self.metrics);
         let client = self.retries.client(self.client.clone());
-        self.lead(client, std::future::pending(), signals).await
+        let setup = family::setup(self.settings(), Arc::new(Direct), self.metrics.clone());
+        let served = tokio::select! {
+            () = signals.requested() => return StopReason::Wanted,
+            served = Served::start(&client, &setup) => served,
+        };
+        let mut served = match served {
+            Ok(served) => served,
+            Err(failure) => return StopReason::Broken(failure),
+        };
+        let reason = if self.args.leader_elect {
+            self.run_elected(&mut served, signals).await.unwrap_or_else(StopReason::Broken)
+        } else {
+            leadership::act_alone(&self.metrics);
+            self.lead(&mut served, client, std::future::pending(), signals).await
+        };
+        served.stop().await;
+        reason
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            gateway: self.web_listener.is_some(),
+            reports: self.web_listener.is_some(),
+            public_url: self.web_listener.as_ref().map(WebListener::url),
+            submit_program: self.args.submit_program.clone(),
+            submit_user: None,
+        }
     }
 
     /// Runs the controllers whenever it holds the lease, until a signal stops it.
-    async fn run_elected(&self, signals: &mut Signals) -> Result<StopReason, Failure> {
+    async fn run_elected(
+        &self,
+        served: &mut Served,
+        signals: &mut Signals,
+    ) -> Result<StopReason, Failure> {
         let host = rustix::system::uname();
         let identity =
             leadership::identity(&host.nodename().to_string_lossy()).map_err(|error| {
@@ -155,11 +181,12 @@ impl Replica {
             let term = tokio::select! {
                 term = candidate.elected() => term,
                 () = signals.requested() => return Ok(StopReason::Wanted),
+                failure = served.failed() => return Ok(StopReason::Broken(failure)),
             };
             drop(relaying);
             // The fence is asked before every attempt.
             let client = self.retries.client(term.fence().client(self.client.clone()));
-            let reason = self.lead(client, term.over(), signals).await;
+            let reason = self.lead(served, client, term.over(), signals).await;
             match &reason {
                 StopReason::Lost => {
                     self.printer.warning("the lease is lost; nothing is done here now");
@@ -176,6 +203,7 @@ impl Replica {
     /// Runs the controllers, and serves people, until `over`.
     async fn lead(
         &self,
+        served: &mut Served,
         client: Client,
         over: impl Future<Output = ()> + Send,
         signals: &mut Signals,
@@ -185,7 +213,7 @@ impl Replica {
             biased;
             () = &mut over => return StopReason::Lost,
             () = signals.requested() => return StopReason::Wanted,
-            started = LeaderTasks::start(self, client) => started,
+            started = LeaderTasks::start(self, served, client) => started,
         };
         let mut tasks = match started {
             Ok(tasks) => tasks,
@@ -205,7 +233,8 @@ impl Replica {
             biased;
             () = over => StopReason::Lost,
             () = signals.requested() => StopReason::Wanted,
-            failure = tasks.controllers.controller_failed() => StopReason::Broken(failure),
+            failure = tasks.controllers.failed() => StopReason::Broken(failure),
+            failure = served.failed() => StopReason::Broken(failure),
         };
         if matches!(reason, StopReason::Lost) {
             tasks.abandon().await;
@@ -226,25 +255,14 @@ struct LeaderTasks {
 }
 
 impl LeaderTasks {
-    async fn start(replica: &Replica, client: Client) -> Result<Self, Failure> {
-        let Replica { args, config, metrics, web_listener, .. } = replica;
-        let web_listener = web_listener.clone();
-        let settings = Settings {
-            gateway: web_listener.is_some(),
-            reports: web_listener.is_some(),
-            public_url: web_listener.as_ref().map(WebListener::url),
-            submit_program: args.submit_program.clone(),
-            submit_user: None,
-        };
-        let dial = Arc::new(Direct);
-        let controllers =
-            Controllers::start(client.clone(), settings, dial.clone(), metrics.clone()).await?;
-        let web_server = match web_listener {
-            Some(web_listener) => {
-                let clients = Arc::new(WithToken { config: config.clone() });
-                Some(web_listener.open(&controllers.started, dial, clients, client, None)?)
+    async fn start(replica: &Replica, served: &Served, client: Client) -> Result<Self, Failure> {
+        let controllers = served.lead(&client).await?;
+        let web_server = match (replica.web_listener.clone(), served.web()) {
+            (Some(web_listener), Some(family)) => {
+                let clients = Arc::new(WithToken { config: replica.config.clone() });
+                Some(web_listener.open(family, Arc::new(Direct), clients, client, None)?)
             }
-            None => None,
+            (None, _) | (_, None) => None,
         };
         Ok(Self { controllers, web_server })
     }

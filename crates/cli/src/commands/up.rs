@@ -30,7 +30,7 @@ use tower::ServiceExt as _;
 
 use super::data::{self, folder_failure, open_failure, quoted};
 use super::descriptors;
-use super::family::{self, Controllers};
+use super::family::{self, Controllers, Served};
 use super::kubeconfig::{KubeconfigFile, no_randomness};
 use super::node::LocalNode;
 use super::open::WEB_FILE;
@@ -109,7 +109,7 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
     if !up.no_controllers {
         let dial = node.as_ref().map_or_else(|| Arc::new(Direct) as _, LocalNode::dial);
         let metrics = Metrics::default();
-        let started = Family::start(&engine, web_listener, dial, &program, &metrics).await?;
+        let started = Families::start(&engine, web_listener, dial, &program, &metrics).await?;
         started.describe(printer, kubeconfig.folder())?;
         family = Some(started);
         if let Some(address) = up.metrics {
@@ -136,9 +136,12 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
 }
 
 /// Waits until a controller ends, which none should.
-async fn controller_failed(family: Option<&mut Family>) -> Failure {
+async fn controller_failed(family: Option<&mut Families>) -> Failure {
     match family {
-        Some(family) => family.controllers.controller_failed().await,
+        Some(family) => tokio::select! {
+            failure = family.controllers.failed() => failure,
+            failure = family.served.failed() => failure,
+        },
         None => std::future::pending().await,
     }
 }
@@ -150,14 +153,15 @@ fn hooks(admission: &Admission) -> Hooks {
 }
 
 /// The controllers of our own kinds, and the web listener.
-struct Family {
+struct Families {
+    served: Served,
     controllers: Controllers,
     web_server: Option<WebServer>,
     /// Who comes in by our own link.
     person: Credentials,
 }
 
-impl Family {
+impl Families {
     async fn start(
         engine: &Engine,
         web_listener: Option<WebListener>,
@@ -179,17 +183,18 @@ impl Family {
             submit_program: program.path().display().to_string(),
             submit_user: None,
         };
-        let controllers =
-            Controllers::start(client.clone(), settings, dial.clone(), metrics.clone()).await?;
-        let web_server = match web_listener {
-            None => None,
-            Some(web_listener) => {
+        let setup = family::setup(settings, dial.clone(), metrics.clone());
+        let served = Served::start(&client, &setup).await?;
+        let controllers = served.lead(&client).await?;
+        let web_server = match (web_listener, served.web()) {
+            (Some(web_listener), Some(family)) => {
                 let clients = Arc::new(InProcess(engine.clone()));
                 let superuser = Some(person.clone());
-                Some(web_listener.open(&controllers.started, dial, clients, client, superuser)?)
+                Some(web_listener.open(family, dial, clients, client, superuser)?)
             }
+            (None, _) | (_, None) => None,
         };
-        Ok(Self { controllers, web_server, person })
+        Ok(Self { served, controllers, web_server, person })
     }
 
     /// Says where people come in, and leaves it beside the kubeconfig for `sojourn open`.
@@ -205,6 +210,7 @@ impl Family {
             web_server.stop().await;
         }
         self.controllers.stop().await;
+        self.served.stop().await;
     }
 }
 
@@ -273,7 +279,7 @@ async fn stop(
     engine: Engine,
     server: Server,
     node: Option<LocalNode>,
-    family: Option<Family>,
+    family: Option<Families>,
     on_stop: PodsOnStop,
 ) {
     if let Some(family) = family {

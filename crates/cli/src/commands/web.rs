@@ -14,12 +14,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ResolvesServerCert, WantsServerCert};
 use rustls::{ConfigBuilder, ServerConfig};
 use serde_json::{Value, json};
-use sojourn_core::activity::Source;
 use sojourn_drivers::dial::Dial;
+use sojourn_operator::family::FamilyWeb;
 use sojourn_operator::gateway::{
     self, Gateway, GatewayLimits, OriginUrls, ReportServer, User, Visitor,
 };
-use sojourn_operator::lab::Started;
 use sojourn_web::{
     Authenticator, Bound, Caller, Clients, Credentials, InstanceSite, Leader, ListenError,
     Listener, RESERVED_COOKIES, Relay, Routes, Serving, Settings, SignIn,
@@ -65,7 +64,7 @@ impl WebListener {
     /// Opens it. `client` is the operator's own; `superuser` is as whom an administrator comes in.
     pub(super) fn open(
         self,
-        started: &Started,
+        family: FamilyWeb,
         dial: Arc<dyn Dial>,
         clients: Arc<dyn Clients>,
         client: Client,
@@ -73,12 +72,12 @@ impl WebListener {
     ) -> Result<WebServer, Failure> {
         let url = self.url();
         // Where a browser signs in is where its session is good.
-        let configured = started.public_url();
+        let configured = family.public_url;
         let public_url = PublicUrl { configured: configured.clone(), listener: url.clone() };
         let settings = Settings {
             public_url: configured.borrow().clone(),
             names: Vec::new(),
-            domain: started.gateway_domain(),
+            domain: family.gateway_domain,
             listener_url: Some(url.clone()),
             superuser,
         };
@@ -87,17 +86,16 @@ impl WebListener {
                 Failure::new(Exit::Usage, error, "Mend publicURL in the configuration.")
             })?;
         let gateway = Gateway::new(gateway::Settings {
-            backends: started.backends(),
+            backends: family.backends,
             dial,
             visitors: Arc::new(|extensions| extensions.get::<Caller>().map(visitor)),
             client,
-            activity: started.activity(Source::Gateway),
+            activity: family.gateway_activity,
             reserved_cookies: &RESERVED_COOKIES,
             limits: GatewayLimits::default(),
         });
-        let reporting = ReportServer::new(started.reports(), started.activity(Source::Report));
-        let open =
-            reporting.router().merge(started.links().router(started.link_handler(), started.now()));
+        let reporting = ReportServer::new(family.reports, family.report_activity);
+        let open = reporting.router().merge(family.links.router(family.link_handler, family.now));
         let minting = Router::new()
             .route("/open", post(mint))
             .with_state((authenticator.sign_in().clone(), public_url.clone()));

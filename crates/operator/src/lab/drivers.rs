@@ -1,6 +1,6 @@
 //! The drivers under the present configuration: channels for notices, and the probe of status checks.
 
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -20,7 +20,7 @@ use crate::outbox::Channels;
 pub(crate) struct Drivers {
     current: RwLock<CurrentDrivers>,
     /// What takes notices when nothing else is configured.
-    fallback: OnceLock<Arc<dyn Channel>>,
+    fallback: RwLock<Option<Arc<dyn Channel>>>,
     rebuilt: Notify,
 }
 
@@ -43,14 +43,13 @@ impl Default for Drivers {
             problem: None,
             rebuilt_at: None,
         };
-        Self { current: RwLock::new(current), fallback: OnceLock::new(), rebuilt: Notify::new() }
+        Self { current: RwLock::new(current), fallback: RwLock::default(), rebuilt: Notify::new() }
     }
 }
 
 impl Drivers {
     pub(crate) fn set_fallback_channel(&self, channel: Arc<dyn Channel>) {
-        // The first one stays; there is only one caller.
-        drop(self.fallback.set(channel));
+        *self.fallback.write().unwrap_or_else(PoisonError::into_inner) = Some(channel);
     }
 
     pub(crate) fn probe(&self) -> Arc<dyn Probe> {
@@ -135,7 +134,8 @@ impl Channels for Drivers {
     fn current(&self) -> Vec<Arc<dyn Channel>> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         if current.channels.is_empty() {
-            return self.fallback.get().cloned().into_iter().collect();
+            let fallback = self.fallback.read().unwrap_or_else(PoisonError::into_inner);
+            return fallback.iter().cloned().collect();
         }
         current.channels.clone()
     }

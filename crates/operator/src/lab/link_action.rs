@@ -13,7 +13,7 @@ use sojourn_api::name::shared::{KEEP_UNTIL, LINKS_USED};
 use sojourn_core::keep::MAX_KEEPS;
 use sojourn_drivers::notify::Zone;
 
-use super::reconcile::Lab;
+use super::LabReplica;
 use crate::link::{LinkAction, LinkClaim, LinkHandler, LinkOutcome, LinkStatus};
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
@@ -25,14 +25,14 @@ const MAX_USED_LINKS: usize = 16;
 /// How often a change is written anew because the object has changed meanwhile.
 const MAX_PATCH_ATTEMPTS: u32 = 5;
 
-pub(super) struct InstanceLinkHandler(pub(super) Arc<Lab>);
+pub(super) struct InstanceLinkHandler(pub(super) Arc<LabReplica>);
 
 impl LinkHandler for InstanceLinkHandler {
     fn status(&self, claim: &LinkClaim) -> LinkStatus {
-        let lab = &self.0;
-        let read = lab.caches.instances.get(&claim.key);
+        let replica = &self.0;
+        let read = replica.caches.instances.get(&claim.key);
         let instance = read.as_deref().and_then(|read| read.as_ref().ok());
-        match decide_link(instance, claim, lab.clock.now(), &lab.drivers.zone()) {
+        match decide_link(instance, claim, replica.setup.clock.now(), &replica.drivers.zone()) {
             LinkDecision::Open(change) => LinkStatus::Open(change.before),
             LinkDecision::Used(words) => LinkStatus::Used(words),
             LinkDecision::Refused(words) => LinkStatus::Refused(words),
@@ -54,12 +54,17 @@ impl InstanceLinkHandler {
     /// Writes the change together with the link's id into the object as it was read, so that of two
     /// presses at the same time one is the second.
     async fn write(&self, claim: &LinkClaim) -> Result<LinkOutcome, kube::Error> {
-        let lab = &self.0;
-        let api: Api<Instance> = Api::namespaced(lab.client.clone(), &claim.key.namespace);
+        let replica = &self.0;
+        let api: Api<Instance> = Api::namespaced(replica.client.clone(), &claim.key.namespace);
         let mut attempt = 1;
         loop {
             let found = api.get_opt(&claim.key.name).await?;
-            let decision = decide_link(found.as_ref(), claim, lab.clock.now(), &lab.drivers.zone());
+            let decision = decide_link(
+                found.as_ref(),
+                claim,
+                replica.setup.clock.now(),
+                &replica.drivers.zone(),
+            );
             let (change, instance) = match (decision, found) {
                 (LinkDecision::Open(change), Some(instance)) => (change, instance),
                 (LinkDecision::Used(words), _) => return Ok(LinkOutcome::Used(words)),

@@ -16,7 +16,6 @@ use sojourn_core::lab::observed::Observed;
 use sojourn_core::lab::runtime::Runtime;
 use sojourn_core::lab::{LabDecision, decide};
 use sojourn_drivers::probe::{Codes, Observation, Target as ProbeTarget};
-use tokio::sync::watch;
 
 use super::caches::LabCaches;
 use super::coverage_store::CoverageStore;
@@ -83,8 +82,6 @@ pub(crate) struct Lab {
     pub(super) orphaned_claims: OrphanedClaims,
     pub(crate) events: Events,
     pub(crate) links: Links,
-    /// Where people reach us, as the configuration says it.
-    pub(super) public_url: watch::Receiver<Option<String>>,
     pub(crate) installation_key: InstallationKey,
     pub(crate) drivers: Arc<Drivers>,
     pub(crate) restarts: Restarts,

@@ -10,11 +10,11 @@ use sojourn_core::activity::Source;
 use sojourn_core::key::Key;
 use sojourn_core::lab::waking::{Waking, waking};
 
-use super::Started;
 use super::caches::LabCaches;
 use super::link_action::InstanceLinkHandler;
+use super::{LabReplica, ServedLab};
+use crate::family::FamilyWeb;
 use crate::gateway::{ActivityCallback, Backend, Backends, ReportVerifier, label};
-use crate::link::LinkHandler;
 
 impl Backends for LabCaches {
     fn find(&self, key: &Key, environment: &str) -> Backend {
@@ -80,36 +80,39 @@ impl Backends for LabCaches {
     }
 }
 
-impl Started {
-    /// Where instances answer.
-    pub fn backends(&self) -> Arc<dyn Backends> {
-        self.lab.caches.clone()
-    }
-
-    /// What the gateway and reports tell of use.
+impl ServedLab {
+    /// Whoever calls it tells of a use that this source saw.
     pub fn activity(&self, source: Source) -> ActivityCallback {
-        let (tracker, clock) = (self.lab.tracker.clone(), self.lab.clock.clone());
+        let (tracker, clock) = (self.0.tracker.clone(), self.0.setup.clock.clone());
         Arc::new(move |key: &Key| tracker.record(key, source, clock.now(), 1))
     }
 
-    pub fn reports(&self) -> Arc<dyn ReportVerifier> {
-        Arc::new(ReportTokens(self.clone()))
-    }
-
-    /// What links in mails do.
-    pub fn link_handler(&self) -> Arc<dyn LinkHandler> {
-        Arc::new(InstanceLinkHandler(self.lab.clone()))
+    /// What the family brings to the listener for people.
+    pub fn web(&self) -> FamilyWeb {
+        let replica = &self.0;
+        let clock = replica.setup.clock.clone();
+        FamilyWeb {
+            backends: replica.caches.clone(),
+            gateway_activity: self.activity(Source::Gateway),
+            report_activity: self.activity(Source::Report),
+            reports: Arc::new(ReportTokens(replica.clone())),
+            links: replica.links.clone(),
+            link_handler: Arc::new(InstanceLinkHandler(replica.clone())),
+            now: Arc::new(move || clock.now()),
+            public_url: replica.public_url.clone(),
+            gateway_domain: replica.config.current().gateway.domain.clone(),
+        }
     }
 }
 
-struct ReportTokens(Started);
+struct ReportTokens(Arc<LabReplica>);
 
 impl ReportVerifier for ReportTokens {
     fn verify(&self, key: &Key, token: &str) -> bool {
-        let instance = self.0.lab.caches.instances.get(key);
+        let instance = self.0.caches.instances.get(key);
         let Some(Ok(instance)) = instance.as_deref() else { return false };
         let uid = instance.metadata.uid.as_deref().unwrap_or_default();
-        self.0.lab.installation_key.is_report_token(key, uid, token)
+        self.0.installation_key.is_report_token(key, uid, token)
     }
 }
 

@@ -1,0 +1,163 @@
+//! The families, as a program runs them. A family has two halves:
+//!
+//! | half | runs | has |
+//! |---|---|---|
+//! | [`Family::serve`] | on every replica, outside the lease | caches that nobody fences, and what people and admission need |
+//! | [`ServedFamily::lead`] | on the one that leads, while it does | controllers, which borrow those caches and write with a fenced client |
+//!
+//! What is served outlives every term of leadership. A new family adds its module and one line to
+//! [`FAMILIES`].
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use kube::Client;
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+use crate::frame::{Limits, Tasks, Watching};
+use crate::gateway::{ActivityCallback, Backends, ReportVerifier};
+use crate::group::{GroupFamily, Providers};
+use crate::installation_key::InstallationKeyError;
+use crate::lab::driver_factory::DriverFactory;
+use crate::lab::{LabFamily, Settings};
+use crate::link::{LinkHandler, Links};
+use crate::metrics::Metrics;
+
+/// Every family, in the order in which they are started.
+pub const FAMILIES: &[&dyn Family] = &[&LabFamily, &GroupFamily];
+
+/// What families are started with, the same for all of them.
+#[derive(Clone)]
+pub struct Setup {
+    pub clock: Arc<dyn Clock>,
+    pub watching: Watching,
+    pub limits: Limits,
+    pub metrics: Metrics,
+    pub driver_factory: Arc<dyn DriverFactory>,
+    /// Who makes machines, beside `pod`, which is always there.
+    pub providers: Providers,
+    pub settings: Settings,
+}
+
+impl Debug for Setup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Setup").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// Why a family cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot ask the API which groups it serves")]
+    Groups(#[source] kube::Error),
+    #[error(transparent)]
+    InstallationKey(InstallationKeyError),
+    #[error("cannot read what was observed before")]
+    Coverage(#[source] kube::Error),
+}
+
+/// One family of kinds.
+pub trait Family: Debug + Send + Sync {
+    /// The name that its modules, its document and its options have.
+    fn name(&self) -> &'static str;
+
+    /// Starts what every replica serves; the tasks are the caller's to watch. `client` is not fenced:
+    /// nothing that this half writes is a decision.
+    fn serve<'a>(
+        &'a self,
+        client: Client,
+        setup: &'a Setup,
+        tasks: &'a mut Tasks,
+    ) -> BoxFuture<'a, Result<Arc<dyn ServedFamily>, StartError>>;
+}
+
+/// A family that is served here.
+pub trait ServedFamily: Debug + Send + Sync {
+    /// Starts its controllers, which write with `client` for as long as the tasks are not stopped. It may
+    /// be called again when they are.
+    fn lead<'a>(
+        &'a self,
+        client: Client,
+        tasks: &'a mut Tasks,
+    ) -> BoxFuture<'a, Result<(), StartError>>;
+
+    /// What it brings to the listener for people, if anything.
+    fn web(&self) -> Option<FamilyWeb> {
+        None
+    }
+}
+
+/// What a family brings to the listener for people.
+#[derive(Clone)]
+pub struct FamilyWeb {
+    /// Where the gateway leads.
+    pub backends: Arc<dyn Backends>,
+    /// Told of use through the gateway, and of use that was reported.
+    pub gateway_activity: ActivityCallback,
+    pub report_activity: ActivityCallback,
+    pub reports: Arc<dyn ReportVerifier>,
+    /// The links in its mails, and what they do.
+    pub links: Links,
+    pub link_handler: Arc<dyn LinkHandler>,
+    /// Tells the time as the controllers do.
+    pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// Where people reach us, if the configuration says so, now and from each change on.
+    pub public_url: watch::Receiver<Option<String>>,
+    /// Below which name instances have their origins, if the configuration says so.
+    pub gateway_domain: Option<String>,
+}
+
+impl Debug for FamilyWeb {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FamilyWeb").finish_non_exhaustive()
+    }
+}
+
+/// Every family, served here.
+#[derive(Debug, Clone)]
+pub struct ServedFamilies(Vec<Arc<dyn ServedFamily>>);
+
+impl ServedFamilies {
+    /// Starts what every replica serves, of every family.
+    pub async fn serve(
+        client: &Client,
+        setup: &Setup,
+        tasks: &mut Tasks,
+    ) -> Result<Self, StartError> {
+        let mut served = Vec::with_capacity(FAMILIES.len());
+        for family in FAMILIES {
+            served.push(family.serve(client.clone(), setup, tasks).await?);
+        }
+        Ok(Self(served))
+    }
+
+    /// Starts the controllers of every family.
+    pub async fn lead(&self, client: &Client, tasks: &mut Tasks) -> Result<(), StartError> {
+        for family in &self.0 {
+            family.lead(client.clone(), tasks).await?;
+        }
+        Ok(())
+    }
+
+    /// What they bring to the listener for people.
+    pub fn web(&self) -> Option<FamilyWeb> {
+        self.0.iter().find_map(|family| family.web())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sojourn_api::family;
+
+    use super::*;
+
+    #[test]
+    fn every_family_of_the_api_is_run() {
+        let run: Vec<_> = FAMILIES.iter().map(|family| family.name()).collect();
+        let known: Vec<_> = family::FAMILIES.iter().map(|family| family.name).collect();
+        assert_eq!(run, known);
+    }
+}
