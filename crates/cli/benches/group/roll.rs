@@ -61,6 +61,8 @@ pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Re
     let harness = Harness::open(home, &fake).await?;
     let fleet = Fleet(harness.people.clone());
     fleet.namespaces(1).await?;
+    // The group's own budget is what holds the roll back, not a trial nor the bound of all groups.
+    fleet.configure(&format!("trial: 0s\nmaxRotations: {}\n", plan.rolled)).await?;
     let spec = json!({
         "size": plan.rolled, "surge": plan.budget, "drainTimeout": "0s",
         "budgets": [{"max": plan.budget}],
