@@ -76,7 +76,9 @@ pub(crate) async fn measure(home: &Home, plan: &Plan, report: &mut Report) -> Re
         "size": 1, "drainTimeout": "0s", "template": template, "expiry": {"eligibleAge": age},
     });
     let machine = json!({"onDemand": true, "template": template});
-    fleet.configure(&format!("expiry: {{ondemandAge: {age}}}\ndefaultDrainTimeout: 0s\n")).await?;
+    fleet
+        .configure(&format!("expiry: {{ondemandAge: {age}}}\ndefaultDrainTimeout: 0s\ntrial: 0s\n"))
+        .await?;
     let both = async {
         tokio::try_join!(
             fleet.groups(plan.due, plan.spread, &group),
