@@ -55,6 +55,8 @@ pub enum StartError {
     Groups(#[source] kube::Error),
     #[error(transparent)]
     InstallationKey(InstallationKeyError),
+    #[error("cannot list the Instances")]
+    Instances(#[source] kube::Error),
     #[error("cannot read what was observed before")]
     Coverage(#[source] kube::Error),
 }

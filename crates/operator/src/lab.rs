@@ -256,6 +256,7 @@ impl ServedLab {
             settings,
         });
         self::metrics::register(&metrics, &lab.caches);
+        lab.caches.catch_up(&lab.client).await.map_err(StartError::Instances)?;
         // Whoever led before may have been ended in the middle of a look.
         queue.restart();
         lab.caches.wake_all_instances();

@@ -27,3 +27,5 @@ mod repair;
 mod seeds;
 #[path = "lab/stage.rs"]
 mod stage;
+#[path = "lab/takeover.rs"]
+mod takeover;

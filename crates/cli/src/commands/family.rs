@@ -104,6 +104,7 @@ fn refused(error: StartError) -> Failure {
         }
         StartError::InstallationKey(InstallationKeyError::Api(_))
         | StartError::Groups(_)
+        | StartError::Instances(_)
         | StartError::Coverage(_) => {
             "Are the kinds there (sojourn crds | kubectl apply -f -), and may the operator read them?"
         }

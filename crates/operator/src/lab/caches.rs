@@ -8,7 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::networking::v1::Ingress;
-use kube::{Api, Client};
+use kube::api::ListParams;
+use kube::{Api, Client, Resource as _};
 use sojourn_api::lab::instance::Instance;
 use sojourn_api::lab::template::Template;
 use sojourn_api::lab::tenant::Tenant;
@@ -132,6 +133,30 @@ impl LabCaches {
         follow!("jobs", Job, jobs, ours, |o| JobView::of(&o), job_changed);
         if self.ingress_served {
             follow!("ingresses", Ingress, ingresses, ours, |o| ingress_view(&o), child_changed);
+        }
+    }
+
+    /// Reads every Instance as it is now. A watch may be behind without anybody noticing, and whoever led
+    /// before has written into the objects what must not be done again.
+    pub(crate) async fn catch_up(&self, client: &Client) -> Result<(), kube::Error> {
+        let api: Api<Guarded<Instance>> = Api::all(client.clone());
+        let mut params = ListParams::default().limit(CATCH_UP_PAGE);
+        loop {
+            let page = api.list(&params).await?;
+            for instance in page.items {
+                let metadata = instance.meta();
+                let key = Key::new(
+                    metadata.namespace.clone().unwrap_or_default(),
+                    metadata.name.clone().unwrap_or_default(),
+                );
+                let version = metadata.resource_version.clone();
+                let read = read_instance(instance);
+                self.instances.admit(&key, version.as_deref(), read, |change| self.index(change));
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(()),
+            }
         }
     }
 
@@ -346,6 +371,9 @@ impl LabCaches {
         uid.is_some() && uid == owner
     }
 }
+
+/// How many Instances are read at a time before a term begins.
+const CATCH_UP_PAGE: u32 = 500;
 
 /// How long a status that we did not write may wait for a look.
 const FOREIGN_STATUS_DELAY: SignedDuration = SignedDuration::from_mins(5);
