@@ -16,6 +16,7 @@
 //!
 //! This crate has no runtime and no client: what a kind means on the wire can be tested as data.
 
+mod annotation;
 pub mod config;
 mod definition;
 pub mod family;
@@ -23,14 +24,13 @@ mod grammar;
 pub mod group;
 pub mod install;
 pub mod lab;
+mod lenient;
 mod limit;
-mod mark;
-mod mend;
 pub mod name;
 pub mod problem;
 mod role;
 mod schema;
 mod time;
-mod twin;
+mod wire_enum;
 
 pub use definition::{crds, operator_role, roles};

@@ -12,6 +12,8 @@ mod tests;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::moment::saturating_add;
+
 /// How many gaps are kept apart. Beyond it the two that are closest become one, and what was seen
 /// between them counts as blind.
 pub const MAX_GAPS: usize = 256;
@@ -293,16 +295,12 @@ pub fn reaches(
         }
         at = gap.to;
     }
-    at = later(at, missing);
+    at = saturating_add(at, missing);
     let behind = sources.iter().filter(|source| source.until < at).map(|source| source.lag).max();
-    let known = match behind.map(|lag| later(at, lag)) {
+    let known = match behind.map(|lag| saturating_add(at, lag)) {
         None => at,
         Some(known) if known > now => known,
-        Some(_) => later(now, LATE_LOOK_DELAY),
+        Some(_) => saturating_add(now, LATE_LOOK_DELAY),
     };
     Some(Reach { at, known })
-}
-
-fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
-    at.checked_add(by).unwrap_or(Timestamp::MAX)
 }

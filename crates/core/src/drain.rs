@@ -20,7 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::decision::Wake;
 use crate::key::Key;
 use crate::known::Known;
-use crate::moment::{earlier, later};
+use crate::moment::{saturating_add, saturating_sub};
 
 pub use observed::{DrainObservation, EvictionAttempts, Mark, Node, NodeChanges, Pod, Volume};
 pub use skip::{SkipReason, Toleration};
@@ -130,7 +130,7 @@ fn plan_empty_node(
     now: Timestamp,
 ) -> Plan {
     let over = now >= drain.deadline;
-    let settled_at = later(since, CORDON_SETTLE_TIME);
+    let settled_at = saturating_add(since, CORDON_SETTLE_TIME);
     if !over && now < settled_at {
         return Plan {
             wake: Wake::At(settled_at.min(drain.deadline)),
@@ -184,7 +184,7 @@ impl Plan {
         }
         let (of, uid) = (pod.key.clone(), pod.uid.clone());
         let grace = pod.grace.max(MIN_GRACE);
-        let force_at = earlier(drain.deadline, grace);
+        let force_at = saturating_sub(drain.deadline, grace);
         let forced = now >= force_at;
         // A refused eviction delays another one, but never the forced deletion.
         let pause =

@@ -6,7 +6,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::moment::{later, up};
+use crate::moment::{ceil_second, saturating_add};
 
 /// So many requests are given per object.
 pub const MAX_KEEPS: u32 = 3;
@@ -50,7 +50,7 @@ impl Keep {
         if asked <= now {
             return Ok(());
         }
-        let given = up(asked).min(later(now, MAX_KEEP_DURATION));
+        let given = ceil_second(asked).min(saturating_add(now, MAX_KEEP_DURATION));
         if self.active_until(now).is_some_and(|until| given <= until) {
             self.asked = request;
         } else if self.used >= MAX_KEEPS {

@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::coverage::{self, Coverage, Reach};
 use crate::decision::Wake;
-use crate::moment::{later, times, up};
+use crate::moment::{ceil_second, saturating_add, times};
 use crate::notice::{Delivery, Notice, NoticeId, Outbox};
 
 const ONE_SECOND: SignedDuration = SignedDuration::from_secs(1);
@@ -32,7 +32,7 @@ impl Measure<'_> {
     pub fn reach(self, from: Timestamp, span: SignedDuration, now: Timestamp) -> Option<Reach> {
         match self {
             Self::Wall => {
-                let at = later(from, span);
+                let at = saturating_add(from, span);
                 Some(Reach { at, known: at })
             }
             Self::Observed(sources) => coverage::reaches(sources, from, span, now),
@@ -198,11 +198,14 @@ pub fn count<K: Copy, S: Copy>(
         && let Some(given) = delivery.given_at()
         && *alert > ladder.alerts_sent
     {
-        let given = up(given);
-        let end = later(given, times(plan.interval, of.saturating_sub(*alert).saturating_add(1)));
+        let given = ceil_second(given);
+        let end = saturating_add(
+            given,
+            times(plan.interval, of.saturating_sub(*alert).saturating_add(1)),
+        );
         ladder.alerts_sent = *alert;
         ladder.warned_at = Some(given);
-        ladder.deadline = ladder.deadline.max(*deadline).max(Some(up(end)));
+        ladder.deadline = ladder.deadline.max(*deadline).max(Some(ceil_second(end)));
     }
     ladder.stage = stage(ladder, plan);
 }
@@ -228,11 +231,11 @@ fn waiting<K, S>(
     let mut wake = Wake::OnChange;
     if next <= context.now {
         let left = (plan.warnings - alert).saturating_add(1);
-        let end = up(later(context.now, times(plan.interval, left)));
+        let end = ceil_second(saturating_add(context.now, times(plan.interval, left)));
         let told = notice.deadline.unwrap_or(Timestamp::MIN);
         // Intervals run from the next whole second.
-        if told < later(end, ONE_SECOND.min(context.delivery)) {
-            notice.deadline = Some(later(end, context.delivery));
+        if told < saturating_add(end, ONE_SECOND.min(context.delivery)) {
+            notice.deadline = Some(saturating_add(end, context.delivery));
             wake = Wake::At(context.now);
         }
     }
@@ -257,15 +260,15 @@ fn warn<K: Copy + PartialEq, S>(
             return Climb::nowhere();
         };
         if !plan.measure.covers(reach.at, now) {
-            let until = up(reach.at);
+            let until = ceil_second(reach.at);
             let why = LadderReason::IntervalRuns { until };
-            let wake = Wake::At(up(reach.known.max(until)));
+            let wake = Wake::At(ceil_second(reach.known.max(until)));
             return Climb { wake, ..Climb::to(LadderStep::Warning, until, why) };
         }
     }
     let left = (plan.warnings - alert).saturating_add(1);
-    let end = up(later(now, times(plan.interval, left)));
-    let end = later(end, context.delivery);
+    let end = ceil_second(saturating_add(now, times(plan.interval, left)));
+    let end = saturating_add(end, context.delivery);
     let deadline = end.max(latest_told_deadline(ladder, outbox, plan.kind).unwrap_or(end));
     let (id, deadline) = warning_id(outbox, plan, alert, deadline, context.uid);
     outbox.record(id.clone(), plan.kind, Some((alert, plan.warnings)), Some(deadline), now);
@@ -294,7 +297,7 @@ fn warning_id<K: PartialEq, S>(
             Some(Notice { delivery: Delivery::Delivered { .. }, .. })
                 if deadline < Timestamp::MAX =>
             {
-                deadline = later(deadline, ONE_SECOND);
+                deadline = saturating_add(deadline, ONE_SECOND);
             }
             Some(notice) => return (notice.id.clone(), deadline),
             None => {
@@ -323,7 +326,8 @@ fn finish<K: Copy + PartialEq, S>(
     context: &LadderContext<'_>,
 ) -> Climb {
     let now = context.now;
-    let deadline = latest_told_deadline(ladder, outbox, plan.kind).unwrap_or_else(|| up(plan.due));
+    let deadline =
+        latest_told_deadline(ladder, outbox, plan.kind).unwrap_or_else(|| ceil_second(plan.due));
     let mut wake = Wake::OnChange;
     if ladder.deadline != Some(deadline) {
         ladder.deadline = Some(deadline);
@@ -334,7 +338,7 @@ fn finish<K: Copy + PartialEq, S>(
         let Some(reach) = plan.measure.reach(warned_at, plan.interval, now) else {
             return Climb { wake, ..Climb::nowhere() };
         };
-        at = at.max(up(reach.at));
+        at = at.max(ceil_second(reach.at));
         known = known.max(reach.known);
     }
     if plan.measure.covers(at, now) {
@@ -346,8 +350,8 @@ fn finish<K: Copy + PartialEq, S>(
         0 => LadderReason::NotDue { until: at },
         _ => LadderReason::IntervalRuns { until: at },
     };
-    let late = later(now, plan.tick.max(ONE_SECOND));
-    wake.by(up(if at > now { at.max(known) } else { late }));
+    let late = saturating_add(now, plan.tick.max(ONE_SECOND));
+    wake.by(ceil_second(if at > now { at.max(known) } else { late }));
     Climb { wake, ..Climb::to(LadderStep::Action, at.max(now), why) }
 }
 

@@ -28,7 +28,7 @@ pub mod key;
 pub mod known;
 pub mod lab;
 pub mod ladder;
-mod moment;
+pub mod moment;
 pub mod notice;
 pub mod sampling;
 pub mod schedule;

@@ -8,30 +8,30 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 
 /// The last whole second.
-pub(crate) fn down(at: Timestamp) -> Timestamp {
+pub fn floor_second(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
 
 /// The next whole second, unless it is one.
-pub(crate) fn up(at: Timestamp) -> Timestamp {
+pub fn ceil_second(at: Timestamp) -> Timestamp {
     if at.subsec_nanosecond() <= 0 {
-        return down(at);
+        return floor_second(at);
     }
     at.as_second().checked_add(1).and_then(|s| Timestamp::from_second(s).ok()).unwrap_or(at)
 }
 
 /// `span` after `at`; as late as there is a time, if that is too late to say.
-pub(crate) fn later(at: Timestamp, span: SignedDuration) -> Timestamp {
+pub fn saturating_add(at: Timestamp, span: SignedDuration) -> Timestamp {
     at.checked_add(span).unwrap_or(if span.is_negative() { Timestamp::MIN } else { Timestamp::MAX })
 }
 
 /// `span` before `at`.
-pub(crate) fn earlier(at: Timestamp, span: SignedDuration) -> Timestamp {
+pub fn saturating_sub(at: Timestamp, span: SignedDuration) -> Timestamp {
     at.checked_sub(span).unwrap_or(if span.is_negative() { Timestamp::MAX } else { Timestamp::MIN })
 }
 
 /// `span`, so many times.
-pub(crate) fn times(span: SignedDuration, count: u32) -> SignedDuration {
+pub fn times(span: SignedDuration, count: u32) -> SignedDuration {
     span.saturating_mul(i32::try_from(count).unwrap_or(i32::MAX))
 }
 
@@ -55,18 +55,22 @@ mod tests {
 
     #[test]
     fn whole_seconds() {
-        assert_eq!(up(at("2026-01-01T00:00:00.001Z")), at("2026-01-01T00:00:01Z"));
-        assert_eq!(up(at("2026-01-01T00:00:00Z")), at("2026-01-01T00:00:00Z"));
-        assert_eq!(down(at("2026-01-01T00:00:00.999Z")), at("2026-01-01T00:00:00Z"));
+        assert_eq!(ceil_second(at("2026-01-01T00:00:00.001Z")), at("2026-01-01T00:00:01Z"));
+        assert_eq!(ceil_second(at("2026-01-01T00:00:00Z")), at("2026-01-01T00:00:00Z"));
+        assert_eq!(floor_second(at("2026-01-01T00:00:00.999Z")), at("2026-01-01T00:00:00Z"));
     }
 
     #[test]
     fn the_ends_of_time_do_not_panic() {
-        assert_eq!(later(Timestamp::MAX, SignedDuration::MAX), Timestamp::MAX);
-        assert_eq!(later(Timestamp::MIN, SignedDuration::MIN), Timestamp::MIN);
-        assert_eq!(earlier(Timestamp::MIN, SignedDuration::MAX), Timestamp::MIN);
-        assert_eq!(earlier(Timestamp::MAX, SignedDuration::MIN), Timestamp::MAX);
+        assert_eq!(saturating_add(Timestamp::MAX, SignedDuration::MAX), Timestamp::MAX);
+        assert_eq!(saturating_add(Timestamp::MIN, SignedDuration::MIN), Timestamp::MIN);
+        assert_eq!(saturating_sub(Timestamp::MIN, SignedDuration::MAX), Timestamp::MIN);
+        assert_eq!(saturating_sub(Timestamp::MAX, SignedDuration::MIN), Timestamp::MAX);
         assert_eq!(times(SignedDuration::MAX, u32::MAX), SignedDuration::MAX);
-        let _ = (up(Timestamp::MAX), down(Timestamp::MIN), up(Timestamp::MIN));
+        let _ = (
+            ceil_second(Timestamp::MAX),
+            floor_second(Timestamp::MIN),
+            ceil_second(Timestamp::MIN),
+        );
     }
 }

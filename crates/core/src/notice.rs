@@ -9,7 +9,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::decision::Wake;
-use crate::moment::up;
+use crate::moment::ceil_second;
 
 /// At most so many notices are kept in one object.
 pub const MAX_NOTICES: usize = 16;
@@ -137,7 +137,7 @@ impl<K> Notice<K> {
     pub fn next_attempt(&self, channels_changed_at: Option<Timestamp>) -> Option<Timestamp> {
         let Delivery::Waiting { next } = self.delivery else { return None };
         let channels_changed_at = channels_changed_at
-            .map(up)
+            .map(ceil_second)
             .filter(|channels_changed_at| self.attempted_at() < Some(*channels_changed_at));
         let sooner = channels_changed_at.filter(|_| self.attempts > 0);
         Some(sooner.map_or(next, |channels_changed_at| channels_changed_at.min(next)))

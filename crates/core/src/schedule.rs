@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::moment::{earlier, later};
+use crate::moment::{saturating_add, saturating_sub};
 
 pub use cron::{Cron, CronError};
 
@@ -35,16 +35,16 @@ impl Window {
         if !self.duration.is_positive() {
             return WindowState::Closed { until: None };
         }
-        let opens = self.cron.next_after(earlier(now, self.duration), &self.zone);
+        let opens = self.cron.next_after(saturating_sub(now, self.duration), &self.zone);
         let Some(mut opened) = opens.filter(|opens| *opens <= now) else {
             return WindowState::Closed { until: self.cron.next_after(now, &self.zone) };
         };
-        let mut until = later(opened, self.duration);
+        let mut until = saturating_add(opened, self.duration);
         for _ in 0..MAX_JOINED_WINDOWS {
             match self.cron.next_after(opened, &self.zone) {
                 Some(next) if next <= until => {
                     opened = next;
-                    until = later(opened, self.duration);
+                    until = saturating_add(opened, self.duration);
                 }
                 _ => break,
             }

@@ -18,7 +18,7 @@ mod rule;
 mod webhook;
 
 pub use hook::Hook;
-pub use lookup::{Found, Permission, Permissions};
+pub use lookup::{LookupResult, Permission, Permissions};
 pub use provider::Providers;
 pub use reference::Reference;
 pub use webhook::{PATH, Target, configuration};
@@ -113,13 +113,13 @@ impl Admission {
     }
 
     async fn admit(&self, request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {
-        judge_by_all(&self.rules, request, Lookup::new(self.client.get(), request)).await
+        review_by_all(&self.rules, request, Lookup::new(self.client.get(), request)).await
     }
 }
 
 /// Several families may care about one request, such as the deletion of a namespace: all of them must allow
 /// it, and the first refusal is the answer.
-async fn judge_by_all(
+async fn review_by_all(
     rules: &[Box<dyn Rules>],
     request: &AdmissionRequest<DynamicObject>,
     lookup: Lookup<'_>,

@@ -5,20 +5,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// One condition, as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct DesiredCondition {
     pub(crate) kind: &'static str,
     pub(crate) holds: bool,
     pub(crate) reason: &'static str,
     pub(crate) message: String,
 }
 
-pub(crate) fn told(
+pub(crate) fn desired(
     kind: &'static str,
     holds: bool,
     reason: &'static str,
     message: impl Into<String>,
-) -> Told {
-    Told { kind, holds, reason, message: message.into() }
+) -> DesiredCondition {
+    DesiredCondition { kind, holds, reason, message: message.into() }
 }
 
 /// Which generation of the object a status speaks of.
@@ -33,7 +33,7 @@ pub(crate) struct Generation {
 /// used as a timer.
 pub(crate) fn merged(
     before: &[Condition],
-    told: Vec<Told>,
+    told: Vec<DesiredCondition>,
     generation: Generation,
     now: Timestamp,
 ) -> Vec<Condition> {

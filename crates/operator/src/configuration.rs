@@ -12,7 +12,7 @@ use sojourn_api::config::{FamilyConfig, parse};
 use sojourn_api::name::shared;
 use sojourn_core::key::Key;
 
-use crate::frame::{Cache, Watching};
+use crate::frame::{Cache, WatchSettings};
 
 /// The options of one family that are in force.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl<T: FamilyConfig + PartialEq> Configuration<T> {
 
     /// Follows the API until the end of the program; `changed` is called when other values are in
     /// force, or when there is something new to say about bad ones.
-    pub async fn follow(&self, client: &Client, watching: Watching, changed: impl Fn()) {
+    pub async fn follow(&self, client: &Client, watching: WatchSettings, changed: impl Fn()) {
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), shared::NAMESPACE);
         let selection =
             watching.everything().fields(&format!("metadata.name={}", shared::CONFIG_MAP));

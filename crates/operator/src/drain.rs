@@ -32,7 +32,7 @@ use self::node_drain::NodeDrains;
 use self::reconcile::Agent;
 use crate::clock::Clock;
 use crate::event::Events;
-use crate::frame::{Limits, Queue, Tasks, Watching, run};
+use crate::frame::{Limits, Queue, Tasks, WatchSettings, run};
 use crate::metrics::{Metrics, Reconciles};
 
 /// Nodes that are emptied at the same time.
@@ -48,7 +48,7 @@ pub struct Start {
     pub target: Client,
     pub selection: Selection,
     pub clock: Arc<dyn Clock>,
-    pub watching: Watching,
+    pub watching: WatchSettings,
     pub metrics: Metrics,
 }
 

@@ -120,7 +120,7 @@ impl Events {
     }
 
     /// Says something about an object. `id` makes it one Event however often it is said.
-    pub fn say(
+    pub fn publish(
         &self,
         about: &ObjectReference,
         severity: Severity,
@@ -141,7 +141,7 @@ impl Events {
 
     /// Says what happened to an object. The same is said once, however often it is published; two
     /// things of one kind may happen at the same time.
-    pub(crate) fn announce(
+    pub(crate) fn publish_transitions(
         &self,
         about: &ObjectReference,
         transitions: &[Transition],
@@ -150,7 +150,7 @@ impl Events {
         for transition in transitions {
             let id = format!("{}.{}", at.as_second(), transition.message);
             let Transition { severity, reason, message } = transition;
-            self.say(about, *severity, reason, message, &id);
+            self.publish(about, *severity, reason, message, &id);
             let namespace = about.namespace.as_deref().unwrap_or_default();
             let name = about.name.as_deref().unwrap_or_default();
             tracing::info!(namespace, name, reason, "{message}");

@@ -17,7 +17,7 @@ use kube::Client;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::frame::{Limits, Tasks, Watching};
+use crate::frame::{Limits, Tasks, WatchSettings};
 use crate::gateway::{ActivityCallback, Backends, ReportVerifier};
 use crate::group::{GroupFamily, Providers};
 use crate::installation_key::InstallationKeyError;
@@ -33,7 +33,7 @@ pub const FAMILIES: &[&dyn Family] = &[&LabFamily, &GroupFamily];
 #[derive(Clone)]
 pub struct Setup {
     pub clock: Arc<dyn Clock>,
-    pub watching: Watching,
+    pub watching: WatchSettings,
     pub limits: Limits,
     pub metrics: Metrics,
     pub driver_factory: Arc<dyn DriverFactory>,

@@ -13,7 +13,7 @@ pub mod reconcile;
 pub(crate) mod status;
 pub mod task;
 
-pub use cache::{Cache, Change, WatchHealth, Watching};
+pub use cache::{Cache, Change, WatchHealth, WatchSettings};
 pub(crate) use error::RequestError;
 pub use guarded::Guarded;
 pub use index::Index;

@@ -60,7 +60,7 @@ use crate::configuration::Configuration;
 use crate::event::Events;
 use crate::family::{ServedFamily, Setup, StartError};
 use crate::frame::status::Definitions;
-use crate::frame::{Limits, Queue, Tasks, Watching, run};
+use crate::frame::{Limits, Queue, Tasks, WatchSettings, run};
 use crate::metrics::{Metrics, Reconciles};
 
 /// The family as it is registered.
@@ -108,7 +108,7 @@ impl ServedFamily for ServedGroups {
 pub struct Start {
     pub client: Client,
     pub clock: Arc<dyn Clock>,
-    pub watching: Watching,
+    pub watching: WatchSettings,
     /// Who makes machines, beside `pod`, which is always there.
     pub providers: Providers,
     pub limits: Limits,
@@ -209,7 +209,7 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Started {
 fn follow_definition<K: kube::Resource<DynamicType = ()>>(
     definitions: &Arc<Definitions>,
     client: &Client,
-    watching: Watching,
+    watching: WatchSettings,
     caches: &Arc<GroupCaches>,
     tasks: &mut Tasks,
 ) {
@@ -223,7 +223,7 @@ fn follow_definition<K: kube::Resource<DynamicType = ()>>(
 /// has been unhealthy counts anew after every gap in the watch.
 fn follow_pods(
     pods: &PodProvider,
-    watching: Watching,
+    watching: WatchSettings,
     caches: &Arc<GroupCaches>,
     tasks: &mut Tasks,
 ) {

@@ -21,6 +21,7 @@
 //! so it cannot tell whether it runs on a laptop or on a cluster.
 
 pub mod admission;
+mod api_error;
 pub mod clock;
 pub mod collector;
 mod condition;
@@ -43,7 +44,6 @@ pub mod retry;
 #[cfg(test)]
 #[path = "../../../xtask/skip.rs"]
 mod skip;
-mod spoken;
 #[cfg(test)]
 mod tool;
 pub mod tracker;

@@ -155,16 +155,16 @@ impl Metrics {
 
     /// Counts things whenever somebody asks; nothing, once `count` answers nothing. Whoever is started
     /// again counts from then on.
-    pub(crate) fn census<F>(&self, whom: &'static str, count: F)
+    pub(crate) fn count_states<F>(&self, whom: &'static str, count: F)
     where
-        F: Fn() -> Vec<Tally> + Send + Sync + 'static,
+        F: Fn() -> Vec<StateCounts> + Send + Sync + 'static,
     {
-        let census = self.once(whom, |registry| {
-            let census = Census::default();
-            registry.register_collector(Box::new(census.clone()));
-            census
+        let collector = self.once(whom, |registry| {
+            let collector = StateCountCollector::default();
+            registry.register_collector(Box::new(collector.clone()));
+            collector
         });
-        *census.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(count));
+        *collector.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(count));
     }
 
     /// The page that a scrape gets, in the text format 0.0.4 of Prometheus.
@@ -178,29 +178,29 @@ impl Metrics {
 
 /// How many there are of something, by one label of few values.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct StateCounts {
     pub(crate) name: &'static str,
     pub(crate) help: &'static str,
     pub(crate) label: &'static str,
     pub(crate) counts: BTreeMap<String, i64>,
 }
 
-type Count = Box<dyn Fn() -> Vec<Tally> + Send + Sync>;
+type Count = Box<dyn Fn() -> Vec<StateCounts> + Send + Sync>;
 
 /// What is counted when somebody asks.
 #[derive(Clone, Default)]
-struct Census(Arc<Mutex<Option<Count>>>);
+struct StateCountCollector(Arc<Mutex<Option<Count>>>);
 
-impl Debug for Census {
+impl Debug for StateCountCollector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Census").finish()
+        f.debug_tuple("StateCountCollector").finish()
     }
 }
 
-impl Collector for Census {
+impl Collector for StateCountCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for Tally { name, help, label, counts } in count.iter().flat_map(|count| count()) {
+        for StateCounts { name, help, label, counts } in count.iter().flat_map(|count| count()) {
             let kind = ConstGauge::new(0_i64).metric_type();
             let mut family = encoder.encode_descriptor(name, help, None, kind)?;
             for (value, count) in counts {
@@ -311,9 +311,9 @@ mod tests {
         }
         metrics.gauge("leader", "Whether this replica is the one that acts").set(1);
         metrics.counter("api_request_retries", "Reads that were sent again").inc();
-        metrics.census("things", || {
+        metrics.count_states("things", || {
             let counts = BTreeMap::from([("Ready".to_owned(), 3), ("Off".to_owned(), 1)]);
-            vec![Tally { name: "things", help: "Things, by phase", label: "phase", counts }]
+            vec![StateCounts { name: "things", help: "Things, by phase", label: "phase", counts }]
         });
         let page = metrics.text();
         assert!(page.contains("sojourn_things{phase=\"Ready\"} 3"), "{page}");

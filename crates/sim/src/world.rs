@@ -26,7 +26,7 @@ use sojourn_drivers::notify::fake::Received;
 use sojourn_operator::admission::{self, Admission};
 use sojourn_operator::clock::{Clock, VirtualClock};
 use sojourn_operator::family::Setup;
-use sojourn_operator::frame::{Limits, Tasks, Watching};
+use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
 use sojourn_operator::group::Providers;
 use sojourn_operator::lab::{LeadingLab, ServedLab, Settings};
 use sojourn_operator::metrics::Metrics;
@@ -216,12 +216,12 @@ impl Program for Controllers {
 }
 
 /// How a process watches the API.
-pub(crate) const fn watching(long: bool) -> Watching {
+pub(crate) const fn watching(long: bool) -> WatchSettings {
     // Zero: the client does not give a silent watch up, and the line makes it last.
     if long {
-        Watching { timeout_seconds: 0, bookmarks: false }
+        WatchSettings { timeout_seconds: 0, bookmarks: false }
     } else {
-        Watching { timeout_seconds: 290, bookmarks: true }
+        WatchSettings { timeout_seconds: 290, bookmarks: true }
     }
 }
 

@@ -7,6 +7,8 @@
 
 #[path = "group/drain.rs"]
 mod drain;
+#[path = "group/fixture.rs"]
+mod fixture;
 #[path = "group/heartbeat.rs"]
 mod heartbeat;
 #[path = "group/kill.rs"]
@@ -29,5 +31,3 @@ mod rotation;
 mod seeds;
 #[path = "group/stability.rs"]
 mod stability;
-#[path = "group/stage.rs"]
-mod stage;

@@ -15,6 +15,8 @@ mod end;
 mod exam;
 #[path = "lab/expiry.rs"]
 mod expiry;
+#[path = "lab/fixture.rs"]
+mod fixture;
 #[path = "lab/kill.rs"]
 mod kill;
 #[path = "lab/ladder.rs"]
@@ -25,7 +27,5 @@ mod name;
 mod repair;
 #[path = "lab/seeds.rs"]
 mod seeds;
-#[path = "lab/stage.rs"]
-mod stage;
 #[path = "lab/takeover.rs"]
 mod takeover;

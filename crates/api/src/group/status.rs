@@ -1,13 +1,13 @@
 //! The statuses of InstanceGroups and Machines: the memory of their controllers, and what people
 //! and drainers are shown.
 //!
-//! Reading is forgiving: one bad field costs that field and not the object.
+//! Reading is lenient_fields: one bad field costs that field and not the object.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::mend::forgiving;
+use crate::lenient::lenient_fields;
 use crate::schema;
 
 /// How a group is, what goes on in it and what comes next.
@@ -69,7 +69,7 @@ pub struct InstanceGroupStatus {
     pub conditions: Vec<Condition>,
 }
 
-forgiving!(InstanceGroupStatus);
+lenient_fields!(InstanceGroupStatus);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -232,7 +232,7 @@ pub struct MachineStatus {
     pub conditions: Vec<Condition>,
 }
 
-forgiving!(MachineStatus);
+lenient_fields!(MachineStatus);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {

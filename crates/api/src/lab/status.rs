@@ -1,6 +1,6 @@
 //! An Instance's status: the memory of its controllers, and what people are shown.
 //!
-//! Reading is forgiving. Whatever cannot be read (another version's words, somebody's edit) is left
+//! Reading is lenient_fields. Whatever cannot be read (another version's words, somebody's edit) is left
 //! out, part by part, so that one bad field costs that field and not the object.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::template::ActivitySource;
-use crate::mend::forgiving;
+use crate::lenient::lenient_fields;
 use crate::schema;
 
 /// What became of an Instance, and what comes next.
@@ -88,7 +88,7 @@ pub struct InstanceStatus {
     pub conditions: Vec<Condition>,
 }
 
-forgiving!(InstanceStatus);
+lenient_fields!(InstanceStatus);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {

@@ -12,7 +12,7 @@ use sojourn_apiserver::{Config, Engine, Hook, HookScope, Hooks};
 use sojourn_drivers::machine::fake::Fake;
 use sojourn_operator::admission::{self, Admission};
 use sojourn_operator::clock::SystemClock;
-use sojourn_operator::frame::{Limits, Tasks, Watching};
+use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
 use sojourn_operator::group::{self, Providers, Started};
 use sojourn_operator::metrics::Metrics;
 use sojourn_rbac::{SUPERUSER_GROUP, User};
@@ -57,7 +57,7 @@ impl Harness {
         let start = group::Start {
             client,
             clock: Arc::new(SystemClock),
-            watching: Watching::default(),
+            watching: WatchSettings::default(),
             providers,
             limits: Limits::default(),
             metrics: Metrics::default(),

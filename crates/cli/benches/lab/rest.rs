@@ -11,7 +11,7 @@ use sojourn_apiserver::{Config, Engine};
 use sojourn_drivers::dial::Direct;
 use sojourn_operator::clock::SystemClock;
 use sojourn_operator::family::Setup;
-use sojourn_operator::frame::{Limits, Tasks, Watching};
+use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
 use sojourn_operator::group::Providers;
 use sojourn_operator::lab::driver_factory::SystemDriverFactory;
 use sojourn_operator::lab::{ServedLab, Settings};
@@ -123,7 +123,7 @@ async fn restart(home: &Home, plan: &Plan, report: &mut Report) -> Result<()> {
     let client = engine.client_named(operator(), "sojourn");
     let setup = Setup {
         clock: Arc::new(SystemClock),
-        watching: Watching::default(),
+        watching: WatchSettings::default(),
         driver_factory: Arc::new(SystemDriverFactory { dial: Arc::new(Direct) }),
         settings: Settings {
             gateway: true,

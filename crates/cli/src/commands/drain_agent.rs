@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use sojourn_operator::clock::SystemClock;
 use sojourn_operator::drain::{self, Selection, Start, StartError};
-use sojourn_operator::frame::{Tasks, Watching};
+use sojourn_operator::frame::{Tasks, WatchSettings};
 use sojourn_operator::metrics::Metrics;
 
 use super::connect;
@@ -35,7 +35,7 @@ async fn serve(args: args::DrainAgent, printer: Printer) -> Result<(), Failure> 
         machines: clients.1,
         selection: Selection { namespace: args.namespace, labels: args.selector },
         clock: Arc::new(SystemClock),
-        watching: Watching::default(),
+        watching: WatchSettings::default(),
         metrics: metrics.clone(),
     };
     let mut tasks = Tasks::default();

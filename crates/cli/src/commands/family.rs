@@ -15,7 +15,7 @@ use sojourn_drivers::dial::Dial;
 use sojourn_operator::clock::SystemClock;
 use sojourn_operator::family::{FamilyWeb, ServedFamilies, Setup, StartError};
 use sojourn_operator::frame::task::Ended;
-use sojourn_operator::frame::{Limits, Tasks, Watching};
+use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
 use sojourn_operator::group::Providers;
 use sojourn_operator::installation_key::InstallationKeyError;
 use sojourn_operator::lab::Settings;
@@ -39,7 +39,7 @@ pub(super) struct Controllers {
 pub(super) fn setup(settings: Settings, dial: Arc<dyn Dial>, metrics: Metrics) -> Setup {
     Setup {
         clock: Arc::new(SystemClock),
-        watching: Watching::default(),
+        watching: WatchSettings::default(),
         limits: Limits::default(),
         metrics,
         driver_factory: Arc::new(SystemDriverFactory { dial }),

@@ -11,11 +11,12 @@ use serde_json::json;
 use sojourn_api::group::status::{MachineStatus, RotationPhase};
 use sojourn_api::group::{InstanceGroup, Machine};
 use sojourn_api::name::group;
+use sojourn_core::moment::saturating_add;
 use sojourn_core::term::Term;
 use tokio::time::Instant;
 
 use super::connect::{self, ApiContext};
-use super::request::{annotate, later};
+use super::request::annotate;
 use crate::args::{Drain, Freeze, Named, Rotate};
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
@@ -154,7 +155,7 @@ pub(super) fn rotate(args: Rotate, printer: Printer) -> Result<(), Failure> {
 /// is said. The API keeps whole seconds: one that was made in this very second is meant, too, and one
 /// that comes in its place is not.
 fn rotated_before(newest: Option<Timestamp>, now: Timestamp) -> (Timestamp, Duration) {
-    let after = newest.map_or(now, |newest| later(newest, SignedDuration::from_secs(1)));
+    let after = newest.map_or(now, |newest| saturating_add(newest, SignedDuration::from_secs(1)));
     // A clock that differs from the server's costs no more than this.
     let wait = after.duration_since(now).clamp(SignedDuration::ZERO, SignedDuration::from_secs(1));
     (now.max(after), wait.unsigned_abs())
@@ -196,7 +197,7 @@ fn moment(text: &str, now: Timestamp) -> Result<Timestamp, Failure> {
     let at = match text.parse::<Timestamp>() {
         Ok(at) => at,
         Err(_) => match text.parse::<Term>() {
-            Ok(Term::Span(span)) => later(now, span),
+            Ok(Term::Span(span)) => saturating_add(now, span),
             Ok(Term::Never) => return Err(usage(anyhow!("nothing is frozen for ever"))),
             Err(_) => return Err(usage(anyhow!("{text:?} is neither a time nor a span"))),
         },
@@ -273,8 +274,11 @@ mod tests {
     fn a_time_or_a_span_that_is_to_come() {
         let now: Timestamp = "2026-11-16T09:00:00Z".parse().expect("a time");
         let at = |text: &str| moment(text, now).map_err(|failure| failure.error.to_string());
-        assert_eq!(at("2h"), Ok(later(now, SignedDuration::from_hours(2))));
-        assert_eq!(at("2026-11-17T09:00:00Z"), Ok(later(now, SignedDuration::from_hours(24))));
+        assert_eq!(at("2h"), Ok(saturating_add(now, SignedDuration::from_hours(2))));
+        assert_eq!(
+            at("2026-11-17T09:00:00Z"),
+            Ok(saturating_add(now, SignedDuration::from_hours(24)))
+        );
         for (text, words) in [
             ("2026-11-16T08:00:00Z", "2026-11-16T08:00:00Z is over"),
             ("0s", "2026-11-16T09:00:00Z is over"),

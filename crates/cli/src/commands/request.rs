@@ -11,6 +11,7 @@ use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 use sojourn_api::name::{lab, shared};
+use sojourn_core::moment::saturating_add;
 use sojourn_core::term::Term;
 
 use super::connect::{self, ApiContext};
@@ -31,7 +32,7 @@ pub(super) fn keep(keep: Keep, printer: Printer) -> Result<(), Failure> {
                     Failure::new(Exit::Usage, error, "Write it as 2026-11-17T09:00:00Z.")
                 })?
             }
-            None => later(Timestamp::now(), span(&keep.span)?),
+            None => saturating_add(Timestamp::now(), span(&keep.span)?),
         };
         let (api, object) = api_context.get_managed(&keep.object).await?;
         can_be_kept(&keep.object, &object)?;
@@ -49,13 +50,9 @@ pub(super) fn extend(extend: Extend, printer: Printer) -> Result<(), Failure> {
             |path: &str| -> Option<Timestamp> { object.data.pointer(path)?.as_str()?.parse().ok() };
         let now = Timestamp::now();
         let from = [time("/status/next/at"), time("/status/keep/until")].into_iter().flatten();
-        let until = later(from.fold(now, Timestamp::max), by);
+        let until = saturating_add(from.fold(now, Timestamp::max), by);
         keep_until(&api_context, &api, &extend.object, until, printer).await
     })
-}
-
-pub(super) fn later(from: Timestamp, by: SignedDuration) -> Timestamp {
-    from.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
 fn span(text: &str) -> Result<SignedDuration, Failure> {

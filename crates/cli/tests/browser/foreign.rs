@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
+use crate::fixture::Fixture;
 use crate::page;
 use crate::person::{Person, is_phase};
 use crate::server::Server;
-use crate::stage::Stage;
 
 /// A page with one form, which goes to `action`.
 fn trap(action: &str) -> String {
@@ -18,7 +18,7 @@ fn trap(action: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_page_of_another_origin_sends_is_refused() {
-    let Some(stage) = Stage::start().await else { return };
+    let Some(stage) = Fixture::start().await else { return };
     let person = Person::new("bob").spec(&json!({"running": false}));
     person.apply(&stage.objects).await;
     stage.objects.until(&person.instance, "it is off", is_phase("Off")).await;

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
+use crate::fixture::{Fixture, OUTSIDE};
 use crate::page;
 use crate::person::{Person, is_phase};
-use crate::stage::{OUTSIDE, Stage};
 use crate::wait::{EVENTUALLY_TIMEOUT, eventually};
 
 /// What the instance runs: a page that shows which headers it was asked with, and talks over a
@@ -44,7 +44,7 @@ fn visited(name: &str, gate: &Gate) -> Person {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_instance_is_woken_and_its_waiting_page_turns_into_it() {
-    let Some(stage) = Stage::start().await else { return };
+    let Some(stage) = Fixture::start().await else { return };
     let gate = Gate::closed().await;
     let person = visited("ada", &gate);
     person.apply(&stage.objects).await;
@@ -113,7 +113,7 @@ fn assert_nothing_of_ours(headers: &Value) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_start_says_why() {
-    let Some(stage) = Stage::start().await else { return };
+    let Some(stage) = Fixture::start().await else { return };
     let long = format!("eve-{}", "x".repeat(28));
     let broken = Person::new(&long).environment("web", &json!({"command": ["/no/such/program"]}));
     broken.apply(&stage.objects).await;

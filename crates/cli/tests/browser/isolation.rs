@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 
 use crate::driver::Browser;
+use crate::fixture::Fixture;
 use crate::gateway::PROGRAM;
 use crate::page;
 use crate::person::{Person, is_phase};
-use crate::stage::Stage;
 use crate::wait::eventually;
 
 /// Two instances that one person has open: one of them is evil.
 struct Two {
-    stage: Stage,
+    stage: Fixture,
     browser: Browser,
     good: String,
     evil: String,
@@ -19,7 +19,7 @@ struct Two {
 
 impl Two {
     async fn open() -> Option<Self> {
-        let stage = Stage::start().await?;
+        let stage = Fixture::start().await?;
         let runs = json!({"command": ["/usr/bin/python3", "-u", "-c", PROGRAM]});
         let people = ["good", "evil"].map(|name| Person::new(name).environment("web", &runs));
         for person in &people {

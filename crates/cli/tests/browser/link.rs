@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
+use crate::fixture::Fixture;
 use crate::page;
 use crate::person::{Person, is_phase};
-use crate::stage::Stage;
 
 /// An instance that is warned of at once, and the links of its warning.
-async fn warned(stage: &Stage, name: &str) -> (Person, Value) {
+async fn warned(stage: &Fixture, name: &str) -> (Person, Value) {
     let policy = json!({"inactivityTimeout": "2s", "maxAlerts": 3});
     let person = Person::new(name).template(&policy);
     person.apply(&stage.objects).await;
@@ -18,14 +18,14 @@ async fn warned(stage: &Stage, name: &str) -> (Person, Value) {
     (person, notice["facts"].clone())
 }
 
-async fn instance(stage: &Stage, person: &Person) -> Value {
+async fn instance(stage: &Fixture, person: &Person) -> Value {
     let named = &person.instance;
     stage.objects.get("Instance", &named.namespace, &named.name).await.expect("it is there")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_link_does_nothing_when_it_is_opened_and_acts_once_when_it_is_pressed() {
-    let Some(stage) = Stage::start().await else { return };
+    let Some(stage) = Fixture::start().await else { return };
     let (person, links) = warned(&stage, "keeper").await;
     let link = |name: &str| links[name].as_str().unwrap_or_else(|| panic!("{links}")).to_owned();
     let browser = stage.browser().await;

@@ -16,6 +16,7 @@
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod client;
 mod driver;
+mod fixture;
 #[path = "../it/folder.rs"]
 mod folder;
 mod foreign;
@@ -34,7 +35,6 @@ mod person;
 mod process;
 mod server;
 mod sign_in;
-mod stage;
 #[path = "../pods/survivors.rs"]
 #[allow(dead_code, reason = "the tests of Pods, whose it is, use all of it")]
 mod survivors;

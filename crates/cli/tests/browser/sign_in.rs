@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
+use crate::fixture::Fixture;
 use crate::page;
-use crate::stage::Stage;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_link_signs_one_browser_in_and_no_second_one() {
-    let Some(stage) = Stage::start().await else { return };
+    let Some(stage) = Fixture::start().await else { return };
     let link = stage.link();
     let browser = stage.browser().await;
     browser.open(&stage.at("/")).await;

@@ -6,13 +6,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::cluster::good;
+use crate::fixture::{Engine, Fixture};
 use crate::fleet::Fleet;
 use crate::process::Ended;
-use crate::stage::{Engine, Stage};
 use crate::wait::{eventually, never};
 
 struct Person<'a> {
-    stage: &'a Stage,
+    stage: &'a Fixture,
     fleet: &'a Fleet,
 }
 
@@ -34,7 +34,7 @@ fn planned(plan: &[Value]) -> BTreeSet<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_commands_say_and_do_what_they_should() {
-    let Some(stage) = Stage::start(Engine::Embedded, &json!({})).await else { return };
+    let Some(stage) = Fixture::start(Engine::Embedded, &json!({})).await else { return };
     let Some(fleet) = Fleet::on(&stage, "web").await else { return };
     let person = Person { stage: &stage, fleet: &fleet };
     let expiry = json!({"eligibleAge": "20d", "forcedAge": "30d"});

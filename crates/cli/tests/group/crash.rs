@@ -9,8 +9,8 @@ use serde_json::json;
 use sojourn_api::group::status::RotationPhase;
 
 use crate::cluster::good;
+use crate::fixture::{Engine, Fixture};
 use crate::fleet::Fleet;
-use crate::stage::{Engine, Stage};
 use crate::wait::eventually;
 
 // case: group 50
@@ -37,7 +37,7 @@ async fn real_killed_at_every_step_of_a_rotation() {
 
 /// Killed whenever a rotation is seen to have gone on.
 async fn step_by_step(engine: Engine) {
-    let Some(mut stage) = Stage::start(engine, &json!({})).await else { return };
+    let Some(mut stage) = Fixture::start(engine, &json!({})).await else { return };
     let Some(fleet) = Fleet::on(&stage, "haunted").await else { return };
     let journal = fleet.journal().await;
     fleet
@@ -78,7 +78,7 @@ async fn step_by_step(engine: Engine) {
 }
 
 async fn drain(engine: Engine) {
-    let Some(mut stage) = Stage::start(engine, &json!({})).await else { return };
+    let Some(mut stage) = Fixture::start(engine, &json!({})).await else { return };
     let Some(fleet) = Fleet::on(&stage, "unlucky").await else { return };
     let journal = fleet.journal().await;
     fleet.apply(&json!({"size": 2, "minHealthy": 2, "drainTimeout": "20s"})).await;

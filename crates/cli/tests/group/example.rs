@@ -8,9 +8,9 @@ use kube::ResourceExt as _;
 use serde_json::json;
 
 use crate::cluster::apply;
+use crate::fixture::{Engine, Fixture, assets};
 use crate::fleet::{Draining, Fleet};
 use crate::journal::Journal;
-use crate::stage::{Engine, Stage, assets};
 use crate::wait::within;
 
 /// About a minute, on a slow and busy machine.
@@ -57,7 +57,7 @@ fn assert_older(drains: &[Draining], born: &Born, age: SignedDuration) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_shows_four_scenarios_within_about_a_minute() {
     let Some(assets) = assets("the example") else { return };
-    let Some(stage) = Stage::start(Engine::Embedded, &json!({})).await else { return };
+    let Some(stage) = Fixture::start(Engine::Embedded, &json!({})).await else { return };
     let of = |name: &str| Fleet::of(&stage, "machines", name).expect("kubectl is there");
     let [opportunistic, forced, blocked, on_demand] =
         ["opportunistic", "forced", "blocked", "on-demand"].map(of);

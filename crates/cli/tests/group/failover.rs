@@ -7,17 +7,17 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::cluster::good;
+use crate::fixture::{Engine, Fixture, LOG};
 use crate::fleet::{Draining, Fleet};
 use crate::journal::Journal;
 use crate::process::Running;
-use crate::stage::{Engine, LOG, Stage};
 use crate::tool::free_port;
 
 /// Longer than it takes until the other replica leads.
 const DRAIN_TIMEOUT: &str = "40s";
 
 /// Starts a replica; it stands by.
-fn replica(stage: &Stage) -> Running {
+fn replica(stage: &Fixture) -> Running {
     let cluster = stage.cluster.as_ref().expect("a real control plane");
     let running = cluster.replica(&format!("127.0.0.1:{}", free_port()), LOG, &[]);
     running.stderr_line("Standing by as");
@@ -25,7 +25,7 @@ fn replica(stage: &Stage) -> Running {
 }
 
 /// Has one machine drained, and waits until that has begun.
-async fn open_drain(stage: &Stage, fleet: &Fleet, machine: &str) -> Draining {
+async fn open_drain(stage: &Fixture, fleet: &Fleet, machine: &str) -> Draining {
     let asked = ["drain", &format!("machine/{machine}"), "--no-wait"];
     good(stage.sojourn(&fleet.namespace, &asked));
     fleet.until_drains(&BTreeSet::new()).await
@@ -57,7 +57,7 @@ fn replaced(before: &BTreeSet<String>, drain: &Draining) -> BTreeSet<String> {
 // case: group 46, 50
 #[tokio::test(flavor = "multi_thread")]
 async fn real_another_replica_leads_in_the_middle_of_a_drain() {
-    let Some(mut stage) = Stage::start(Engine::Real, &json!({})).await else { return };
+    let Some(mut stage) = Fixture::start(Engine::Real, &json!({})).await else { return };
     let Some(fleet) = Fleet::on(&stage, "shared").await else { return };
     stage.kill();
     let one = replica(&stage);

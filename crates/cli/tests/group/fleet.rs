@@ -15,10 +15,10 @@ use sojourn_api::group::status::{DrainStatus, InstanceGroupStatus, MachineStatus
 use sojourn_api::group::{InstanceGroup, Machine};
 
 use crate::cluster::good;
+use crate::fixture::{Fixture, SYSTEM, assets};
 use crate::journal::Journal;
 use crate::objects::Objects;
 use crate::process::{Ended, Running};
-use crate::stage::{SYSTEM, Stage, assets};
 use crate::wait::eventually;
 
 /// What happened to an object, as its Events say.
@@ -40,7 +40,7 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// Nothing is made yet but the namespace. Nothing at all where there is no kubectl.
-    pub(crate) async fn on(stage: &Stage, name: &str) -> Option<Self> {
+    pub(crate) async fn on(stage: &Fixture, name: &str) -> Option<Self> {
         let fleet = Self::of(stage, &format!("{name}-ns"), name)?;
         stage.objects.make_namespace(&fleet.namespace).await;
         // Machines of these tests are tried, and not for half a minute.
@@ -50,7 +50,7 @@ impl Fleet {
     }
 
     /// One that somebody else makes.
-    pub(crate) fn of(stage: &Stage, namespace: &str, name: &str) -> Option<Self> {
+    pub(crate) fn of(stage: &Fixture, namespace: &str, name: &str) -> Option<Self> {
         Some(Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),

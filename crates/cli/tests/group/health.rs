@@ -7,8 +7,8 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use sojourn_api::group::status::{Health, Phase};
 
+use crate::fixture::{Engine, Fixture};
 use crate::fleet::Fleet;
-use crate::stage::{Engine, Stage};
 
 /// A machine that is ready while its script leaves a file in place.
 fn flaky_machine(script: &str) -> Value {
@@ -30,7 +30,7 @@ fn flaky_machine(script: &str) -> Value {
 // case: group 76
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_a_machine_that_answers_again_is_left_alone() {
-    let Some(stage) = Stage::start(Engine::Embedded, &json!({})).await else { return };
+    let Some(stage) = Fixture::start(Engine::Embedded, &json!({})).await else { return };
     let Some(fleet) = Fleet::on(&stage, "moody").await else { return };
     let journal = fleet.journal().await;
     let script = "touch /mood/well; sleep 6; rm /mood/well; sleep 6; touch /mood/well; sleep 1d";
@@ -58,7 +58,7 @@ async fn embedded_a_machine_that_answers_again_is_left_alone() {
 // case: group 74
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_a_machine_that_stays_ill_is_replaced_and_drained() {
-    let Some(stage) = Stage::start(Engine::Embedded, &json!({})).await else { return };
+    let Some(stage) = Fixture::start(Engine::Embedded, &json!({})).await else { return };
     let Some(fleet) = Fleet::on(&stage, "ill").await else { return };
     let journal = fleet.journal().await;
     let script = "touch /mood/well; sleep 8; rm /mood/well; sleep 1d";
@@ -80,7 +80,7 @@ async fn embedded_a_machine_that_stays_ill_is_replaced_and_drained() {
 // case: group 72
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_a_machine_that_is_gone_is_replaced_without_a_drain() {
-    let Some(stage) = Stage::start(Engine::Embedded, &json!({})).await else { return };
+    let Some(stage) = Fixture::start(Engine::Embedded, &json!({})).await else { return };
     let Some(fleet) = Fleet::on(&stage, "gone").await else { return };
     let journal = fleet.journal().await;
     fleet.apply(&json!({"size": 1, "drainTimeout": "1h"})).await;

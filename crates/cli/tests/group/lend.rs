@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use sojourn_api::group::status::Phase;
 
+use crate::fixture::{Engine, Fixture};
 use crate::fleet::Fleet;
-use crate::stage::{Engine, Stage};
 
 fn lent(fleet: &Fleet, name: &str, more: &Value) -> Value {
     let mut spec = json!({"onDemand": true, "group": fleet.name});
@@ -23,7 +23,7 @@ fn lent(fleet: &Fleet, name: &str, more: &Value) -> Value {
 // case: group 37
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_a_machine_is_lent_for_a_while() {
-    let Some(stage) = Stage::start(Engine::Embedded, &json!({})).await else { return };
+    let Some(stage) = Fixture::start(Engine::Embedded, &json!({})).await else { return };
     let Some(fleet) = Fleet::on(&stage, "pool").await else { return };
     let journal = fleet.journal().await;
     let expiry = json!({"ondemandAge": "15s", "ondemandWarnBefore": "5s", "ondemandMaxAge": "1h"});

@@ -26,6 +26,9 @@ mod control_plane;
 mod crash;
 mod example;
 mod failover;
+#[path = "../lab/fixture.rs"]
+#[allow(dead_code, reason = "the tests of the lab, whose it is, use all of it")]
+mod fixture;
 mod fleet;
 #[path = "../it/folder.rs"]
 mod folder;
@@ -48,9 +51,6 @@ mod removal;
 mod rotation;
 #[path = "../lab/scheduler.rs"]
 mod scheduler;
-#[path = "../lab/stage.rs"]
-#[allow(dead_code, reason = "the tests of the lab, whose it is, use all of it")]
-mod stage;
 #[path = "../pods/survivors.rs"]
 #[allow(dead_code, reason = "the tests of Pods, whose it is, use all of it")]
 mod survivors;

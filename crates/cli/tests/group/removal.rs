@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
+use crate::fixture::{Engine, Fixture, LOG};
 use crate::fleet::Fleet;
 use crate::process::Running;
-use crate::stage::{Engine, LOG, Stage};
 use crate::tool::free_port;
 use crate::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_whatever_is_removed_is_drained_first() {
-    let Some(stage) = Stage::start(Engine::Embedded, &json!({})).await else { return };
+    let Some(stage) = Fixture::start(Engine::Embedded, &json!({})).await else { return };
     let Some(fleet) = Fleet::on(&stage, "shrinking").await else { return };
     let journal = fleet.journal().await;
     fleet.apply(&json!({"size": 3, "drainTimeout": "5s"})).await;
@@ -59,7 +59,7 @@ async fn real_machines_outlive_the_deletion_of_their_namespace_until_they_are_dr
 }
 
 async fn delete_namespace(engine: Engine) {
-    let Some(mut stage) = Stage::start(engine, &json!({})).await else { return };
+    let Some(mut stage) = Fixture::start(engine, &json!({})).await else { return };
     let Some(fleet) = Fleet::on(&stage, "leaving").await else { return };
     let operator = with_admission(&mut stage);
     let journal = fleet.journal().await;
@@ -96,7 +96,7 @@ async fn delete_namespace(engine: Engine) {
 }
 
 /// On a cluster, controllers that serve admission, too; `up` always does.
-fn with_admission(stage: &mut Stage) -> Option<Running> {
+fn with_admission(stage: &mut Fixture) -> Option<Running> {
     stage.cluster.as_ref()?;
     stage.kill();
     let cluster = stage.cluster.as_ref()?;

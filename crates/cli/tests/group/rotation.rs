@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 use serde_json::json;
 
+use crate::fixture::{Engine, Fixture};
 use crate::fleet::Fleet;
-use crate::stage::{Engine, Stage};
 
 const SIZE: u32 = 3;
 const MIN_READY: i64 = 1;
@@ -25,7 +25,7 @@ async fn real_three_processes_are_rotated_by_age() {
 }
 
 async fn rotate(engine: Engine) {
-    let Some(stage) = Stage::start(engine, &json!({})).await else { return };
+    let Some(stage) = Fixture::start(engine, &json!({})).await else { return };
     let Some(fleet) = Fleet::on(&stage, "web").await else { return };
     let journal = fleet.journal().await;
     fleet

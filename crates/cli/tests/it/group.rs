@@ -7,7 +7,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use sojourn_api::group::{InstanceGroup, Machine};
 
-use crate::lab::stage::Stage;
+use crate::lab::fixture::Fixture;
 use crate::process::{Running, command, sojourn};
 
 const GROUP: &str = "group.sojourn.dev/v1alpha1";
@@ -15,8 +15,8 @@ const NAMES: [&str; 2] = ["web-aaaaa", "web-bbbbb"];
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A group without machines, and two machines on demand that are ready.
-async fn stage() -> Stage {
-    let stage = Stage::empty(&["--no-pods", "--no-controllers"]).await;
+async fn stage() -> Fixture {
+    let stage = Fixture::empty(&["--no-pods", "--no-controllers"]).await;
     for text in sojourn(&["crds"]).stdout.split("---\n").filter(|text| !text.trim().is_empty()) {
         stage.apply(serde_saphyr::from_str(text).expect("YAML")).await;
     }
@@ -59,19 +59,19 @@ fn draining(id: &str, phase: &str) -> Value {
     })
 }
 
-async fn set_status(stage: &Stage, name: &str, status: &Value) {
+async fn set_status(stage: &Fixture, name: &str, status: &Value) {
     let api: Api<Machine> = Api::namespaced(stage.client.clone(), "default");
     let change = json!({"status": status});
     let params = PatchParams::default();
     api.patch_status(name, &params, &Patch::Merge(&change)).await.expect("a status");
 }
 
-async fn machine(stage: &Stage, name: &str) -> Machine {
+async fn machine(stage: &Fixture, name: &str) -> Machine {
     let api: Api<Machine> = Api::namespaced(stage.client.clone(), "default");
     api.get(name).await.expect("it is there")
 }
 
-async fn group(stage: &Stage) -> InstanceGroup {
+async fn group(stage: &Fixture) -> InstanceGroup {
     let api: Api<InstanceGroup> = Api::namespaced(stage.client.clone(), "default");
     api.get("web").await.expect("it is there")
 }
@@ -194,7 +194,7 @@ async fn what_cannot_be_meant_is_refused() {
 
 #[tokio::test]
 async fn the_agent_says_what_it_lacks() {
-    let stage = Stage::empty(&["--no-pods", "--no-controllers"]).await;
+    let stage = Fixture::empty(&["--no-pods", "--no-controllers"]).await;
     let (code, told) = stage.refuses(&["drain-agent"]).await;
     assert_eq!(code, 3, "{told}");
     assert!(told.contains("cannot list Machines") && told.contains("sojourn crds"), "{told}");

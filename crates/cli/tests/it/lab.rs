@@ -2,9 +2,9 @@
 
 #[path = "lab/ask.rs"]
 mod ask;
+#[path = "lab/fixture.rs"]
+pub(crate) mod fixture;
 #[path = "lab/request.rs"]
 mod request;
 #[path = "lab/setting.rs"]
 mod setting;
-#[path = "lab/stage.rs"]
-pub(crate) mod stage;

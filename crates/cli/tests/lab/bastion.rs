@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::external::ExternalServices;
+use crate::fixture::{Engine, Fixture, POD_PORTS};
 use crate::objects::{Named, time};
 use crate::person::{Person, is_phase};
 use crate::process::{Running, command};
 use crate::smtp::{Encryption, steps};
-use crate::stage::{Engine, POD_PORTS, Stage};
 use crate::tool::free_port;
 
 /// Without use for so long, in milliseconds, somebody is warned.
@@ -37,7 +37,7 @@ async fn keep_by_connection(engine: Engine) {
     let (tracker, address) = track(&[&used_port.to_string(), &idle_port.to_string(), &published]);
     let external = ExternalServices::start_with(Encryption::StartTls, Some(address)).await;
     let Some(external) = external else { return };
-    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
+    let Some(stage) = Fixture::start(engine, &external.options()).await else { return };
     let (used, idle) = (reached_by("ssh-used", used_port), reached_by("ssh-idle", idle_port));
     for person in [&used, &idle] {
         person.apply(&stage.objects).await;

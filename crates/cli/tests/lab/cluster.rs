@@ -7,11 +7,11 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::fixture::OUTSIDE;
 use crate::folder::Folder;
 use crate::process::{Ended, Running, command, sojourn};
 use crate::real::Real;
 use crate::scheduler::Scheduler;
-use crate::stage::OUTSIDE;
 
 /// The account that `sojourn crds` makes.
 const ACCOUNT: (&str, &str) = ("sojourn-system", "sojourn");

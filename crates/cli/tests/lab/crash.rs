@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use crate::exam::Exam;
 use crate::external::{ExternalServices, INTERVAL};
+use crate::fixture::{Engine, Fixture};
 use crate::objects::{Named, time};
 use crate::person::{Person, is_phase, is_stage};
 use crate::smtp::{Encryption, steps};
-use crate::stage::{Engine, Stage};
 use crate::upload::Uploads;
 use crate::wait::eventually;
 
@@ -24,7 +24,7 @@ async fn real_killed_at_every_stage_of_the_ladder() {
 
 async fn climb(engine: Engine) {
     let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
-    let Some(mut stage) = Stage::start(engine, &external.options()).await else { return };
+    let Some(mut stage) = Fixture::start(engine, &external.options()).await else { return };
     let person = Person::new("unlucky").template(&json!({
         "inactivityTimeout": "4s", "maxAlerts": 2, "deleteAfterStopped": "4s",
     }));
@@ -72,7 +72,7 @@ async fn real_killed_while_something_is_handed_in() {
 
 async fn hand_in(engine: Engine) {
     let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
-    let Some(mut stage) = Stage::start(engine, &external.options()).await else { return };
+    let Some(mut stage) = Fixture::start(engine, &external.options()).await else { return };
     let (exam, uploads) = (Exam::start().await, Uploads::start().await);
     let person = Person::new("candidate").spec(&json!({
         "statusCheck": {"url": exam.url(), "mode": "Contract", "interval": "1s", "confirmations": 2},
@@ -118,7 +118,7 @@ async fn real_a_warning_is_given_its_full_interval_after_a_restart() {
 /// Warned a moment ago, then killed, then a template edit: the interval is whole.
 async fn full_interval(engine: Engine) {
     let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
-    let Some(mut stage) = Stage::start(engine, &external.options()).await else { return };
+    let Some(mut stage) = Fixture::start(engine, &external.options()).await else { return };
     let person =
         Person::new("patient").template(&json!({"inactivityTimeout": "4s", "maxAlerts": 1}));
     person.apply(&stage.objects).await;

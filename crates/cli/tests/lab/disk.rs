@@ -6,13 +6,13 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::external::ExternalServices;
+use crate::fixture::{Engine, Fixture};
 use crate::folder::Folder;
 use crate::person::{Person, is_phase};
 use crate::process::{Running, command};
 use crate::s3::S3;
 use crate::skip;
 use crate::smtp::Encryption;
-use crate::stage::{Engine, Stage};
 use crate::submission::{LARGE_UPLOAD_TIMEOUT, is_done, make_secret};
 use crate::tool::Tools;
 use crate::upload::Uploads;
@@ -58,7 +58,7 @@ async fn real_a_disk_goes_to_an_object_store() {
 async fn hand_in_a_disk(engine: Engine) {
     let Some(tools) = Tools::find() else { return };
     let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
+    let Some(stage) = Fixture::start(engine, &external.options()).await else { return };
     let s3 = S3::start(&tools).await;
     let script = "/usr/bin/python3 -c \"$FILL\" \"$SOJOURN_DEVICE_DATA\" && touch /tmp/ready; \
                   exec sleep 100000";

@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::stage::OUTSIDE;
+use crate::fixture::OUTSIDE;
 
 #[derive(Debug)]
 struct ExamState {

@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::client;
 use crate::cluster::apply;
+use crate::fixture::assets;
 use crate::folder::Folder;
 use crate::objects::Objects;
 use crate::process::{Running, command};
-use crate::stage::assets;
 use crate::survivors::{self, Reaper};
 use crate::wait::within;
 

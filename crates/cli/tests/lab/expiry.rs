@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::external::{ExternalServices, INTERVAL};
+use crate::fixture::{Engine, Fixture};
 use crate::objects::{Named, time};
 use crate::person::Person;
 use crate::smtp::{Encryption, steps};
-use crate::stage::{Engine, Stage};
 use crate::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -22,7 +22,7 @@ async fn real_expires_with_a_warning_and_a_confirmation() {
 
 async fn expire(engine: Engine) {
     let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
+    let Some(stage) = Fixture::start(engine, &external.options()).await else { return };
     // One runs and one does not: both expire.
     let policy = json!({"deleteAfter": "5s"});
     let running = Person::new("runner").template(&policy);
@@ -35,7 +35,7 @@ async fn expire(engine: Engine) {
 }
 
 /// Sees one expire, as promised and with everything.
-async fn watch(stage: &Stage, external: &ExternalServices, person: &Person) {
+async fn watch(stage: &Fixture, external: &ExternalServices, person: &Person) {
     let what = "it was told when it will be deleted";
     let warned = stage.objects.until(&person.instance, what, |instance| {
         instance["status"]["expiration"]["warnedAt"].is_string()

@@ -4,10 +4,10 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::external::ExternalServices;
+use crate::fixture::{Engine, Fixture};
 use crate::objects::Named;
 use crate::person::{Person, is_phase};
 use crate::smtp::Encryption;
-use crate::stage::{Engine, Stage};
 use crate::wait::eventually;
 
 const DOMAIN: &str = "lent.example.org";
@@ -36,7 +36,7 @@ async fn lead(engine: Engine) {
     options["ingressHost"] = json!(HOST);
     options["ingressAnnotations"] =
         json!({"nginx.ingress.kubernetes.io/backend-protocol": "HTTPS"});
-    let Some(mut stage) = Stage::start(engine, &options).await else { return };
+    let Some(mut stage) = Fixture::start(engine, &options).await else { return };
     if engine == Engine::Embedded {
         stage.objects.apply(&definition()).await;
         // What an API server serves is found out at a start.

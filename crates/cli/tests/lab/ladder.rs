@@ -4,10 +4,10 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::external::{ExternalServices, INTERVAL};
+use crate::fixture::{Engine, Fixture};
 use crate::objects::{Named, time};
 use crate::person::{Person, is_phase, is_stage};
 use crate::smtp::{Encryption, Mail, steps};
-use crate::stage::{Engine, Stage};
 use crate::visitor::Visitor;
 use crate::wait::eventually;
 
@@ -23,7 +23,7 @@ async fn real_warned_stopped_and_woken_through_the_gateway() {
 
 async fn climb(engine: Engine, encryption: Encryption) {
     let Some(external) = ExternalServices::start(encryption).await else { return };
-    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
+    let Some(stage) = Fixture::start(engine, &external.options()).await else { return };
     let person =
         Person::new("climber").template(&json!({"inactivityTimeout": "5s", "maxAlerts": 2}));
     person.apply(&stage.objects).await;
@@ -62,7 +62,7 @@ async fn climb(engine: Engine, encryption: Encryption) {
 }
 
 /// Uses a running instance as people do: twice, and over a WebSocket.
-async fn use_it(stage: &Stage, person: &Person, ready: &Value, visitor: &mut Visitor) {
+async fn use_it(stage: &Fixture, person: &Person, ready: &Value, visitor: &mut Visitor) {
     let url = ready["status"]["url"].as_str().expect("a running instance has a URL");
     let access = person.access("web");
     assert!(url.contains(access.trim_end_matches("web/")), "{url}");
@@ -150,7 +150,7 @@ async fn real_use_that_prometheus_sees_keeps_exactly_that_instance() {
 /// Traffic on `vm-10` is none on `vm-1`.
 async fn keep_by_metrics(engine: Engine) {
     let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
+    let Some(stage) = Fixture::start(engine, &external.options()).await else { return };
     let policy = json!({"inactivityTimeout": "6s", "maxAlerts": 1});
     let [idle, used] = ["vm-1", "vm-10"].map(|name| Person::new(name).template(&policy));
     for person in [&idle, &used] {

@@ -4,10 +4,10 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::external::ExternalServices;
+use crate::fixture::{Engine, Fixture};
 use crate::objects::{Named, time};
 use crate::person::{Person, is_phase};
 use crate::smtp::Encryption;
-use crate::stage::{Engine, Stage};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_links_act_when_their_button_is_pressed() {
@@ -24,7 +24,7 @@ async fn press(engine: Engine) {
     let mut options = external.options();
     // Time to read one's mail.
     options["inactiveTerminationNotificationInterval"] = json!("10m");
-    let Some(stage) = Stage::start(engine, &options).await else { return };
+    let Some(stage) = Fixture::start(engine, &options).await else { return };
     let policy = json!({"inactivityTimeout": "2s", "maxAlerts": 3});
     let [keeper, stopper] = ["keeper", "stopper"].map(|name| Person::new(name).template(&policy));
     for person in [&keeper, &stopper] {

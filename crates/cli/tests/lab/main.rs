@@ -30,6 +30,7 @@ mod exam;
 mod example;
 mod expiry;
 mod external;
+mod fixture;
 #[path = "../it/folder.rs"]
 mod folder;
 #[path = "../../../apiserver/tests/conformance/identity.rs"]
@@ -58,7 +59,6 @@ mod scheduler;
 #[path = "../../../../xtask/skip.rs"]
 mod skip;
 mod smtp;
-mod stage;
 mod submission;
 #[path = "../pods/survivors.rs"]
 #[allow(dead_code, reason = "the tests of Pods, whose it is, use all of it")]

@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::external::ExternalServices;
+use crate::fixture::{Engine, Fixture};
 use crate::objects::Named;
 use crate::person::{Person, condition, is_phase, is_stage};
 use crate::prometheus::Job;
 use crate::smtp::{Encryption, steps};
-use crate::stage::{Engine, Stage};
 use crate::wait::never;
 
 /// Longer than the whole ladder would take.
@@ -22,7 +22,7 @@ fn is_running(instance: &Value) -> bool {
     instance["spec"]["running"] == true
 }
 
-async fn never_stopped(stage: &Stage, person: &Person) {
+async fn never_stopped(stage: &Fixture, person: &Person) {
     let Named { namespace, name } = &person.instance;
     never(OUTAGE, "it was stopped", async || {
         let found = stage.objects.get("Instance", namespace, name).await;
@@ -45,7 +45,7 @@ async fn real_mail_that_cannot_leave_holds_everything_and_leaves_once() {
 
 async fn without_mail(engine: Engine) {
     let Some(mut external) = ExternalServices::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
+    let Some(stage) = Fixture::start(engine, &external.options()).await else { return };
     external.smtp.stop();
     let person =
         Person::new("unheard").template(&json!({"inactivityTimeout": "3s", "maxAlerts": 1}));
@@ -92,7 +92,7 @@ async fn mended(engine: Engine) {
     let settings = external.smtp.settings().join("smtp-config.yaml");
     let good = std::fs::read_to_string(&settings).expect("settings");
     std::fs::write(&settings, good.replace("smtpServer", "smtpSever")).expect("a file");
-    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
+    let Some(stage) = Fixture::start(engine, &external.options()).await else { return };
     let person =
         Person::new("misconfigured").template(&json!({"inactivityTimeout": "3s", "maxAlerts": 1}));
     person.apply(&stage.objects).await;
@@ -127,7 +127,7 @@ async fn real_nothing_is_stopped_while_prometheus_is_away() {
 
 async fn blind(engine: Engine) {
     let Some(mut external) = ExternalServices::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
+    let Some(stage) = Fixture::start(engine, &external.options()).await else { return };
     let person =
         Person::new("unseen").template(&json!({"inactivityTimeout": "8s", "maxAlerts": 1}));
     person.apply(&stage.objects).await;

@@ -4,10 +4,10 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::external::ExternalServices;
+use crate::fixture::{Engine, Fixture};
 use crate::objects::{Named, time};
 use crate::person::{Person, is_phase};
 use crate::smtp::Encryption;
-use crate::stage::{Engine, Stage};
 use crate::upload::Uploads;
 use crate::visitor::Visitor;
 
@@ -30,7 +30,7 @@ async fn real_what_stops_answering_is_ended_and_handed_in() {
 
 async fn fall_silent(engine: Engine, ways: &[&str]) {
     let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
+    let Some(stage) = Fixture::start(engine, &external.options()).await else { return };
     let uploads = Uploads::start().await;
     let examined = |name: &str| {
         let interval = format!("{INTERVAL}ms");
@@ -94,7 +94,7 @@ fn misses(instance: &Value) -> i64 {
 }
 
 /// The first run of its program goes on.
-async fn assert_alive(stage: &Stage, person: &Person) {
+async fn assert_alive(stage: &Fixture, person: &Person) {
     let pods = person.children(&stage.objects, "Pod").await;
     let [pod] = &pods[..] else { panic!("not one Pod: {pods:?}") };
     let container = &pod["status"]["containerStatuses"][0];

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use crate::exam::Exam;
 use crate::external::ExternalServices;
+use crate::fixture::{Engine, Fixture};
 use crate::objects::Named;
 use crate::person::{Person, is_phase};
 use crate::smtp::{Encryption, steps};
-use crate::stage::{Engine, Stage};
 use crate::wait::eventually;
 use crate::{skip, visitor};
 
@@ -26,7 +26,7 @@ async fn real_a_program_that_reports_with_its_own_token_keeps_its_instance() {
 
 async fn keep_by_reports(engine: Engine) {
     let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
+    let Some(stage) = Fixture::start(engine, &external.options()).await else { return };
     let (report_server, others) = (Exam::start().await, Exam::start().await);
     let honest = reporting("honest", "own", &report_server);
     let liars =

@@ -9,8 +9,8 @@ use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::Full;
 use regex::Regex;
 
+use crate::fixture::OUTSIDE;
 use crate::process::Running;
-use crate::stage::OUTSIDE;
 use crate::tool::{Tools, free_port};
 use crate::visitor::{self, Page, Visitor};
 use crate::wait::eventually;

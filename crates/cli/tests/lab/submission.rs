@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::exam::Exam;
 use crate::external::ExternalServices;
+use crate::fixture::{Engine, Fixture};
 use crate::objects::Named;
 use crate::person::{Person, is_phase};
 use crate::smtp::Encryption;
-use crate::stage::{Engine, Stage};
 use crate::survivors;
 use crate::upload::{Upload, Uploads};
 use crate::wait::eventually;
@@ -35,7 +35,7 @@ async fn real_an_ended_exam_is_stopped_and_handed_in_once() {
 
 async fn hand_in(engine: Engine) {
     let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
+    let Some(stage) = Fixture::start(engine, &external.options()).await else { return };
     let (exam, uploads) = (Exam::start().await, Uploads::start().await);
     let person = Person::new("student").spec(&json!({
         "statusCheck": {"url": exam.url(), "mode": "Contract", "interval": "1s", "confirmations": 2},
@@ -100,7 +100,7 @@ async fn real_what_its_owner_stops_and_deletes_is_handed_in_before_it_is_gone() 
 /// Deleted by its owner, once while it runs and once when it was stopped before.
 async fn delete(engine: Engine) {
     let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
+    let Some(stage) = Fixture::start(engine, &external.options()).await else { return };
     let uploads = Uploads::start().await;
     for (who, stopped) in [("leaver", false), ("sleeper", true)] {
         let case_cluster = format!("/{who}");
@@ -132,7 +132,7 @@ pub(crate) fn is_done(instance: &Value) -> bool {
     instance["status"]["submission"][0]["state"] == "Done"
 }
 
-pub(crate) async fn make_secret(stage: &Stage, person: &Person, data: &Value) {
+pub(crate) async fn make_secret(stage: &Fixture, person: &Person, data: &Value) {
     stage.objects.make_namespace(&person.instance.namespace).await;
     stage
         .objects
@@ -158,7 +158,7 @@ fn check(instance: &Value, upload: &Upload, environment: &str) {
 /// The Job as the API server has it, and the Pods that were made of it: ten attempts at most, each in a
 /// Pod of its own, without a token, without root, with the claim and the Secret and nothing else. It
 /// goes five minutes after its outcome is on record.
-async fn check_job(stage: &Stage, person: &Person) {
+async fn check_job(stage: &Fixture, person: &Person) {
     let namespace = &person.instance.namespace;
     let what = "the Job is let go";
     let job = eventually(what, async || {
@@ -190,7 +190,7 @@ async fn check_job(stage: &Stage, person: &Person) {
 }
 
 /// Whoever comes to an exam that has ended is told so.
-async fn never_woken(stage: &Stage, person: &Person) {
+async fn never_woken(stage: &Fixture, person: &Person) {
     let page = stage.visitor().await.open(&person.access("web")).await;
     assert!(page.text.contains("<html"), "{page:?}");
     let Named { namespace, name } = &person.instance;
@@ -210,7 +210,7 @@ async fn real_two_gibibytes_are_handed_in_with_little_memory() {
 
 async fn hand_in_much(engine: Engine) {
     let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
-    let Some(stage) = Stage::start(engine, &external.options()).await else { return };
+    let Some(stage) = Fixture::start(engine, &external.options()).await else { return };
     let uploads = Uploads::start().await;
     // Half of it cannot be made smaller, so it goes over the wire as it is.
     let script = "head -c 1073741824 /dev/urandom > /data/noise; \

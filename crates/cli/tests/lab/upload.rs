@@ -19,9 +19,9 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::fixture::OUTSIDE;
 use crate::folder::Folder;
 use crate::process::Running;
-use crate::stage::OUTSIDE;
 use crate::survivors;
 use crate::tool::Tools;
 use crate::wait::{EVENTUALLY_TIMEOUT, within};

@@ -14,7 +14,7 @@ use regex::Regex;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 use crate::wait::EVENTUALLY_TIMEOUT;
 pub(crate) use websocket::WebSocket;
 
@@ -76,7 +76,7 @@ pub(crate) struct Visitor {
     cookies: Vec<Cookie>,
 }
 
-impl Stage {
+impl Fixture {
     /// Somebody who has signed in by a link.
     pub(crate) async fn visitor(&self) -> Visitor {
         let mut visitor = self.stranger();

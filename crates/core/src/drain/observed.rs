@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::skip::{SkipReason, Toleration, skip_reason};
 use crate::key::Key;
 use crate::known::Known;
-use crate::moment::later;
+use crate::moment::saturating_add;
 
 const FIRST_RETRY_DELAY: SignedDuration = SignedDuration::from_secs(1);
 const MAX_RETRY_DELAY: SignedDuration = SignedDuration::from_secs(10);
@@ -118,7 +118,7 @@ impl EvictionAttempts {
         let share = i32::try_from(hasher.finish() % 1000).unwrap_or_default();
         let half = longest / 2;
         let pause = half.saturating_add(half.saturating_mul(share) / 1000);
-        let retry_at = later(now, pause);
+        let retry_at = saturating_add(now, pause);
         Self { count, retry_at, forced, refusal }
     }
 }

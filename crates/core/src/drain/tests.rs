@@ -13,7 +13,7 @@ const DEADLINE: Timestamp = Timestamp::constant(1_893_456_300, 0);
 const ID: &str = "drain-1";
 
 fn at(second: i64) -> Timestamp {
-    later(START, SignedDuration::from_secs(second))
+    saturating_add(START, SignedDuration::from_secs(second))
 }
 
 fn drain() -> Drain {

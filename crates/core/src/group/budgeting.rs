@@ -7,7 +7,7 @@ use super::intent::{Budget, Fleet};
 use super::reason::Reason;
 use super::roster::{MAX_REMEMBERED_STARTS, Roster};
 use super::state::Cause;
-use crate::moment::{earlier, later};
+use crate::moment::{saturating_add, saturating_sub};
 use crate::schedule::{self, Closed};
 
 /// What stands in the way of a rotation, and until when, if time alone clears it.
@@ -87,7 +87,7 @@ fn admit(roster: &Roster<'_>, budget: &Budget, now: Timestamp) -> Result<(), Blo
             .sum();
         return if open < budget.max { Ok(()) } else { used_up(None) };
     };
-    let since = earlier(now, per);
+    let since = saturating_sub(now, per);
     let mut started = roster
         .group
         .started
@@ -97,7 +97,7 @@ fn admit(roster: &Roster<'_>, budget: &Budget, now: Timestamp) -> Result<(), Blo
     // The start that must leave the span before another may begin.
     match started.nth(max - 1) {
         None => Ok(()),
-        Some(started) => used_up(Some(later(started.at, per))),
+        Some(started) => used_up(Some(saturating_add(started.at, per))),
     }
 }
 

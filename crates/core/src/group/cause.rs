@@ -6,7 +6,7 @@ use super::intent::{self, Intent, Kept};
 use super::member::Member;
 use super::observed::Health;
 use super::state::{Cause, Tier};
-use crate::moment::later;
+use crate::moment::saturating_add;
 use crate::spread;
 use crate::term::Term;
 
@@ -130,12 +130,12 @@ pub(super) fn forced_at(machine: &intent::Machine, intent: &Intent) -> Option<Ti
 /// Jitter only delays, and never past the forced age.
 pub(super) fn eligible_at(machine: &intent::Machine, intent: &Intent) -> Option<Timestamp> {
     let eligible = aged(machine, intent.expiry.eligible)?;
-    let eligible = later(eligible, spread::jitter(intent.expiry.jitter, &machine.uid));
+    let eligible = saturating_add(eligible, spread::jitter(intent.expiry.jitter, &machine.uid));
     Some(forced_at(machine, intent).map_or(eligible, |forced| eligible.min(forced)))
 }
 
 fn aged(machine: &intent::Machine, age: Term) -> Option<Timestamp> {
-    age.span().map(|age| later(machine.created_at, age))
+    age.span().map(|age| saturating_add(machine.created_at, age))
 }
 
 #[cfg(test)]

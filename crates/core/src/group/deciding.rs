@@ -16,7 +16,7 @@ use super::scale_up;
 use super::state::{Cause, GroupState, NextRotation};
 use super::{rotations, scale_down, starting};
 use crate::decision::{Decision, Wake};
-use crate::moment::later;
+use crate::moment::saturating_add;
 use crate::term::Term;
 
 pub type GroupDecision = Decision<GroupState, Effect, Reason>;
@@ -58,7 +58,7 @@ fn decide_observe_only(
     decision.why.insert(0, held);
     decision.why.extend(would.why.into_iter().filter(|reason| *reason != Reason::Paused));
     if let Wake::At(at) = would.wake {
-        decision.wake.by(at.max(later(now, OBSERVE_ONLY_INTERVAL)));
+        decision.wake.by(at.max(saturating_add(now, OBSERVE_ONLY_INTERVAL)));
     }
     decision
 }
@@ -220,7 +220,8 @@ fn wake_when_unhealthy_too_long(
     };
     let kept = cause::is_kept(member.intent.kept, builder.now);
     if observed < intent.unhealthy_after && !kept {
-        builder.wake_at(later(builder.now, intent.unhealthy_after.saturating_sub(observed)));
+        builder
+            .wake_at(saturating_add(builder.now, intent.unhealthy_after.saturating_sub(observed)));
     }
 }
 

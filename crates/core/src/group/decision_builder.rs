@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::effect::Effect;
 use super::reason::Reason;
 use crate::decision::Wake;
-use crate::moment::later;
+use crate::moment::saturating_add;
 
 /// A decision keeps no more reasons than this.
 const MAX_REASONS: usize = 16;
@@ -40,7 +40,7 @@ impl DecisionBuilder {
 
     /// For what is due after `at`, and not at it.
     pub(super) fn wake_after(&mut self, at: Timestamp) {
-        self.wake_at(later(at, JUST_AFTER));
+        self.wake_at(saturating_add(at, JUST_AFTER));
     }
 
     /// Wakes at once: something was recorded, or is done to an object, that the next decision

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::budgeting;
 use super::intent::{Budget, Intent};
 use super::state::Cause;
-use crate::moment::{later, times};
+use crate::moment::{saturating_add, times};
 use crate::schedule;
 use crate::term::words;
 
@@ -98,11 +98,11 @@ fn count_replaceable(
         let missing = times(pace, intent.size).saturating_sub(between);
         return (managed, Some(missing));
     }
-    let end = later(now, between);
+    let end = saturating_add(now, between);
     let mut at = now;
     for managed in 0..intent.size.min(MAX_COUNTED_ROTATIONS) {
         let Some(begun) = next_allowed(&budgets, at) else { return (managed, None) };
-        at = later(begun, pace);
+        at = saturating_add(begun, pace);
         if at > end {
             return (managed, None);
         }

@@ -16,7 +16,7 @@ use super::observed::{Health, Observed, ObservedMachine, OperationResult, Power,
 use super::reason::Reason;
 use super::state::{GroupState, NextRotation};
 use crate::known::Known;
-use crate::moment::{down, later};
+use crate::moment::{floor_second, saturating_add};
 
 /// In larger groups it is only said what the next rotation waits for: to look ahead takes as many
 /// decisions as a rotation, and each goes through all machines.
@@ -138,8 +138,8 @@ impl Simulation {
             let seen = self.seen.machines.get(name).map(|seen| &seen.provider);
             let boots = matches!(seen, Some(Known::Is(found)) if found.power == Power::Pending);
             let Some(asked) = machine.asked_at.filter(|_| boots) else { continue };
-            let typical = later(asked, TYPICAL_BOOT);
-            let given_up = later(asked, self.intent.registration_timeout);
+            let typical = saturating_add(asked, TYPICAL_BOOT);
+            let given_up = saturating_add(asked, self.intent.registration_timeout);
             let ready = if typical > self.now { typical } else { given_up };
             if ready > self.now {
                 self.boots.push((ready, name.to_string()));
@@ -189,7 +189,7 @@ impl Simulation {
             Effect::Create { name } => self.create(name),
             Effect::Provision { name } => {
                 self.show(name, Power::Pending);
-                self.boots.push((later(self.now, TYPICAL_BOOT), name.clone()));
+                self.boots.push((saturating_add(self.now, TYPICAL_BOOT), name.clone()));
             }
             Effect::Deprovision { name } => {
                 let last_result = Some(OperationResult::Deleted);
@@ -218,7 +218,7 @@ impl Simulation {
         self.machines.push(intent::Machine {
             name: name.into(),
             uid: name.into(),
-            created_at: down(self.now),
+            created_at: floor_second(self.now),
             deleting: false,
             template: self.intent.template.as_str().into(),
             kept: Kept::No,

@@ -14,7 +14,7 @@ use super::removal;
 use super::state::{self, Cause, ExpiryWarning, Phase};
 use crate::decision::Decision;
 use crate::known::Known;
-use crate::moment::{earlier, later, up};
+use crate::moment::{ceil_second, saturating_add, saturating_sub};
 
 pub type MachineDecision = Decision<state::Machine, Effect, Reason>;
 
@@ -88,8 +88,8 @@ fn due(intent: &OnDemand) -> Option<Timestamp> {
         return intent.announced_end;
     }
     let created = intent.machine.created_at;
-    let end = later(created, intent.age.span()?);
-    let longest = intent.max_age.span().map_or(Timestamp::MAX, |age| later(created, age));
+    let end = saturating_add(created, intent.age.span()?);
+    let longest = intent.max_age.span().map_or(Timestamp::MAX, |age| saturating_add(created, age));
     let renewed = intent.renewed_until.map_or(end, |until| until.min(longest));
     Some(end.max(renewed))
 }
@@ -121,7 +121,7 @@ fn warn(
     if !before.is_positive() {
         return member.state.warned;
     }
-    let from = earlier(due, before);
+    let from = saturating_sub(due, before);
     if builder.now < from {
         // It was renewed, or lives longer now: it is warned about again when it is time.
         member.state.warned = None;
@@ -129,8 +129,8 @@ fn warn(
         return None;
     }
     if member.state.warned.is_none_or(|warned| warned.deadline < due) {
-        let deadline = up(due.max(later(builder.now, before)));
-        member.state.warned = Some(ExpiryWarning { at: up(builder.now), deadline });
+        let deadline = ceil_second(due.max(saturating_add(builder.now, before)));
+        member.state.warned = Some(ExpiryWarning { at: ceil_second(builder.now), deadline });
         builder.wake_now();
     }
     member.state.warned

@@ -10,7 +10,7 @@ use super::observed::{Health, OperationResult, Power, ProviderMachine};
 use super::reason::Reason;
 use super::state::Phase;
 use crate::known::Known;
-use crate::moment::{down, later, up};
+use crate::moment::{ceil_second, floor_second, saturating_add};
 use crate::spread::backoff;
 use crate::term::words;
 
@@ -94,7 +94,8 @@ fn record_result(member: &mut Member<'_>, now: Timestamp) -> bool {
     };
     let state = &mut *member.state;
     state.attempts = state.attempts.saturating_add(1);
-    state.retry_at = Some(up(later(now, backoff(&member.intent.uid, state.attempts))));
+    state.retry_at =
+        Some(ceil_second(saturating_add(now, backoff(&member.intent.uid, state.attempts))));
     if message != state.error.as_ref() {
         state.error = message.cloned();
     }
@@ -113,7 +114,7 @@ fn record_found(member: &mut Member<'_>, found: &ProviderMachine) {
         member.state.provider_id = Some(found.id.clone());
     }
     if let (None, Some(at)) = (member.state.interrupted_at, found.interruption) {
-        member.state.interrupted_at = Some(down(at));
+        member.state.interrupted_at = Some(floor_second(at));
     }
 }
 
@@ -128,19 +129,19 @@ fn advance_phase(member: &mut Member<'_>, may_begin: bool, builder: &mut Decisio
     let state = &mut *member.state;
     match (power, health) {
         (Some(Power::Running), Some(Health::Ready)) => {
-            state.registered_at.get_or_insert(up(now));
-            state.served_at.get_or_insert(up(now));
-            state.ready_at.get_or_insert(up(now));
+            state.registered_at.get_or_insert(ceil_second(now));
+            state.served_at.get_or_insert(ceil_second(now));
+            state.ready_at.get_or_insert(ceil_second(now));
             state.phase = Phase::Ready;
             state.error = None;
         }
         (Some(Power::Running), Some(Health::Unhealthy { .. })) => {
-            state.registered_at.get_or_insert(up(now));
+            state.registered_at.get_or_insert(ceil_second(now));
             state.ready_at = None;
             state.phase = Phase::Registered;
         }
         (Some(Power::Running), None) => {
-            state.registered_at.get_or_insert(up(now));
+            state.registered_at.get_or_insert(ceil_second(now));
             if state.phase != Phase::Ready {
                 state.phase = Phase::Registered;
             }
@@ -152,7 +153,7 @@ fn advance_phase(member: &mut Member<'_>, may_begin: bool, builder: &mut Decisio
         (Some(Power::Pending) | None, _) if state.registered_at.is_none() => {
             if may_begin && (state.phase != Phase::Provisioning || state.asked_at.is_none()) {
                 state.phase = Phase::Provisioning;
-                state.asked_at = Some(up(now));
+                state.asked_at = Some(ceil_second(now));
                 builder.wake_now();
             }
         }
@@ -164,12 +165,12 @@ fn advance_phase(member: &mut Member<'_>, may_begin: bool, builder: &mut Decisio
 /// Whether it did not come up in time. Time that nothing is known of is not held against it.
 fn is_overdue(member: &Member<'_>, limits: MachineLimits, builder: &mut DecisionBuilder) -> bool {
     let Some(asked) = member.state.asked_at else { return false };
-    let until = later(asked, limits.registration_timeout);
+    let until = saturating_add(asked, limits.registration_timeout);
     let due = match (&member.seen.provider, member.health()) {
         (Known::Unknown, _) => return false,
         (Known::Is(_), Some(Health::Unhealthy { observed })) if member.runs() => {
             let missing = limits.unhealthy_after.saturating_sub(observed);
-            until.max(later(builder.now, missing))
+            until.max(saturating_add(builder.now, missing))
         }
         (Known::Is(_), _) if member.runs() => return false,
         (Known::Is(_) | Known::Absent, _) => until,

@@ -20,7 +20,7 @@ use super::reason::Reason;
 use super::recording::wait_for_retry;
 use super::state::{Cause, Drain, Phase, Rotation, RotationPhase};
 use crate::known::Known;
-use crate::moment::{down, later, up};
+use crate::moment::{ceil_second, floor_second, saturating_add};
 
 /// A rotation of this machine for this cause.
 pub(super) fn new_rotation(
@@ -35,7 +35,7 @@ pub(super) fn new_rotation(
         also: member.causes.iter().filter(|also| *also != cause).collect(),
         replacement: None,
         phase: RotationPhase::Reserved,
-        started_at: down(builder.now),
+        started_at: floor_second(builder.now),
         attempts: 0,
         drain: None,
     };
@@ -60,10 +60,10 @@ pub(super) fn begin_removal(
         rotation.also.push(cause);
     }
     if drained {
-        let deadline = up(later(builder.now, drain_timeout));
+        let deadline = ceil_second(saturating_add(builder.now, drain_timeout));
         rotation.phase = RotationPhase::Draining;
         rotation.drain = Some(Drain {
-            started_at: down(builder.now),
+            started_at: floor_second(builder.now),
             deadline,
             outcome: None,
             message: String::new(),

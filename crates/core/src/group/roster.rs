@@ -12,7 +12,7 @@ use super::reason::Reason;
 use super::removal;
 use super::state::{self, Cause, Phase, Reservation, RotationPhase, RotationStart, Tier};
 use crate::by_name::ByName;
-use crate::moment::{earlier, later, up};
+use crate::moment::{ceil_second, saturating_add, saturating_sub};
 use crate::spread;
 
 /// Names that wait for their machine, at most.
@@ -262,12 +262,12 @@ impl<'a> Roster<'a> {
         let Some(longest) = self.intent.budgets.iter().filter_map(|budget| budget.per).max() else {
             return;
         };
-        let since = earlier(now, longest);
+        let since = saturating_sub(now, longest);
         self.group.started.retain(|started| started.at > since);
         if self.group.started.len() >= MAX_REMEMBERED_STARTS {
             self.group.started.remove(0);
         }
-        self.group.started.push(RotationStart { at: up(now), cause });
+        self.group.started.push(RotationStart { at: ceil_second(now), cause });
     }
 
     /// Changes what is remembered of a machine, and the count with it.
@@ -294,7 +294,7 @@ impl<'a> Roster<'a> {
         }
         self.group.failures = self.group.failures.saturating_add(1);
         let wait = spread::backoff(&self.intent.uid, self.group.failures);
-        self.group.retry_at = Some(up(later(now, wait)));
+        self.group.retry_at = Some(ceil_second(saturating_add(now, wait)));
     }
 
     /// A machine is ready for the first time: failures are cleared, unless machines die young,

@@ -11,7 +11,7 @@ use super::observed::{Health, Observed, OperationResult};
 use super::reason::Reason;
 use super::roster::Roster;
 use super::state::{Cause, Phase, RotationPhase, Tier};
-use crate::moment::{earlier, later};
+use crate::moment::{saturating_add, saturating_sub};
 
 /// Objects of reservations that could not be created: a name that is refused is given up, and the
 /// next attempt waits.
@@ -167,7 +167,7 @@ fn advance_rotation(roster: &mut Roster<'_>, index: usize, builder: &mut Decisio
     // It is ready from the next whole second on, as far as is remembered; nobody waits for that who
     // has nothing to wait for.
     let min_ready = roster.replacement_ready_for(replacement);
-    match since.map(|since| later(since, min_ready)) {
+    match since.map(|since| saturating_add(since, min_ready)) {
         Some(until) if until <= builder.now || min_ready.is_zero() => {
             begin_removal_of_replaced(roster, index, builder);
         }
@@ -211,7 +211,7 @@ fn is_unhealthy_too_long(
         return false;
     };
     if observed < after {
-        builder.wake_at(later(builder.now, after.saturating_sub(observed)));
+        builder.wake_at(saturating_add(builder.now, after.saturating_sub(observed)));
     }
     observed >= after
 }
@@ -283,7 +283,7 @@ fn must_drain_now(member: &Member<'_>, intent: &Intent, builder: &DecisionBuilde
 
 /// When the drain of a machine that its provider takes away begins at the latest.
 fn latest_drain_start(member: &Member<'_>, intent: &Intent) -> Option<Timestamp> {
-    member.state.interrupted_at.map(|taken| earlier(taken, intent.drain_timeout))
+    member.state.interrupted_at.map(|taken| saturating_sub(taken, intent.drain_timeout))
 }
 
 /// Creates the machines of reservations that are on record.

@@ -10,7 +10,7 @@ use super::reason::Reason;
 use super::roster::{CIRCUIT_BREAKER_FAILURES, Roster};
 use super::state::{Phase, YoungDeaths};
 use crate::known::Known;
-use crate::moment::{later, up};
+use crate::moment::{ceil_second, saturating_add};
 
 /// A machine that ends by itself before it was ready for this long has died young.
 const MIN_LIFETIME: SignedDuration = SignedDuration::from_mins(10);
@@ -65,7 +65,7 @@ impl Roster<'_> {
     ) -> Option<Timestamp> {
         let ready = self.members.iter().filter(|one| one.is_ready() && self.is_of_template(one));
         let since = ready.filter_map(|one| one.state.ready_at.max(after)).min()?;
-        let until = later(since, span);
+        let until = saturating_add(since, span);
         if until > builder.now {
             builder.wake_at(until);
         }
@@ -91,7 +91,7 @@ impl Roster<'_> {
         let count = self.group.young_deaths.as_ref().map_or(0, |deaths| deaths.count);
         let count = count.saturating_add(1);
         self.group.young_deaths =
-            Some(YoungDeaths { count, machine, at: up(builder.now), ready_for });
+            Some(YoungDeaths { count, machine, at: ceil_second(builder.now), ready_for });
         self.record_failure(None, builder.now);
     }
 
@@ -151,7 +151,7 @@ impl Roster<'_> {
             if leaves || member.state.phase == Phase::Failed || member.is_unhealthy() {
                 continue;
             }
-            let lived = member.state.ready_at.map(|since| later(since, trial));
+            let lived = member.state.ready_at.map(|since| saturating_add(since, trial));
             let until = lived.filter(|until| *until > builder.now);
             if lived.is_some() && until.is_none() && self.group.proven {
                 continue;

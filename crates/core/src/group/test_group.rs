@@ -289,7 +289,7 @@ impl TestGroup {
         self.machines.push(intent::Machine {
             name: name.into(),
             uid: format!("uid-{name}").into(),
-            created_at: crate::moment::down(self.now),
+            created_at: crate::moment::floor_second(self.now),
             deleting: false,
             template: self.intent.template.as_str().into(),
             kept: Kept::No,

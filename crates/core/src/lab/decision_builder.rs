@@ -33,7 +33,7 @@ impl<'a> DecisionBuilder<'a> {
         Self {
             seen,
             intent,
-            now: moment::down(now),
+            now: moment::floor_second(now),
             running: intent.running,
             effects: Vec::new(),
             wake: Wake::OnChange,
@@ -47,7 +47,7 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     pub(super) fn wake_at(&mut self, at: Timestamp) {
-        self.wake.by(moment::up(at));
+        self.wake.by(moment::ceil_second(at));
     }
 
     /// Asks for the next decision at once: this one recorded something that the next one acts on.

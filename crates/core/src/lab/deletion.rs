@@ -15,7 +15,7 @@ use super::intent::Intent;
 use super::reason::Reason;
 use super::state::{InstanceState, NoticeKind};
 use super::submission;
-use crate::moment::later;
+use crate::moment::saturating_add;
 
 /// So often a final notice is attempted,
 const MAX_FINAL_NOTICE_ATTEMPTS: u32 = 5;
@@ -53,7 +53,7 @@ pub(super) fn decide(state: &mut InstanceState, recorded: bool, builder: &mut De
         let due = matches!(notice.delivery, Delivery::Waiting { next } if next <= now);
         let exhausted = notice.attempts >= MAX_FINAL_NOTICE_ATTEMPTS && due;
         notice.kind.is_final()
-            && (exhausted || later(notice.recorded_at, FINAL_NOTICE_TIMEOUT) <= now)
+            && (exhausted || saturating_add(notice.recorded_at, FINAL_NOTICE_TIMEOUT) <= now)
     };
     state.outbox.withdraw(given_up, now);
     if needs_submission(state, builder.intent) {
@@ -61,7 +61,7 @@ pub(super) fn decide(state: &mut InstanceState, recorded: bool, builder: &mut De
     }
     for notice in waiting_final_notices(state) {
         builder.why.push(Reason::Undelivered { attempts: notice.attempts });
-        builder.wake.by(later(notice.recorded_at, FINAL_NOTICE_TIMEOUT));
+        builder.wake.by(saturating_add(notice.recorded_at, FINAL_NOTICE_TIMEOUT));
     }
     if !may_be_deleted(state, builder.intent) {
         return;

@@ -17,7 +17,7 @@ use super::reason::Reason;
 use super::state::{
     EndReason, Ended, InstanceState, StopReason, SubmissionState, TerminationState,
 };
-use crate::moment::later;
+use crate::moment::saturating_add;
 
 const ONE_SECOND: SignedDuration = SignedDuration::from_secs(1);
 
@@ -97,7 +97,7 @@ pub(super) fn record(
     if state.ended.is_some() {
         return;
     }
-    let after = state.reopened.map_or(builder.now, |reopened| later(reopened, ONE_SECOND));
+    let after = state.reopened.map_or(builder.now, |reopened| saturating_add(reopened, ONE_SECOND));
     state.ended = Some(Ended { at: builder.now.max(after), reason });
     builder.wake_now();
 }

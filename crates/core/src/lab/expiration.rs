@@ -14,7 +14,7 @@ use super::ladder::{self, LadderPlan};
 use super::reason::Reason;
 use super::state::{Action, ExpirationState, InstanceState, Ladder, NoticeKind, Stage};
 use crate::ladder::Measure;
-use crate::moment::{later, up};
+use crate::moment::{ceil_second, saturating_add};
 
 /// Whether the instance is to be deleted now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,11 +39,12 @@ pub(super) fn decide(
         reset(&mut state.expiration, &mut state.outbox, builder.now);
         return ExpirationOutcome::NoAction;
     }
-    let expires_at = up(later(builder.intent.created_at, span));
+    let expires_at = ceil_second(saturating_add(builder.intent.created_at, span));
     if state.expiration.expires_at.is_some_and(|warned_of| warned_of < expires_at) {
         reset(&mut state.expiration, &mut state.outbox, builder.now);
     }
-    let due = up(later(expires_at, policy.margin.max(jiff::SignedDuration::ZERO)));
+    let due =
+        ceil_second(saturating_add(expires_at, policy.margin.max(jiff::SignedDuration::ZERO)));
     if state.expiration.expires_at.is_none() && builder.now < due {
         let next = if policy.notify { Action::Warn } else { Action::Delete };
         builder.add_upcoming(next, Some(due), Reason::Expired { at: expires_at });

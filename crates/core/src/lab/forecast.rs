@@ -67,7 +67,7 @@ impl<'a> Forecast<'a> {
         Self {
             state,
             intent,
-            now: moment::up(now),
+            now: moment::ceil_second(now),
             coverage: seen.coverage.iter().map(|&source| source.clone()).collect(),
             seen,
             pods: seen.pods,

@@ -17,7 +17,7 @@ use super::ladder::{self, LadderPlan};
 use super::reason::Reason;
 use super::state::{Action, InstanceState, Ladder, NoticeKind, Stage};
 use crate::ladder::Measure;
-use crate::moment::{later, up};
+use crate::moment::{ceil_second, saturating_add};
 
 /// What a ladder asks for; it is done once it is on record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +148,7 @@ fn in_use(
     if let Some(last) = state.activity.last {
         builder.because(Reason::InUse { last, source: state.activity.source });
     }
-    let due = up(reach.at);
+    let due = ceil_second(reach.at);
     builder.because(Reason::NotIdleYet { due });
     builder.add_upcoming(next, Some(due.max(builder.now)), Reason::NotIdleYet { due });
     builder.wake_at(reach.known.max(due));
@@ -180,13 +180,13 @@ fn stopped(state: &mut InstanceState, builder: &mut DecisionBuilder<'_>) -> Inac
         return InactivityOutcome::NoAction;
     };
     let since = state.power.stopped_at.unwrap_or(builder.now);
-    let due = later(since, with_margin(term, policy.margin));
-    if on_ladder(&state.ladder) && builder.now < later(since, term) {
+    let due = saturating_add(since, with_margin(term, policy.margin));
+    if on_ladder(&state.ladder) && builder.now < saturating_add(since, term) {
         reset(state, builder.now);
     }
     if !on_ladder(&state.ladder) && builder.now < due {
         let next = if warnings(policy) == 0 { Action::Delete } else { Action::Warn };
-        let due = up(due);
+        let due = ceil_second(due);
         builder.because(Reason::NotIdleYet { due });
         builder.add_upcoming(next, Some(due), Reason::NotIdleYet { due });
         builder.wake_at(due);

@@ -11,7 +11,7 @@ use super::ladder;
 use super::observed::Pods;
 use super::reason::Reason;
 use super::state::{InstanceState, Ladder, NoticeKind, Power, Stage, StopReason, SubmissionState};
-use crate::moment::{later, up};
+use crate::moment::{ceil_second, saturating_add};
 
 impl Stage {
     /// Whether this is a stage of an instance that is stopped.
@@ -90,7 +90,7 @@ pub(super) fn check_clock(state: &InstanceState, builder: &mut DecisionBuilder<'
         state.ended.map(|ended| ended.at),
     ];
     let newest = written.into_iter().flatten().max();
-    if let Some(at) = newest.filter(|at| *at > later(builder.now, MAX_CLOCK_SKEW)) {
+    if let Some(at) = newest.filter(|at| *at > saturating_add(builder.now, MAX_CLOCK_SKEW)) {
         builder.because(Reason::ClockAhead { at });
         builder.wake_at(at);
     }
@@ -106,7 +106,7 @@ pub(super) fn record_activity(activity: &mut Activity, builder: &mut DecisionBui
     }
     if let Some(seen) = builder.seen.activity {
         // A clock that is ahead of ours cannot make an instance busy for ever.
-        let last = up(seen.last).min(later(builder.now, ONE_SECOND));
+        let last = ceil_second(seen.last).min(saturating_add(builder.now, ONE_SECOND));
         activity.merge(ActivityReport { last, ..seen });
     }
     if activity.since.is_none() {

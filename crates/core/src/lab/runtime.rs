@@ -15,7 +15,7 @@ use crate::decision::Wake;
 use crate::known::Known;
 
 use super::observed::Pods;
-use crate::moment::later;
+use crate::moment::saturating_add;
 
 const INITIAL_BACK_OFF: SignedDuration = SignedDuration::from_secs(10);
 const MAX_BACK_OFF: SignedDuration = SignedDuration::from_mins(5);
@@ -240,7 +240,7 @@ fn bring_up(
         PodPhase::Running if pod.ready => (Phase::Ready, None),
         PodPhase::Pending | PodPhase::Running => (Phase::Starting, message),
         PodPhase::Succeeded | PodPhase::Failed => {
-            let again = later(pod.created, back_off(restarts));
+            let again = saturating_add(pod.created, back_off(restarts));
             if now < again {
                 wake.by(again);
             } else {

@@ -21,7 +21,7 @@ use super::state::{
     Action, ExpirationState, InstanceState, Ladder, NoticeKind, Power, Shadow, ShadowStep,
     Submissions,
 };
-use crate::moment::later;
+use crate::moment::saturating_add;
 
 /// An instance that is only observed is looked at no more often than this when something is due.
 pub(super) const OBSERVE_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
@@ -131,7 +131,7 @@ fn decide_on(shadow: &mut Shadow, state: &InstanceState, builder: &mut DecisionB
     if shadow.gone_at.is_none() {
         builder.upcoming = simulated.upcoming;
         if let Wake::At(at) = wake {
-            builder.wake_at(at.max(later(builder.now, OBSERVE_INTERVAL)));
+            builder.wake_at(at.max(saturating_add(builder.now, OBSERVE_INTERVAL)));
         }
     }
 }

@@ -24,7 +24,7 @@ use super::reason::Reason;
 use super::state::{
     Action, InstanceState, NoticeKind, SubmissionEntry, SubmissionState, Submissions,
 };
-use crate::moment::{later, up};
+use crate::moment::{ceil_second, saturating_add};
 
 /// Brings submissions forward.
 pub(super) fn decide(state: &mut InstanceState, builder: &mut DecisionBuilder<'_>) {
@@ -148,7 +148,7 @@ fn record_job(
         JobEnd::Running { error, retry_at } => {
             entry.state = SubmissionState::Running;
             entry.error.clone_from(error);
-            entry.retry_at = retry_at.map(up);
+            entry.retry_at = retry_at.map(ceil_second);
         }
         JobEnd::Done { at, size, sha256, receipt } => {
             entry.state = SubmissionState::Done;
@@ -156,7 +156,7 @@ fn record_job(
             entry.size = *size;
             entry.sha256.clone_from(sha256);
             entry.receipt.clone_from(receipt);
-            entry.submitted_at = Some(up(*at));
+            entry.submitted_at = Some(ceil_second(*at));
             entry.error = None;
             builder.wake_now();
         }
@@ -285,7 +285,7 @@ fn add_entry(
 
 /// Makes it a new request, so that the receiver does not take it for the last one.
 fn renew_request(entry: &mut SubmissionEntry, builder: &DecisionBuilder<'_>) {
-    let last = entry.asked_at.map_or(builder.now, |last| later(last, ONE_SECOND));
+    let last = entry.asked_at.map_or(builder.now, |last| saturating_add(last, ONE_SECOND));
     entry.asked_at = Some(builder.now.max(last));
     entry.earlier = false;
 }

@@ -16,7 +16,7 @@ use super::intent::{CheckTarget, StatusCheck};
 use super::observed::{StatusAnswer, StatusCheckResult};
 use super::reason::Reason;
 use super::state::{Action, InstanceState, TerminationState};
-use crate::moment::{later, up};
+use crate::moment::{ceil_second, saturating_add};
 
 /// One stray answer never ends anything.
 const MIN_CONFIRMATIONS: u32 = 2;
@@ -41,7 +41,7 @@ pub(super) fn decide(state: &mut InstanceState, builder: &mut DecisionBuilder<'_
         record_answer(termination, result, check.target, state.power.started_at, builder);
     }
     let interval = check.interval.max(MIN_CHECK_INTERVAL);
-    let due = termination.last_check.map_or(builder.now, |last| later(last, interval));
+    let due = termination.last_check.map_or(builder.now, |last| saturating_add(last, interval));
     let fresh = builder.now < due;
     if let Some(why) = ends(termination, check, fresh, builder.now) {
         builder.because(why.clone());
@@ -50,11 +50,15 @@ pub(super) fn decide(state: &mut InstanceState, builder: &mut DecisionBuilder<'_
     }
     if fresh {
         builder.wake_at(due);
-        builder.add_upcoming(Action::Check, Some(up(due)), Reason::StatusCheckDue { at: up(due) });
+        builder.add_upcoming(
+            Action::Check,
+            Some(ceil_second(due)),
+            Reason::StatusCheckDue { at: ceil_second(due) },
+        );
     } else {
         builder.effects.push(Effect::Check);
         // Should the answer get lost, it is asked for again.
-        builder.wake_at(later(builder.now, interval));
+        builder.wake_at(saturating_add(builder.now, interval));
     }
     if let Some(at) = termination.deadline {
         builder.add_upcoming(
@@ -78,7 +82,7 @@ fn record_answer(
     started_at: Option<Timestamp>,
     builder: &mut DecisionBuilder<'_>,
 ) {
-    let at = up(result.at).min(later(builder.now, MIN_CHECK_INTERVAL));
+    let at = ceil_second(result.at).min(saturating_add(builder.now, MIN_CHECK_INTERVAL));
     if termination.last_check.is_some_and(|last| at <= last) {
         return;
     }
@@ -87,7 +91,7 @@ fn record_answer(
         (CheckTarget::Itself, Some(started)) if at < started => return,
         (CheckTarget::Itself, Some(started)) => {
             termination.answered.is_some_and(|answered| answered >= started)
-                || at >= later(started, STARTUP_TIMEOUT)
+                || at >= saturating_add(started, STARTUP_TIMEOUT)
         }
     };
     termination.last_check = Some(at);
@@ -95,7 +99,7 @@ fn record_answer(
         StatusAnswer::Keeps { deadline } => {
             termination.misses = 0;
             termination.answered = Some(at);
-            termination.deadline = deadline.map(up);
+            termination.deadline = deadline.map(ceil_second);
         }
         StatusAnswer::Ends if counts => termination.misses = termination.misses.saturating_add(1),
         StatusAnswer::Ends => builder.because(Reason::StartingUp),

@@ -12,7 +12,7 @@ use sojourn_api::problem::Problem;
 
 use super::hook::Hook;
 use super::lookup::{Lookup, Permissions};
-use super::reference::{Reference, judge_references, to_get};
+use super::reference::{Reference, review_references, to_get};
 use super::rule::{Rules, about, invalid, name};
 
 const CONFIG_MAPS: &str = "configmaps";
@@ -86,7 +86,7 @@ pub(super) fn judge(
         }));
     }
     if problems.is_empty() {
-        return judge_references(request, &named_secrets(request), permitted)
+        return review_references(request, &named_secrets(request), permitted)
             .unwrap_or_else(|| AdmissionResponse::from(request));
     }
     invalid(request, &problems)

@@ -18,13 +18,13 @@ use sojourn_core::group::feasible::shortfall;
 use sojourn_core::key::Key;
 
 use super::hook::Hook;
-use super::lookup::{Found, Lookup, Permission, Permissions, maybe};
+use super::lookup::{Lookup, LookupResult, Permission, Permissions, maybe};
 use super::pod;
 use super::provider::Providers;
-use super::reference::{Reference, judge_references, to_create_pods, to_get};
+use super::reference::{Reference, review_references, to_create_pods, to_get};
 use super::rule::{
-    Rules, about, bad_times, changed, changed_marks, invalid, judge_held, name, part, path_of,
-    refuse, releases, sender, to_hold, typed, unasked, unknown,
+    Rules, about, bad_times, changed, changed_marks, hold_permission, invalid, name, part, path_of,
+    refuse, removes_finalizer, review_held, sender, typed, unasked, unknown,
 };
 use super::webhook::expression;
 
@@ -57,10 +57,10 @@ pub(super) struct Needs {
 /// What was found out of what [`Needs`] asks for.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Answers {
-    pub(super) hold: Option<Found<bool>>,
-    pub(super) manage: Option<Found<bool>>,
-    pub(super) config: Option<Found<GroupConfig>>,
-    pub(super) group: Option<Found<Option<InstanceGroup>>>,
+    pub(super) hold: Option<LookupResult<bool>>,
+    pub(super) manage: Option<LookupResult<bool>>,
+    pub(super) config: Option<LookupResult<GroupConfig>>,
+    pub(super) group: Option<LookupResult<Option<InstanceGroup>>>,
     /// What is wrong with the template; paths begin at it.
     pub(super) template: Option<Vec<Problem>>,
     /// Whether the sender may do what the references need.
@@ -87,7 +87,7 @@ impl Rules for GroupRules {
         lookup: Lookup<'a>,
     ) -> Option<BoxFuture<'a, AdmissionResponse>> {
         if pod::is_deletion(request) {
-            return Some(Box::pin(pod::judge_with(request, lookup)));
+            return Some(Box::pin(pod::review_with(request, lookup)));
         }
         RequestKind::of(request)?;
         Some(Box::pin(async move { judge(request, &self.find_out(request, lookup).await) }))
@@ -149,8 +149,8 @@ pub(super) fn judge(
     answers: &Answers,
 ) -> AdmissionResponse {
     match RequestKind::of(request) {
-        Some(RequestKind::Group) => judge_group(request, answers),
-        Some(RequestKind::Machine) => judge_machine(request, answers),
+        Some(RequestKind::Group) => review_group(request, answers),
+        Some(RequestKind::Machine) => review_machine(request, answers),
         None => AdmissionResponse::from(request),
     }
 }
@@ -231,17 +231,17 @@ fn hold(
     held_paths: &[String],
     resource: &'static str,
 ) -> Option<Permission> {
-    (!held_paths.is_empty()).then(|| to_hold(request, (GROUP_GROUP, resource)))
+    (!held_paths.is_empty()).then(|| hold_permission(request, (GROUP_GROUP, resource)))
 }
 
 /// The paths that a request changes and that only those who may `hold` can change. A finalizer
 /// stands for a drain and for what is left at a provider.
 fn held_paths(request: &AdmissionRequest<DynamicObject>, finalizer: &str) -> Vec<String> {
-    let released = releases(request, finalizer).then(|| "metadata.finalizers".to_owned());
+    let released = removes_finalizer(request, finalizer).then(|| "metadata.finalizers".to_owned());
     changed_marks(request, &HOLD_ANNOTATIONS).chain(released).collect()
 }
 
-fn judge_group(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> AdmissionResponse {
+fn review_group(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> AdmissionResponse {
     let mut problems = bad_times(request, &GROUP_TIME_ANNOTATIONS);
     let mut warnings = Vec::new();
     let needs = needs_of_group(request);
@@ -274,11 +274,11 @@ fn judge_group(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> 
     if !problems.is_empty() {
         return invalid(request, &problems);
     }
-    if let Some(refused) = judge_references(request, &needs.references, &answers.permitted) {
+    if let Some(refused) = review_references(request, &needs.references, &answers.permitted) {
         return refused;
     }
     let held_paths = held_paths(request, GROUP_FINALIZER);
-    let mut response = judge_held(request, &held_paths, answers.hold.as_ref());
+    let mut response = review_held(request, &held_paths, answers.hold.as_ref());
     response.warnings = Some(warnings).filter(|warnings| !warnings.is_empty());
     response
 }
@@ -308,7 +308,7 @@ fn shortfall_warning(group: &InstanceGroup, config: &GroupConfig) -> Option<Stri
     Some(format!("spec.expiry.forcedAge: {short}"))
 }
 
-fn judge_machine(
+fn review_machine(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> AdmissionResponse {
@@ -320,24 +320,24 @@ fn judge_machine(
         Ok(machine) => machine,
         Err(problem) => return invalid(request, &[problem]),
     };
-    let refused = judge_creation(request, answers, &machine)
-        .or_else(|| judge_template(request, answers))
+    let refused = review_creation(request, answers, &machine)
+        .or_else(|| review_template(request, answers))
         .or_else(|| {
             let references = needs_of_machine(request).references;
-            judge_references(request, &references, &answers.permitted)
+            review_references(request, &references, &answers.permitted)
         })
-        .or_else(|| judge_renewal(request, answers, &machine));
+        .or_else(|| review_renewal(request, answers, &machine));
     if let Some(refused) = refused {
         return refused;
     }
     let held_paths = held_paths(request, MACHINE_FINALIZER);
-    let mut response = judge_held(request, &held_paths, answers.hold.as_ref());
+    let mut response = review_held(request, &held_paths, answers.hold.as_ref());
     response.warnings = ignored(request, &machine);
     response
 }
 
 /// A Machine of a group is made by whoever keeps the group, and by nobody else.
-fn judge_creation(
+fn review_creation(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
     machine: &Machine,
@@ -377,7 +377,7 @@ fn owner(machine: &Machine) -> Option<String> {
     (machine.spec.group.as_ref() == Some(&owner.name)).then(|| owner.name.clone())
 }
 
-fn judge_template(
+fn review_template(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> Option<AdmissionResponse> {
@@ -396,7 +396,7 @@ fn renews(request: &AdmissionRequest<DynamicObject>) -> bool {
     new.is_some() && new != old
 }
 
-fn judge_renewal(
+fn review_renewal(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
     machine: &Machine,
@@ -452,7 +452,7 @@ fn group_is_judged() -> String {
     let mut all =
         expression::any_changes(HOLD_ANNOTATIONS.into_iter().chain(GROUP_TIME_ANNOTATIONS));
     all.push("oldObject == null || object.spec != oldObject.spec".to_owned());
-    all.push(expression::releases(GROUP_FINALIZER));
+    all.push(expression::removes_finalizer(GROUP_FINALIZER));
     all.join(" || ")
 }
 
@@ -463,6 +463,6 @@ fn machine_is_judged() -> String {
     let mut all = expression::any_changes(marks);
     all.push("oldObject == null".to_owned());
     all.push(expression::sets("renewedUntil"));
-    all.push(expression::releases(MACHINE_FINALIZER));
+    all.push(expression::removes_finalizer(MACHINE_FINALIZER));
     all.join(" || ")
 }

@@ -17,11 +17,12 @@ use sojourn_api::problem::Problem;
 use sojourn_core::key::Key;
 
 use super::hook::Hook;
-use super::lookup::{Found, Lookup, Permission, Permissions, maybe};
-use super::reference::{Reference, judge_references, to_get, to_read};
+use super::lookup::{Lookup, LookupResult, Permission, Permissions, maybe};
+use super::reference::{Reference, review_references, to_get, to_read};
 use super::rule::{
-    Rules, about, bad_times, causes, changed, changed_marks, invalid, judge_held, name, part,
-    path_of, refuse, releases, releases_from, sender, to_hold, typed, unasked, unknown, value,
+    Rules, about, bad_times, causes, changed, changed_marks, hold_permission, invalid, name, part,
+    path_of, refuse, removes_finalizer, removes_finalizer_from, review_held, sender, typed,
+    unasked, unknown, value,
 };
 use super::webhook::expression;
 
@@ -65,11 +66,11 @@ pub(super) struct Needs {
 /// What was found out of what [`Needs`] asks for.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Answers {
-    pub(super) hold: Option<Found<bool>>,
-    pub(super) made_from: Option<Found<Option<Template>>>,
-    pub(super) tenant: Option<Found<Option<Tenant>>>,
+    pub(super) hold: Option<LookupResult<bool>>,
+    pub(super) made_from: Option<LookupResult<Option<Template>>>,
+    pub(super) tenant: Option<LookupResult<Option<Tenant>>>,
     /// The Instances whose data is not handed in yet.
-    pub(super) owing: Option<Found<Vec<String>>>,
+    pub(super) owing: Option<LookupResult<Vec<String>>>,
     /// Whether the sender may do what the references need.
     pub(super) permitted: Permissions,
 }
@@ -176,18 +177,19 @@ pub(super) fn judge(
     answers: &Answers,
 ) -> AdmissionResponse {
     match RequestKind::of(request) {
-        Some(RequestKind::Instance) => judge_instance(request, answers),
-        Some(RequestKind::InstanceDeletion) => judge_deletion(request, answers),
-        Some(RequestKind::Claim) => judge_claim(request, answers),
-        Some(RequestKind::NamespaceDeletion) => judge_namespace(request, answers),
-        Some(RequestKind::Template) => judge_template(request, answers),
+        Some(RequestKind::Instance) => review_instance(request, answers),
+        Some(RequestKind::InstanceDeletion) => review_deletion(request, answers),
+        Some(RequestKind::Claim) => review_claim(request, answers),
+        Some(RequestKind::NamespaceDeletion) => review_namespace(request, answers),
+        Some(RequestKind::Template) => review_template(request, answers),
         None => AdmissionResponse::from(request),
     }
 }
 
 /// What must be known of an Instance's change.
 fn needs_of_instance(request: &AdmissionRequest<DynamicObject>) -> Needs {
-    let hold = (!hold_paths(request).is_empty()).then(|| to_hold(request, (LAB_GROUP, INSTANCES)));
+    let hold =
+        (!hold_paths(request).is_empty()).then(|| hold_permission(request, (LAB_GROUP, INSTANCES)));
     let tenant_paths = tenant_visible_paths(request);
     let made_from = made_from(request);
     let mut references = Vec::new();
@@ -260,7 +262,7 @@ fn named_by_template(
     to_read("spec.template", &template.spec.referents(), namespace)
 }
 
-fn judge_instance(
+fn review_instance(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> AdmissionResponse {
@@ -268,14 +270,14 @@ fn judge_instance(
     if !problems.is_empty() {
         return invalid(request, &problems);
     }
-    judge_tenant(request, answers)
-        .or_else(|| judge_reopening(request, answers))
-        .or_else(|| judge_named(request, answers))
-        .unwrap_or_else(|| judge_held(request, &hold_paths(request), answers.hold.as_ref()))
+    review_tenant(request, answers)
+        .or_else(|| review_reopening(request, answers))
+        .or_else(|| review_named(request, answers))
+        .unwrap_or_else(|| review_held(request, &hold_paths(request), answers.hold.as_ref()))
 }
 
 /// Whoever lends something to somebody, or names it, is that very person or may `lend` to them.
-fn judge_tenant(
+fn review_tenant(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> Option<AdmissionResponse> {
@@ -310,14 +312,14 @@ fn judge_tenant(
 }
 
 /// What an Instance names, and what its Template names for it.
-fn judge_named(
+fn review_named(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> Option<AdmissionResponse> {
     let Needs { made_from, mut references, .. } = needs_of_instance(request);
     references.retain(|reference| ![LEND, TO_REOPEN].contains(&reference.permission.verb));
     // What a Template says is told to those who may read it.
-    let refused = judge_references(request, &references, &answers.permitted);
+    let refused = review_references(request, &references, &answers.permitted);
     if refused.is_some() {
         return refused;
     }
@@ -338,12 +340,12 @@ fn judge_named(
         );
         return Some(invalid(request, &[Problem::new("spec.template.namespace", message)]));
     }
-    judge_references(request, &named_by_template(request, answers), &answers.permitted)
+    review_references(request, &named_by_template(request, answers), &answers.permitted)
 }
 
 /// The paths that a request changes and that only those who may `hold` can change.
 fn hold_paths(request: &AdmissionRequest<DynamicObject>) -> Vec<String> {
-    let frees = removes_finalizer(request) || deletes_children_first(request);
+    let frees = removes_owed_finalizer(request) || deletes_children_first(request);
     let released = frees.then(|| "metadata.finalizers".to_owned());
     let bound = BINDING_FIELDS.into_iter().filter(|part| loosens(request, part));
     let bound = bound.map(|part| format!("spec.{part}"));
@@ -351,14 +353,15 @@ fn hold_paths(request: &AdmissionRequest<DynamicObject>) -> Vec<String> {
 }
 
 /// Whether the request takes away what keeps an Instance until its data is handed in.
-fn removes_finalizer(request: &AdmissionRequest<DynamicObject>) -> bool {
+fn removes_owed_finalizer(request: &AdmissionRequest<DynamicObject>) -> bool {
     let (_, submission) = part(request, "/spec/submission");
-    submission.as_ref().is_some_and(Value::is_object) && releases(request, FINALIZER)
+    submission.as_ref().is_some_and(Value::is_object) && removes_finalizer(request, FINALIZER)
 }
 
 /// Whether the request has the parts of an Instance deleted before it, although its data is owed.
 fn deletes_children_first(request: &AdmissionRequest<DynamicObject>) -> bool {
-    let gains = |finalizer: &&str| releases_from(&request.object, &request.old_object, finalizer);
+    let gains =
+        |finalizer: &&str| removes_finalizer_from(&request.object, &request.old_object, finalizer);
     CHILDREN_FIRST_FINALIZERS.iter().any(gains) && is_owing(request.old_object.as_ref())
 }
 
@@ -370,11 +373,12 @@ fn is_owing(instance: Option<&DynamicObject>) -> bool {
 /// Who takes an end back that is on record must be allowed to; taking the mark away takes nothing back.
 fn to_reopen(request: &AdmissionRequest<DynamicObject>) -> Option<Reference> {
     let named = !value(request.object.as_ref(), REOPEN).is_empty();
-    let permission = Permission { verb: TO_REOPEN, ..to_hold(request, (LAB_GROUP, INSTANCES)) };
+    let permission =
+        Permission { verb: TO_REOPEN, ..hold_permission(request, (LAB_GROUP, INSTANCES)) };
     (named && changed(request, REOPEN)).then(|| Reference { path: path_of(REOPEN), permission })
 }
 
-fn judge_reopening(
+fn review_reopening(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> Option<AdmissionResponse> {
@@ -408,15 +412,15 @@ fn children_first_deletion(request: &AdmissionRequest<DynamicObject>) -> Vec<Str
 
 fn needs_of_deletion(request: &AdmissionRequest<DynamicObject>) -> Needs {
     let owed = !children_first_deletion(request).is_empty();
-    let hold = owed.then(|| to_hold(request, (LAB_GROUP, INSTANCES)));
+    let hold = owed.then(|| hold_permission(request, (LAB_GROUP, INSTANCES)));
     Needs { hold, ..Needs::default() }
 }
 
-fn judge_deletion(
+fn review_deletion(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> AdmissionResponse {
-    judge_owed(request, &children_first_deletion(request), answers.hold.as_ref(), || {
+    review_owed(request, &children_first_deletion(request), answers.hold.as_ref(), || {
         "its data is not handed in yet; delete it in the background, which waits for that"
             .to_owned()
     })
@@ -428,7 +432,7 @@ fn removes_claim_finalizer(request: &AdmissionRequest<DynamicObject>) -> Vec<Str
     let finalizers = old.and_then(|old| old.metadata.finalizers.as_deref()).unwrap_or_default();
     let deleted = request.operation == Operation::Delete
         && finalizers.iter().any(|one| one == CLAIM_FINALIZER);
-    let freed = deleted || releases(request, CLAIM_FINALIZER);
+    let freed = deleted || removes_finalizer(request, CLAIM_FINALIZER);
     freed.then(|| "metadata.finalizers".to_owned()).into_iter().collect()
 }
 
@@ -436,7 +440,7 @@ fn removes_claim_finalizer(request: &AdmissionRequest<DynamicObject>) -> Vec<Str
 fn to_hold_instance_of(request: &AdmissionRequest<DynamicObject>) -> Permission {
     let labels = request.old_object.as_ref().and_then(|old| old.metadata.labels.as_ref());
     let name = labels.and_then(|labels| labels.get(INSTANCE)).cloned();
-    Permission { name, ..to_hold(request, (LAB_GROUP, INSTANCES)) }
+    Permission { name, ..hold_permission(request, (LAB_GROUP, INSTANCES)) }
 }
 
 fn needs_of_claim(request: &AdmissionRequest<DynamicObject>) -> Needs {
@@ -444,8 +448,8 @@ fn needs_of_claim(request: &AdmissionRequest<DynamicObject>) -> Needs {
     Needs { hold: owed.then(|| to_hold_instance_of(request)), ..Needs::default() }
 }
 
-fn judge_claim(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> AdmissionResponse {
-    judge_owed(request, &removes_claim_finalizer(request), answers.hold.as_ref(), || {
+fn review_claim(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> AdmissionResponse {
+    review_owed(request, &removes_claim_finalizer(request), answers.hold.as_ref(), || {
         "its data is not handed in yet".to_owned()
     })
 }
@@ -455,12 +459,12 @@ fn needs_of_namespace(request: &AdmissionRequest<DynamicObject>) -> Needs {
     let permission = Permission {
         namespace: name(request).to_owned(),
         name: None,
-        ..to_hold(request, (LAB_GROUP, INSTANCES))
+        ..hold_permission(request, (LAB_GROUP, INSTANCES))
     };
     Needs { hold: Some(permission), owing: Some(name(request).to_owned()), ..Needs::default() }
 }
 
-fn judge_namespace(
+fn review_namespace(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> AdmissionResponse {
@@ -474,7 +478,7 @@ fn judge_namespace(
         None => return unasked(request, &paths),
     };
     let paths = if owing.is_empty() { &[][..] } else { &paths[..] };
-    judge_owed(request, paths, answers.hold.as_ref(), || {
+    review_owed(request, paths, answers.hold.as_ref(), || {
         let (shown, more) = owing.split_at(owing.len().min(MAX_SHOWN_INSTANCES));
         let more =
             if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
@@ -489,10 +493,10 @@ fn judge_namespace(
 const MAX_SHOWN_INSTANCES: usize = 8;
 
 /// What takes owed data away needs `hold`.
-fn judge_owed(
+fn review_owed(
     request: &AdmissionRequest<DynamicObject>,
     paths: &[String],
-    hold: Option<&Found<bool>>,
+    hold: Option<&LookupResult<bool>>,
     why: impl FnOnce() -> String,
 ) -> AdmissionResponse {
     match hold {
@@ -502,7 +506,7 @@ fn judge_owed(
                 format!("{user} needs the verb `{HOLD}` on {INSTANCES} to do this: {}", why());
             refuse(request, 403, "Forbidden", &causes(paths, &message))
         }
-        _ => judge_held(request, paths, hold),
+        _ => review_held(request, paths, hold),
     }
 }
 
@@ -525,14 +529,14 @@ fn given(request: &AdmissionRequest<DynamicObject>) -> Vec<Reference> {
     to_read("spec.environmentList", &referents, namespace)
 }
 
-fn judge_template(
+fn review_template(
     request: &AdmissionRequest<DynamicObject>,
     answers: &Answers,
 ) -> AdmissionResponse {
     if let Err(problem) = typed::<Template>(request.object.as_ref()) {
         return invalid(request, &[problem]);
     }
-    if let Some(refused) = judge_references(request, &given(request), &answers.permitted) {
+    if let Some(refused) = review_references(request, &given(request), &answers.permitted) {
         return refused;
     }
     let mut response = AdmissionResponse::from(request);
@@ -549,7 +553,7 @@ fn judge_template(
 /// An expression: something of an Instance that we judge is not as it was.
 fn instance_is_judged() -> String {
     let mut all = expression::any_changes(HOLD_ANNOTATIONS.into_iter().chain(TIME_ANNOTATIONS));
-    all.push(expression::releases(FINALIZER));
+    all.push(expression::removes_finalizer(FINALIZER));
     all.extend(CHILDREN_FIRST_FINALIZERS.map(expression::gains));
     all.extend(BINDING_FIELDS.map(expression::loosens));
     all.extend(NAMING_FIELDS.map(expression::sets));

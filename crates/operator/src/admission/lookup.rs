@@ -18,7 +18,7 @@ use sojourn_api::name::shared;
 use sojourn_core::key::Key;
 use tokio::time::Instant;
 
-use crate::spoken::spoken;
+use crate::api_error::api_error_message;
 
 /// How long everything together may take to be found out. Whoever waits for us waits ten seconds.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(8);
@@ -38,10 +38,10 @@ pub struct Permission {
 }
 
 /// What was found out; an error says why it was not.
-pub type Found<T> = Result<T, String>;
+pub type LookupResult<T> = Result<T, String>;
 
 /// Whether the sender has each of some permissions.
-pub type Permissions = BTreeMap<Permission, Found<bool>>;
+pub type Permissions = BTreeMap<Permission, LookupResult<bool>>;
 
 /// Asks the API about one request, until its time is over.
 #[derive(Clone, Copy)]
@@ -60,7 +60,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// Whether whoever sent the request has a permission.
-    pub(super) async fn permitted(self, permission: Permission) -> Found<bool> {
+    pub(super) async fn permitted(self, permission: Permission) -> LookupResult<bool> {
         let review = review(self.request, permission);
         let reviews: Api<SubjectAccessReview> = Api::all(self.client()?);
         let params = PostParams::default();
@@ -85,7 +85,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// An object of a namespace, if there is one.
-    pub(super) async fn namespaced<K>(self, key: Key) -> Found<Option<K>>
+    pub(super) async fn namespaced<K>(self, key: Key) -> LookupResult<Option<K>>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
             + Clone
@@ -97,7 +97,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// An object that is in no namespace, if there is one.
-    pub(super) async fn cluster_wide<K>(self, name: String) -> Found<Option<K>>
+    pub(super) async fn cluster_wide<K>(self, name: String) -> LookupResult<Option<K>>
     where
         K: Resource<Scope = ClusterResourceScope, DynamicType = ()>
             + Clone
@@ -109,7 +109,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// All objects of a kind in a namespace.
-    pub(super) async fn all_in<K>(self, namespace: String) -> Found<Vec<K>>
+    pub(super) async fn all_in<K>(self, namespace: String) -> LookupResult<Vec<K>>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
             + Clone
@@ -129,21 +129,24 @@ impl<'a> Lookup<'a> {
     }
 
     /// A family's options.
-    pub(super) async fn config<T: FamilyConfig>(self) -> Found<T> {
+    pub(super) async fn config<T: FamilyConfig>(self) -> LookupResult<T> {
         let map: Option<ConfigMap> =
             self.namespaced(Key::new(shared::NAMESPACE, shared::CONFIG_MAP)).await?;
         let data = map.and_then(|map| map.data).unwrap_or_default();
         config::parse(&data).map_err(|problems| problems.to_string())
     }
 
-    fn client(self) -> Found<Client> {
+    fn client(self) -> LookupResult<Client> {
         self.client.cloned().ok_or_else(|| "the API cannot be asked yet".to_owned())
     }
 
-    async fn in_time<T>(self, asked: impl Future<Output = Result<T, kube::Error>>) -> Found<T> {
+    async fn in_time<T>(
+        self,
+        asked: impl Future<Output = Result<T, kube::Error>>,
+    ) -> LookupResult<T> {
         match tokio::time::timeout_at(self.until, asked).await {
             Err(_) => Err(format!("no answer within {} s", LOOKUP_TIMEOUT.as_secs())),
-            Ok(answer) => answer.map_err(|error| spoken(&error)),
+            Ok(answer) => answer.map_err(|error| api_error_message(&error)),
         }
     }
 }

@@ -16,7 +16,7 @@ use sojourn_api::problem::Problem;
 use sojourn_core::key::Key;
 
 use super::hook::Hook;
-use super::lookup::{Found, Lookup, maybe};
+use super::lookup::{Lookup, LookupResult, maybe};
 use super::rule::{about, refuse, sender, unasked, unknown};
 
 const PODS: &str = "pods";
@@ -69,7 +69,7 @@ pub(super) fn needs(request: &AdmissionRequest<DynamicObject>) -> Option<Key> {
         .map(|(key, _)| key)
 }
 
-pub(super) async fn judge_with(
+pub(super) async fn review_with(
     request: &AdmissionRequest<DynamicObject>,
     lookup: Lookup<'_>,
 ) -> AdmissionResponse {
@@ -78,7 +78,7 @@ pub(super) async fn judge_with(
 }
 
 /// A Machine, if its namespace is being deleted.
-async fn drained(key: Key, lookup: Lookup<'_>) -> Found<Option<Machine>> {
+async fn drained(key: Key, lookup: Lookup<'_>) -> LookupResult<Option<Machine>> {
     let namespace: Option<Namespace> = lookup.cluster_wide(key.namespace.to_string()).await?;
     if namespace.is_none_or(|found| found.metadata.deletion_timestamp.is_none()) {
         return Ok(None);
@@ -89,7 +89,7 @@ async fn drained(key: Key, lookup: Lookup<'_>) -> Found<Option<Machine>> {
 /// Whether the Pod may go, by what was found out about its Machine in a namespace that is being deleted.
 pub(super) fn judge(
     request: &AdmissionRequest<DynamicObject>,
-    drained: Option<&Found<Option<Machine>>>,
+    drained: Option<&LookupResult<Option<Machine>>>,
 ) -> AdmissionResponse {
     let Some(key) = needs(request) else { return AdmissionResponse::from(request) };
     let paths = [PATH.to_owned()];

@@ -83,7 +83,7 @@ pub(super) fn to_read(
 }
 
 /// The refusal, if the sender may not do what a reference needs, or nobody knows.
-pub(super) fn judge_references(
+pub(super) fn review_references(
     request: &AdmissionRequest<DynamicObject>,
     references: &[Reference],
     permitted: &Permissions,

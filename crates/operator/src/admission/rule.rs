@@ -11,7 +11,7 @@ use sojourn_api::name::shared::HOLD;
 use sojourn_api::problem::Problem;
 
 use super::hook::Hook;
-use super::lookup::{Found, Lookup, Permission};
+use super::lookup::{Lookup, LookupResult, Permission};
 
 /// What a family refuses.
 pub(crate) trait Rules: Send + Sync {
@@ -33,7 +33,7 @@ pub(super) fn about(request: &AdmissionRequest<DynamicObject>) -> Option<(&str, 
 }
 
 /// The permission to change what only those who may `hold` can change.
-pub(super) fn to_hold(
+pub(super) fn hold_permission(
     request: &AdmissionRequest<DynamicObject>,
     (group, resource): (&'static str, &'static str),
 ) -> Permission {
@@ -43,10 +43,10 @@ pub(super) fn to_hold(
 }
 
 /// Judges the paths that only those who may `hold` can change, if the request changes any.
-pub(super) fn judge_held(
+pub(super) fn review_held(
     request: &AdmissionRequest<DynamicObject>,
     held: &[String],
-    answer: Option<&Found<bool>>,
+    answer: Option<&LookupResult<bool>>,
 ) -> AdmissionResponse {
     if held.is_empty() {
         return AdmissionResponse::from(request);
@@ -106,12 +106,15 @@ pub(super) fn bad_times(request: &AdmissionRequest<DynamicObject>, names: &[&str
 }
 
 /// Whether the request takes a finalizer away that was there.
-pub(super) fn releases(request: &AdmissionRequest<DynamicObject>, finalizer: &str) -> bool {
-    releases_from(&request.old_object, &request.object, finalizer)
+pub(super) fn removes_finalizer(
+    request: &AdmissionRequest<DynamicObject>,
+    finalizer: &str,
+) -> bool {
+    removes_finalizer_from(&request.old_object, &request.object, finalizer)
 }
 
 /// Whether the first has a finalizer that the second has not.
-pub(super) fn releases_from(
+pub(super) fn removes_finalizer_from(
     old: &Option<DynamicObject>,
     new: &Option<DynamicObject>,
     finalizer: &str,

@@ -89,7 +89,7 @@ fn of_config(new: Value, old: Value) -> AdmissionRequest<DynamicObject> {
     request(("", "configmaps"), new, old)
 }
 
-fn judge_config(new: Value, old: Value) -> AdmissionResponse {
+fn review_config(new: Value, old: Value) -> AdmissionResponse {
     super::configuration::judge(&of_config(new, old), &Permissions::default())
 }
 
@@ -105,7 +105,7 @@ fn fields(response: &AdmissionResponse) -> Vec<&str> {
 #[test]
 fn a_bad_configuration_is_refused_with_the_path_of_each_problem() {
     let bad = config_map(json!({ "lab.yaml": "margin: 60\nmarign: 1m", "lob.yaml": "" }));
-    let response = judge_config(bad, Value::Null);
+    let response = review_config(bad, Value::Null);
     assert!(!response.allowed);
     assert_eq!((response.result.code, response.result.reason.as_str()), (422, "Invalid"));
     assert_eq!(
@@ -118,12 +118,12 @@ fn a_bad_configuration_is_refused_with_the_path_of_each_problem() {
 #[test]
 fn a_good_configuration_and_one_of_somebody_else_go_on() {
     let good = config_map(json!({ "lab.yaml": "margin: 5m" }));
-    assert!(judge_config(good, Value::Null).allowed);
+    assert!(review_config(good, Value::Null).allowed);
     let mut others = config_map(json!({ "lab.yaml": "nonsense" }));
     others["metadata"]["namespace"] = json!("default");
     let others = of_config(others, Value::Null);
     assert!(Admission::default().admit(&others).now_or_never().expect("asks nobody").allowed);
-    assert!(judge_config(config_map(Value::Null), Value::Null).allowed);
+    assert!(review_config(config_map(Value::Null), Value::Null).allowed);
 }
 
 #[test]
@@ -131,14 +131,14 @@ fn a_configuration_that_is_bad_already_can_get_a_label() {
     let old = config_map(json!({ "lab.yaml": "nonsense" }));
     let mut new = old.clone();
     new["metadata"]["labels"] = json!({ "a": "b" });
-    assert!(judge_config(new, old).allowed);
+    assert!(review_config(new, old).allowed);
 }
 
 #[test]
 fn binary_configuration_is_refused() {
     let mut map = config_map(Value::Null);
     map["binaryData"] = json!({ "lab.yaml": "AAAA" });
-    let response = judge_config(map, Value::Null);
+    let response = review_config(map, Value::Null);
     assert_eq!(fields(&response), ["binaryData[lab.yaml]"]);
 }
 
@@ -366,7 +366,7 @@ fn every_family_that_cares_about_a_request_must_allow_it() {
         let rules: Vec<Box<dyn Rules>> =
             answers.into_iter().map(|answer| Box::new(Answering(answer)) as _).collect();
         let lookup = Lookup::new(None, &request);
-        judge_by_all(&rules, &request, lookup).now_or_never().expect("asks nobody")
+        review_by_all(&rules, &request, lookup).now_or_never().expect("asks nobody")
     };
     assert!(judged(vec![None, None]).allowed, "nobody's business");
     let refused = judged(vec![warning("first"), refusal(), warning("third")]);

@@ -14,7 +14,7 @@ use super::machine::Machine;
 use super::node::Node;
 use super::node_drain::NodeDrains;
 use super::{Selection, StartError};
-use crate::frame::{Cache, Change, Guarded, Index, Queue, Tasks, Watching};
+use crate::frame::{Cache, Change, Guarded, Index, Queue, Tasks, WatchSettings};
 
 /// So many Nodes are listed at a time.
 const PAGE_SIZE: u32 = 500;
@@ -95,7 +95,7 @@ impl DrainCaches {
         machines: &Client,
         target: &Client,
         selection: &Selection,
-        watching: Watching,
+        watching: WatchSettings,
         tasks: &mut Tasks,
     ) {
         let api = machine_api::<Guarded<machine::Machine>>(machines, selection);

@@ -16,9 +16,9 @@ use super::caches::NodeMatch;
 use super::machine::Machine;
 use super::node_drain::NodeDrain;
 use super::reconcile::{Agent, DrainDecision, DrainSubject, Task};
+use crate::api_error::api_error_message;
 use crate::event::Severity;
 use crate::frame::RequestError;
-use crate::spoken::spoken;
 
 /// Pods of one Node that are evicted or deleted at the same time.
 const MAX_CONCURRENT_PODS: usize = 16;
@@ -137,7 +137,7 @@ impl Agent {
         };
         let message =
             format!("Its Node is to be empty for Machine {}, and it is not: {words}", subject.key);
-        self.events.say(&about, Severity::Warning, "EvictionRefused", &message, words);
+        self.events.publish(&about, Severity::Warning, "EvictionRefused", &message, words);
     }
 }
 
@@ -159,7 +159,10 @@ struct Refusal {
 
 fn refusal(error: &kube::Error) -> Refusal {
     let kube::Error::Api(status) = error else {
-        return Refusal { words: format!("cannot ask: {}", spoken(error)), needs_event: false };
+        return Refusal {
+            words: format!("cannot ask: {}", api_error_message(error)),
+            needs_event: false,
+        };
     };
     let words = budget(status).unwrap_or(&status.message);
     let words = if words.is_empty() { status.reason.as_str() } else { words };

@@ -12,12 +12,12 @@ use sojourn_core::key::Key;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::pod::Pod;
-use crate::frame::{Cache, Queue, Watching};
+use crate::frame::{Cache, Queue, WatchSettings};
 
 /// The open drains, by their Machine.
 pub(super) struct NodeDrains {
     client: Client,
-    watching: Watching,
+    watching: WatchSettings,
     queue: Arc<Queue>,
     max_open: usize,
     state: Mutex<OpenDrains>,
@@ -55,7 +55,7 @@ struct DrainNotes {
 impl NodeDrains {
     pub(super) fn new(
         client: Client,
-        watching: Watching,
+        watching: WatchSettings,
         queue: Arc<Queue>,
         max_open: usize,
     ) -> Self {

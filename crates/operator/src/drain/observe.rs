@@ -18,7 +18,7 @@ use super::node::Node;
 use super::node_drain::{NodeDrain, bound_to};
 use super::pod::Pod;
 use super::reconcile::{Agent, DrainSubject};
-use crate::spoken::spoken;
+use crate::api_error::api_error_message;
 
 /// What was seen.
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ impl Agent {
                     ),
                     Err(error) => NodeObservation::unknown_because(format!(
                         "Cannot list Nodes: {}.",
-                        spoken(&error)
+                        api_error_message(&error)
                     )),
                 }
             }
@@ -110,7 +110,7 @@ impl Agent {
             match self.list_bound_pods(&node.name).await {
                 Ok(bound) => pods = bound,
                 Err(error) => {
-                    let words = spoken(&error);
+                    let words = api_error_message(&error);
                     observation.unknown_because =
                         Some(format!("Cannot list the Pods of its Node: {words}."));
                     return observation;

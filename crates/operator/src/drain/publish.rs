@@ -1,6 +1,6 @@
 //! Publish: the reply to a drain, in `spec.drainReply` of its Machine.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -9,6 +9,7 @@ use sojourn_api::group::machine::{self, DrainReply};
 use sojourn_api::group::status::DrainOutcome;
 use sojourn_core::decision::Wake;
 use sojourn_core::drain::{Drain, plan};
+use sojourn_core::moment::saturating_add;
 
 use super::caches::NodeMatch;
 use super::node::Node;
@@ -52,14 +53,14 @@ impl Agent {
             && outcome == DrainOutcome::Progress
         {
             message.clone_from(unknown_because);
-            wake.by(later(now, RETRY_INTERVAL));
+            wake.by(saturating_add(now, RETRY_INTERVAL));
         }
         if let Err(error) = executed {
             if matches!(error, RequestError::Outdated { .. } | RequestError::Gone { .. }) {
                 return Ok(wake);
             }
             message = format!("It {}.", reasons(error));
-            wake.by(later(now, RETRY_INTERVAL));
+            wake.by(saturating_add(now, RETRY_INTERVAL));
         }
         let message = cut(&message, MAX_MESSAGE_CHARS);
         let reply = DrainReply { id: drain.id.clone(), outcome, message };
@@ -68,7 +69,7 @@ impl Agent {
         }
         let replied_at =
             observation.node_drain.as_ref().and_then(|node_drain| node_drain.replied_at());
-        if let Some(due) = replied_at.map(|at| later(at, PROGRESS_INTERVAL))
+        if let Some(due) = replied_at.map(|at| saturating_add(at, PROGRESS_INTERVAL))
             && outcome == DrainOutcome::Progress
             && now < due
         {
@@ -126,12 +127,8 @@ impl Agent {
             ..ObjectReference::default()
         };
         let message = format!("It is empty, and Machine {} may go.", subject.key);
-        self.events.say(&about, Severity::Normal, "Drained", &message, &drain.id);
+        self.events.publish(&about, Severity::Normal, "Drained", &message, &drain.id);
     }
-}
-
-fn later(from: Timestamp, by: SignedDuration) -> Timestamp {
-    from.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
 /// An error with its causes, in one line.

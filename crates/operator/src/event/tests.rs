@@ -55,7 +55,7 @@ fn object(number: usize) -> ObjectReference {
 }
 
 fn say(events: &Events, object: &ObjectReference, message: &str) {
-    events.say(object, Severity::Normal, "Said", message, message);
+    events.publish(object, Severity::Normal, "Said", message, message);
 }
 
 #[tokio::test(start_paused = true)]

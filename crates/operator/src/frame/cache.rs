@@ -18,7 +18,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 /// How the API is watched.
 #[derive(Debug, Clone, Copy)]
-pub struct Watching {
+pub struct WatchSettings {
     /// After how many seconds a watch is opened anew: a connection that died is noticed then.
     pub timeout_seconds: u32,
     /// Whether the server says now and then how far it is, so that little is listed anew after a
@@ -26,7 +26,7 @@ pub struct Watching {
     pub bookmarks: bool,
 }
 
-impl Watching {
+impl WatchSettings {
     /// Everything of a kind, watched like this.
     pub(crate) fn everything(self) -> watcher::Config {
         let config = watcher::Config::default().timeout(self.timeout_seconds);
@@ -34,7 +34,7 @@ impl Watching {
     }
 }
 
-impl Default for Watching {
+impl Default for WatchSettings {
     fn default() -> Self {
         Self { timeout_seconds: 290, bookmarks: true }
     }

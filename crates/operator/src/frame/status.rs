@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use sojourn_api::name::shared;
 
 use self::fields::Fields;
-use super::cache::{Cache, Change, Watching};
+use super::cache::{Cache, Change, WatchSettings};
 use super::error::RequestError;
 use crate::event::{Events, Severity};
 
@@ -245,7 +245,7 @@ impl Definitions {
         );
         self.start_waiting(definition, &uid);
         let about: ObjectReference = object.object_ref(&());
-        events.say(&about, Severity::Warning, shared::DEFINITION_TOO_OLD, &message, &uid);
+        events.publish(&about, Severity::Warning, shared::DEFINITION_TOO_OLD, &message, &uid);
         let told = write_condition(api, &object, &message, now).await;
         let object = told.unwrap_or_else(|error| {
             tracing::warn!(error = &error as &dyn std::error::Error, "no condition says so");
@@ -258,7 +258,7 @@ impl Definitions {
     pub(crate) async fn follow<K: Resource<DynamicType = ()>>(
         &self,
         client: Client,
-        watching: Watching,
+        watching: WatchSettings,
         changed: impl Fn(),
     ) {
         let name = definition_name::<K>();

@@ -18,7 +18,7 @@ use super::interner::Interner;
 use super::members::Members;
 use super::provider_queue::ReconcileKey;
 use super::view::MachineView;
-use crate::frame::{Cache, Change, Guarded, Index, Queue, Tasks, Watching};
+use crate::frame::{Cache, Change, Guarded, Index, Queue, Tasks, WatchSettings};
 
 /// An object of one of our kinds, or why it cannot be read.
 pub(crate) type Read<K> = Result<K, String>;
@@ -71,7 +71,12 @@ impl GroupCaches {
     }
 
     /// Keeps every cache up to date.
-    pub(crate) fn follow(self: &Arc<Self>, client: &Client, watching: Watching, tasks: &mut Tasks) {
+    pub(crate) fn follow(
+        self: &Arc<Self>,
+        client: &Client,
+        watching: WatchSettings,
+        tasks: &mut Tasks,
+    ) {
         let all = watching.everything();
         let caches = self.clone();
         let (api, selection) = (Api::<Guarded<InstanceGroup>>::all(client.clone()), all.clone());

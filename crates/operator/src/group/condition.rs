@@ -9,7 +9,7 @@ use sojourn_core::group::reason::Reason;
 use sojourn_core::group::state::{self, Phase};
 
 use super::view::MachineView;
-use crate::condition::{Told, told};
+use crate::condition::{DesiredCondition, desired};
 
 /// What is known about a group beside what was decided.
 #[derive(Debug)]
@@ -26,12 +26,14 @@ pub(super) struct GroupConditionInputs<'a> {
     pub(super) now: Timestamp,
 }
 
-pub(super) fn of_group(inputs: &GroupConditionInputs<'_>) -> Vec<Told> {
+pub(super) fn of_group(inputs: &GroupConditionInputs<'_>) -> Vec<DesiredCondition> {
     let mut all = vec![accepted(inputs), ready(inputs.replicas)];
     if let Ok(wanted) = inputs.wanted {
         all.extend(frozen(wanted, inputs.now));
         let ages = wanted.ages.as_ref();
-        all.extend(ages.map(|words| told(condition::AGES_CONSISTENT, false, "OutOfOrder", words)));
+        all.extend(
+            ages.map(|words| desired(condition::AGES_CONSISTENT, false, "OutOfOrder", words)),
+        );
     }
     all.extend(inputs.why.iter().find_map(guarded));
     all.extend(inputs.why.iter().find_map(failing));
@@ -41,69 +43,69 @@ pub(super) fn of_group(inputs: &GroupConditionInputs<'_>) -> Vec<Told> {
     all
 }
 
-fn accepted(inputs: &GroupConditionInputs<'_>) -> Told {
+fn accepted(inputs: &GroupConditionInputs<'_>) -> DesiredCondition {
     let kind = condition::ACCEPTED;
     let wanted = match inputs.wanted {
         Ok(wanted) => wanted,
-        Err(problem) => return told(kind, false, "Invalid", problem),
+        Err(problem) => return desired(kind, false, "Invalid", problem),
     };
     if let Some(problem) = &inputs.template {
-        return told(kind, false, "TemplateInvalid", problem);
+        return desired(kind, false, "TemplateInvalid", problem);
     }
     if let Some(problem) = &inputs.configuration {
         let message = format!("the last good configuration is in force: {problem}");
-        return told(kind, false, "ConfigurationInvalid", message);
+        return desired(kind, false, "ConfigurationInvalid", message);
     }
     if !wanted.ignored.is_empty() {
         let words: Vec<String> = wanted.ignored.iter().map(ToString::to_string).collect();
-        return told(kind, true, "PartlyIgnored", words.join("; "));
+        return desired(kind, true, "PartlyIgnored", words.join("; "));
     }
-    told(kind, true, "Valid", "")
+    desired(kind, true, "Valid", "")
 }
 
-fn ready(replicas: &Replicas) -> Told {
+fn ready(replicas: &Replicas) -> DesiredCondition {
     let holds = replicas.ready >= replicas.desired;
     let reason = if holds { "EnoughReady" } else { "TooFewReady" };
     let message = format!("{} of {} ready", replicas.ready.min(replicas.desired), replicas.desired);
-    told(condition::READY, holds, reason, if holds { String::new() } else { message })
+    desired(condition::READY, holds, reason, if holds { String::new() } else { message })
 }
 
-fn frozen(wanted: &Wanted, now: Timestamp) -> Option<Told> {
+fn frozen(wanted: &Wanted, now: Timestamp) -> Option<DesiredCondition> {
     let until = wanted.intent.freeze_until.filter(|until| now < *until)?;
     let message = format!("no rotation begins before {until:.0}");
-    Some(told(condition::FROZEN, true, "Frozen", message))
+    Some(desired(condition::FROZEN, true, "Frozen", message))
 }
 
-fn guarded(why: &Reason) -> Option<Told> {
+fn guarded(why: &Reason) -> Option<DesiredCondition> {
     let Reason::StormGuard { .. } = why else { return None };
-    Some(told(condition::STORM_GUARD, true, "TooManyUnhealthy", why.to_string()))
+    Some(desired(condition::STORM_GUARD, true, "TooManyUnhealthy", why.to_string()))
 }
 
-fn failing(why: &Reason) -> Option<Told> {
+fn failing(why: &Reason) -> Option<DesiredCondition> {
     let Reason::CreateFailing { .. } = why else { return None };
-    Some(told(condition::CREATE_FAILING, true, "CannotBeMade", why.to_string()))
+    Some(desired(condition::CREATE_FAILING, true, "CannotBeMade", why.to_string()))
 }
 
-fn dying_young(why: &Reason) -> Option<Told> {
+fn dying_young(why: &Reason) -> Option<DesiredCondition> {
     let Reason::DyingYoung { .. } = why else { return None };
-    Some(told(condition::DYING_YOUNG, true, "EndedByItself", why.to_string()))
+    Some(desired(condition::DYING_YOUNG, true, "EndedByItself", why.to_string()))
 }
 
 /// What keeps a due machine from being replaced, unless it goes away by itself while machines come
 /// and go: in a roll each one waits for the one before it.
-fn blocked(why: &Reason, is_changing: bool) -> Option<Told> {
+fn blocked(why: &Reason, is_changing: bool) -> Option<DesiredCondition> {
     let reason = blocker(why)?;
     let ordinary = why.is_progress() && (is_changing || !why.may_be_progress());
-    (!ordinary).then(|| told(condition::BLOCKED, true, reason, why.to_string()))
+    (!ordinary).then(|| desired(condition::BLOCKED, true, reason, why.to_string()))
 }
 
-fn held(why: &Reason) -> Option<Told> {
+fn held(why: &Reason) -> Option<DesiredCondition> {
     let reason = match why {
         Reason::Paused => "Paused",
         Reason::ObserveOnly => "ObserveOnly",
         _ => return None,
     };
-    Some(told(condition::HELD, true, reason, why.to_string()))
+    Some(desired(condition::HELD, true, reason, why.to_string()))
 }
 
 /// What is known about a machine beside its object.
@@ -120,15 +122,15 @@ pub(super) fn of_machine(
     view: &MachineView,
     next: &state::Machine,
     inputs: &MachineConditionInputs<'_>,
-) -> Vec<Told> {
+) -> Vec<DesiredCondition> {
     let mut all = vec![machine_ready(next, inputs.health)];
     let invalid = view.problem().map(|words| ("Invalid", words));
     if let Some((reason, words)) = inputs.problem.or(invalid) {
-        all.push(told(condition::ACCEPTED, false, reason, words));
+        all.push(desired(condition::ACCEPTED, false, reason, words));
     } else if !(view.ignored().is_empty() && inputs.ignored.is_empty()) {
         let words = view.ignored().iter().chain(inputs.ignored);
         let words: Vec<&str> = words.map(String::as_str).collect();
-        all.push(told(condition::ACCEPTED, true, "PartlyIgnored", words.join("; ")));
+        all.push(desired(condition::ACCEPTED, true, "PartlyIgnored", words.join("; ")));
     }
     if next.phase == Phase::Draining
         && let Some(rotation) = &next.rotation
@@ -142,18 +144,18 @@ pub(super) fn of_machine(
                 format!("until {:.0} at the latest", drain.deadline)
             }
         };
-        all.push(told(condition::DRAINING, true, cause(rotation.cause), message));
+        all.push(desired(condition::DRAINING, true, cause(rotation.cause), message));
     }
     match inputs.health {
         Health::Healthy => {}
-        Health::Unhealthy => all.push(told(condition::HEALTHY, false, "NotReady", "")),
-        Health::Unknown => all.push(told(condition::HEALTHY, false, "Unknown", "")),
+        Health::Unhealthy => all.push(desired(condition::HEALTHY, false, "NotReady", "")),
+        Health::Unknown => all.push(desired(condition::HEALTHY, false, "Unknown", "")),
     }
     all.extend(inputs.why.iter().find_map(held));
     all
 }
 
-fn machine_ready(next: &state::Machine, health: Health) -> Told {
+fn machine_ready(next: &state::Machine, health: Health) -> DesiredCondition {
     let ready = next.phase == Phase::Ready && health == Health::Healthy;
     let reason = match next.phase {
         Phase::Pending => "Pending",
@@ -165,7 +167,7 @@ fn machine_ready(next: &state::Machine, health: Health) -> Told {
         Phase::Deleting => "Deleting",
         Phase::Failed => "Failed",
     };
-    told(condition::READY, ready, reason, next.error.clone().unwrap_or_default())
+    desired(condition::READY, ready, reason, next.error.clone().unwrap_or_default())
 }
 
 /// Why a machine goes, as conditions, Events and metrics call it.

@@ -24,9 +24,9 @@ use super::family::Family;
 use super::provider::config_of;
 use super::provider_queue::{Operation, QueuedOperation, ReconcileKey, TemplateSource};
 use super::snapshot::{GroupSnapshot, Member, OnDemandMachine};
+use crate::api_error::api_error_message;
 use crate::event::warning;
 use crate::frame::RequestError;
-use crate::spoken::spoken;
 
 /// Writes of one group at the same time.
 const MAX_CONCURRENT_WRITES: usize = 16;
@@ -161,11 +161,12 @@ impl Family {
                     Ok(None) => {
                         OperationResult::Failed { message: format!("{name} is gone again") }
                     }
-                    Err(error) => OperationResult::Failed { message: spoken(&error) },
+                    Err(error) => OperationResult::Failed { message: api_error_message(&error) },
                 }
             }
             Err(error) => {
-                let message = format!("cannot create the Machine {name}: {}", spoken(&error));
+                let message =
+                    format!("cannot create the Machine {name}: {}", api_error_message(&error));
                 match RequestError::of("create a Machine", error).class() {
                     crate::frame::Class::Blocked => OperationResult::Refused { message },
                     _ => OperationResult::Failed { message },
@@ -175,7 +176,7 @@ impl Family {
         if let OperationResult::Refused { message } | OperationResult::Failed { message } = &result
         {
             let failed = warning("CreateFailed", message.clone());
-            self.events.announce(
+            self.events.publish_transitions(
                 &group.object_ref(&()),
                 &[failed],
                 self.caches.health_tracker.now(),
@@ -408,8 +409,9 @@ impl std::fmt::Debug for ApiTemplates {
 
 impl ApiTemplates {
     async fn read_request(&self, key: &Key, uid: &str) -> Result<CreateRequest, String> {
-        let words =
-            |error: kube::Error| format!("cannot read what it is made from: {}", spoken(&error));
+        let words = |error: kube::Error| {
+            format!("cannot read what it is made from: {}", api_error_message(&error))
+        };
         let api: Api<Machine> = Api::namespaced(self.client.clone(), &key.namespace);
         let machine = api.get_opt(&key.name).await.map_err(words)?;
         let machine = machine

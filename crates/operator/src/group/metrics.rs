@@ -15,7 +15,7 @@ use sojourn_core::key::Key;
 
 use super::caches::GroupCaches;
 use crate::clock::Clock;
-use crate::metrics::{Metrics, Tally};
+use crate::metrics::{Metrics, StateCounts};
 
 /// Seconds: a drain takes from nothing to hours.
 const DRAIN_SECONDS_BUCKETS: [f64; 10] =
@@ -55,10 +55,10 @@ pub(super) struct GroupFigures {
 /// Counts groups and their machines for as long as the caches are followed.
 pub(super) fn register(metrics: &Metrics, caches: &Arc<GroupCaches>) {
     let caches = Arc::downgrade(caches);
-    metrics.census("groups", move || census(&caches));
+    metrics.count_states("groups", move || count(&caches));
 }
 
-fn census(caches: &Weak<GroupCaches>) -> Vec<Tally> {
+fn count(caches: &Weak<GroupCaches>) -> Vec<StateCounts> {
     let Some(caches) = caches.upgrade() else { return Vec::new() };
     let mut machines = BTreeMap::<String, i64>::new();
     let mut conditions = BTreeMap::<String, i64>::new();
@@ -84,16 +84,16 @@ fn census(caches: &Weak<GroupCaches>) -> Vec<Tally> {
             *conditions.entry(condition.type_.clone()).or_default() += 1;
         }
     });
-    let tally = |name, help, label, counts| Tally { name, help, label, counts };
+    let state_counts = |name, help, label, counts| StateCounts { name, help, label, counts };
     vec![
-        tally("group_groups", "Groups, by whether they can be read", "state", groups),
-        tally(
+        state_counts("group_groups", "Groups, by whether they can be read", "state", groups),
+        state_counts(
             "group_machines",
             "Machines of groups, by state; and how many are desired",
             "state",
             machines,
         ),
-        tally(
+        state_counts(
             "group_conditions",
             "Groups of which a condition is True, by its type",
             "type",

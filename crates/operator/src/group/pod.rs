@@ -30,8 +30,8 @@ use sojourn_drivers::machine::{
 use tokio::sync::{Notify, broadcast};
 use tokio::task::JoinSet;
 
-use crate::frame::{self, Cache, Tasks, Watching};
-use crate::spoken::spoken;
+use crate::api_error::api_error_message;
+use crate::frame::{self, Cache, Tasks, WatchSettings};
 
 /// A watch that has failed for this long makes the state of every Pod unknown.
 const WATCH_LOSS_TIMEOUT: Duration = Duration::from_secs(30);
@@ -130,7 +130,7 @@ impl PodProvider {
     /// Follows the Pods; `lost` is called after every gap in the watch, and `seen` at every change.
     pub fn follow(
         &self,
-        watching: Watching,
+        watching: WatchSettings,
         tasks: &mut Tasks,
         seen: impl Fn(&Key) + Send + Sync + 'static,
         lost: impl Fn() + Send + Sync + 'static,
@@ -177,7 +177,7 @@ impl PodProvider {
                 Err(ProviderError::Refused(format!("the Pod is refused: {}", status.message)))
             }
             Err(error) => {
-                let words = format!("cannot create the Pod: {}", spoken(&error));
+                let words = format!("cannot create the Pod: {}", api_error_message(&error));
                 Err(ProviderError::Failed(words))
             }
         }
@@ -191,7 +191,7 @@ impl PodProvider {
             Ok(Some(pod)) => pod,
             Ok(None) => return failed(format!("the Pod {key} is gone again")),
             Err(error) => {
-                return failed(format!("cannot read the Pod {key}: {}", spoken(&error)));
+                return failed(format!("cannot read the Pod {key}: {}", api_error_message(&error)));
             }
         };
         if owner_of(&pod).as_deref() == Some(&request.uid) {
@@ -206,7 +206,7 @@ impl PodProvider {
 
     async fn delete_pod(&self, machine: MachineRef<'_>) -> Result<(), ProviderError> {
         let failed = |what: &str, error| {
-            ProviderError::Failed(format!("cannot {what} the Pod: {}", spoken(&error)))
+            ProviderError::Failed(format!("cannot {what} the Pod: {}", api_error_message(&error)))
         };
         let api = self.api(machine.key);
         let pod = api.get_opt(&machine.key.name).await.map_err(|error| failed("read", error))?;

@@ -58,7 +58,7 @@ impl Family {
             self.write_group_status(snapshot, group, status.clone(), decided.now).await?;
         }
         let transitions = transition::of_conditions(&before.conditions, &status.conditions);
-        self.events.announce(&group_reference(group), &transitions, decided.now);
+        self.events.publish_transitions(&group_reference(group), &transitions, decided.now);
         let Some(decision) = &decided.decision else { return Ok(Wake::OnChange) };
         self.write_machine_statuses(snapshot, seen, decided, &decision.next, &decision.why).await?;
         self.acknowledge_results(snapshot, seen);
@@ -203,7 +203,7 @@ impl Family {
         let Some(object) = object else { return written };
         self.caches.wrote_machine(&member.key, object);
         written?;
-        self.events.announce(&machine_reference(member), &transitions, now);
+        self.events.publish_transitions(&machine_reference(member), &transitions, now);
         self.count(&before, next, now);
         Ok(())
     }

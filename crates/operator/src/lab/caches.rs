@@ -20,7 +20,7 @@ use super::object::child_name;
 use super::view::{
     ChildView, JobView, NamespaceView, PodView, claim_view, ingress_view, service_view,
 };
-use crate::frame::{Cache, Change, Guarded, Index, Queue, Tasks, Watching};
+use crate::frame::{Cache, Change, Guarded, Index, Queue, Tasks, WatchSettings};
 use crate::gateway::label;
 
 /// An object of one of our kinds, or why it cannot be read.
@@ -102,7 +102,12 @@ impl LabCaches {
     }
 
     /// Keeps every cache up to date.
-    pub(crate) fn follow(self: &Arc<Self>, client: &Client, watching: Watching, tasks: &mut Tasks) {
+    pub(crate) fn follow(
+        self: &Arc<Self>,
+        client: &Client,
+        watching: WatchSettings,
+        tasks: &mut Tasks,
+    ) {
         let all = watching.everything();
         let ours = all.clone().labels(lab::INSTANCE);
         macro_rules! follow {

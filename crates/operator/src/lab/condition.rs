@@ -9,7 +9,7 @@ use super::observe::ObservedInstance;
 use super::reconcile::{InstanceDecision, Lab, LabError};
 use super::runtime::conflicting_object;
 use super::snapshot::InstanceSnapshot;
-use crate::condition::{Told, told};
+use crate::condition::{DesiredCondition, desired};
 
 /// Its last use is on record and cannot be read.
 pub(super) const LAST_USE_LOST: &str = "LastUseLost";
@@ -21,7 +21,7 @@ pub(super) fn conditions(
     decision: &InstanceDecision,
     executed: &Result<(), LabError>,
     status: &InstanceStatus,
-) -> Vec<Told> {
+) -> Vec<DesiredCondition> {
     let problem = problem(lab.config.problem(), lab.drivers.problem());
     let taken = match executed {
         Err(error @ (LabError::Taken { .. } | LabError::Missing { .. })) => Some(error.to_string()),
@@ -47,61 +47,66 @@ fn accepted(
     snapshot: &InstanceSnapshot,
     taken: Option<String>,
     configuration: Option<String>,
-) -> Told {
+) -> DesiredCondition {
     let kind = condition::ACCEPTED;
     let Some(instance) = snapshot.instance() else {
-        return told(kind, false, reason::INVALID, "it cannot be read");
+        return desired(kind, false, reason::INVALID, "it cannot be read");
     };
     if let Err(problem) = &snapshot.intent {
-        return told(kind, false, reason::INVALID, problem.clone());
+        return desired(kind, false, reason::INVALID, problem.clone());
     }
     if snapshot.template().is_none() {
         let template = super::caches::template_key(instance);
         let message = format!(
             "there is no Template {template}; what runs goes on, and nothing of it is made anew until there is one"
         );
-        return told(kind, false, reason::TEMPLATE_MISSING, message);
+        return desired(kind, false, reason::TEMPLATE_MISSING, message);
     }
     if let Some(words) = taken {
         let message =
             format!("{words}; rename or delete it, or make the Instance under another name");
-        return told(kind, false, reason::NAME_TAKEN, message);
+        return desired(kind, false, reason::NAME_TAKEN, message);
     }
     if snapshot.tenant().is_none() {
         let tenant = &instance.spec.tenant.name;
         let message = format!("there is no Tenant {tenant}; nobody can be told until there is");
-        return told(kind, false, reason::TENANT_MISSING, message);
+        return desired(kind, false, reason::TENANT_MISSING, message);
     }
     if let Some(message) = configuration {
-        return told(kind, false, reason::CONFIGURATION_INVALID, message);
+        return desired(kind, false, reason::CONFIGURATION_INVALID, message);
     }
-    told(kind, true, reason::VALID, "")
+    desired(kind, true, reason::VALID, "")
 }
 
-fn ready(status: &InstanceStatus) -> Told {
+fn ready(status: &InstanceStatus) -> DesiredCondition {
     let phase = status.phase.unwrap_or_default();
     let message = status.environments.iter().find_map(|environment| {
         let message = environment.message.as_ref()?;
         Some(format!("{}: {message}", environment.name))
     });
-    told(condition::READY, phase == Phase::Ready, phase.as_str(), message.unwrap_or_default())
+    desired(condition::READY, phase == Phase::Ready, phase.as_str(), message.unwrap_or_default())
 }
 
 fn activity(
     snapshot: &InstanceSnapshot,
     observed: &ObservedInstance,
     decision: &InstanceDecision,
-) -> Option<Told> {
+) -> Option<DesiredCondition> {
     let lifecycle = decision.lifecycle.as_ref()?;
     if !snapshot.intent.as_ref().is_ok_and(|intent| intent.running) {
         return None;
     }
     let kind = condition::ACTIVITY_KNOWN;
     if snapshot.required.is_empty() {
-        return Some(told(kind, false, "NothingObserves", "no source of activity is configured"));
+        return Some(desired(
+            kind,
+            false,
+            "NothingObserves",
+            "no source of activity is configured",
+        ));
     }
     if snapshot.state.activity.is_lost() {
-        return Some(told(kind, false, LAST_USE_LOST, Reason::LastUseLost.to_string()));
+        return Some(desired(kind, false, LAST_USE_LOST, Reason::LastUseLost.to_string()));
     }
     // The sources were not asked yet since the creation, which does not make them blind.
     let young = snapshot.config.activity_interval.saturating_mul(2);
@@ -122,12 +127,12 @@ fn activity(
         })
         .collect();
     Some(match lifecycle.next.activity.blind {
-        None => told(kind, true, "AllSourcesSeen", ""),
-        Some(_) => told(kind, false, "SourceBlind", blind.join("; ")),
+        None => desired(kind, true, "AllSourcesSeen", ""),
+        Some(_) => desired(kind, false, "SourceBlind", blind.join("; ")),
     })
 }
 
-fn undeliverable(decision: &InstanceDecision) -> Option<Told> {
+fn undeliverable(decision: &InstanceDecision) -> Option<DesiredCondition> {
     let lifecycle = decision.lifecycle.as_ref()?;
     let mut newest_first = lifecycle.next.outbox.notices.iter().rev();
     let waiting = newest_first.find(|notice| {
@@ -135,7 +140,7 @@ fn undeliverable(decision: &InstanceDecision) -> Option<Told> {
     })?;
     let error = waiting.error.clone().unwrap_or_default();
     let message = format!("after {}: {error}", attempts(waiting.attempts));
-    Some(told(condition::UNDELIVERABLE, true, "NobodyAccepts", message))
+    Some(desired(condition::UNDELIVERABLE, true, "NobodyAccepts", message))
 }
 
 fn attempts(count: u32) -> String {
@@ -149,11 +154,11 @@ fn checked(
     snapshot: &InstanceSnapshot,
     observed: &ObservedInstance,
     status: &InstanceStatus,
-) -> Option<Told> {
+) -> Option<DesiredCondition> {
     snapshot.instance()?.spec.status_check.as_ref()?;
     let kind = condition::STATUS_CHECKED;
     if let Some(words) = observed.check.as_ref().and_then(|found| found.unclear.clone()) {
-        return Some(told(kind, false, "Unclear", words));
+        return Some(desired(kind, false, "Unclear", words));
     }
     // Before the first answer there is nothing to say.
     let found = status.termination.as_ref().filter(|found| found.last_check_time.is_some())?;
@@ -163,20 +168,20 @@ fn checked(
             1 => "it missed the last check".to_owned(),
             misses => format!("it missed the last {misses} checks"),
         };
-        return Some(told(kind, true, "Missed", message));
+        return Some(desired(kind, true, "Missed", message));
     }
     let before = snapshot.instance()?.status.as_ref().map(|status| status.conditions.as_slice());
     let was = before.unwrap_or_default().iter().find(|one| one.type_ == kind);
     // Between two checks the last answer stands.
     match was {
         Some(was) if was.status == "False" && observed.check.is_none() => {
-            Some(told(kind, false, "Unclear", was.message.clone()))
+            Some(desired(kind, false, "Unclear", was.message.clone()))
         }
-        _ => Some(told(kind, true, "Answered", "")),
+        _ => Some(desired(kind, true, "Answered", "")),
     }
 }
 
-fn submitted(status: &InstanceStatus) -> Option<Told> {
+fn submitted(status: &InstanceStatus) -> Option<DesiredCondition> {
     if status.submission.is_empty() {
         return None;
     }
@@ -191,16 +196,16 @@ fn submitted(status: &InstanceStatus) -> Option<Told> {
             failed.environment,
             attempts(failed.attempts)
         );
-        return Some(told(kind, false, "Failed", message));
+        return Some(desired(kind, false, "Failed", message));
     }
     if let Some(running) = in_state(SubmissionState::Running) {
         return Some(match running.error.as_deref().filter(|_| running.attempts > 0) {
-            Some(error) => told(kind, false, "Retrying", retrying(running, error)),
-            None => told(kind, false, "Running", ""),
+            Some(error) => desired(kind, false, "Retrying", retrying(running, error)),
+            None => desired(kind, false, "Running", ""),
         });
     }
     if in_state(SubmissionState::Waiting).is_some() {
-        return Some(told(kind, false, "Waiting", "it is handed in once it is off"));
+        return Some(desired(kind, false, "Waiting", "it is handed in once it is off"));
     }
     let left_out = |wanted: SubmissionState| {
         let all = status.submission.iter().filter(|entry| entry.state == Some(wanted));
@@ -211,13 +216,13 @@ fn submitted(status: &InstanceStatus) -> Option<Told> {
         words.collect::<Vec<_>>().join("; ")
     };
     if in_state(SubmissionState::Waived).is_some() {
-        return Some(told(kind, false, "Waived", left_out(SubmissionState::Waived)));
+        return Some(desired(kind, false, "Waived", left_out(SubmissionState::Waived)));
     }
     let skipped = left_out(SubmissionState::Skipped);
     Some(match in_state(SubmissionState::Done) {
-        None => told(kind, false, "Skipped", skipped),
-        Some(_) if skipped.is_empty() => told(kind, true, "Done", ""),
-        Some(_) => told(kind, true, "DoneInPart", format!("left out: {skipped}")),
+        None => desired(kind, false, "Skipped", skipped),
+        Some(_) if skipped.is_empty() => desired(kind, true, "Done", ""),
+        Some(_) => desired(kind, true, "DoneInPart", format!("left out: {skipped}")),
     })
 }
 
@@ -235,7 +240,7 @@ pub(super) fn retrying(entry: &SubmissionStatus, error: &str) -> String {
 }
 
 /// What keeps something from happening. A request that was not granted is shown before what still holds.
-fn held(decision: &InstanceDecision) -> Option<Told> {
+fn held(decision: &InstanceDecision) -> Option<DesiredCondition> {
     let lifecycle = decision.lifecycle.as_ref()?;
     let holds = |why: &Reason| {
         let (rank, reason) = match why {
@@ -254,7 +259,7 @@ fn held(decision: &InstanceDecision) -> Option<Told> {
     };
     let (_, reason, words) =
         lifecycle.why.iter().filter_map(holds).min_by_key(|(rank, ..)| *rank)?;
-    Some(told(condition::HELD, true, reason, words))
+    Some(desired(condition::HELD, true, reason, words))
 }
 
 #[cfg(test)]

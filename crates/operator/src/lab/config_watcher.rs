@@ -25,7 +25,7 @@ use super::driver_factory::DriverFactory;
 use super::drivers::Drivers;
 use crate::clock::Clock;
 use crate::configuration::Configuration;
-use crate::frame::{Cache, Tasks, Watching};
+use crate::frame::{Cache, Tasks, WatchSettings};
 
 /// How often files are looked at. A volume of a Secret is up to a minute behind the Secret anyway.
 const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
@@ -49,7 +49,7 @@ pub(super) struct ConfigChanges {
 
 impl ConfigWatcher {
     /// Follows everything, and waits until it is known what is configured.
-    pub(super) async fn start(self, watching: Watching, tasks: &mut Tasks) -> ConfigChanges {
+    pub(super) async fn start(self, watching: WatchSettings, tasks: &mut Tasks) -> ConfigChanges {
         let changed = Arc::new(Notify::new());
         {
             let (client, config, changed) =
@@ -119,7 +119,7 @@ impl ConfigWatcher {
 
     /// Notifies `changed` of changes of the Secrets that the configuration names. Secrets are not watched
     /// before it names one.
-    async fn follow_secrets(&self, watching: Watching, changed: &Notify) {
+    async fn follow_secrets(&self, watching: WatchSettings, changed: &Notify) {
         while self.secrets().is_empty() {
             self.drivers.rebuilt().await;
         }

@@ -7,15 +7,15 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::caches::LabCaches;
-use crate::metrics::{Metrics, Tally};
+use crate::metrics::{Metrics, StateCounts};
 
 /// Counts for as long as the caches are followed.
 pub(super) fn register(metrics: &Metrics, caches: &Arc<LabCaches>) {
     let caches = Arc::downgrade(caches);
-    metrics.census("instances", move || count(&caches));
+    metrics.count_states("instances", move || count(&caches));
 }
 
-fn count(caches: &Weak<LabCaches>) -> Vec<Tally> {
+fn count(caches: &Weak<LabCaches>) -> Vec<StateCounts> {
     let Some(caches) = caches.upgrade() else { return Vec::new() };
     let mut counts: [BTreeMap<String, i64>; 5] = Default::default();
     let [phases, stages, conditions, submissions, notices] = &mut counts;
@@ -37,19 +37,24 @@ fn count(caches: &Weak<LabCaches>) -> Vec<Tally> {
             add(notices, word(&state));
         });
     });
-    let tally = |name, help, label, counts| Tally { name, help, label, counts };
+    let state_counts = |name, help, label, counts| StateCounts { name, help, label, counts };
     let [phases, stages, conditions, submissions, notices] = counts;
     vec![
-        tally("lab_instances", "Instances, by phase", "phase", phases),
-        tally("lab_instance_stages", "Instances, by stage of the ladder", "stage", stages),
-        tally(
+        state_counts("lab_instances", "Instances, by phase", "phase", phases),
+        state_counts("lab_instance_stages", "Instances, by stage of the ladder", "stage", stages),
+        state_counts(
             "lab_instance_conditions",
             "Instances of which a condition is True, by its type",
             "type",
             conditions,
         ),
-        tally("lab_submissions", "Environments that are handed in, by state", "state", submissions),
-        tally("lab_notices", "Notices that are on record, by state", "state", notices),
+        state_counts(
+            "lab_submissions",
+            "Environments that are handed in, by state",
+            "state",
+            submissions,
+        ),
+        state_counts("lab_notices", "Notices that are on record, by state", "state", notices),
     ]
 }
 

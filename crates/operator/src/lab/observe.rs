@@ -11,6 +11,7 @@ use sojourn_core::key::Key;
 use sojourn_core::known::Known;
 use sojourn_core::lab::observed::{JobEnd, ObservedJob};
 use sojourn_core::lab::state::{NoticeKind, SubmissionEntry};
+use sojourn_core::moment::saturating_add;
 use sojourn_core::notice::{Delivery, DeliveryFailure, DeliveryOutcome, Notice};
 use sojourn_drivers::submission::Receipt;
 
@@ -143,7 +144,7 @@ impl Lab {
             return JobEnd::Running { error: entry.error.clone(), retry_at: None };
         };
         let error = result.error.unwrap_or_else(|| "the attempt left no words".to_owned());
-        let retry_at = result.ended_at.map(|ended| later(ended, back_off(view.failed)));
+        let retry_at = result.ended_at.map(|ended| saturating_add(ended, back_off(view.failed)));
         JobEnd::Running { error: Some(error), retry_at: waits(retry_at) }
     }
 
@@ -188,10 +189,6 @@ fn back_off(failed: u32) -> SignedDuration {
     const INITIAL: SignedDuration = SignedDuration::from_secs(10);
     const MAX: SignedDuration = SignedDuration::from_mins(10);
     INITIAL.saturating_mul(1 << failed.saturating_sub(1).min(16)).min(MAX)
-}
-
-fn later(at: Timestamp, span: SignedDuration) -> Timestamp {
-    at.checked_add(span).unwrap_or(Timestamp::MAX)
 }
 
 fn terminated(pod: &Pod) -> Option<&k8s_openapi::api::core::v1::ContainerStateTerminated> {

@@ -57,7 +57,11 @@ impl Lab {
             self.write(snapshot, instance, status.clone()).await?;
         }
         self.forget_published(snapshot, observed, decision);
-        self.events.announce(&reference(instance), &transitions(&before, &status), decision.now);
+        self.events.publish_transitions(
+            &reference(instance),
+            &transitions(&before, &status),
+            decision.now,
+        );
         self.mirror(snapshot, decision).await?;
         Ok(Self::next_look(decision))
     }

@@ -5,11 +5,11 @@ use kube::Api;
 use serde_json::json;
 use sojourn_api::group::status::DrainOutcome::Done;
 
-use crate::stage::{Stage, create};
+use crate::fixture::{Fixture, create};
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_keeps_to_the_budgets_of_the_embedded_engine() {
-    let stage = Stage::with_budgets().await;
+    let stage = Fixture::with_budgets().await;
     stage.machine("shop", "web-1", None).await;
     for node in ["web-1", "other"] {
         stage.node(node, json!({})).await;

@@ -207,7 +207,7 @@ impl Cluster {
 /// Another Pod with the same name, on another Node.
 async fn replace(pods: &Api<Pod>, name: &str) -> Result<(), kube::Error> {
     pods.delete(name, &DeleteParams::default().grace_period(0)).await?;
-    let another = super::stage::pod(name, "elsewhere", &json!({}));
+    let another = super::fixture::pod(name, "elsewhere", &json!({}));
     let another: Pod = serde_json::from_value(another).map_err(kube::Error::SerdeError)?;
     pods.create(&kube::api::PostParams::default(), &another).await.map(drop)
 }

@@ -5,12 +5,12 @@ use sojourn_api::group::status::DrainOutcome::Done;
 use sojourn_sim::fault::Rates;
 
 use crate::cluster::Budget;
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 // case: group K16
 #[tokio::test(start_paused = true)]
 async fn a_pod_goes_with_its_whole_grace_before_the_deadline() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     stage.machine("shop", "web-1", None).await;
     stage.node("web-1", json!({})).await;
     for (pod, grace) in [("long", 120), ("short", 10), ("none", 0)] {
@@ -42,7 +42,7 @@ async fn a_pod_goes_with_its_whole_grace_before_the_deadline() {
 // case: group K16
 #[tokio::test(start_paused = true)]
 async fn an_eviction_that_would_outlast_the_deadline_is_cut_to_it() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     stage.machine("shop", "web-1", None).await;
     stage.node("web-1", json!({})).await;
     stage.pod("a", "web-1", json!({"terminationGracePeriodSeconds": 3600})).await;
@@ -61,7 +61,7 @@ async fn an_eviction_that_would_outlast_the_deadline_is_cut_to_it() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_deleted_for_a_drain_that_was_withdrawn_unseen() {
     // Whatever the API of Machines has to tell gets lost, for minutes.
-    let stage = Stage::with(Rates { lost: 1000, ..Rates::default() }).await;
+    let stage = Fixture::with(Rates { lost: 1000, ..Rates::default() }).await;
     stage.machine("shop", "web-1", None).await;
     stage.node("web-1", json!({})).await;
     stage.pod("a", "web-1", json!({})).await;

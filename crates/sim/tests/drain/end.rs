@@ -5,12 +5,12 @@ use sojourn_api::group::status::DrainOutcome::{Done, Refused};
 use sojourn_operator::drain::Selection;
 
 use crate::cluster::Budget;
-use crate::stage::{Stage, create};
+use crate::fixture::{Fixture, create};
 
 // case: group 59
 #[tokio::test(start_paused = true)]
 async fn a_machine_whose_node_is_gone_is_done_at_once() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     stage.machine("shop", "web-1", Some("cloud://1")).await;
     stage.node("web-1", json!({"providerID": "cloud://1"})).await;
     stage.node("web-2", json!({"providerID": "cloud://2"})).await;
@@ -26,7 +26,7 @@ async fn a_machine_whose_node_is_gone_is_done_at_once() {
 /// Started for another cluster than the one whose Machines it watches.
 #[tokio::test(start_paused = true)]
 async fn an_agent_on_the_wrong_cluster_acknowledges_nothing() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     stage.machine("shop", "web-1", Some("cloud://1")).await;
     stage.node("another", json!({"providerID": "cloud://2"})).await;
     let agent = stage.agent().await;
@@ -47,7 +47,7 @@ async fn an_agent_on_the_wrong_cluster_acknowledges_nothing() {
 /// Whoever may ask for a Machine chooses its name, and has no rights over Nodes.
 #[tokio::test(start_paused = true)]
 async fn nobody_empties_a_node_by_naming_a_machine_like_it() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     stage.node("web-1", json!({})).await;
     stage.pod("victim", "web-1", json!({})).await;
     stage.machine_on_demand("attic", "web-1").await;
@@ -68,7 +68,7 @@ async fn nobody_empties_a_node_by_naming_a_machine_like_it() {
 // case: group K18
 #[tokio::test(start_paused = true)]
 async fn an_empty_node_is_done_five_seconds_after_it_was_cordoned() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     stage.machine("shop", "web-1", None).await;
     stage.node("web-1", json!({})).await;
     let agent = stage.agent().await;
@@ -85,7 +85,7 @@ async fn an_empty_node_is_done_five_seconds_after_it_was_cordoned() {
 // case: group K19
 #[tokio::test(start_paused = true)]
 async fn volumes_are_awaited_unless_a_pod_that_stays_uses_them() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     stage.machine("shop", "web-1", None).await;
     stage.node("web-1", json!({})).await;
     create(
@@ -128,7 +128,7 @@ async fn volumes_are_awaited_unless_a_pod_that_stays_uses_them() {
 // case: group K19
 #[tokio::test(start_paused = true)]
 async fn volumes_are_awaited_no_longer_than_the_deadline() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     stage.machine("shop", "web-1", None).await;
     stage.node("web-1", json!({})).await;
     stage.attach("one", "web-1", "pv-1").await;
@@ -143,7 +143,7 @@ async fn volumes_are_awaited_no_longer_than_the_deadline() {
 // case: group K20
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_shut_down_and_silent_is_done() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     stage.machine("shop", "web-1", None).await;
     let taint = json!({"key": "node.cloudprovider.kubernetes.io/shutdown", "effect": "NoSchedule"});
     stage.node("web-1", json!({"taints": [taint]})).await;
@@ -162,7 +162,7 @@ async fn a_machine_that_is_shut_down_and_silent_is_done() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_goes_ends_its_drain() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     stage.machine("shop", "web-1", None).await;
     stage.node("web-1", json!({})).await;
     stage.pod("a", "web-1", json!({})).await;
@@ -179,7 +179,7 @@ async fn a_node_that_goes_ends_its_drain() {
 
 #[tokio::test(start_paused = true)]
 async fn a_withdrawn_drain_takes_back_what_it_changed_and_nothing_else() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     for name in ["web-1", "web-2", "web-3"] {
         stage.machine("shop", name, None).await;
         stage.node(name, json!({})).await;
@@ -209,7 +209,7 @@ async fn a_withdrawn_drain_takes_back_what_it_changed_and_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_may_be_two_machines_is_not_touched() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     stage.machine("blue", "web-1", None).await;
     stage.machine("red", "web-1", None).await;
     stage.machine("green", "web-1", Some("cloud://9")).await;
@@ -237,7 +237,7 @@ async fn a_node_that_may_be_two_machines_is_not_touched() {
 // case: group 64
 #[tokio::test(start_paused = true)]
 async fn an_agent_of_one_namespace_sees_nothing_of_another() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     for (namespace, name) in [("red", "red-1"), ("blue", "blue-1")] {
         stage.machine(namespace, name, None).await;
         stage.node(name, json!({})).await;

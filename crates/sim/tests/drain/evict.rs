@@ -4,12 +4,12 @@ use serde_json::json;
 use sojourn_api::group::status::DrainOutcome::{Done, Progress};
 
 use crate::cluster::Budget;
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 // case: group K24
 #[tokio::test(start_paused = true)]
 async fn a_node_is_cordoned_emptied_and_answered_for() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     stage.machine("shop", "web-1", Some("cloud://1")).await;
     stage.node("ip-10-0-0-1", json!({"providerID": "cloud://1"})).await;
     stage.node("other", json!({"providerID": "cloud://2"})).await;
@@ -39,7 +39,7 @@ async fn a_node_is_cordoned_emptied_and_answered_for() {
 // case: group 70, K14
 #[tokio::test(start_paused = true)]
 async fn h8_a_budget_that_refuses_is_asked_again_until_it_allows() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     stage.machine("shop", "web-1", None).await;
     stage.node("web-1", json!({})).await;
     stage.pod("a", "web-1", json!({})).await;
@@ -72,7 +72,7 @@ async fn h8_a_budget_that_refuses_is_asked_again_until_it_allows() {
 // case: group K14
 #[tokio::test(start_paused = true)]
 async fn a_pod_under_two_budgets_is_told_of_and_goes_at_its_last_call() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     stage.machine("shop", "web-1", None).await;
     stage.node("web-1", json!({})).await;
     stage.pod("a", "web-1", json!({})).await;
@@ -91,7 +91,7 @@ async fn a_pod_under_two_budgets_is_told_of_and_goes_at_its_last_call() {
 // case: group K15
 #[tokio::test(start_paused = true)]
 async fn another_pod_with_the_same_name_is_not_evicted() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     stage.machine("shop", "web-1", None).await;
     stage.node("web-1", json!({})).await;
     stage.pod("a", "web-1", json!({})).await;
@@ -109,7 +109,7 @@ async fn another_pod_with_the_same_name_is_not_evicted() {
 // case: group 71
 #[tokio::test(start_paused = true)]
 async fn a_drain_that_is_held_up_holds_up_no_other() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     for n in 0..8 {
         let name = format!("web-{n}");
         stage.machine("shop", &name, None).await;
@@ -136,7 +136,7 @@ async fn a_drain_that_is_held_up_holds_up_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn progress_is_told_now_and_then_and_only_if_it_is_news() {
-    let stage = Stage::new().await;
+    let stage = Fixture::new().await;
     stage.machine("shop", "web-1", None).await;
     stage.node("web-1", json!({})).await;
     for n in 0..5 {

@@ -5,13 +5,13 @@ use sojourn_api::group::status::DrainOutcome::Done;
 use sojourn_sim::fault::Rates;
 
 use crate::cluster::Budget;
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 // case: group 55
 #[tokio::test(start_paused = true)]
 async fn whoever_comes_next_goes_on_where_the_last_one_ended() {
     for writes in 1..=8 {
-        let stage = Stage::new().await;
+        let stage = Fixture::new().await;
         stage.machine("shop", "web-1", None).await;
         stage.node("web-1", json!({})).await;
         for pod in ["a", "b"] {
@@ -38,7 +38,7 @@ async fn whoever_comes_next_goes_on_where_the_last_one_ended() {
 #[tokio::test(start_paused = true)]
 async fn requests_that_fail_are_made_again() {
     let rates = Rates { before: 200, after: 200, conflict: 200, read: 200, lost: 100 };
-    let stage = Stage::with(rates).await;
+    let stage = Fixture::with(rates).await;
     for n in 0..10 {
         let name = format!("web-{n}");
         stage.machine("shop", &name, None).await;

@@ -7,5 +7,5 @@ mod cluster;
 mod deadline;
 mod end;
 mod evict;
+mod fixture;
 mod kill;
-mod stage;

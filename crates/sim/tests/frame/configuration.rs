@@ -13,7 +13,7 @@ use sojourn_api::name::shared;
 use sojourn_apiserver::auth::identity::Identity;
 use sojourn_apiserver::{Config, Engine};
 use sojourn_operator::configuration::Configuration;
-use sojourn_operator::frame::{Tasks, Watching};
+use sojourn_operator::frame::{Tasks, WatchSettings};
 use sojourn_rbac::User;
 use tokio::sync::Notify;
 
@@ -42,7 +42,7 @@ impl Stage {
             let (configuration, changed) = (configuration.clone(), changed.clone());
             tasks.spawn("configuration", async move {
                 let told = || changed.notify_one();
-                configuration.follow(&client, Watching::default(), told).await;
+                configuration.follow(&client, WatchSettings::default(), told).await;
             });
         }
         configuration.until_ready().await;

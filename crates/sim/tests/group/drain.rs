@@ -4,7 +4,7 @@ use serde_json::json;
 use sojourn_api::group::status::{DrainOutcome, Reason};
 use sojourn_sim::group::{GroupSimulation, NAMESPACE};
 
-use crate::stage::{
+use crate::fixture::{
     DAY, HOUR, MINUTE, SECOND, deadline, draining, gone, nothing_is_wrong, ready, simulation,
     status,
 };
@@ -73,7 +73,8 @@ async fn a_refusal_is_shown_and_the_deadline_stands() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_no_drain_or_to_another_is_refused() {
     let (simulation, name, drain) = one_drains().await;
-    let other = crate::stage::names(&simulation).into_iter().find(|one| *one != name).expect("one");
+    let other =
+        crate::fixture::names(&simulation).into_iter().find(|one| *one != name).expect("one");
     for (machine, id) in [(&name, ""), (&name, "another"), (&other, drain.id.as_str())] {
         let refused = simulation.reply(machine, id, "Done").await;
         assert!(refused.is_err(), "{machine} {id:?}");
@@ -128,10 +129,10 @@ async fn a_deletion_that_fails_is_tried_again_ever_more_slowly() {
 async fn without_time_to_drain_there_is_no_drain() {
     let simulation =
         simulation(2, json!({"expiry": {"eligibleAge": "1d"}, "drainTimeout": "0s"})).await;
-    let old = crate::stage::names(&simulation);
+    let old = crate::fixture::names(&simulation);
     simulation.pass(DAY + 10 * MINUTE).await;
     ready(&simulation, "web", 2).await;
-    let new = crate::stage::names(&simulation);
+    let new = crate::fixture::names(&simulation);
     assert!(new.iter().all(|name| !old.contains(name)), "{new:?}");
     assert!(simulation.observer.observations().drains.is_empty());
     nothing_is_wrong(&simulation);

@@ -8,7 +8,7 @@ use serde_json::json;
 use sojourn_api::group::status::{Health, Reason};
 use sojourn_sim::group::{GroupSimulation, NAMESPACE};
 
-use crate::stage::{
+use crate::fixture::{
     HOUR, MINUTE, SECOND, draining, names, nothing_is_wrong, ready, require, simulation, status,
 };
 

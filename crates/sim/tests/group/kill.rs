@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sojourn_sim::fault::Rates;
 use sojourn_sim::group::{GroupSimulation, Setting};
 
-use crate::stage::{
+use crate::fixture::{
     DAY, HOUR, MINUTE, SECOND, deadline, draining, gone, names, nothing_is_wrong, ready, require,
     simulation, simulation_with,
 };
@@ -102,12 +102,12 @@ async fn a_drain_whose_deadline_passed_unseen_ends_with_the_next_start() {
 async fn age_is_the_same_whoever_asks() {
     let simulation = simulation(1, json!({"expiry": {"eligibleAge": "10d"}})).await;
     let name = names(&simulation)[0].clone();
-    let expires = crate::stage::status(&simulation, &name).expires_at.expect("one");
+    let expires = crate::fixture::status(&simulation, &name).expires_at.expect("one");
     for _ in 0..3 {
         simulation.pass(DAY).await;
         simulation.operator.kill();
         simulation.pass(MINUTE).await;
-        assert_eq!(crate::stage::status(&simulation, &name).expires_at, Some(expires.clone()));
+        assert_eq!(crate::fixture::status(&simulation, &name).expires_at, Some(expires.clone()));
     }
     let (old, _) = draining(&simulation, 8 * DAY).await;
     assert_eq!(old, name);

@@ -10,10 +10,10 @@ use serde_json::json;
 use sojourn_api::group::status::{DrainStatus, Reason};
 use sojourn_sim::group::{GroupSimulation, NAMESPACE, Setting};
 
-use crate::pod::{of_pods, pod_names, pods, template};
-use crate::stage::{
+use crate::fixture::{
     HOUR, MINUTE, SECOND, condition, deadline, gone, names, nothing_is_wrong, ready,
 };
+use crate::pod::{of_pods, pod_names, pods, template};
 
 fn namespaces(simulation: &GroupSimulation) -> Api<Namespace> {
     Api::all(simulation.client.clone())

@@ -4,7 +4,7 @@ use serde_json::json;
 use sojourn_api::group::status::{Phase, Reason};
 use sojourn_sim::group::{GroupSimulation, Setting};
 
-use crate::stage::{DAY, HOUR, MINUTE, deadline, gone, nothing_is_wrong, ready, status};
+use crate::fixture::{DAY, HOUR, MINUTE, deadline, gone, nothing_is_wrong, ready, status};
 
 async fn lending() -> GroupSimulation {
     let config = "expiry: {ondemandAge: 7d}".to_owned();
@@ -158,8 +158,8 @@ async fn the_end_that_was_announced_holds_although_its_group_is_gone() {
 // case: group K5
 #[tokio::test(start_paused = true)]
 async fn a_mark_that_means_nothing_is_ignored_and_told() {
-    let simulation = crate::stage::simulation(2, json!({"expiry": {"eligibleAge": "1d"}})).await;
-    let name = crate::stage::names(&simulation)[0].clone();
+    let simulation = crate::fixture::simulation(2, json!({"expiry": {"eligibleAge": "1d"}})).await;
+    let name = crate::fixture::names(&simulation)[0].clone();
     let mark = json!({"metadata": {"annotations": {
         "group.sojourn.dev/do-not-disrupt": "as long as you like",
     }}});
@@ -169,6 +169,6 @@ async fn a_mark_that_means_nothing_is_ignored_and_told() {
     assert_eq!(said.len(), 1);
     assert!(said[0].0 == name && said[0].1.contains("as long as you like"), "{said:?}");
     simulation.pass(DAY).await;
-    let (_, drain) = crate::stage::draining(&simulation, HOUR).await;
+    let (_, drain) = crate::fixture::draining(&simulation, HOUR).await;
     assert_eq!(drain.reason, Some(Reason::Expired));
 }

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use sojourn_api::group::status::{Phase, Reason};
 use sojourn_drivers::machine::contract::{ContractHarness, suite};
 use sojourn_drivers::machine::{CreateRequest, Provider};
-use sojourn_operator::frame::{Tasks, Watching};
+use sojourn_operator::frame::{Tasks, WatchSettings};
 use sojourn_operator::group::PodProvider;
 use sojourn_sim::group::{GroupSimulation, NAMESPACE, Setting};
 
-use crate::stage::{DAY, HOUR, MINUTE, draining, names, ready, require};
+use crate::fixture::{DAY, HOUR, MINUTE, draining, names, ready, require};
 
 pub(crate) fn template() -> Value {
     json!({"template": {"provider": "pod", "config": null, "pod": {
@@ -61,7 +61,7 @@ async fn a_group_of_pods_rotates() {
     let (name, drain) = draining(&simulation, DAY + HOUR).await;
     assert_eq!(drain.reason, Some(Reason::Expired));
     simulation.reply(&name, &drain.id, "Done").await.expect("it is open");
-    crate::stage::gone(&simulation, 5 * MINUTE, &name).await;
+    crate::fixture::gone(&simulation, 5 * MINUTE, &name).await;
     assert!(!pod_names(&simulation).await.contains(&name));
     assert_eq!(violations(&simulation), [""; 0]);
 }
@@ -71,7 +71,7 @@ async fn a_pod_that_somebody_deletes_is_replaced_without_a_drain() {
     let simulation = of_pods(3, json!({})).await;
     let name = names(&simulation)[0].clone();
     pods(&simulation).delete(&name, &DeleteParams::default()).await.expect("people may");
-    crate::stage::gone(&simulation, 5 * MINUTE, &name).await;
+    crate::fixture::gone(&simulation, 5 * MINUTE, &name).await;
     ready(&simulation, "web", 3).await;
     assert!(simulation.observer.observations().drains.is_empty());
     assert_eq!(pod_names(&simulation).await, names(&simulation));
@@ -149,7 +149,12 @@ impl Bare {
         simulation.operator.want(false);
         let mut tasks = Tasks::default();
         let pods = PodProvider::new(simulation.client.clone());
-        pods.follow(Watching { timeout_seconds: 0, bookmarks: false }, &mut tasks, |_| {}, || {});
+        pods.follow(
+            WatchSettings { timeout_seconds: 0, bookmarks: false },
+            &mut tasks,
+            |_| {},
+            || {},
+        );
         pods.until_ready().await;
         Self { simulation, pods, strangers: AtomicU64::new(0), _tasks: tasks }
     }

@@ -6,7 +6,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use sojourn_api::group::status::{Phase, Reason};
 
-use crate::stage::{
+use crate::fixture::{
     DAY, HOUR, MINUTE, deadline, draining, gone, names, nothing_is_wrong, ready, simulation,
 };
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 use sojourn_api::group::status::Phase;
 
-use crate::stage::{DAY, HOUR, MINUTE, draining, nothing_is_wrong, ready, simulation};
+use crate::fixture::{DAY, HOUR, MINUTE, draining, nothing_is_wrong, ready, simulation};
 
 #[tokio::test(start_paused = true)]
 async fn a_group_at_rest_is_not_looked_at() {

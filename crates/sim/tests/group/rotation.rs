@@ -3,7 +3,7 @@
 use serde_json::json;
 use sojourn_api::group::status::{Phase, Reason};
 
-use crate::stage::{
+use crate::fixture::{
     DAY, HOUR, MINUTE, SECOND, deadline, draining, gone, names, nothing_is_wrong, ready, require,
     simulation, status,
 };

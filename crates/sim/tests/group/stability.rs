@@ -7,7 +7,7 @@ use sojourn_api::group::status::Phase;
 use sojourn_drivers::machine::fake::{Operation, Script};
 use sojourn_sim::group::{GroupSimulation, Setting, key};
 
-use crate::stage::{
+use crate::fixture::{
     DAY, HOUR, MINUTE, SECOND, condition, names, nothing_is_wrong, ready, require, simulation,
     simulation_with, status,
 };

@@ -4,7 +4,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use sojourn_apiserver::Engine;
 
-use crate::stage::{
+use crate::fixture::{
     assert_needs_hold, bind, causes, create, engine, instance, make_tenant, mark, merge, template,
     user,
 };
@@ -82,7 +82,7 @@ async fn owners_cannot_write_a_status_or_a_template() {
     let (engine, admin, ada, _) = people().await;
     let one = instance("one", json!({}));
     create(&ada, &one).await.expect("owners create");
-    let api = crate::stage::api(&ada, &one);
+    let api = crate::fixture::api(&ada, &one);
     let patch = json!({ "status": { "lifecycle": { "alertsSent": 0 } } });
     let params = kube::api::PatchParams::default();
     let forged = api.patch_status("one", &params, &kube::api::Patch::Merge(&patch)).await;
@@ -102,7 +102,7 @@ async fn editors_are_owners_and_viewers_look() {
     let (ada, bob) = (engine.client(user("ada", &[])), engine.client(user("bob", &[])));
     let one = instance("one", json!({}));
     create(&ada, &one).await.expect("editors create");
-    crate::stage::api(&bob, &one).get("one").await.expect("viewers look");
+    crate::fixture::api(&bob, &one).get("one").await.expect("viewers look");
     assert_eq!(create(&bob, &instance("two", json!({}))).await.expect_err("no more").code, 403);
     assert_needs_hold(
         &merge(&ada, &one, &mark("sojourn.dev/paused", "true")).await.expect_err("no"),

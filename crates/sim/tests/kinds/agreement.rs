@@ -10,7 +10,7 @@ use sojourn_api::group::convert::{check_group, check_machine};
 use sojourn_api::lab::convert::{check_instance, check_template, check_tenant};
 use sojourn_api::problem::Problem;
 
-use crate::stage::{causes, dry, engine, group, instance, machine, template, tenant};
+use crate::fixture::{causes, dry, engine, group, instance, machine, template, tenant};
 
 /// Texts per field.
 const TRIES: usize = 150;

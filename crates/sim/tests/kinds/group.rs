@@ -12,7 +12,7 @@ use sojourn_core::group::state::{
     Cause, Drain, Group, Machine as State, Phase, Reservation, Rotation, RotationPhase, Tier,
 };
 
-use crate::stage::{
+use crate::fixture::{
     api, assert_needs_hold, assert_told, bind, bind_in, create, create_examples, dry, engine,
     group, machine, mark, merge, merge_status, refuses, user,
 };

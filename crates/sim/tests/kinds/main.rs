@@ -8,7 +8,7 @@
 
 mod admission;
 mod agreement;
+mod fixture;
 mod group;
 mod reference;
 mod refusal;
-mod stage;

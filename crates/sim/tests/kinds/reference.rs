@@ -4,7 +4,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use sojourn_apiserver::Engine;
 
-use crate::stage::{
+use crate::fixture::{
     bind, bind_in, causes, create, engine, group, instance, machine, make_tenant, merge, template,
     user,
 };

@@ -5,7 +5,7 @@ use sojourn_api::lab::Instance;
 use sojourn_api::lab::convert::{read_state, write_state};
 use sojourn_core::lab::state::{InstanceState, Ladder, Stage};
 
-use crate::stage::{
+use crate::fixture::{
     api, causes, create, create_examples, dry, engine, instance, merge, refuses, template, tenant,
 };
 

@@ -4,7 +4,7 @@ use serde_json::json;
 use sojourn_sim::people::Design;
 use sojourn_sim::truth::Policy;
 
-use crate::stage::{
+use crate::fixture::{
     DAY, MINUTE, hours, kept, key, lend, nothing_is_wrong, template, world_with_one,
 };
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use sojourn_api::lab::Instance;
 use sojourn_sim::world::LabSimulation;
 
-use crate::stage::{
+use crate::fixture::{
     HOUR, MINUTE, condition, kept, key, lend, nothing_is_wrong, simulation, status, template,
 };
 

@@ -14,7 +14,9 @@ use sojourn_sim::people::Design;
 use sojourn_sim::truth::Policy;
 use sojourn_sim::world::LabSimulation;
 
-use crate::stage::{DAY, HOUR, condition, hours, key, lend, nothing_is_wrong, simulation, status};
+use crate::fixture::{
+    DAY, HOUR, condition, hours, key, lend, nothing_is_wrong, simulation, status,
+};
 
 const EXAM: &str = "https://exam.example/one";
 const HAND_IN: &str = "https://hand-in.example/";
@@ -120,7 +122,7 @@ async fn an_exam_whose_programs_crash_ends_in_time() {
     for (spec, bound) in [(exam(), HOUR), (json!({"statusCheck": {}}), HOUR)] {
         let simulation = simulation(&kept(Policy::default()), "").await;
         simulation.kubelet.never_ready(true);
-        simulation.lend(&key("one"), &crate::stage::template(), spec).await;
+        simulation.lend(&key("one"), &crate::fixture::template(), spec).await;
         simulation.truth.lock().exam_ends(&key("one"));
         simulation.drivers.probe.set(EXAM, Observation::Ends);
         let ended = simulation.until(bound, &key("one"), |one| status(one).ended.is_some()).await;
@@ -173,7 +175,7 @@ async fn what_has_ended_is_not_started_again_by_its_owner_and_not_handed_in_agai
 async fn without_its_template_it_runs_on_and_says_so() {
     let simulation = simulation(&kept(Policy::default()), "").await;
     lend(&simulation, "one", handing_in()).await;
-    simulation.remove_template(&crate::stage::template()).await;
+    simulation.remove_template(&crate::fixture::template()).await;
     simulation.pass(HOUR).await;
     let one = simulation.instance(&key("one")).await.expect("it is there");
     assert_eq!(status(&one).phase, Some(Phase::Ready));

@@ -16,7 +16,7 @@ use sojourn_sim::people::Design;
 use sojourn_sim::truth::Policy;
 use sojourn_sim::world::LabSimulation;
 
-use crate::stage::{
+use crate::fixture::{
     DAY, HOUR, MINUTE, condition, hours, key, lend, nothing_is_wrong, simulation, status, template,
     told,
 };

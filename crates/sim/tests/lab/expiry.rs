@@ -8,7 +8,7 @@ use sojourn_sim::people::Design;
 use sojourn_sim::truth::Policy;
 use sojourn_sim::world::LabSimulation;
 
-use crate::stage::{
+use crate::fixture::{
     DAY, HOUR, MINUTE, condition, hours, key, nothing_is_wrong, template, told, world_with_one,
 };
 

@@ -11,7 +11,7 @@ use sojourn_sim::people::Design;
 use sojourn_sim::truth::Policy;
 use sojourn_sim::world::{CONFIG, LabSimulation, Setting};
 
-use crate::stage::{
+use crate::fixture::{
     DAY, HOUR, MINUTE, alerts, hours, key, nothing_is_wrong, status, template, told, with,
 };
 

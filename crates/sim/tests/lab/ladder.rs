@@ -12,7 +12,7 @@ use sojourn_sim::people::Design;
 use sojourn_sim::truth::Policy;
 use sojourn_sim::world::{CONFIG, Setting};
 
-use crate::stage::{
+use crate::fixture::{
     DAY, HOUR, MINUTE, TICK, alerts, condition, hours, kept, key, nothing_is_wrong, simulation,
     stage_of, status, template, told, told_at, with, world_with_one,
 };

@@ -14,7 +14,7 @@ use sojourn_sim::people::Design;
 use sojourn_sim::truth::Policy;
 use sojourn_sim::world::LabSimulation;
 
-use crate::stage::{HOUR, MINUTE, condition, kept, key, lend, simulation, status, template};
+use crate::fixture::{HOUR, MINUTE, condition, kept, key, lend, simulation, status, template};
 
 fn part(kind: &str, name: &str, labels: &Value, spec: Value) -> Value {
     let version = if kind == "Job" { "batch/v1" } else { "v1" };

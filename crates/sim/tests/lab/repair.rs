@@ -7,7 +7,7 @@ use sojourn_sim::people::Design;
 use sojourn_sim::truth::Policy;
 use sojourn_sim::world::{CONFIG, LabSimulation, Setting};
 
-use crate::stage::{
+use crate::fixture::{
     DAY, HOUR, MINUTE, condition, hours, kept, key, lend, nothing_is_wrong, status, told, with,
     world_with_one,
 };

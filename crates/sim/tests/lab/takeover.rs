@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sojourn_operator::family::Setup;
-use sojourn_operator::frame::{Limits, Tasks, Watching};
+use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
 use sojourn_operator::gateway::Backend;
 use sojourn_operator::group::Providers;
 use sojourn_operator::lab::{ServedLab, Settings};
@@ -11,7 +11,7 @@ use sojourn_operator::metrics::Metrics;
 use sojourn_sim::dice::Dice;
 use sojourn_sim::fault::{Faults, Line, Rates};
 
-use crate::stage::{MINUTE, kept, key, world_with_one};
+use crate::fixture::{MINUTE, kept, key, world_with_one};
 
 #[tokio::test(start_paused = true)]
 async fn who_takes_over_has_read_what_was_written_while_its_watches_were_silent() {
@@ -22,7 +22,7 @@ async fn who_takes_over_has_read_what_was_written_while_its_watches_were_silent(
     let client = line.client(simulation.client.clone());
     let setup = Setup {
         clock: simulation.clock.clone(),
-        watching: Watching::default(),
+        watching: WatchSettings::default(),
         limits: Limits::default(),
         metrics: Metrics::default(),
         driver_factory: Arc::new(simulation.drivers.clone()),

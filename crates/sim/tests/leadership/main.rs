@@ -6,7 +6,7 @@
     reason = "which seeds to run, or what to write anew, is said in the environment"
 )]
 
+mod fixture;
 mod network;
 mod schedule;
-mod stage;
 mod story;

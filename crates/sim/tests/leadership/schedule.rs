@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use sojourn_operator::leadership::{LEASE_DURATION, RENEW_DEADLINE};
 
+use crate::fixture::Fixture;
 use crate::network::Weather;
-use crate::stage::Stage;
 
 const REPLICAS: usize = 3;
 /// What is on its way for longer may arrive when another acts.
@@ -71,7 +71,7 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-async fn happen(stage: &mut Stage, what: &Happening) {
+async fn happen(stage: &mut Fixture, what: &Happening) {
     match what {
         Happening::Weather(number, weather) => stage.replicas[*number].wire.set(*weather),
         Happening::Kill(number) => stage.replicas[*number].kill(),
@@ -89,7 +89,7 @@ async fn happen(stage: &mut Stage, what: &Happening) {
 }
 
 async fn run(schedule: &[(u64, Happening)]) {
-    let mut stage = Stage::new(REPLICAS).await;
+    let mut stage = Fixture::new(REPLICAS).await;
     stage.start_all();
     for (wait, what) in schedule {
         tokio::time::sleep(Duration::from_millis(*wait)).await;

@@ -7,14 +7,14 @@ use serde_json::json;
 use sojourn_operator::leadership::{LEASE_DURATION, RENEW_DEADLINE, RETRY_INTERVAL};
 use tokio::time::Instant;
 
+use crate::fixture::Fixture;
 use crate::network::Weather;
-use crate::stage::Stage;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Two replicas, one of which leads.
-async fn led() -> (Stage, usize) {
-    let mut stage = Stage::new(2).await;
+async fn led() -> (Fixture, usize) {
+    let mut stage = Fixture::new(2).await;
     stage.start_all();
     let leader = stage.leader_within(LEASE_DURATION + RETRY_INTERVAL, None).await;
     (stage, leader)

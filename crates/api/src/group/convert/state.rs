@@ -8,9 +8,9 @@ use crate::group::status::{
     DrainOutcome, DrainStatus, InstanceGroupStatus, MachineStatus, NextRotation, Phase, Reason,
     Reserved, RotationPhase, RotationStatus, StartedRotation, Tier, WarnedStatus, YoungDeaths,
 };
-use crate::limit::{LARGEST, words};
+use crate::limit::{MAX_INTEGER, truncated};
 use crate::time::{read, written};
-use crate::twin::same_words;
+use crate::wire_enum::same_variants;
 
 /// As many starts of rotations as a status keeps, the newest.
 const MOST_STARTED: usize = 2000;
@@ -29,13 +29,13 @@ pub fn write_group(state: &domain::Group, status: &mut InstanceGroupStatus) {
         started,
         next_rotation,
     } = state;
-    status.serial = (*serial).min(LARGEST);
+    status.serial = (*serial).min(MAX_INTEGER);
     status.reserved = reserved.iter().map(write_reserved).collect();
     status.template_hash.clone_from(template);
     status.proven = *proven;
     status.young_deaths = young_deaths.as_ref().map(write_young_deaths);
     status.failures = *failures;
-    status.error = error.as_deref().map(words);
+    status.error = error.as_deref().map(truncated);
     status.retry_at = written(*retry_at);
     let newest = started.len().saturating_sub(MOST_STARTED);
     status.started = started[newest..].iter().map(write_started).collect();
@@ -136,7 +136,7 @@ pub fn write_machine(state: &domain::Machine, status: &mut MachineStatus) {
     });
     status.attempts = *attempts;
     status.retry_at = written(*retry_at);
-    status.error = error.as_deref().map(words);
+    status.error = error.as_deref().map(truncated);
 }
 
 /// The state that a machine's status holds. What makes no sense is as if it had not been written:
@@ -185,7 +185,7 @@ fn write_drain(rotation: &domain::Rotation) -> Option<DrainStatus> {
         started_at: written(Some(drain.started_at)),
         deadline: written(Some(drain.deadline)),
         outcome: drain.outcome.map(Into::into),
-        message: words(&drain.message),
+        message: truncated(&drain.message),
     })
 }
 
@@ -229,7 +229,7 @@ fn read_warned(wire: &WarnedStatus) -> Option<domain::ExpiryWarning> {
     })
 }
 
-same_words!(
+same_variants!(
     Phase,
     domain::Phase,
     Pending,
@@ -240,7 +240,7 @@ same_words!(
     Deleting,
     Failed
 );
-same_words!(
+same_variants!(
     Reason,
     domain::Cause,
     Expired,
@@ -252,9 +252,17 @@ same_words!(
     Scale,
     Manual
 );
-same_words!(Tier, domain::Tier, Eligible, Forced);
-same_words!(RotationPhase, domain::RotationPhase, Reserved, Creating, Waiting, Draining, Deleting);
-same_words!(DrainOutcome, ReplyOutcome, Done, Progress, Refused);
+same_variants!(Tier, domain::Tier, Eligible, Forced);
+same_variants!(
+    RotationPhase,
+    domain::RotationPhase,
+    Reserved,
+    Creating,
+    Waiting,
+    Draining,
+    Deleting
+);
+same_variants!(DrainOutcome, ReplyOutcome, Done, Progress, Refused);
 
 #[cfg(test)]
 mod tests;

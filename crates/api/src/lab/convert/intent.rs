@@ -14,12 +14,12 @@ use sojourn_core::term::Term;
 
 use super::state::read_state;
 use super::validity::{self, Terms, check_instance, check_template, check_tenant};
+use crate::annotation::{annotation, says_true};
 use crate::grammar;
 use crate::lab::config::LabConfig;
 use crate::lab::instance::{CheckMode, Instance, StatusCheck as WireCheck, SubmissionTime};
 use crate::lab::template::Template;
 use crate::lab::tenant::Tenant;
-use crate::mark::{annotation, says_true};
 use crate::name::lab::{
     EXPIRATION_IGNORE, INACTIVITY_IGNORE, NOTICE_WAIVE, REOPEN, SUBMISSION_REQUEST,
     SUBMISSION_RETRY, SUBMISSION_WAIVE,

@@ -10,9 +10,9 @@ use crate::lab::status::{
     LifecycleStatus, NextAction, NextStatus, NoticeKind, NoticeState, NoticeStatus, ShadowStatus,
     Stage, StopReason, SubmissionCommands, SubmissionState, SubmissionStatus, TerminationStatus,
 };
-use crate::limit::{self, LARGEST};
+use crate::limit::{self, MAX_INTEGER};
 use crate::time::{read, written};
-use crate::twin::same_words;
+use crate::wire_enum::same_variants;
 
 /// Writes the parts of a status that are the state; the others stay as they are.
 pub fn write_state(state: &domain::InstanceState, status: &mut InstanceStatus) {
@@ -80,7 +80,7 @@ fn write_shadow(shadow: &domain::Shadow) -> ShadowStatus {
     let step = |step: &domain::ShadowStep| NextStatus {
         action: Some(step.action.into()),
         at: written(Some(step.at)),
-        why: limit::words(&step.why),
+        why: limit::truncated(&step.why),
     };
     ShadowStatus {
         running: shadow.running,
@@ -140,15 +140,15 @@ fn unless_default<T: Default + PartialEq, W>(value: &T, write: impl FnOnce(&T) -
     (*value != T::default()).then(|| write(value))
 }
 
-fn words(text: Option<&str>) -> Option<String> {
-    text.map(limit::words)
+fn truncated(text: Option<&str>) -> Option<String> {
+    text.map(limit::truncated)
 }
 
 fn write_activity(activity: &Activity) -> ActivityStatus {
     ActivityStatus {
         last: written(activity.last),
         source: activity.source.map(Into::into),
-        count: activity.count.min(LARGEST),
+        count: activity.count.min(MAX_INTEGER),
         since: written(activity.since),
         blind: written(activity.blind),
     }
@@ -245,11 +245,11 @@ fn write_submission(entry: &domain::SubmissionEntry) -> SubmissionStatus {
         of_earlier_start: entry.earlier,
         attempts: entry.attempts,
         retry_at: written(entry.retry_at),
-        size: entry.size.map(|size| size.min(LARGEST)),
-        sha256: words(entry.sha256.as_deref()),
-        receipt: words(entry.receipt.as_deref()),
+        size: entry.size.map(|size| size.min(MAX_INTEGER)),
+        sha256: truncated(entry.sha256.as_deref()),
+        receipt: truncated(entry.receipt.as_deref()),
         submitted_at: written(entry.submitted_at),
-        error: words(entry.error.as_deref()),
+        error: truncated(entry.error.as_deref()),
     }
 }
 
@@ -314,7 +314,7 @@ fn write_notice(notice: &Notice<domain::NoticeKind>) -> NoticeStatus {
         retry_at: written(retry_at),
         delivered_at: written(delivered_at),
         deadline: written(notice.deadline),
-        error: words(notice.error.as_deref()),
+        error: truncated(notice.error.as_deref()),
     }
 }
 
@@ -356,9 +356,9 @@ fn write_upcoming(upcoming: &domain::UpcomingAction) -> NextStatus {
     }
 }
 
-same_words!(StopReason, domain::StopReason, User, Inactivity, Terminated, Expired);
-same_words!(EndReason, domain::EndReason, Terminated, Expired, Unused);
-same_words!(
+same_variants!(StopReason, domain::StopReason, User, Inactivity, Terminated, Expired);
+same_variants!(EndReason, domain::EndReason, Terminated, Expired, Unused);
+same_variants!(
     Stage,
     domain::Stage,
     Active,
@@ -369,7 +369,7 @@ same_words!(
     DestroyWarned,
     DestroyGrace
 );
-same_words!(
+same_variants!(
     SubmissionState,
     domain::SubmissionState,
     Waiting,
@@ -379,7 +379,7 @@ same_words!(
     Waived,
     Skipped
 );
-same_words!(
+same_variants!(
     NoticeKind,
     domain::NoticeKind,
     InactivityWarning,
@@ -390,7 +390,7 @@ same_words!(
     Expired,
     SubmissionFailed
 );
-same_words!(NextAction, domain::Action, Warn, Stop, Delete, Check, Submit);
+same_variants!(NextAction, domain::Action, Warn, Stop, Delete, Check, Submit);
 
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use sojourn_core::term::Term;
 
+use crate::annotation::{annotation, ignored};
 use crate::grammar::{
     self, EMAIL, ENVIRONMENT_NAME, INSTANCE_NAME, MOUNT_PATH, NAMESPACE, PORT_NAME, QUANTITY,
     REFERENCE, SIZE, URL, VARIABLE,
@@ -16,7 +17,6 @@ use crate::lab::environment::{
 use crate::lab::instance::{CheckMode, Instance, StatusCheck, URL_NEEDED};
 use crate::lab::template::{SPELLINGS, Template, TemplateSpec, both_spellings};
 use crate::lab::tenant::Tenant;
-use crate::mark::{annotation, ignored};
 use crate::name::lab::CUSTOM_ALERTS;
 use crate::problem::{Problem, Report};
 

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::stage::Stage;
+use super::fixture::Fixture;
 use crate::folder::Folder;
 use crate::process::{command, sojourn};
 
 #[tokio::test]
 async fn plan_says_what_comes_when_and_why_in_every_form() {
-    let stage = Stage::with_instance().await;
+    let stage = Fixture::with_instance().await;
     let status = stage.until(|status| status["next"]["at"].is_string()).await;
     let (at, why) = (&status["next"]["at"], &status["next"]["why"]);
     let table = stage.prints(&["plan"]).await;
@@ -44,7 +44,7 @@ async fn plan_says_what_comes_when_and_why_in_every_form() {
 
 #[tokio::test]
 async fn why_explains_one_object_in_every_form() {
-    let stage = Stage::with_instance().await;
+    let stage = Fixture::with_instance().await;
     for named in ["instance/one", "instances/one", "inst/one", "Instance/one"] {
         let text = stage.prints(&["why", named]).await;
         assert!(text.contains("Warn 20"), "{text}");
@@ -63,7 +63,7 @@ async fn why_explains_one_object_in_every_form() {
 
 #[tokio::test]
 async fn what_is_not_there_is_an_answer_and_what_cannot_be_is_none() {
-    let stage = Stage::with_instance().await;
+    let stage = Fixture::with_instance().await;
     for (args, code, words) in [
         (&["why", "instance/two"][..], 1, "instances.lab.sojourn.dev \"two\" not found"),
         (&["why", "instance/one", "-n", "elsewhere"], 1, "Looked in namespace elsewhere"),
@@ -83,7 +83,7 @@ async fn what_is_not_there_is_an_answer_and_what_cannot_be_is_none() {
 
 #[tokio::test]
 async fn an_api_that_cannot_be_reached_is_not_available() {
-    let stage = Stage::empty(&["--no-pods"]).await;
+    let stage = Fixture::empty(&["--no-pods"]).await;
     let text = std::fs::read_to_string(&stage.kubeconfig).expect("a kubeconfig");
     let mut config: Value = serde_json::from_str(&text).expect("JSON");
     // Nobody listens on a port that was free just now.
@@ -129,7 +129,7 @@ async fn request(method: &str, link: &str) -> String {
 
 #[tokio::test]
 async fn open_prints_a_link_that_signs_in_once() {
-    let stage = Stage::empty(&["--no-pods"]).await;
+    let stage = Fixture::empty(&["--no-pods"]).await;
     let web = stage.server.field("web");
     let link = stage.prints(&["open", "--web", &web]).await;
     let link = link.trim();

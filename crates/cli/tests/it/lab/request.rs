@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::stage::Stage;
+use super::fixture::Fixture;
 
 fn time(value: &Value) -> Timestamp {
     value
@@ -19,7 +19,7 @@ fn from_now(hours: i64) -> String {
 
 #[tokio::test]
 async fn keep_is_granted_until_the_allowance_is_used_up() {
-    let stage = Stage::with_instance().await;
+    let stage = Fixture::with_instance().await;
     for (used, hours) in [(1, 2), (2, 3), (3, 4)] {
         let until = from_now(hours);
         let granted = stage.types(&["keep", "instance/one", "--until", &until]).await;
@@ -41,7 +41,7 @@ async fn keep_is_granted_until_the_allowance_is_used_up() {
 
 #[tokio::test]
 async fn keep_is_capped() {
-    let stage = Stage::with_instance().await;
+    let stage = Fixture::with_instance().await;
     let begun = Timestamp::now();
     let capped = stage.types(&["keep", "instance/one", "--for", "100h"]).await;
     assert_eq!(capped.code, Some(0), "{}", capped.stderr);
@@ -64,7 +64,7 @@ fn held(status: &Value) -> String {
 
 #[tokio::test]
 async fn extend_counts_from_what_holds_now() {
-    let stage = Stage::with_instance().await;
+    let stage = Fixture::with_instance().await;
     let until = from_now(3);
     stage.prints(&["keep", "instance/one", "--until", &until]).await;
     stage.prints(&["extend", "instance/one", "--by", "90m"]).await;
@@ -75,7 +75,7 @@ async fn extend_counts_from_what_holds_now() {
 
 #[tokio::test]
 async fn invalid_requests_are_refused_before_anything_is_written() {
-    let stage = Stage::with_instance().await;
+    let stage = Fixture::with_instance().await;
     for (args, words) in [
         (&["keep", "instance/one", "--for", "soon"][..], "Write it as 90m, 2h or 1d."),
         (&["keep", "instance/one", "--for", "never"], "nothing is kept for ever"),
@@ -97,7 +97,7 @@ async fn invalid_requests_are_refused_before_anything_is_written() {
 
 #[tokio::test]
 async fn nobody_answers_where_no_controllers_run() {
-    let stage = Stage::empty(&["--no-pods", "--no-controllers"]).await;
+    let stage = Fixture::empty(&["--no-pods", "--no-controllers"]).await;
     let (code, told) = stage.refuses(&["keep", "instance/one"]).await;
     assert_eq!(code, 2, "{told}");
     assert!(told.contains("are the kinds there (sojourn crds)?"), "{told}");
@@ -105,7 +105,7 @@ async fn nobody_answers_where_no_controllers_run() {
 
 #[tokio::test]
 async fn stop_and_start_switch_it() {
-    let stage = Stage::with_instance().await;
+    let stage = Fixture::with_instance().await;
     let stopped = stage.types(&["stop", "instance/one"]).await;
     assert_eq!(
         (stopped.code, stopped.stderr.as_str()),
@@ -124,7 +124,7 @@ async fn stop_and_start_switch_it() {
 
 #[tokio::test]
 async fn submissions_need_a_place_to_go_to() {
-    let stage = Stage::with_instance().await;
+    let stage = Fixture::with_instance().await;
     for verb in ["request", "retry", "waive"] {
         let (code, told) = stage.refuses(&["submission", verb, "instance/one"]).await;
         assert_eq!(code, 1, "{verb}: {told}");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::stage::Stage;
+use super::fixture::Fixture;
 use crate::process::sojourn;
 
 fn config_map(text: &str) -> Value {
@@ -14,7 +14,7 @@ fn config_map(text: &str) -> Value {
 }
 
 /// One option as `config` prints it: where it comes from, and its value.
-async fn option(stage: &Stage, name: &str) -> (String, String) {
+async fn option(stage: &Fixture, name: &str) -> (String, String) {
     let printed = stage.prints(&["config", "-o", "json"]).await;
     let all: Vec<Value> = serde_json::from_str(&printed).expect("JSON");
     let one = all.iter().find(|one| one["option"] == name).unwrap_or_else(|| panic!("no {name}"));
@@ -24,7 +24,7 @@ async fn option(stage: &Stage, name: &str) -> (String, String) {
 
 #[tokio::test]
 async fn config_says_what_is_in_force_and_where_it_comes_from() {
-    let stage = Stage::empty(&["--no-pods"]).await;
+    let stage = Fixture::empty(&["--no-pods"]).await;
     assert_eq!(option(&stage, "margin").await, ("default".to_owned(), "1m".to_owned()));
     stage.apply(config_map("margin: 5m")).await;
     assert_eq!(option(&stage, "margin").await, ("ConfigMap".to_owned(), "5m".to_owned()));
@@ -41,7 +41,7 @@ async fn config_says_what_is_in_force_and_where_it_comes_from() {
 
 #[tokio::test]
 async fn a_bad_configuration_is_refused_with_its_path_and_a_suggestion() {
-    let stage = Stage::empty(&["--no-pods"]).await;
+    let stage = Fixture::empty(&["--no-pods"]).await;
     stage.apply(config_map("margin: 5m")).await;
     for (text, words) in [
         ("margin: soon", &["data[lab.yaml].margin", "soon"][..]),
@@ -59,7 +59,7 @@ async fn a_bad_configuration_is_refused_with_its_path_and_a_suggestion() {
 
 #[tokio::test]
 async fn crds_is_all_that_another_api_needs_to_know() {
-    let stage = Stage::empty(&["--no-pods", "--no-controllers"]).await;
+    let stage = Fixture::empty(&["--no-pods", "--no-controllers"]).await;
     let printed = sojourn(&["crds"]);
     assert_eq!((printed.code, printed.stderr.as_str()), (Some(0), ""));
     let documents: Vec<Value> = printed

@@ -103,7 +103,7 @@ fn a_namespace_in_which_data_is_owed_is_not_deleted() {
     assert_eq!(asked.owing.as_deref(), Some("lab"));
     let permission = asked.hold.expect("a verb is asked about");
     assert_eq!((permission.namespace.as_str(), permission.name), ("lab", None));
-    let found = |owing: Found<Vec<String>>, hold| Answers {
+    let found = |owing: LookupResult<Vec<String>>, hold| Answers {
         owing: Some(owing),
         hold: Some(Ok(hold)),
         ..Answers::default()
@@ -126,7 +126,7 @@ fn an_end_is_taken_back_only_by_whoever_may_reopen() {
     let set = of_instance(instance(json!({ mark: at })), instance(json!({})));
     let [reference] = &needs(&set).references[..] else { panic!("one verb is asked about") };
     assert_eq!(reference.permission.verb, "reopen");
-    let answers = |may: Found<bool>| Answers {
+    let answers = |may: LookupResult<bool>| Answers {
         permitted: [(reference.permission.clone(), may)].into(),
         ..Answers::default()
     };

@@ -21,7 +21,7 @@ fn changes(annotation: &str) -> String {
 }
 
 /// The finalizer was there and is no longer.
-pub(in crate::admission) fn releases(finalizer: &str) -> String {
+pub(in crate::admission) fn removes_finalizer(finalizer: &str) -> String {
     format!(
         "(oldObject != null && {} && !{})",
         keeps("oldObject", finalizer),

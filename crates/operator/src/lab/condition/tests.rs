@@ -56,7 +56,7 @@ fn nothing_seen() -> ObservedInstance {
 fn it_is_accepted_when_all_it_refers_to_is_there_and_makes_sense() {
     let caches = caches(json!({}));
     let snapshot = snapshot(&caches, &[]);
-    assert_eq!(accepted(&snapshot, None, None), told("Accepted", true, "Valid", ""));
+    assert_eq!(accepted(&snapshot, None, None), desired("Accepted", true, "Valid", ""));
     let bad = "lab.yaml.margin: no span";
     let mail = "mail: there is no smtp-config.yaml";
     for (bad, unusable, words) in [
@@ -65,7 +65,7 @@ fn it_is_accepted_when_all_it_refers_to_is_there_and_makes_sense() {
         (None, Some(mail), format!("what the configuration names cannot be used: {mail}")),
     ] {
         let problem = problem(bad.map(str::to_owned), unusable.map(str::to_owned));
-        let expected = told("Accepted", false, "ConfigurationInvalid", words);
+        let expected = desired("Accepted", false, "ConfigurationInvalid", words);
         assert_eq!(accepted(&snapshot, None, problem), expected);
     }
     assert_eq!(problem(None, None), None);
@@ -76,7 +76,7 @@ fn what_is_missing_is_named() {
     let (caches, _) = sample::caches();
     caches.namespaces.insert(&Key::new("", "course"), NamespaceView::default(), |_| {});
     caches.instances.insert(&key(), Ok(sample::instance(json!({}))), |_| {});
-    let missing = told(
+    let missing = desired(
         "Accepted",
         false,
         "TemplateMissing",
@@ -85,7 +85,7 @@ fn what_is_missing_is_named() {
     assert_eq!(accepted(&snapshot(&caches, &[]), None, None), missing);
     let named = Key::new("course", "notebook");
     caches.templates.insert(&named, Ok(sample::template(json!({}))), |_| {});
-    let missing = told(
+    let missing = desired(
         "Accepted",
         false,
         "TenantMissing",
@@ -128,7 +128,7 @@ fn ready_is_the_phase_with_what_is_wrong() {
             "web: no such program",
         ),
     ] {
-        assert_eq!(ready(&status(value)), told("Ready", holds, reason, words));
+        assert_eq!(ready(&status(value)), desired("Ready", holds, reason, words));
     }
 }
 
@@ -138,10 +138,10 @@ fn who_sees_use_is_told_only_of_what_runs() {
     let seen = decision(InstanceState::default(), Vec::new());
     let nobody = activity(&snapshot(&running, &[]), &nothing_seen(), &seen);
     let words = "no source of activity is configured";
-    assert_eq!(nobody, Some(told("ActivityKnown", false, "NothingObserves", words)));
+    assert_eq!(nobody, Some(desired("ActivityKnown", false, "NothingObserves", words)));
     let gateway = snapshot(&running, &[Source::Gateway]);
     let known = activity(&gateway, &nothing_seen(), &seen);
-    assert_eq!(known, Some(told("ActivityKnown", true, "AllSourcesSeen", "")));
+    assert_eq!(known, Some(desired("ActivityKnown", true, "AllSourcesSeen", "")));
     let mut blind = InstanceState::default();
     blind.activity.blind = Some(at(0));
     let mut later = decision(blind.clone(), Vec::new());
@@ -175,7 +175,7 @@ fn a_notice_that_nobody_accepts_is_a_condition_with_the_servers_words() {
     {
         state.outbox.notices[0].attempts = attempts;
         let found = undeliverable(&decision(state.clone(), Vec::new()));
-        assert_eq!(found, Some(told("NoticeUndeliverable", true, "NobodyAccepts", words)));
+        assert_eq!(found, Some(desired("NoticeUndeliverable", true, "NobodyAccepts", words)));
     }
     state.outbox.notices[0].delivery = Delivery::Delivered { at: at(5) };
     assert_eq!(undeliverable(&decision(state, Vec::new())), None);
@@ -199,19 +199,19 @@ fn a_status_check_says_what_the_last_answer_was() {
     let snapshot_now = snapshot(&caches, &[]);
     let mut observed = nothing_seen();
     let looked = json!({"termination": {"lastCheckTime": "2026-11-16T04:00:00Z"}});
-    let answered = told("StatusChecked", true, "Answered", "");
+    let answered = desired("StatusChecked", true, "Answered", "");
     let checked_now =
         |observed: &ObservedInstance, now: Value| checked(&snapshot_now, observed, &status(now));
     assert_eq!(checked_now(&observed, json!({})), None, "nobody has asked yet");
     assert_eq!(checked_now(&observed, looked.clone()), Some(answered));
     observed.check = Some(unclear("it answers 500"));
-    let words = told("StatusChecked", false, "Unclear", "it answers 500");
+    let words = desired("StatusChecked", false, "Unclear", "it answers 500");
     assert_eq!(checked_now(&observed, json!({})), Some(words));
     observed.check = None;
     for (misses, words) in [(1, "it missed the last check"), (2, "it missed the last 2 checks")] {
         let mut now = looked.clone();
         now["termination"]["misses"] = json!(misses);
-        let missed = told("StatusChecked", true, "Missed", words);
+        let missed = desired("StatusChecked", true, "Missed", words);
         assert_eq!(checked_now(&observed, now), Some(missed));
     }
 
@@ -222,7 +222,7 @@ fn a_status_check_says_what_the_last_answer_was() {
     }]});
     caches.instances.insert(&key(), Ok(sample::instance(unclear_before)), |_| {});
     let stands = checked(&snapshot(&caches, &[]), &nothing_seen(), &status(looked));
-    let words = told("StatusChecked", false, "Unclear", "it answers 500");
+    let words = desired("StatusChecked", false, "Unclear", "it answers 500");
     assert_eq!(stands, Some(words), "between two checks the last answer stands");
 }
 
@@ -247,13 +247,13 @@ fn what_is_handed_in_is_as_far_as_its_slowest_part() {
     let running = submitted(&status(json!({"submission": [
         {"environment": "web", "state": "Running", "attempts": 0},
     ]})));
-    assert_eq!(running, Some(told("Submitted", false, "Running", "")));
+    assert_eq!(running, Some(desired("Submitted", false, "Running", "")));
     let retrying = submitted(&status(json!({"submission": [
         {"environment": "web", "state": "Running", "attempts": 2, "error": "answered 500",
          "retryAt": "2026-11-16T04:00:00Z"},
     ]})));
     let words = "web could not be handed in yet, after 2 attempts: answered 500; tried again at 2026-11-16T04:00:00Z";
-    assert_eq!(retrying, Some(told("Submitted", false, "Retrying", words)));
+    assert_eq!(retrying, Some(desired("Submitted", false, "Retrying", words)));
     assert_eq!(all(&["Running", "Failed"]), Some((false, "Failed")));
     let failed = submitted(&status(json!({"submission": [
         {"environment": "web", "state": "Failed", "attempts": 10, "error": "answered 500"},

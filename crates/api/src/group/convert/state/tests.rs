@@ -5,7 +5,7 @@ use proptest::sample::select;
 use serde_json::json;
 
 use super::*;
-use crate::limit::LONGEST_WORDS;
+use crate::limit::MAX_TEXT_CHARS;
 use crate::time::up;
 
 /// Whole seconds, which is what the wire knows, in the times that it can write.
@@ -46,7 +46,7 @@ fn group() -> impl Strategy<Value = domain::Group> {
         });
     let template =
         (option::of("[a-z0-9]{16}"), any::<bool>(), option::of(deaths), option::of("\\PC{0,20}"));
-    (0..=LARGEST, reserved, any::<u32>(), maybe(), vec(started, 0..5), template).prop_map(
+    (0..=MAX_INTEGER, reserved, any::<u32>(), maybe(), vec(started, 0..5), template).prop_map(
         |(serial, reserved, failures, retry_at, started, template)| domain::Group {
             serial,
             reserved,
@@ -245,11 +245,11 @@ fn what_an_api_would_refuse_is_cut_to_what_it_takes() {
     starts.push(newest.clone());
     let state = domain::Group { serial: u64::MAX, started: starts, ..domain::Group::default() };
     let back = group_and_back(&state);
-    assert_eq!(back.serial, LARGEST);
+    assert_eq!(back.serial, MAX_INTEGER);
     assert_eq!((back.started.len(), back.started.last()), (MOST_STARTED, Some(&newest)));
     let state = domain::Machine { error: Some("é".repeat(5000)), ..domain::Machine::default() };
     let error = machine_and_back(&state).error;
-    assert_eq!(error.map(|text| text.chars().count()), Some(LONGEST_WORDS));
+    assert_eq!(error.map(|text| text.chars().count()), Some(MAX_TEXT_CHARS));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use sojourn_core::activity::Source;
 use sojourn_core::lab::reason::Reason;
 
 use super::*;
-use crate::limit::LONGEST_WORDS;
+use crate::limit::MAX_TEXT_CHARS;
 use crate::time::up;
 
 /// Whole seconds, which is what the wire knows, in the times that it can write.
@@ -20,7 +20,7 @@ fn maybe() -> impl Strategy<Value = Option<Timestamp>> {
 }
 
 fn number() -> impl Strategy<Value = u64> {
-    0..=LARGEST
+    0..=MAX_INTEGER
 }
 
 fn id() -> impl Strategy<Value = NoticeId> {
@@ -253,10 +253,10 @@ fn what_an_api_would_refuse_is_cut_to_what_it_takes() {
     state.activity.count = u64::MAX;
     state.submissions.entries.push(entry);
     let back = there_and_back(&state);
-    assert_eq!(back.activity.count, LARGEST);
-    assert_eq!(back.submissions.entries[0].size, Some(LARGEST));
+    assert_eq!(back.activity.count, MAX_INTEGER);
+    assert_eq!(back.submissions.entries[0].size, Some(MAX_INTEGER));
     let error = back.submissions.entries[0].error.as_deref();
-    assert_eq!(error.map(|text| text.chars().count()), Some(LONGEST_WORDS));
+    assert_eq!(error.map(|text| text.chars().count()), Some(MAX_TEXT_CHARS));
 }
 
 #[test]

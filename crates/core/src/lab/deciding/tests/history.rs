@@ -286,7 +286,7 @@ impl LossyInstance {
     fn judge(&mut self, effect: &Effect) {
         let (instance, now) = (&self.instance, self.instance.now);
         let told = |kind: NoticeKind| self.told.get(name(kind)).copied();
-        let kept = instance.state.keep.until.is_some_and(|until| moment::down(now) < until);
+        let kept = instance.state.keep.until.is_some_and(|until| moment::floor_second(now) < until);
         match effect {
             Effect::Notify(notice) => self.judge_notice(&notice.clone()),
             Effect::Stop(reason) => {
@@ -392,7 +392,7 @@ impl LossyInstance {
 
 /// The state as the API gives it back: in whole seconds.
 fn stored(mut state: InstanceState) -> InstanceState {
-    let cut = |at: &mut Timestamp| *at = moment::down(*at);
+    let cut = |at: &mut Timestamp| *at = moment::floor_second(*at);
     let InstanceState { power, activity, ladder, expiration, termination, keep, outbox, .. } =
         &mut state;
     let times = [

@@ -17,14 +17,14 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 const LAB: &str = "lab.sojourn.dev/v1alpha1";
 
 /// A server, and somebody at a terminal.
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     pub(crate) kubeconfig: PathBuf,
     pub(crate) client: Client,
     pub(crate) server: Running,
     _folder: Folder,
 }
 
-impl Stage {
+impl Fixture {
     /// A server with nothing in it.
     pub(crate) async fn empty(more: &[&str]) -> Self {
         let folder = Folder::new();

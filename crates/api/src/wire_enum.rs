@@ -1,7 +1,7 @@
 //! Enums that exist twice, as the wire writes them and as `core` decides on them.
 
 /// Two enums with the same variants, one on each side.
-macro_rules! same_words {
+macro_rules! same_variants {
     ($wire:ty, $core:ty, $($variant:ident),+) => {
         impl From<$core> for $wire {
             fn from(value: $core) -> Self {
@@ -17,4 +17,4 @@ macro_rules! same_words {
     };
 }
 
-pub(crate) use same_words;
+pub(crate) use same_variants;

@@ -17,7 +17,7 @@ use sojourn_apiserver::auth::identity::Identity;
 use sojourn_apiserver::{Config, Engine, SeededEntropy, TokioClock};
 use sojourn_operator::clock::{Clock as _, VirtualClock};
 use sojourn_operator::drain::{Selection, Start, start};
-use sojourn_operator::frame::{Tasks, Watching};
+use sojourn_operator::frame::{Tasks, WatchSettings};
 use sojourn_operator::metrics::Metrics;
 use sojourn_rbac::User;
 use sojourn_sim::dice::Dice;
@@ -32,7 +32,7 @@ pub(crate) const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Both clusters.
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     pub(crate) clock: Arc<VirtualClock>,
     /// Where the Machines are.
     pub(crate) machines: Client,
@@ -79,7 +79,7 @@ async fn engine(seed: u64) -> (Engine, Client) {
     (engine, client)
 }
 
-impl Stage {
+impl Fixture {
     pub(crate) async fn new() -> Self {
         Self::with(Rates::default()).await
     }
@@ -141,7 +141,7 @@ impl Stage {
             }),
             selection,
             clock: self.clock.clone(),
-            watching: Watching::default(),
+            watching: WatchSettings::default(),
             metrics: Metrics::default(),
         };
         let started = start(start_with, &mut tasks).await.expect("both APIs are there");

@@ -2,7 +2,7 @@
 //! answer, which belongs in logs and not in Events and conditions.
 
 /// What the API said, or else what went wrong on the way to it.
-pub(crate) fn spoken(error: &kube::Error) -> String {
+pub(crate) fn api_error_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         kube::Error::Api(status) => format!("the API answered {} {}", status.code, status.reason),
@@ -27,10 +27,13 @@ mod tests {
         let quota = Status::failure("exceeded quota: pods", "Forbidden").with_code(403);
         let error = kube::Error::Api(Box::new(quota));
         assert!(error.to_string().contains("Some("), "it is why this is here: {error}");
-        assert_eq!(spoken(&error), "exceeded quota: pods");
+        assert_eq!(api_error_message(&error), "exceeded quota: pods");
         let silent = kube::Error::Api(Box::new(Status::failure("", "Gone").with_code(410)));
-        assert_eq!(spoken(&silent), "the API answered 410 Gone");
+        assert_eq!(api_error_message(&silent), "the API answered 410 Gone");
         let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
-        assert_eq!(spoken(&kube::Error::Service(Box::new(refused))), "connection refused");
+        assert_eq!(
+            api_error_message(&kube::Error::Service(Box::new(refused))),
+            "connection refused"
+        );
     }
 }

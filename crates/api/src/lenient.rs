@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 ///
 /// `read` must accept an object with any of its fields missing. The work is bounded by the size of
 /// the value times its depth, and only damaged values cost more than one reading.
-pub(crate) fn mend<T: Default>(value: Value, read: impl Fn(&Value) -> Option<T>) -> T {
+pub(crate) fn read_lenient<T: Default>(value: Value, read: impl Fn(&Value) -> Option<T>) -> T {
     if let Some(whole) = read(&value) {
         return whole;
     }
@@ -45,9 +45,9 @@ fn kept(value: Value, accepts: &dyn Fn(&Value) -> bool) -> Option<Value> {
     accepts(&rest).then_some(rest)
 }
 
-/// Makes the reading of a status forgiving: what cannot be read is left out, part by part. The type
+/// Makes the reading of a status lenient_fields: what cannot be read is left out, part by part. The type
 /// derives both traits with `#[serde(default, remote = "Self")]`.
-macro_rules! forgiving {
+macro_rules! lenient_fields {
     ($status:ty) => {
         impl serde::Serialize for $status {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -61,10 +61,10 @@ macro_rules! forgiving {
                 if !value.is_object() {
                     return Ok(Self::default());
                 }
-                Ok($crate::mend::mend(value, |value| Self::deserialize(value).ok()))
+                Ok($crate::lenient::read_lenient(value, |value| Self::deserialize(value).ok()))
             }
         }
     };
 }
 
-pub(crate) use forgiving;
+pub(crate) use lenient_fields;

@@ -41,7 +41,7 @@ pub(crate) enum Engine {
     Real,
 }
 
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     pub(crate) engine: Engine,
     pub(crate) objects: Objects,
     pub(crate) kubeconfig: PathBuf,
@@ -54,7 +54,7 @@ pub(crate) struct Stage {
     folder: Folder,
 }
 
-impl Stage {
+impl Fixture {
     /// With these options of the family. Nothing where a control plane is needed and not there.
     pub(crate) async fn start(engine: Engine, options: &Value) -> Option<Self> {
         let assets = match engine {
@@ -156,7 +156,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for Fixture {
     /// What there was, and what the controllers said, is what a reader of a failure wants to know.
     fn drop(&mut self) {
         if !std::thread::panicking() {

@@ -24,7 +24,7 @@ pub(crate) const OUTSIDE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 /// Several browsers at once are too much for a small machine.
 static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     pub(crate) objects: Objects,
     pub(crate) notices: Server,
     web: SocketAddr,
@@ -35,7 +35,7 @@ pub(crate) struct Stage {
     _exclusive: tokio::sync::MutexGuard<'static, ()>,
 }
 
-impl Stage {
+impl Fixture {
     /// Nothing where there is no browser.
     pub(crate) async fn start() -> Option<Self> {
         let exclusive = ONE_AT_A_TIME.lock().await;

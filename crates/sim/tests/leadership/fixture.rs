@@ -29,7 +29,7 @@ const BEAT: Duration = Duration::from_secs(2);
 /// How long a replica needs to notice that it must stop: what it does then is the fence's to refuse.
 const SLUGGISH: Duration = Duration::from_secs(20);
 
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     engine: Engine,
     admin: Client,
     pub(crate) replicas: Vec<Replica>,
@@ -79,7 +79,7 @@ impl Clock for ShiftedClock {
     }
 }
 
-impl Stage {
+impl Fixture {
     pub(crate) async fn new(replicas: usize) -> Self {
         let config = Config::in_memory()
             .clock(TokioClock::starting_at(BEGIN))
