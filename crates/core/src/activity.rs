@@ -4,32 +4,21 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-/// Who can see that something is used.
+/// Who can see that something is used. Each family has its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Source {
-    Nginx,
-    BastionSSH,
-    WebSSH,
-    Gateway,
-    Report,
+pub struct Source {
+    /// Of two that saw the same moment, the one with the lower rank is named.
+    rank: u8,
+    name: &'static str,
 }
 
 impl Source {
-    pub const ALL: [Self; 5] =
-        [Self::Nginx, Self::BastionSSH, Self::WebSSH, Self::Gateway, Self::Report];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Nginx => "Nginx",
-            Self::BastionSSH => "BastionSSH",
-            Self::WebSSH => "WebSSH",
-            Self::Gateway => "Gateway",
-            Self::Report => "Report",
-        }
+    pub const fn new(rank: u8, name: &'static str) -> Self {
+        Self { rank, name }
     }
 
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|source| source.as_str() == text)
+    pub const fn as_str(self) -> &'static str {
+        self.name
     }
 }
 

@@ -16,6 +16,7 @@ pub mod intent;
 pub mod observed;
 pub mod reason;
 pub mod runtime;
+pub mod source;
 pub mod state;
 pub mod waking;
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use jiff::SignedDuration;
 use sojourn_core::activity::Source;
+use sojourn_core::lab::source;
 
 use crate::dice::Dice;
 use crate::drivers::MailMode;
@@ -248,7 +249,7 @@ impl Drawing {
             let pause = *self.dice.pick(&[300, 1500, 3000, 6000]) / self.pace.times();
             let mut minute = self.dice.below(pause);
             while minute < self.busy_minutes() {
-                let source = *self.dice.pick(&[Source::Gateway, Source::Nginx]);
+                let source = *self.dice.pick(&[source::GATEWAY, source::NGINX]);
                 self.at(minute, PlannedEvent::Use(instance, source));
                 minute += self.dice.between(pause / 4, pause * 2);
             }

@@ -11,6 +11,7 @@ pub mod property;
 pub mod submission;
 pub mod tally;
 
+use sojourn_core::lab::source;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -100,8 +101,8 @@ impl Truth {
     fn new(clock: Arc<VirtualClock>, trace: Trace) -> Self {
         let begin = clock.now();
         let mut sights = BTreeMap::new();
-        sights.insert(Source::Nginx, SourceVisibility::seeing(begin));
-        sights.insert(Source::Gateway, SourceVisibility::default());
+        sights.insert(source::NGINX, SourceVisibility::seeing(begin));
+        sights.insert(source::GATEWAY, SourceVisibility::default());
         Self {
             clock,
             begin,
@@ -223,11 +224,11 @@ impl Truth {
     pub fn ingress_sees(&mut self, sees: bool) {
         let now = self.now();
         self.note(format!("the ingress sees: {sees}"));
-        self.sights.entry(Source::Nginx).or_default().set(now, sees);
+        self.sights.entry(source::NGINX).or_default().set(now, sees);
     }
 
     pub fn ingress_is_seeing(&self) -> bool {
-        self.sights.get(&Source::Nginx).is_some_and(SourceVisibility::sees)
+        self.sights.get(&source::NGINX).is_some_and(SourceVisibility::sees)
     }
 
     /// Whether the metrics server can be asked.
@@ -259,7 +260,7 @@ impl Truth {
         }
         self.operators += 1;
         self.note("the operator runs");
-        self.sights.entry(Source::Gateway).or_default().set(now, true);
+        self.sights.entry(source::GATEWAY).or_default().set(now, true);
     }
 
     pub fn operator_ended(&mut self) {
@@ -269,7 +270,7 @@ impl Truth {
         self.tally.kills += 1;
         self.note("the operator is killed");
         if self.operators == 0 {
-            self.sights.entry(Source::Gateway).or_default().set(now, false);
+            self.sights.entry(source::GATEWAY).or_default().set(now, false);
         }
     }
 

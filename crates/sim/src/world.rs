@@ -1,6 +1,7 @@
 //! A simulation in which the operator is one process among others: an engine, a clock that jumps, people
 //! and observers whose requests always work, and an operator whose requests do not.
 
+use sojourn_core::lab::source;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -466,7 +467,7 @@ impl LabSimulation {
     /// Somebody uses an instance. Through the gateway that works only while the operator is up.
     pub fn use_it(&self, key: &Key, source: Source) {
         let happened = match source {
-            Source::Gateway => self.operator.report(key, source),
+            source::GATEWAY => self.operator.report(key, source),
             _ => {
                 let service = format!("{}-web", key.name);
                 self.drivers.request(&key.namespace, &service, self.now());

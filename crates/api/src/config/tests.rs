@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 use proptest::prelude::*;
-use sojourn_core::activity::Source;
+use sojourn_core::lab::source;
 use sojourn_core::notice::OnUndeliverable;
 
 use super::*;
@@ -47,6 +47,7 @@ queryBastionSSHData: bastion_ssh_connections
 queryWebSSHData: ""
 queryStep: 15s
 activityInterval: 5s
+activityLabels: { ip: pod_ip }
 lookBack: 2h
 namespaceSelector: { matchLabels: { lab: "yes" } }
 onUndeliverable: ProceedAfter(72h)
@@ -67,9 +68,9 @@ slackURL: { name: hooks, key: slack }
     assert_eq!(config.expiration_notification_interval, SignedDuration::from_hours(36));
     let patience = SignedDuration::from_hours(72);
     assert_eq!(config.on_undeliverable, OnUndeliverable::ProceedAfter(patience));
-    assert!(config.queries(Source::Nginx).is_some());
-    assert_eq!(config.queries(Source::WebSSH), None);
-    assert_eq!(config.queries(Source::Gateway), None);
+    assert!(config.queries(source::NGINX).is_some());
+    assert_eq!(config.queries(source::WEB_SSH), None);
+    assert_eq!(config.queries(source::GATEWAY), None);
     let labels = |value: &str| BTreeMap::from([("lab".to_owned(), value.to_owned())]);
     assert!(config.covers(&labels("yes")));
     assert!(!config.covers(&labels("no")));
@@ -78,7 +79,7 @@ slackURL: { name: hooks, key: slack }
     // Every option there is, is in that text.
     let settings = effective(&data(text)).expect("all good");
     let settings: Vec<_> = settings.into_iter().filter(|s| s.key == "lab.yaml").collect();
-    assert_eq!(settings.len(), 35);
+    assert_eq!(settings.len(), 36);
     for setting in settings {
         assert_eq!(setting.origin, Origin::ConfigMap, "{}", setting.option);
     }
@@ -118,6 +119,7 @@ prometheusURL: localhost:9090
 mailConfigDir: mail
 allowedAddresses: [10.0.0.0/33, everywhere]
 queryNginxData: ""
+activityLabels: { ip: "", port: 1st }
 webhookURL: { name: Bad Name, key: "" }
 namespaceSelector: { matchExpressions: [{ key: a, operator: Maybe }] }
 "#)
@@ -134,6 +136,8 @@ namespaceSelector: { matchExpressions: [{ key: a, operator: Maybe }] }
             "data[lab.yaml].allowedAddresses[0]",
             "data[lab.yaml].allowedAddresses[1]",
             "data[lab.yaml].queryNginxData",
+            "data[lab.yaml].activityLabels.ip",
+            "data[lab.yaml].activityLabels.port",
             "data[lab.yaml].inactiveTerminationMaxNumberOfAlerts",
             "data[lab.yaml].namespaceSelector",
         ]

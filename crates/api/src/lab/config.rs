@@ -1,5 +1,6 @@
 //! The options of the family, in `lab.yaml`.
 
+use sojourn_core::lab::source;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -65,6 +66,8 @@ pub struct LabConfig {
     pub query_bastion_ssh_data: String,
     #[serde(rename = "queryWebSSHData")]
     pub query_web_ssh_data: String,
+    /// How the series of these queries name an Instance.
+    pub activity_labels: ActivityLabels,
     #[serde(with = "span")]
     pub query_step: SignedDuration,
     /// How often the sources are looked at.
@@ -123,6 +126,46 @@ pub struct GatewayConfig {
     pub domain: Option<String>,
 }
 
+/// The labels by which series name an Instance: that of its Service, or its address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct ActivityLabels {
+    pub service_namespace: String,
+    pub service: String,
+    pub ip: String,
+    pub port: String,
+}
+
+impl Default for ActivityLabels {
+    fn default() -> Self {
+        Self {
+            service_namespace: "exported_namespace".to_owned(),
+            service: "exported_service".to_owned(),
+            ip: "destination_ip".to_owned(),
+            port: "destination_port".to_owned(),
+        }
+    }
+}
+
+impl ActivityLabels {
+    fn check(&self, report: &mut Report) {
+        let all = [
+            ("serviceNamespace", &self.service_namespace),
+            ("service", &self.service),
+            ("ip", &self.ip),
+            ("port", &self.port),
+        ];
+        for (option, label) in all {
+            let first =
+                label.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+            if !first || !label.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+                let message = "must be the name of a Prometheus label, such as destination_ip";
+                report.note(format!("activityLabels.{option}"), message);
+            }
+        }
+    }
+}
+
 /// Requests by service and by who counted them: a counter that begins anew must not hide in a sum.
 const NGINX_DATA: &str =
     "sum by (exported_namespace, exported_service, instance) (nginx_ingress_controller_requests)";
@@ -165,6 +208,7 @@ impl Default for LabConfig {
             query_nginx_data: NGINX_DATA.to_owned(),
             query_bastion_ssh_data: connections("bastion_ssh"),
             query_web_ssh_data: connections("bastion_web_ssh"),
+            activity_labels: ActivityLabels::default(),
             query_step: SignedDuration::from_secs(30),
             activity_interval: SignedDuration::from_secs(30),
             look_back: SignedDuration::from_hours(6),
@@ -192,11 +236,14 @@ impl LabConfig {
     /// an empty query takes its source out.
     pub fn queries(&self, source: Source) -> Option<(&str, &str)> {
         self.prometheus_url.as_ref()?;
-        let (available, data) = match source {
-            Source::Nginx => (&self.query_nginx_available, &self.query_nginx_data),
-            Source::BastionSSH => (&self.query_bastion_ssh_available, &self.query_bastion_ssh_data),
-            Source::WebSSH => (&self.query_web_ssh_available, &self.query_web_ssh_data),
-            Source::Gateway | Source::Report => return None,
+        let (available, data) = if source == source::NGINX {
+            (&self.query_nginx_available, &self.query_nginx_data)
+        } else if source == source::BASTION_SSH {
+            (&self.query_bastion_ssh_available, &self.query_bastion_ssh_data)
+        } else if source == source::WEB_SSH {
+            (&self.query_web_ssh_available, &self.query_web_ssh_data)
+        } else {
+            return None;
         };
         (!available.trim().is_empty() && !data.trim().is_empty()).then_some((available, data))
     }
@@ -223,6 +270,7 @@ impl FamilyConfig for LabConfig {
         self.check_times(&mut report);
         self.check_addresses(&mut report);
         self.check_queries(&mut report);
+        self.activity_labels.check(&mut report);
         if self.inactive_termination_max_number_of_alerts > MAX_ALERTS {
             let message = format!("must be a number from 0 to {MAX_ALERTS}");
             report.note("inactiveTerminationMaxNumberOfAlerts", message);

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sojourn_core::activity::Source;
+use sojourn_core::lab::source;
 
 use super::environment::Environment;
 use crate::grammar::term_rules;
@@ -91,26 +92,29 @@ pub enum ActivitySource {
     Report,
 }
 
-impl From<ActivitySource> for Source {
-    fn from(source: ActivitySource) -> Self {
-        match source {
-            ActivitySource::Nginx => Self::Nginx,
-            ActivitySource::BastionSSH => Self::BastionSSH,
-            ActivitySource::WebSSH => Self::WebSSH,
-            ActivitySource::Gateway => Self::Gateway,
-            ActivitySource::Report => Self::Report,
-        }
+impl ActivitySource {
+    const ALL: [(Self, Source); 5] = [
+        (Self::Nginx, source::NGINX),
+        (Self::BastionSSH, source::BASTION_SSH),
+        (Self::WebSSH, source::WEB_SSH),
+        (Self::Gateway, source::GATEWAY),
+        (Self::Report, source::REPORT),
+    ];
+
+    /// Nothing for a source of another family.
+    pub fn of(source: Source) -> Option<Self> {
+        Self::ALL.into_iter().find(|(_, core)| *core == source).map(|(wire, _)| wire)
     }
 }
 
-impl From<Source> for ActivitySource {
-    fn from(source: Source) -> Self {
+impl From<ActivitySource> for Source {
+    fn from(source: ActivitySource) -> Self {
         match source {
-            Source::Nginx => Self::Nginx,
-            Source::BastionSSH => Self::BastionSSH,
-            Source::WebSSH => Self::WebSSH,
-            Source::Gateway => Self::Gateway,
-            Source::Report => Self::Report,
+            ActivitySource::Nginx => source::NGINX,
+            ActivitySource::BastionSSH => source::BASTION_SSH,
+            ActivitySource::WebSSH => source::WEB_SSH,
+            ActivitySource::Gateway => source::GATEWAY,
+            ActivitySource::Report => source::REPORT,
         }
     }
 }

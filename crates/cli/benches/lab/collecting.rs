@@ -1,5 +1,6 @@
 //! One look at the use of all objects: how many queries, and how long.
 
+use sojourn_core::lab::source;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -7,7 +8,6 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use jiff::{SignedDuration, Timestamp};
-use sojourn_core::activity::Source;
 use sojourn_core::key::Key;
 use sojourn_drivers::metrics::Prometheus;
 use sojourn_drivers::metrics::prometheus::Address;
@@ -67,9 +67,21 @@ impl CollectorHarness {
             identity,
         };
         let polled = vec![
-            by(Source::Nginx, BY_SERVICE, Identity::Service),
-            by(Source::BastionSSH, BY_ADDRESS, Identity::Address),
-            by(Source::WebSSH, BY_ADDRESS, Identity::Address),
+            by(
+                source::NGINX,
+                BY_SERVICE,
+                Identity::service("exported_namespace", "exported_service"),
+            ),
+            by(
+                source::BASTION_SSH,
+                BY_ADDRESS,
+                Identity::address("destination_ip", "destination_port"),
+            ),
+            by(
+                source::WEB_SSH,
+                BY_ADDRESS,
+                Identity::address("destination_ip", "destination_port"),
+            ),
         ];
         let step = SignedDuration::from_secs(STEP.into());
         let options = Options { interval: step, step, polled, ..Options::default() };

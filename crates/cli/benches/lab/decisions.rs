@@ -4,13 +4,14 @@ use std::hint::black_box;
 
 use anyhow::{Result, ensure};
 use jiff::{SignedDuration, Timestamp};
-use sojourn_core::activity::{ActivityReport, Source};
+use sojourn_core::activity::ActivityReport;
 use sojourn_core::coverage::Coverage;
 use sojourn_core::lab::decide;
 use sojourn_core::lab::intent::{
     ExpirationPolicy, InactivityPolicy, Intent, SubmissionPolicy, TerminationPolicy,
 };
 use sojourn_core::lab::observed::{Observed, Pods};
+use sojourn_core::lab::source;
 use sojourn_core::lab::state::InstanceState;
 use sojourn_core::notice::OnUndeliverable;
 use sojourn_core::term::Term;
@@ -84,7 +85,7 @@ impl Rest {
         let mut rest = Self { state, intent, coverage, pods, now };
         let used = ActivityReport {
             last: now - SignedDuration::from_hours(1),
-            source: Source::Nginx,
+            source: source::NGINX,
             count: 1,
         };
         let mut activity = running.then_some(used);

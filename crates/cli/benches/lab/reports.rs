@@ -1,12 +1,12 @@
 //! Reports of use, from two threads at once.
 
+use sojourn_core::lab::source;
 use std::sync::{Arc, Barrier};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use jiff::Timestamp;
-use sojourn_core::activity::Source;
 use sojourn_core::key::Key;
 use sojourn_operator::tracker::{FLUSH_INTERVAL, Handle, Tracker};
 
@@ -30,15 +30,15 @@ pub(crate) fn measure(plan: &Plan, report: &mut Report) -> Result<()> {
         (0..MANY).map(|n| Key::new("workspaces", format!("notebook-{n}"))).collect();
     let at = Timestamp::now();
     for key in &keys {
-        tracker.record(key, Source::Gateway, at, 1);
+        tracker.record(key, source::GATEWAY, at, 1);
     }
     let hot = &keys[0];
-    note(report, "one object", plan, |_| tracker.record(hot, Source::Gateway, at, 1))?;
+    note(report, "one object", plan, |_| tracker.record(hot, source::GATEWAY, at, 1))?;
     note(report, "10,000 objects", plan, |turn| {
-        tracker.record(&keys[turn * STRIDE % MANY], Source::Gateway, at, 1);
+        tracker.record(&keys[turn * STRIDE % MANY], source::GATEWAY, at, 1);
     })?;
     let handles: Vec<Handle> =
-        keys.iter().map(|key| tracker.handle(key, Source::Gateway)).collect();
+        keys.iter().map(|key| tracker.handle(key, source::GATEWAY)).collect();
     note(report, "one object, by handle", plan, |_| handles[0].record(at))?;
     note(report, "10,000 objects, by handle", plan, |turn| {
         handles[turn * STRIDE % MANY].record(at);

@@ -181,7 +181,7 @@ mod tests {
         for (reason, words) in [
             (Reason::KeptUntil(at), "kept until 2026-11-17T07:00:00Z"),
             (
-                Reason::InUse { last: at, source: Some(Source::BastionSSH) },
+                Reason::InUse { last: at, source: Some(crate::lab::source::BASTION_SSH) },
                 "last used at 2026-11-17T07:00:00Z, seen by BastionSSH",
             ),
             (Reason::WarningDue { alert: 2, of: 3 }, "warning 2 of 3 is due"),

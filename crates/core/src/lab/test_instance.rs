@@ -2,9 +2,10 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::activity::{ActivityReport, Source};
+use crate::activity::ActivityReport;
 use crate::coverage::Coverage;
 use crate::known::Known;
+use crate::lab::source;
 use crate::notice::{DeliveryFailure, DeliveryOutcome, Notice, OnUndeliverable};
 use crate::term::Term;
 
@@ -179,7 +180,7 @@ impl TestInstance {
     }
 
     pub(super) fn used(&mut self) {
-        self.activity = Some(ActivityReport { last: self.now, source: Source::Gateway, count: 1 });
+        self.activity = Some(ActivityReport { last: self.now, source: source::GATEWAY, count: 1 });
     }
 
     /// One decision on what is on record, which then is the record.

@@ -65,7 +65,7 @@ impl CarriedValues {
 #[derive(Debug)]
 pub(super) struct Chunk<'a> {
     pub(super) source: Source,
-    pub(super) identity: Identity,
+    pub(super) identity: &'a Identity,
     pub(super) points: &'a [Point],
     pub(super) carried: &'a CarriedValues,
     /// Growth up to here was counted before.

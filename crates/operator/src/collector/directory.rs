@@ -19,15 +19,14 @@ pub trait Directory: Send + Sync {
 }
 
 /// The object that a series is about, if it is one of ours.
-pub(super) fn find(directory: &dyn Directory, labels: &Labels, by: Identity) -> Option<Key> {
+pub(super) fn find(directory: &dyn Directory, labels: &Labels, by: &Identity) -> Option<Key> {
     match by {
-        Identity::Service => {
-            let namespace = labels.get("exported_namespace")?;
-            directory.by_service(namespace, labels.get("exported_service")?)
+        Identity::Service { namespace, name } => {
+            directory.by_service(labels.get(namespace)?, labels.get(name)?)
         }
-        Identity::Address => {
-            let ip: IpAddr = labels.get("destination_ip")?.parse().ok()?;
-            let port = match labels.get("destination_port") {
+        Identity::Address { ip, port } => {
+            let ip: IpAddr = labels.get(ip)?.parse().ok()?;
+            let port = match labels.get(port) {
                 // A port that cannot be read is not "any port".
                 Some(port) => Some(port.parse().ok()?),
                 None => None,

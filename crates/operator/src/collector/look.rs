@@ -182,7 +182,7 @@ impl Look<'_> {
     fn take(&mut self, watched: &PolledSource, points: &[Point], answer: &Answer) -> ChunkResult {
         let chunk = Chunk {
             source: watched.source(),
-            identity: watched.polled.identity,
+            identity: &watched.polled.identity,
             points,
             carried: &watched.carried,
             counted: watched.counted,

@@ -37,12 +37,22 @@ pub struct Polled {
 }
 
 /// How series name an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
-    /// `exported_namespace` and `exported_service`.
-    Service,
-    /// `destination_ip` and `destination_port`.
-    Address,
+    /// By its Service; these labels have the Service's namespace and name.
+    Service { namespace: String, name: String },
+    /// By its address; these labels have it. A series may lack the port.
+    Address { ip: String, port: String },
+}
+
+impl Identity {
+    pub fn service(namespace_label: &str, name_label: &str) -> Self {
+        Self::Service { namespace: namespace_label.to_owned(), name: name_label.to_owned() }
+    }
+
+    pub fn address(ip_label: &str, port_label: &str) -> Self {
+        Self::Address { ip: ip_label.to_owned(), port: port_label.to_owned() }
+    }
 }
 
 impl Default for Options {

@@ -6,6 +6,7 @@ mod chance;
 mod identity;
 mod real;
 
+use sojourn_core::lab::source;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Mutex;
@@ -93,8 +94,16 @@ fn options() -> Options {
     Options {
         look_back: secs(600),
         polled: vec![
-            polled(Source::Nginx, "web", Identity::Service),
-            polled(Source::BastionSSH, "ssh", Identity::Address),
+            polled(
+                source::NGINX,
+                "web",
+                Identity::service("exported_namespace", "exported_service"),
+            ),
+            polled(
+                source::BASTION_SSH,
+                "ssh",
+                Identity::address("destination_ip", "destination_port"),
+            ),
         ],
         ..Options::default()
     }
@@ -192,9 +201,9 @@ impl CollectorTest {
     }
 }
 
-const WEB: &[Source] = &[Source::Nginx];
-const SSH: &[Source] = &[Source::BastionSSH];
-const BOTH: &[Source] = &[Source::Nginx, Source::BastionSSH];
+const WEB: &[Source] = &[source::NGINX];
+const SSH: &[Source] = &[source::BASTION_SSH];
+const BOTH: &[Source] = &[source::NGINX, source::BASTION_SSH];
 
 // case: lab A3
 #[tokio::test(start_paused = true)]
@@ -205,7 +214,7 @@ async fn without_use_only_what_was_observed_moves_on() {
     assert_eq!(test.seen("vm-1"), None);
     assert_eq!(test.observed(BOTH, -600, 300), 600 + 300 - STEP, "all but the newest step");
     assert_eq!(
-        (test.blind(Source::Nginx, 300), test.coverage_registry.read().trouble(Source::Nginx)),
+        (test.blind(source::NGINX, 300), test.coverage_registry.read().trouble(source::NGINX)),
         (None, None)
     );
 }
@@ -217,12 +226,12 @@ async fn use_is_found_at_the_next_tick_and_counted_once() {
     test.run(0, 60).await;
     test.fake.set("web", &service("vm-1"), at(70), 10.0);
     test.tick(90).await;
-    assert_eq!(test.take("vm-1"), Some((90, Source::Nginx, 3)));
+    assert_eq!(test.take("vm-1"), Some((90, source::NGINX, 3)));
     test.tick(120).await;
     assert_eq!(test.seen("vm-1"), None, "the step is looked at again, but it is no news");
     test.fake.set("web", &service("vm-1"), at(125), 11.0);
     test.tick(150).await;
-    assert_eq!(test.take("vm-1"), Some((150, Source::Nginx, 1)));
+    assert_eq!(test.take("vm-1"), Some((150, source::NGINX, 1)));
 }
 
 // case: lab A12
@@ -232,7 +241,7 @@ async fn one_first_login_is_use() {
     test.run(0, 60).await;
     test.fake.set("web", &service("vm-1"), at(70), 1.0);
     test.run(90, 300).await;
-    assert_eq!(test.seen("vm-1"), Some((90, Source::Nginx, 1)));
+    assert_eq!(test.seen("vm-1"), Some((90, source::NGINX, 1)));
 }
 
 // case: lab A1
@@ -246,7 +255,7 @@ async fn the_newest_of_all_sources_wins() {
     test.fake.set("web", &service("vm-1"), at(10), 1.0);
     test.fake.set("ssh", &address("10.0.0.1", "22"), at(40), 1.0);
     test.tick(60).await;
-    assert_eq!(test.seen("vm-1"), Some((60, Source::BastionSSH, 2)));
+    assert_eq!(test.seen("vm-1"), Some((60, source::BASTION_SSH, 2)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,12 +273,12 @@ async fn an_open_session_is_use_all_the_time() {
     test.run(0, 3600).await;
     assert_eq!(
         test.seen("vm-1"),
-        Some((3600, Source::BastionSSH, 0)),
+        Some((3600, source::BASTION_SSH, 0)),
         "nothing opens, nothing closes"
     );
     test.fake.set("ssh", &open, at(3610), 0.0);
     test.run(3630, 4000).await;
-    assert_eq!(test.seen("vm-1"), Some((3600, Source::BastionSSH, 0)));
+    assert_eq!(test.seen("vm-1"), Some((3600, source::BASTION_SSH, 0)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -311,29 +320,29 @@ async fn it_runs_by_tokios_clock_and_skips_ticks_that_it_missed() {
     assert_eq!(test.fake.asked().last().map(|a| a.window.end), Some(at(600)));
     assert_eq!(test.tracker.peek(&key("vm-1")).map(|seen| seen.last), Some(at(120)));
     let snapshot = test.coverage_registry.read();
-    assert_eq!(snapshot.coverage(Source::Nginx).observed(at(0), at(600)), secs(570));
+    assert_eq!(snapshot.coverage(source::NGINX).observed(at(0), at(600)), secs(570));
 }
 
 #[tokio::test(start_paused = true)]
 async fn sources_that_report_by_themselves_see_while_this_process_lives() {
-    let pushed = || Options { pushed: vec![Source::Gateway], ..Options::default() };
+    let pushed = || Options { pushed: vec![source::GATEWAY], ..Options::default() };
     let none = Objects::default;
     let mut test =
         CollectorTest::with(Fake::default(), pushed(), none(), CoverageRegistry::default());
     test.run(0, 300).await;
     assert_eq!(test.fake.times_asked(), 0);
-    assert_eq!(test.observed(&[Source::Gateway], 0, 310), 310, "also between two ticks");
+    assert_eq!(test.observed(&[source::GATEWAY], 0, 310), 310, "also between two ticks");
     assert_eq!(
-        (test.blind(Source::Gateway, 310), test.blind(Source::Report, 310).is_some()),
+        (test.blind(source::GATEWAY, 310), test.blind(source::REPORT, 310).is_some()),
         (None, true)
     );
-    assert_eq!(test.changed(), [Source::Gateway], "once, at the start");
+    assert_eq!(test.changed(), [source::GATEWAY], "once, at the start");
 
     let stored = test.coverage_registry.persist(&test.tracker, at(310));
     let mut test =
         CollectorTest::with(Fake::default(), pushed(), none(), CoverageRegistry::restore(stored));
-    assert_eq!(test.blind(Source::Gateway, 900), Some(310), "nobody is there yet");
+    assert_eq!(test.blind(source::GATEWAY, 900), Some(310), "nobody is there yet");
     test.run(900, 960).await;
-    assert_eq!(test.observed(&[Source::Gateway], 0, 960), 310 + 60, "nobody was there in between");
-    assert_eq!(test.changed(), [Source::Gateway]);
+    assert_eq!(test.observed(&[source::GATEWAY], 0, 960), 310 + 60, "nobody was there in between");
+    assert_eq!(test.changed(), [source::GATEWAY]);
 }

@@ -1,6 +1,7 @@
 //! Runs the collector of activity under the present configuration, and stores the coverage of its
 //! sources in one ConfigMap, so that a restart does not forget which time was observed.
 
+use sojourn_core::lab::source;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -64,7 +65,7 @@ pub(super) struct CoverageStore {
 
 /// The sources that the configuration and this process have.
 pub(super) fn sources(config: &LabConfig, pushed: &[Source]) -> Vec<Source> {
-    Source::ALL
+    source::ALL
         .into_iter()
         .filter(|source| config.queries(*source).is_some() || pushed.contains(source))
         .collect()
@@ -73,9 +74,11 @@ pub(super) fn sources(config: &LabConfig, pushed: &[Source]) -> Vec<Source> {
 /// What is asked of a metrics server about a source, if anything is.
 pub(crate) fn polled(config: &LabConfig, source: Source) -> Option<Polled> {
     let (available, data) = config.queries(source)?;
-    let identity = match source {
-        Source::Nginx => Identity::Service,
-        Source::BastionSSH | Source::WebSSH | Source::Gateway | Source::Report => Identity::Address,
+    let labels = &config.activity_labels;
+    let identity = if source == source::NGINX {
+        Identity::service(&labels.service_namespace, &labels.service)
+    } else {
+        Identity::address(&labels.ip, &labels.port)
     };
     Some(Polled { source, available: available.to_owned(), data: data.to_owned(), identity })
 }
@@ -103,7 +106,7 @@ impl CoverageStore {
     }
 
     fn collector(&self, config: &LabConfig) -> Result<Collector, String> {
-        let polled = Source::ALL.into_iter().filter_map(|source| polled(config, source));
+        let polled = source::ALL.into_iter().filter_map(|source| polled(config, source));
         let options = Options {
             interval: config.activity_interval,
             step: config.query_step,
@@ -203,7 +206,7 @@ impl StoredCoverage {
     fn record(self) -> Option<CoverageRecord> {
         let gaps = self.gaps.into_iter().map(|(from, to)| Gap { from, to }).collect();
         Some(CoverageRecord {
-            source: Source::parse(&self.source)?,
+            source: source::parse(&self.source)?,
             since: self.since,
             until: self.until,
             gaps,

@@ -1,5 +1,6 @@
 //! The family's controller: one Instance in five steps.
 
+use sojourn_core::lab::source;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,10 +58,10 @@ impl Settings {
     pub(crate) fn pushed(&self) -> Vec<Source> {
         let mut pushed = Vec::new();
         if self.gateway {
-            pushed.push(Source::Gateway);
+            pushed.push(source::GATEWAY);
         }
         if self.reports {
-            pushed.push(Source::Report);
+            pushed.push(source::REPORT);
         }
         pushed
     }

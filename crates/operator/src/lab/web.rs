@@ -8,6 +8,7 @@ use sojourn_api::lab::convert::{power_intent, read_state};
 use sojourn_api::lab::status::{InstanceStatus, Phase};
 use sojourn_core::activity::Source;
 use sojourn_core::key::Key;
+use sojourn_core::lab::source;
 use sojourn_core::lab::waking::{Waking, waking};
 
 use super::caches::LabCaches;
@@ -93,8 +94,8 @@ impl ServedLab {
         let clock = replica.setup.clock.clone();
         FamilyWeb {
             backends: replica.caches.clone(),
-            gateway_activity: self.activity(Source::Gateway),
-            report_activity: self.activity(Source::Report),
+            gateway_activity: self.activity(source::GATEWAY),
+            report_activity: self.activity(source::REPORT),
             reports: Arc::new(ReportTokens(replica.clone())),
             links: replica.links.clone(),
             link_handler: Arc::new(InstanceLinkHandler(replica.clone())),

@@ -1,3 +1,4 @@
+use sojourn_core::lab::source;
 use std::sync::atomic::AtomicU64;
 
 use proptest::prelude::*;
@@ -56,32 +57,32 @@ impl TrackerTest {
 #[test]
 fn the_newest_report_wins_whichever_source_and_order_and_counts_are_summed() {
     let test = TrackerTest::new();
-    test.tracker.record(&key("a"), Source::Nginx, at(20), 2);
-    test.tracker.record(&key("a"), Source::BastionSSH, at(50), 1);
-    test.tracker.record(&key("a"), Source::WebSSH, at(40), 3);
-    assert_eq!(test.tracker.peek(&key("a")), Some(seen(50, Source::BastionSSH, 6)));
+    test.tracker.record(&key("a"), source::NGINX, at(20), 2);
+    test.tracker.record(&key("a"), source::BASTION_SSH, at(50), 1);
+    test.tracker.record(&key("a"), source::WEB_SSH, at(40), 3);
+    assert_eq!(test.tracker.peek(&key("a")), Some(seen(50, source::BASTION_SSH, 6)));
     assert_eq!(test.tracker.peek(&key("b")), None);
 
     let mut activity = sojourn_core::activity::Activity::default();
-    activity.merge(seen(90, Source::Gateway, 1));
+    activity.merge(seen(90, source::GATEWAY, 1));
     activity.merge(test.reconcile("a").unwrap());
     let (last, source, count) = (activity.last, activity.source, activity.count);
-    assert_eq!((last, source, count), (Some(at(90)), Some(Source::Gateway), 7), "never backwards");
+    assert_eq!((last, source, count), (Some(at(90)), Some(source::GATEWAY), 7), "never backwards");
 }
 
 #[test]
 fn the_first_use_wakes_at_once_and_what_follows_waits_for_a_flush() {
     let test = TrackerTest::new();
-    let used = |second| test.tracker.record(&key("a"), Source::Gateway, at(second), 1);
+    let used = |second| test.tracker.record(&key("a"), source::GATEWAY, at(second), 1);
     used(1);
     assert_eq!(test.woken(), ["a"]);
-    assert_eq!(test.reconcile("a"), Some(seen(1, Source::Gateway, 1)));
+    assert_eq!(test.reconcile("a"), Some(seen(1, source::GATEWAY, 1)));
     used(2);
     used(3);
     assert_eq!(test.woken(), [] as [&str; 0], "it was written a moment ago");
     test.tracker.flush(at(30));
     assert_eq!(test.woken(), ["a"]);
-    assert_eq!(test.reconcile("a"), Some(seen(3, Source::Gateway, 2)));
+    assert_eq!(test.reconcile("a"), Some(seen(3, source::GATEWAY, 2)));
     used(31);
     assert_eq!(test.woken(), [] as [&str; 0]);
     test.tracker.flush(at(60));
@@ -98,7 +99,7 @@ fn the_first_use_wakes_at_once_and_what_follows_waits_for_a_flush() {
 #[test]
 fn a_write_that_fails_loses_nothing() {
     let test = TrackerTest::new();
-    test.tracker.record(&key("a"), Source::Gateway, at(1), 1);
+    test.tracker.record(&key("a"), source::GATEWAY, at(1), 1);
     test.woken();
     let peeked = test.tracker.peek(&key("a")).unwrap();
     // The status is not written; the reconciler gives up.
@@ -112,14 +113,14 @@ fn a_write_that_fails_loses_nothing() {
 #[test]
 fn reports_that_come_while_the_status_is_written_stay() {
     let test = TrackerTest::new();
-    test.tracker.record(&key("a"), Source::Nginx, at(1), 5);
+    test.tracker.record(&key("a"), source::NGINX, at(1), 5);
     let peeked = test.tracker.peek(&key("a")).unwrap();
-    test.tracker.record(&key("a"), Source::WebSSH, at(2), 1);
+    test.tracker.record(&key("a"), source::WEB_SSH, at(2), 1);
     test.tracker.acknowledge(&key("a"), &peeked);
-    assert_eq!(test.tracker.peek(&key("a")), Some(seen(2, Source::WebSSH, 1)));
-    test.tracker.record(&key("a"), Source::WebSSH, at(2), 3);
+    assert_eq!(test.tracker.peek(&key("a")), Some(seen(2, source::WEB_SSH, 1)));
+    test.tracker.record(&key("a"), source::WEB_SSH, at(2), 3);
     let peeked = test.tracker.peek(&key("a")).unwrap();
-    test.tracker.record(&key("a"), Source::Report, at(2), 1);
+    test.tracker.record(&key("a"), source::REPORT, at(2), 1);
     test.tracker.acknowledge(&key("a"), &peeked);
     assert_eq!(test.tracker.peek(&key("a")).map(|seen| seen.count), Some(1), "same time, one more");
 }
@@ -127,7 +128,7 @@ fn reports_that_come_while_the_status_is_written_stay() {
 #[test]
 fn a_near_deadline_does_not_wait_for_a_flush() {
     let test = TrackerTest::new();
-    let used = |second| test.tracker.record(&key("a"), Source::Gateway, at(second), 1);
+    let used = |second| test.tracker.record(&key("a"), source::GATEWAY, at(second), 1);
     test.tracker.flush(at(0));
     used(1);
     test.reconcile("a");
@@ -154,42 +155,42 @@ fn a_near_deadline_does_not_wait_for_a_flush() {
 #[test]
 fn an_old_report_is_measured_against_the_last_flush() {
     let test = TrackerTest::new();
-    test.tracker.record(&key("a"), Source::Nginx, at(1), 1);
+    test.tracker.record(&key("a"), source::NGINX, at(1), 1);
     test.reconcile("a");
     test.tracker.flush(at(1000));
     test.tracker.set_deadline(&key("a"), Some(at(1010)));
     test.woken();
-    test.tracker.record(&key("a"), Source::Nginx, at(2), 1);
+    test.tracker.record(&key("a"), source::NGINX, at(2), 1);
     assert_eq!(test.woken(), ["a"], "the look found it late");
 }
 
 #[test]
 fn hearing_again_of_what_is_written_is_no_news() {
     let test = TrackerTest::new();
-    test.tracker.record(&key("a"), Source::Nginx, at(5), 2);
+    test.tracker.record(&key("a"), source::NGINX, at(5), 2);
     test.reconcile("a");
     test.woken();
-    test.tracker.record(&key("a"), Source::Nginx, at(5), 0);
+    test.tracker.record(&key("a"), source::NGINX, at(5), 0);
     assert_eq!(test.tracker.peek(&key("a")), None);
-    test.tracker.record(&key("a"), Source::Nginx, at(6), 0);
-    assert_eq!(test.tracker.peek(&key("a")), Some(seen(6, Source::Nginx, 0)), "that is newer");
+    test.tracker.record(&key("a"), source::NGINX, at(6), 0);
+    assert_eq!(test.tracker.peek(&key("a")), Some(seen(6, source::NGINX, 0)), "that is newer");
 }
 
 #[test]
 fn a_handle_reports_to_the_same_place_and_keeps_it() {
     let test = TrackerTest::new();
-    let handle = test.tracker.handle(&key("a"), Source::Gateway);
+    let handle = test.tracker.handle(&key("a"), source::GATEWAY);
     assert_eq!((test.woken(), test.tracker.peek(&key("a"))), (Vec::new(), None));
     test.tracker.flush(at(0));
     test.tracker.flush(at(30));
     assert_eq!(test.tracker.kept(), 1, "somebody may still report");
     handle.record(at(31));
     assert_eq!(test.woken(), ["a"]);
-    test.tracker.record(&key("a"), Source::Nginx, at(32), 1);
-    assert_eq!(test.reconcile("a"), Some(seen(32, Source::Nginx, 2)));
+    test.tracker.record(&key("a"), source::NGINX, at(32), 1);
+    assert_eq!(test.reconcile("a"), Some(seen(32, source::NGINX, 2)));
     test.tracker.forget(&key("a"));
     handle.record(at(33));
-    assert_eq!(test.reconcile("a"), Some(seen(33, Source::Gateway, 1)), "made again, same name");
+    assert_eq!(test.reconcile("a"), Some(seen(33, source::GATEWAY, 1)), "made again, same name");
     drop(handle);
     test.tracker.flush(at(60));
     test.tracker.flush(at(90));
@@ -199,7 +200,7 @@ fn a_handle_reports_to_the_same_place_and_keeps_it() {
 #[test]
 fn what_is_forgotten_wakes_nobody() {
     let test = TrackerTest::new();
-    test.tracker.record(&key("a"), Source::Gateway, at(1), 1);
+    test.tracker.record(&key("a"), source::GATEWAY, at(1), 1);
     test.woken();
     test.tracker.forget(&key("a"));
     test.tracker.forget(&key("never there"));
@@ -211,17 +212,17 @@ fn what_is_forgotten_wakes_nobody() {
 fn without_room_reports_collapse_and_nobody_looks_idle() {
     let test = TrackerTest::bounded(2);
     for name in ["a", "b"] {
-        test.tracker.record(&key(name), Source::Gateway, at(1), 1);
+        test.tracker.record(&key(name), source::GATEWAY, at(1), 1);
     }
     test.woken();
-    test.tracker.record(&key("c"), Source::Report, at(7), 4);
-    test.tracker.record(&key("c"), Source::Report, at(5), 4);
-    test.tracker.handle(&key("c"), Source::Gateway).record(at(6));
+    test.tracker.record(&key("c"), source::REPORT, at(7), 4);
+    test.tracker.record(&key("c"), source::REPORT, at(5), 4);
+    test.tracker.handle(&key("c"), source::GATEWAY).record(at(6));
     assert_eq!(test.woken(), ["c", "c", "c"], "each at once");
     assert_eq!(test.tracker.kept(), 2);
-    assert_eq!(test.tracker.peek(&key("c")), Some(seen(7, Source::Report, 0)));
-    test.tracker.acknowledge(&key("c"), &seen(7, Source::Report, 0));
-    assert_eq!(test.tracker.peek(&key("a")), Some(seen(1, Source::Gateway, 1)), "its own");
+    assert_eq!(test.tracker.peek(&key("c")), Some(seen(7, source::REPORT, 0)));
+    test.tracker.acknowledge(&key("c"), &seen(7, source::REPORT, 0));
+    assert_eq!(test.tracker.peek(&key("a")), Some(seen(1, source::GATEWAY, 1)), "its own");
     assert_eq!(test.tracker.settled(at(100)), before(1));
     for name in ["a", "b"] {
         test.reconcile(name);
@@ -229,17 +230,17 @@ fn without_room_reports_collapse_and_nobody_looks_idle() {
     assert_eq!(test.tracker.settled(at(100)), before(5), "nobody knows whether it was written");
     test.tracker.flush(at(30));
     test.tracker.flush(at(60));
-    test.tracker.record(&key("c"), Source::Gateway, at(61), 1);
-    assert_eq!(test.tracker.peek(&key("c")), Some(seen(61, Source::Gateway, 1)), "room again");
+    test.tracker.record(&key("c"), source::GATEWAY, at(61), 1);
+    assert_eq!(test.tracker.peek(&key("c")), Some(seen(61, source::GATEWAY, 1)), "room again");
 }
 
 #[test]
 fn use_is_settled_up_to_the_oldest_report_that_waits() {
     let test = TrackerTest::new();
     assert_eq!(test.tracker.settled(at(100)), at(100));
-    test.tracker.record(&key("a"), Source::Nginx, at(50), 1);
-    test.tracker.record(&key("a"), Source::Nginx, at(40), 1);
-    test.tracker.record(&key("b"), Source::Nginx, at(45), 1);
+    test.tracker.record(&key("a"), source::NGINX, at(50), 1);
+    test.tracker.record(&key("a"), source::NGINX, at(40), 1);
+    test.tracker.record(&key("b"), source::NGINX, at(45), 1);
     assert_eq!(test.tracker.settled(at(100)), before(40));
     test.reconcile("a");
     assert_eq!(test.tracker.settled(at(100)), before(45));
@@ -263,9 +264,9 @@ async fn it_flushes_by_tokios_clock() {
     let clock = Arc::new(TokioClock(tokio::time::Instant::now()));
     let task = tokio::spawn(async move { tracker.run(clock).await });
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    test.tracker.record(&key("a"), Source::Gateway, at(1), 1);
+    test.tracker.record(&key("a"), source::GATEWAY, at(1), 1);
     test.reconcile("a");
-    test.tracker.record(&key("a"), Source::Gateway, at(2), 1);
+    test.tracker.record(&key("a"), source::GATEWAY, at(2), 1);
     test.woken();
     tokio::time::sleep(std::time::Duration::from_secs(28)).await;
     assert_eq!(test.woken(), [] as [&str; 0]);
@@ -291,10 +292,10 @@ fn many_threads_lose_nothing() {
         for thread in 0..THREADS {
             let tracker = &test.tracker;
             scope.spawn(move || {
-                let handle = tracker.handle(&key("c"), Source::Gateway);
+                let handle = tracker.handle(&key("c"), source::GATEWAY);
                 for report in 0..REPORTS {
                     let name = if report % 2 == 0 { "a" } else { "b" };
-                    tracker.record(&key(name), Source::Report, at(report + thread), 1);
+                    tracker.record(&key(name), source::REPORT, at(report + thread), 1);
                     handle.record(at(report));
                 }
             });
@@ -338,7 +339,7 @@ proptest! {
         let mut written = [(i64::MIN, 0_u64); 3];
         for step in steps {
             let mut report = |n: usize, time: i64, count: u64| {
-                test.tracker.record(&key(names[n]), Source::Report, at(time), count);
+                test.tracker.record(&key(names[n]), source::REPORT, at(time), count);
                 reported[n] = (reported[n].0.max(time), reported[n].1 + count);
             };
             match step {

@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use sojourn_api::lab::LabConfig;
 use sojourn_api::lab::status::{NextAction, NoticeState};
-use sojourn_core::activity::Source;
 use sojourn_core::key::Key;
+use sojourn_core::lab::source;
 use sojourn_core::notice::OnUndeliverable;
 
 use super::history::{SourceVisibility, seen_by_all};
@@ -187,7 +187,7 @@ impl Truth {
             self.violated(Property::NotWhileBlind, &life.key, words);
         }
         let known = |one: &super::instance_history::InstanceUse| {
-            one.source == Source::Gateway || now.duration_since(one.at) > late
+            one.source == source::GATEWAY || now.duration_since(one.at) > late
         };
         let since = life.idle_since(known);
         // A warning of the time in which the last use was not known yet is one of an earlier ladder.

@@ -10,6 +10,7 @@ use crate::lab::status::{
     LifecycleStatus, NextAction, NextStatus, NoticeKind, NoticeState, NoticeStatus, ShadowStatus,
     Stage, StopReason, SubmissionCommands, SubmissionState, SubmissionStatus, TerminationStatus,
 };
+use crate::lab::template::ActivitySource;
 use crate::limit::{self, MAX_INTEGER};
 use crate::time::{read, written};
 use crate::wire_enum::same_variants;
@@ -147,7 +148,7 @@ fn truncated(text: Option<&str>) -> Option<String> {
 fn write_activity(activity: &Activity) -> ActivityStatus {
     ActivityStatus {
         last: written(activity.last),
-        source: activity.source.map(Into::into),
+        source: activity.source.and_then(ActivitySource::of),
         count: activity.count.min(MAX_INTEGER),
         since: written(activity.since),
         blind: written(activity.blind),

@@ -4,7 +4,7 @@ use super::super::effect::Effect;
 use super::super::reason::Reason;
 use super::super::state::{Action, Ladder, NoticeKind, Stage, StopReason};
 use super::super::test_instance::{DAY, HOUR, MINUTE, Mail, TestInstance, at, start};
-use crate::activity::{ActivityReport, Source};
+use crate::activity::ActivityReport;
 use crate::decision::Wake;
 use crate::notice::{Delivery, OnUndeliverable};
 use crate::term::Term;

@@ -11,10 +11,10 @@ async fn a_source_that_fails_keeps_the_others_from_nothing_and_is_blind() {
     test.fake.set("web", &service("vm-1"), at(70), 1.0);
     let stats = test.tick(90).await;
     assert_eq!(stats.failed, 1);
-    assert_eq!(test.seen("vm-1"), Some((90, Source::Nginx, 1)), "what web found is kept");
+    assert_eq!(test.seen("vm-1"), Some((90, source::NGINX, 1)), "what web found is kept");
     assert_eq!(test.observed(WEB, 0, 90), 60);
     assert_eq!(test.observed(BOTH, 0, 90), 30, "where the last look of SSH ended");
-    let trouble = test.coverage_registry.read().trouble(Source::BastionSSH).map(ToOwned::to_owned);
+    let trouble = test.coverage_registry.read().trouble(source::BASTION_SSH).map(ToOwned::to_owned);
     assert_eq!(
         trouble.as_deref(),
         Some(
@@ -33,11 +33,11 @@ async fn while_the_server_is_away_no_time_passes_and_afterwards_nothing_was_miss
     test.fake.set("web", &service("vm-1"), at(500), 1.0);
     test.run(90, 3600).await;
     assert_eq!(test.observed(BOTH, 0, 3600), 30, "the clock of idleness stands still");
-    assert_eq!(test.blind(Source::Nginx, 3600), Some(30));
+    assert_eq!(test.blind(source::NGINX, 3600), Some(30));
     assert_eq!(test.changed(), BOTH, "told once, when they turned blind");
     test.fake.heal();
     test.tick(3630).await;
-    assert_eq!(test.seen("vm-1"), Some((510, Source::Nginx, 1)), "the server remembers");
+    assert_eq!(test.seen("vm-1"), Some((510, source::NGINX, 1)), "the server remembers");
     assert_eq!(test.observed(BOTH, 0, 3630), 3600);
     assert_eq!(test.changed(), BOTH, "told once, when they saw again");
 }
@@ -51,10 +51,10 @@ async fn a_source_without_targets_or_with_none_that_answers_sees_nothing() {
         CollectorTest::with(fake, options(), Objects::default(), CoverageRegistry::default());
     test.run(0, 600).await;
     assert_eq!((test.observed(WEB, -600, 600), test.observed(SSH, -600, 600)), (0, 0));
-    assert_eq!(test.blind(Source::Nginx, 600), Some(-600), "since it was first looked at");
-    assert_eq!(test.blind(Source::BastionSSH, 600), Some(-600));
+    assert_eq!(test.blind(source::NGINX, 600), Some(-600), "since it was first looked at");
+    assert_eq!(test.blind(source::BASTION_SSH, 600), Some(-600));
     assert_eq!(
-        test.coverage_registry.read().trouble(Source::Nginx),
+        test.coverage_registry.read().trouble(source::NGINX),
         None,
         "the server itself is well"
     );
@@ -70,9 +70,9 @@ async fn one_healthy_source_does_not_vouch_for_another() {
     test.run(330, 3600).await;
     assert_eq!(test.observed(SSH, 0, 3600), 3570);
     assert_eq!(test.observed(BOTH, 0, 3600), 300, "idle only while both could see");
-    assert_eq!(test.blind(Source::Nginx, 3600), Some(300));
-    assert_eq!(test.blind(Source::BastionSSH, 3600), None);
-    assert_eq!(test.changed(), [Source::Nginx, Source::BastionSSH, Source::Nginx]);
+    assert_eq!(test.blind(source::NGINX, 3600), Some(300));
+    assert_eq!(test.blind(source::BASTION_SSH, 3600), None);
+    assert_eq!(test.changed(), [source::NGINX, source::BASTION_SSH, source::NGINX]);
 }
 
 // case: lab A9
@@ -82,12 +82,12 @@ async fn a_target_that_is_down_does_not_count() {
     test.run(0, 60).await;
     test.up("web up", 65, 0.0);
     test.tick(90).await;
-    assert_eq!(test.blind(Source::Nginx, 90), Some(60), "said at once");
+    assert_eq!(test.blind(source::NGINX, 90), Some(60), "said at once");
     test.up("web up", 200, 1.0);
     test.run(120, 300).await;
-    assert_eq!(test.blind(Source::Nginx, 300), None);
+    assert_eq!(test.blind(source::NGINX, 300), None);
     assert_eq!(test.observed(WEB, 0, 300), 60 + (270 - 210), "not while it was down");
-    for source in [Source::Nginx, Source::BastionSSH, Source::WebSSH] {
+    for source in [source::NGINX, source::BASTION_SSH, source::WEB_SSH] {
         let usual = default_query(source).available;
         assert!(usual.starts_with("min(min_over_time(up{"), "{usual}");
     }
@@ -118,7 +118,7 @@ async fn an_answer_that_is_not_whole_reports_use_but_proves_no_idleness() {
     assert_eq!(test.seen("vm-1").map(|seen| seen.0), Some(90));
     assert_eq!(test.observed(WEB, 0, 300), 30);
     let snapshot = test.coverage_registry.read();
-    let trouble = snapshot.trouble(Source::Nginx);
+    let trouble = snapshot.trouble(source::NGINX);
     assert_eq!(trouble, Some("the answer about Nginx is not whole: a store is away"));
     test.fake.heal();
     test.tick(330).await;
@@ -145,9 +145,9 @@ async fn who_found_a_source_overdue_is_told_when_it_is_not() {
     test.run(0, 60).await;
     test.changed();
     // No tick for an hour: a reader finds both blind, although no tick ever did.
-    assert_eq!(test.blind(Source::Nginx, 3600), Some(30));
+    assert_eq!(test.blind(source::NGINX, 3600), Some(30));
     test.tick(3600).await;
-    assert_eq!((test.changed(), test.blind(Source::Nginx, 3600)), (BOTH.to_vec(), None));
+    assert_eq!((test.changed(), test.blind(source::NGINX, 3600)), (BOTH.to_vec(), None));
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,7 +164,7 @@ async fn use_while_the_source_was_blind_shows_when_it_sees_again() {
     test.fake.set("web", &used, at(605), 6.0);
     test.fake.set("web", &unused, at(605), 4.0);
     test.run(630, 900).await;
-    assert_eq!(test.seen("vm-1"), Some((630, Source::Nginx, 2)));
+    assert_eq!(test.seen("vm-1"), Some((630, source::NGINX, 2)));
     assert_eq!(test.seen("vm-2"), None, "it is only back");
 }
 

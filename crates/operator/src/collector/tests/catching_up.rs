@@ -26,7 +26,7 @@ async fn use_an_hour_after_the_last_look_is_found_a_day_later() {
     test.tick(0).await;
     test.fake.set("web", &service("vm-1"), at(HOUR), 4.0);
     test.tick(24 * HOUR).await;
-    assert_eq!(test.seen("vm-1"), Some((HOUR, Source::Nginx, 1)));
+    assert_eq!(test.seen("vm-1"), Some((HOUR, source::NGINX, 1)));
     assert_eq!(test.observed(BOTH, 0, 24 * HOUR), 24 * HOUR - STEP);
 }
 
@@ -41,7 +41,7 @@ async fn a_long_time_is_asked_for_in_parts_that_a_server_accepts() {
     assert_eq!(points.len(), 4, "the first look, and 28,800 points in three parts: {points:?}");
     assert!(points.iter().all(|&points| points < 11_000), "{points:?}");
     assert_eq!(stats.queries, 2 * 2 * 3);
-    assert_eq!(test.seen("vm-1"), Some((2 * 24 * HOUR, Source::Nginx, 1)));
+    assert_eq!(test.seen("vm-1"), Some((2 * 24 * HOUR, source::NGINX, 1)));
     assert_eq!(test.observed(BOTH, 0, 10 * 24 * HOUR), 10 * 24 * HOUR - STEP);
 }
 
@@ -61,7 +61,7 @@ async fn a_question_that_is_too_large_is_halved() {
     test.fake.script(too_much(50));
     test.fake.set("web", &service("vm-1"), at(HOUR), 1.0);
     test.tick(2 * HOUR).await;
-    assert_eq!(test.seen("vm-1"), Some((HOUR, Source::Nginx, 1)));
+    assert_eq!(test.seen("vm-1"), Some((HOUR, source::NGINX, 1)));
     assert_eq!(test.observed(BOTH, 0, 2 * HOUR), 2 * HOUR - STEP);
     let points = data_points(&test);
     assert_eq!(points[1..5], [242, 121, 61, 31], "halved until it was accepted");
@@ -77,10 +77,10 @@ async fn a_server_that_finds_everything_too_large_is_not_asked_for_ever() {
     assert!(stats.queries < 20, "{stats:?}");
     assert_eq!((stats.failed, test.observed(WEB, 0, 24 * HOUR)), (1, 0));
     let snapshot = test.coverage_registry.read();
-    assert!(snapshot.trouble(Source::Nginx).unwrap().contains("finds the query too large"));
+    assert!(snapshot.trouble(source::NGINX).unwrap().contains("finds the query too large"));
     test.fake.script(too_much(2));
     let stats = test.tick(24 * HOUR + 30).await;
-    let trouble = test.coverage_registry.read().trouble(Source::Nginx).map(ToOwned::to_owned);
+    let trouble = test.coverage_registry.read().trouble(source::NGINX).map(ToOwned::to_owned);
     assert!(trouble.unwrap().contains("the next look goes on"));
     assert!(stats.queries < 60 && test.observed(WEB, 0, 24 * HOUR) > 600, "{stats:?}");
 }
@@ -97,13 +97,13 @@ async fn a_part_that_was_answered_is_kept_when_the_next_is_not() {
         if late { vec![Fault::Fail(error.clone())] } else { Vec::new() }
     });
     test.tick(10 * 24 * HOUR).await;
-    assert_eq!(test.seen("vm-1"), Some((HOUR, Source::Nginx, 1)));
+    assert_eq!(test.seen("vm-1"), Some((HOUR, source::NGINX, 1)));
     let kept = test.observed(WEB, 0, 10 * 24 * HOUR);
     assert_eq!(kept, 9_999 * 30 - 30, "the first part, which began a step before");
     test.fake.heal();
     let stats = test.tick(10 * 24 * HOUR + 30).await;
     assert_eq!(test.observed(WEB, 0, 10 * 24 * HOUR + 30), 10 * 24 * HOUR);
-    assert_eq!(test.seen("vm-2"), Some((9 * 24 * HOUR, Source::Nginx, 1)));
+    assert_eq!(test.seen("vm-2"), Some((9 * 24 * HOUR, source::NGINX, 1)));
     assert_eq!(stats.failed, 0);
 }
 
@@ -116,7 +116,7 @@ async fn after_a_restart_the_time_in_between_is_looked_at() {
     assert_eq!(test.observed(BOTH, 0, 310), 270);
     test.fake.set("web", &service("vm-1"), at(2000), 2.0);
     test.tick(HOUR).await;
-    assert_eq!(test.seen("vm-1"), Some((2010, Source::Nginx, 1)));
+    assert_eq!(test.seen("vm-1"), Some((2010, source::NGINX, 1)));
     assert_eq!(test.observed(BOTH, 0, HOUR), HOUR - STEP);
 }
 
@@ -132,7 +132,7 @@ async fn use_that_was_found_but_not_written_is_found_again_after_a_restart() {
     assert_eq!(test.observed(WEB, 0, 910), 329 - 62, "no time is claimed whose use may be lost");
     assert_eq!(test.seen("vm-1"), None);
     test.tick(930).await;
-    assert_eq!(test.seen("vm-1"), Some((330, Source::Nginx, 1)), "counted once");
+    assert_eq!(test.seen("vm-1"), Some((330, source::NGINX, 1)), "counted once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,7 +148,7 @@ async fn a_restart_in_the_dark_still_finds_what_moved_meanwhile() {
     test.up("web up", 905, 1.0);
     test.fake.set("web", &series, at(905), 5.0);
     test.run(930, 1200).await;
-    assert_eq!(test.seen("vm-1"), Some((930, Source::Nginx, 1)));
+    assert_eq!(test.seen("vm-1"), Some((930, source::NGINX, 1)));
 }
 
 #[tokio::test(start_paused = true)]

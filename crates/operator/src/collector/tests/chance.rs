@@ -102,7 +102,7 @@ impl World {
     /// A use that is not known lies in time that nobody claims to have observed.
     fn check(&self) -> Result<(), TestCaseError> {
         let snapshot = self.test.coverage_registry.read();
-        let coverage = snapshot.coverage(Source::Nginx);
+        let coverage = snapshot.coverage(source::NGINX);
         for &moment in &self.uses {
             let known = self.known().is_some_and(|known| known >= moment);
             // A use in the dark that shows later is known then; one that never shows was blind.

@@ -13,7 +13,21 @@ async fn traffic_of_one_object_is_not_that_of_another_with_a_longer_name() {
     let stats = test.tick(30).await;
     assert_eq!((test.seen("vm-1"), test.seen("vm-10").is_some()), (None, true));
     assert_eq!((stats.matched, stats.unmatched), (1, 2));
-    assert!(!default_query(Source::Nginx).data.contains("=~"), "the query names no object");
+    assert!(!default_query(source::NGINX).data.contains("=~"), "the query names no object");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_labels_that_name_an_object_are_data() {
+    let mut options = options();
+    options.polled[0].identity = Identity::service("ns", "svc");
+    let fake = CollectorTest::new().fake;
+    let mut test =
+        CollectorTest::with(fake, options, Objects::default(), CoverageRegistry::default());
+    test.tick(0).await;
+    test.fake.set("web", &labels(&[("ns", "tenant"), ("svc", "vm-1")]), at(10), 1.0);
+    test.fake.set("web", &service("vm-10"), at(10), 1.0);
+    test.tick(30).await;
+    assert_eq!((test.seen("vm-1").is_some(), test.seen("vm-10")), (true, None));
 }
 
 // case: lab A11
@@ -44,9 +58,13 @@ async fn every_environment_of_an_object_counts_and_so_does_its_port() {
     used(&address("10.0.0.1", "ssh"), 10);
     used(&address("vm-2", "22"), 10);
     let stats = test.tick(60).await;
-    assert_eq!(test.seen("vm-1"), Some((60, Source::BastionSSH, 3)), "the newest of its addresses");
+    assert_eq!(
+        test.seen("vm-1"),
+        Some((60, source::BASTION_SSH, 3)),
+        "the newest of its addresses"
+    );
     assert_eq!(test.seen("vm-2"), None, "same address, another port");
-    assert_eq!(test.seen("vm-3"), Some((30, Source::BastionSSH, 1)));
-    assert_eq!(test.seen("vm-4"), Some((30, Source::BastionSSH, 1)), "nobody else is there");
+    assert_eq!(test.seen("vm-3"), Some((30, source::BASTION_SSH, 1)));
+    assert_eq!(test.seen("vm-4"), Some((30, source::BASTION_SSH, 1)), "nobody else is there");
     assert_eq!((stats.matched, stats.unmatched), (5, 3));
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "a real Prometheus lives in real time")]
 
+use sojourn_core::lab::source;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -120,7 +121,7 @@ impl Scene {
             interval: secs(1),
             step: secs(1),
             look_back: secs(30),
-            polled: vec![usual(Source::Nginx), usual(Source::BastionSSH)],
+            polled: vec![usual(source::NGINX), usual(source::BASTION_SSH)],
             pushed: Vec::new(),
         };
         let tracker = Tracker::new(secs(1), Arc::new(|_| {}));
@@ -201,9 +202,9 @@ async fn use_outages_of_the_target_and_of_the_server_itself() {
     scene.show(6, Some(1));
     scene.until("use", |s, _| s.tracker.peek(&key("vm-1")).is_some()).await;
     let login = scene.used("vm-1").unwrap();
-    assert_eq!((login.source, login.count), (Source::BastionSSH, 1));
+    assert_eq!((login.source, login.count), (source::BASTION_SSH, 1));
     let request = scene.used("vm-10").unwrap();
-    assert_eq!((request.source, request.last), (Source::Nginx, login.last), "one scrape had both");
+    assert_eq!((request.source, request.last), (source::NGINX, login.last), "one scrape had both");
     assert!(login.last > begin);
 
     // The target is down, and back with the same values: no use, and no idleness either.
@@ -221,9 +222,9 @@ async fn use_outages_of_the_target_and_of_the_server_itself() {
     server.kill();
     let killed = Timestamp::now();
     scene
-        .until("trouble", |s, _| s.coverage_registry.read().trouble(Source::Nginx).is_some())
+        .until("trouble", |s, _| s.coverage_registry.read().trouble(source::NGINX).is_some())
         .await;
-    let words = scene.coverage_registry.read().trouble(Source::Nginx).unwrap().to_owned();
+    let words = scene.coverage_registry.read().trouble(source::NGINX).unwrap().to_owned();
     assert!(words.contains("cannot ask"), "{words}");
     scene.show(6, Some(2));
     scene.until("blindness", Scene::is_blind).await;

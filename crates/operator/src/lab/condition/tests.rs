@@ -1,3 +1,4 @@
+use sojourn_core::lab::source;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -139,7 +140,7 @@ fn who_sees_use_is_told_only_of_what_runs() {
     let nobody = activity(&snapshot(&running, &[]), &nothing_seen(), &seen);
     let words = "no source of activity is configured";
     assert_eq!(nobody, Some(desired("ActivityKnown", false, "NothingObserves", words)));
-    let gateway = snapshot(&running, &[Source::Gateway]);
+    let gateway = snapshot(&running, &[source::GATEWAY]);
     let known = activity(&gateway, &nothing_seen(), &seen);
     assert_eq!(known, Some(desired("ActivityKnown", true, "AllSourcesSeen", "")));
     let mut blind = InstanceState::default();
@@ -155,7 +156,7 @@ fn who_sees_use_is_told_only_of_what_runs() {
     assert_eq!((told_so.holds, told_so.reason), (false, "SourceBlind"));
 
     let used = json!({"status": {"activity": {"source": "Gateway", "count": 3}}});
-    let lost = activity(&snapshot(&caches(used), &[Source::Gateway]), &nothing_seen(), &seen);
+    let lost = activity(&snapshot(&caches(used), &[source::GATEWAY]), &nothing_seen(), &seen);
     assert_eq!(lost.map(|told| (told.holds, told.reason)), Some((false, "LastUseLost")));
 
     let stopped = caches(json!({"spec": {"running": false}}));

@@ -1,5 +1,5 @@
 use serde_json::json;
-use sojourn_core::activity::Source;
+use sojourn_core::lab::source;
 use sojourn_core::lab::state::Stage;
 use sojourn_core::notice::{Delivery, NoticeId};
 
@@ -24,7 +24,7 @@ fn used() -> InstanceState {
     let mut state = InstanceState::default();
     state.power.started_at = Some(at(0));
     state.activity.last = Some(at(60));
-    state.activity.source = Some(Source::Gateway);
+    state.activity.source = Some(source::GATEWAY);
     state
 }
 

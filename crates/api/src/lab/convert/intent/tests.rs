@@ -1,4 +1,5 @@
 use serde_json::{Value, json};
+use sojourn_core::lab::source;
 use sojourn_core::notice::OnUndeliverable;
 
 use super::*;
@@ -213,10 +214,10 @@ fn all_problems_are_told_at_once() {
 
 #[test]
 fn sources_are_those_named_or_all_that_are_configured() {
-    let configured = [Source::Gateway, Source::Nginx];
+    let configured = [source::GATEWAY, source::NGINX];
     assert_eq!(sources(None, &configured), configured);
     let named = template(json!({ "activitySources": ["Report"] }), json!({}));
-    assert_eq!(sources(Some(&named), &configured), [Source::Report]);
+    assert_eq!(sources(Some(&named), &configured), [source::REPORT]);
 }
 
 #[test]

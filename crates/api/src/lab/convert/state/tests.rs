@@ -3,8 +3,8 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
-use sojourn_core::activity::Source;
 use sojourn_core::lab::reason::Reason;
+use sojourn_core::lab::source;
 
 use super::*;
 use crate::limit::MAX_TEXT_CHARS;
@@ -39,7 +39,7 @@ fn power() -> impl Strategy<Value = domain::Power> {
 }
 
 fn activity() -> impl Strategy<Value = Activity> {
-    (maybe(), option::of(select(Source::ALL.to_vec())), number(), maybe(), maybe()).prop_map(
+    (maybe(), option::of(select(source::ALL.to_vec())), number(), maybe(), maybe()).prop_map(
         |(last, source, count, since, blind)| Activity { last, source, count, since, blind },
     )
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::lab::source;
 
 // case: lab I19
 #[test]
@@ -214,7 +215,7 @@ fn use_an_hour_after_the_last_warning_is_found_however_late_it_is_reported() {
     let mut instance = warned(3);
     let used = instance.now + HOUR;
     instance.advance_to(at(IDLE + DAY * 3));
-    instance.activity = Some(ActivityReport { last: used, source: Source::BastionSSH, count: 1 });
+    instance.activity = Some(ActivityReport { last: used, source: source::BASTION_SSH, count: 1 });
     let decision = instance.settle();
     assert_eq!(instance.executed_effects(), []);
     assert_eq!(decision.wake, Wake::At(used + IDLE));
@@ -237,7 +238,7 @@ fn older_use_does_not_replace_newer() {
     instance.advance(DAY);
     instance.used();
     instance.settle();
-    instance.activity = Some(ActivityReport { last: start(), source: Source::Nginx, count: 2 });
+    instance.activity = Some(ActivityReport { last: start(), source: source::NGINX, count: 2 });
     instance.settle();
     assert_eq!(instance.state.activity.last, Some(at(DAY)));
     assert_eq!(instance.state.activity.count, 3);
@@ -247,7 +248,7 @@ fn older_use_does_not_replace_newer() {
 fn a_clock_that_is_ahead_keeps_nothing_alive() {
     let mut instance = TestInstance::new();
     instance.activity =
-        Some(ActivityReport { last: start() + DAY * 1000, source: Source::Report, count: 1 });
+        Some(ActivityReport { last: start() + DAY * 1000, source: source::REPORT, count: 1 });
     instance.advance(IDLE + SECOND);
     assert_eq!(instance.sent_notices(), [(IDLE + SECOND, NoticeKind::InactivityWarning)]);
 }
