@@ -23,7 +23,7 @@ pub fn roles() -> Vec<ClusterRole> {
 }
 
 /// What the operator may do in its own namespace and nowhere else: its configuration, what it
-/// remembers for the family, the Secrets that the configuration names, and its lease.
+/// remembers for the family, the Secrets that the configuration names, and the leases of its replicas.
 pub fn operator_role() -> Role {
     let rule = |group: &str, resource: &str, verbs: &[&str]| PolicyRule {
         api_groups: Some(vec![group.to_owned()]),
@@ -42,7 +42,8 @@ pub fn operator_role() -> Role {
             rule("", "configmaps", &kept),
             // The certificate of admission is renewed; that it can be made is in the other role.
             rule("", "secrets", &["get", "list", "watch", "update"]),
-            rule("coordination.k8s.io", "leases", &kept),
+            // That of a replica which is gone is deleted.
+            rule("coordination.k8s.io", "leases", &[&kept[..], &["delete"]].concat()),
         ]),
     }
 }

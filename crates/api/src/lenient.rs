@@ -45,7 +45,7 @@ fn kept(value: Value, accepts: &dyn Fn(&Value) -> bool) -> Option<Value> {
     accepts(&rest).then_some(rest)
 }
 
-/// Makes the reading of a status lenient_fields: what cannot be read is left out, part by part. The type
+/// Makes the reading of a status lenient: what cannot be read is left out, part by part. The type
 /// derives both traits with `#[serde(default, remote = "Self")]`.
 macro_rules! lenient_fields {
     ($status:ty) => {

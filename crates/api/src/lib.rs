@@ -6,6 +6,7 @@
 //! | `name` | every label, annotation, finalizer and condition type |
 //! | `family` | the registry of families |
 //! | `config` | the ConfigMap `sojourn-system/sojourn`, one key per family |
+//! | `activity` | what replicas write about use into any kind's status |
 //! | `problem` | what is wrong with something that somebody wrote |
 //! | `grammar`, `schema` | the forms of fields, as schema rules and as checks |
 //! | one per family | its kinds, its configuration, its conversion |
@@ -16,6 +17,7 @@
 //!
 //! This crate has no runtime and no client: what a kind means on the wire can be tested as data.
 
+pub mod activity;
 mod annotation;
 pub mod config;
 mod definition;

@@ -113,7 +113,7 @@ pub(crate) fn codes(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// Arguments of a program.
-pub(crate) fn free_text(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn arguments(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
         "maxItems": 100,

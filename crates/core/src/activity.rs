@@ -50,7 +50,27 @@ pub struct ActivityReport {
     pub count: u64,
 }
 
+/// What a replica that does not decide wrote about the use of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReplicaActivity {
+    pub last: Option<Timestamp>,
+    pub source: Option<Source>,
+    /// How many uses were reported to it; only grows. Writing it again changes nothing.
+    pub count: u64,
+    /// How many of them are in the object's own count.
+    pub counted: u64,
+}
+
 impl Activity {
+    /// Takes in what a replica wrote and was not counted before.
+    pub fn merge_replica(&mut self, replica: &ReplicaActivity) {
+        self.count = self.count.saturating_add(replica.count.saturating_sub(replica.counted));
+        if self.last < replica.last {
+            self.last = replica.last;
+            self.source = replica.source;
+        }
+    }
+
     /// Whether it was used and nobody can tell when: whoever wrote down the one wrote down the other.
     pub fn is_lost(&self) -> bool {
         self.last.is_none() && (self.source.is_some() || self.count > 0)

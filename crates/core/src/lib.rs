@@ -9,7 +9,7 @@
 //! | `decision` | what every decision looks like |
 //! | `term`, `moment`, `known`, `key` | spans and points of time, things that may be unknown, names of objects |
 //! | `schedule`, `spread`, `by_name` | windows that come back, jitter and back-off, values of many objects by name |
-//! | `activity`, `coverage`, `sampling` | what was used, and what was really observed |
+//! | `activity`, `coverage`, `sampling`, `replica` | what was used, what was really observed, and by how many together |
 //! | `drain` | how a Node is emptied before its machine goes |
 //! | `notice`, `ladder`, `keep` | what was announced to whom: the outbox as data; warnings before an action; time that owners asked for |
 //! | one per family | its intent, its state, its decisions |
@@ -30,6 +30,7 @@ pub mod lab;
 pub mod ladder;
 pub mod moment;
 pub mod notice;
+pub mod replica;
 pub mod sampling;
 pub mod schedule;
 pub mod spread;

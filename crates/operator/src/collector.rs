@@ -36,6 +36,7 @@ pub use self::directory::Directory;
 use self::look::{Look, PolledSource};
 pub use self::options::{Identity, Options, Polled};
 use crate::clock::Clock;
+use crate::replica::{ReplicaRegistry, give_up_after};
 use crate::tracker::{Tracker, period};
 
 /// Called with every source that turned blind, or that sees again.
@@ -49,6 +50,8 @@ pub struct Collector {
     directory: Arc<dyn Directory>,
     tracker: Tracker,
     coverage_registry: Arc<CoverageRegistry>,
+    /// The other replicas to which sources report; nothing, if this process is the only one.
+    replicas: Option<Arc<ReplicaRegistry>>,
     changed: Changed,
     /// Which sources were last reported to be blind.
     reported_blind: BTreeMap<Source, bool>,
@@ -92,9 +95,17 @@ impl Collector {
             directory,
             tracker,
             coverage_registry,
+            replicas: None,
             changed,
             reported_blind,
         }
+    }
+
+    /// The same, where other replicas take reports, too.
+    #[must_use]
+    pub fn with_replicas(mut self, replicas: Option<Arc<ReplicaRegistry>>) -> Self {
+        self.replicas = replicas;
+        self
     }
 
     /// Ticks every interval, for ever.
@@ -114,15 +125,36 @@ impl Collector {
         let started = Instant::now();
         let now = whole_millisecond(now);
         let before = self.coverage_registry.read();
-        for &source in &self.options.pushed {
-            self.coverage_registry.serving(source, now, self.options.lease());
-        }
+        self.look_at_pushed(now).await;
         let mut stats = self.look_at_all(&before, now).await;
         stats.failed = self.watched.iter().filter(|watched| watched.trouble.is_some()).count();
         let elapsed = SignedDuration::try_from(started.elapsed()).unwrap_or(SignedDuration::MAX);
         let after = now.checked_add(elapsed).unwrap_or(Timestamp::MAX);
         self.notify_changed(&before, after);
         stats
+    }
+
+    /// Which time was served to the sources that report by themselves.
+    async fn look_at_pushed(&self, now: Timestamp) {
+        let Options { pushed, interval, .. } = &self.options;
+        let Some(replicas) = self.replicas.as_ref().filter(|_| !pushed.is_empty()) else {
+            for &source in pushed {
+                self.coverage_registry.serving(source, now, self.options.lease());
+            }
+            return;
+        };
+        match replicas.look(now, give_up_after(*interval)).await {
+            Ok(served) => {
+                let lag = self.options.pushed_lag(served.shared);
+                for &source in pushed {
+                    self.coverage_registry.served(source, &served, lag);
+                }
+            }
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "cannot see what other replicas have written");
+            }
+        }
     }
 
     async fn look_at_all(&mut self, before: &CoverageSnapshot, now: Timestamp) -> TickStats {

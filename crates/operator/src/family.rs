@@ -11,6 +11,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::Client;
@@ -25,6 +26,7 @@ use crate::lab::driver_factory::DriverFactory;
 use crate::lab::{LabFamily, Settings};
 use crate::link::{LinkHandler, Links};
 use crate::metrics::Metrics;
+use crate::replica::ReplicaName;
 
 /// Every family, in the order in which they are started.
 pub const FAMILIES: &[&dyn Family] = &[&LabFamily, &GroupFamily];
@@ -40,6 +42,8 @@ pub struct Setup {
     /// Who makes machines, beside `pod`, which is always there.
     pub providers: Providers,
     pub settings: Settings,
+    /// The name of this process, where there may be other replicas.
+    pub replica: Option<ReplicaName>,
 }
 
 impl Debug for Setup {
@@ -57,6 +61,8 @@ pub enum StartError {
     InstallationKey(InstallationKeyError),
     #[error("cannot list the Instances")]
     Instances(#[source] kube::Error),
+    #[error("cannot make this replica known to the others")]
+    Replica(#[source] kube::Error),
     #[error("cannot read what was observed before")]
     Coverage(#[source] kube::Error),
 }
@@ -85,6 +91,12 @@ pub trait ServedFamily: Debug + Send + Sync {
         client: Client,
         tasks: &'a mut Tasks,
     ) -> BoxFuture<'a, Result<(), StartError>>;
+
+    /// Writes what was reported and is not in the objects yet, and leaves the other replicas. Nothing is
+    /// served any more.
+    fn finish(&self) -> BoxFuture<'_, ()> {
+        std::future::ready(()).boxed()
+    }
 
     /// What it brings to the listener for people, if anything.
     fn web(&self) -> Option<FamilyWeb> {
@@ -142,6 +154,13 @@ impl ServedFamilies {
             family.lead(client.clone(), tasks).await?;
         }
         Ok(())
+    }
+
+    /// Ends what is served of every family. Their tasks run until then.
+    pub async fn finish(&self) {
+        for family in &self.0 {
+            family.finish().await;
+        }
     }
 
     /// What they bring to the listener for people.

@@ -29,6 +29,7 @@ mod orphaned_claim;
 mod prober;
 mod publish;
 mod reconcile;
+mod reported;
 mod runtime;
 #[cfg(test)]
 mod sample;
@@ -57,6 +58,7 @@ use self::orphaned_claim::OrphanedClaims;
 use self::prober::Prober;
 use self::reconcile::Lab;
 pub use self::reconcile::Settings;
+use self::reported::InstanceReports;
 use crate::configuration::Configuration;
 use crate::event::Events;
 use crate::family::{Family, FamilyWeb, ServedFamily, Setup, StartError};
@@ -66,6 +68,7 @@ use crate::installation_key::InstallationKey;
 use crate::link::Links;
 use crate::metrics::Reconciles;
 use crate::outbox::{self, Outbox};
+use crate::replica::{Joining, Membership};
 use crate::tracker::Tracker;
 
 /// The family as it is registered.
@@ -105,6 +108,8 @@ pub(crate) struct LabReplica {
     pub(crate) config: Arc<Configuration<LabConfig>>,
     pub(crate) drivers: Arc<Drivers>,
     pub(crate) tracker: Tracker,
+    /// What this replica is among others, if there can be any.
+    membership: Option<Membership>,
     pub(crate) links: Links,
     pub(crate) installation_key: InstallationKey,
     /// Where people reach us, as the configuration says it.
@@ -161,9 +166,26 @@ impl ServedLab {
         let ConfigChanges { reconfigured, public_url } =
             config_watcher.start(watching, tasks).await;
         caches.until_ready().await;
-        let tracker = {
-            let queue = queue.clone();
-            Tracker::new(config.current().activity_interval, Arc::new(move |key| queue.wake(key)))
+        let interval = config.current().activity_interval;
+        let (tracker, membership) = match setup.replica.clone() {
+            None => {
+                let queue = queue.clone();
+                (Tracker::new(interval, Arc::new(move |key| queue.wake(key))), None)
+            }
+            Some(replica) => {
+                let objects = InstanceReports { client: client.clone(), caches: caches.clone() };
+                let joining = Joining {
+                    family: "lab",
+                    client: &client,
+                    setup: &setup,
+                    queue: &queue,
+                    interval,
+                };
+                let (tracker, membership) = Membership::join(joining, replica, objects, tasks)
+                    .await
+                    .map_err(StartError::Replica)?;
+                (tracker, Some(membership))
+            }
         };
         let flushing = (tracker.clone(), clock);
         tasks.spawn("tracker", async move { flushing.0.run(flushing.1).await });
@@ -176,6 +198,7 @@ impl ServedLab {
             config,
             drivers,
             tracker,
+            membership,
             links,
             installation_key,
             public_url,
@@ -220,6 +243,8 @@ impl ServedLab {
                     .await;
             });
         }
+        let replicas =
+            replica.membership.as_ref().map(|membership| membership.lead(&client, tasks));
         let coverage_store = Arc::new(CoverageStore {
             client: client.clone(),
             clock: clock.clone(),
@@ -230,6 +255,7 @@ impl ServedLab {
             tracker: replica.tracker.clone(),
             coverage_registry: coverage_registry.clone(),
             pushed: settings.pushed(),
+            replicas: replicas.clone(),
             stored_at: tokio::sync::Mutex::default(),
         });
         tasks.spawn("collector", coverage_store.clone().collect());
@@ -242,6 +268,8 @@ impl ServedLab {
             caches,
             config: replica.config.clone(),
             tracker: replica.tracker.clone(),
+            own_name: replica.membership.as_ref().map(|membership| membership.replica().clone()),
+            replicas,
             coverage_registry,
             coverage_store,
             outbox,
@@ -273,6 +301,15 @@ impl ServedFamily for ServedLab {
         tasks: &'a mut Tasks,
     ) -> BoxFuture<'a, Result<(), StartError>> {
         async move { Self::lead(self, client, tasks).await.map(drop) }.boxed()
+    }
+
+    fn finish(&self) -> BoxFuture<'_, ()> {
+        async move {
+            if let Some(membership) = &self.0.membership {
+                membership.leave().await;
+            }
+        }
+        .boxed()
     }
 
     fn web(&self) -> Option<FamilyWeb> {

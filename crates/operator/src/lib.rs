@@ -11,7 +11,7 @@
 //! | `gateway`, `link` | what people do without kubectl |
 //! | `installation_key` | the key that signs links and tokens |
 //! | `admission` | what is refused, with words |
-//! | `leadership` | which of several replicas acts |
+//! | `leadership`, `replica` | which of several replicas acts; how all of them take reports |
 //! | `readiness`, `retry` | whether the API can be used; requests that failed |
 //! | `drain` | the agent that empties Nodes |
 //! | `condition`, `event`, `metrics`, `clock` | conditions, Events, counters, time |
@@ -40,6 +40,7 @@ pub mod metrics;
 pub mod outbox;
 pub mod random;
 pub mod readiness;
+pub mod replica;
 pub mod retry;
 #[cfg(test)]
 #[path = "../../../xtask/skip.rs"]

@@ -49,6 +49,22 @@ const NEAR_INTERVALS: i32 = 2;
 /// Tells a controller that an object should be looked at. Called without a lock; must not block.
 pub type Waker = Arc<dyn Fn(&Key) + Send + Sync>;
 
+/// What an object has on record of its use, as one writer counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredUse {
+    pub counter: Counter,
+    pub count: u64,
+}
+
+/// Which count of an object a writer adds to. Nobody else does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counter {
+    /// The object's own, which belongs to whoever leads.
+    Object,
+    /// That of this replica in the object.
+    Replica,
+}
+
 /// Where reports of use are gathered. Clones share everything.
 #[derive(Clone)]
 pub struct Tracker(Arc<Shared>);
@@ -126,6 +142,32 @@ impl Tracker {
         let slot = find(&shard.slots(), hash, key).map(|slot| slot.peek());
         // How many of the collapsed reports were about this object is not known.
         slot.unwrap_or_else(|| shard.collapsed().map(|all| ActivityReport { count: 0, ..all.seen }))
+    }
+
+    /// What [`peek`](Self::peek) told is about to be written; `then` is what the object has afterwards.
+    pub fn begin_write(&self, key: &Key, seen: &ActivityReport, then: StoredUse) {
+        let (shard, hash) = self.shard(key);
+        if let Some(slot) = find(&shard.slots(), hash, key) {
+            slot.begin_write(seen, then);
+        }
+    }
+
+    /// The object has this. A write whose answer was lost is recognised by it, and counted once.
+    pub fn resolve(&self, key: &Key, stored: StoredUse) {
+        let (shard, hash) = self.shard(key);
+        if let Some(slot) = find(&shard.slots(), hash, key) {
+            slot.resolve(stored);
+        }
+    }
+
+    /// The objects about which reports wait.
+    pub fn waiting(&self) -> Vec<Key> {
+        let of = |shard: &Shard| -> Vec<Key> {
+            let slots = shard.slots();
+            let waiting = slots.iter().filter(|kept| kept.slot.oldest().is_some());
+            waiting.map(|kept| kept.key.clone()).collect()
+        };
+        self.0.shards.iter().flat_map(of).collect()
     }
 
     /// What [`peek`](Self::peek) told is in the object's status now.

@@ -193,6 +193,7 @@ impl Program for Controllers {
             limits: Limits::default(),
             metrics: Metrics::default(),
             providers: Providers::default(),
+            replica: None,
         };
         async move {
             let served = ServedLab::start(client.clone(), setup, tasks).await.ok()?;

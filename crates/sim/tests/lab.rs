@@ -25,7 +25,7 @@ mod ladder;
 mod name;
 #[path = "lab/repair.rs"]
 mod repair;
+#[path = "lab/replicas.rs"]
+mod replicas;
 #[path = "lab/seeds.rs"]
 mod seeds;
-#[path = "lab/takeover.rs"]
-mod takeover;

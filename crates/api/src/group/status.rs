@@ -1,7 +1,7 @@
 //! The statuses of InstanceGroups and Machines: the memory of their controllers, and what people
 //! and drainers are shown.
 //!
-//! Reading is lenient_fields: one bad field costs that field and not the object.
+//! Reading is lenient: one bad field costs that field and not the object.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;

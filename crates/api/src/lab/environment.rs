@@ -22,11 +22,11 @@ pub struct Environment {
     pub image: String,
     /// The program, if it is not the image's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "schema::free_text")]
+    #[schemars(schema_with = "schema::arguments")]
     pub command: Vec<String>,
     /// Its arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "schema::free_text")]
+    #[schemars(schema_with = "schema::arguments")]
     pub args: Vec<String>,
     /// Its environment variables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -1,6 +1,6 @@
 //! An Instance's status: the memory of its controllers, and what people are shown.
 //!
-//! Reading is lenient_fields. Whatever cannot be read (another version's words, somebody's edit) is left
+//! Reading is lenient. Whatever cannot be read (another version's words, somebody's edit) is left
 //! out, part by part, so that one bad field costs that field and not the object.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::template::ActivitySource;
+use crate::activity::{ReplicaActivities, ReplicaActivityStatus};
 use crate::lenient::lenient_fields;
 use crate::schema;
 
@@ -160,6 +161,10 @@ pub struct ActivityStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub blind: Option<Time>,
+    /// What was reported to replicas that do not decide, by their names.
+    #[serde(skip_serializing_if = "ReplicaActivities::is_empty")]
+    #[schemars(with = "std::collections::BTreeMap<String, ReplicaActivityStatus>")]
+    pub replicas: ReplicaActivities,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -135,6 +135,7 @@ async fn restart(home: &Home, plan: &Plan, report: &mut Report) -> Result<()> {
         limits: Limits::default(),
         metrics: Metrics::default(),
         providers: Providers::default(),
+        replica: None,
     };
     let served = ServedLab::start(client.clone(), setup, &mut tasks).await?;
     let family = served.lead(client, &mut tasks).await?;

@@ -2,6 +2,7 @@
 //! controllers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::api::{Patch, PatchParams};
@@ -21,8 +22,12 @@ use sojourn_operator::installation_key::InstallationKeyError;
 use sojourn_operator::lab::Settings;
 use sojourn_operator::lab::driver_factory::SystemDriverFactory;
 use sojourn_operator::metrics::Metrics;
+use sojourn_operator::replica::ReplicaName;
 
 use crate::exit::{Exit, Failure};
+
+/// How long a replica that ends may take to write what was reported to it.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The families, served by this process whether it leads or not.
 pub(super) struct Served {
@@ -36,7 +41,12 @@ pub(super) struct Controllers {
 }
 
 /// What families are started with in a real process.
-pub(super) fn setup(settings: Settings, dial: Arc<dyn Dial>, metrics: Metrics) -> Setup {
+pub(super) fn setup(
+    settings: Settings,
+    dial: Arc<dyn Dial>,
+    metrics: Metrics,
+    replica: Option<ReplicaName>,
+) -> Setup {
     Setup {
         clock: Arc::new(SystemClock),
         watching: WatchSettings::default(),
@@ -45,6 +55,7 @@ pub(super) fn setup(settings: Settings, dial: Arc<dyn Dial>, metrics: Metrics) -
         driver_factory: Arc::new(SystemDriverFactory { dial }),
         providers: Providers::default(),
         settings,
+        replica,
     }
 }
 
@@ -72,7 +83,16 @@ impl Served {
         bug(self.tasks.any_ended().await)
     }
 
+    /// Ends at once.
+    pub(super) async fn abandon(self) {
+        self.tasks.stop().await;
+    }
+
+    /// Ends when what was reported is on record.
     pub(super) async fn stop(self) {
+        if tokio::time::timeout(FINISH_TIMEOUT, self.families.finish()).await.is_err() {
+            tracing::warn!("some use that was reported to this replica may not be on record");
+        }
         self.tasks.stop().await;
     }
 }
@@ -105,6 +125,7 @@ fn refused(error: StartError) -> Failure {
         StartError::InstallationKey(InstallationKeyError::Api(_))
         | StartError::Groups(_)
         | StartError::Instances(_)
+        | StartError::Replica(_)
         | StartError::Coverage(_) => {
             "Are the kinds there (sojourn crds | kubectl apply -f -), and may the operator read them?"
         }

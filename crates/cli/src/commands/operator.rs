@@ -16,7 +16,9 @@ use sojourn_operator::clock::SystemClock;
 use sojourn_operator::lab::Settings;
 use sojourn_operator::leadership::{self, Candidate};
 use sojourn_operator::metrics::Metrics;
+use sojourn_operator::random::NoRandomness;
 use sojourn_operator::readiness::Readiness;
+use sojourn_operator::replica::ReplicaName;
 use sojourn_operator::retry::Retries;
 use sojourn_web::{BearerToken, Clients};
 use tokio::net::TcpListener;
@@ -114,7 +116,11 @@ enum StopReason {
 impl Replica {
     async fn run(&self, signals: &mut Signals) -> StopReason {
         let client = self.retries.client(self.client.clone());
-        let setup = family::setup(self.settings(), Arc::new(Direct), self.metrics.clone());
+        let replica = match self.args.leader_elect.then(ReplicaName::random).transpose() {
+            Ok(replica) => replica,
+            Err(error) => return StopReason::Broken(no_randomness(error)),
+        };
+        let setup = family::setup(self.settings(), Arc::new(Direct), self.metrics.clone(), replica);
         let served = tokio::select! {
             () = signals.requested() => return StopReason::Wanted,
             served = Served::start(&client, &setup) => served,
@@ -129,7 +135,10 @@ impl Replica {
             leadership::act_alone(&self.metrics);
             self.lead(&mut served, client, std::future::pending(), signals).await
         };
-        served.stop().await;
+        match reason {
+            StopReason::AtOnce => served.abandon().await,
+            StopReason::Wanted | StopReason::Lost | StopReason::Broken(_) => served.stop().await,
+        }
         reason
     }
 
@@ -151,11 +160,7 @@ impl Replica {
     ) -> Result<StopReason, Failure> {
         let host = rustix::system::uname();
         let identity =
-            leadership::identity(&host.nodename().to_string_lossy()).map_err(|error| {
-                let advice = "Without them no replica can tell itself from another. See that \
-                              /dev/urandom and getrandom(2) work here, then start again.";
-                Failure::unavailable(error, advice)
-            })?;
+            leadership::identity(&host.nodename().to_string_lossy()).map_err(no_randomness)?;
         let clock = Arc::new(SystemClock);
         let entered = Candidate::enter(self.client.clone(), clock, &self.metrics, &identity);
         let candidate = entered.await.map_err(|error| {
@@ -282,6 +287,12 @@ impl LeaderTasks {
             web_server.stop().await;
         }
     }
+}
+
+fn no_randomness(error: NoRandomness) -> Failure {
+    let advice = "Without them no replica can tell itself from another. See that /dev/urandom and \
+                  getrandom(2) work here, then start again.";
+    Failure::unavailable(error, advice)
 }
 
 pub(super) async fn config(kubeconfig: Option<&Path>) -> Result<Config, Failure> {

@@ -183,7 +183,7 @@ impl Families {
             submit_program: program.path().display().to_string(),
             submit_user: None,
         };
-        let setup = family::setup(settings, dial.clone(), metrics.clone());
+        let setup = family::setup(settings, dial.clone(), metrics.clone(), None);
         let served = Served::start(&client, &setup).await?;
         let controllers = served.lead(&client).await?;
         let web_server = match (web_listener, served.web()) {

@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use jiff::{SignedDuration, Timestamp};
 use sojourn_core::activity::Source;
 use sojourn_core::coverage::{Coverage, Gap};
+use sojourn_core::replica::ServedTime;
 
 use crate::tracker::Tracker;
 
@@ -108,6 +109,14 @@ impl CoverageRegistry {
             self.read().find(source).cloned().unwrap_or_else(|| Coverage::starting(now));
         let end = now.checked_add(lease).unwrap_or(Timestamp::MAX);
         coverage.mark_observed(now, end);
+        self.put(source, coverage, None);
+    }
+
+    /// The time of `source` that all replicas together served. It is known with a delay of `lag`.
+    pub fn served(&self, source: Source, served: &ServedTime, lag: SignedDuration) {
+        let known = self.read().find(source).cloned();
+        let mut coverage = known.unwrap_or_else(|| Coverage::starting(served.since)).lagging(lag);
+        coverage.mark_served(served);
         self.put(source, coverage, None);
     }
 

@@ -80,6 +80,12 @@ impl Options {
         self.interval.saturating_mul(2).saturating_add(QUERY_SLACK)
     }
 
+    /// How far what was reported to several replicas may stay behind the clock: they are looked at once
+    /// per interval, and tell of what they wrote as often.
+    pub(super) fn pushed_lag(&self, shared: bool) -> SignedDuration {
+        self.interval.saturating_mul(if shared { 2 } else { 1 }).saturating_add(QUERY_SLACK)
+    }
+
     pub(super) fn first_coverage(&self, now: Timestamp) -> Coverage {
         let since = now.checked_sub(self.look_back).unwrap_or(Timestamp::MIN);
         Coverage::starting(since).lagging(self.lag())

@@ -107,7 +107,7 @@ fn status_of<K: Serialize>(object: &K) -> Result<Value, kube::Error> {
 fn missing(sent: &Value, kept: &Value, path: &str, dropped: &mut Vec<String>) {
     match (sent, kept) {
         (Value::Object(sent), Value::Object(kept)) => {
-            for (name, value) in sent {
+            for (name, value) in sent.iter().filter(|(_, value)| !takes_away(value)) {
                 let path = format!("{path}.{name}");
                 match kept.get(name) {
                     Some(kept) => missing(value, kept, &path, dropped),
@@ -124,6 +124,15 @@ fn missing(sent: &Value, kept: &Value, path: &str, dropped: &mut Vec<String>) {
         (Value::Object(fields), Value::Null) if fields.is_empty() => {}
         (_, Value::Null) if !sent.is_null() => dropped.push(path.to_owned()),
         _ => {}
+    }
+}
+
+/// Whether nothing of it is left after a merge patch: null takes something away.
+fn takes_away(sent: &Value) -> bool {
+    match sent {
+        Value::Null => true,
+        Value::Object(fields) => !fields.is_empty() && fields.values().all(takes_away),
+        _ => false,
     }
 }
 
@@ -346,6 +355,8 @@ mod tests {
             "notices": [{"id": "a", "new": 1}, {"id": "b", "new": 1}],
         });
         let mut dropped = Vec::new();
+        let removed = json!({"activity": {"replicas": {"gone": null}}, "url": null});
+        missing(&removed, &json!({"activity": {}}), "status", &mut dropped);
         missing(&sent, &sent, "status", &mut dropped);
         assert_eq!(dropped, Vec::<String>::new());
         let kept = json!({"activity": {"last": 1}, "notices": [{"id": "a"}, {"id": "b"}]});

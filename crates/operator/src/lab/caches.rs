@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod, Service}
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::ListParams;
 use kube::{Api, Client, Resource as _};
+use sojourn_api::activity::ReplicaActivities;
 use sojourn_api::lab::instance::Instance;
 use sojourn_api::lab::template::Template;
 use sojourn_api::lab::tenant::Tenant;
@@ -20,6 +21,7 @@ use super::object::child_name;
 use super::view::{
     ChildView, JobView, NamespaceView, PodView, claim_view, ingress_view, service_view,
 };
+use crate::frame::cache::key_of;
 use crate::frame::{Cache, Change, Guarded, Index, Queue, Tasks, WatchSettings};
 use crate::gateway::label;
 
@@ -149,20 +151,25 @@ impl LabCaches {
         loop {
             let page = api.list(&params).await?;
             for instance in page.items {
-                let metadata = instance.meta();
-                let key = Key::new(
-                    metadata.namespace.clone().unwrap_or_default(),
-                    metadata.name.clone().unwrap_or_default(),
-                );
-                let version = metadata.resource_version.clone();
-                let read = read_instance(instance);
-                self.instances.admit(&key, version.as_deref(), read, |change| self.index(change));
+                self.admit_instance(instance);
             }
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
                 None => return Ok(()),
             }
         }
+    }
+
+    /// Caches an Instance that was read beside the watch.
+    pub(super) fn admit_instance(&self, instance: Guarded<Instance>) {
+        let (key, version) = (key_of(&instance), instance.meta().resource_version.clone());
+        let read = read_instance(instance);
+        self.instances.admit(&key, version.as_deref(), read, |change| self.index(change));
+    }
+
+    /// Forgets an Instance that the API says is gone.
+    pub(super) fn evict_instance(&self, key: &Key) {
+        self.instances.evict(key, |change| self.instance_changed(change));
     }
 
     /// Caches the object that a change of our own returned, and wakes it: what follows from the change
@@ -208,7 +215,11 @@ impl LabCaches {
             .zip(now)
             .is_some_and(|(before, now)| without_status(before) == without_status(now))
         {
-            self.queue.wake_within(change.key, FOREIGN_STATUS_DELAY);
+            if before.map(reported) == now.map(reported) {
+                self.queue.wake_within(change.key, FOREIGN_STATUS_DELAY);
+            } else {
+                self.queue.wake(change.key);
+            }
             self.changes.send_modify(|count| *count = count.wrapping_add(1));
         } else {
             self.wake(change.key);
@@ -382,6 +393,11 @@ const CATCH_UP_PAGE: u32 = 500;
 
 /// How long a status that we did not write may wait for a look.
 const FOREIGN_STATUS_DELAY: SignedDuration = SignedDuration::from_mins(5);
+
+/// What other replicas reported about an instance.
+fn reported(instance: &Instance) -> Option<&ReplicaActivities> {
+    instance.status.as_ref()?.activity.as_ref().map(|activity| &activity.replicas)
+}
 
 /// An instance without what was decided about it.
 fn without_status(instance: &Instance) -> Instance {

@@ -27,6 +27,7 @@ use crate::collector::{
     Collector, CoverageRecord, CoverageRegistry, Directory, Identity, Options, Polled,
 };
 use crate::configuration::Configuration;
+use crate::replica::ReplicaRegistry;
 use crate::tracker::Tracker;
 
 /// The ConfigMap that holds what was observed.
@@ -59,6 +60,8 @@ pub(super) struct CoverageStore {
     pub(super) coverage_registry: Arc<CoverageRegistry>,
     /// The sources that report by themselves and that this process serves.
     pub(super) pushed: Vec<Source>,
+    /// The other replicas that serve them, if there can be any.
+    pub(super) replicas: Option<Arc<ReplicaRegistry>>,
     /// When it was last written down what was observed.
     pub(super) stored_at: tokio::sync::Mutex<Option<Timestamp>>,
 }
@@ -122,7 +125,8 @@ impl CoverageStore {
             self.tracker.clone(),
             self.coverage_registry.clone(),
             Arc::new(move |_source| caches.wake_all_instances()),
-        ))
+        )
+        .with_replicas(self.replicas.clone()))
     }
 
     /// Writes down what was observed, for ever.
@@ -159,6 +163,7 @@ impl CoverageStore {
     /// Answers with the time of what was written.
     async fn store(&self) -> Result<Timestamp, kube::Error> {
         let now = self.clock.now();
+        let given_up = self.replicas.as_ref().map(|replicas| replicas.given_up());
         let records = self.coverage_registry.persist(&self.tracker, now);
         let text =
             serde_json::to_string(&records.iter().map(StoredCoverage::of).collect::<Vec<_>>())
@@ -170,7 +175,12 @@ impl CoverageStore {
         };
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), shared::NAMESPACE);
         let params = PatchParams::apply(shared::MANAGER).force();
-        api.patch(CONFIG_MAP, &params, &Patch::Apply(&map)).await.map(|_| now)
+        api.patch(CONFIG_MAP, &params, &Patch::Apply(&map)).await?;
+        // What they may have seen is a gap on record now.
+        if let Some((replicas, given_up)) = self.replicas.as_ref().zip(given_up) {
+            replicas.remove(&given_up).await;
+        }
+        Ok(now)
     }
 }
 

@@ -22,6 +22,8 @@ use super::runtime::uid_of;
 use super::snapshot::InstanceSnapshot;
 use super::view::{self, JobView};
 use crate::collector::CoverageSnapshot;
+use crate::replica::ReplicaName;
+use crate::tracker::{Counter, StoredUse};
 
 /// What was seen.
 #[derive(Debug)]
@@ -37,12 +39,27 @@ impl Lab {
     pub(super) async fn observe_instance(&self, snapshot: &InstanceSnapshot) -> ObservedInstance {
         let key = &snapshot.key;
         ObservedInstance {
-            activity: self.tracker.peek(key),
+            activity: self.activity(snapshot),
             coverage: self.coverage_registry.read(),
             outcomes: self.outcomes(snapshot),
             check: self.prober.result(key),
             jobs: self.jobs(snapshot).await,
         }
+    }
+
+    /// Use that was reported to this process and is not in the object.
+    fn activity(&self, snapshot: &InstanceSnapshot) -> Option<ActivityReport> {
+        let status = snapshot.instance().and_then(|instance| instance.status.as_ref());
+        if let Some(stored) = status.and_then(|status| status.activity.as_ref()) {
+            let count = stored.count;
+            self.tracker.resolve(&snapshot.key, StoredUse { counter: Counter::Object, count });
+            let own_name = self.own_name.as_ref().map(ReplicaName::as_str);
+            let ours = own_name.and_then(|name| stored.replicas.get(name)?.as_ref());
+            if let Some(count) = ours.map(|ours| ours.count) {
+                self.tracker.resolve(&snapshot.key, StoredUse { counter: Counter::Replica, count });
+            }
+        }
+        self.tracker.peek(&snapshot.key)
     }
 
     /// When that which notices are sent by, or whom they are sent to, was last changed.

@@ -19,6 +19,7 @@ use super::snapshot::InstanceSnapshot;
 use super::transition::transitions;
 use crate::condition::{Generation, merged};
 use crate::frame::status::StatusTarget;
+use crate::tracker::{Counter, StoredUse};
 
 impl Lab {
     /// Writes what was decided, and what came of it, into the status, Events and annotations.
@@ -53,6 +54,11 @@ impl Lab {
                     decision.now.saturating_sub(snapshot.config.margin).unwrap_or(decision.now);
                 let kept = self.coverage_store.ensure_stored(at).await;
                 kept.map_err(|error| LabError::of("write down what was observed", error))?;
+            }
+            self.remove_gone_replicas(&mut status);
+            if let (Some(seen), Some(activity)) = (&observed.activity, &status.activity) {
+                let then = StoredUse { counter: Counter::Object, count: activity.count };
+                self.tracker.begin_write(&snapshot.key, seen, then);
             }
             self.write(snapshot, instance, status.clone()).await?;
         }
@@ -108,6 +114,18 @@ impl Lab {
             self.caches.record_write(&snapshot.key, object);
         }
         written
+    }
+
+    /// Takes away what was counted of replicas that are gone.
+    fn remove_gone_replicas(&self, status: &mut InstanceStatus) {
+        let (Some(replicas), Some(activity)) = (&self.replicas, &mut status.activity) else {
+            return;
+        };
+        for (name, entry) in &mut activity.replicas {
+            if !replicas.is_present(name) {
+                *entry = None;
+            }
+        }
     }
 
     /// Drops from memory what the object holds now.

@@ -36,6 +36,7 @@ use crate::frame::{Class, Reconciler, Target};
 use crate::installation_key::InstallationKey;
 use crate::link::Links;
 use crate::outbox::Outbox;
+use crate::replica::{ReplicaName, ReplicaRegistry};
 use crate::tracker::Tracker;
 
 /// What is the same for every Instance of this process.
@@ -76,6 +77,9 @@ pub(crate) struct Lab {
     pub(crate) caches: Arc<LabCaches>,
     pub(crate) config: Arc<Configuration<LabConfig>>,
     pub(crate) tracker: Tracker,
+    /// What this process is called among the replicas, if there can be others.
+    pub(crate) own_name: Option<ReplicaName>,
+    pub(crate) replicas: Option<Arc<ReplicaRegistry>>,
     pub(crate) coverage_registry: Arc<CoverageRegistry>,
     pub(super) coverage_store: Arc<CoverageStore>,
     pub(crate) outbox: Outbox,

@@ -5,6 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use sojourn_core::activity::ActivityReport;
 
+use super::StoredUse;
+
 /// The reports about one object.
 #[derive(Debug, Default)]
 pub(super) struct Slot(Mutex<SlotState>);
@@ -18,6 +20,15 @@ struct SlotState {
     deadline: Option<Timestamp>,
     /// A wake is on its way and nothing was taken since.
     woken: bool,
+    /// A write that was begun and not confirmed: it may have taken effect.
+    begun: Option<BegunWrite>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct BegunWrite {
+    seen: ActivityReport,
+    /// What the object has once it took effect.
+    then: StoredUse,
 }
 
 /// Reports that are not in a status.
@@ -74,10 +85,24 @@ impl Slot {
         self.state().waiting.map(|waiting| waiting.oldest)
     }
 
+    /// A report without a count may be written twice; of one that has a count it must be known.
+    pub(super) fn begin_write(&self, seen: &ActivityReport, then: StoredUse) {
+        self.state().begun = (seen.count > 0).then_some(BegunWrite { seen: *seen, then });
+    }
+
+    /// If the object has what a write was to leave there, that write took effect.
+    pub(super) fn resolve(&self, stored: StoredUse) {
+        let begun = self.state().begun;
+        if let Some(begun) = begun.filter(|begun| begun.then == stored) {
+            self.acknowledge(&begun.seen);
+        }
+    }
+
     /// `seen` is in the status. What came after it was peeked at stays.
     pub(super) fn acknowledge(&self, seen: &ActivityReport) {
         let mut state = self.state();
         state.woken = false;
+        state.begun = None;
         state.taken = state.taken.max(Some(seen.last));
         if let Some(waiting) = &mut state.waiting {
             waiting.seen.count = waiting.seen.count.saturating_sub(seen.count);

@@ -71,6 +71,34 @@ fn the_newest_report_wins_whichever_source_and_order_and_counts_are_summed() {
 }
 
 #[test]
+fn a_write_whose_answer_was_lost_is_known_by_what_it_left() {
+    let object = |count| StoredUse { counter: Counter::Object, count };
+    let test = TrackerTest::new();
+    let tracker = &test.tracker;
+    tracker.record(&key("a"), source::GATEWAY, at(10), 2);
+    let first = tracker.peek(&key("a")).unwrap();
+    tracker.begin_write(&key("a"), &first, object(9));
+    tracker.record(&key("a"), source::GATEWAY, at(20), 1);
+    tracker.resolve(&key("a"), object(7));
+    assert_eq!(tracker.peek(&key("a")), Some(seen(20, source::GATEWAY, 3)), "it did not get there");
+    let another = StoredUse { counter: Counter::Replica, count: 9 };
+    tracker.resolve(&key("a"), another);
+    assert_eq!(tracker.peek(&key("a")), Some(seen(20, source::GATEWAY, 3)), "another's count");
+    tracker.resolve(&key("a"), object(9));
+    assert_eq!(tracker.peek(&key("a")), Some(seen(20, source::GATEWAY, 1)), "it did");
+    tracker.resolve(&key("a"), object(9));
+    assert_eq!(tracker.peek(&key("a")), Some(seen(20, source::GATEWAY, 1)), "and only once");
+    assert_eq!(tracker.waiting(), [key("a")]);
+
+    // Without a count, what the object has does not tell whether the time got there.
+    tracker.record(&key("b"), source::NGINX, at(10), 0);
+    let report = tracker.peek(&key("b")).unwrap();
+    tracker.begin_write(&key("b"), &report, object(7));
+    tracker.resolve(&key("b"), object(7));
+    assert_eq!(tracker.peek(&key("b")), Some(seen(10, source::NGINX, 0)));
+}
+
+#[test]
 fn the_first_use_wakes_at_once_and_what_follows_waits_for_a_flush() {
     let test = TrackerTest::new();
     let used = |second| test.tracker.record(&key("a"), source::GATEWAY, at(second), 1);

@@ -18,7 +18,7 @@ use crate::group::template::MachineTemplate;
 use crate::name::group::{DO_NOT_DISRUPT, DRAIN, ROTATE};
 use crate::name::shared::{KEEP_UNTIL, OBSERVE, PAUSED};
 use crate::problem::{Problem, Problems, Report};
-use crate::time::up;
+use sojourn_core::moment::ceil_second;
 
 /// What is wanted of a group, and what people should know about that.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,7 +80,11 @@ pub fn group_intent(group: &InstanceGroup, config: &GroupConfig) -> Result<Wante
         drain_timeout: drain_timeout(Some(group), config),
         expiry,
         budgets,
-        freeze_until: spec.freeze_until.as_deref().and_then(|text| time(text).ok()).map(up),
+        freeze_until: spec
+            .freeze_until
+            .as_deref()
+            .and_then(|text| time(text).ok())
+            .map(ceil_second),
         // Machines know only the second in which they were created: none that came after the wish
         // is taken for one that was there before.
         rotate_before: time_in(meta, ROTATE, &mut notes).map(down),
@@ -138,7 +142,7 @@ pub fn machine_intent(machine: &Machine) -> Result<MachineWanted, Problems> {
         deleting: meta.deletion_timestamp.is_some(),
         template: made_from(machine).into(),
         kept: kept(meta, created_at, &mut notes),
-        drain: time_in(meta, DRAIN, &mut notes).map(up),
+        drain: time_in(meta, DRAIN, &mut notes).map(ceil_second),
         reply: machine.spec.drain_reply.as_ref().map(|reply| intent::Reply {
             id: reply.id.clone(),
             outcome: reply.outcome.into(),
@@ -146,7 +150,7 @@ pub fn machine_intent(machine: &Machine) -> Result<MachineWanted, Problems> {
         }),
     });
     let machine = problems.finish(machine)?;
-    let keep_until = time_in(meta, KEEP_UNTIL, &mut Report::default()).map(up);
+    let keep_until = time_in(meta, KEEP_UNTIL, &mut Report::default()).map(ceil_second);
     Ok(MachineWanted { machine, keep_until, ignored: notes.into_problems() })
 }
 
@@ -168,7 +172,12 @@ pub fn on_demand_intent(
         observe: says_true(&machine.metadata, OBSERVE),
         age: age_in_force,
         max_age: longest.max(age_in_force),
-        renewed_until: machine.spec.renewed_until.as_deref().and_then(|t| time(t).ok()).map(up),
+        renewed_until: machine
+            .spec
+            .renewed_until
+            .as_deref()
+            .and_then(|t| time(t).ok())
+            .map(ceil_second),
         warn_before: span(&expiry.ondemand_warn_before),
         registration_timeout: registration.unwrap_or(REGISTRATION_TIMEOUT),
         drain_timeout: drain_timeout(group, config),
@@ -198,7 +207,7 @@ fn made_from(machine: &Machine) -> String {
 
 /// The strongest of what was asked for.
 fn kept(meta: &ObjectMeta, created_at: Timestamp, notes: &mut Report) -> intent::Kept {
-    let until = time_in(meta, KEEP_UNTIL, notes).map(up);
+    let until = time_in(meta, KEEP_UNTIL, notes).map(ceil_second);
     let undisturbed = match annotation(meta, DO_NOT_DISRUPT).map(str::trim) {
         None | Some("" | "false") => None,
         Some("true") => return intent::Kept::Always,
@@ -227,7 +236,7 @@ fn time_in(meta: &ObjectMeta, name: &str, notes: &mut Report) -> Option<Timestam
 
 /// The whole second that a time is in.
 fn down(at: Timestamp) -> Timestamp {
-    let whole = up(at);
+    let whole = ceil_second(at);
     if whole > at { whole.checked_sub(SignedDuration::from_secs(1)).unwrap_or(at) } else { whole }
 }
 

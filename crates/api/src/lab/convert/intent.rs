@@ -26,7 +26,7 @@ use crate::name::lab::{
 };
 use crate::name::shared::{KEEP_UNTIL, OBSERVE, PAUSED};
 use crate::problem::{Problem, Problems, Report};
-use crate::time::up;
+use sojourn_core::moment::ceil_second;
 
 /// A status is not looked at more often than this.
 const MIN_CHECK_INTERVAL: SignedDuration = SignedDuration::from_secs(1);
@@ -185,7 +185,7 @@ fn submission(
 /// The time in an annotation; one that is none says nothing. It is rounded as the status is, with
 /// which it will be compared.
 fn time_in(instance: &Instance, name: &str) -> Option<Timestamp> {
-    annotation(&instance.metadata, name)?.trim().parse().ok().map(up)
+    annotation(&instance.metadata, name)?.trim().parse().ok().map(ceil_second)
 }
 
 /// How the status of an Instance is looked at.

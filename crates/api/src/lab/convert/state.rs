@@ -2,9 +2,10 @@
 
 use jiff::Timestamp;
 use sojourn_core::activity::Activity;
-use sojourn_core::lab::state as domain;
+use sojourn_core::lab::{source, state as domain};
 use sojourn_core::notice::{Delivery, MAX_NOTICES, Notice, NoticeId, Outbox};
 
+use crate::activity::{ReplicaActivities, mark_counted, read_replicas};
 use crate::lab::status::{
     ActivityStatus, EndReason, EndedStatus, ExpirationStatus, InstanceStatus, KeepStatus,
     LifecycleStatus, NextAction, NextStatus, NoticeKind, NoticeState, NoticeStatus, ShadowStatus,
@@ -36,7 +37,12 @@ pub fn write_state(state: &domain::InstanceState, status: &mut InstanceStatus) {
     status.ready_at = written(power.ready_at);
     status.last_stopped_at = written(power.stopped_at);
     status.stop_reason = power.stop_reason.map(StopReason::from);
+    let mut replicas = status.activity.take().map(|activity| activity.replicas).unwrap_or_default();
+    mark_counted(&mut replicas);
     status.activity = unless_default(activity, write_activity);
+    if !replicas.is_empty() {
+        status.activity.get_or_insert_default().replicas = replicas;
+    }
     status.lifecycle = Some(write_ladder(ladder));
     status.expiration = unless_default(expiration, write_expiration);
     status.termination = unless_default(termination, |termination| TerminationStatus {
@@ -152,17 +158,22 @@ fn write_activity(activity: &Activity) -> ActivityStatus {
         count: activity.count.min(MAX_INTEGER),
         since: written(activity.since),
         blind: written(activity.blind),
+        replicas: ReplicaActivities::new(),
     }
 }
 
 fn read_activity(wire: &ActivityStatus) -> Activity {
-    Activity {
+    let mut activity = Activity {
         last: read(wire.last.as_ref()),
         source: wire.source.map(Into::into),
         count: wire.count,
         since: read(wire.since.as_ref()),
         blind: read(wire.blind.as_ref()),
+    };
+    for replica in read_replicas(&wire.replicas, source::parse) {
+        activity.merge_replica(&replica);
     }
+    activity
 }
 
 fn write_ladder(ladder: &domain::Ladder) -> LifecycleStatus {

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::limit::MAX_TEXT_CHARS;
-use crate::time::up;
+use sojourn_core::moment::ceil_second;
 
 /// Whole seconds, which is what the wire knows, in the times that it can write.
 fn time() -> impl Strategy<Value = Timestamp> {
@@ -169,9 +169,9 @@ proptest! {
         state.warned = Some(domain::ExpiryWarning { at: deadline, deadline });
         let back = machine_and_back(&state);
         let rotation = back.rotation.expect("a rotation");
-        prop_assert_eq!(rotation.drain.map(|drain| drain.deadline), Some(up(deadline)));
-        prop_assert_eq!(back.warned.map(|warned| warned.deadline), Some(up(deadline)));
-        prop_assert!(up(deadline) >= deadline);
+        prop_assert_eq!(rotation.drain.map(|drain| drain.deadline), Some(ceil_second(deadline)));
+        prop_assert_eq!(back.warned.map(|warned| warned.deadline), Some(ceil_second(deadline)));
+        prop_assert!(ceil_second(deadline) >= deadline);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use sojourn_core::lab::source;
 
 use super::*;
 use crate::limit::MAX_TEXT_CHARS;
-use crate::time::up;
+use sojourn_core::moment::ceil_second;
 
 /// Whole seconds, which is what the wire knows, in the times that it can write.
 fn time() -> impl Strategy<Value = Timestamp> {
@@ -213,7 +213,7 @@ proptest! {
         let back = there_and_back(&domain::InstanceState { ladder, ..domain::InstanceState::default() });
         let read = back.ladder.deadline.expect("a deadline");
         prop_assert!(read >= deadline && read.duration_since(deadline).as_secs() < 1);
-        prop_assert_eq!(read, up(read));
+        prop_assert_eq!(read, ceil_second(read));
     }
 }
 

@@ -1,0 +1,51 @@
+//! Instances, as a replica that does not lead writes what was reported about them.
+
+use std::sync::Arc;
+
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::Value;
+use sojourn_api::lab::instance::Instance;
+use sojourn_core::key::Key;
+
+use super::caches::LabCaches;
+use crate::frame::Guarded;
+use crate::replica::{ReportedObjects, StoredActivity};
+
+/// The Instances that are known here.
+pub(super) struct InstanceReports {
+    /// Not fenced.
+    pub(super) client: Client,
+    pub(super) caches: Arc<LabCaches>,
+}
+
+impl ReportedObjects for InstanceReports {
+    fn stored(&self, key: &Key, replica: &str) -> Option<StoredActivity> {
+        let instance = self.caches.instances.get(key)?;
+        let instance = instance.as_ref().as_ref().ok()?;
+        let activity = instance.status.as_ref().and_then(|status| status.activity.as_ref());
+        let ours = activity.and_then(|activity| activity.replicas.get(replica)).cloned().flatten();
+        Some(StoredActivity {
+            uid: instance.uid()?,
+            version: instance.resource_version()?,
+            ours: ours.unwrap_or_default(),
+        })
+    }
+
+    async fn patch_status(&self, key: &Key, patch: &Value) -> Result<(), kube::Error> {
+        let api: Api<Instance> = Api::namespaced(self.client.clone(), &key.namespace);
+        let params = PatchParams::default();
+        let written = api.patch_status(&key.name, &params, &Patch::Merge(patch)).await?;
+        self.caches.record_write(key, written);
+        Ok(())
+    }
+
+    async fn refresh(&self, key: &Key) -> Result<(), kube::Error> {
+        let api: Api<Guarded<Instance>> = Api::namespaced(self.client.clone(), &key.namespace);
+        match api.get_opt(&key.name).await? {
+            Some(instance) => self.caches.admit_instance(instance),
+            None => self.caches.evict_instance(key),
+        }
+        Ok(())
+    }
+}

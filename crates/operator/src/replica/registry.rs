@@ -1,0 +1,166 @@
+//! What the others tell of themselves, as the one that leads reads it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube::{Api, Client, ResourceExt as _};
+use sojourn_core::replica::{Heartbeat, ServedTime, served_time};
+use tokio::time::Instant;
+
+use super::{FAMILY_LABEL, REPLICA_LABEL, ReplicaName, SETTLED, leases, version};
+
+/// The replicas that take reports of one family.
+pub struct ReplicaRegistry {
+    api: Api<Lease>,
+    family: &'static str,
+    me: ReplicaName,
+    /// Since when this process takes reports.
+    serving_since: Timestamp,
+    state: Mutex<RegistryState>,
+}
+
+#[derive(Debug, Default)]
+struct RegistryState {
+    seen: HashMap<String, SeenLease>,
+    /// All that there are, and ourselves.
+    present: BTreeSet<String>,
+}
+
+/// A Lease as it was when it last changed.
+#[derive(Debug)]
+struct SeenLease {
+    name: String,
+    version: String,
+    resource_version: Option<String>,
+    uid: Option<String>,
+    since: Instant,
+    looks: u32,
+    /// The gap that it leaves is on record, in memory at least.
+    given_up: bool,
+}
+
+impl std::fmt::Debug for ReplicaRegistry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReplicaRegistry").field("family", &self.family).finish_non_exhaustive()
+    }
+}
+
+impl ReplicaRegistry {
+    pub(crate) fn new(
+        client: &Client,
+        family: &'static str,
+        me: ReplicaName,
+        serving_since: Timestamp,
+    ) -> Self {
+        let api = leases(client);
+        Self { api, family, me, serving_since, state: Mutex::default() }
+    }
+
+    /// What all of them together have seen by `now`, which was before this look began.
+    pub(crate) async fn look(
+        &self,
+        now: Timestamp,
+        give_up_after: SignedDuration,
+    ) -> Result<ServedTime, kube::Error> {
+        let params = ListParams::default().labels(&format!("{FAMILY_LABEL}={}", self.family));
+        let found = self.api.list(&params).await?.items;
+        let mut state = self.state();
+        let mut others = Vec::new();
+        let mut seen = HashMap::with_capacity(found.len());
+        for lease in found {
+            let Some(replica) = lease.labels().get(REPLICA_LABEL).cloned() else { continue };
+            if replica == self.me.as_str() {
+                continue;
+            }
+            let mut entry = SeenLease::after(state.seen.remove(&replica), &lease);
+            if !entry.given_up {
+                let heartbeat = entry.heartbeat(&lease);
+                entry.given_up = heartbeat.is_lost(give_up_after);
+                if entry.given_up {
+                    tracing::warn!(replica, "a replica fell silent; what it saw may be lost");
+                }
+                others.push(heartbeat);
+            }
+            seen.insert(replica, entry);
+        }
+        state.present = seen.keys().cloned().chain([self.me.as_str().to_owned()]).collect();
+        state.seen = seen;
+        Ok(served_time(self.serving_since, &others, give_up_after, now))
+    }
+
+    /// Whether there is a replica of that name, as far as is known.
+    pub(crate) fn is_present(&self, replica: &str) -> bool {
+        let state = self.state();
+        // Before the first look nobody is known to be gone.
+        state.present.is_empty() || state.present.contains(replica)
+    }
+
+    /// The replicas that were given up. Once what they may have seen is stored, they can be removed.
+    pub(crate) fn given_up(&self) -> Vec<String> {
+        let state = self.state();
+        let given_up = state.seen.iter().filter(|(_, lease)| lease.given_up);
+        given_up.map(|(replica, _)| replica.clone()).collect()
+    }
+
+    /// Deletes the Leases of replicas that were given up, unless they spoke meanwhile.
+    pub(crate) async fn remove(&self, replicas: &[String]) {
+        for replica in replicas {
+            let deletion = {
+                let state = self.state();
+                let Some(lease) = state.seen.get(replica) else { continue };
+                let preconditions = Preconditions {
+                    resource_version: lease.resource_version.clone(),
+                    uid: lease.uid.clone(),
+                };
+                (lease.name.clone(), preconditions)
+            };
+            let (name, preconditions) = deletion;
+            let params =
+                DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+            if let Err(error) = self.api.delete(&name, &params).await {
+                tracing::debug!(replica, %error, "its Lease stays until the next time");
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, RegistryState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SeenLease {
+    fn after(before: Option<Self>, lease: &Lease) -> Self {
+        match before {
+            Some(before) if before.version == version(lease) => {
+                Self { looks: before.looks.saturating_add(1), ..before }
+            }
+            Some(_) | None => Self {
+                name: lease.name_any(),
+                version: version(lease),
+                resource_version: lease.resource_version(),
+                uid: lease.uid(),
+                since: Instant::now(),
+                looks: 0,
+                given_up: false,
+            },
+        }
+    }
+
+    fn heartbeat(&self, lease: &Lease) -> Heartbeat {
+        let spec = lease.spec.as_ref();
+        let settled = lease.annotations().get(SETTLED).and_then(|text| text.parse().ok());
+        // What it does not say, or what cannot be read, is not observed.
+        let settled = settled.unwrap_or(Timestamp::MIN);
+        let began = spec.and_then(|spec| spec.acquire_time.as_ref()).map(|time| time.0);
+        Heartbeat {
+            serving_since: began.unwrap_or(settled),
+            settled,
+            silent_for: SignedDuration::try_from(self.since.elapsed())
+                .unwrap_or(SignedDuration::MAX),
+            silent_looks: self.looks,
+        }
+    }
+}
