@@ -1,3 +1,5 @@
+mod golden;
+
 use serde_json::json;
 use sojourn_core::lab::source;
 use sojourn_core::lab::state::Stage;
