@@ -53,7 +53,6 @@ use self::coverage_store::CoverageStore;
 #[cfg(test)]
 pub(crate) use self::coverage_store::polled;
 use self::drivers::Drivers;
-use self::notice::EventChannel;
 use self::orphaned_claim::OrphanedClaims;
 use self::prober::Prober;
 use self::reconcile::Lab;
@@ -217,10 +216,8 @@ impl ServedLab {
         let (events, events_work) =
             Events::new(client.clone(), clock.clone(), metrics.events_left_out("lab"));
         tasks.spawn("events", events_work);
-        replica.drivers.set_fallback_channel(Arc::new(EventChannel {
-            events: events.clone(),
-            caches: caches.clone(),
-        }));
+        let event_channel = notice::event_channel(events.clone(), caches.clone());
+        replica.drivers.set_fallback_channel(Arc::new(event_channel));
         let wake = {
             let queue = queue.clone();
             Arc::new(move |key: &Key| queue.wake(key))

@@ -7,7 +7,7 @@
 //! | `family` | the families: what each serves on every replica, and what it does on the leader |
 //! | `configuration` | the options of a family, read live |
 //! | `tracker`, `collector` | who was used, and which time was really observed |
-//! | `outbox` | notices on their way |
+//! | `notice`, `outbox` | the channels that take notices to people, and notices on their way |
 //! | `gateway`, `link` | what people do without kubectl |
 //! | `installation_key` | the key that signs links and tokens |
 //! | `admission` | what is refused, with words |
@@ -37,6 +37,7 @@ pub mod lab;
 pub mod leadership;
 pub mod link;
 pub mod metrics;
+pub mod notice;
 pub mod outbox;
 pub mod random;
 pub mod readiness;

@@ -13,7 +13,8 @@ use sojourn_drivers::notify::{Channel, Notice, Zone};
 use sojourn_drivers::probe::fake::ScriptedProbe;
 use sojourn_drivers::probe::{Observation, Probe};
 use sojourn_operator::clock::Clock;
-use sojourn_operator::lab::driver_factory::{DriverFactory, Secrets};
+use sojourn_operator::lab::driver_factory::DriverFactory;
+use sojourn_operator::notice::ChannelSecrets;
 
 use crate::dice::Dice;
 use crate::truth::SharedTruth;
@@ -146,7 +147,7 @@ impl DriverFactory for ScriptedDrivers {
         Ok(served.then(|| Arc::new(self.metrics.clone()) as Arc<dyn Metrics>))
     }
 
-    fn channels(&self, _: &LabConfig, _: &Secrets) -> Result<Vec<Arc<dyn Channel>>, String> {
+    fn channels(&self, _: &LabConfig, _: &ChannelSecrets) -> Result<Vec<Arc<dyn Channel>>, String> {
         if let Some(problem) = &*lock(&self.broken) {
             return Err(problem.clone());
         }

@@ -312,7 +312,8 @@ impl Truth {
     /// An attempt to tell somebody something.
     pub fn attempted(&mut self, notice: &Notice, effect: &Effect) {
         let now = self.now();
-        let key = Key::new(notice.facts.namespace.clone(), notice.facts.instance.clone());
+        let object = &notice.facts.object;
+        let key = Key::new(object.namespace.clone(), object.name.clone());
         let (accepted, told_so) = match effect {
             Effect::Accept => (true, true),
             Effect::FailAfter(_) => (true, false),

@@ -132,15 +132,10 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
-    use crate::notify::{Facts, Kind, Recipient};
+    use crate::notify::test_family::{self, DUE};
 
     fn notice(id: &str) -> Notice {
-        Notice {
-            id: id.to_owned(),
-            kind: Kind::Stopped,
-            to: Recipient::default(),
-            facts: Facts::default(),
-        }
+        Notice { id: id.to_owned(), ..test_family::notice(DUE) }
     }
 
     /// A channel whose attempts go as `turns` say, then well, on a clock that starts in 1970.

@@ -12,12 +12,13 @@ use futures::future::BoxFuture;
 use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
 use rustls::ClientConfig;
-use serde::Serialize;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
 use tokio::time::timeout;
 
 use super::plain::{one_line, web_link};
 use super::template::{Rendered, Templates};
-use super::{Channel, Facts, Notice, SendError, Zone};
+use super::{Channel, Facts, Notice, SendError, TemplateSet, Zone};
 
 /// From connecting to the end of the answer.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -83,7 +84,7 @@ impl Webhook {
             .map_err(|_| SendError::Refused("its id cannot be an Idempotency-Key".to_owned()))?;
         let request = self.client.post(self.url.clone()).header(IDEMPOTENCY_KEY, key);
         let request = match self.form {
-            Form::Json => request.json(&NoticeBody::of(notice, &rendered)),
+            Form::Json => request.json(&NoticeBody::of(notice, &rendered, self.templates.set())),
             Form::Slack => request
                 .json(&ChatBody { text: chat_text(notice, &rendered, self.templates.zone()) }),
         };
@@ -192,31 +193,10 @@ struct Person<'a> {
     email: &'a str,
 }
 
-/// The facts; what is not known is left out.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
+/// The facts, those of the family under its own names; what is not known is left out.
 struct FactsBody<'a> {
-    instance: &'a str,
-    namespace: &'a str,
-    pretty_name: &'a str,
-    template: &'a str,
-    reason: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    deadline: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remaining_seconds: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    alert: Option<Alert>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    url: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    keep_hour: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    keep_tomorrow: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stop: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<&'a str>,
+    set: &'static TemplateSet,
+    facts: &'a Facts,
 }
 
 #[derive(Serialize)]
@@ -226,37 +206,63 @@ struct Alert {
 }
 
 impl<'a> NoticeBody<'a> {
-    fn of(notice: &'a Notice, rendered: &'a Rendered) -> Self {
+    fn of(notice: &'a Notice, rendered: &'a Rendered, set: &'static TemplateSet) -> Self {
         let to = Person { name: &notice.to.name, email: &notice.to.email };
         Self {
             id: &notice.id,
-            kind: notice.kind.stem(),
+            kind: notice.template,
             to,
             subject: &rendered.subject,
             text: &rendered.text,
-            facts: FactsBody::of(&notice.facts),
+            facts: FactsBody { set, facts: &notice.facts },
         }
     }
 }
 
-impl<'a> FactsBody<'a> {
-    fn of(facts: &'a Facts) -> Self {
-        Self {
-            instance: &facts.instance,
-            namespace: &facts.namespace,
-            pretty_name: &facts.pretty_name,
-            template: &facts.template,
-            reason: facts.reason(|at| format!("{at:.0}")),
-            deadline: facts.deadline.map(|at| at.to_string()),
-            remaining_seconds: facts.remaining.map(|span| span.as_secs()),
-            alert: facts.alert.map(|(number, of)| Alert { number, of }),
-            url: facts.url.as_deref(),
-            keep_hour: facts.keep_hour.as_deref(),
-            keep_tomorrow: facts.keep_tomorrow.as_deref(),
-            stop: facts.stop.as_deref(),
-            detail: facts.detail.as_deref(),
+impl Serialize for FactsBody<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { set, facts } = self;
+        let mut body = serializer.serialize_map(None)?;
+        body.serialize_entry(&camel_case(set.object), &facts.object.name)?;
+        body.serialize_entry("namespace", &facts.object.namespace)?;
+        for text in set.texts {
+            body.serialize_entry(&camel_case(text.name), facts.text(text.name))?;
         }
+        body.serialize_entry("reason", &facts.reason(|at| format!("{at:.0}")))?;
+        if let Some(deadline) = facts.deadline {
+            body.serialize_entry("deadline", &deadline.to_string())?;
+        }
+        if let Some(remaining) = facts.remaining {
+            body.serialize_entry("remainingSeconds", &remaining.as_secs())?;
+        }
+        if let Some((number, of)) = facts.alert {
+            body.serialize_entry("alert", &Alert { number, of })?;
+        }
+        if let Some(url) = &facts.url {
+            body.serialize_entry("url", url)?;
+        }
+        for link in set.links {
+            if let Some(url) = facts.link(link.name) {
+                body.serialize_entry(&camel_case(link.name), url)?;
+            }
+        }
+        if let Some(detail) = &facts.detail {
+            body.serialize_entry("detail", detail)?;
+        }
+        body.end()
     }
+}
+
+/// The name of a value as programs write it: `pretty_name` is `prettyName`.
+fn camel_case(snake_case: &str) -> String {
+    let mut words = snake_case.split('_');
+    let mut name = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        name.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        name.push_str(letters.as_str());
+    }
+    name
 }
 
 /// The beginning of an answer's body.

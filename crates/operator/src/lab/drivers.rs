@@ -3,16 +3,14 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client};
-use sojourn_api::config::value::SecretKey;
+use kube::Client;
 use sojourn_api::lab::LabConfig;
-use sojourn_api::name::shared;
 use sojourn_drivers::notify::{Channel, Zone};
 use sojourn_drivers::probe::{Observation, Probe, Target};
 use tokio::sync::Notify;
 
-use super::driver_factory::{DriverFactory, Secrets};
+use super::driver_factory::DriverFactory;
+use crate::notice::{BrokenChannel, ChannelSecrets};
 use crate::outbox::Channels;
 
 /// The drivers that are in use; replaced as a whole when the configuration changes.
@@ -91,29 +89,20 @@ impl Drivers {
         };
         let wanted =
             config.enable_inactivity_notifications || config.enable_expiration_notifications;
-        let (mut secrets, mut channels) = (Secrets::default(), Vec::new());
+        let mut channels: Vec<Arc<dyn Channel>> = Vec::new();
+        let [webhook, slack] =
+            [&config.webhook_url, &config.slack_url].map(|url| url.as_ref().filter(|_| wanted));
+        let (secrets, unreadable) = ChannelSecrets::read(client, webhook, slack).await;
         // A channel that cannot be used stays in the list: notices take no other way than the configured one.
-        let broken =
-            |name, problem| -> Arc<dyn Channel> { Arc::new(BrokenChannel { name, problem }) };
-        let named = [
-            ("webhook", &config.webhook_url, &mut secrets.webhook_url),
-            ("slack", &config.slack_url, &mut secrets.slack_url),
-        ];
-        for (name, reference, url) in named {
-            let Some(reference) = reference.as_ref().filter(|_| wanted) else { continue };
-            match read(client, reference).await {
-                Ok(read) => *url = Some(read),
-                Err(problem) => {
-                    note(name, problem.clone());
-                    channels.push(broken(name, problem));
-                }
-            }
+        for broken in unreadable {
+            note(broken.name, broken.problem.clone());
+            channels.push(Arc::new(broken));
         }
         match factory.channels(config, &secrets) {
             Ok(made) => channels.extend(made.into_iter().filter(|_| wanted)),
             Err(problem) if wanted => {
                 note("mail", problem.clone());
-                channels.push(broken("mail", problem));
+                channels.push(Arc::new(BrokenChannel { name: "mail", problem }));
             }
             Err(_) => {}
         }
@@ -138,38 +127,6 @@ impl Channels for Drivers {
             return fallback.iter().cloned().collect();
         }
         current.channels.clone()
-    }
-}
-
-async fn read(client: &Client, reference: &SecretKey) -> Result<String, String> {
-    let api: Api<Secret> = Api::namespaced(client.clone(), shared::NAMESPACE);
-    let named = format!("{}/{}", shared::NAMESPACE, reference.name);
-    let secret = api.get(&reference.name).await.map_err(|e| format!("cannot read {named}: {e}"))?;
-    let value = secret.data.as_ref().and_then(|data| data.get(&reference.key));
-    let value = value.ok_or_else(|| format!("{named} has no key {}", reference.key))?;
-    String::from_utf8(value.0.clone())
-        .map(|text| text.trim().to_owned())
-        .map_err(|_| format!("{named} is no text at {}", reference.key))
-}
-
-/// A channel that is configured and cannot work: every attempt says why.
-#[derive(Debug)]
-struct BrokenChannel {
-    name: &'static str,
-    problem: String,
-}
-
-impl Channel for BrokenChannel {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn send<'a>(
-        &'a self,
-        _: &'a sojourn_drivers::notify::Notice,
-    ) -> futures::future::BoxFuture<'a, Result<(), sojourn_drivers::notify::SendError>> {
-        let refused = sojourn_drivers::notify::SendError::Transient(self.problem.clone());
-        Box::pin(std::future::ready(Err(refused)))
     }
 }
 

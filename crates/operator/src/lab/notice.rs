@@ -1,8 +1,9 @@
 //! Builds the notice that is sent, with names, links and text, from the one that was decided.
 
+mod template_set;
+
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource as _;
@@ -11,26 +12,30 @@ use sojourn_api::lab::tenant::Tenant;
 use sojourn_core::key::Key;
 use sojourn_core::lab::state::{InstanceState, NoticeKind, SubmissionEntry, SubmissionState};
 use sojourn_core::notice::Notice as Recorded;
-use sojourn_drivers::notify::{Channel, Facts, Kind, Notice, Recipient, SendError};
+use sojourn_drivers::notify::{Facts, Notice, ObjectName, Recipient, SignedLink, Summary};
 
+pub(super) use self::template_set::TEMPLATES;
+use self::template_set::{KEEP_HOUR, KEEP_TOMORROW, NoticeTemplate, PRETTY_NAME, STOP, TEMPLATE};
 use super::caches::LabCaches;
-use crate::event::{Events, Severity};
+use crate::event::Events;
 use crate::link::{LinkAction, Links};
+use crate::notice::EventChannel;
 
 /// How long a link in a mail that names no deadline works.
 const LINK_LIFE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Which text is sent. An Instance that keeps no data is deleted instead of stopped.
-const fn kind(kind: NoticeKind, persistent: bool) -> Kind {
+const fn template(kind: NoticeKind, persistent: bool) -> NoticeTemplate {
     match kind {
-        NoticeKind::InactivityWarning if persistent => Kind::InactivityWarning,
-        NoticeKind::InactivityWarning => Kind::DeletionWarning,
-        NoticeKind::Stopped => Kind::Stopped,
-        NoticeKind::DeletionWarning => Kind::DeletionWarning,
-        NoticeKind::Deleted => Kind::Deleted,
-        NoticeKind::ExpiryWarning => Kind::ExpiryWarning,
-        NoticeKind::Expired => Kind::Expired,
-        NoticeKind::SubmissionFailed => Kind::SubmissionFailed,
+        NoticeKind::InactivityWarning if persistent => NoticeTemplate::InactivityWarning,
+        NoticeKind::InactivityWarning | NoticeKind::DeletionWarning => {
+            NoticeTemplate::DeletionWarning
+        }
+        NoticeKind::Stopped => NoticeTemplate::Stopped,
+        NoticeKind::Deleted => NoticeTemplate::Deleted,
+        NoticeKind::ExpiryWarning => NoticeTemplate::ExpiryWarning,
+        NoticeKind::Expired => NoticeTemplate::Expired,
+        NoticeKind::SubmissionFailed => NoticeTemplate::SubmissionFailed,
     }
 }
 
@@ -68,26 +73,37 @@ pub(crate) fn notice(recorded: &Recorded<NoticeKind>, context: &NoticeContext<'_
     };
     let (reason, reason_time) = because(recorded.kind, context.state);
     let stoppable = recorded.kind == NoticeKind::InactivityWarning;
+    let template = template(recorded.kind, context.persistent);
+    let facts = Facts {
+        object: ObjectName {
+            kind: "Instance",
+            namespace: context.key.namespace.to_string(),
+            name: context.key.name.to_string(),
+        },
+        title: spec.pretty_name.clone(),
+        texts: vec![
+            (PRETTY_NAME, spec.pretty_name.clone()),
+            (TEMPLATE, spec.template.name.clone()),
+        ],
+        reason,
+        reason_time,
+        deadline: recorded.deadline,
+        remaining: recorded.deadline.map(|deadline| deadline.duration_since(context.now)),
+        alert: recorded.alert,
+        url: context.url.clone(),
+        links: vec![
+            SignedLink { name: KEEP_HOUR, url: link(LinkAction::KeepHour) },
+            SignedLink { name: KEEP_TOMORROW, url: link(LinkAction::KeepTomorrow) },
+            SignedLink { name: STOP, url: stoppable.then(|| link(LinkAction::Stop)).flatten() },
+        ],
+        detail: detail(recorded.kind, context.state),
+    };
     Notice {
         id: recorded.id.as_str().to_owned(),
-        kind: kind(recorded.kind, context.persistent),
+        template: template.name(),
         to,
-        facts: Facts {
-            instance: context.key.name.to_string(),
-            namespace: context.key.namespace.to_string(),
-            pretty_name: spec.pretty_name.clone(),
-            template: spec.template.name.clone(),
-            reason,
-            reason_time,
-            deadline: recorded.deadline,
-            remaining: recorded.deadline.map(|deadline| deadline.duration_since(context.now)),
-            alert: recorded.alert,
-            url: context.url.clone(),
-            keep_hour: link(LinkAction::KeepHour),
-            keep_tomorrow: link(LinkAction::KeepTomorrow),
-            stop: if stoppable { link(LinkAction::Stop) } else { None },
-            detail: detail(recorded.kind, context.state),
-        },
+        summary: summary(template, &facts),
+        facts,
     }
 }
 
@@ -160,62 +176,45 @@ pub(crate) fn reference(instance: &Instance) -> ObjectReference {
 }
 
 /// Events as a channel: what there is when nothing else is configured.
-#[derive(Debug)]
-pub(crate) struct EventChannel {
-    pub(crate) events: Events,
-    pub(crate) caches: Arc<LabCaches>,
+pub(super) fn event_channel(events: Events, caches: Arc<LabCaches>) -> EventChannel {
+    EventChannel::new(events, move |object| {
+        let key = Key::new(object.namespace.clone(), object.name.clone());
+        let instance = caches.instances.get(&key)?;
+        instance.as_ref().as_ref().ok().map(reference)
+    })
 }
 
-impl Channel for EventChannel {
-    fn name(&self) -> &'static str {
-        "Event"
-    }
-
-    fn send<'a>(&'a self, notice: &'a Notice) -> BoxFuture<'a, Result<(), SendError>> {
-        Box::pin(async move {
-            let key = Key::new(notice.facts.namespace.clone(), notice.facts.instance.clone());
-            let instance = self.caches.instances.get(&key);
-            let Some(Ok(instance)) = instance.as_deref() else {
-                return Err(SendError::Transient(format!("{key} is not there to be spoken of")));
-            };
-            let (reason, severity) = shown(notice.kind);
-            self.events
-                .tell(&reference(instance), severity, reason, &words(notice), &notice.id)
-                .await
-                .map_err(|error| SendError::Transient(format!("cannot write the Event: {error}")))
-        })
-    }
+/// The notice as an Event.
+fn summary(template: NoticeTemplate, facts: &Facts) -> Summary {
+    let (reason, warning) = match template {
+        NoticeTemplate::InactivityWarning => ("InactivityWarning", true),
+        NoticeTemplate::Stopped => ("Stopped", false),
+        NoticeTemplate::DeletionWarning => ("DeletionWarning", true),
+        NoticeTemplate::Deleted => ("Deleted", false),
+        NoticeTemplate::ExpiryWarning => ("ExpiryWarning", true),
+        NoticeTemplate::Expired => ("Expired", false),
+        NoticeTemplate::SubmissionFailed => ("SubmissionFailed", true),
+    };
+    Summary { reason, warning, sentence: sentence(template, facts) }
 }
 
-const fn shown(kind: Kind) -> (&'static str, Severity) {
-    match kind {
-        Kind::InactivityWarning => ("InactivityWarning", Severity::Warning),
-        Kind::Stopped => ("Stopped", Severity::Normal),
-        Kind::DeletionWarning => ("DeletionWarning", Severity::Warning),
-        Kind::Deleted => ("Deleted", Severity::Normal),
-        Kind::ExpiryWarning => ("ExpiryWarning", Severity::Warning),
-        Kind::Expired => ("Expired", Severity::Normal),
-        Kind::SubmissionFailed => ("SubmissionFailed", Severity::Warning),
-    }
-}
-
-/// The notice in one sentence.
-fn words(notice: &Notice) -> String {
-    let facts = &notice.facts;
+fn sentence(template: NoticeTemplate, facts: &Facts) -> String {
     let mut text = String::new();
     if let Some((alert, of)) = facts.alert.filter(|(_, of)| *of > 1) {
         text.push_str(&format!("Warning {alert} of {of}: it "));
-    } else if notice.kind == Kind::SubmissionFailed {
+    } else if template == NoticeTemplate::SubmissionFailed {
         text.push_str("Its data ");
     } else {
         text.push_str("It ");
     }
-    text.push_str(match notice.kind {
-        Kind::InactivityWarning => "will be stopped",
-        Kind::Stopped => "was stopped",
-        Kind::DeletionWarning | Kind::ExpiryWarning => "will be deleted with everything in it",
-        Kind::Deleted | Kind::Expired => "is deleted with everything in it",
-        Kind::SubmissionFailed => "could not be handed in",
+    text.push_str(match template {
+        NoticeTemplate::InactivityWarning => "will be stopped",
+        NoticeTemplate::Stopped => "was stopped",
+        NoticeTemplate::DeletionWarning | NoticeTemplate::ExpiryWarning => {
+            "will be deleted with everything in it"
+        }
+        NoticeTemplate::Deleted | NoticeTemplate::Expired => "is deleted with everything in it",
+        NoticeTemplate::SubmissionFailed => "could not be handed in",
     });
     if let Some(deadline) = facts.deadline {
         text.push_str(&format!(" at {deadline:.0}"));

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::BoxFuture;
 use sojourn_drivers::notify::fake::{Effect, Script, ScriptedAttempt};
-use sojourn_drivers::notify::{Facts, Kind, Recipient};
+use sojourn_drivers::notify::{Facts, Recipient, Summary};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -70,9 +70,10 @@ fn key(name: &str) -> Key {
 fn notice(id: &str) -> Notice {
     Notice {
         id: id.to_owned(),
-        kind: Kind::Stopped,
+        template: "stopped",
         to: Recipient::default(),
         facts: Facts::default(),
+        summary: Summary::default(),
     }
 }
 

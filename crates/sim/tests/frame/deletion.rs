@@ -98,7 +98,7 @@ async fn nothing_is_left(simulation: &LabSimulation) {
 }
 
 fn told(simulation: &LabSimulation) -> Vec<&'static str> {
-    simulation.received().iter().map(|received| received.notice.kind.stem()).collect()
+    simulation.received().iter().map(|received| received.notice.template).collect()
 }
 
 #[tokio::test(start_paused = true)]

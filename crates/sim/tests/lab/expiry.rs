@@ -74,9 +74,9 @@ async fn a_namespace_that_comes_back_is_looked_at_again_and_no_other() {
         simulation.truth.lock().set_opted_out("lab", [false, false]);
         simulation.pass(MINUTE).await;
         let warned: Vec<_> =
-            simulation.received().into_iter().map(|one| one.notice.facts).collect();
+            simulation.received().into_iter().map(|one| one.notice.facts.object).collect();
         assert_eq!(warned.len(), 1);
-        assert_eq!((warned[0].namespace.as_str(), warned[0].instance.as_str()), ("lab", "one"));
+        assert_eq!((warned[0].namespace.as_str(), warned[0].name.as_str()), ("lab", "one"));
         let looks = simulation.operator.reconciles() - looks;
         assert!((1..=5).contains(&looks), "{looks} looks at one instance");
         simulation.until_gone(DAY + HOUR, &key("one")).await;

@@ -82,7 +82,7 @@ pub(crate) fn condition(instance: &Instance, kind: &str) -> Option<(String, bool
 
 /// What was told so far, each as its template's name.
 pub(crate) fn told(simulation: &LabSimulation) -> Vec<&'static str> {
-    simulation.received().iter().map(|received| received.notice.kind.stem()).collect()
+    simulation.received().iter().map(|received| received.notice.template).collect()
 }
 
 /// When each thing was told, in whole hours since `from`.

@@ -87,7 +87,8 @@ async fn links_lead_to_where_people_are_taken_in_now() {
     let simulation = world_with_one(&kept(), "publicURL: http://old.example\n").await;
     let link = |simulation: &LabSimulation| {
         let received = simulation.received();
-        received.last().and_then(|one| one.notice.facts.keep_hour.clone()).expect("a link")
+        let link = received.last().and_then(|one| one.notice.facts.link("keep_hour"));
+        link.expect("a link").to_owned()
     };
     simulation.until(DAY * 2, &key("one"), |one| status(one).notices.len() == 1).await;
     simulation.pass(HOUR).await;

@@ -3,6 +3,7 @@ use std::fs;
 use super::*;
 use crate::notify::folder::Folder;
 use crate::notify::template::Templates;
+use crate::notify::test_family::BOOKS;
 
 fn read(text: &str) -> Result<Settings, SettingsError> {
     Settings::read(Folder::with(&[(FILE, text)]).path())
@@ -36,7 +37,7 @@ fn server_port_and_sender_are_loaded() {
 fn settings_are_read_only_when_somebody_asks_and_then_have_to_be_there() {
     let folder = Folder::with(&[]);
     // Everything that mail does not need works without them.
-    Templates::load(None, Zone::utc()).unwrap();
+    Templates::load(&BOOKS, None, Zone::utc()).unwrap();
     let error = Settings::read(folder.path()).unwrap_err();
     assert!(matches!(error, SettingsError::ReadFile { .. }), "{error}");
     assert!(error.to_string().contains(FILE), "{error}");

@@ -73,14 +73,14 @@ mod tests {
 
     use super::*;
     use crate::notify::template::Templates;
-    use crate::notify::{Facts, Kind, Recipient, Zone};
+    use crate::notify::test_family::{self, BOOKS, DUE};
+    use crate::notify::{Facts, Recipient, Zone};
 
     fn compose_for(name: &str, email: &str, subject: &str) -> Result<String, SendError> {
         let notice = Notice {
             id: "0e1f.inactivity-1.1794906000".to_owned(),
-            kind: Kind::Stopped,
             to: Recipient { name: name.to_owned(), email: email.to_owned() },
-            facts: Facts::default(),
+            ..test_family::notice(DUE)
         };
         let rendered = Rendered {
             subject: subject.to_owned(),
@@ -161,18 +161,19 @@ mod tests {
             email in "[a-zé]{1,5}@[a-z]{1,5}\\.org|any|[\\x00-\\x7f]{0,20}",
         ) {
             static TEMPLATES: LazyLock<Templates> =
-                LazyLock::new(|| Templates::load(None, Zone::utc()).unwrap());
-            for kind in Kind::ALL {
+                LazyLock::new(|| Templates::load(&BOOKS, None, Zone::utc()).unwrap());
+            for template in BOOKS.templates {
                 let notice = Notice {
                     id: id.clone(),
-                    kind,
                     to: Recipient { name: name.clone(), email: email.clone() },
                     facts: Facts {
-                        pretty_name: pretty.clone(),
+                        title: pretty.clone(),
+                        texts: vec![("shelf", pretty.clone())],
                         detail: Some(pretty.clone()),
                         reason: name.clone(),
                         ..Facts::default()
                     },
+                    ..test_family::notice(template.name)
                 };
                 let rendered = TEMPLATES.render(&notice).unwrap();
                 prop_assert!(!rendered.subject.contains(char::is_control));

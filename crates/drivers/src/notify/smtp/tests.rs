@@ -2,7 +2,8 @@ use super::peer::{Peer, PeerBehaviour, Reply};
 use super::*;
 use crate::notify::folder::Folder;
 use crate::notify::settings::FILE;
-use crate::notify::{Facts, Kind, Recipient, Zone};
+use crate::notify::test_family::{self, BOOKS, DUE};
+use crate::notify::{Recipient, Zone};
 
 /// Longer than any exchange with a peer that answers.
 const TEST_TIMEOUT: Duration = Duration::from_secs(20);
@@ -10,9 +11,8 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 fn notice() -> Notice {
     Notice {
         id: "0e1f.stopped.1794906000".to_owned(),
-        kind: Kind::Stopped,
         to: Recipient { name: "Ada".to_owned(), email: "ada@example.org".to_owned() },
-        facts: Facts { instance: "lab-1".to_owned(), ..Facts::default() },
+        ..test_family::notice(DUE)
     }
 }
 
@@ -23,7 +23,7 @@ fn channel(peer: &Peer, settings: &str) -> Smtp {
         format!("smtpServer: 127.0.0.1\nsmtpPort: {port}\nsmtpFrom: lab@example.org\n{settings}");
     let folder = Folder::with(&[(FILE, &text), ("ca.pem", &peer.certificate)]);
     let settings = Settings::read(folder.path()).unwrap();
-    Smtp::new(settings, Arc::new(Templates::load(None, Zone::utc()).unwrap())).unwrap()
+    Smtp::new(settings, Arc::new(Templates::load(&BOOKS, None, Zone::utc()).unwrap())).unwrap()
 }
 
 async fn send(peer: &Peer, settings: &str) -> Result<(), SendError> {
@@ -274,7 +274,7 @@ fn a_ca_file_without_certificates_is_an_error_before_anything_is_sent() {
     for pem in ["", "nothing", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n"] {
         let folder = Folder::with(&[(FILE, text), ("ca.pem", pem)]);
         let settings = Settings::read(folder.path()).unwrap();
-        let templates = Arc::new(Templates::load(None, Zone::utc()).unwrap());
+        let templates = Arc::new(Templates::load(&BOOKS, None, Zone::utc()).unwrap());
         let error = Smtp::new(settings, templates).unwrap_err().to_string();
         assert!(error.contains("m.example.org: caFile"), "{pem:?}: {error}");
     }
@@ -285,7 +285,7 @@ fn the_password_is_not_in_debug_output() {
     let text = format!("smtpServer: localhost\nsmtpPort: 25\nsmtpFrom: a@b.org\n{LOGIN}{PLAIN}");
     let folder = Folder::with(&[(FILE, &text)]);
     let settings = Settings::read(folder.path()).unwrap();
-    let templates = Arc::new(Templates::load(None, Zone::utc()).unwrap());
+    let templates = Arc::new(Templates::load(&BOOKS, None, Zone::utc()).unwrap());
     let shown = format!("{:?}", Smtp::new(settings, templates).unwrap());
     assert!(shown.contains("lab") && !shown.contains("hunter2"), "{shown}");
 }

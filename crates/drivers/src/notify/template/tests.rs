@@ -1,268 +1,182 @@
 use super::*;
 use crate::notify::folder::Folder;
+use crate::notify::test_family::{BOOKS, DUE, NEWS, facts, notice};
+use crate::notify::{SignedLink, TextValue};
 
 fn load(files: &[(&str, &str)]) -> Result<Templates, TemplateError> {
     let folder = Folder::with(files);
-    Templates::load(Some(folder.path()), Zone::utc())
+    Templates::load(&BOOKS, Some(folder.path()), Zone::utc())
 }
 
 fn rome() -> Templates {
-    Templates::load(None, Zone::named("Europe/Rome").unwrap()).unwrap()
-}
-
-fn notice(kind: Kind) -> Notice {
-    let mut notice = sample(kind);
-    notice.facts.deadline = Some("2026-11-17T08:00:00Z".parse().unwrap());
-    notice.facts.pretty_name = "Operating systems".to_owned();
-    notice
+    Templates::load(&BOOKS, None, Zone::named("Europe/Rome").unwrap()).unwrap()
 }
 
 #[test]
-fn every_kind_has_a_text_and_an_html_template() {
-    for kind in Kind::ALL {
-        for ending in ["txt", "html"] {
-            let name = format!("{}.{ending}", kind.stem());
-            assert!(BUILT_IN.iter().any(|(known, _)| *known == name), "{name}");
-        }
-    }
-}
-
-// case: lab M4
-#[test]
-fn layout_and_content_make_one_message() {
-    let sent = rome().render(&notice(Kind::InactivityWarning)).unwrap();
-    assert_eq!(sent.subject, "Operating systems will be stopped in 1 day");
+fn the_layout_shows_what_the_family_has_registered() {
+    let sent = rome().render(&notice(DUE)).unwrap();
+    assert_eq!(sent.subject, "Emma is due in 1 day");
     assert_eq!(
         sent.text,
         "\
 Hello Ada Lovelace,
 
-Operating systems will be stopped on Tuesday 17 November 2026, 09:00 Europe/Rome, in 1 day, \
-because it has not been used for 14 days.
+Bring Emma back on Thursday 1 January 1970, 01:00 Europe/Rome, because somebody waits for it.
 
-To keep it running, just use it before then. If you do nothing it is stopped; your data stays, \
-and you can start it again.
+This is letter 1 of 3.
 
-This is warning 1 of 3.
+It has a stain.
 
 With one click (each link opens a page that asks you once more):
-- keep it for one more hour: https://sojourn.example.org/keep-hour
-- keep it until tomorrow, 09:00 Europe/Rome: https://sojourn.example.org/keep-tomorrow
-- stop it now, I am done: https://sojourn.example.org/stop
+- keep it for one more week: https://books.example.org/keep_week
+- have it fetched tomorrow, 09:00 Europe/Rome: https://books.example.org/fetch
 
 --\x20
-Operating systems (sample-namespace/sample-7f3a)
-Template: sample-template
-Address: https://sojourn.example.org/access
-You get this mail because this environment was lent to you. Nobody reads answers to it.
+Emma (city/copy-7f3a)
+Shelf: A3
+Address: https://books.example.org/emma
+You get this mail because you have a card of this library. Nobody reads answers to it.
 "
     );
     for part in [
-        "<!DOCTYPE html>",
-        "Hello Ada Lovelace,",
-        "<strong>Tuesday 17 November 2026, 09:00 Europe&#x2f;Rome</strong>",
-        "This is warning 1 of 3.",
-        "<a href=\"https:&#x2f;&#x2f;sojourn.example.org&#x2f;keep-hour\">",
-        "</html>",
+        "<a href=\"https:&#x2f;&#x2f;books.example.org&#x2f;keep_week\">Keep it for one more week</a>",
+        ">Have it fetched tomorrow, 09:00 Europe&#x2f;Rome</a>",
+        "<br>Shelf: A3<br>You get this mail because you have a card",
     ] {
         assert!(sent.html.contains(part), "{part} is not in\n{}", sent.html);
     }
 }
 
 #[test]
-fn the_time_of_a_reason_is_shown_in_the_zone_too() {
-    let mut told = notice(Kind::Stopped);
-    told.facts.reason = "it had not been used since".to_owned();
-    told.facts.reason_time = Some("2026-11-17T08:00:00Z".parse().unwrap());
-    let sent = rome().render(&told).unwrap();
-    let because = "because it had not been used since Tuesday 17 November 2026, 09:00 Europe/Rome.";
-    assert!(sent.text.contains(because), "{}", sent.text);
-}
+fn what_is_not_told_leaves_no_gap() {
+    let empty = Notice { to: Recipient::default(), facts: Facts::default(), ..notice(DUE) };
+    let sent = rome().render(&empty).unwrap();
+    assert_eq!(sent.subject, "your book is due");
+    assert_eq!(
+        sent.text,
+        "\
+Hello,
 
-#[test]
-fn every_kind_says_what_it_is_about() {
-    let expected = [
-        (
-            Kind::InactivityWarning,
-            "Operating systems will be stopped in 1 day",
-            "will be stopped on Tue",
-        ),
-        (Kind::Stopped, "Operating systems was stopped", "Your data is kept."),
-        (
-            Kind::DeletionWarning,
-            "Operating systems will be deleted in 1 day",
-            "in it on Tuesday 17",
-        ),
-        (Kind::Deleted, "Operating systems was deleted", "was deleted, because it has"),
-        (Kind::ExpiryWarning, "The time of Operating systems ends in 1 day", "in it on Tuesday 17"),
-        (Kind::Expired, "Operating systems has ended", "is over and it was deleted"),
-        (
-            Kind::SubmissionFailed,
-            "The work in Operating systems could not be handed in",
-            "What went wrong:\nthe server answered 500",
-        ),
-    ];
-    let templates = rome();
-    for (kind, subject, text) in expected {
-        let sent = templates.render(&notice(kind)).unwrap();
-        assert_eq!(sent.subject, subject);
-        assert!(sent.text.contains(text), "{text} is not in\n{}", sent.text);
-        assert!(sent.text.starts_with("Hello Ada Lovelace,\n\n"));
-        let offers = sent.text.contains("/stop") && sent.html.contains("stop\">");
-        let acts = matches!(
-            kind,
-            Kind::InactivityWarning | Kind::Stopped | Kind::DeletionWarning | Kind::ExpiryWarning
-        );
-        assert_eq!(offers, acts, "{kind:?}");
+Bring your book back.
+
+--\x20
+your book
+You get this mail because you have a card of this library. Nobody reads answers to it.
+"
+    );
+    for left_over in ["none", "Shelf", "<ul>", "()"] {
+        assert!(!sent.html.contains(left_over), "{left_over} in\n{}", sent.html);
     }
+    let mut unoffered = notice(DUE);
+    unoffered.facts.links = vec![SignedLink { name: "fetch", url: None }];
+    assert!(!rome().render(&unoffered).unwrap().text.contains("With one click"));
 }
 
-// case: lab M6
 #[test]
-fn empty_values_still_render() {
-    let templates = rome();
-    for kind in Kind::ALL {
-        let empty =
-            Notice { id: String::new(), kind, to: Recipient::default(), facts: Facts::default() };
-        let sent = templates.render(&empty).unwrap();
-        assert!(sent.subject.contains("your environment"), "{}", sent.subject);
-        assert!(sent.text.starts_with("Hello,\n\n"), "{}", sent.text);
-        for body in [&sent.text, &sent.html] {
-            for left_over in ["none", "undefined", "{{", "{%", " ,", " .", "()", "in  "] {
-                assert!(!body.contains(left_over), "{kind:?}: {left_over:?} in\n{body}");
-            }
-        }
-    }
+fn templates_find_every_value_of_the_family_by_its_name() {
+    let text = "Subject: {{ title }}\n{{ book_copy }} {{ long_title }} {{ shelf }} {{ keep_week }} \
+                {{ fetch }} {{ object.kind }} {{ object.namespace }} {{ object.name }} {{ kind }}";
+    let templates = load(&[("due-soon.txt", text)]).unwrap();
+    let sent = templates.render(&notice(DUE)).unwrap();
+    assert_eq!(
+        sent.text,
+        "copy-7f3a Emma: A Novel in Three Volumes A3 https://books.example.org/keep_week \
+         https://books.example.org/fetch BookCopy city copy-7f3a due-soon\n"
+    );
 }
 
-// case: lab M8
 #[test]
-fn line_breaks_in_names_cannot_add_headers_or_lines() {
-    for breaks in ["\r\n", "\n", "\r", "\u{2028}", "\u{85}"] {
-        let mut sent = notice(Kind::InactivityWarning);
-        sent.facts.pretty_name = format!("Lab{breaks}Bcc: all@example.org{breaks}{breaks}x");
-        sent.to.name = format!("Ada{breaks}Cc: y");
-        let rendered = rome().render(&sent).unwrap();
-        let subject = "Lab Bcc: all@example.org x will be stopped in 1 day";
-        assert_eq!(rendered.subject, subject);
-        assert!(rendered.text.starts_with("Hello Ada Cc: y,\n\nLab Bcc: all@example.org x will"));
-        assert!(!rendered.text.lines().any(|line| line.starts_with("Bcc:")));
-    }
-}
-
-// case: lab M9
-#[test]
-fn markup_and_template_signs_in_names_come_out_as_text() {
-    let mut sent = notice(Kind::Stopped);
-    sent.facts.pretty_name = "$1 ${x} {{ stop }} {% raw %} <script>alert('x')</script> \"&".into();
+fn text_of_the_family_is_one_line_and_its_links_are_web_addresses() {
+    let mut sent = notice(DUE);
+    sent.facts.texts = vec![("shelf", "A3\r\nBcc: all@example.org".to_owned())];
+    sent.facts.links =
+        vec![SignedLink { name: "fetch", url: Some("javascript:alert(1)".to_owned()) }];
     let rendered = rome().render(&sent).unwrap();
-    let whole = "$1 ${x} {{ stop }} {% raw %} <script>alert('x')</script> \"&";
-    assert_eq!(rendered.subject, format!("{whole} was stopped"));
-    assert!(rendered.text.contains(&format!("\n{whole} was stopped")), "{}", rendered.text);
-    assert!(!rendered.html.contains("<script"), "{}", rendered.html);
-    let escaped = "$1 ${x} {{ stop }} {% raw %} &lt;script&gt;alert(&#x27;x&#x27;)&lt;&#x2f;script&gt; \
-                   &quot;&amp;";
-    assert!(rendered.html.contains(escaped), "{}", rendered.html);
+    assert!(rendered.text.contains("\nShelf: A3 Bcc: all@example.org\n"), "{}", rendered.text);
+    assert!(!rendered.text.contains("alert") && !rendered.html.contains("alert"));
 }
 
 #[test]
-fn a_link_that_is_no_web_address_is_left_out() {
-    let mut sent = notice(Kind::Stopped);
-    sent.facts.url = Some("javascript:alert(1)".into());
-    sent.facts.stop = Some("https://x/\" onclick=\"alert(1)".into());
-    let rendered = rome().render(&sent).unwrap();
-    for body in [rendered.text, rendered.html] {
-        assert!(!body.contains("alert"), "{body}");
+fn only_some_mails_have_to_name_the_object() {
+    let hello = "Subject: Hello\nHello {{ name }}";
+    let error = load(&[("due-soon.txt", hello)]).unwrap_err().to_string();
+    assert!(error.ends_with("/due-soon.txt gives a mail that does not name the book_copy"));
+    let sent = load(&[("news.txt", hello)]).unwrap().render(&notice(NEWS)).unwrap();
+    assert_eq!((sent.subject.as_str(), sent.text.as_str()), ("Hello", "Hello Ada Lovelace\n"));
+}
+
+#[test]
+fn files_are_those_of_the_family_and_the_layouts() {
+    let names = ["layout.txt", "layout.html", "due-soon.txt", "due-soon.html", "news.txt"];
+    let files = Templates::files(&BOOKS, Path::new("/mail"));
+    assert_eq!(files.first().map(PathBuf::as_path), Some(Path::new("/mail")));
+    assert_eq!(files.len(), 7);
+    for name in names {
+        assert!(files.contains(&Path::new("/mail").join(name)), "{name}");
     }
-}
-
-#[test]
-fn names_without_end_are_cut() {
-    let mut sent = notice(Kind::SubmissionFailed);
-    sent.facts.pretty_name = "x".repeat(1_000_000);
-    sent.facts.detail = Some("line\n".repeat(100_000));
-    let rendered = rome().render(&sent).unwrap();
-    assert!(rendered.subject.chars().count() <= MAX_SUBJECT_CHARS);
-    assert!(rendered.text.len() < 5_000, "{}", rendered.text.len());
-}
-
-#[test]
-fn a_file_of_the_folder_wins() {
-    let templates = load(&[
-        ("stopped.txt", "\n  Subject: {{ title }} schläft\n\n\n\n{{ title }}: {{ url }}"),
-        (".hidden.txt", "{{"),
-        ("README.md", "{{"),
-    ])
-    .unwrap();
-    let sent = templates.render(&notice(Kind::Stopped)).unwrap();
-    assert_eq!(sent.subject, "Operating systems schläft");
-    assert_eq!(sent.text, "Operating systems: https://sojourn.example.org/access\n");
-    assert!(sent.html.contains("Your data is kept."), "the built-in HTML stays");
-    let other = templates.render(&notice(Kind::Deleted)).unwrap();
-    assert_eq!(other.subject, "Operating systems was deleted");
-}
-
-#[test]
-fn a_layout_of_the_folder_frames_every_kind() {
-    let layout =
-        "Subject: [lab] {% block subject %}{% endblock +%}\n{% block body %}{% endblock %}";
-    let templates = load(&[("layout.txt", layout)]).unwrap();
-    for kind in Kind::ALL {
-        let sent = templates.render(&notice(kind)).unwrap();
-        assert!(sent.subject.starts_with("[lab] "), "{}", sent.subject);
-        assert!(!sent.text.contains("Hello"));
-    }
-}
-
-// case: lab M5
-#[test]
-fn a_template_without_its_layout_is_an_error_at_loading() {
-    let error = load(&[("stopped.html", "{% extends \"skeleton.html\" %}")]).unwrap_err();
-    let words = error.to_string();
-    assert!(words.contains("/stopped.html cannot be rendered"), "{words}");
-    assert!(words.contains("skeleton.html"), "{words}");
+    let error = load(&[("stopped.txt", "Subject: x")]).unwrap_err().to_string();
+    let known =
+        "they are layout.txt, layout.html, due-soon.txt, due-soon.html, news.txt, news.html";
+    assert!(error.ends_with(known), "{error}");
 }
 
 #[test]
 fn a_broken_template_is_an_error_at_loading_that_names_the_file() {
     let cases = [
-        ("expired.txt", "Subject: {% if %}", "does not compile"),
-        ("expired.txt", "Subject: x\n{{ titel }}", "cannot be rendered with all facts"),
-        (
-            "expired.txt",
-            "Subject: x\n{{ title }} {{ alert.number }}",
-            "cannot be rendered with no facts",
-        ),
-        ("expired.txt", "{{ title }}", "its first line is not `Subject: …`"),
-        ("expired.txt", "Subject:  \n{{ title }}", "its first line is not `Subject: …`"),
-        ("expired.txt", "", "its first line is not `Subject: …`"),
-        ("expired.html", "", "does not name the instance"),
-        ("expired.txt", "Subject: {{ title }}\nHello {{ name }}", "does not name the instance"),
-        ("layout.html", "<p>Hello</p>", "does not name the instance"),
-        (
-            "layout.txt",
-            "Subject: x\n{% block body %}{% endblock %}{{ oops }}",
-            "layout.txt cannot be",
-        ),
-        ("expired.html", "{% include \"expired.html\" %}", "cannot be rendered"),
-        ("expierd.txt", "Subject: x", "is no mail template of ours"),
+        ("due-soon.txt", "Subject: {% if %}", "does not compile"),
+        ("due-soon.txt", "Subject: x\n{{ shelv }}", "cannot be rendered with all facts"),
+        ("due-soon.txt", "Subject: x\n{{ title }}{{ alert.of }}", "rendered with no facts"),
+        ("due-soon.txt", "{{ title }}", "its first line is not `Subject: …`"),
+        ("layout.txt", "Subject: x\n{{ oops }}", "layout.txt cannot be rendered"),
     ];
     for (name, text, words) in cases {
         let error = load(&[(name, text)]).unwrap_err().to_string();
-        assert!(error.contains(words), "{name}: {error}");
-        let stem = name.rsplit_once('.').unwrap().0;
-        assert!(error.contains(&format!("/{stem}.")) || name == "layout.html", "{name}: {error}");
+        assert!(error.contains(words) && error.contains(&format!("/{name} ")), "{name}: {error}");
         assert!(!error.contains('\n'), "{error}");
     }
 }
 
 #[test]
 fn a_folder_that_is_not_there_and_a_file_that_is_too_large_are_errors() {
-    let gone = Templates::load(Some(Path::new("/nonexistent/x")), Zone::utc()).unwrap_err();
+    let gone = Path::new("/nonexistent/x");
+    let gone = Templates::load(&BOOKS, Some(gone), Zone::utc()).unwrap_err();
     assert!(
         gone.to_string().starts_with("cannot list the folder of mail templates /nonexistent/x")
     );
     let large = "x".repeat(usize::try_from(MAX_FILE_BYTES).unwrap() + 1);
-    let error = load(&[("stopped.txt", &large)]).unwrap_err();
+    let error = load(&[("due-soon.txt", &large)]).unwrap_err();
     assert!(matches!(error, TemplateError::TooLarge { .. }), "{error}");
+}
+
+#[test]
+fn a_notice_that_its_family_has_not_registered_is_not_sent_in_part() {
+    let mut sent = notice(DUE);
+    sent.facts.texts.push(("colour", "red".to_owned()));
+    let error = rome().render(&sent).unwrap_err().to_string();
+    assert_eq!(error, "the notice has colour, which its family has not registered");
+    let mut sent = notice(DUE);
+    sent.facts.links.push(SignedLink { name: "burn", url: None });
+    assert!(rome().render(&sent).is_err());
+    assert!(rome().render(&notice("due-late")).is_err());
+}
+
+#[test]
+fn a_wrong_registration_is_an_error_at_loading() {
+    const BOOKS_WITHOUT: TemplateSet = TemplateSet { texts: &[], links: &[], ..BOOKS };
+    static TAKEN: TemplateSet =
+        TemplateSet { texts: &[TextValue { name: "title", label: None }], ..BOOKS_WITHOUT };
+    static TWICE: TemplateSet =
+        TemplateSet { texts: &[TextValue { name: "book_copy", label: None }], ..BOOKS_WITHOUT };
+    static UNKNOWN: TemplateSet = BOOKS_WITHOUT;
+    static POOR: TemplateSet =
+        TemplateSet { sample: || Facts { links: Vec::new(), ..facts() }, ..BOOKS };
+    for (set, words) in [
+        (&TAKEN, "title twice"),
+        (&TWICE, "book_copy twice"),
+        (&UNKNOWN, "long_title only in the sample"),
+        (&POOR, "keep_week not in the sample"),
+    ] {
+        let error = Templates::load(set, None, Zone::utc()).unwrap_err().to_string();
+        assert!(error.contains(&format!("with {words}, which is a bug")), "{error}");
+    }
 }

@@ -9,7 +9,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::*;
-use crate::notify::{Kind, Recipient, Zone};
+use crate::notify::test_family::{self, BOOKS, DUE};
+use crate::notify::{ObjectName, Recipient, SignedLink, Zone};
 
 /// Longer than any exchange with a server that answers.
 const TEST_TIMEOUT: Duration = Duration::from_secs(20);
@@ -49,28 +50,33 @@ fn open(form: Form, url: &str) -> Result<Webhook, WebhookError> {
         .unwrap()
         .with_root_certificates(RootCertStore::empty())
         .with_no_client_auth();
-    Webhook::new(form, url, tls, Arc::new(Templates::load(None, Zone::utc()).unwrap()))
+    Webhook::new(form, url, tls, Arc::new(Templates::load(&BOOKS, None, Zone::utc()).unwrap()))
 }
 
 fn notice() -> Notice {
     Notice {
-        id: "0e1f.inactivity-1.1794906000".to_owned(),
-        kind: Kind::InactivityWarning,
         to: Recipient { name: "Ada".to_owned(), email: "ada@example.org".to_owned() },
         facts: Facts {
-            instance: "lab-1".to_owned(),
-            namespace: "ns".to_owned(),
-            pretty_name: "Lab <!channel> & \"co\"\r\nx".to_owned(),
-            template: "os".to_owned(),
-            reason: "it is idle since".to_owned(),
+            object: ObjectName {
+                kind: "BookCopy",
+                namespace: "city".to_owned(),
+                name: "copy-1".to_owned(),
+            },
+            title: "Emma <!channel> & \"co\"\r\nx".to_owned(),
+            texts: vec![("long_title", "Emma\r\nA Novel".to_owned())],
+            reason: "it is missed since".to_owned(),
             reason_time: Some("2026-11-16T08:00:00Z".parse().unwrap()),
             deadline: Some("2026-11-17T09:00:00Z".parse().unwrap()),
             remaining: Some(SignedDuration::from_hours(24)),
             alert: Some((1, 3)),
-            url: Some("https://x/access".to_owned()),
-            keep_hour: Some("https://x/keep?signed".to_owned()),
-            ..Facts::default()
+            url: Some("https://x/emma".to_owned()),
+            links: vec![
+                SignedLink { name: "keep_week", url: Some("https://x/keep?signed".to_owned()) },
+                SignedLink { name: "fetch", url: None },
+            ],
+            detail: None,
         },
+        ..test_family::notice(DUE)
     }
 }
 
@@ -87,32 +93,36 @@ async fn a_program_gets_every_fact_and_the_id_as_key() {
     let request = heard.await.unwrap();
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("POST /services/T0/s3cret HTTP/1.1\r\n"), "{head}");
-    assert!(head.contains("idempotency-key: 0e1f.inactivity-1.1794906000"), "{head}");
+    assert!(head.contains("idempotency-key: 0e1f.due-1.1794906000"), "{head}");
     assert!(head.contains("content-type: application/json"), "{head}");
+    // In the order of the registration.
+    let names =
+        r#""facts":{"bookCopy":"copy-1","namespace":"city","longTitle":"Emma\r\nA Novel","shelf":"#;
+    assert!(body.contains(names), "{body}");
+    let links = r#""url":"https://x/emma","keepWeek":"https://x/keep?signed"}}"#;
+    assert!(body.ends_with(links), "{body}");
     let mut body: Value = serde_json::from_str(body).unwrap();
     let text = body["text"].take();
-    assert!(
-        text.as_str().unwrap().contains("will be stopped on Tuesday 17 November 2026, 09:00 UTC")
-    );
+    assert!(text.as_str().unwrap().contains("back on Tuesday 17 November 2026, 09:00 UTC"));
     assert_eq!(
         body,
         json!({
-            "id": "0e1f.inactivity-1.1794906000",
-            "kind": "inactivity-warning",
+            "id": "0e1f.due-1.1794906000",
+            "kind": "due-soon",
             "to": { "name": "Ada", "email": "ada@example.org" },
-            "subject": "Lab <!channel> & \"co\" x will be stopped in 1 day",
+            "subject": "Emma <!channel> & \"co\" x is due in 1 day",
             "text": null,
             "facts": {
-                "instance": "lab-1",
-                "namespace": "ns",
-                "prettyName": "Lab <!channel> & \"co\"\r\nx",
-                "template": "os",
-                "reason": "it is idle since 2026-11-16T08:00:00Z",
+                "bookCopy": "copy-1",
+                "namespace": "city",
+                "longTitle": "Emma\r\nA Novel",
+                "shelf": "",
+                "reason": "it is missed since 2026-11-16T08:00:00Z",
                 "deadline": "2026-11-17T09:00:00Z",
                 "remainingSeconds": 86400,
                 "alert": { "number": 1, "of": 3 },
-                "url": "https://x/access",
-                "keepHour": "https://x/keep?signed",
+                "url": "https://x/emma",
+                "keepWeek": "https://x/keep?signed",
             },
         })
     );
@@ -124,9 +134,9 @@ async fn a_chat_gets_words_without_mentions_and_without_signed_links() {
     assert_eq!(send(&channel(Form::Slack, address)).await, Ok(()));
     let request = heard.await.unwrap();
     let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
-    let text = "Ada: Lab &lt;!channel&gt; &amp; \"co\" x will be stopped in 1 day, because it is idle since \
+    let text = "Ada: Emma &lt;!channel&gt; &amp; \"co\" x is due in 1 day, because it is missed since \
                 Monday 16 November 2026, 08:00 UTC\n\
-                https://x/access";
+                https://x/emma";
     assert_eq!(body, json!({ "text": text }));
 }
 

@@ -1,12 +1,47 @@
+mod folder;
 mod golden;
+mod mail;
 
 use serde_json::json;
 use sojourn_core::lab::source;
 use sojourn_core::lab::state::Stage;
 use sojourn_core::notice::{Delivery, NoticeId};
+use sojourn_drivers::notify::Zone;
+use sojourn_drivers::notify::template::Templates;
 
 use super::*;
 use crate::lab::sample::{self, at, key};
+
+const ALL: [NoticeTemplate; 7] = [
+    NoticeTemplate::InactivityWarning,
+    NoticeTemplate::Stopped,
+    NoticeTemplate::DeletionWarning,
+    NoticeTemplate::Deleted,
+    NoticeTemplate::ExpiryWarning,
+    NoticeTemplate::Expired,
+    NoticeTemplate::SubmissionFailed,
+];
+
+fn rome() -> Templates {
+    Templates::load(&TEMPLATES, None, Zone::named("Europe/Rome").unwrap()).unwrap()
+}
+
+/// With no facts.
+fn empty(template: NoticeTemplate) -> Notice {
+    let facts = Facts::default();
+    Notice {
+        id: "empty".to_owned(),
+        template: template.name(),
+        to: Recipient::default(),
+        summary: summary(template, &facts),
+        facts,
+    }
+}
+
+/// The notice in one sentence.
+fn words(notice: &Notice) -> &str {
+    &notice.summary.sentence
+}
 
 fn recorded(kind: NoticeKind, deadline: Option<Timestamp>) -> Recorded<NoticeKind> {
     Recorded {
@@ -61,17 +96,25 @@ fn made(
 }
 
 #[test]
+fn every_template_is_registered_under_its_own_name() {
+    let registered: Vec<_> = TEMPLATES.templates.iter().map(|template| template.name).collect();
+    assert_eq!(registered, ALL.map(NoticeTemplate::name));
+    let names: std::collections::BTreeSet<_> = registered.into_iter().collect();
+    assert_eq!(names.len(), ALL.len());
+}
+
+#[test]
 fn a_notice_says_to_whom_what_and_until_when() {
     let told = made(NoticeKind::InactivityWarning, Some(at(900)), &used(), true);
     assert_eq!(told.id, "u-1.warning-1.1800000900");
-    assert_eq!(told.kind, Kind::InactivityWarning);
+    assert_eq!(told.template, NoticeTemplate::InactivityWarning.name());
     assert_eq!(
         (told.to.name.as_str(), told.to.email.as_str()),
         ("Ada Lovelace", "ada@example.org")
     );
     let facts = told.facts;
-    assert_eq!((facts.instance.as_str(), facts.namespace.as_str()), ("ada", "course"));
-    assert_eq!((facts.pretty_name.as_str(), facts.template.as_str()), ("My notebook", "notebook"));
+    assert_eq!((facts.object.name.as_str(), facts.object.namespace.as_str()), ("ada", "course"));
+    assert_eq!((facts.text(PRETTY_NAME), facts.text(TEMPLATE)), ("My notebook", "notebook"));
     assert_eq!((facts.deadline, facts.alert), (Some(at(900)), Some((1, 3))));
     assert_eq!(facts.remaining, Some(SignedDuration::from_mins(5)));
     assert_eq!(facts.detail, None, "why an earlier attempt failed is not the owner's affair");
@@ -114,7 +157,7 @@ fn the_reason_is_a_clause_that_follows_because() {
 #[test]
 fn what_keeps_nothing_is_warned_of_its_deletion() {
     let told = made(NoticeKind::InactivityWarning, Some(at(900)), &used(), false);
-    assert_eq!(told.kind, Kind::DeletionWarning);
+    assert_eq!(told.template, NoticeTemplate::DeletionWarning.name());
     assert_eq!(told.facts.reason, "it has not been used since");
     assert_eq!(told.facts.reason_time, Some(at(60)));
     assert_eq!(
@@ -136,13 +179,13 @@ fn only_warnings_carry_links_and_only_what_runs_can_be_stopped() {
         (NoticeKind::SubmissionFailed, false, false),
     ] {
         let facts = made(kind, Some(at(900)), &used(), true).facts;
-        assert_eq!(facts.keep_hour.is_some(), keep, "{kind:?}");
-        assert_eq!(facts.keep_tomorrow.is_some(), keep, "{kind:?}");
-        assert_eq!(facts.stop.is_some(), stop, "{kind:?}");
+        assert_eq!(facts.link(KEEP_HOUR).is_some(), keep, "{kind:?}");
+        assert_eq!(facts.link(KEEP_TOMORROW).is_some(), keep, "{kind:?}");
+        assert_eq!(facts.link(STOP).is_some(), stop, "{kind:?}");
     }
     let links = Links::new([7; 32]);
-    let url = made(NoticeKind::InactivityWarning, Some(at(900)), &used(), true).facts.stop;
-    let token = url.as_deref().and_then(|url| url.rsplit('/').next()).expect("a link");
+    let told = made(NoticeKind::InactivityWarning, Some(at(900)), &used(), true);
+    let token = told.facts.link(STOP).and_then(|url| url.rsplit('/').next()).expect("a link");
     let claim = links.verify(token, at(899)).expect("it holds until the deadline");
     assert_eq!((claim.key, claim.uid.as_str(), claim.action), (key(), "u-1", LinkAction::Stop));
     assert!(links.verify(token, at(901)).is_err());
@@ -224,5 +267,5 @@ fn without_a_tenant_there_is_nobody_to_write_to() {
     };
     let told = notice(&recorded(NoticeKind::ExpiryWarning, Some(at(900))), &context);
     assert_eq!(told.to, Recipient::default());
-    assert_eq!(told.facts.keep_hour, None, "nobody knows where links lead");
+    assert_eq!(told.facts.link(KEEP_HOUR), None, "nobody knows where links lead");
 }

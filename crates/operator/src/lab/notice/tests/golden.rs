@@ -2,47 +2,50 @@
 //!
 //! The recordings are in `golden/`. Whoever changes a mail on purpose changes them with it.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
-use sojourn_drivers::notify::Zone;
-use sojourn_drivers::notify::template::Templates;
+use sojourn_drivers::notify::Channel as _;
 use sojourn_drivers::notify::webhook::{Form, Webhook};
 use sojourn_drivers::trust::trust;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
+use super::folder::TemplateFolder;
 use super::*;
 
 /// A notice with every fact, some of which need escaping.
-fn full(kind: Kind) -> Notice {
+fn full(template: NoticeTemplate) -> Notice {
     let link = |path: &str| Some(format!("https://sojourn.example.org/{path}?a=1&b=2"));
-    Notice {
-        id: format!("u-1.{}.1800000900", kind.stem()),
-        kind,
-        to: Recipient { name: "Ada Lovelace".to_owned(), email: "ada@example.org".to_owned() },
-        facts: Facts {
-            instance: "sample-7f3a".to_owned(),
+    let title = "Operating <systems> & \"co\"";
+    let facts = Facts {
+        object: ObjectName {
+            kind: "Instance",
             namespace: "course".to_owned(),
-            pretty_name: "Operating <systems> & \"co\"".to_owned(),
-            template: "os/2026".to_owned(),
-            reason: "it has not been used since".to_owned(),
-            reason_time: Some(at(0)),
-            deadline: Some(at(900)),
-            remaining: Some(SignedDuration::from_hours(29)),
-            alert: Some((2, 3)),
-            url: link("access"),
-            keep_hour: link("keep-hour"),
-            keep_tomorrow: link("keep-tomorrow"),
-            stop: link("stop"),
-            detail: Some("web: answered 500\ndb: <none>".to_owned()),
+            name: "sample-7f3a".to_owned(),
         },
+        title: title.to_owned(),
+        texts: vec![(PRETTY_NAME, title.to_owned()), (TEMPLATE, "os/2026".to_owned())],
+        reason: "it has not been used since".to_owned(),
+        reason_time: Some(at(0)),
+        deadline: Some(at(900)),
+        remaining: Some(SignedDuration::from_hours(29)),
+        alert: Some((2, 3)),
+        url: link("access"),
+        links: vec![
+            SignedLink { name: KEEP_HOUR, url: link("keep-hour") },
+            SignedLink { name: KEEP_TOMORROW, url: link("keep-tomorrow") },
+            SignedLink { name: STOP, url: link("stop") },
+        ],
+        detail: Some("web: answered 500\ndb: <none>".to_owned()),
+    };
+    Notice {
+        id: format!("u-1.{}.1800000900", template.name()),
+        template: template.name(),
+        to: Recipient { name: "Ada Lovelace".to_owned(), email: "ada@example.org".to_owned() },
+        summary: summary(template, &facts),
+        facts,
     }
-}
-
-fn empty(kind: Kind) -> Notice {
-    Notice { id: "empty".to_owned(), kind, to: Recipient::default(), facts: Facts::default() }
 }
 
 /// Notices as the family makes them, and one of each kind with every fact and with none.
@@ -60,13 +63,9 @@ fn all() -> Vec<(String, Notice)> {
         ("not handed in", made(NoticeKind::SubmissionFailed, None, &stopped(), true)),
     ];
     let made = made.map(|(what, notice)| (what.to_owned(), notice));
-    let fulls = Kind::ALL.map(|kind| (format!("{}, every fact", kind.stem()), full(kind)));
-    let empties = Kind::ALL.map(|kind| (format!("{}, no fact", kind.stem()), empty(kind)));
+    let fulls = ALL.map(|one| (format!("{}, every fact", one.name()), full(one)));
+    let empties = ALL.map(|one| (format!("{}, no fact", one.name()), empty(one)));
     made.into_iter().chain(fulls).chain(empties).collect()
-}
-
-fn rome() -> Templates {
-    Templates::load(None, Zone::named("Europe/Rome").unwrap()).unwrap()
 }
 
 /// Line by line, for an answer to what has changed.
@@ -94,8 +93,9 @@ fn mails_are_as_recorded() {
 fn events_are_as_recorded() {
     let mut lines = String::new();
     for (what, notice) in all() {
-        let (reason, severity) = shown(notice.kind);
-        lines.push_str(&format!("{what}: {severity:?} {reason}: {}\n", words(&notice)));
+        let Summary { reason, warning, sentence } = notice.summary;
+        let severity = if warning { "Warning" } else { "Normal" };
+        lines.push_str(&format!("{what}: {severity} {reason}: {sentence}\n"));
     }
     assert_recorded("events.txt", include_str!("../golden/events.txt"), &lines);
 }
@@ -141,25 +141,6 @@ async fn webhooks_are_as_recorded() {
     assert_recorded("slack.jsonl", recorded, &posted(Form::Slack).await);
 }
 
-/// A folder with one template of an operator; removed with the test.
-struct TemplateFolder(PathBuf);
-
-impl TemplateFolder {
-    fn with(number: usize, name: &str, text: &str) -> Self {
-        let folder = format!("sojourn-golden-{}-{number}", std::process::id());
-        let folder = std::env::temp_dir().join(folder);
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join(name), text).unwrap();
-        Self(folder)
-    }
-}
-
-impl Drop for TemplateFolder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// A mail that shows every value that the files of operators can use.
 const EVERY_VALUE: &str = "Subject: {{ title }}
 kind={{ kind }} name={{ name }} email={{ email }} title={{ title }} instance={{ instance }}
@@ -194,24 +175,25 @@ fn template_files_of_operators_work_as_recorded() {
         ("expierd.txt", "Subject: x"),
     ];
     let mut lines = String::new();
-    for (number, (name, text)) in cases.into_iter().enumerate() {
-        let folder = TemplateFolder::with(number, name, text);
+    for (name, text) in cases {
+        let folder = TemplateFolder::with(&[(name, text)]);
         lines.push_str(&format!("=== {name}\n{text}\n---\n"));
-        match Templates::load(Some(&folder.0), Zone::utc()) {
+        match Templates::load(&TEMPLATES, Some(folder.path()), Zone::utc()) {
             Ok(templates) => {
-                for notice in [full(Kind::Stopped), empty(Kind::Stopped)] {
+                for notice in [full(NoticeTemplate::Stopped), empty(NoticeTemplate::Stopped)] {
                     let sent = templates.render(&notice).unwrap();
                     lines.push_str(&format!("Subject: {}\n{}---\n", sent.subject, sent.text));
                 }
             }
             Err(error) => {
-                let words = error.to_string().replace(&folder.0.display().to_string(), "FOLDER");
+                let words =
+                    error.to_string().replace(&folder.path().display().to_string(), "FOLDER");
                 lines.push_str(&format!("{words}\n"));
             }
         }
     }
     assert_recorded("files.txt", include_str!("../golden/files.txt"), &lines);
-    let files = Templates::files(std::path::Path::new("/mail"));
+    let files = Templates::files(&TEMPLATES, Path::new("/mail"));
     let files: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
     assert_recorded("watched.txt", include_str!("../golden/watched.txt"), &files.join("\n"));
 }
