@@ -107,15 +107,38 @@ pub trait ServedFamily: Debug + Send + Sync {
 /// What a family brings to the listener for people.
 #[derive(Clone)]
 pub struct FamilyWeb {
-    /// Where the gateway leads.
+    /// As addresses and links name it.
+    pub family: &'static str,
+    /// Where the gateway leads, if it has anything that people open.
+    pub gateway: Option<FamilyGateway>,
+    /// Who reports use of its objects, if anybody does.
+    pub reports: Option<FamilyReports>,
+    /// What the links in its mails do, if they have any.
+    pub link_handler: Option<Arc<dyn LinkHandler>>,
+    /// Where people reach us, if its configuration says so.
+    pub site: Option<Site>,
+}
+
+/// What people open of a family.
+#[derive(Clone)]
+pub struct FamilyGateway {
     pub backends: Arc<dyn Backends>,
-    /// Told of use through the gateway, and of use that was reported.
-    pub gateway_activity: ActivityCallback,
-    pub report_activity: ActivityCallback,
-    pub reports: Arc<dyn ReportVerifier>,
-    /// The links in its mails, and what they do.
+    /// Told of use through the gateway.
+    pub activity: ActivityCallback,
+}
+
+/// What is reported about the objects of a family.
+#[derive(Clone)]
+pub struct FamilyReports {
+    pub verifier: Arc<dyn ReportVerifier>,
+    /// Told of use that was reported.
+    pub activity: ActivityCallback,
+}
+
+/// Where people reach us, the same for all families.
+#[derive(Clone)]
+pub struct Site {
     pub links: Links,
-    pub link_handler: Arc<dyn LinkHandler>,
     /// Tells the time as the controllers do.
     pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     /// Where people reach us, if the configuration says so, now and from each change on.
@@ -124,9 +147,27 @@ pub struct FamilyWeb {
     pub gateway_domain: Option<String>,
 }
 
+impl Debug for FamilyGateway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FamilyGateway").finish_non_exhaustive()
+    }
+}
+
+impl Debug for FamilyReports {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FamilyReports").finish_non_exhaustive()
+    }
+}
+
+impl Debug for Site {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Site").field("gateway_domain", &self.gateway_domain).finish_non_exhaustive()
+    }
+}
+
 impl Debug for FamilyWeb {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FamilyWeb").finish_non_exhaustive()
+        f.debug_struct("FamilyWeb").field("family", &self.family).finish_non_exhaustive()
     }
 }
 
@@ -164,8 +205,8 @@ impl ServedFamilies {
     }
 
     /// What they bring to the listener for people.
-    pub fn web(&self) -> Option<FamilyWeb> {
-        self.0.iter().find_map(|family| family.web())
+    pub fn web(&self) -> Vec<FamilyWeb> {
+        self.0.iter().filter_map(|family| family.web()).collect()
     }
 }
 

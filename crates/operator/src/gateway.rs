@@ -1,4 +1,4 @@
-//! The access gateway. At our origin, `/access/<namespace>/<instance>/<environment>/…` wakes an
+//! The access gateway. At our origin, `/go/<family>/<namespace>/<object>/<environment>/…` wakes an
 //! environment, waits for it and redirects to the environment's own origin, which passes everything
 //! on and starts nothing.
 //!
@@ -7,7 +7,7 @@
 //! | `target`, `label`                | reads the address; names the origin                      |
 //! | `access_review`                  | who may use and start an instance, as the API says       |
 //! | `backend`                        | where the environment is, and whether it runs            |
-//! | `wake`, `waiting`                | starting it for a visitor, and the page until then       |
+//! | `waiting`                        | the page until it has started                            |
 //! | `forward`, `body`, `splice`      | requests, answers, upgraded connections, as they come    |
 //! | `header`, `cookie`, `location`   | what changes on the way                                  |
 //! | `connection_activity`, `limits`  | activity and idle time; how much may be open             |
@@ -34,7 +34,6 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod waiting;
-mod wake;
 
 use std::fmt;
 use std::io;
@@ -57,7 +56,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 pub use access_review::{OriginUrls, SessionEnded, User, Visitor, VisitorLookup};
-pub use backend::{Backend, Backends};
+pub use backend::{Backend, Backends, LentResource, WakeError, WakeOutcome};
 pub use connection_activity::ActivityCallback;
 pub use limits::GatewayLimits;
 pub use report::{ReportServer, ReportVerifier};
@@ -68,8 +67,9 @@ use forward::{ForwardError, Forwarding};
 use header::ClientInfo;
 use limits::{ConnectionLimits, Permit};
 use page::Message;
-use target::AccessTarget;
-use wake::WakeOutcome;
+use target::{AccessTarget, LentObject};
+
+use crate::family::FamilyGateway;
 
 /// Ends when a visitor may no longer pass; everything that is open for them watches one.
 pub(crate) type Revoked = Shared<BoxFuture<'static, ()>>;
@@ -80,14 +80,14 @@ const CONNECT_RETRY_DELAY: Duration = Duration::from_millis(300);
 /// What the gateway is made of.
 #[derive(Clone)]
 pub struct Settings {
-    pub backends: Arc<dyn Backends>,
+    /// What is lent through it, by the family's name. Each is told of every request, and once a second
+    /// while bytes flow.
+    pub families: Vec<(&'static str, FamilyGateway)>,
     pub visitors: VisitorLookup,
     /// How environments are reached.
     pub dial: Arc<dyn Dial>,
     /// The operator's own: asks what visitors may, and starts instances.
     pub client: kube::Client,
-    /// Told of every request, and once a second while bytes flow.
-    pub activity: ActivityCallback,
     /// Cookies whose names begin like this belong to the sign-in.
     pub reserved_cookies: &'static [&'static str],
     pub limits: GatewayLimits,
@@ -136,14 +136,32 @@ impl Gateway {
 
     /// Where our origin leads to the environment with this label, without a slash at its end.
     pub fn access_path(&self, label: &str) -> Option<String> {
-        let (key, environment) = self.0.settings.backends.labelled(label)?;
-        Some(target::prefix(&key, &environment))
+        let (object, environment) = self.labelled(label)?;
+        Some(target::prefix(&object.family, &object.key, &environment))
+    }
+
+    /// The environment whose origin has this label.
+    fn labelled(&self, label: &str) -> Option<(LentObject, String)> {
+        self.0.settings.families.iter().find_map(|(name, family)| {
+            let (key, environment) = family.backends.labelled(label)?;
+            Some((LentObject { family: (*name).to_owned(), key }, environment))
+        })
+    }
+
+    /// What a path names, if there is such a family.
+    fn target(&self, root: &str, path: &str) -> Option<AccessTarget> {
+        AccessTarget::parse(root, path).filter(|target| self.family(&target.object).is_some())
+    }
+
+    fn family(&self, object: &LentObject) -> Option<&FamilyGateway> {
+        let mut families = self.0.settings.families.iter();
+        families.find(|(name, _)| *name == object.family).map(|(_, family)| family)
     }
 
     /// To be mounted at our origin, where callers are signed in.
     pub fn router(&self) -> Router {
         Router::new()
-            .route("/access/{*place}", any(access))
+            .route("/go/{*place}", any(access))
             .route("/waiting/{*place}", any(waiting::wait))
             .with_state(self.clone())
     }
@@ -163,20 +181,22 @@ impl Gateway {
             let text = "This is only for those who are signed in.";
             return Err(Message::new(StatusCode::UNAUTHORIZED, "Not signed in", text));
         };
-        if self.allows(&visitor, &target.key, AccessRight::Use).await? {
+        if self.allows(&visitor, &target.object, AccessRight::Use).await? {
             return Ok(visitor);
         }
-        let text = format!("You may not use {}, or it does not exist.", target.key);
+        let text = format!("You may not use {}, or it does not exist.", target.object);
         Err(Message::new(StatusCode::FORBIDDEN, "Refused", text))
     }
 
     async fn allows(
         &self,
         visitor: &Visitor,
-        key: &Key,
+        object: &LentObject,
         right: AccessRight,
     ) -> Result<bool, Message> {
-        self.0.access_reviews.allows(visitor, key, right).await.map_err(|error| {
+        let Some(family) = self.family(object) else { return Ok(false) };
+        let about = (object, family.backends.resource());
+        self.0.access_reviews.allows(visitor, about, right).await.map_err(|error| {
             tracing::warn!(%error, "a visitor has to wait");
             let text = "The API does not say whether you may do this. Try again in a moment.";
             Message::new(StatusCode::SERVICE_UNAVAILABLE, "Not now", text)
@@ -185,14 +205,15 @@ impl Gateway {
 
     /// Ends when the visitor may no longer pass: they are not who they were, or the API says so.
     /// While the API says nothing, nothing changes.
-    fn revoked(&self, visitor: &Visitor, key: &Key) -> Revoked {
-        let (gateway, visitor, key) = (self.clone(), visitor.clone(), key.clone());
+    fn revoked(&self, visitor: &Visitor, object: &LentObject, resource: LentResource) -> Revoked {
+        let (gateway, visitor, object) = (self.clone(), visitor.clone(), object.clone());
         let revoked: BoxFuture<'static, ()> = Box::pin(async move {
             let forbidden = async {
                 loop {
                     tokio::time::sleep(gateway.0.settings.limits.recheck).await;
-                    let allowed =
-                        gateway.0.access_reviews.allows(&visitor, &key, AccessRight::Use).await;
+                    let reviews = &gateway.0.access_reviews;
+                    let about = (&object, resource);
+                    let allowed = reviews.allows(&visitor, about, AccessRight::Use).await;
                     if let Ok(false) = allowed {
                         return;
                     }
@@ -207,15 +228,20 @@ impl Gateway {
     }
 
     fn find(&self, target: &AccessTarget) -> Backend {
-        self.0.settings.backends.find(&target.key, &target.environment)
+        self.family(&target.object).map_or(Backend::Missing, |family| {
+            family.backends.find(&target.object.key, &target.environment)
+        })
     }
 
-    fn changed(&self, key: &Key) -> BoxFuture<'static, ()> {
-        self.0.settings.backends.changed(key)
+    fn changed(&self, target: &AccessTarget) -> BoxFuture<'static, ()> {
+        match self.family(&target.object) {
+            Some(family) => family.backends.changed(&target.object.key),
+            None => std::future::pending().boxed(),
+        }
     }
 
-    fn acquire(&self, key: &Key) -> Option<Permit> {
-        self.0.connections.acquire(key)
+    fn acquire(&self, object: &LentObject) -> Option<Permit> {
+        self.0.connections.acquire(object)
     }
 
     fn poll_timeout(&self) -> Duration {
@@ -229,12 +255,13 @@ impl Gateway {
         trouble: Option<&str>,
     ) -> Response {
         let (poll, open) = (target.waiting_address(query), target.address(query));
-        page::waiting(&target.key.to_string(), trouble, &poll, &open)
+        page::waiting(&target.object.to_string(), trouble, &poll, &open)
     }
 
     /// Why there is nothing to open.
     fn explain(&self, target: &AccessTarget, backend: &Backend) -> Message {
-        let AccessTarget { key, environment, .. } = target;
+        let AccessTarget { object, environment, .. } = target;
+        let key = &object.key;
         match backend {
             Backend::Missing => not_found(),
             Backend::NoSuchEnvironment => {
@@ -259,13 +286,16 @@ impl Gateway {
     /// Starts the instance if that is what the visitor came for.
     async fn wake(&self, visitor: &Visitor, target: &AccessTarget, parts: &Parts) -> Response {
         let headers = &parts.headers;
-        let key = &target.key;
+        let key = &target.object.key;
+        let Some(family) = self.family(&target.object) else {
+            return not_found().answer(headers);
+        };
         if !is_navigation(headers) {
             return self
                 .explain(target, &Backend::Stopped { can_wake: true, why: String::new() })
                 .answer(headers);
         }
-        match self.allows(visitor, key, AccessRight::Start).await {
+        match self.allows(visitor, &target.object, AccessRight::Start).await {
             Ok(true) => {}
             Ok(false) => {
                 let text = format!("{key} is stopped, and you may not start it.");
@@ -273,12 +303,12 @@ impl Gateway {
             }
             Err(unsaid) => return unsaid.answer(headers),
         }
-        match wake::wake(&self.0.settings.client, key).await {
+        match family.backends.wake(&self.0.settings.client, key).await {
             Ok(WakeOutcome::Starting) => {
-                (self.0.settings.activity)(key);
+                (family.activity)(key);
                 self.wait(target, parts, None)
             }
-            Ok(WakeOutcome::Refused(why)) => stays_stopped(key, &why.to_string()).answer(headers),
+            Ok(WakeOutcome::Refused(why)) => stays_stopped(key, &why).answer(headers),
             Ok(WakeOutcome::Missing) => not_found().answer(headers),
             Err(error) => {
                 tracing::warn!(%error, "a visitor found an instance stopped");
@@ -295,7 +325,9 @@ impl Gateway {
         target: &AccessTarget,
         parts: &Parts,
     ) -> Response {
-        let label = self.0.settings.backends.label(&target.key, &target.environment);
+        let family = self.family(&target.object);
+        let label = family
+            .and_then(|family| family.backends.label(&target.object.key, &target.environment));
         let path = target.own_path(parts.uri.query());
         let address = label.and_then(|label| visitor.origin_urls.environment_url(&label, &path));
         match address {
@@ -331,14 +363,18 @@ impl Gateway {
             let text = "The request names no host.";
             return Message::new(StatusCode::BAD_REQUEST, "Refused", text).answer(&headers);
         };
-        let Some(permit) = self.acquire(&target.key) else {
+        let Some(family) = self.family(&target.object) else {
+            return not_found().answer(&headers);
+        };
+        let Some(permit) = self.acquire(&target.object) else {
             return too_many_connections().answer(&headers);
         };
         let (stream, address) = match self.connect(target, endpoint).await {
             Ok(connected) => connected,
             Err(error) => return unreachable(target, &error).answer(&headers),
         };
-        let report = is_activity(&headers).then(|| (target.key.clone(), settings.activity.clone()));
+        let report =
+            is_activity(&headers).then(|| (target.object.key.clone(), family.activity.clone()));
         let connection_activity = Arc::new(ConnectionActivity::new(report));
         connection_activity.record();
         let forwarding = Forwarding {
@@ -348,7 +384,7 @@ impl Gateway {
             reserved_cookies: settings.reserved_cookies,
             connection_activity,
             closing: self.0.closing.clone(),
-            revoked: self.revoked(visitor, &target.key),
+            revoked: self.revoked(visitor, &target.object, family.backends.resource()),
             permit,
         };
         forwarding
@@ -387,7 +423,7 @@ impl Gateway {
 /// Our origin: starts, waits, and redirects to the environment's own.
 async fn access(State(gateway): State<Gateway>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    let Some(target) = AccessTarget::parse("/access", parts.uri.path()) else {
+    let Some(target) = gateway.target(target::ROOT, parts.uri.path()) else {
         return not_found().answer(&parts.headers);
     };
     if !matches!(parts.method, Method::GET | Method::HEAD) {
@@ -417,11 +453,11 @@ async fn environment(State(gateway): State<Gateway>, request: Request) -> Respon
     let (parts, body) = request.into_parts();
     let visitor = (gateway.0.settings.visitors)(&parts.extensions);
     let label = visitor.and_then(|visitor| visitor.label);
-    let labelled = label.and_then(|label| gateway.0.settings.backends.labelled(&label));
-    let Some((key, environment)) = labelled else {
+    let labelled = label.and_then(|label| gateway.labelled(&label));
+    let Some((object, environment)) = labelled else {
         return not_found().answer(&parts.headers);
     };
-    let target = AccessTarget::at_root(key, environment, parts.uri.path());
+    let target = AccessTarget::at_root(object, environment, parts.uri.path());
     let visitor = match gateway.authorize(&target, &parts.extensions).await {
         Ok(visitor) => visitor,
         Err(refused) => return refused.answer(&parts.headers),
@@ -454,8 +490,8 @@ fn stays_stopped(key: &Key, why: &str) -> Message {
 }
 
 fn unreachable(target: &AccessTarget, error: &ForwardError) -> Message {
-    tracing::info!(instance = %target.key, %error, "an instance gave no answer");
-    let AccessTarget { key, environment, .. } = target;
+    tracing::info!(object = %target.object, %error, "an environment gave no answer");
+    let AccessTarget { object: key, environment, .. } = target;
     let (status, what) = match error {
         ForwardError::Connect { .. } => (StatusCode::BAD_GATEWAY, "takes no connections"),
         ForwardError::Talk { .. } => (StatusCode::BAD_GATEWAY, "broke off before it answered"),

@@ -36,6 +36,7 @@ mod sample;
 mod snapshot;
 mod transition;
 mod view;
+pub(crate) mod wake;
 mod web;
 
 use std::sync::Arc;

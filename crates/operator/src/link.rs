@@ -1,6 +1,6 @@
-//! Signed links in mails: keep an instance for a while, or stop it, without signing in.
+//! Signed links in mails: what a family lets the owner of an object do without signing in.
 //!
-//! The link names the instance, what is to be done and until when it holds, and carries a signature
+//! The link names the family, the object, what is to be done and until when it holds, and carries a signature
 //! over all of it; there is nothing to remember and nothing to look up. Mail programs and scanners
 //! open links by themselves, so opening one shows a page, and only its button acts.
 
@@ -19,24 +19,35 @@ use jiff::Timestamp;
 use ring::hmac;
 use sojourn_core::key::Key;
 
-/// What a link does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LinkAction {
-    /// Keep it for one more hour.
-    KeepHour,
-    /// Keep it until tomorrow at nine.
-    KeepTomorrow,
-    /// Stop it now.
-    Stop,
+/// What links of a family can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkVerb {
+    /// Stands for it in the link: mails outlive versions, so it never changes.
+    pub code: u8,
+    /// The title of its page.
+    pub title: &'static str,
+    /// What its button says.
+    pub button: &'static str,
+}
+
+/// Whom a link is about.
+#[derive(Debug, Clone, Copy)]
+pub struct LinkSubject<'a> {
+    pub family: &'a str,
+    pub key: &'a Key,
+    /// Of the object that is meant: another one may have its name later.
+    pub uid: &'a str,
 }
 
 /// What a link says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkClaim {
+    pub family: String,
     pub key: Key,
-    /// Of the instance that was meant: another one may have its name by now.
+    /// Of the object that was meant: another one may have its name by now.
     pub uid: String,
-    pub action: LinkAction,
+    /// The code of what it does.
+    pub verb: u8,
     pub expires: Timestamp,
     /// The same for every use of one link, and for no other link.
     pub id: String,
@@ -81,11 +92,17 @@ pub enum LinkOutcome {
 /// Does what a link says. It is called with good claims only, and may be called again with the
 /// same one: a link acts once, however often its button is pressed.
 pub trait LinkHandler: Send + Sync {
+    /// What its links can do.
+    fn verbs(&self) -> &'static [LinkVerb];
+
     /// What the button would do now.
     fn status(&self, claim: &LinkClaim) -> LinkStatus;
 
     fn execute(&self, claim: LinkClaim) -> BoxFuture<'_, LinkOutcome>;
 }
+
+/// Who does what the links of each family say.
+pub type LinkHandlers = Vec<(&'static str, Arc<dyn LinkHandler>)>;
 
 /// Tells the time; links end by it.
 pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -112,12 +129,11 @@ impl Links {
     pub fn sign(
         &self,
         public_url: &str,
-        key: &Key,
-        uid: &str,
-        action: LinkAction,
+        subject: LinkSubject<'_>,
+        verb: u8,
         expires: Timestamp,
     ) -> String {
-        let token = wire::encode(&self.key, key, uid, action, expires);
+        let token = wire::encode(&self.key, subject, verb, expires);
         format!("{}/notice/{token}", public_url.trim_end_matches('/'))
     }
 
@@ -127,9 +143,9 @@ impl Links {
         if claim.expires <= now { Err(LinkError::Expired) } else { Ok(claim) }
     }
 
-    /// Serves `/notice/<token>`; needs no sign-in.
-    pub fn router(&self, handler: Arc<dyn LinkHandler>, now: Now) -> Router {
-        let state = page::LinkPages { links: self.clone(), handler, now };
+    /// Serves `/notice/<token>` for every family, by its name; needs no sign-in.
+    pub fn router(&self, handlers: LinkHandlers, now: Now) -> Router {
+        let state = page::LinkPages { links: self.clone(), handlers, now };
         Router::new().route("/notice/{token}", get(page::show).post(page::follow)).with_state(state)
     }
 }

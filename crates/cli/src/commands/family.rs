@@ -74,7 +74,7 @@ impl Served {
     }
 
     /// What the families bring to the listener for people.
-    pub(super) fn web(&self) -> Option<FamilyWeb> {
+    pub(super) fn web(&self) -> Vec<FamilyWeb> {
         self.families.web()
     }
 

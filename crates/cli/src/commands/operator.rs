@@ -262,12 +262,12 @@ struct LeaderTasks {
 impl LeaderTasks {
     async fn start(replica: &Replica, served: &Served, client: Client) -> Result<Self, Failure> {
         let controllers = served.lead(&client).await?;
-        let web_server = match (replica.web_listener.clone(), served.web()) {
-            (Some(web_listener), Some(family)) => {
+        let web_server = match replica.web_listener.clone() {
+            Some(web_listener) => {
                 let clients = Arc::new(WithToken { config: replica.config.clone() });
-                Some(web_listener.open(family, Arc::new(Direct), clients, client, None)?)
+                web_listener.open(&served.web(), Arc::new(Direct), clients, client, None)?
             }
-            (None, _) | (_, None) => None,
+            None => None,
         };
         Ok(Self { controllers, web_server })
     }

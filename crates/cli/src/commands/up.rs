@@ -186,13 +186,13 @@ impl Families {
         let setup = family::setup(settings, dial.clone(), metrics.clone(), None);
         let served = Served::start(&client, &setup).await?;
         let controllers = served.lead(&client).await?;
-        let web_server = match (web_listener, served.web()) {
-            (Some(web_listener), Some(family)) => {
+        let web_server = match web_listener {
+            Some(web_listener) => {
                 let clients = Arc::new(InProcess(engine.clone()));
                 let superuser = Some(person.clone());
-                Some(web_listener.open(family, dial, clients, client, superuser)?)
+                web_listener.open(&served.web(), dial, clients, client, superuser)?
             }
-            (None, _) | (_, None) => None,
+            None => None,
         };
         Ok(Self { served, controllers, web_server, person })
     }

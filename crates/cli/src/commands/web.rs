@@ -61,23 +61,27 @@ impl WebListener {
         format!("{}://{address}", if self.secure { "https" } else { "http" })
     }
 
-    /// Opens it. `client` is the operator's own; `superuser` is as whom an administrator comes in.
+    /// Opens it, if a family says where people reach us. `client` is the operator's own; `superuser` is as
+    /// whom an administrator comes in.
     pub(super) fn open(
         self,
-        family: FamilyWeb,
+        families: &[FamilyWeb],
         dial: Arc<dyn Dial>,
         clients: Arc<dyn Clients>,
         client: Client,
         superuser: Option<Credentials>,
-    ) -> Result<WebServer, Failure> {
+    ) -> Result<Option<WebServer>, Failure> {
+        let Some(site) = families.iter().find_map(|family| family.site.clone()) else {
+            return Ok(None);
+        };
         let url = self.url();
         // Where a browser signs in is where its session is good.
-        let configured = family.public_url;
+        let configured = site.public_url;
         let public_url = PublicUrl { configured: configured.clone(), listener: url.clone() };
         let settings = Settings {
             public_url: configured.borrow().clone(),
             names: Vec::new(),
-            domain: family.gateway_domain,
+            domain: site.gateway_domain,
             listener_url: Some(url.clone()),
             superuser,
         };
@@ -86,16 +90,23 @@ impl WebListener {
                 Failure::new(Exit::Usage, error, "Mend publicURL in the configuration.")
             })?;
         let gateway = Gateway::new(gateway::Settings {
-            backends: family.backends,
+            families: families
+                .iter()
+                .filter_map(|family| Some((family.family, family.gateway.clone()?)))
+                .collect(),
             dial,
             visitors: Arc::new(|extensions| extensions.get::<Caller>().map(visitor)),
             client,
-            activity: family.gateway_activity,
             reserved_cookies: &RESERVED_COOKIES,
             limits: GatewayLimits::default(),
         });
-        let reporting = ReportServer::new(family.reports, family.report_activity);
-        let open = reporting.router().merge(family.links.router(family.link_handler, family.now));
+        let reports = families.iter();
+        let reports = reports.filter_map(|family| Some((family.family, family.reports.clone()?)));
+        let reporting = ReportServer::new(reports.collect());
+        let handlers = families.iter();
+        let handlers =
+            handlers.filter_map(|family| Some((family.family, family.link_handler.clone()?)));
+        let open = reporting.router().merge(site.links.router(handlers.collect(), site.now));
         let minting = Router::new()
             .route("/open", post(mint))
             .with_state((authenticator.sign_in().clone(), public_url.clone()));
@@ -107,7 +118,7 @@ impl WebListener {
         let routes = Routes { signed_in: gateway.router(), by_token: minting, open, instance };
         let serving = self.bound.serve(authenticator.router(routes));
         let following = tokio::spawn(follow_public_url(authenticator.clone(), configured));
-        Ok(WebServer { serving, gateway, authenticator, url, public_url, following })
+        Ok(Some(WebServer { serving, gateway, authenticator, url, public_url, following }))
     }
 }
 

@@ -127,7 +127,7 @@ async fn what_does_not_start_says_why() {
     assert_eq!(page::ours(&browser).await.heading, "Starting");
 
     let namespace = &broken.instance.namespace;
-    browser.open(&stage.at(&format!("/access/{namespace}/nobody/web/"))).await;
+    browser.open(&stage.at(&format!("/go/lab/{namespace}/nobody/web/"))).await;
     assert_eq!(page::ours(&browser).await.heading, "Nothing here");
     browser.open(&stage.at(&broken.access("other"))).await;
     let missing = page::ours(&browser).await;

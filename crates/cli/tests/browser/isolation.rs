@@ -72,7 +72,7 @@ impl Two {
 /// Says `read: …` for each address that can be read, or why not.
 const FETCH: &str = "
     const said = [];
-    for (const to of ['OURS/', 'OURS/access/lab-good/good/web/', 'GOOD/attack-fetch']) {
+    for (const to of ['OURS/', 'OURS/go/lab/lab-good/good/web/', 'GOOD/attack-fetch']) {
         for (const method of ['GET', 'POST']) {
             for (const mode of ['cors', 'no-cors']) {
                 try {
@@ -153,7 +153,7 @@ async fn an_instance_writes_nothing_of_ours_or_of_another() {
         (two.stage.at("/open"), "Refused"),
         (two.stage.at("/sign-out"), "Refused"),
         (two.stage.at("/sign-out-everywhere"), "Refused"),
-        (two.stage.at("/access/lab-good/good/web/"), "Refused"),
+        (two.stage.at("/go/lab/lab-good/good/web/"), "Refused"),
         (format!("{}/attack-form", two.good), "Not let in"),
     ] {
         two.back_to_evil().await;
@@ -239,7 +239,7 @@ async fn signing_out_closes_every_instance() {
     two.browser.open(&format!("{}/", two.good)).await;
     let page = page::ours(&two.browser).await;
     assert_eq!(page.heading, "Not signed in");
-    assert_eq!(page.address, two.stage.at("/access/lab-good/good/web/"), "at our origin");
+    assert_eq!(page.address, two.stage.at("/go/lab/lab-good/good/web/"), "at our origin");
     two.browser.close().await;
     two.stage.stop();
 }

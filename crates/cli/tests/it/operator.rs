@@ -135,7 +135,7 @@ async fn every_replica_serves_people_over_tls_with_the_certificate_it_was_given(
     }
     // An address that leads to an instance is https, too.
     let away =
-        ask(&second, &given, &format!("GET /access/default/none/web/\nCookie: {pair}")).await;
+        ask(&second, &given, &format!("GET /go/lab/default/none/web/\nCookie: {pair}")).await;
     assert!(!away.contains("http://"), "{away}");
 
     for replica in [&first, &second] {

@@ -101,7 +101,7 @@ impl Person {
 
     /// Where the gateway has it.
     pub(crate) fn access(&self, environment: &str) -> String {
-        format!("/access/{}/{}/{environment}/", self.instance.namespace, self.instance.name)
+        format!("/go/lab/{}/{}/{environment}/", self.instance.namespace, self.instance.name)
     }
 }
 

@@ -59,7 +59,7 @@ async fn keep_by_reports(engine: Engine) {
     let mails = external.smtp.wait_for(&honest.email, 1).await;
     assert_eq!(steps(&mails[..1]), ["inactivity-1"], "{mails:#?}");
     // Without any token nobody is heard either.
-    let path = format!("/report/{namespace}/{name}");
+    let path = format!("/report/lab/{namespace}/{name}");
     let mut anybody = visitor::Visitor::of(stage.web);
     let refused = anybody.request(http::Method::POST, &path, &[], "{}").await;
     assert_eq!(refused.status, http::StatusCode::UNAUTHORIZED, "{refused:?}");

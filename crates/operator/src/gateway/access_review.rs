@@ -1,4 +1,4 @@
-//! Asks the API (SubjectAccessReview) who may use an instance: whoever may `get` its subresource
+//! Asks the API (SubjectAccessReview) who may use an object: whoever may `get` its subresource
 //! `access`; and who may start it: whoever may `update` it.
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,6 +15,9 @@ use kube::Api;
 use kube::api::PostParams;
 use sojourn_core::key::Key;
 use tokio::time::Instant;
+
+use super::backend::LentResource;
+use super::target::LentObject;
 
 /// How long an answer of the API holds without asking again.
 const REVIEW_TTL: Duration = Duration::from_secs(10);
@@ -90,7 +93,7 @@ pub(crate) struct AccessReviews {
     reviewed: Mutex<HashMap<ReviewKey, CachedReview>>,
 }
 
-type ReviewKey = (String, Key, AccessRight);
+type ReviewKey = (String, LentObject, AccessRight);
 
 struct CachedReview {
     allowed: bool,
@@ -105,14 +108,15 @@ impl AccessReviews {
     pub(crate) async fn allows(
         &self,
         visitor: &Visitor,
-        key: &Key,
+        (object, resource): (&LentObject, LentResource),
         right: AccessRight,
     ) -> Result<bool, AccessReviewError> {
-        let review_key = (visitor.id.clone(), key.clone(), right);
+        let key = &object.key;
+        let review_key = (visitor.id.clone(), object.clone(), right);
         if let Some(allowed) = self.cached_answer(&review_key) {
             return Ok(allowed);
         }
-        let review = review(&visitor.user, key, right);
+        let review = review(&visitor.user, key, resource, right);
         let params = PostParams::default();
         let asked =
             tokio::time::timeout(REVIEW_TIMEOUT, self.reviews.create(&params, &review)).await;
@@ -147,15 +151,20 @@ impl AccessReviews {
     }
 }
 
-fn review(user: &User, key: &Key, right: AccessRight) -> SubjectAccessReview {
+fn review(
+    user: &User,
+    key: &Key,
+    resource: LentResource,
+    right: AccessRight,
+) -> SubjectAccessReview {
     let (verb, subresource) = match right {
         AccessRight::Use => ("get", Some("access".to_owned())),
         AccessRight::Start => ("update", None),
     };
     let attributes = ResourceAttributes {
-        group: Some("lab.sojourn.dev".to_owned()),
-        version: Some("v1alpha1".to_owned()),
-        resource: Some("instances".to_owned()),
+        group: Some(resource.group.to_owned()),
+        version: Some(resource.version.to_owned()),
+        resource: Some(resource.resource.to_owned()),
         subresource,
         verb: Some(verb.to_owned()),
         namespace: Some(key.namespace.to_string()),

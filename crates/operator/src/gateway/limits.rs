@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sojourn_core::key::Key;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::target::LentObject;
 
 /// What passes through at a time, and how long it may be silent.
 #[derive(Debug, Clone)]
@@ -44,15 +45,15 @@ impl Default for GatewayLimits {
 #[derive(Debug)]
 pub(crate) struct ConnectionLimits {
     overall: Arc<Semaphore>,
-    taken: Arc<Mutex<HashMap<Key, usize>>>,
+    taken: Arc<Mutex<HashMap<LentObject, usize>>>,
     per_instance: usize,
 }
 
 /// One open request or connection; it is free again when the permit is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    key: Key,
-    taken: Arc<Mutex<HashMap<Key, usize>>>,
+    object: LentObject,
+    taken: Arc<Mutex<HashMap<LentObject, usize>>>,
     _overall: OwnedSemaphorePermit,
 }
 
@@ -66,28 +67,28 @@ impl ConnectionLimits {
     }
 
     /// `None` when too much is open.
-    pub(crate) fn acquire(&self, key: &Key) -> Option<Permit> {
+    pub(crate) fn acquire(&self, object: &LentObject) -> Option<Permit> {
         let overall = self.overall.clone().try_acquire_owned().ok()?;
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        match taken.get_mut(key) {
+        match taken.get_mut(object) {
             Some(count) if *count >= self.per_instance => return None,
             Some(count) => *count += 1,
             None => {
-                taken.insert(key.clone(), 1);
+                taken.insert(object.clone(), 1);
             }
         }
         drop(taken);
-        Some(Permit { key: key.clone(), taken: self.taken.clone(), _overall: overall })
+        Some(Permit { object: object.clone(), taken: self.taken.clone(), _overall: overall })
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = taken.get_mut(&self.key) {
+        if let Some(count) = taken.get_mut(&self.object) {
             *count -= 1;
             if *count == 0 {
-                taken.remove(&self.key);
+                taken.remove(&self.object);
             }
         }
     }
@@ -95,13 +96,17 @@ impl Drop for Permit {
 
 #[cfg(test)]
 mod tests {
+    use sojourn_core::key::Key;
+
     use super::*;
 
     #[test]
     fn one_instance_cannot_take_every_connection_and_dropped_ones_are_free_again() {
         let limits = GatewayLimits { overall: 3, per_instance: 2, ..GatewayLimits::default() };
         let limits = ConnectionLimits::new(&limits);
-        let (one, other) = (Key::new("ns", "one"), Key::new("ns", "other"));
+        let object =
+            |family: &str| LentObject { family: family.to_owned(), key: Key::new("ns", "x") };
+        let (one, other) = (object("one"), object("other"));
         let first = limits.acquire(&one).unwrap();
         let _second = limits.acquire(&one).unwrap();
         assert!(limits.acquire(&one).is_none());

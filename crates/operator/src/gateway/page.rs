@@ -165,8 +165,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_waiting_page_runs_its_own_script_and_no_other() {
-        let poll = "/waiting/ns/lab/shell/x?\"><script>alert(1)</script>";
-        let response = waiting("ns/lab", None, poll, "/access/ns/lab/shell/x");
+        let poll = "/waiting/lab/ns/lab/shell/x?\"><script>alert(1)</script>";
+        let response = waiting("ns/lab", None, poll, "/go/lab/ns/lab/shell/x");
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.headers()["retry-after"], "5");
         let policy = response.headers()["content-security-policy"].to_str().unwrap().to_owned();

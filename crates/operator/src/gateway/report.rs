@@ -1,5 +1,5 @@
-//! `POST /report/<namespace>/<instance>`: an instance, or something that watches it, says that it
-//! is in use. The proof is a token of that instance.
+//! `POST /report/<family>/<namespace>/<object>`: an object, or something that watches it, says that it
+//! is in use. The proof is a token of that object.
 
 #[cfg(test)]
 mod tests;
@@ -19,8 +19,9 @@ use http::header::{AUTHORIZATION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use sojourn_core::key::Key;
 use tokio::time::Instant;
 
-use super::connection_activity::ActivityCallback;
 use super::page::Message;
+use super::target::LentObject;
+use crate::family::FamilyReports;
 
 /// How many reports of one instance are taken at once, and how soon one more.
 const BURST: u32 = 10;
@@ -44,9 +45,9 @@ pub trait ReportVerifier: Send + Sync {
 pub struct ReportServer(Arc<Inner>);
 
 struct Inner {
-    reports: Arc<dyn ReportVerifier>,
-    activity: ActivityCallback,
-    rates: Mutex<HashMap<Key, Bucket>>,
+    /// By their names.
+    families: Vec<(&'static str, FamilyReports)>,
+    rates: Mutex<HashMap<LentObject, Bucket>>,
 }
 
 impl fmt::Debug for ReportServer {
@@ -56,19 +57,18 @@ impl fmt::Debug for ReportServer {
 }
 
 impl ReportServer {
-    /// `activity` is told of every report that is taken.
-    pub fn new(reports: Arc<dyn ReportVerifier>, activity: ActivityCallback) -> Self {
-        Self(Arc::new(Inner { reports, activity, rates: Mutex::default() }))
+    pub fn new(families: Vec<(&'static str, FamilyReports)>) -> Self {
+        Self(Arc::new(Inner { families, rates: Mutex::default() }))
     }
 
     /// Needs no sign-in.
     pub fn router(&self) -> Router {
         Router::new()
-            .route("/report/{namespace}/{instance}", post(receive))
+            .route("/report/{family}/{namespace}/{object}", post(receive))
             .with_state(self.clone())
     }
 
-    fn allows(&self, key: &Key) -> bool {
+    fn allows(&self, key: &LentObject) -> bool {
         let now = Instant::now();
         let mut rates = self.0.rates.lock().unwrap_or_else(PoisonError::into_inner);
         if rates.len() >= MAX_TRACKED_INSTANCES && !rates.contains_key(key) {
@@ -83,11 +83,13 @@ impl ReportServer {
 
 async fn receive(
     State(server): State<ReportServer>,
-    Path((namespace, instance)): Path<(String, String)>,
+    Path((family, namespace, name)): Path<(String, String, String)>,
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    let key = Key::new(namespace, instance);
+    let object = LentObject { family, key: Key::new(namespace, name) };
+    let mut families = server.0.families.iter();
+    let reporting = families.find(|(name, _)| *name == object.family).map(|(_, family)| family);
     let token = parts
         .headers
         .get(AUTHORIZATION)
@@ -95,14 +97,16 @@ async fn receive(
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
         .map(|(_, token)| token.trim())
         .filter(|token| !token.is_empty() && token.len() <= MAX_TOKEN_BYTES);
-    if !token.is_some_and(|token| server.0.reports.verify(&key, token)) {
+    let verified =
+        |one: &&FamilyReports| token.is_some_and(|token| one.verifier.verify(&object.key, token));
+    let Some(reporting) = reporting.filter(verified) else {
         let text = "This is not the token of such an instance.";
         let mut response =
             Message::new(StatusCode::UNAUTHORIZED, "Refused", text).answer(&parts.headers);
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         return response;
-    }
-    if !server.allows(&key) {
+    };
+    if !server.allows(&object) {
         let text = "One report a second is enough.";
         let mut response =
             Message::new(StatusCode::TOO_MANY_REQUESTS, "Too many", text).answer(&parts.headers);
@@ -115,7 +119,7 @@ async fn receive(
         return Message::new(StatusCode::PAYLOAD_TOO_LARGE, "Too long", text)
             .answer(&parts.headers);
     }
-    (server.0.activity)(&key);
+    (reporting.activity)(&object.key);
     let mut response = Response::default();
     *response.status_mut() = StatusCode::NO_CONTENT;
     response

@@ -1,16 +1,36 @@
-//! The address of an environment at our origin: `/access/<namespace>/<instance>/<environment>/…`. At
+//! The address of an environment at our origin: `/go/<family>/<namespace>/<object>/<environment>/…`. At
 //! its own, the environment stands at the root.
 
+use std::fmt;
+
 use sojourn_core::key::Key;
+
+/// What addresses at our origin begin with.
+pub(crate) const ROOT: &str = "/go";
+/// What the addresses begin with at which a browser waits.
+pub(crate) const WAITING_ROOT: &str = "/waiting";
 
 /// Longer names than Kubernetes has need not be looked for.
 const MAX_NAME_BYTES: usize = 253;
 
+/// An object that the gateway leads to: names are one family's own.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct LentObject {
+    pub family: String,
+    pub key: Key,
+}
+
+impl fmt::Display for LentObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.key.fmt(f)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AccessTarget {
-    pub key: Key,
+    pub object: LentObject,
     pub environment: String,
-    /// `/access/<namespace>/<instance>/<environment>`.
+    /// `/go/<family>/<namespace>/<object>/<environment>`.
     pub prefix: String,
     /// What follows the prefix, as it was sent: empty, or it begins with a slash.
     pub rest: String,
@@ -21,19 +41,20 @@ impl AccessTarget {
     /// the rest concerns nobody but the instance.
     pub(crate) fn parse(root: &str, path: &str) -> Option<Self> {
         let below = path.strip_prefix(root)?.strip_prefix('/')?;
-        let mut segments = below.splitn(4, '/');
+        let mut segments = below.splitn(5, '/');
         let mut name = || segments.next().filter(|name| is_name(name));
-        let (namespace, instance, environment) = (name()?, name()?, name()?);
+        let (family, namespace, object) = (name()?, name()?, name()?);
+        let environment = name()?;
         let rest = segments.next().map(|rest| format!("/{rest}")).unwrap_or_default();
-        let key = Key::new(namespace, instance);
-        let prefix = prefix(&key, environment);
-        Some(Self { key, environment: environment.to_owned(), prefix, rest })
+        let object = LentObject { family: family.to_owned(), key: Key::new(namespace, object) };
+        let prefix = prefix(family, &object.key, environment);
+        Some(Self { object, environment: environment.to_owned(), prefix, rest })
     }
 
     /// What was asked for at the environment's own origin.
-    pub(crate) fn at_root(key: Key, environment: String, path: &str) -> Self {
-        let prefix = prefix(&key, &environment);
-        Self { key, environment, prefix, rest: path.to_owned() }
+    pub(crate) fn at_root(object: LentObject, environment: String, path: &str) -> Self {
+        let prefix = prefix(&object.family, &object.key, &environment);
+        Self { object, environment, prefix, rest: path.to_owned() }
     }
 
     /// The path at the environment's own origin, with the query of a request.
@@ -50,8 +71,8 @@ impl AccessTarget {
     /// The address at which a browser waits until it can open the other one.
     pub(crate) fn waiting_address(&self, query: Option<&str>) -> String {
         let address = self.address(query);
-        let below = address.strip_prefix("/access").unwrap_or(&address);
-        format!("/waiting{below}")
+        let below = address.strip_prefix(ROOT).unwrap_or(&address);
+        format!("{WAITING_ROOT}{below}")
     }
 }
 
@@ -63,8 +84,8 @@ fn with_query(path: String, query: Option<&str>) -> String {
 }
 
 /// What the address at our origin begins with.
-pub(crate) fn prefix(key: &Key, environment: &str) -> String {
-    format!("/access/{}/{}/{environment}", key.namespace, key.name)
+pub(crate) fn prefix(family: &str, key: &Key, environment: &str) -> String {
+    format!("{ROOT}/{family}/{}/{}/{environment}", key.namespace, key.name)
 }
 
 fn is_name(text: &str) -> bool {
@@ -83,47 +104,50 @@ mod tests {
     #[test]
     fn names_are_read_and_the_rest_is_left_as_it_is() {
         for (path, rest) in [
-            ("/access/ns/lab-1/shell", ""),
-            ("/access/ns/lab-1/shell/", "/"),
-            ("/access/ns/lab-1/shell/a%2Fb/../c//d", "/a%2Fb/../c//d"),
-            ("/access/ns/lab-1/shell//x", "//x"),
+            ("/go/f/ns/lab-1/shell", ""),
+            ("/go/f/ns/lab-1/shell/", "/"),
+            ("/go/f/ns/lab-1/shell/a%2Fb/../c//d", "/a%2Fb/../c//d"),
+            ("/go/f/ns/lab-1/shell//x", "//x"),
         ] {
-            let target = AccessTarget::parse("/access", path).unwrap();
-            assert_eq!(target.key, Key::new("ns", "lab-1"));
+            let target = AccessTarget::parse(ROOT, path).unwrap();
+            assert_eq!(target.object.family, "f");
+            assert_eq!(target.object.key, Key::new("ns", "lab-1"));
             assert_eq!(target.environment, "shell");
-            assert_eq!(target.prefix, "/access/ns/lab-1/shell");
+            assert_eq!(target.prefix, "/go/f/ns/lab-1/shell");
             assert_eq!(target.rest, rest, "{path}");
         }
     }
 
     #[test]
     fn a_path_without_valid_names_is_no_target() {
-        let long = format!("/access/{}/b/c/", "a".repeat(254));
+        let long = format!("/go/f/{}/b/c/", "a".repeat(254));
         for path in [
-            "/access/ns/lab",
-            "/access/ns//shell/",
-            "/access/../lab/shell/",
-            "/access/ns/lab/../x",
-            "/access/ns/%2e%2e/shell/",
-            "/access/NS/lab/shell/",
-            "/access/ns/lab-/shell/",
-            "/access/ns/lab/.shell/",
-            "/access/ns/l\"b/shell/",
-            "/accessns/lab/shell/",
-            "/access",
+            "/go/f/ns/lab",
+            "/go/f/ns//shell/",
+            "/go/f/../lab/shell/",
+            "/go/f/ns/lab/../x",
+            "/go/f/ns/%2e%2e/shell/",
+            "/go/f/NS/lab/shell/",
+            "/go/f/ns/lab-/shell/",
+            "/go/f/ns/lab/.shell/",
+            "/go/f/ns/l\"b/shell/",
+            "/gof/ns/lab/shell/",
+            ROOT,
+            "/go/f",
             &long,
         ] {
-            assert_eq!(AccessTarget::parse("/access", path), None, "{path}");
+            assert_eq!(AccessTarget::parse(ROOT, path), None, "{path}");
         }
     }
 
     #[test]
     fn a_target_knows_its_addresses() {
-        let target = AccessTarget::parse("/waiting", "/waiting/ns/lab/shell/x").unwrap();
-        assert_eq!(target.address(Some("a=b")), "/access/ns/lab/shell/x?a=b");
-        assert_eq!(target.waiting_address(None), "/waiting/ns/lab/shell/x");
+        let target = AccessTarget::parse(WAITING_ROOT, "/waiting/f/ns/lab/shell/x").unwrap();
+        assert_eq!(target.address(Some("a=b")), "/go/f/ns/lab/shell/x?a=b");
+        assert_eq!(target.waiting_address(None), "/waiting/f/ns/lab/shell/x");
         assert_eq!(target.own_path(Some("a=b")), "/x?a=b");
-        let root = AccessTarget::at_root(Key::new("ns", "lab"), "shell".to_owned(), "//x");
-        assert_eq!(root.address(None), "/access/ns/lab/shell//x");
+        let object = LentObject { family: "f".to_owned(), key: Key::new("ns", "lab") };
+        let root = AccessTarget::at_root(object, "shell".to_owned(), "//x");
+        assert_eq!(root.address(None), "/go/f/ns/lab/shell//x");
     }
 }

@@ -104,6 +104,18 @@ impl FakeCluster {
 struct FakeBackends(Arc<FakeCluster>);
 
 impl Backends for FakeBackends {
+    fn resource(&self) -> LentResource {
+        LentResource { group: "lab.sojourn.dev", version: "v1alpha1", resource: "instances" }
+    }
+
+    fn wake<'a>(
+        &'a self,
+        client: &'a kube::Client,
+        key: &'a Key,
+    ) -> BoxFuture<'a, Result<WakeOutcome, WakeError>> {
+        crate::lab::wake::wake(client, key).boxed()
+    }
+
     fn find(&self, key: &Key, environment: &str) -> Backend {
         match (key == &Key::new("ns", "lab"), environment) {
             (true, "shell") => self.0.backend.borrow().clone(),
@@ -175,15 +187,18 @@ async fn served(backend: Backend, limits: GatewayLimits) -> Served {
         activity: AtomicUsize::new(0),
     });
     let (client, counted) = (api(cluster.clone()), cluster.clone());
-    let gateway = Gateway::new(Settings {
+    let family = FamilyGateway {
         backends: Arc::new(FakeBackends(cluster.clone())),
-        dial: Arc::new(Direct),
-        visitors: Arc::new(|extensions| extensions.get::<Visitor>().cloned()),
-        client,
         activity: Arc::new(move |key| {
             assert_eq!(*key, Key::new("ns", "lab"));
             counted.activity.fetch_add(1, Ordering::SeqCst);
         }),
+    };
+    let gateway = Gateway::new(Settings {
+        families: vec![("lab", family)],
+        dial: Arc::new(Direct),
+        visitors: Arc::new(|extensions| extensions.get::<Visitor>().cloned()),
+        client,
         reserved_cookies: &["sojourn-", "__host-sojourn"],
         limits,
     });
@@ -288,4 +303,8 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 fn status(answer: &str) -> &str {
     answer.split(' ').nth(1).unwrap_or_default()
+}
+
+fn lent() -> LentObject {
+    LentObject { family: "lab".to_owned(), key: Key::new("ns", "lab") }
 }

@@ -1,4 +1,4 @@
-//! Where a browser waits for an instance: `/waiting/<namespace>/<instance>/<environment>/…`.
+//! Where a browser waits for an instance: `/waiting/<family>/<namespace>/<object>/<environment>/…`.
 //!
 //! Waiting is nobody's activity and starts nothing: a page that was forgotten in some window must
 //! not keep an instance awake.
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use super::backend::Backend;
 use super::page;
-use super::target::AccessTarget;
+use super::target::{self, AccessTarget};
 use super::{Gateway, not_found, too_many_connections};
 
 pub(super) async fn wait(State(gateway): State<Gateway>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    let Some(target) = AccessTarget::parse("/waiting", parts.uri.path()) else {
+    let Some(target) = gateway.target(target::WAITING_ROOT, parts.uri.path()) else {
         return not_found().answer(&parts.headers);
     };
     if let Err(refused) = gateway.authorize(&target, &parts.extensions).await {
@@ -35,7 +35,7 @@ pub(super) async fn wait(State(gateway): State<Gateway>, request: Request) -> Re
         Backend::Stopped { can_wake: true, .. } => page::Message::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "Stopped",
-            format!("{} is stopped.", target.key),
+            format!("{} is stopped.", target.object),
         )
         .with_link(open, "Start it")
         .answer(&parts.headers),
@@ -45,11 +45,11 @@ pub(super) async fn wait(State(gateway): State<Gateway>, request: Request) -> Re
 
 /// Answers when there is something new to say, or after a while. `None` when too many ask.
 async fn poll(gateway: &Gateway, target: &AccessTarget) -> Option<Response> {
-    let _permit = gateway.acquire(&target.key)?;
+    let _permit = gateway.acquire(&target.object)?;
     let first = trouble(gateway.find(target));
     let settled = async {
         loop {
-            let changed = gateway.changed(&target.key);
+            let changed = gateway.changed(target);
             match gateway.find(target) {
                 Backend::Ready { .. } => return json!({"state": "ready"}),
                 Backend::Starting { trouble } if trouble != first => return waiting(trouble),

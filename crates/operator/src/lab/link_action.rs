@@ -14,7 +14,7 @@ use sojourn_core::keep::MAX_KEEPS;
 use sojourn_drivers::notify::Zone;
 
 use super::LabReplica;
-use crate::link::{LinkAction, LinkClaim, LinkHandler, LinkOutcome, LinkStatus};
+use crate::link::{LinkClaim, LinkHandler, LinkOutcome, LinkStatus, LinkVerb};
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 /// The hour of "tomorrow, 09:00".
@@ -25,9 +25,52 @@ const MAX_USED_LINKS: usize = 16;
 /// How often a change is written anew because the object has changed meanwhile.
 const MAX_PATCH_ATTEMPTS: u32 = 5;
 
+/// What a link of this family does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LinkAction {
+    /// Keep it for one more hour.
+    KeepHour,
+    /// Keep it until tomorrow at nine.
+    KeepTomorrow,
+    /// Stop it now.
+    Stop,
+}
+
+impl LinkAction {
+    pub(super) const fn code(self) -> u8 {
+        match self {
+            Self::KeepHour => b'h',
+            Self::KeepTomorrow => b't',
+            Self::Stop => b's',
+        }
+    }
+
+    fn of(code: u8) -> Option<Self> {
+        [Self::KeepHour, Self::KeepTomorrow, Self::Stop].into_iter().find(|one| one.code() == code)
+    }
+}
+
+const VERBS: &[LinkVerb] = &[
+    LinkVerb {
+        code: LinkAction::KeepHour.code(),
+        title: "Keep it for one more hour",
+        button: "Keep it",
+    },
+    LinkVerb {
+        code: LinkAction::KeepTomorrow.code(),
+        title: "Keep it until tomorrow, 09:00",
+        button: "Keep it",
+    },
+    LinkVerb { code: LinkAction::Stop.code(), title: "Stop it now", button: "Stop it" },
+];
+
 pub(super) struct InstanceLinkHandler(pub(super) Arc<LabReplica>);
 
 impl LinkHandler for InstanceLinkHandler {
+    fn verbs(&self) -> &'static [LinkVerb] {
+        VERBS
+    }
+
     fn status(&self, claim: &LinkClaim) -> LinkStatus {
         let replica = &self.0;
         let read = replica.caches.instances.get(&claim.key);
@@ -128,7 +171,10 @@ fn decide_link(
     if links_used(instance).any(|id| id == claim.id) {
         return LinkDecision::Used(used(instance, name, now, zone));
     }
-    match claim.action {
+    let Some(action) = LinkAction::of(claim.verb) else {
+        return LinkDecision::Refused(format!("{name} cannot do what this link asks for."));
+    };
+    match action {
         LinkAction::KeepHour => keep(instance, name, now.saturating_add(HOUR).unwrap_or(now), zone),
         LinkAction::KeepTomorrow => keep(instance, name, tomorrow_morning(now, zone.rules()), zone),
         LinkAction::Stop if !instance.spec.running => {

@@ -17,8 +17,9 @@ use sojourn_drivers::notify::{Facts, Notice, ObjectName, Recipient, SignedLink, 
 pub(super) use self::template_set::TEMPLATES;
 use self::template_set::{KEEP_HOUR, KEEP_TOMORROW, NoticeTemplate, PRETTY_NAME, STOP, TEMPLATE};
 use super::caches::LabCaches;
+use super::link_action::LinkAction;
 use crate::event::Events;
-use crate::link::{LinkAction, Links};
+use crate::link::{LinkSubject, Links};
 use crate::notice::EventChannel;
 
 /// How long a link in a mail that names no deadline works.
@@ -69,7 +70,8 @@ pub(crate) fn notice(recorded: &Recorded<NoticeKind>, context: &NoticeContext<'_
         let end = recorded
             .deadline
             .unwrap_or_else(|| context.now.saturating_add(LINK_LIFE).unwrap_or(context.now));
-        Some(context.links.sign(public_url, context.key, uid, action, end))
+        let subject = LinkSubject { family: "lab", key: context.key, uid };
+        Some(context.links.sign(public_url, subject, action.code(), end))
     };
     let (reason, reason_time) = because(recorded.kind, context.state);
     let stoppable = recorded.kind == NoticeKind::InactivityWarning;

@@ -61,7 +61,7 @@ pub(crate) fn secret_name(instance: &str, suffix: &str) -> String {
 /// The path under which an environment is reached at our origin, which leads to the environment's
 /// own.
 pub(crate) fn access_path(namespace: &str, instance: &str, environment: &str) -> String {
-    format!("/access/{namespace}/{instance}/{environment}/")
+    format!("/go/lab/{namespace}/{instance}/{environment}/")
 }
 
 fn owner(instance: &Instance) -> Option<OwnerReference> {

@@ -292,7 +292,7 @@ impl Lab {
         let Key { namespace, name } = &snapshot.key;
         let uid = instance.metadata.uid.as_deref().unwrap_or_default();
         Some(ReportTo {
-            url: format!("{base}/report/{namespace}/{name}"),
+            url: format!("{base}/report/lab/{namespace}/{name}"),
             secret: object::secret_name(
                 name,
                 &self.installation_key.report_secret_suffix(&snapshot.key, uid),

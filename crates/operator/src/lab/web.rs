@@ -3,9 +3,12 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use kube::Client;
 use sojourn_api::lab::convert::{power_intent, read_state};
 use sojourn_api::lab::status::{InstanceStatus, Phase};
+use sojourn_api::name::{LAB_GROUP, VERSION};
 use sojourn_core::activity::Source;
 use sojourn_core::key::Key;
 use sojourn_core::lab::source;
@@ -13,11 +16,26 @@ use sojourn_core::lab::waking::{Waking, waking};
 
 use super::caches::LabCaches;
 use super::link_action::InstanceLinkHandler;
-use super::{LabReplica, ServedLab};
-use crate::family::FamilyWeb;
-use crate::gateway::{ActivityCallback, Backend, Backends, ReportVerifier, label};
+use super::{LabReplica, ServedLab, wake};
+use crate::family::{FamilyGateway, FamilyReports, FamilyWeb, Site};
+use crate::gateway::{
+    ActivityCallback, Backend, Backends, LentResource, ReportVerifier, WakeError, WakeOutcome,
+    label,
+};
 
 impl Backends for LabCaches {
+    fn resource(&self) -> LentResource {
+        LentResource { group: LAB_GROUP, version: VERSION, resource: "instances" }
+    }
+
+    fn wake<'a>(
+        &'a self,
+        client: &'a Client,
+        key: &'a Key,
+    ) -> BoxFuture<'a, Result<WakeOutcome, WakeError>> {
+        wake::wake(client, key).boxed()
+    }
+
     fn find(&self, key: &Key, environment: &str) -> Backend {
         let instance = self.instances.get(key);
         let Some(Ok(instance)) = instance.as_deref() else { return Backend::Missing };
@@ -93,15 +111,22 @@ impl ServedLab {
         let replica = &self.0;
         let clock = replica.setup.clock.clone();
         FamilyWeb {
-            backends: replica.caches.clone(),
-            gateway_activity: self.activity(source::GATEWAY),
-            report_activity: self.activity(source::REPORT),
-            reports: Arc::new(ReportTokens(replica.clone())),
-            links: replica.links.clone(),
-            link_handler: Arc::new(InstanceLinkHandler(replica.clone())),
-            now: Arc::new(move || clock.now()),
-            public_url: replica.public_url.clone(),
-            gateway_domain: replica.config.current().gateway.domain.clone(),
+            family: "lab",
+            gateway: Some(FamilyGateway {
+                backends: replica.caches.clone(),
+                activity: self.activity(source::GATEWAY),
+            }),
+            reports: Some(FamilyReports {
+                verifier: Arc::new(ReportTokens(replica.clone())),
+                activity: self.activity(source::REPORT),
+            }),
+            link_handler: Some(Arc::new(InstanceLinkHandler(replica.clone()))),
+            site: Some(Site {
+                links: replica.links.clone(),
+                now: Arc::new(move || clock.now()),
+                public_url: replica.public_url.clone(),
+                gateway_domain: replica.config.current().gateway.domain.clone(),
+            }),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The pages behind a link.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::to_bytes;
@@ -8,7 +7,9 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 
-use super::{LinkAction, LinkError, LinkHandler, LinkOutcome, LinkStatus, Links, Now, wire};
+use super::{
+    LinkClaim, LinkError, LinkHandler, LinkHandlers, LinkOutcome, LinkStatus, Links, Now, wire,
+};
 use crate::gateway::page::{self, Message};
 
 /// The form has one short field.
@@ -20,8 +21,19 @@ const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub(super) struct LinkPages {
     pub links: Links,
-    pub handler: Arc<dyn LinkHandler>,
+    pub handlers: LinkHandlers,
     pub now: Now,
+}
+
+impl LinkPages {
+    /// What a link says, and who does it.
+    fn read(&self, token: &str) -> Result<(LinkClaim, &dyn LinkHandler), LinkError> {
+        let claim = self.links.verify(token, (self.now)())?;
+        let handler = self.handlers.iter().find(|(family, _)| *family == claim.family);
+        // The family was there when the link was signed; this version does not have it.
+        let (_, handler) = handler.ok_or(LinkError::Version)?;
+        Ok((claim, handler.as_ref()))
+    }
 }
 
 /// Shows what the link does, and does nothing.
@@ -30,15 +42,17 @@ pub(super) async fn show(
     Path(token): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    let claim = match pages.links.verify(&token, (pages.now)()) {
-        Ok(claim) => claim,
+    let (claim, handler) = match pages.read(&token) {
+        Ok(read) => read,
         Err(error) => return broken(error).answer(&headers),
     };
-    match pages.handler.status(&claim) {
+    let Some(verb) = handler.verbs().iter().find(|verb| verb.code == claim.verb) else {
+        return broken(LinkError::Version).answer(&headers);
+    };
+    match handler.status(&claim) {
         LinkStatus::Open(what) => {
-            let (title, button) = words(claim.action);
             let form = wire::form_token(&pages.links.key, &token);
-            page::form(title, &[what], button, &form)
+            page::form(verb.title, &[what], verb.button, &form)
         }
         LinkStatus::Used(words) => used(words).answer(&headers),
         LinkStatus::Refused(words) => refused(words).answer(&headers),
@@ -52,8 +66,8 @@ pub(super) async fn follow(
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    let claim = match pages.links.verify(&token, (pages.now)()) {
-        Ok(claim) => claim,
+    let (claim, handler) = match pages.read(&token) {
+        Ok(read) => read,
         Err(error) => return broken(error).answer(&parts.headers),
     };
     let form = tokio::time::timeout(FORM_TIMEOUT, to_bytes(body, MAX_FORM_BYTES)).await;
@@ -64,7 +78,7 @@ pub(super) async fn follow(
         let text = "This was not sent by the link's page. Open the link and press its button.";
         return Message::new(StatusCode::FORBIDDEN, "Refused", text).answer(&parts.headers);
     }
-    match tokio::time::timeout(ACTION_TIMEOUT, pages.handler.execute(claim)).await {
+    match tokio::time::timeout(ACTION_TIMEOUT, handler.execute(claim)).await {
         Ok(LinkOutcome::Done(words)) => Message::new(StatusCode::OK, "Done", words),
         Ok(LinkOutcome::Used(words)) => used(words),
         Ok(LinkOutcome::Refused(words)) => refused(words),
@@ -100,13 +114,4 @@ fn broken(error: LinkError) -> Message {
     let mut message = Message::new(status, "This link does not work", format!("Sorry: {error}."));
     message.paragraphs.push(text.to_owned());
     message
-}
-
-/// The page's title and what its button says.
-const fn words(action: LinkAction) -> (&'static str, &'static str) {
-    match action {
-        LinkAction::KeepHour => ("Keep it for one more hour", "Keep it"),
-        LinkAction::KeepTomorrow => ("Keep it until tomorrow, 09:00", "Keep it"),
-        LinkAction::Stop => ("Stop it now", "Stop it"),
-    }
 }

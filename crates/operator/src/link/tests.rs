@@ -11,6 +11,20 @@ use super::*;
 
 const URL: &str = "https://lab.example.org/";
 
+const FAMILY: &str = "f";
+const HOUR: u8 = b'h';
+const TOMORROW: u8 = b't';
+const STOP: u8 = b's';
+const VERBS: &[LinkVerb] = &[
+    LinkVerb { code: HOUR, title: "Keep it for an hour", button: "Keep it" },
+    LinkVerb { code: TOMORROW, title: "Keep it until tomorrow", button: "Keep it" },
+    LinkVerb { code: STOP, title: "Stop it now", button: "Stop it" },
+];
+
+fn about<'a>(key: &'a Key, uid: &'a str) -> LinkSubject<'a> {
+    LinkSubject { family: FAMILY, key, uid }
+}
+
 fn links() -> Links {
     Links::new([7; 32])
 }
@@ -19,18 +33,18 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap()
 }
 
-fn token(links: &Links, action: LinkAction) -> String {
-    let url = links.sign(URL, &Key::new("ns", "lab"), "uid-1", action, at(1_000));
+fn token(links: &Links, verb: u8) -> String {
+    let url = links.sign(URL, about(&Key::new("ns", "lab"), "uid-1"), verb, at(1_000));
     url.strip_prefix("https://lab.example.org/notice/").unwrap().to_owned()
 }
 
 #[test]
 fn a_link_says_what_was_signed_until_it_ends() {
-    for action in [LinkAction::KeepHour, LinkAction::KeepTomorrow, LinkAction::Stop] {
-        let token = token(&links(), action);
+    for verb in [HOUR, TOMORROW, STOP] {
+        let token = token(&links(), verb);
         let claim = links().verify(&token, at(999)).unwrap();
-        assert_eq!(claim.key, Key::new("ns", "lab"));
-        assert_eq!((claim.uid.as_str(), claim.action, claim.expires), ("uid-1", action, at(1_000)));
+        assert_eq!((claim.family.as_str(), &claim.key), (FAMILY, &Key::new("ns", "lab")));
+        assert_eq!((claim.uid.as_str(), claim.verb, claim.expires), ("uid-1", verb, at(1_000)));
         assert_eq!(links().verify(&token, at(999)).unwrap().id, claim.id);
         assert_eq!(links().verify(&token, at(1_000)), Err(LinkError::Expired));
     }
@@ -38,7 +52,7 @@ fn a_link_says_what_was_signed_until_it_ends() {
 
 #[test]
 fn every_changed_bit_is_noticed() {
-    let token = token(&links(), LinkAction::Stop);
+    let token = token(&links(), STOP);
     let bytes = URL_SAFE_NO_PAD.decode(&token).unwrap();
     for bit in 0..bytes.len() * 8 {
         let mut changed = bytes.clone();
@@ -54,11 +68,11 @@ fn every_changed_bit_is_noticed() {
 
 #[test]
 fn fields_cannot_slide_into_each_other_and_other_keys_do_not_fit() {
-    let one = links().sign(URL, &Key::new("ab", "c"), "d", LinkAction::Stop, at(1));
-    let other = links().sign(URL, &Key::new("a", "bc"), "d", LinkAction::Stop, at(1));
+    let one = links().sign(URL, about(&Key::new("ab", "c"), "d"), STOP, at(1));
+    let other = links().sign(URL, about(&Key::new("a", "bc"), "d"), STOP, at(1));
     assert_ne!(one, other);
     let foreign = Links::new([8; 32]);
-    let verified = foreign.verify(&token(&links(), LinkAction::Stop), at(0));
+    let verified = foreign.verify(&token(&links(), STOP), at(0));
     assert_eq!(verified, Err(LinkError::Forged));
     assert!(!format!("{:?}", links()).contains('7'));
 }
@@ -76,7 +90,7 @@ proptest! {
         uid in "[a-f0-9-]{0,36}",
     ) {
         let key = Key::new(namespace, name);
-        let url = links().sign(URL, &key, &uid, LinkAction::KeepHour, at(5));
+        let url = links().sign(URL, about(&key, &uid), HOUR, at(5));
         let token = url.rsplit_once('/').unwrap().1;
         let claim = links().verify(token, at(4)).unwrap();
         prop_assert_eq!((claim.key, claim.uid), (key, uid));
@@ -88,6 +102,10 @@ proptest! {
 struct Remembering(Mutex<Vec<LinkClaim>>);
 
 impl LinkHandler for Remembering {
+    fn verbs(&self) -> &'static [LinkVerb] {
+        VERBS
+    }
+
     fn status(&self, claim: &LinkClaim) -> LinkStatus {
         if self.0.lock().unwrap().contains(claim) {
             return LinkStatus::Used("It was pressed.".to_owned());
@@ -100,13 +118,11 @@ impl LinkHandler for Remembering {
 
     fn execute(&self, claim: LinkClaim) -> BoxFuture<'_, LinkOutcome> {
         let mut done = self.0.lock().unwrap();
-        let outcome = match claim.action {
-            LinkAction::Stop => LinkOutcome::Refused("It is <b>gone</b>.".to_owned()),
-            LinkAction::KeepTomorrow => LinkOutcome::NotNow("Try again.".to_owned()),
-            LinkAction::KeepHour if done.contains(&claim) => {
-                LinkOutcome::Used("It was kept.".to_owned())
-            }
-            LinkAction::KeepHour => LinkOutcome::Done("It stays until 10:00.".to_owned()),
+        let outcome = match claim.verb {
+            STOP => LinkOutcome::Refused("It is <b>gone</b>.".to_owned()),
+            TOMORROW => LinkOutcome::NotNow("Try again.".to_owned()),
+            HOUR if done.contains(&claim) => LinkOutcome::Used("It was kept.".to_owned()),
+            _ => LinkOutcome::Done("It stays until 10:00.".to_owned()),
         };
         done.push(claim);
         Box::pin(async move { outcome })
@@ -130,7 +146,7 @@ fn post(path: &str, body: &str) -> Request<Body> {
 
 fn served() -> (Router, Arc<Remembering>) {
     let act = Arc::new(Remembering::default());
-    (links().router(act.clone(), Arc::new(|| at(500))), act)
+    (links().router(vec![(FAMILY, act.clone())], Arc::new(|| at(500))), act)
 }
 
 fn form_of(page: &str) -> String {
@@ -141,7 +157,7 @@ fn form_of(page: &str) -> String {
 #[tokio::test]
 async fn opening_shows_and_only_the_button_acts() {
     let (router, act) = served();
-    let path = format!("/notice/{}", token(&links(), LinkAction::KeepHour));
+    let path = format!("/notice/{}", token(&links(), HOUR));
     let mut page = String::new();
     for _ in 0..3 {
         let (status, shown) = send(&router, get(&path)).await;
@@ -167,8 +183,8 @@ async fn opening_shows_and_only_the_button_acts() {
 #[tokio::test]
 async fn a_post_without_the_pages_token_does_nothing() {
     let (router, act) = served();
-    let path = format!("/notice/{}", token(&links(), LinkAction::KeepHour));
-    let other = format!("/notice/{}", token(&links(), LinkAction::Stop));
+    let path = format!("/notice/{}", token(&links(), HOUR));
+    let other = format!("/notice/{}", token(&links(), STOP));
     let (_, page) = send(&router, get(&other)).await;
     let long = format!("token={}", "x".repeat(5_000));
     for body in ["", "token=", "token=abc", &form_of(&page), &long] {
@@ -183,25 +199,35 @@ async fn a_post_without_the_pages_token_does_nothing() {
 #[tokio::test]
 async fn refusals_and_ends_are_explained() {
     let (router, _) = served();
-    let path = format!("/notice/{}", token(&links(), LinkAction::Stop));
+    let path = format!("/notice/{}", token(&links(), STOP));
     let (_, page) = send(&router, get(&path)).await;
     assert!(page.contains("Stop it"), "{page}");
     let (status, shown) = send(&router, post(&path, &form_of(&page))).await;
     assert_eq!(status, StatusCode::CONFLICT);
     assert!(shown.contains("It is &lt;b&gt;gone&lt;"), "{shown}");
-    let later = format!("/notice/{}", token(&links(), LinkAction::KeepTomorrow));
+    let later = format!("/notice/{}", token(&links(), TOMORROW));
     let (_, page) = send(&router, get(&later)).await;
     let (status, shown) = send(&router, post(&later, &form_of(&page))).await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{shown}");
-    let gone = links().sign(URL, &Key::new("ns", "gone"), "u", LinkAction::KeepHour, at(900));
+    let gone = links().sign(URL, about(&Key::new("ns", "gone"), "u"), HOUR, at(900));
     let gone = gone.strip_prefix("https://lab.example.org").unwrap().to_owned();
     let (status, shown) = send(&router, get(&gone)).await;
     assert_eq!(status, StatusCode::CONFLICT);
     assert!(shown.contains("It is &lt;i&gt;nowhere&lt;") && !shown.contains("<form"), "{shown}");
-    let over = links().sign(URL, &Key::new("ns", "lab"), "u", LinkAction::Stop, at(500));
+    let over = links().sign(URL, about(&Key::new("ns", "lab"), "u"), STOP, at(500));
     let over = over.strip_prefix("https://lab.example.org").unwrap().to_owned();
     let (status, shown) = send(&router, get(&over)).await;
     assert_eq!(status, StatusCode::GONE);
     assert!(shown.contains("holds no longer"), "{shown}");
     assert_eq!(send(&router, get("/notice/nonsense")).await.0, StatusCode::NOT_FOUND);
+    let key = Key::new("ns", "lab");
+    let strange = links().sign(URL, about(&key, "u"), b'?', at(900));
+    let foreign = LinkSubject { family: "another", ..about(&key, "u") };
+    let foreign = links().sign(URL, foreign, HOUR, at(900));
+    for unknown in [strange, foreign] {
+        let path = unknown.strip_prefix("https://lab.example.org").unwrap();
+        let (status, shown) = send(&router, get(path)).await;
+        assert_eq!(status, StatusCode::NOT_FOUND);
+        assert!(shown.contains("a version that is not known here"), "{shown}");
+    }
 }

@@ -3,9 +3,9 @@
 //! | bytes          | what                                            |
 //! |----------------|-------------------------------------------------|
 //! | 1              | version                                         |
-//! | 1              | action                                          |
+//! | 1              | what it does                                    |
 //! | 8              | when it ends: seconds since 1970, big-endian    |
-//! | 2 + n, 3 times | namespace, name, uid: length, then text         |
+//! | 2 + n, 4 times | family, namespace, name, uid: length, then text |
 //! | 32             | HMAC-SHA256                                     |
 
 use base64::Engine as _;
@@ -14,9 +14,9 @@ use jiff::Timestamp;
 use ring::hmac;
 use sojourn_core::key::Key;
 
-use super::{LinkAction, LinkClaim, LinkError};
+use super::{LinkClaim, LinkError, LinkSubject};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const SIGNATURE_BYTES: usize = 32;
 /// Names and uids of Kubernetes are far shorter together.
 const MAX_TOKEN_BYTES: usize = 2048;
@@ -26,14 +26,13 @@ const FORM_CONTEXT: &[u8] = b"sojourn form\0";
 
 pub(super) fn encode(
     signer: &hmac::Key,
-    key: &Key,
-    uid: &str,
-    action: LinkAction,
+    LinkSubject { family, key, uid }: LinkSubject<'_>,
+    verb: u8,
     expires: Timestamp,
 ) -> String {
-    let mut bytes = vec![VERSION, action_code(action)];
+    let mut bytes = vec![VERSION, verb];
     bytes.extend(expires.as_second().to_be_bytes());
-    for text in [&*key.namespace, &*key.name, uid] {
+    for text in [family, &*key.namespace, &*key.name, uid] {
         // No name of Kubernetes is longer; one that were would give a link that cannot be read.
         bytes.extend(u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes());
         bytes.extend(text.as_bytes());
@@ -76,7 +75,7 @@ fn sign(signer: &hmac::Key, what: &[u8], bytes: &[u8]) -> hmac::Tag {
 }
 
 fn parse(said: &[u8], signature: &[u8]) -> Option<LinkClaim> {
-    let (&[_, action], rest) = said.split_first_chunk()?;
+    let (&[_, verb], rest) = said.split_first_chunk()?;
     let (seconds, mut rest) = rest.split_first_chunk()?;
     let mut text = || {
         let (length, after) = rest.split_first_chunk()?;
@@ -84,30 +83,15 @@ fn parse(said: &[u8], signature: &[u8]) -> Option<LinkClaim> {
         rest = after;
         String::from_utf8(text.to_vec()).ok()
     };
-    let (namespace, name, uid) = (text()?, text()?, text()?);
+    let (family, namespace, name) = (text()?, text()?, text()?);
+    let uid = text()?;
     let claim = LinkClaim {
+        family,
         key: Key::new(namespace, name),
         uid,
-        action: action_of(action)?,
+        verb,
         expires: Timestamp::from_second(i64::from_be_bytes(*seconds)).ok()?,
         id: URL_SAFE_NO_PAD.encode(&signature[..SIGNATURE_BYTES / 2]),
     };
     rest.is_empty().then_some(claim)
-}
-
-const fn action_code(action: LinkAction) -> u8 {
-    match action {
-        LinkAction::KeepHour => b'h',
-        LinkAction::KeepTomorrow => b't',
-        LinkAction::Stop => b's',
-    }
-}
-
-const fn action_of(code: u8) -> Option<LinkAction> {
-    match code {
-        b'h' => Some(LinkAction::KeepHour),
-        b't' => Some(LinkAction::KeepTomorrow),
-        b's' => Some(LinkAction::Stop),
-        _ => None,
-    }
 }

@@ -112,7 +112,7 @@ async fn who_takes_over_has_read_what_was_written_while_its_watches_were_silent(
     let simulation = world_with_one(&kept(), "").await;
     simulation.operator.want(false);
     let next = Replica::start(&simulation, "next", Rates::default()).await;
-    let found = || next.served.web().backends.find(&key("one"), "web");
+    let found = || next.served.web().gateway.expect("a gateway").backends.find(&key("one"), "web");
     assert!(matches!(found(), Backend::Ready { .. }), "{:?}", found());
     next.faults.deafen();
     simulation.stop(&key("one")).await;

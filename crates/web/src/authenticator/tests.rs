@@ -114,7 +114,7 @@ fn fixture_with(settings: &Settings) -> Fixture {
     let open = Router::new().route("/open", get(async || "open").post(async || "open"));
     let path: InstancePath = Arc::new(|label| {
         let known = ["web-ada-1", "web-bob-2"].contains(&label);
-        known.then(|| format!("/access/ns/{}/web", &label[4..7]))
+        known.then(|| format!("/go/lab/ns/{}/web", &label[4..7]))
     });
     let instance = InstanceSite { router: Router::new().fallback(instance), path: Some(path) };
     let router = authenticator.router(Routes { signed_in, by_token, open, instance });

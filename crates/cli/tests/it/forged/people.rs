@@ -44,7 +44,7 @@ fn cookies(port: &str) -> Vec<Case> {
     ];
     let mut cases = Vec::new();
     for (name, cookie) in rows {
-        for (method, path) in [("GET", "/"), ("POST", "/open"), ("GET", "/access/default/a/b/")] {
+        for (method, path) in [("GET", "/"), ("POST", "/open"), ("GET", "/go/lab/default/a/b/")] {
             cases.push(case(name, method, path, vec![("Cookie", cookie.clone())], NOBODY));
         }
     }
@@ -165,8 +165,8 @@ fn bearers(token: &str) -> Vec<Case> {
     ]
     .into_iter()
     .flat_map(|value| {
-        let report = "/report/default/lab";
-        [("POST", "/open"), ("GET", "/access/default/a/b/"), ("POST", report)].map(
+        let report = "/report/lab/default/lab";
+        [("POST", "/open"), ("GET", "/go/lab/default/a/b/"), ("POST", report)].map(
             |(method, path)| {
                 case("a token", method, path, vec![("Authorization", value.clone())], NOBODY)
             },

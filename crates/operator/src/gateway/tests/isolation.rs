@@ -26,8 +26,8 @@ async fn only_those_pass_whom_the_api_lets_pass() {
     let served = served(backend, GatewayLimits::default()).await;
     served.cluster.forbid("access");
     for _ in 0..3 {
-        assert_eq!(status(&served.get("/access/ns/lab/shell/", HTML).await), "403");
-        assert_eq!(status(&served.get("/waiting/ns/lab/shell/", "").await), "403");
+        assert_eq!(status(&served.get("/go/lab/ns/lab/shell/", HTML).await), "403");
+        assert_eq!(status(&served.get("/waiting/lab/ns/lab/shell/", "").await), "403");
         assert_eq!(status(&served.get("/", HTML).await), "403");
     }
     assert_eq!(served.cluster.reviews.load(Ordering::SeqCst), 1, "a verdict is remembered");

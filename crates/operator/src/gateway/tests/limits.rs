@@ -13,7 +13,7 @@ async fn an_environment_that_says_nothing_is_given_up() {
     let served = served(backend, limits).await;
     let answer = served.get("/", HTML).await;
     assert_eq!(status(&answer), "504", "{answer}");
-    assert!(served.gateway.acquire(&Key::new("ns", "lab")).is_some());
+    assert!(served.gateway.acquire(&lent()).is_some());
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn no_more_than_so_many_at_a_time() {
     assert!(answer.contains("retry-after: 5\r\n"), "{answer}");
     drop(open);
     let free = async {
-        while served.gateway.acquire(&Key::new("ns", "lab")).is_none() {
+        while served.gateway.acquire(&lent()).is_none() {
             tokio::task::yield_now().await;
         }
     };

@@ -31,21 +31,21 @@ async fn an_environment_gets_the_request_at_its_root_and_who_sent_it() {
 async fn our_origin_leads_to_the_environments_own_and_serves_nothing_of_it() {
     let (backend, mut heads) = saying(OK).await;
     let served = served(backend, GatewayLimits::default()).await;
-    let answer = served.get("/access/ns/lab/shell?x=1", "").await;
+    let answer = served.get("/go/lab/ns/lab/shell?x=1", "").await;
     assert_eq!(status(&answer), "308");
-    assert!(answer.contains("location: /access/ns/lab/shell/?x=1\r\n"), "{answer}");
+    assert!(answer.contains("location: /go/lab/ns/lab/shell/?x=1\r\n"), "{answer}");
     for headers in [VISIT, ""] {
-        let answer = served.get("/access/ns/lab/shell//a%20b/../c?x=1&y", headers).await;
+        let answer = served.get("/go/lab/ns/lab/shell//a%20b/../c?x=1&y", headers).await;
         assert_eq!(status(&answer), "303", "{answer}");
         let there = "location: http://shell-lab-x.localhost:7080//a%20b/../c?x=1&y\r\n";
         assert!(answer.contains(there), "{answer}");
     }
-    let post = "POST /access/ns/lab/shell/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+    let post = "POST /go/lab/ns/lab/shell/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
                 Content-Length: 0\r\n\r\n";
     assert_eq!(status(&served.exchange(post).await), "405");
-    assert_eq!(status(&served.get("/access/ns/lab/../shell/", "").await), "404");
-    assert_eq!(status(&served.get("/access/ns/lab/other/", "").await), "404");
-    assert_eq!(status(&served.get("/access/ns/", "").await), "404");
+    assert_eq!(status(&served.get("/go/lab/ns/lab/../shell/", "").await), "404");
+    assert_eq!(status(&served.get("/go/lab/ns/lab/other/", "").await), "404");
+    assert_eq!(status(&served.get("/go/lab/ns/", "").await), "404");
     assert!(heads.try_recv().is_err());
     assert_eq!(served.cluster.activity(), 0, "leading there is no use of it");
 }

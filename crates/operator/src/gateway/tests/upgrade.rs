@@ -60,7 +60,7 @@ async fn what_is_said_on_a_websocket_is_passed_on_both_ways() {
     stream.get_mut().shutdown().await.unwrap();
     assert_eq!(within_limit(stream.read(&mut [0; 1])).await.unwrap(), 0);
     let free = async {
-        while served.gateway.acquire(&Key::new("ns", "lab")).is_none() {
+        while served.gateway.acquire(&lent()).is_none() {
             tokio::task::yield_now().await;
         }
     };

@@ -2,7 +2,14 @@ use super::*;
 use crate::lab::sample::{self, at, key};
 
 fn claim(action: LinkAction) -> LinkClaim {
-    LinkClaim { key: key(), uid: "u-1".to_owned(), action, expires: at(900), id: "l-1".to_owned() }
+    LinkClaim {
+        family: "lab".to_owned(),
+        key: key(),
+        uid: "u-1".to_owned(),
+        verb: action.code(),
+        expires: at(900),
+        id: "l-1".to_owned(),
+    }
 }
 
 /// How it stands with a link of an Instance with this change, at 2027-01-15T08:00:00Z.

@@ -87,7 +87,7 @@ fn made(
         tenant: Some(&tenant),
         persistent,
         state,
-        url: Some("https://lab.example/access/course/ada/web/".to_owned()),
+        url: Some("https://lab.example/go/lab/course/ada/web/".to_owned()),
         links: &links,
         public_url: Some("https://lab.example".to_owned()),
         now: at(600),
@@ -187,7 +187,10 @@ fn only_warnings_carry_links_and_only_what_runs_can_be_stopped() {
     let told = made(NoticeKind::InactivityWarning, Some(at(900)), &used(), true);
     let token = told.facts.link(STOP).and_then(|url| url.rsplit('/').next()).expect("a link");
     let claim = links.verify(token, at(899)).expect("it holds until the deadline");
-    assert_eq!((claim.key, claim.uid.as_str(), claim.action), (key(), "u-1", LinkAction::Stop));
+    assert_eq!(
+        (claim.key, claim.uid.as_str(), claim.verb),
+        (key(), "u-1", LinkAction::Stop.code())
+    );
     assert!(links.verify(token, at(901)).is_err());
 }
 

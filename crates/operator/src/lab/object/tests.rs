@@ -90,7 +90,7 @@ fn everything_of_an_instance_is_owned_by_it_and_says_so() {
 
 fn report() -> ReportTo {
     ReportTo {
-        url: "https://lab.example/report/course/ada".to_owned(),
+        url: "https://lab.example/report/lab/course/ada".to_owned(),
         secret: secret_name("ada", "7f"),
     }
 }
@@ -184,7 +184,7 @@ fn an_ingress_leads_to_the_gateway_and_nowhere_else() {
     let [(origin, root), (own, path)] = &ways[..] else { panic!("{ways:?}") };
     assert!(origin.starts_with("web-ada-") && origin.ends_with(".apps.example.net"), "{origin}");
     assert_eq!((root.as_str(), own.as_str()), ("/", "l.ex"));
-    assert_eq!(path, "/access/course/ada/web/");
+    assert_eq!(path, "/go/lab/course/ada/web/");
 
     let gateway = gateway_service(&instance, &web, &style()).expect("it listens");
     assert_eq!(gateway.metadata.name.as_deref(), Some("ada-web-gateway"));

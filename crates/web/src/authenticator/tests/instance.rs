@@ -115,7 +115,7 @@ async fn who_is_not_known_at_an_instance_is_sent_to_our_origin_when_they_visit()
     let visit = |host| [VISIT[0], VISIT[1], ("sec-fetch-site", "none"), ("host", host)];
     let answer = fixture.get("//x/y?z", &visit(ADA)).await;
     assert_eq!(answer.status, 303);
-    assert_eq!(answer.headers["location"], "http://127.0.0.1:7080/access/ns/ada/web//x/y?z");
+    assert_eq!(answer.headers["location"], "http://127.0.0.1:7080/go/lab/ns/ada/web//x/y?z");
     assert!(!answer.headers.contains_key("set-cookie"));
     assert_eq!(fixture.get("/", &visit("web-eve-3.localhost:7080")).await.status, 404);
     let post = fixture.send(Method::POST, "/", &visit(ADA), "").await;
@@ -213,7 +213,7 @@ async fn under_tls_the_cookie_is_of_the_host_by_its_name() {
     assert!(cookie.ends_with("; HttpOnly; SameSite=Lax; Secure"), "{cookie}");
     assert_eq!(answer.headers["location"], "https://web-ada-1.apps.example.net/x?y=1");
     let stranger = fixture.get("/z", &headers).await;
-    assert_eq!(stranger.headers["location"], "https://lab.example.org/access/ns/ada/web/z");
+    assert_eq!(stranger.headers["location"], "https://lab.example.org/go/lab/ns/ada/web/z");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
-//! Starts a stopped instance for a visitor who opens it.
+//! Starts a stopped instance for a visitor who opens it through the gateway.
 //!
-//! The gateway writes `spec.running: true` itself once the API has said that the visitor may. Whether
+//! The operator writes `spec.running: true` itself once the API has said that the visitor may. Whether
 //! anybody may is [`waking`]'s to say, of the object as it is read anew; it is written with its uid and
 //! resourceVersion, so that nothing can begin in between.
 
@@ -12,30 +12,14 @@ use serde_json::json;
 use sojourn_api::lab::Instance;
 use sojourn_api::lab::convert::{power_intent, read_state};
 use sojourn_core::key::Key;
-use sojourn_core::lab::waking::{WakeRefusal, Waking, waking};
+use sojourn_core::lab::waking::{Waking, waking};
+
+use crate::gateway::{WakeError, WakeOutcome};
 
 /// How long the API may take to answer.
 const WAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often somebody else may write the instance in between.
 const MAX_PATCH_ATTEMPTS: usize = 3;
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum WakeOutcome {
-    Starting,
-    /// It may not be started, and why.
-    Refused(WakeRefusal),
-    Missing,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum WakeError {
-    #[error("cannot read {key}, which is to be started: {source}")]
-    Read { key: Key, source: Box<kube::Error> },
-    #[error("cannot start {key}: {source}")]
-    Write { key: Key, source: Box<kube::Error> },
-    #[error("the API did not answer in time while {key} was to be started")]
-    Timeout { key: Key },
-}
 
 pub(crate) async fn wake(client: &kube::Client, key: &Key) -> Result<WakeOutcome, WakeError> {
     tokio::time::timeout(WAKE_TIMEOUT, try_to_wake(client, key))
@@ -56,7 +40,7 @@ async fn try_to_wake(client: &kube::Client, key: &Key) -> Result<WakeOutcome, Wa
         };
         match waking(&read_state(instance.status.as_ref()), power_intent(&instance)) {
             Waking::Runs => return Ok(WakeOutcome::Starting),
-            Waking::Refused(refusal) => return Ok(WakeOutcome::Refused(refusal)),
+            Waking::Refused(refusal) => return Ok(WakeOutcome::Refused(refusal.to_string())),
             Waking::Allowed => {}
         }
         let metadata = &instance.metadata;
