@@ -6,14 +6,18 @@
 //! | [`regexp`] | regular expressions |
 //! | [`quantity`] | Kubernetes' quantities |
 //! | [`duration`] | `1h30m`, and `2 days` where Kubernetes takes that |
+//! | [`time`] | moments: RFC 3339, and dates |
+//! | [`address`] | IP addresses and networks |
 //! | `number`, `text`, `value`, `json` | floats, quoted text, values and JSON, as Go prints them |
 
+pub(crate) mod address;
 pub(crate) mod duration;
 mod json;
 mod number;
 pub(crate) mod quantity;
 pub(crate) mod regexp;
 mod text;
+pub(crate) mod time;
 mod value;
 
 pub(crate) use self::json::{json, json_string, shown};

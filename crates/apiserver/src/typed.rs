@@ -14,7 +14,6 @@ mod path;
 mod protobuf;
 mod shapes;
 mod table;
-mod time;
 
 pub(crate) use decode::{decode, decode_object_meta};
 pub(crate) use protobuf::{ProtobufError, decode_protobuf};

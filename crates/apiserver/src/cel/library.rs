@@ -5,7 +5,7 @@ mod lists;
 pub(super) mod maps;
 pub(super) mod net;
 mod optionals;
-pub(super) mod quantity;
+mod quantity;
 pub(super) mod semver;
 pub(super) mod strings;
 mod times;

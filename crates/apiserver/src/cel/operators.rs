@@ -253,7 +253,7 @@ pub(super) fn equal(left: &Val<'_>, right: &Val<'_>, meter: &mut Meter) -> Resul
         (Val::Ip(a), Val::Ip(b)) => a == b,
         (Val::Cidr(a), Val::Cidr(b)) => a == b,
         (Val::Url(a), Val::Url(b)) => a == b,
-        (Val::Quantity(a), Val::Quantity(b)) => a.cmp(b) == Ordering::Equal,
+        (Val::Quantity(a), Val::Quantity(b)) => a == b,
         (Val::Semver(a), Val::Semver(b)) => a.compare(b) == Ordering::Equal,
         (Val::Format(a), Val::Format(b)) => std::ptr::eq(*a, *b),
         (Val::Preserved(a), Val::Preserved(b)) => a == b,

@@ -3,8 +3,10 @@
 use std::fmt;
 
 use jiff::SignedDuration;
-use jiff::civil::{Date, DateTime};
+use jiff::civil::DateTime;
 use jiff::tz::Offset;
+
+use crate::go::{self, time::ZonedTime};
 
 /// The years that timestamps may be in: 1 to 9999.
 const FIRST_SECOND: i64 = -62_135_596_800;
@@ -130,7 +132,7 @@ fn zone_offset(zone: &str) -> Result<Offset, TimeError> {
 
 /// RFC 3339, as `timestamp('…')` reads it.
 pub(super) fn parse_timestamp(text: &str) -> Option<Timestamp> {
-    read_date_time(text, true)?.checked().ok()
+    at_offset(go::time::parse(text).ok()?)?.checked().ok()
 }
 
 /// A string of format `date-time`: the zone may be missing, and nothing means 1970.
@@ -138,76 +140,18 @@ pub(super) fn parse_date_time(text: &str) -> Option<Timestamp> {
     if text.is_empty() {
         return Timestamp::from_seconds(0).ok();
     }
-    read_date_time(text, false)
+    at_offset(go::time::parse(text).or_else(|_| go::time::parse_local(text)).ok()?)
 }
 
 /// A string of format `date`.
 pub(super) fn parse_date(text: &str) -> Option<Timestamp> {
-    let date = read_date(text)?;
-    at_offset(date.to_datetime(jiff::civil::Time::midnight()), Offset::UTC)
+    let civil = go::time::parse_date(text)?.to_datetime(jiff::civil::Time::midnight());
+    at_offset(ZonedTime { civil, offset: 0 })
 }
 
-fn read_date(text: &str) -> Option<Date> {
-    let bytes = text.as_bytes();
-    if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
-        return None;
-    }
-    let month = i8::try_from(digits(text.get(5..7)?)?).ok()?;
-    let day = i8::try_from(digits(text.get(8..10)?)?).ok()?;
-    Date::new(i16::try_from(digits(text.get(..4)?)?).ok()?, month, day).ok()
-}
-
-fn digits(text: &str) -> Option<i32> {
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    text.parse().ok()
-}
-
-fn read_date_time(text: &str, needs_zone: bool) -> Option<Timestamp> {
-    let date = read_date(text.get(..10)?)?;
-    let rest = text.get(10..)?.strip_prefix('T')?;
-    let bytes = rest.as_bytes();
-    if bytes.len() < 8 || bytes[2] != b':' || bytes[5] != b':' {
-        return None;
-    }
-    let part =
-        |from: usize| -> Option<i8> { i8::try_from(digits(rest.get(from..from + 2)?)?).ok() };
-    let (hour, minute, second) = (part(0)?, part(3)?, part(6)?);
-    let mut rest = rest.get(8..)?;
-    let mut nanos = 0;
-    if let Some(fraction) = rest.strip_prefix(['.', ',']) {
-        let length = fraction.bytes().take_while(u8::is_ascii_digit).count();
-        if length == 0 {
-            return None;
-        }
-        let kept = format!("{:0<9}", &fraction[..length.min(9)]);
-        nanos = digits(&kept)?;
-        rest = &fraction[length..];
-    }
-    let time = jiff::civil::Time::new(hour, minute, second, nanos).ok()?;
-    let offset = match rest {
-        "Z" => Offset::UTC,
-        "" if !needs_zone => Offset::UTC,
-        _ => {
-            let sign = if rest.starts_with('-') { -1 } else { 1 };
-            let clock = rest.strip_prefix(['+', '-'])?;
-            let (hours, minutes) = clock.split_once(':')?;
-            if hours.len() != 2 || minutes.len() != 2 {
-                return None;
-            }
-            let (hours, minutes) = (digits(hours)?, digits(minutes)?);
-            if hours > 24 || minutes > 60 {
-                return None;
-            }
-            Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).ok()?
-        }
-    };
-    at_offset(date.to_datetime(time), offset)
-}
-
-fn at_offset(civil: DateTime, offset: Offset) -> Option<Timestamp> {
-    let nanos = civil.duration_since(EPOCH).as_nanos();
+fn at_offset(time: ZonedTime) -> Option<Timestamp> {
+    let offset = Offset::from_seconds(time.offset).ok()?;
+    let nanos = time.civil.duration_since(EPOCH).as_nanos();
     Some(Timestamp { nanos: nanos - i128::from(offset.seconds()) * NANOS_PER_SECOND, offset })
 }
 
@@ -238,6 +182,7 @@ mod tests {
         for wrong in ["2020-02-30T00:00:00Z", "2020-01-01", "2020-01-01T00:00:00", "x"] {
             assert!(parse_timestamp(wrong).is_none(), "{wrong}");
         }
+        assert!(parse_timestamp("2020-01-01T0:00:00Z").is_some());
         assert!(parse_date_time("2020-01-01T00:00:00").is_some());
         assert!(parse_date("2020-01-01").is_some());
         assert!(Timestamp::from_seconds(i64::MAX).is_err());

@@ -12,12 +12,12 @@ use super::escape;
 use super::eval::{Evaluated, Fault};
 use super::library::format::NamedFormat;
 use super::library::net::Cidr;
-use super::library::quantity::Quantity;
 use super::library::semver::Semver;
 use super::library::url::Url;
 use super::schema::{Format, ListKind, Node, Shape};
 use super::time::{self, Timestamp};
 use crate::go::duration;
+use crate::go::quantity::Quantity;
 
 /// Text that is either part of the data or made on the way.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ pub(super) enum Val<'a> {
     Ip(IpAddr),
     Cidr(Cidr),
     Url(Rc<Url>),
-    Quantity(Quantity),
+    Quantity(Rc<Quantity>),
     Semver(Rc<Semver>),
     Format(&'static NamedFormat),
 }

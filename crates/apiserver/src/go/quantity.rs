@@ -44,13 +44,31 @@ pub(crate) struct Quantity {
     digits: u128,
     scale: i64,
     format: Format,
+    /// Upstream keeps it as an `int64` with a scale. Whatever else it keeps is never an integer to it.
+    is_small: bool,
     /// The spelling it came with, where that is kept.
     text: Option<Box<str>>,
 }
 
 impl Quantity {
-    pub(crate) const ZERO: Self =
-        Self { negative: false, digits: 0, scale: 0, format: Format::DecimalSi, text: None };
+    pub(crate) const ZERO: Self = Self {
+        negative: false,
+        digits: 0,
+        scale: 0,
+        format: Format::DecimalSi,
+        is_small: true,
+        text: None,
+    };
+
+    /// A whole amount that was computed and not read.
+    pub(crate) const fn from_int(amount: i64) -> Self {
+        Self {
+            negative: amount < 0,
+            digits: amount.unsigned_abs() as u128,
+            format: Format::DecimalExponent,
+            ..Self::ZERO
+        }
+    }
 
     pub(crate) fn parse(text: &str) -> Result<Self, QuantityError> {
         if text.is_empty() {
@@ -157,12 +175,45 @@ impl Quantity {
         }
     }
 
+    /// The amount as upstream's `AsInt64` gives it: only what was written without fractional digits or
+    /// units and is small. `2000m` is none.
+    pub(crate) fn as_int(&self) -> Option<i64> {
+        if !self.is_small || self.scale < 0 {
+            return None;
+        }
+        let magnitude = if self.digits == 0 { 0 } else { self.whole()? };
+        let signed = i128::try_from(magnitude).ok()? * if self.negative { -1 } else { 1 };
+        i64::try_from(signed).ok()
+    }
+
+    /// The amount as upstream's `AsApproximateFloat64` gives it, with its errors: `0.3` is 3 times 0.1.
+    #[expect(clippy::cast_precision_loss, reason = "approximate by name")]
+    pub(crate) fn as_approximate_float(&self) -> f64 {
+        let magnitude = self.digits as f64 * float_power_of_ten(self.scale);
+        if self.is_negative() { -magnitude } else { magnitude }
+    }
+
+    /// -1, 0 or 1.
+    pub(crate) const fn signum(&self) -> i64 {
+        match (self.digits, self.negative) {
+            (0, _) => 0,
+            (_, true) => -1,
+            (_, false) => 1,
+        }
+    }
+
     /// The sum; it keeps this quantity's notation, or the other's if this is zero.
     #[must_use]
     pub(crate) fn plus(&self, other: &Self) -> Self {
         let format = if self.is_zero() { other.format } else { self.format };
-        let scale = self.scale.min(other.scale);
-        let (a, b) = (self.aligned(scale), other.aligned(scale));
+        let is_small = self.is_small && other.is_small;
+        if is_small && (self.is_zero() || other.is_zero()) {
+            let kept = if other.is_zero() { self } else { other };
+            return Self { format, text: None, ..kept.clone() };
+        }
+        // Where the two are too far apart, what is finer than the digits that are kept is rounded up.
+        let scale = self.scale.min(other.scale).max(self.finest()).max(other.finest());
+        let (a, b) = (self.at_scale(scale), other.at_scale(scale));
         let (negative, digits) = if self.negative == other.negative {
             (self.negative, a.saturating_add(b))
         } else if a >= b {
@@ -170,7 +221,30 @@ impl Quantity {
         } else {
             (other.negative, b - a)
         };
-        Self { negative, digits, scale, format, text: None }
+        let is_small = is_small && [a, b, digits].iter().all(|part| i64::try_from(*part).is_ok());
+        Self { negative, digits, scale, format, is_small, text: None }
+    }
+
+    #[must_use]
+    pub(crate) fn minus(&self, other: &Self) -> Self {
+        self.plus(&Self { negative: !other.negative, ..other.clone() })
+    }
+
+    /// The finest scale at which the digits that are kept hold this amount.
+    fn finest(&self) -> i64 {
+        match self.digits.checked_ilog10() {
+            Some(last) => self.scale + i64::from(last) + 1 - MAX_DIGITS as i64,
+            None => i64::MIN,
+        }
+    }
+
+    fn at_scale(&self, scale: i64) -> u128 {
+        if self.scale >= scale {
+            return self.aligned(scale);
+        }
+        let mut coarser = self.clone();
+        coarser.rescale_up(scale);
+        coarser.digits
     }
 
     fn aligned(&self, scale: i64) -> u128 {
@@ -202,6 +276,16 @@ impl Quantity {
 
 fn power_of_ten(exponent: i64) -> Option<u128> {
     10u128.checked_pow(u32::try_from(exponent).ok()?)
+}
+
+/// As Go's `math.Pow10` composes it.
+fn float_power_of_ten(exponent: i64) -> f64 {
+    let power = |exponent: i64| format!("1e{exponent}").parse().unwrap_or(f64::INFINITY);
+    match exponent {
+        ..0 => power(exponent),
+        0..=308 => power(exponent / 32 * 32) * power(exponent % 32),
+        _ => f64::INFINITY,
+    }
 }
 
 impl fmt::Display for Quantity {
@@ -303,6 +387,7 @@ impl<'a> QuantityParts<'a> {
             digits,
             scale,
             format,
+            is_small: true,
             text: (keep || text == "0").then(|| text.into()),
         })
     }
@@ -317,14 +402,20 @@ impl<'a> QuantityParts<'a> {
         let exponent = i64::from(exponent);
         let places = i64::try_from(self.denom.len()).map_err(|_| QuantityError::Numeric)?;
         let mut quantity =
-            Quantity { negative: self.negative, digits: 0, scale: 0, format, text: None };
+            Quantity { negative: self.negative, format, is_small: false, ..Quantity::ZERO };
         if base == 10 {
             // Digits finer than the finest unit only say whether to round up.
             let all: String = [self.num, self.denom].concat();
             let scale = exponent - places;
             let spare = usize::try_from(NANO - scale).unwrap_or(0).min(all.len());
             let (kept, cut) = all.split_at(all.len() - spare);
-            let kept = kept.trim_start_matches('0');
+            let mut kept = kept.trim_start_matches('0');
+            let mut scale = if spare > 0 { NANO } else { scale };
+            if kept.len() > MAX_DIGITS {
+                let significant = kept.trim_end_matches('0');
+                scale += i64::try_from(kept.len() - significant.len()).unwrap_or(0);
+                kept = significant;
+            }
             if kept.len() > MAX_DIGITS {
                 return Err(QuantityError::Numeric);
             }
@@ -335,7 +426,7 @@ impl<'a> QuantityParts<'a> {
                 kept.parse().map_err(|_| QuantityError::Numeric)?
             };
             quantity.digits = digits + u128::from(sticky);
-            quantity.scale = if spare > 0 { NANO } else { scale };
+            quantity.scale = scale;
             return Ok(quantity);
         }
         // At most 18 places matter: 2^60 of them still fit, and finer ones only round up.
@@ -358,6 +449,12 @@ impl<'a> QuantityParts<'a> {
         quantity.scale = NANO;
         if quantity.digits < 1_000_000_000 {
             format = Format::DecimalSi;
+        }
+        // As many places as were written, up to the finest: upstream's floats depend on them.
+        let written = -i64::try_from(places.len()).unwrap_or(0);
+        if written > NANO {
+            quantity.digits /= power_of_ten(written - NANO).unwrap_or(1);
+            quantity.scale = written;
         }
         quantity.format = format;
         Ok(quantity)

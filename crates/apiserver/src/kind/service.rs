@@ -17,6 +17,7 @@ use super::grammar::{
 use super::pod::{default, internal};
 use super::{Kind, set_or_remove};
 use crate::field::{FieldError, FieldErrors, Path};
+use crate::go::address::parse_sloppy;
 use crate::json::{Access, Object, object_mut};
 use crate::name;
 use crate::warning::Warnings;
@@ -524,7 +525,7 @@ fn load_balancer_status(errors: &mut Errors, new: &Object, old: &Object) {
         }
         let at = at.field("hostname");
         push_texts(errors, &at, hostname, name::dns1123_subdomain(hostname));
-        if address::parse(hostname).is_some() {
+        if parse_sloppy(hostname).is_some() {
             let detail = "must be a DNS name, not an IP address";
             errors.push(FieldError::invalid_text(&at, hostname, detail));
         }

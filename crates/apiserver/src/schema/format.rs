@@ -137,7 +137,7 @@ impl Format {
             Self::HexColor => is_hex_color(text),
             Self::RgbColor => RGB_COLOR.is_match(text),
             Self::Byte => is_base64(text),
-            Self::Date => time::is_date(text),
+            Self::Date => crate::go::time::parse_date(text).is_some(),
             Self::Duration => crate::go::duration::parse_lenient(text).is_some(),
             Self::DateTime => time::is_date_time(text),
             Self::ShortName => text.len() <= 63 && is_short_name(text),

@@ -26,12 +26,7 @@ impl Age {
 
 /// A time in RFC 3339; no other notation is one to Kubernetes.
 pub(super) fn parse(text: &str) -> Option<Timestamp> {
-    let bytes = text.as_bytes();
-    let shape = |i: usize, c: u8| bytes.get(i) == Some(&c);
-    let zoned = text.ends_with('Z')
-        || bytes.len().checked_sub(6).is_some_and(|i| matches!(bytes[i], b'+' | b'-'));
-    let plausible = shape(4, b'-') && shape(7, b'-') && shape(10, b'T') && shape(16, b':');
-    (zoned && plausible && bytes.len() >= 20).then(|| text.parse().ok()).flatten()
+    crate::go::time::parse_instant(text).ok()
 }
 
 impl fmt::Display for Age {

@@ -8,13 +8,13 @@
 use serde_json::{Map, Number, Value};
 
 use crate::go::quantity::{Quantity, QuantityError};
+use crate::go::time::{self, Precision};
 use crate::json::Object;
 use crate::json::budget::{Budget, MAP_BYTES, TooLarge};
 use crate::status::ApiError;
 use crate::typed::base64;
 use crate::typed::path::DecodePath;
 use crate::typed::table::{Field, Node, Omit, Opaque, Struct, TypeId, TypeTable, table};
-use crate::typed::time::{self, Precision};
 
 /// A body that does not fit its type, in the words of Go's JSON decoder. The server's answer is 400
 /// with `<Kind> in version "<version>" cannot be handled as a <Kind>: ` before it.

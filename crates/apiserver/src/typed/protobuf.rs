@@ -7,11 +7,11 @@
 use serde_json::{Map, Number, Value};
 
 use crate::body;
+use crate::go::time::{self, Precision};
 use crate::json::Object;
 use crate::json::budget::{Budget, ITEM_BYTES, MAP_BYTES, MEMBER_BYTES, TooLarge};
 use crate::typed::base64;
 use crate::typed::table::{Node, Opaque, Struct, TypeId, TypeTable, table};
-use crate::typed::time::{self, Precision};
 
 const MAGIC: &[u8] = b"k8s\0";
 

@@ -1,11 +1,12 @@
 //! IP addresses and networks.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use super::super::eval::{Evaluated, Fault};
 use super::super::value::Val;
 use super::{Native, only, text_first};
+use crate::go::address;
 
 /// A network: an address and how many of its leading bits count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,18 +31,18 @@ impl Cidr {
             ))
         };
         let (address, bits) = text.rsplit_once('/').ok_or_else(|| wrong("no '/'"))?;
-        let address: IpAddr = address.parse().map_err(|_| wrong("unable to parse IP"))?;
+        let address = address::parse(address).ok_or_else(|| wrong("unable to parse IP"))?;
         let plain = bits.bytes().all(|b| b.is_ascii_digit())
             && (1..=3).contains(&bits.len())
             && (bits == "0" || !bits.starts_with('0'));
         let number: u8 = match bits.parse() {
             Ok(number) if plain => number,
-            _ => return Err(wrong(&format!("bad bits after slash: {bits:?}"))),
+            _ => return Err(wrong(&format!("bad bits after slash: {}", crate::go::quote(bits)))),
         };
-        if number > width(address) {
+        if number > address::width(address) {
             return Err(wrong("prefix length out of range"));
         }
-        if is_mapped(address) {
+        if address::is_mapped(address) {
             return Err(Fault::new(format!(
                 "network address parse error during conversion from string: IPv4-mapped IPv6 \
                  address {quoted} is not allowed"
@@ -50,47 +51,14 @@ impl Cidr {
         Ok(Self { address, bits: number })
     }
 
-    /// The bits of an address that this network counts, at the top.
-    fn prefix(self, address: IpAddr) -> Option<u128> {
-        let value = match (self.address, address) {
-            (IpAddr::V4(_), IpAddr::V4(address)) => u128::from(address.to_bits()) << 96,
-            (IpAddr::V6(_), IpAddr::V6(address)) => address.to_bits(),
-            _ => return None,
-        };
-        let dropped = 128 - u32::from(self.bits);
-        Some(value.checked_shr(dropped).unwrap_or(0))
-    }
-
     fn contains(self, address: IpAddr) -> bool {
-        let own = self.prefix(self.address);
-        own.is_some() && own == self.prefix(address)
+        address::width(address) == address::width(self.address)
+            && address::masked(address, self.bits) == address::masked(self.address, self.bits)
     }
 
     fn masked(self) -> Self {
-        let kept = |value: u128, width: u32| {
-            let dropped = width - u32::from(self.bits);
-            value.checked_shr(dropped).and_then(|v| v.checked_shl(dropped)).unwrap_or(0)
-        };
-        let address = match self.address {
-            IpAddr::V4(address) => {
-                let bits = kept(u128::from(address.to_bits()), 32);
-                IpAddr::V4(u32::try_from(bits).unwrap_or_default().into())
-            }
-            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(kept(address.to_bits(), 128))),
-        };
-        Self { address, ..self }
+        Self { address: address::masked(self.address, self.bits), ..self }
     }
-}
-
-const fn width(address: IpAddr) -> u8 {
-    match address {
-        IpAddr::V4(_) => 32,
-        IpAddr::V6(_) => 128,
-    }
-}
-
-fn is_mapped(address: IpAddr) -> bool {
-    matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some())
 }
 
 fn parse_ip(text: &str) -> Result<IpAddr, Fault> {
@@ -98,13 +66,13 @@ fn parse_ip(text: &str) -> Result<IpAddr, Fault> {
     if text.contains('%') && text.contains(':') {
         return Err(Fault::new(format!("IP address {quoted} with zone value is not allowed")));
     }
-    let address: IpAddr = text.parse().map_err(|_| {
+    let address = address::parse(text).ok_or_else(|| {
         Fault::new(format!(
             "IP Address {quoted} parse error during conversion from string: ParseAddr({quoted}): \
              unable to parse IP"
         ))
     })?;
-    if is_mapped(address) {
+    if address::is_mapped(address) {
         return Err(Fault::new(format!("IPv4-mapped IPv6 address {quoted} is not allowed")));
     }
     Ok(address)
@@ -126,9 +94,11 @@ pub(super) fn native(function: &str) -> Option<Native> {
         "isUnspecified" => |args, _| of_ip(args, |ip| Val::Bool(ip.is_unspecified())),
         "isLoopback" => |args, _| of_ip(args, |ip| Val::Bool(ip.is_loopback())),
         "isLinkLocalMulticast" => {
-            |args, _| of_ip(args, |ip| Val::Bool(is_link_local_multicast(ip)))
+            |args, _| of_ip(args, |ip| Val::Bool(address::is_link_local_multicast(ip)))
         }
-        "isLinkLocalUnicast" => |args, _| of_ip(args, |ip| Val::Bool(is_link_local_unicast(ip))),
+        "isLinkLocalUnicast" => {
+            |args, _| of_ip(args, |ip| Val::Bool(address::is_link_local_unicast(ip)))
+        }
         "isGlobalUnicast" => |args, _| of_ip(args, |ip| Val::Bool(is_global_unicast(ip))),
         "cidr" => |args, _| Ok(Val::Cidr(Cidr::parse(text_first(args)?.0)?)),
         "isCIDR" => |args, _| Ok(Val::Bool(Cidr::parse(text_first(args)?.0).is_ok())),
@@ -168,27 +138,13 @@ fn of_ip<'a>(args: &[Val<'a>], give: impl Fn(IpAddr) -> Val<'a>) -> Evaluated<'a
     }
 }
 
-fn is_link_local_multicast(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => address.octets()[..3] == [224, 0, 0],
-        IpAddr::V6(address) => address.segments()[0] & 0xff0f == 0xff02,
-    }
-}
-
-fn is_link_local_unicast(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => address.is_link_local(),
-        IpAddr::V6(address) => address.segments()[0] & 0xffc0 == 0xfe80,
-    }
-}
-
 fn is_global_unicast(address: IpAddr) -> bool {
     let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
     !is_broadcast
         && !address.is_unspecified()
         && !address.is_loopback()
         && !address.is_multicast()
-        && !is_link_local_unicast(address)
+        && !address::is_link_local_unicast(address)
 }
 
 #[cfg(test)]

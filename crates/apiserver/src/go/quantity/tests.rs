@@ -73,6 +73,9 @@ fn amounts_are_compared_and_not_spellings() {
     assert_eq!(quantity("1Ki"), quantity("1024"));
     assert!(quantity("1Gi") > quantity("1G"));
     assert!(quantity("-1") < quantity("0"));
+    assert_eq!(quantity("0.1n"), quantity("1n"));
+    assert_eq!(quantity(".5"), quantity("500m"));
+    assert_eq!(quantity("1e3"), quantity("1k"));
     assert!(quantity("1e2000000000") > quantity("9Ei"));
     assert!(quantity("1e-2000000000") > quantity("0"));
     assert_eq!(quantity("1.5").round_up_milli().canonical(), "1500m");
@@ -89,6 +92,69 @@ fn amounts_are_compared_and_not_spellings() {
     assert!(!quantity("3Mi").is_multiple_of(&quantity("2Mi")));
 }
 
+/// Integers and floats verified with upstream's package, for CEL.
+#[test]
+fn amounts_as_integers_and_floats() {
+    for (given, int, float) in [
+        ("Mi", Some(0), 0.0),
+        ("m", None, 0.0),
+        ("1Ei", None, 1.152921504606847e18),
+        ("1Pi", None, 1.125899906842624e15),
+        ("10Ti", Some(10_995_116_277_760), 1.099511627776e13),
+        ("1.5Gi", None, 1.610612736e9),
+        ("0.1Ki", None, 102.4),
+        ("0.0", None, 0.0),
+        ("-0", Some(0), 0.0),
+        ("1.", Some(1), 1.0),
+        ("1.5k", Some(1500), 1500.0),
+        ("2000m", None, 2.0),
+        ("12E", None, 1.2e19),
+        ("-9E", Some(-9_000_000_000_000_000_000), -9e18),
+        ("0.3", None, 0.300_000_000_000_000_04),
+        ("1e23", None, 1e23),
+        ("-0.0000000001", None, -1e-9),
+        ("9223372036854775807", None, 9.223372036854776e18),
+        ("9223372036854775807Ki", None, 9.223372036854776e18),
+        ("10000000000000000000000000000000000000000", None, 1e40),
+        ("1e400", None, f64::INFINITY),
+    ] {
+        let quantity = Quantity::parse(given).expect(given);
+        assert_eq!(quantity.as_int(), int, "{given}");
+        assert_eq!(quantity.as_approximate_float().to_bits(), float.to_bits(), "{given}");
+    }
+    assert_eq!(Quantity::from_int(i64::MIN).as_int(), Some(i64::MIN));
+}
+
+/// Sums and differences verified with upstream's package, for CEL.
+#[test]
+fn sums_and_differences() {
+    for (a, b, sum, whole_sum, difference, whole_difference) in [
+        ("1", "0m", "1", Some(1), "1", Some(1)),
+        ("0m", "5", "5", Some(5), "-5", Some(-5)),
+        ("1", "500m", "1500m", None, "500m", None),
+        ("1500m", "500m", "2", None, "1", None),
+        ("1.5Gi", "0.5Gi", "2Gi", None, "1Gi", None),
+        ("1", "1Ei", "1152921504606846977", None, "-1152921504606846975", None),
+        ("9E", "9E", "18E", None, "0", Some(0)),
+        ("1k", "1", "1001", Some(1001), "999", Some(999)),
+        ("500m", "-500m", "0", None, "1", None),
+        ("10G", "1n", "10000000000000000001n", None, "9999999999999999999n", None),
+    ] {
+        let quantity = |text: &str| Quantity::parse(text).expect(text);
+        let (plus, minus) = (quantity(a).plus(&quantity(b)), quantity(a).minus(&quantity(b)));
+        assert_eq!((&*plus.canonical(), plus.as_int()), (sum, whole_sum), "{a} + {b}");
+        assert_eq!(
+            (&*minus.canonical(), minus.as_int()),
+            (difference, whole_difference),
+            "{a} - {b}"
+        );
+    }
+    // Too far apart for the digits that are kept; the order is still right.
+    let huge = Quantity::parse("1e100").expect("good");
+    assert!(huge.plus(&Quantity::from_int(1)) > huge);
+    assert!(Quantity::from_int(1).minus(&huge).is_negative());
+}
+
 proptest! {
     #[test]
     fn nothing_panics(text in "\\PC{0,40}|[+-]?[0-9.]{0,50}[eEinumkKMGTP]{0,3}[+-]?[0-9]{0,12}") {
@@ -97,6 +163,9 @@ proptest! {
             let _ = quantity.value();
             let _ = quantity.has_fraction();
             let _ = quantity.plus(&quantity);
+            let _ = quantity.minus(&Quantity::from_int(1));
+            let _ = quantity.as_int();
+            let _ = quantity.as_approximate_float();
         }
     }
 

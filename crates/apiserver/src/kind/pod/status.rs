@@ -8,6 +8,7 @@ use super::super::address;
 use super::super::grammar::{Errors, IMMUTABLE, id, push_texts};
 use super::{annotation, internal, update};
 use crate::field::{FieldError, Path};
+use crate::go::address::parse_sloppy;
 use crate::json::{Access, Object, object_mut};
 use crate::name;
 
@@ -222,8 +223,7 @@ fn addresses(errors: &mut Errors, path: &Path<'_>, list: &[Value], existing: &[V
     }
     let dual = address::is_dual_stack(list.iter().map(|item| item.text("ip")));
     if dual.is_none() {
-        let bad =
-            list.iter().enumerate().find(|(_, item)| address::parse(item.text("ip")).is_none());
+        let bad = list.iter().enumerate().find(|(_, item)| parse_sloppy(item.text("ip")).is_none());
         let (i, text) = bad.map_or((0, ""), |(i, item)| (i, item.text("ip")));
         let detail = format!("failed to check for dual stack with error:invalid IP[{i}]: {text}");
         errors.push(FieldError::internal(path, detail));

@@ -9,6 +9,7 @@ use super::super::address;
 use super::super::grammar::{Errors, one_of};
 use super::{is_headless, needs_cluster_ip};
 use crate::field::{FieldError, Path};
+use crate::go::address::{is_link_local_multicast, is_link_local_unicast, parse_sloppy};
 use crate::json::{Access, Object};
 
 /// The addresses of a Service and their families, as far as they depend on each other.
@@ -61,7 +62,7 @@ pub(super) fn cluster_ips(errors: &mut Errors, service: &Object, old: Option<&Ob
     }
     for (i, (ip, family)) in list.iter().zip(spec.list("ipFamilies")).enumerate() {
         let ip = ip.as_str().unwrap_or_default();
-        let v6 = matches!(address::parse(ip), Some(IpAddr::V6(_)));
+        let v6 = matches!(parse_sloppy(ip), Some(IpAddr::V6(_)));
         let wanted = match family.as_str() {
             Some("IPv4") if v6 => "IPv4",
             Some("IPv6") if !v6 => "IPv6",
@@ -102,16 +103,8 @@ pub(super) fn external_ips(
         if errors.len() > before {
             continue;
         }
-        let Some(parsed) = address::parse(ip) else {
+        let Some(parsed) = parse_sloppy(ip) else {
             continue;
-        };
-        let link_local = match parsed {
-            IpAddr::V4(v4) => v4.is_link_local(),
-            IpAddr::V6(v6) => v6.is_unicast_link_local(),
-        };
-        let link_local_multicast = match parsed {
-            IpAddr::V4(v4) => v4.octets()[..3] == [224, 0, 0],
-            IpAddr::V6(v6) => v6.segments()[0] & 0xff0f == 0xff02,
         };
         if parsed.is_unspecified() {
             let detail = format!("may not be unspecified ({ip})");
@@ -119,8 +112,11 @@ pub(super) fn external_ips(
         }
         let checks = [
             (parsed.is_loopback(), "in the loopback range (127.0.0.0/8, ::1/128)"),
-            (link_local, "in the link-local range (169.254.0.0/16, fe80::/10)"),
-            (link_local_multicast, "in the link-local multicast range (224.0.0.0/24, ff02::/10)"),
+            (is_link_local_unicast(parsed), "in the link-local range (169.254.0.0/16, fe80::/10)"),
+            (
+                is_link_local_multicast(parsed),
+                "in the link-local multicast range (224.0.0.0/24, ff02::/10)",
+            ),
         ];
         for (bad, what) in checks {
             if bad {

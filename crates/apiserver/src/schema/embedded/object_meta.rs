@@ -15,10 +15,8 @@ pub(super) enum DecodeError {
     NotAnObject { found: String },
     #[error("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}")]
     WrongType { found: String, field: String, wanted: String },
-    #[error(
-        "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?} as \"2006\""
-    )]
-    BadTime { text: String },
+    #[error("{0}")]
+    BadTime(String),
 }
 
 impl DecodeError {
@@ -193,10 +191,10 @@ fn decode_member(
             keep.then(|| Value::from(int))
         }
         (Kind::Int | Kind::OptionalInt, other) => return Err(wrong(other, "int64")),
-        (Kind::Time, Value::String(text)) => match text.parse::<jiff::Timestamp>() {
-            Ok(time) => Some(Value::String(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())),
-            Err(_) => return Err(DecodeError::BadTime { text: text.clone() }),
-        },
+        (Kind::Time, Value::String(text)) => {
+            let time = go::time::canonical(text, go::time::Precision::Seconds);
+            time.map_err(DecodeError::BadTime)?.map(Value::String)
+        }
         (Kind::Time, other) => return Err(wrong(other, "string")),
         (Kind::TextMap, Value::Object(members)) => {
             let entries = members.iter().map(|(k, v)| Ok((k.clone(), text(v, "string")?)));

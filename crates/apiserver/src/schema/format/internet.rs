@@ -1,59 +1,24 @@
 //! Addresses: IP, MAC, host names, URIs, mail.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::go::address::{self, SloppyCidr, parse_sloppy};
+
 /// Dotted decimal with leading zeros tolerated, or an IPv6 spelling that contains dots.
 pub(super) fn is_ipv4(text: &str) -> bool {
-    text.contains('.') && (is_sloppy_dotted(text) || is_sloppy_ipv6(text))
+    text.contains('.') && parse_sloppy(text).is_some()
 }
 
 pub(super) fn is_ipv6(text: &str) -> bool {
     // Go's parser takes no zone; neither does this one.
-    text.contains(':') && matches!(text.parse(), Ok(IpAddr::V6(_)))
+    text.contains(':') && address::parse(text).is_some()
 }
 
 pub(super) fn is_cidr(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else {
-        return false;
-    };
-    let most = if is_sloppy_dotted(address) {
-        32
-    } else if is_sloppy_ipv6(address) {
-        128
-    } else {
-        return false;
-    };
-    let digits = !bits.is_empty() && bits.bytes().all(|b| b.is_ascii_digit());
-    digits && bits.parse::<u32>().is_ok_and(|bits| bits <= most)
-}
-
-fn is_sloppy_dotted(text: &str) -> bool {
-    let mut parts = 0;
-    for part in text.split('.') {
-        parts += 1;
-        let digits = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        if !digits || !part.trim_start_matches('0').parse::<u32>().map_or(true, |n| n <= 255) {
-            return false;
-        }
-        if part.trim_start_matches('0').len() > 3 {
-            return false;
-        }
-    }
-    parts == 4
-}
-
-fn is_sloppy_ipv6(text: &str) -> bool {
-    // Only the embedded dotted part may be sloppy: put a strict one in its place.
-    match text.rsplit_once(':') {
-        Some((head, tail)) if tail.contains('.') => {
-            is_sloppy_dotted(tail) && format!("{head}:0.0.0.0").parse::<Ipv6Addr>().is_ok()
-        }
-        Some(_) => text.parse::<Ipv6Addr>().is_ok(),
-        None => false,
-    }
+    SloppyCidr::parse(text).is_some()
 }
 
 /// Pairs by `:` or `-`, or groups of four by `.`; 6, 8 or 20 bytes.
@@ -231,7 +196,7 @@ fn is_address_spec(text: &str) -> bool {
     let domain_good = match domain.strip_prefix('[').and_then(|d| d.strip_suffix(']')) {
         Some(literal) => {
             let literal = literal.strip_prefix("IPv6:").unwrap_or(literal);
-            literal.parse::<IpAddr>().is_ok()
+            address::parse(literal).is_some()
         }
         None => is_dot_atom(domain),
     };

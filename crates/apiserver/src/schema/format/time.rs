@@ -1,29 +1,6 @@
-//! Dates, times and durations.
+//! Dates with times.
 
-/// `2006-01-02`, a day that exists.
-pub(super) fn is_date(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
-        return false;
-    }
-    let number = |from: usize, to: usize| -> Option<u32> {
-        let digits = &bytes[from..to];
-        let all = digits.iter().all(u8::is_ascii_digit);
-        all.then(|| digits.iter().fold(0, |n, d| n * 10 + u32::from(d - b'0')))
-    };
-    let (Some(year), Some(month), Some(day)) = (number(0, 4), number(5, 7), number(8, 10)) else {
-        return false;
-    };
-    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let days = match month {
-        2 if leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return false,
-    };
-    (1..=days).contains(&day)
-}
+use crate::go::time::parse_date;
 
 /// A date, `T`, a time to the second with an optional fraction, and a zone. What follows a second
 /// `t` is not looked at, and the mark before the fraction may be any character: upstream's check
@@ -33,7 +10,7 @@ pub(super) fn is_date_time(text: &str) -> bool {
     let (Some(date), Some(time)) = (parts.next(), parts.next()) else {
         return false;
     };
-    is_date(date) && is_time_with_zone(time)
+    parse_date(date).is_some() && is_time_with_zone(time)
 }
 
 fn is_time_with_zone(time: &str) -> bool {

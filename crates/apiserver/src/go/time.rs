@@ -4,35 +4,89 @@
 //! of one digit) and its words.
 
 use jiff::Timestamp;
-use jiff::civil::DateTime;
+use jiff::civil::{Date, DateTime};
 use jiff::tz::Offset;
 
-use crate::go;
+use super::quote_bytes;
 
+/// What a time that Kubernetes writes ends in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Precision {
+pub(crate) enum Precision {
     Seconds,
     Micros,
 }
 
 impl Precision {
-    const fn layout(self) -> &'static str {
+    const fn layout(self) -> Layout {
         match self {
-            Self::Seconds => "2006-01-02T15:04:05Z07:00",
-            Self::Micros => "2006-01-02T15:04:05.000000Z07:00",
+            Self::Seconds => Layout::Seconds,
+            Self::Micros => Layout::Micros,
         }
     }
 }
 
+/// What a text is read as. The names are those of the fractions that must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    Seconds,
+    Micros,
+    /// Without a zone.
+    Local,
+}
+
+impl Layout {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Seconds => "2006-01-02T15:04:05Z07:00",
+            Self::Micros => "2006-01-02T15:04:05.000000Z07:00",
+            Self::Local => "2006-01-02T15:04:05",
+        }
+    }
+}
+
+/// What a calendar and a clock showed, and how many seconds they were ahead of UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ZonedTime {
+    pub(crate) civil: DateTime,
+    pub(crate) offset: i32,
+}
+
+/// A time in RFC 3339, with its zone.
+pub(crate) fn parse(text: &str) -> Result<ZonedTime, String> {
+    Parser::new(text, Layout::Seconds).time()
+}
+
+/// A time in RFC 3339 but for the zone; it is taken to be in UTC.
+pub(crate) fn parse_local(text: &str) -> Result<ZonedTime, String> {
+    Parser::new(text, Layout::Local).time()
+}
+
+/// The instant of a time in RFC 3339.
+pub(crate) fn parse_instant(text: &str) -> Result<Timestamp, String> {
+    Parser::new(text, Layout::Seconds).instant()
+}
+
+/// `2006-01-02`, a day that exists.
+pub(crate) fn parse_date(text: &str) -> Option<Date> {
+    let bytes = text.as_bytes();
+    if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
+        return None;
+    }
+    let number = |from: usize, to: usize| -> Option<i16> {
+        text.get(from..to).filter(|digits| all_digits(digits))?.parse().ok()
+    };
+    let (month, day) = (i8::try_from(number(5, 7)?).ok()?, i8::try_from(number(8, 10)?).ok()?);
+    Date::new(number(0, 4)?, month, day).ok()
+}
+
 /// The canonical form of a time: UTC. Go's zero time has none.
-pub(super) fn canonical(text: &str, precision: Precision) -> Result<Option<String>, String> {
-    let mut parser = Parser { text, rest: text, precision };
-    let instant = parser.instant()?;
+pub(crate) fn canonical(text: &str, precision: Precision) -> Result<Option<String>, String> {
+    let instant = Parser::new(text, precision.layout()).instant()?;
     Ok(format(instant, precision))
 }
 
 /// Writes a time; Go's zero time is no time at all.
-pub(super) fn format(instant: Timestamp, precision: Precision) -> Option<String> {
+pub(crate) fn format(instant: Timestamp, precision: Precision) -> Option<String> {
     /// 0001-01-01T00:00:00Z, as seconds since 1970.
     const GO_ZERO: i64 = -62_135_596_800;
     if instant.as_second() == GO_ZERO && instant.subsec_nanosecond() == 0 {
@@ -55,7 +109,7 @@ pub(super) fn format(instant: Timestamp, precision: Precision) -> Option<String>
 }
 
 /// Whether a text is in canonical form already, which almost all are.
-pub(super) fn is_canonical(text: &str, precision: Precision) -> bool {
+pub(crate) fn is_canonical(text: &str, precision: Precision) -> bool {
     let pattern: &[u8] = match precision {
         Precision::Seconds => b"0000-00-00T00:00:00Z",
         Precision::Micros => b"0000-00-00T00:00:00.000000Z",
@@ -80,11 +134,25 @@ pub(super) fn is_canonical(text: &str, precision: Precision) -> bool {
 struct Parser<'a> {
     text: &'a str,
     rest: &'a str,
-    precision: Precision,
+    layout: Layout,
 }
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
+    const fn new(text: &'a str, layout: Layout) -> Self {
+        Self { text, rest: text, layout }
+    }
+
     fn instant(&mut self) -> Result<Timestamp, String> {
+        let time = self.time()?;
+        Offset::UTC
+            .to_timestamp(time.civil)
+            .and_then(|local| {
+                local.checked_sub(jiff::SignedDuration::from_secs(time.offset.into()))
+            })
+            .map_err(|_| self.out_of_range("year"))
+    }
+
+    fn time(&mut self) -> Result<ZonedTime, String> {
         let year = self.year()?;
         self.separator("-")?;
         let month = self.number("01", true)?;
@@ -108,21 +176,21 @@ impl Parser<'_> {
         if second >= 60 {
             return Err(self.out_of_range("second"));
         }
-        let nanos = match self.precision {
-            Precision::Seconds => self.optional_fraction(),
-            Precision::Micros => self.micros()?,
+        let nanos = match self.layout {
+            Layout::Seconds | Layout::Local => self.optional_fraction(),
+            Layout::Micros => self.micros()?,
         };
-        let offset = self.zone()?;
+        let offset = match self.layout {
+            Layout::Seconds | Layout::Micros => self.zone()?,
+            Layout::Local => 0,
+        };
         if !self.rest.is_empty() {
-            return Err(self.worded(&format!(": extra text: {}", go::quote_bytes(self.rest))));
+            return Err(self.worded(&format!(": extra text: {}", quote_bytes(self.rest))));
         }
         // The month is right, so that only the day can be wrong.
         let civil = DateTime::new(year, month, day, hour, minute, second, nanos)
             .map_err(|_| self.out_of_range("day"))?;
-        Offset::UTC
-            .to_timestamp(civil)
-            .and_then(|local| local.checked_sub(jiff::SignedDuration::from_secs(offset)))
-            .map_err(|_| self.out_of_range("year"))
+        Ok(ZonedTime { civil, offset })
     }
 
     fn year(&mut self) -> Result<i16, String> {
@@ -180,7 +248,7 @@ impl Parser<'_> {
     }
 
     /// The offset from UTC in seconds.
-    fn zone(&mut self) -> Result<i64, String> {
+    fn zone(&mut self) -> Result<i32, String> {
         if let Some(rest) = self.rest.strip_prefix('Z') {
             self.rest = rest;
             return Ok(0);
@@ -206,10 +274,10 @@ impl Parser<'_> {
     fn cannot_parse(&self, value: &str, element: &str) -> String {
         format!(
             "parsing time {} as {}: cannot parse {} as {}",
-            go::quote_bytes(self.text),
-            go::quote_bytes(self.precision.layout()),
-            go::quote_bytes(value),
-            go::quote_bytes(element)
+            quote_bytes(self.text),
+            quote_bytes(self.layout.text()),
+            quote_bytes(value),
+            quote_bytes(element)
         )
     }
 
@@ -218,7 +286,7 @@ impl Parser<'_> {
     }
 
     fn worded(&self, message: &str) -> String {
-        format!("parsing time {}{message}", go::quote_bytes(self.text))
+        format!("parsing time {}{message}", quote_bytes(self.text))
     }
 }
 
@@ -226,9 +294,9 @@ fn all_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn two_digits(tens: u8, ones: u8) -> Option<i64> {
+fn two_digits(tens: u8, ones: u8) -> Option<i32> {
     (tens.is_ascii_digit() && ones.is_ascii_digit())
-        .then(|| i64::from(tens - b'0') * 10 + i64::from(ones - b'0'))
+        .then(|| i32::from(tens - b'0') * 10 + i32::from(ones - b'0'))
 }
 
 fn nanoseconds(digits: &str) -> i32 {
@@ -259,6 +327,21 @@ mod tests {
         assert!(!is_canonical("0001-01-01T00:00:00Z", Seconds));
         assert!(!is_canonical("2020-13-01T00:00:00Z", Seconds));
         assert!(!is_canonical("2020-01-01T00:00:60Z", Seconds));
+    }
+
+    #[test]
+    fn zones_are_kept_where_they_are_asked_for() {
+        let noon = DateTime::constant(2020, 1, 2, 12, 0, 0, 500_000_000);
+        let read = parse("2020-01-02T12:00:00,5+02:60");
+        assert_eq!(read, Ok(ZonedTime { civil: noon, offset: 3 * 3600 }));
+        assert_eq!(parse_local("2020-01-02T12:00:00.5"), Ok(ZonedTime { civil: noon, offset: 0 }));
+        for wrong in ["2020-01-02T12:00:00Z", "2020-01-02t12:00:00"] {
+            assert!(parse_local(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["2020-1-02", "2020-02-30", "20200-1-1", "2020-01-02T", "+020-01-02"] {
+            assert!(parse_date(wrong).is_none(), "{wrong}");
+        }
+        assert!(parse_date("0000-02-29").is_some());
     }
 
     /// Texts verified with Go's time package.
