@@ -20,7 +20,7 @@ mod text;
 pub(crate) mod time;
 mod value;
 
-pub(crate) use self::json::{json, json_string, shown};
-pub(crate) use self::number::{float, json_float};
-pub(crate) use self::text::{quote, quote_bytes};
+pub(crate) use self::json::{json, json_string, shown, write_json_iterator_string};
+pub(crate) use self::number::{float, json_float, json_iterator_float};
+pub(crate) use self::text::{quote, quote_byte, quote_bytes};
 pub(crate) use self::value::value_text;

@@ -4,7 +4,6 @@
 //! the same exactly when their texts are.
 
 use std::cmp::Ordering;
-use std::fmt::Write as _;
 
 use serde_json::{Map, Number, Value};
 
@@ -114,7 +113,7 @@ fn write_map_key(members: &[(&str, &Value)]) -> String {
         if index > 0 {
             key.push(',');
         }
-        write_string(&mut key, name, false);
+        go::write_json_iterator_string(&mut key, name, false);
         key.push(':');
         write_json(&mut key, value);
     }
@@ -277,7 +276,7 @@ fn write_json(out: &mut String, value: &Value) {
         Value::Bool(true) => out.push_str("true"),
         Value::Bool(false) => out.push_str("false"),
         Value::Number(number) => write_number(out, number),
-        Value::String(text) => write_string(out, text, true),
+        Value::String(text) => go::write_json_iterator_string(out, text, true),
         Value::Array(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
@@ -294,7 +293,7 @@ fn write_json(out: &mut String, value: &Value) {
                 if index > 0 {
                     out.push(',');
                 }
-                write_string(out, name, true);
+                go::write_json_iterator_string(out, name, true);
                 out.push(':');
                 write_json(out, member);
             }
@@ -310,47 +309,10 @@ fn number_text(number: &Number) -> String {
 }
 
 fn write_number(out: &mut String, number: &Number) {
-    // Writing to a String cannot fail.
-    let _ = match number.as_f64() {
-        Some(float) if number.is_f64() => {
-            let size = float.abs();
-            if size != 0.0 && !(1e-6..1e21).contains(&size) {
-                let text = format!("{float:e}");
-                let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-                let (sign, digits) = match exponent.strip_prefix('-') {
-                    Some(digits) => ('-', digits),
-                    None => ('+', exponent),
-                };
-                write!(out, "{mantissa}e{sign}{digits:0>2}")
-            } else {
-                write!(out, "{float}")
-            }
-        }
-        _ => write!(out, "{number}"),
-    };
-}
-
-fn write_string(out: &mut String, text: &str, escape_html: bool) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '<' | '>' | '&' if escape_html => push_unicode_escape(out, c),
-            '\u{2028}' | '\u{2029}' => push_unicode_escape(out, c),
-            c if u32::from(c) < 0x20 => push_unicode_escape(out, c),
-            c => out.push(c),
-        }
+    match number.as_f64() {
+        Some(float) if number.is_f64() => out.push_str(&go::json_iterator_float(float)),
+        _ => out.push_str(&number.to_string()),
     }
-    out.push('"');
-}
-
-fn push_unicode_escape(out: &mut String, c: char) {
-    // Writing to a String cannot fail.
-    let _ = write!(out, "\\u{:04x}", u32::from(c));
 }
 
 #[cfg(test)]
@@ -405,6 +367,9 @@ mod tests {
             (r#"k:{ "b": 1.0, "a": "x" }"#, Ok(Some(r#"k:{"a":"x","b":1}"#))),
             ("v: 1.50", Ok(Some("v:1.5"))),
             ("v:1e-9", Ok(Some("v:1e-09"))),
+            ("v:1e21", Ok(Some("v:1e+21"))),
+            (r#"v:"\b\f\t<\u2028""#, Ok(Some(r#"v:"\u0008\u000c\t\u003c\u2028""#))),
+            (r#"k:{"a<b":"<"}"#, Ok(Some(r#"k:{"a<b":"\u003c"}"#))),
             ("i:07", Ok(Some("i:7"))),
             ("z:future", Ok(None)),
         ];

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::field_set::FieldSet;
+use crate::go;
 use crate::json::Access;
 
 const APPLY: &str = "Apply";
@@ -31,7 +32,7 @@ pub(crate) enum EntryError {
     ApiVersion,
     #[error("missing fieldsType in managed fields entry {0}")]
     NoFieldsType(usize),
-    #[error("invalid fieldsType {0:?} in managed fields entry {1}")]
+    #[error("invalid fieldsType {} in managed fields entry {}", go::quote(.0), .1)]
     FieldsType(String, usize),
     #[error("error decoding set: {0}")]
     Fields(String),

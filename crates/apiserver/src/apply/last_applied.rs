@@ -8,6 +8,7 @@ use super::conflict::OwnerConflicts;
 use super::field_set::FieldSet;
 use super::owned::fields_of;
 use super::validate::validate;
+use crate::go;
 use crate::json::{Access, object_mut};
 use crate::shape::{ShapeId, Shapes};
 
@@ -72,7 +73,8 @@ pub(crate) fn update_last_applied(object: &mut Value, config: &Value) {
     {
         annotations.remove(ANNOTATION);
     }
-    let text = go_json_line(&config);
+    // Go's encoder ends with a line.
+    let text = go::json(&config) + "\n";
     let Some(object) = object.as_object_mut() else {
         return;
     };
@@ -85,20 +87,4 @@ pub(crate) fn update_last_applied(object: &mut Value, config: &Value) {
     if size > MAX_ANNOTATIONS_BYTES {
         annotations.remove(ANNOTATION);
     }
-}
-
-/// JSON as Go's encoder writes it: a line, with what HTML gives a meaning to escaped. Outside of
-/// strings these characters do not occur.
-fn go_json_line(value: &Value) -> String {
-    let mut text = String::new();
-    for c in value.to_string().chars() {
-        match c {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                text.push_str(&format!("\\u{:04x}", u32::from(c)));
-            }
-            c => text.push(c),
-        }
-    }
-    text.push('\n');
-    text
 }

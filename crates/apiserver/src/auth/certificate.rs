@@ -251,7 +251,8 @@ pub fn client_identity(der: &[u8]) -> Result<Option<Identity>, CertificateError>
         [uid] if uid.is_empty() => return Err(read_error("UID cannot be an empty string")),
         [uid] => user.uid.clone_from(uid),
         many => {
-            return Err(read_error(format!("expected 1 UID, but found multiple: {many:?}")));
+            let many = many.join(" ");
+            return Err(read_error(format!("expected 1 UID, but found multiple: [{many}]")));
         }
     }
     let fingerprint = hex::encode(ring::digest::digest(&ring::digest::SHA256, der));

@@ -18,6 +18,11 @@ pub(crate) fn json_float(float: f64) -> String {
     with_exponent_outside(float, -6..21, 1)
 }
 
+/// A float as the json-iterator writes it: as in JSON, but exponents have two digits.
+pub(crate) fn json_iterator_float(float: f64) -> String {
+    with_exponent_outside(float, -6..21, 2)
+}
+
 fn with_exponent_outside(float: f64, plain: Range<i32>, digits: usize) -> String {
     let scientific = format!("{float:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
@@ -65,6 +70,10 @@ mod tests {
             (2.5e-12, "2.5e-12"),
         ] {
             assert_eq!(json_float(number), text);
+        }
+        for (number, text) in [(1e-7, "1e-07"), (-2.5e-12, "-2.5e-12"), (1e21, "1e+21"), (2.0, "2")]
+        {
+            assert_eq!(json_iterator_float(number), text);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Values as Go prints them.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
+
+use super::json::number_text;
 
 /// A value as Go's `%v` prints it: `map[a:1 b:[x y]]`.
 pub(crate) fn value_text(value: &Value) -> String {
@@ -15,10 +15,9 @@ fn write(out: &mut String, value: &Value) {
     match value {
         Value::Null => out.push_str("<nil>"),
         Value::String(text) => out.push_str(text),
-        Value::Bool(_) | Value::Number(_) => {
-            // Writing to a String cannot fail.
-            let _ = write!(out, "{value}");
-        }
+        Value::Bool(true) => out.push_str("true"),
+        Value::Bool(false) => out.push_str("false"),
+        Value::Number(number) => out.push_str(&number_text(number)),
         Value::Array(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
@@ -52,7 +51,8 @@ mod tests {
 
     #[test]
     fn prints_as_go_does() {
-        let value = json!({"b": ["x", 1, null, true], "a": {"c": {}}});
-        assert_eq!(value_text(&value), "map[a:map[c:map[]] b:[x 1 <nil> true]]");
+        let value = json!({"b": ["x", 1, null, true], "a": {"c": {}}, "d": [2.0, 2.5e6]});
+        let text = "map[a:map[c:map[]] b:[x 1 <nil> true] d:[2 2.5e+06]]";
+        assert_eq!(value_text(&value), text);
     }
 }

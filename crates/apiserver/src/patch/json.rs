@@ -173,7 +173,7 @@ enum TargetContainer<'v> {
 
 impl<'v> PatchTarget<'v> {
     fn find(root: &'v mut Value, path: &str) -> Result<Self, String> {
-        let missing = || format!("doc is missing path: {path:?}");
+        let missing = || format!("doc is missing path: \"{path}\"");
         let mut steps = path.split('/').skip(1).map(unescape).peekable();
         let mut at = root;
         let mut depth = 1;

@@ -197,7 +197,8 @@ impl<'s> Patcher<'s> {
                 )),
                 (None, Some(rest)) => Ok((Some(*rest), &PLAIN)),
                 (None, None) => Err(PatchError::Failed(format!(
-                    "unable to find api field in struct for the json field {key:?}"
+                    "unable to find api field in struct for the json field {}",
+                    go::quote(key)
                 ))),
             },
             Some(Shape::Scalar | Shape::Any | Shape::List { .. }) | None => Ok((None, &PLAIN)),

@@ -1,5 +1,7 @@
 //! Whether bytes are a JSON object, with faults told as Go's decoder tells them.
 
+use crate::go;
+
 /// Go gives up at this nesting.
 const MAX_DEPTH: usize = 10_000;
 
@@ -208,21 +210,7 @@ fn push(open: &mut Vec<Container>, container: Container) -> Result<(), String> {
 }
 
 fn invalid(byte: u8, context: &str) -> String {
-    let shown = match byte {
-        b'\'' => r"\'".to_owned(),
-        b'\\' => r"\\".to_owned(),
-        b'\n' => r"\n".to_owned(),
-        b'\r' => r"\r".to_owned(),
-        b'\t' => r"\t".to_owned(),
-        7 => r"\a".to_owned(),
-        8 => r"\b".to_owned(),
-        11 => r"\v".to_owned(),
-        12 => r"\f".to_owned(),
-        0..0x20 | 0x7f => format!("\\x{byte:02x}"),
-        0x80..0xa0 | 0xad => format!("\\u{byte:04x}"),
-        _ => char::from(byte).to_string(),
-    };
-    format!("invalid character '{shown}' {context}")
+    format!("invalid character {} {context}", go::quote_byte(byte))
 }
 
 #[cfg(test)]
