@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use crate::client::{self, version};
 use crate::folder::Folder;
 use crate::process::Running;
+use crate::skip;
 
 const WRITERS: usize = 8;
 const NOT_OURS: &str = "metadata.name!=kube-root-ca.crt";
@@ -49,6 +50,21 @@ async fn nothing_acknowledged_is_lost() {
         known = self::stored(&api).await;
         assert_eq!(follower.objects, known, "the watcher has missed something");
     }
+}
+
+/// A node that is killed cannot remove the group of its Pods. Thousands of tests would fill a
+/// developer's machine with them.
+#[test]
+fn the_control_groups_of_a_killed_node_go_with_its_folder() {
+    let folder = Folder::new();
+    Running::up_on(folder.path()).crash();
+    let groups = folder.control_groups();
+    if groups.is_empty() {
+        return skip::left_to_another_run("no control group can be made from here");
+    }
+    drop(folder);
+    let left: Vec<_> = groups.iter().filter(|group| group.exists()).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 /// What the writers of one round did.

@@ -1,5 +1,8 @@
 //! A folder for one test, gone with it.
 
+#[path = "control_group.rs"]
+mod control_group;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,6 +23,11 @@ impl Folder {
         &self.0
     }
 
+    /// The control groups of nodes in here.
+    pub(crate) fn control_groups(&self) -> Vec<PathBuf> {
+        control_group::of(&self.0)
+    }
+
     pub(crate) fn join(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -27,6 +35,8 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
+        // A node that was killed could not. Afterwards nobody could tell whose they are.
+        self.control_groups().iter().for_each(|group| control_group::remove(group));
         // Left-over files in the temporary folder harm nobody.
         let _ = std::fs::remove_dir_all(&self.0);
     }
