@@ -16,7 +16,7 @@ use sojourn_operator::clock::Clock;
 use sojourn_operator::lab::driver_factory::DriverFactory;
 use sojourn_operator::notice::ChannelSecrets;
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use crate::truth::SharedTruth;
 
 /// What the scripted metrics server is asked.
@@ -50,9 +50,9 @@ pub struct ScriptedDrivers {
 }
 
 impl ScriptedDrivers {
-    pub fn new(clock: Arc<dyn Clock>, dice: &Dice, truth: &SharedTruth, has_mail: bool) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, rng: &Rng, truth: &SharedTruth, has_mail: bool) -> Self {
         let mail_mode: Arc<Mutex<MailMode>> = Arc::default();
-        let decide = decide(mail_mode.clone(), dice.split("mail"), truth.clone());
+        let decide = decide(mail_mode.clone(), rng.split("mail"), truth.clone());
         let channel = Script::new(move || clock.now(), decide);
         Self {
             metrics: Fake::default(),
@@ -112,27 +112,27 @@ impl ScriptedDrivers {
 /// it.
 fn decide(
     mail_mode: Arc<Mutex<MailMode>>,
-    dice: Dice,
+    rng: Rng,
     truth: SharedTruth,
 ) -> impl FnMut(&Notice) -> ScriptedAttempt + Send + 'static {
     let mut attempts: HashMap<String, u64> = HashMap::new();
     move |notice| {
         let attempt = attempts.entry(notice.id.clone()).or_default();
         *attempt += 1;
-        let mut dice = dice.split(&format!("{} {attempt}", notice.id));
+        let mut rng = rng.split(&format!("{} {attempt}", notice.id));
         let turn = match *lock(&mail_mode) {
             // As a real one would.
             _ if notice.to.email.is_empty() => Effect::Refuse("no address".to_owned()).into(),
             MailMode::Works => ScriptedAttempt::default(),
             MailMode::Down => Effect::FailBefore("connection refused".to_owned()).into(),
             MailMode::Slow(after) => ScriptedAttempt { after, ..ScriptedAttempt::default() },
-            MailMode::Flaky(chance) if dice.permille(chance) => match dice.below(4) {
+            MailMode::Flaky(chance) if rng.permille(chance) => match rng.below(4) {
                 0 | 1 => Effect::FailAfter("the connection broke".to_owned()).into(),
                 2 => Effect::FailBefore("try again later".to_owned()).into(),
                 _ => Effect::Refuse("no such person".to_owned()).into(),
             },
             MailMode::Flaky(_) => ScriptedAttempt {
-                after: Duration::from_secs(dice.below(30)),
+                after: Duration::from_secs(rng.below(30)),
                 ..ScriptedAttempt::default()
             },
         };

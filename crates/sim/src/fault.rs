@@ -23,7 +23,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, Sleep};
 use tower::Service;
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use crate::trace::Trace;
 
 /// So long a watch that lost an event stays silent at most, as a dead connection would.
@@ -56,7 +56,7 @@ pub struct Faults {
     rates: Rates,
     on: AtomicBool,
     long_watches: bool,
-    dice: Dice,
+    rng: Rng,
     asked: Mutex<HashMap<String, u64>>,
     /// Writes that took effect since the last order to kill.
     writes: AtomicU64,
@@ -85,12 +85,12 @@ struct HeldWrites {
 }
 
 impl Faults {
-    pub fn new(rates: Rates, dice: Dice, long_watches: bool, trace: Trace) -> Arc<Self> {
+    pub fn new(rates: Rates, rng: Rng, long_watches: bool, trace: Trace) -> Arc<Self> {
         Arc::new(Self {
             rates,
             on: AtomicBool::new(true),
             long_watches,
-            dice,
+            rng,
             asked: Mutex::default(),
             writes: AtomicU64::new(0),
             kill_after: AtomicU64::new(0),
@@ -180,7 +180,7 @@ impl Faults {
         self.kill_after.load(Ordering::Relaxed) > 0
     }
 
-    fn rolls(&self, chance: u64, what: &str, request: &str) -> bool {
+    fn fails(&self, chance: u64, what: &str, request: &str) -> bool {
         if chance == 0 || !self.on.load(Ordering::Relaxed) {
             return false;
         }
@@ -188,7 +188,7 @@ impl Faults {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let times = asked.entry(what.clone()).or_default();
         *times += 1;
-        self.dice.split(&format!("{what} {times}")).permille(chance)
+        self.rng.split(&format!("{what} {times}")).permille(chance)
     }
 
     /// Whether the process dies of this write.
@@ -276,7 +276,7 @@ impl Service<Request<Body>> for Faulty {
 }
 
 async fn read(inner: Client, faults: &Faults, request: Request<Body>) -> Result<Answer, Failure> {
-    if faults.rolls(faults.rates.read, "read", request.uri().path()) {
+    if faults.fails(faults.rates.read, "read", request.uri().path()) {
         return Ok(refusal(StatusCode::SERVICE_UNAVAILABLE, "the read was lost"));
     }
     forward(inner, request).await
@@ -286,10 +286,10 @@ async fn write(inner: Client, line: &Line, request: Request<Body>) -> Result<Ans
     let faults = &line.faults;
     faults.pass(request.method()).await;
     let named = format!("{} {}", request.method(), request.uri().path());
-    if faults.rolls(faults.rates.before, "before", &named) {
+    if faults.fails(faults.rates.before, "before", &named) {
         return Ok(refusal(StatusCode::SERVICE_UNAVAILABLE, "refused before it took effect"));
     }
-    if *request.method() != Method::POST && faults.rolls(faults.rates.conflict, "conflict", &named)
+    if *request.method() != Method::POST && faults.fails(faults.rates.conflict, "conflict", &named)
     {
         return Ok(refusal(StatusCode::CONFLICT, "somebody else was faster"));
     }
@@ -309,7 +309,7 @@ async fn write(inner: Client, line: &Line, request: Request<Body>) -> Result<Ans
         line.kill();
         return std::future::pending().await;
     }
-    if faults.rolls(faults.rates.after, "after", &named) {
+    if faults.fails(faults.rates.after, "after", &named) {
         return Ok(refusal(StatusCode::INTERNAL_SERVER_ERROR, "the answer was lost"));
     }
     Ok(answer)
@@ -345,7 +345,7 @@ fn lengthened(uri: &Uri) -> Result<Uri, Failure> {
 
 /// The client of somebody whose requests never fail and whose watches last.
 pub fn patient(inner: Client, trace: Trace) -> Client {
-    Line::new(Faults::new(Rates::default(), Dice::new(0), true, trace)).client(inner)
+    Line::new(Faults::new(Rates::default(), Rng::new(0), true, trace)).client(inner)
 }
 
 async fn forward(inner: Client, request: Request<Body>) -> Result<Answer, Failure> {
@@ -414,10 +414,10 @@ impl http_body::Body for Watch {
         }
         let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(context));
         let faults = &self.line.faults;
-        if frame.is_none() || !faults.rolls(faults.rates.lost, "lost", &self.path) {
+        if frame.is_none() || !faults.fails(faults.rates.lost, "lost", &self.path) {
             return Poll::Ready(frame);
         }
-        let times = faults.dice.split(&self.path).below(MAX_SILENCE.as_secs());
+        let times = faults.rng.split(&self.path).below(MAX_SILENCE.as_secs());
         let mut silence = Box::pin(tokio::time::sleep(Duration::from_secs(times)));
         let over = silence.as_mut().poll(context).is_ready();
         self.silence = Some(silence);
@@ -446,11 +446,11 @@ mod tests {
     fn what_fails_depends_on_the_request_and_not_on_the_order() {
         let draw = |paths: [&str; 2]| {
             let rates = Rates { read: 500, ..Rates::default() };
-            let faults = Faults::new(rates, Dice::new(3), false, Trace::starting_now());
+            let faults = Faults::new(rates, Rng::new(3), false, Trace::starting_now());
             let mut drawn: Vec<(String, bool)> = Vec::new();
             for _ in 0..20 {
                 for path in paths {
-                    drawn.push((path.to_owned(), faults.rolls(500, "read", path)));
+                    drawn.push((path.to_owned(), faults.fails(500, "read", path)));
                 }
             }
             drawn.sort();
@@ -461,7 +461,7 @@ mod tests {
 
     #[test]
     fn the_process_dies_of_its_nth_write() {
-        let faults = Faults::new(Rates::default(), Dice::new(0), false, Trace::starting_now());
+        let faults = Faults::new(Rates::default(), Rng::new(0), false, Trace::starting_now());
         assert!(!faults.wrote());
         faults.kill_after(2);
         assert_eq!([faults.wrote(), faults.wrote(), faults.wrote()], [false, true, false]);

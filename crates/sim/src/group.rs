@@ -30,10 +30,10 @@ use sojourn_operator::metrics::Metrics;
 use sojourn_rbac::User;
 use tokio::task::JoinSet;
 
-use crate::dice::Dice;
 use crate::fault::{Faults, Rates, patient};
 use crate::kubelet::Kubelet;
 use crate::process::{Host, Process, Program};
+use crate::rng::Rng;
 use crate::trace::Trace;
 use crate::truth::SharedTruth;
 use crate::world::{BEGIN, open, teach, watching};
@@ -115,12 +115,12 @@ impl GroupSimulation {
     /// # Panics
     /// If the engine cannot be opened or refuses our kinds: then there is nothing to simulate.
     pub async fn new(setting: Setting) -> Self {
-        let dice = Dice::new(setting.seed);
+        let rng = Rng::new(setting.seed);
         let clock = Arc::new(VirtualClock::starting_at(BEGIN));
         let fake = Fake::new(setting.script);
         fake.record();
         let providers = Providers::default().with(fake.clone());
-        let (engine, admission) = open(&dice, providers.for_admission()).await;
+        let (engine, admission) = open(&rng, providers.for_admission()).await;
         let identity = User {
             name: "people".to_owned(),
             groups: vec!["system:masters".to_owned()],
@@ -132,9 +132,9 @@ impl GroupSimulation {
         admission.connect(client.clone());
         teach(&client).await;
         let observer = Arc::new(MachineObserver::new(clock.clone(), fake.clone()));
-        let faults = Faults::new(setting.rates, dice.split("faults"), true, trace.clone());
+        let faults = Faults::new(setting.rates, rng.split("faults"), true, trace.clone());
         let truth = SharedTruth::new(clock.clone(), trace);
-        let kubelet = Kubelet::new(client.clone(), clock.clone(), dice.split("kubelet"), truth);
+        let kubelet = Kubelet::new(client.clone(), clock.clone(), rng.split("kubelet"), truth);
         let mut others = JoinSet::new();
         others.spawn(kubelet.run_pods());
         others.spawn(observe_groups(client.clone(), observer.clone()));

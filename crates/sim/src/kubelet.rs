@@ -19,7 +19,7 @@ use sojourn_drivers::submission::Receipt;
 use sojourn_operator::clock::Clock;
 use tokio::task::JoinSet;
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use crate::truth::SharedTruth;
 use crate::truth::submission::Upload;
 
@@ -42,7 +42,7 @@ pub struct PodFailureRates {
 pub struct Kubelet {
     client: Client,
     clock: Arc<dyn Clock>,
-    dice: Dice,
+    rng: Rng,
     pod_failure_rates: Mutex<PodFailureRates>,
     truth: SharedTruth,
     /// By URL of the upload: every attempt fails.
@@ -58,10 +58,10 @@ impl std::fmt::Debug for Kubelet {
 }
 
 impl Kubelet {
-    pub fn new(client: Client, clock: Arc<dyn Clock>, dice: Dice, truth: SharedTruth) -> Arc<Self> {
+    pub fn new(client: Client, clock: Arc<dyn Clock>, rng: Rng, truth: SharedTruth) -> Arc<Self> {
         let (pod_failure_rates, refused) = (Mutex::default(), Mutex::default());
         let never_ready = AtomicBool::new(false);
-        Arc::new(Self { client, clock, dice, pod_failure_rates, truth, refused, never_ready })
+        Arc::new(Self { client, clock, rng, pod_failure_rates, truth, refused, never_ready })
     }
 
     pub fn set_pod_failure_rates(&self, pod_failure_rates: PodFailureRates) {
@@ -135,7 +135,7 @@ impl Kubelet {
 
     async fn bring_up(self: Arc<Self>, pod: Pod, address: u32) {
         let (api, name) = (self.pods(&pod), pod.name_any());
-        let mut dice = self.dice.split(&format!("pod {name} {:?}", pod.creation_timestamp()));
+        let mut rng = self.rng.split(&format!("pod {name} {:?}", pod.creation_timestamp()));
         tokio::time::sleep(Duration::from_secs(1)).await;
         let binding = json!({
             "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
@@ -148,7 +148,7 @@ impl Kubelet {
         if bound.is_err() {
             return;
         }
-        tokio::time::sleep(Duration::from_secs(dice.between(2, 60))).await;
+        tokio::time::sleep(Duration::from_secs(rng.between(2, 60))).await;
         if self.never_ready.load(Ordering::Relaxed) {
             let failed = json!({"phase": "Failed", "reason": "Error", "conditions": []});
             write_status(&api, &pod, failed).await;
@@ -158,8 +158,8 @@ impl Kubelet {
         let ready = json!([{"type": "Ready", "status": "True"}]);
         let running = json!({"phase": "Running", "podIP": ip, "conditions": ready});
         write_status(&api, &pod, running).await;
-        if dice.permille(self.pod_failure_rates().pod_fails) {
-            tokio::time::sleep(Duration::from_secs(dice.between(60, 200_000))).await;
+        if rng.permille(self.pod_failure_rates().pod_fails) {
+            tokio::time::sleep(Duration::from_secs(rng.between(60, 200_000))).await;
             let failed = json!({"phase": "Failed", "reason": "Error", "conditions": []});
             write_status(&api, &pod, failed).await;
         }
@@ -167,8 +167,8 @@ impl Kubelet {
 
     async fn take_down(self: Arc<Self>, pod: Pod) {
         let (api, name) = (self.pods(&pod), pod.name_any());
-        let mut dice = self.dice.split(&format!("end {name} {:?}", pod.creation_timestamp()));
-        tokio::time::sleep(Duration::from_secs(dice.between(1, 30))).await;
+        let mut rng = self.rng.split(&format!("end {name} {:?}", pod.creation_timestamp()));
+        tokio::time::sleep(Duration::from_secs(rng.between(1, 30))).await;
         // This very one: another by its name may have come since.
         let only = Preconditions { uid: pod.uid(), resource_version: None };
         let now = DeleteParams::default().grace_period(0).preconditions(only);
@@ -217,12 +217,12 @@ impl Kubelet {
     async fn run_job(self: Arc<Self>, job: Job) {
         let (api, name) = (self.jobs(&job), job.name_any());
         let order = SubmissionOrder::of(&job);
-        let mut dice = self.dice.split(&format!("job {name} {:?}", job.creation_timestamp()));
+        let mut rng = self.rng.split(&format!("job {name} {:?}", job.creation_timestamp()));
         let started = self.now();
         for attempt in 1..=MAX_JOB_ATTEMPTS {
-            tokio::time::sleep(Duration::from_secs(dice.between(5, 600))).await;
-            let fails = self.is_refused(&order.url)
-                || dice.permille(self.pod_failure_rates().attempt_fails);
+            tokio::time::sleep(Duration::from_secs(rng.between(5, 600))).await;
+            let fails =
+                self.is_refused(&order.url) || rng.permille(self.pod_failure_rates().attempt_fails);
             if !self.is_there(&job).await {
                 return;
             }
@@ -233,7 +233,7 @@ impl Kubelet {
             };
             self.leave_words(&job, attempt, &words, fails).await;
             if !fails {
-                if dice.permille(self.pod_failure_rates().job_vanishes) {
+                if rng.permille(self.pod_failure_rates().job_vanishes) {
                     self.truth.lock().job_vanished(&order.upload.idempotency_key);
                     drop(api.delete(&name, &DeleteParams::background()).await);
                     return;

@@ -17,8 +17,8 @@
 //! Time passes only while everybody waits: the clock is tokio's, paused, and jumps to the next timer
 //! when nothing else is left to do. Nothing sleeps for real.
 
-pub mod dice;
 pub mod drivers;
+pub mod event_counts;
 pub mod fault;
 pub mod group;
 pub mod kubelet;
@@ -26,6 +26,7 @@ pub mod month;
 pub mod people;
 pub mod plan;
 pub mod process;
+pub mod rng;
 pub mod trace;
 pub mod truth;
 pub mod world;

@@ -11,6 +11,7 @@ use sojourn_drivers::probe::Observation;
 use sojourn_drivers::probe::fake::Step;
 
 use crate::drivers::MailMode;
+use crate::event_counts::EventCounts;
 use crate::kubelet::PodFailureRates;
 use crate::people::Design;
 use crate::plan::{
@@ -18,7 +19,6 @@ use crate::plan::{
 };
 use crate::truth::Truth;
 use crate::truth::property::{Property, Violation};
-use crate::truth::tally::Tally;
 use crate::world::{BEGIN, LabSimulation, Operator, Setting};
 
 /// Looks at one instance on one day, on average over the month.
@@ -31,7 +31,7 @@ const CHECK_INTERVAL: SignedDuration = SignedDuration::from_hours(2);
 pub struct MonthOutcome {
     pub violations: Vec<Violation>,
     pub log: Vec<String>,
-    pub tally: Tally,
+    pub counts: EventCounts,
     pub looks: u64,
     /// How often the engine was written to.
     pub writes: u64,
@@ -41,8 +41,8 @@ pub struct MonthOutcome {
 
 impl fmt::Display for MonthOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { violations, tally, looks, writes, fingerprint, .. } = self;
-        writeln!(f, "{looks} looks, {writes} writes, {fingerprint:016x}: {tally}")?;
+        let Self { violations, counts, looks, writes, fingerprint, .. } = self;
+        writeln!(f, "{looks} looks, {writes} writes, {fingerprint:016x}: {counts}")?;
         for violation in violations {
             writeln!(f, "{violation}")?;
         }
@@ -238,7 +238,7 @@ impl Month {
         MonthOutcome {
             violations: truth.violations().to_vec(),
             log: truth.log().into_iter().chain(final_statuses(&truth)).collect(),
-            tally: truth.tally(),
+            counts: truth.counts(),
             looks,
             writes: self.simulation.engine.version(),
             fingerprint,

@@ -6,11 +6,11 @@ use jiff::SignedDuration;
 use sojourn_core::activity::Source;
 use sojourn_core::lab::source;
 
-use crate::dice::Dice;
 use crate::drivers::MailMode;
 use crate::fault::Rates;
 use crate::kubelet::PodFailureRates;
 use crate::people::Design;
+use crate::rng::Rng;
 use crate::truth::Policy;
 
 pub const TEMPLATES: usize = 4;
@@ -168,11 +168,11 @@ impl MonthPlan {
     }
 
     pub fn draw_at(pace: Pace, seed: u64, instances: usize, days: u64) -> Self {
-        let mut dice = Dice::new(seed).split("plan");
+        let mut rng = Rng::new(seed).split("plan");
         // One month in four is one in which the API never fails.
-        let fails = !dice.permille(250);
+        let fails = !rng.permille(250);
         let rates = if fails {
-            let mut up_to = |most: u64| dice.below(most + 1);
+            let mut up_to = |most: u64| rng.below(most + 1);
             Rates {
                 before: up_to(30),
                 after: up_to(30),
@@ -184,15 +184,15 @@ impl MonthPlan {
             Rates::default()
         };
         let pod_failure_rates = PodFailureRates {
-            pod_fails: dice.below(50),
-            attempt_fails: dice.below(300),
-            job_vanishes: dice.below(200),
+            pod_fails: rng.below(50),
+            attempt_fails: rng.below(300),
+            job_vanishes: rng.below(200),
         };
-        let mut drawing = Drawing { dice, days, instances, pace, acts: Vec::new() };
+        let mut drawing = Drawing { rng, days, instances, pace, acts: Vec::new() };
         drawing.people();
         drawing.managers();
         drawing.troubles();
-        drawing.takeovers(Dice::new(seed).split("takeovers"));
+        drawing.takeovers(Rng::new(seed).split("takeovers"));
         let end = drawing.busy_minutes();
         drawing.at(end, PlannedEvent::Calm);
         let mut acts = drawing.acts;
@@ -216,7 +216,7 @@ impl fmt::Display for MonthPlan {
 }
 
 struct Drawing {
-    dice: Dice,
+    rng: Rng,
     days: u64,
     instances: usize,
     pace: Pace,
@@ -235,26 +235,26 @@ impl Drawing {
     }
 
     fn any_minute(&mut self) -> u64 {
-        self.dice.below(self.busy_minutes())
+        self.rng.below(self.busy_minutes())
     }
 
     fn hours(&mut self, low: u64, high: u64) -> SignedDuration {
-        let hours = i64::try_from(self.dice.between(low, high)).unwrap_or(1);
+        let hours = i64::try_from(self.rng.between(low, high)).unwrap_or(1);
         self.pace.of(SignedDuration::from_hours(hours))
     }
 
     fn people(&mut self) {
         for instance in 0..self.instances {
             // Some use theirs every day, some now and then, some have forgotten it.
-            let pause = *self.dice.pick(&[300, 1500, 3000, 6000]) / self.pace.times();
-            let mut minute = self.dice.below(pause);
+            let pause = *self.rng.pick(&[300, 1500, 3000, 6000]) / self.pace.times();
+            let mut minute = self.rng.below(pause);
             while minute < self.busy_minutes() {
-                let source = *self.dice.pick(&[source::GATEWAY, source::NGINX]);
+                let source = *self.rng.pick(&[source::GATEWAY, source::NGINX]);
                 self.at(minute, PlannedEvent::Use(instance, source));
-                minute += self.dice.between(pause / 4, pause * 2);
+                minute += self.rng.between(pause / 4, pause * 2);
             }
-            for _ in 0..self.dice.below(4) {
-                let act = match self.dice.below(5) {
+            for _ in 0..self.rng.below(4) {
+                let act = match self.rng.below(5) {
                     0 => PlannedEvent::Stop(instance),
                     1 => PlannedEvent::Start(instance),
                     2 => PlannedEvent::Delete(instance),
@@ -263,10 +263,10 @@ impl Drawing {
                 let minute = self.any_minute();
                 self.at(minute, act);
             }
-            if self.dice.permille(100) {
+            if self.rng.permille(100) {
                 let minute = self.any_minute();
                 self.at(minute, PlannedEvent::Pause(instance, true));
-                let length = self.dice.between(60, 4 * MINUTES_A_DAY) / self.pace.times();
+                let length = self.rng.between(60, 4 * MINUTES_A_DAY) / self.pace.times();
                 self.at(
                     (minute + length).min(self.busy_minutes()),
                     PlannedEvent::Pause(instance, false),
@@ -289,11 +289,11 @@ impl Drawing {
 
     fn managers(&mut self) {
         let designs = designs(self.pace);
-        for _ in 0..self.dice.below(6) {
-            let template = usize::try_from(self.dice.below(EXAMS as u64)).unwrap_or(0);
+        for _ in 0..self.rng.below(6) {
+            let template = usize::try_from(self.rng.below(EXAMS as u64)).unwrap_or(0);
             let was = designs[template].policy;
-            let stop_after = if self.dice.permille(100) { None } else { Some(self.hours(12, 72)) };
-            let alerts = *self.dice.pick(&[None, Some(0), Some(1), Some(2)]);
+            let stop_after = if self.rng.permille(100) { None } else { Some(self.hours(12, 72)) };
+            let alerts = *self.rng.pick(&[None, Some(0), Some(1), Some(2)]);
             let policy = Policy {
                 stop_after,
                 delete_after_stopped: was.delete_after_stopped.map(|_| self.hours(24, 96)),
@@ -305,21 +305,21 @@ impl Drawing {
             self.at(minute, PlannedEvent::Edit(template, policy));
         }
         for namespace in 0..NAMESPACES.len() {
-            if self.dice.permille(300) {
+            if self.rng.permille(300) {
                 let minute = self.any_minute();
-                let opted_out = [self.dice.permille(700), self.dice.permille(500)];
+                let opted_out = [self.rng.permille(700), self.rng.permille(500)];
                 self.at(minute, PlannedEvent::OptOut(namespace, opted_out));
-                let length = self.dice.between(60, 6 * MINUTES_A_DAY) / self.pace.times();
+                let length = self.rng.between(60, 6 * MINUTES_A_DAY) / self.pace.times();
                 let end = (minute + length).min(self.busy_minutes());
                 self.at(end, PlannedEvent::OptOut(namespace, [false; 2]));
             }
         }
-        for _ in 0..self.dice.below(3) {
+        for _ in 0..self.rng.below(3) {
             let options = Options {
-                alerts: u32::try_from(self.dice.below(4)).unwrap_or(3),
+                alerts: u32::try_from(self.rng.below(4)).unwrap_or(3),
                 interval: self.hours(3, 12),
                 expiration_interval: self.pace.of(EXPIRATION_INTERVAL),
-                notify: !self.dice.permille(200),
+                notify: !self.rng.permille(200),
             };
             let minute = self.any_minute();
             self.at(minute, PlannedEvent::Configure(options));
@@ -330,54 +330,54 @@ impl Drawing {
     fn stretch(&mut self, longest: u64, from: PlannedEvent, to: PlannedEvent) {
         let step = 5;
         let minute = self.any_minute() / step * step;
-        let length = self.dice.between(1, longest / self.pace.times() / step) * step;
+        let length = self.rng.between(1, longest / self.pace.times() / step) * step;
         self.at(minute, from);
         self.at((minute + length).min(self.busy_minutes()), to);
     }
 
     fn troubles(&mut self) {
-        for _ in 0..self.dice.below(6) {
+        for _ in 0..self.rng.below(6) {
             self.stretch(
                 2 * MINUTES_A_DAY,
                 PlannedEvent::IngressSees(false),
                 PlannedEvent::IngressSees(true),
             );
         }
-        for _ in 0..self.dice.below(4) {
+        for _ in 0..self.rng.below(4) {
             self.stretch(
                 MINUTES_A_DAY,
                 PlannedEvent::MetricsAway(true),
                 PlannedEvent::MetricsAway(false),
             );
         }
-        for _ in 0..self.dice.below(4) {
+        for _ in 0..self.rng.below(4) {
             let mail_mode =
-                *self.dice.pick(&[MailMode::Down, MailMode::Flaky(300), MailMode::Flaky(700)]);
+                *self.rng.pick(&[MailMode::Down, MailMode::Flaky(300), MailMode::Flaky(700)]);
             self.stretch(
                 3 * MINUTES_A_DAY,
                 PlannedEvent::Mail(mail_mode),
                 PlannedEvent::Mail(MailMode::Works),
             );
         }
-        for _ in 0..self.dice.below(10) {
-            let down = self.dice.pick(&[1, 60, 900, 14_400, 100_000]);
+        for _ in 0..self.rng.below(10) {
+            let down = self.rng.pick(&[1, 60, 900, 14_400, 100_000]);
             let down = self.pace.of(SignedDuration::from_secs(*down));
-            let act = if self.dice.permille(500) {
+            let act = if self.rng.permille(500) {
                 PlannedEvent::Kill(down)
             } else {
-                PlannedEvent::KillAfter(self.dice.between(1, 40), down)
+                PlannedEvent::KillAfter(self.rng.between(1, 40), down)
             };
             let minute = self.any_minute();
             self.at(minute, act);
         }
     }
 
-    /// With dice of its own, so that the rest of a month is the same without.
-    fn takeovers(&mut self, mut dice: Dice) {
-        for _ in 0..dice.below(4) {
+    /// With a generator of its own, so that the rest of a month does not depend on takeovers.
+    fn takeovers(&mut self, mut rng: Rng) {
+        for _ in 0..rng.below(4) {
             // Handed over, or waited for until the lease has run out.
-            let after = SignedDuration::from_secs(*dice.pick(&[0, 2, 17]));
-            let minute = dice.below(self.busy_minutes());
+            let after = SignedDuration::from_secs(*rng.pick(&[0, 2, 17]));
+            let minute = rng.below(self.busy_minutes());
             self.at(minute, PlannedEvent::TakeOver(after));
         }
     }

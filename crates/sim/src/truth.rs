@@ -9,7 +9,6 @@ pub mod history;
 pub mod instance_history;
 pub mod property;
 pub mod submission;
-pub mod tally;
 
 use sojourn_core::lab::source;
 use std::collections::BTreeMap;
@@ -30,7 +29,7 @@ use tokio::sync::watch;
 use self::history::{History, SourceVisibility};
 use self::instance_history::{AcceptedNotice, InstanceHistory};
 use self::property::{Property, Violation};
-use self::tally::Tally;
+use crate::event_counts::EventCounts;
 use crate::people::Design;
 use crate::trace::Trace;
 
@@ -94,7 +93,7 @@ pub struct Truth {
     trace: Trace,
     ended_exams: BTreeMap<Key, Timestamp>,
     violations: Vec<Violation>,
-    pub(crate) tally: Tally,
+    pub(crate) counts: EventCounts,
 }
 
 impl Truth {
@@ -121,7 +120,7 @@ impl Truth {
             trace,
             ended_exams: BTreeMap::new(),
             violations: Vec::new(),
-            tally: Tally::default(),
+            counts: EventCounts::default(),
         }
     }
 
@@ -157,9 +156,9 @@ impl Truth {
         log.into_iter().map(|(at, words)| format!("{at} {words}")).collect()
     }
 
-    pub fn tally(&self) -> Tally {
+    pub fn counts(&self) -> EventCounts {
         let blind_hours = u64::try_from(self.blind_for().as_hours()).unwrap_or_default();
-        Tally { blind_hours, ..self.tally }
+        EventCounts { blind_hours, ..self.counts }
     }
 
     /// For how long something that must be known of everybody's use was not.
@@ -216,7 +215,7 @@ impl Truth {
         let seen = self.sights.get(&source).is_some_and(history::SourceVisibility::sees);
         if let Some(life) = self.life_mut(key) {
             life.uses.push(instance_history::InstanceUse { at: now, source, seen });
-            self.tally.uses += 1;
+            self.counts.uses += 1;
             self.note(format!("{key} is used through {source}"));
         }
     }
@@ -256,7 +255,7 @@ impl Truth {
         let before = self.replica.replace(replica);
         if self.operators == 0 && before.is_some_and(|before| before != replica) {
             self.note("another replica takes over");
-            self.tally.takeovers += 1;
+            self.counts.takeovers += 1;
         }
         self.operators += 1;
         self.note("the operator runs");
@@ -267,7 +266,7 @@ impl Truth {
         let now = self.now();
         self.operators = self.operators.saturating_sub(1);
         self.kills.push(now);
-        self.tally.kills += 1;
+        self.counts.kills += 1;
         self.note("the operator is killed");
         if self.operators == 0 {
             self.sights.entry(source::GATEWAY).or_default().set(now, false);
@@ -322,10 +321,10 @@ impl Truth {
         self.trace.add(&format!("{} {accepted}", notice.id));
         self.note(format!("{key} notice {} accepted: {accepted}", self.shown(notice)));
         if !accepted {
-            self.tally.refused_notices += 1;
+            self.counts.refused_notices += 1;
             return;
         }
-        self.tally.notices += 1;
+        self.counts.notices += 1;
         let Some((uid, stage, _)) = parts(&notice.id) else {
             self.violated(Property::NoticeOnce, &key, format!("no such id: {}", notice.id));
             return;
@@ -400,7 +399,7 @@ impl Truth {
         }
         life.has_work |= !status(instance).claims.is_empty();
         if status(&life.last).stop_reason == Some(StopReason::Inactivity) {
-            self.tally.wakes += 1;
+            self.counts.wakes += 1;
         }
         self.note(format!("{} is started", life.key));
     }
@@ -448,11 +447,11 @@ impl Truth {
             self.check_holds(life);
             match reason {
                 Some(StopReason::Inactivity) => {
-                    self.tally.idle_stops += 1;
+                    self.counts.idle_stops += 1;
                     self.check_idle(life);
                 }
                 Some(StopReason::Terminated) => {
-                    self.tally.terminated += 1;
+                    self.counts.terminated += 1;
                     self.check_termination(life);
                 }
                 // Checked by what it is stopped for.
@@ -483,11 +482,11 @@ impl Truth {
         self.check_holds(life);
         if said("expired") || (!said("deleted") && self.may_expire(life)) {
             self.note(format!("{} is deleted: expired", life.key));
-            self.tally.expired += 1;
+            self.counts.expired += 1;
             self.check_expiration(life);
         } else {
             self.note(format!("{} is deleted: not used", life.key));
-            self.tally.idle_deletes += 1;
+            self.counts.idle_deletes += 1;
             if life.running { self.check_idle(life) } else { self.check_stopped(life) }
         }
     }

@@ -34,11 +34,11 @@ use sojourn_operator::metrics::Metrics;
 use sojourn_rbac::User;
 use tokio::task::JoinSet;
 
-use crate::dice::Dice;
 use crate::drivers::ScriptedDrivers;
 use crate::fault::{Faults, Rates, patient};
 use crate::kubelet::Kubelet;
 use crate::process::{Host, Process, Program};
+use crate::rng::Rng;
 use crate::trace::Trace;
 use crate::truth::{SharedTruth, Truth};
 
@@ -233,9 +233,9 @@ impl LabSimulation {
     /// # Panics
     /// If the engine cannot be opened or refuses our kinds: then there is nothing to simulate.
     pub async fn new(setting: Setting) -> Self {
-        let dice = Dice::new(setting.seed);
+        let rng = Rng::new(setting.seed);
         let clock = Arc::new(VirtualClock::starting_at(BEGIN));
-        let (engine, admission) = open(&dice, admission::Providers::default()).await;
+        let (engine, admission) = open(&rng, admission::Providers::default()).await;
         let identity = User {
             name: "people".to_owned(),
             groups: vec!["system:masters".to_owned()],
@@ -247,12 +247,12 @@ impl LabSimulation {
         admission.connect(client.clone());
         teach(&client).await;
         let truth = SharedTruth::new(clock.clone(), trace.clone());
-        let drivers = ScriptedDrivers::new(clock.clone(), &dice, &truth, setting.mail);
+        let drivers = ScriptedDrivers::new(clock.clone(), &rng, &truth, setting.mail);
         drivers.set_available(BEGIN, true);
         let long = setting.long_watches;
-        let faults = Faults::new(setting.rates, dice.split("faults"), long, trace.clone());
+        let faults = Faults::new(setting.rates, rng.split("faults"), long, trace.clone());
         let kubelet =
-            Kubelet::new(client.clone(), clock.clone(), dice.split("kubelet"), truth.clone());
+            Kubelet::new(client.clone(), clock.clone(), rng.split("kubelet"), truth.clone());
         let mut others = JoinSet::new();
         others.spawn(kubelet.clone().run_pods());
         others.spawn(kubelet.clone().run_jobs());
@@ -512,14 +512,14 @@ fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_not_found())
 }
 
-pub(crate) async fn open(dice: &Dice, providers: admission::Providers) -> (Engine, Admission) {
+pub(crate) async fn open(rng: &Rng, providers: admission::Providers) -> (Engine, Admission) {
     let admission = Admission::new(providers);
     let scope = HookScope { groups: admission.groups(), resources: admission.resources() };
     let hook = Hook::new(admission::NAME, scope, admission.service());
     let hooks = Hooks { mutating: Vec::new(), validating: vec![hook] };
     let config = Config::in_memory()
         .clock(TokioClock::starting_at(BEGIN))
-        .entropy(SeededEntropy::new(dice.split("engine").roll()))
+        .entropy(SeededEntropy::new(rng.split("engine").next_u64()))
         .inline_writes()
         .hooks(hooks);
     (Engine::open(config).await.expect("an engine in memory opens"), admission)

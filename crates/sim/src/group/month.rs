@@ -8,10 +8,10 @@ use serde_json::json;
 use sojourn_api::group::status::Phase;
 
 use super::{Controllers, GroupLimits, GroupSimulation, Setting};
-use crate::dice::Dice;
+use crate::event_counts::EventCounts;
 use crate::fault::Rates;
 use crate::process::Process;
-use crate::truth::tally::Tally;
+use crate::rng::Rng;
 
 const GROUPS: [&str; 2] = ["red", "green"];
 /// So many machines a group has at most, and at least.
@@ -50,7 +50,7 @@ enum Act {
 pub struct MonthOutcome {
     pub violations: Vec<String>,
     pub log: Vec<String>,
-    pub tally: Tally,
+    pub counts: EventCounts,
     /// How often the engine was written to.
     pub writes: u64,
 }
@@ -66,10 +66,10 @@ pub fn run(seed: u64, days: u32) -> MonthOutcome {
         .build()
         .expect("a runtime of one thread");
     runtime.block_on(async {
-        let dice = Dice::new(seed).split("groups");
+        let rng = Rng::new(seed).split("groups");
         let busy = DAY * days - CALM_PERIOD;
-        let acts = draw(dice.split("acts"), busy);
-        let mut month = Month::begin(seed, &dice).await;
+        let acts = draw(rng.split("acts"), busy);
+        let mut month = Month::begin(seed, &rng).await;
         let mut passed = Duration::ZERO;
         let mut acts = acts.into_iter().peekable();
         while passed < busy {
@@ -89,42 +89,42 @@ pub fn run(seed: u64, days: u32) -> MonthOutcome {
 }
 
 /// What happens when, in order of time.
-fn draw(mut dice: Dice, busy: Duration) -> Vec<(Duration, Act)> {
+fn draw(mut rng: Rng, busy: Duration) -> Vec<(Duration, Act)> {
     let mut acts = Vec::new();
-    let group = |dice: &mut Dice| usize::try_from(dice.below(2)).unwrap_or(0);
+    let group = |rng: &mut Rng| usize::try_from(rng.below(2)).unwrap_or(0);
     let hours = busy.as_secs() / 3600;
     for index in 0..usize::try_from(hours).unwrap_or(0) {
-        let act = match dice.below(10) {
-            0 => Act::Resize(group(&mut dice), dice.between(MIN_MACHINES, MAX_MACHINES)),
-            1 => Act::Renew(group(&mut dice), index),
-            2 => Act::Fail(small(&mut dice)),
-            3 => Act::Lose(small(&mut dice)),
+        let act = match rng.below(10) {
+            0 => Act::Resize(group(&mut rng), rng.between(MIN_MACHINES, MAX_MACHINES)),
+            1 => Act::Renew(group(&mut rng), index),
+            2 => Act::Fail(small(&mut rng)),
+            3 => Act::Lose(small(&mut rng)),
             4 => Act::CutWatches,
-            5 => Act::Kill(Duration::from_secs(*dice.pick(&[1, 60, 3000]))),
-            6 | 7 => Act::KillAfter(dice.between(1, 60), Duration::from_secs(dice.below(900))),
-            8 => Act::TakeOver(Duration::from_secs(*dice.pick(&[0, 2, 17]))),
+            5 => Act::Kill(Duration::from_secs(*rng.pick(&[1, 60, 3000]))),
+            6 | 7 => Act::KillAfter(rng.between(1, 60), Duration::from_secs(rng.below(900))),
+            8 => Act::TakeOver(Duration::from_secs(*rng.pick(&[0, 2, 17]))),
             _ => continue,
         };
-        acts.push((Duration::from_secs(dice.below(busy.as_secs())), act));
+        acts.push((Duration::from_secs(rng.below(busy.as_secs())), act));
     }
     acts.sort_by_key(|(at, _)| *at);
     acts
 }
 
-fn small(dice: &mut Dice) -> u32 {
-    u32::try_from(dice.between(1, 6)).unwrap_or(1)
+fn small(rng: &mut Rng) -> u32 {
+    u32::try_from(rng.between(1, 6)).unwrap_or(1)
 }
 
 struct Month {
     simulation: GroupSimulation,
     /// Those that another took over from. They are not started again.
     retired: Vec<Process<Controllers>>,
-    answers: Dice,
+    answers: Rng,
 }
 
 impl Month {
-    async fn begin(seed: u64, dice: &Dice) -> Self {
-        let mut rates = dice.split("rates");
+    async fn begin(seed: u64, rng: &Rng) -> Self {
+        let mut rates = rng.split("rates");
         let mut up_to = |max: u64| rates.below(max + 1);
         let rates = Rates {
             before: up_to(40),
@@ -143,7 +143,7 @@ impl Month {
             let max_machines = usize::try_from(MAX_MACHINES + 1).unwrap_or(usize::MAX);
             simulation.observer.require(group, GroupLimits { max_machines, min_ready: 1 });
         }
-        Self { simulation, retired: Vec::new(), answers: dice.split("answers") }
+        Self { simulation, retired: Vec::new(), answers: rng.split("answers") }
     }
 
     async fn act(&mut self, act: Act) {
@@ -213,15 +213,15 @@ impl Month {
         let starts: u64 = retired.iter().chain([&simulation.operator]).map(Process::starts).sum();
         let observations = simulation.observer.observations();
         let takeovers = retired.len() as u64;
-        let tally = Tally {
+        let counts = EventCounts {
             drains: observations.drains.len() as u64,
             rotations: observations.deleted.len() as u64,
             kills: starts.saturating_sub(1 + takeovers),
             takeovers,
-            ..Tally::default()
+            ..EventCounts::default()
         };
         let (violations, log) = (observations.violations.clone(), observations.log.clone());
-        MonthOutcome { violations, log, tally, writes: simulation.engine.version() }
+        MonthOutcome { violations, log, counts, writes: simulation.engine.version() }
     }
 
     /// What was due in the calm is done.

@@ -46,7 +46,7 @@ impl Truth {
         received.times += 1;
         if received.times > 1 {
             let (times, lost) = (received.times, received.vanished);
-            self.tally.sent_again += 1;
+            self.counts.sent_again += 1;
             self.note(format!("{job} sends the same once more"));
             if times > lost + 1 {
                 let words = format!("{job} sends it for the {times}th time; {lost} Jobs were lost");
@@ -57,7 +57,7 @@ impl Truth {
         received.uid.clone_from(uid);
         received.environment.clone_from(environment);
         self.note(format!("{job} has handed in"));
-        self.tally.submitted += 1;
+        self.counts.submitted += 1;
         let requests = self.lives.get(uid).map_or(0, |life| life.hand_ins);
         let accepted = self.accepted_for(uid, environment);
         if accepted > requests {

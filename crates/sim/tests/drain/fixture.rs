@@ -20,8 +20,8 @@ use sojourn_operator::drain::{Selection, Start, start};
 use sojourn_operator::frame::{Tasks, WatchSettings};
 use sojourn_operator::metrics::Metrics;
 use sojourn_rbac::User;
-use sojourn_sim::dice::Dice;
 use sojourn_sim::fault::{Faults, Line, Rates, patient};
+use sojourn_sim::rng::Rng;
 use sojourn_sim::trace::Trace;
 use tokio::task::JoinSet;
 
@@ -92,7 +92,7 @@ impl Fixture {
         let mut others = JoinSet::new();
         let trace = Trace::starting_now();
         others.spawn(cluster.clone().end_pods(patient(target.clone(), trace.clone())));
-        let faults = Faults::new(rates, Dice::new(7), true, trace);
+        let faults = Faults::new(rates, Rng::new(7), true, trace);
         let engines = [first, second];
         let evicts_itself = false;
         let stage =

@@ -44,7 +44,7 @@ fn is_done(instance: &Instance) -> bool {
 }
 
 fn submitted(simulation: &LabSimulation) -> u64 {
-    simulation.truth.lock().tally().submitted
+    simulation.truth.lock().counts().submitted
 }
 
 async fn claims(simulation: &LabSimulation) -> Vec<PersistentVolumeClaim> {

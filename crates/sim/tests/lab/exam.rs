@@ -227,7 +227,7 @@ async fn a_job_that_failed_for_good_is_told_and_tried_again_only_when_somebody_s
     simulation.kubelet.refuse(HAND_IN, false);
     simulation.command(&key("one"), lab::SUBMISSION_RETRY).await;
     simulation.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
-    assert_eq!(simulation.truth.lock().tally().submitted, 1);
+    assert_eq!(simulation.truth.lock().counts().submitted, 1);
     nothing_is_wrong(&simulation);
 }
 
@@ -245,7 +245,7 @@ async fn what_was_handed_in_is_not_handed_in_again() {
     simulation.operator.kill();
     simulation.pass(DAY).await;
     assert_eq!(jobs(&simulation).await.len(), 0, "finished Jobs go");
-    assert_eq!(simulation.truth.lock().tally().submitted, 2, "one per environment");
+    assert_eq!(simulation.truth.lock().counts().submitted, 2, "one per environment");
     nothing_is_wrong(&simulation);
 }
 
@@ -294,7 +294,7 @@ async fn what_is_handed_in_follows_the_claims_and_not_the_template_as_it_is_now(
     assert_eq!(status(&done).submission.len(), 2);
     // Nor does it help to take it out of the Template.
     lend(&simulation, "two", spec()).await;
-    assert_eq!(simulation.truth.lock().tally().submitted, 2);
+    assert_eq!(simulation.truth.lock().counts().submitted, 2);
     nothing_is_wrong(&simulation);
 }
 
@@ -314,7 +314,7 @@ async fn nothing_expires_in_the_middle_of_a_submission() {
     simulation.kubelet.refuse(HAND_IN, false);
     simulation.command(&key("one"), lab::SUBMISSION_RETRY).await;
     simulation.until_gone(DAY, &key("one")).await;
-    assert_eq!(simulation.truth.lock().tally().submitted, 2);
+    assert_eq!(simulation.truth.lock().counts().submitted, 2);
     nothing_is_wrong(&simulation);
 }
 
@@ -329,9 +329,9 @@ async fn a_job_that_vanishes_is_made_again_under_the_same_key() {
     simulation.pass(HOUR * 2).await;
     simulation.kubelet.set_pod_failure_rates(PodFailureRates::default());
     simulation.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
-    let tally = simulation.truth.lock().tally();
-    assert_eq!(tally.submitted, 1, "the server takes it once");
-    assert!(tally.sent_again >= 1, "{tally:?}");
+    let counts = simulation.truth.lock().counts();
+    assert_eq!(counts.submitted, 1, "the server takes it once");
+    assert!(counts.sent_again >= 1, "{counts:?}");
     simulation.pass(MINUTE).await;
     nothing_is_wrong(&simulation);
 }

@@ -237,13 +237,13 @@ async fn a_mail_that_fails_is_not_sent_again_before_the_failure_is_on_record() {
     simulation.until(DAY * 2, &key("one"), |one| stage_of(one) == Stage::Idle).await;
     simulation.faults.hold(http::Method::PATCH);
     tokio::time::timeout(HOUR, simulation.faults.until_held()).await.expect("a status is written");
-    let refused = simulation.truth.lock().tally().refused_notices;
+    let refused = simulation.truth.lock().counts().refused_notices;
     // Somebody else was faster, and the operator has not heard of it.
     simulation.faults.deafen();
     simulation.change(&key("one"), &json!({"metadata": {"labels": {"a": "b"}}})).await;
     simulation.faults.let_go();
     simulation.pass(MINUTE).await;
-    let again = simulation.truth.lock().tally().refused_notices - refused;
+    let again = simulation.truth.lock().counts().refused_notices - refused;
     assert!(again <= 1, "{again} attempts within a minute");
     simulation.faults.cut_watches();
     simulation.drivers.set_mail_mode(MailMode::Works);

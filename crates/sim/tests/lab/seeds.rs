@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use sojourn_sim::event_counts::EventCounts;
 use sojourn_sim::month::{MonthOutcome, run};
 use sojourn_sim::plan::{MonthPlan, Pace, PlannedEvent};
-use sojourn_sim::truth::tally::Tally;
 
 /// How many seeds a plain `cargo test` runs.
 const SEEDS: u64 = 4;
@@ -17,7 +17,7 @@ struct Load {
     days: u64,
     instances: usize,
     seeds: u64,
-    least: Tally,
+    least: EventCounts,
 }
 
 /// What `cargo test` and CI run: everything is short, and most days have faults.
@@ -25,7 +25,7 @@ const SHORT: Load = Load {
     days: 4,
     instances: 12,
     seeds: 20,
-    least: Tally {
+    least: EventCounts {
         uses: 2000,
         notices: 700,
         refused_notices: 30,
@@ -39,7 +39,7 @@ const SHORT: Load = Load {
         kills: 60,
         takeovers: 10,
         blind_hours: 75,
-        ..Tally::none()
+        ..EventCounts::none()
     },
 };
 
@@ -48,7 +48,7 @@ const MONTH: Load = Load {
     days: 30,
     instances: 50,
     seeds: 200,
-    least: Tally {
+    least: EventCounts {
         uses: 100_000,
         notices: 40_000,
         refused_notices: 1000,
@@ -62,7 +62,7 @@ const MONTH: Load = Load {
         kills: 400,
         takeovers: 100,
         blind_hours: 5000,
-        ..Tally::none()
+        ..EventCounts::none()
     },
 };
 
@@ -120,11 +120,11 @@ fn nothing_is_broken(outcomes: &[(MonthPlan, MonthOutcome)]) {
 }
 
 /// What must happen in so many seeds; of another size than is usual nothing is known.
-fn least(days: u64, seeds: usize) -> Tally {
+fn least(days: u64, seeds: usize) -> EventCounts {
     let load = [&SHORT, &MONTH].into_iter().find(|load| load.days == days);
     match load.filter(|_| seeds >= MIN_SEEDS) {
         Some(load) => load.least.share(seeds as u64, load.seeds),
-        None => Tally::none(),
+        None => EventCounts::none(),
     }
 }
 
@@ -138,16 +138,16 @@ fn months_of_people_and_faults_break_no_promise() {
     let outcomes = run_all(&plans);
     let writes: u64 = outcomes.iter().map(|(_, outcome)| outcome.writes).sum();
     let broken = outcomes.iter().map(|(_, outcome)| outcome.violations.len()).sum::<usize>();
-    let mut tally = Tally::none();
-    outcomes.iter().for_each(|(_, outcome)| tally += outcome.tally);
+    let mut counts = EventCounts::none();
+    outcomes.iter().for_each(|(_, outcome)| counts += outcome.counts);
     say(&format!(
-        "{} seeds of {days} days of {instances} instances in {:.0} s: {writes} writes, {tally}, {broken} \
+        "{} seeds of {days} days of {instances} instances in {:.0} s: {writes} writes, {counts}, {broken} \
          promises broken",
         outcomes.len(),
         begun.elapsed().as_secs_f64(),
     ));
     nothing_is_broken(&outcomes);
-    let short = tally.short_of(&least(days, outcomes.len()));
+    let short = counts.short_of(&least(days, outcomes.len()));
     assert!(short.is_empty(), "too little happened in {} seeds: {short:#?}", outcomes.len());
 }
 
@@ -158,9 +158,9 @@ fn a_seed_replays_to_the_last_write() {
     let plan = usual(7);
     let both = run_all(&[plan.clone(), plan]);
     let [(_, one), (_, two)] = &both[..] else { panic!("two runs") };
-    assert!(one.writes > 500 && one.tally.notices > 10, "too little happened: {one}");
+    assert!(one.writes > 500 && one.counts.notices > 10, "too little happened: {one}");
     assert_eq!(one.fingerprint, two.fingerprint, "{}", difference(one, two));
-    assert_eq!((&one.log, one.tally, one.writes), (&two.log, two.tally, two.writes));
+    assert_eq!((&one.log, one.counts, one.writes), (&two.log, two.counts, two.writes));
     let other = run(&usual(8));
     assert_ne!(one.fingerprint, other.fingerprint);
 }
@@ -183,6 +183,6 @@ fn difference(one: &MonthOutcome, two: &MonthOutcome) -> String {
 fn two_operators_at_once_break_no_promise() {
     let two_operators = |seed| MonthPlan { two_operators: true, ..usual(seed) };
     let outcomes = run_all(&[1, 2].map(two_operators));
-    assert!(outcomes.iter().all(|(_, outcome)| outcome.tally.notices > 10));
+    assert!(outcomes.iter().all(|(_, outcome)| outcome.counts.notices > 10));
     nothing_is_broken(&outcomes);
 }

@@ -2,9 +2,9 @@
 
 /// A small generator (SplitMix64), split by name so that a new use does not move the others.
 #[derive(Debug, Clone)]
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
+impl Rng {
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -19,7 +19,7 @@ impl Dice {
         Self(seed)
     }
 
-    pub const fn roll(&mut self) -> u64 {
+    pub const fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -29,7 +29,7 @@ impl Dice {
 
     /// A number below `bound`, which is not zero.
     pub const fn below(&mut self, bound: u64) -> u64 {
-        self.roll() % bound
+        self.next_u64() % bound
     }
 
     /// A number from `low` to `high`, both included.
@@ -58,13 +58,13 @@ mod tests {
 
     #[test]
     fn a_seed_repeats_and_splits_do_not_depend_on_what_was_rolled() {
-        let mut one = Dice::new(7);
-        let other = Dice::new(7);
-        let before = one.split("mail").roll();
-        assert_eq!(before, other.split("mail").roll());
-        assert_ne!(before, other.split("nail").roll());
+        let mut one = Rng::new(7);
+        let other = Rng::new(7);
+        let before = one.split("mail").next_u64();
+        assert_eq!(before, other.split("mail").next_u64());
+        assert_ne!(before, other.split("nail").next_u64());
         let rolled: Vec<u64> = (0..3).map(|_| one.below(10)).collect();
-        let mut again = Dice::new(7);
+        let mut again = Rng::new(7);
         assert_eq!(rolled, (0..3).map(|_| again.below(10)).collect::<Vec<_>>());
         assert!((0..100).all(|_| (3..=5).contains(&one.between(3, 5))));
     }

@@ -4,22 +4,22 @@ use std::fmt;
 use std::ops::AddAssign;
 
 /// Declares what is counted, once: the field, and its name for people.
-macro_rules! tally {
+macro_rules! event_counts {
     ($($(#[$doc:meta])* $field:ident: $words:literal,)*) => {
         /// What is counted, by the simulation and not by the operator.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-        pub struct Tally {
+        pub struct EventCounts {
             $($(#[$doc])* pub $field: u64,)*
         }
 
-        impl Tally {
+        impl EventCounts {
             /// Nothing.
             pub const fn none() -> Self {
                 Self { $($field: 0,)* }
             }
 
             /// Everything that is counted, by name.
-            const fn counts(&self) -> [(&'static str, u64); [$($words),*].len()] {
+            const fn by_name(&self) -> [(&'static str, u64); [$($words),*].len()] {
                 [$(($words, self.$field)),*]
             }
 
@@ -30,7 +30,7 @@ macro_rules! tally {
             }
         }
 
-        impl AddAssign for Tally {
+        impl AddAssign for EventCounts {
             fn add_assign(&mut self, other: Self) {
                 $(self.$field += other.$field;)*
             }
@@ -38,7 +38,7 @@ macro_rules! tally {
     };
 }
 
-tally! {
+event_counts! {
     uses: "uses",
     notices: "notices",
     refused_notices: "refused notices",
@@ -64,19 +64,19 @@ tally! {
     blind_hours: "blind hours",
 }
 
-impl Tally {
+impl EventCounts {
     /// What there is less of than there should be, in words.
     pub fn short_of(&self, least: &Self) -> Vec<String> {
-        let both = self.counts().into_iter().zip(least.counts());
+        let both = self.by_name().into_iter().zip(least.by_name());
         both.filter(|((_, is), (_, least))| is < least)
             .map(|((name, is), (_, least))| format!("{is} {name}, of {least} at least"))
             .collect()
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for EventCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let happened = self.counts().into_iter().filter(|(_, count)| *count > 0);
+        let happened = self.by_name().into_iter().filter(|(_, count)| *count > 0);
         let words: Vec<String> = happened.map(|(name, count)| format!("{count} {name}")).collect();
         f.write_str(&words.join(", "))
     }
@@ -88,12 +88,12 @@ mod tests {
 
     #[test]
     fn what_is_short_is_named() {
-        let least = Tally { expired: 30, takeovers: 4, ..Tally::default() };
-        let mut all = Tally { expired: 20, takeovers: 3, uses: 7, ..Tally::default() };
+        let least = EventCounts { expired: 30, takeovers: 4, ..EventCounts::default() };
+        let mut all = EventCounts { expired: 20, takeovers: 3, uses: 7, ..EventCounts::default() };
         let short = ["20 expiries, of 30 at least", "3 takeovers, of 4 at least"];
         assert_eq!(all.short_of(&least), short);
         assert_eq!(all.short_of(&least.share(3, 4)), ["20 expiries, of 22 at least"]);
-        all += Tally { expired: 10, takeovers: 1, ..Tally::default() };
+        all += EventCounts { expired: 10, takeovers: 1, ..EventCounts::default() };
         assert_eq!(all.short_of(&least), Vec::<String>::new());
         assert_eq!(all.to_string(), "7 uses, 30 expiries, 4 takeovers");
     }
